@@ -1,0 +1,389 @@
+"""The lazy array a user holds: a name for a node, with NumPy's operators and protocols.
+
+A node never changes.  `x[i] = v` and `x += v` give the name `x` a new node, so whatever was
+computed from `x` before stays as it was.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any, Final, SupportsIndex, final
+
+import numpy as np
+import numpy.typing as npt
+
+from tawny import dtype as dt
+from tawny.dtype import DType, Number
+from tawny.errors import needs_values, type_error, value_error
+from tawny.methods import Methods
+from tawny.node import Constant, Node, Value, Variable, constant, scalar, variables
+from tawny.registry import FUNCTIONS
+from tawny.shape import Shape, size
+
+Evaluator = Callable[[Sequence[Node]], list[Value]]
+
+_evaluate: Evaluator | None = None
+
+
+def set_evaluator(evaluate: Evaluator) -> None:
+    """Say which engine computes arrays that are asked for their values."""
+    global _evaluate
+    _evaluate = evaluate
+
+
+def evaluator() -> Evaluator:
+    """The engine that computes arrays asked for their values."""
+    if _evaluate is None:
+        raise RuntimeError("no engine is loaded: import tawny")
+    return _evaluate
+
+
+@final
+class Array(Methods):
+    """A lazy array: shape and dtype are known, the value is computed when asked for.
+
+    Arrays come from `tawny.var`, from the functions of `tawny.numpy`, and from operators on
+    other arrays; this class is not called directly.
+    """
+
+    __slots__ = ("__weakref__", "_node", "_shared")
+
+    _node: Node
+    _shared: bool
+
+    # ------------------------------------------------------------------ facts
+
+    @property
+    def node(self) -> Node:
+        """The vertex of the graph that this array names."""
+        return self._node
+
+    @property
+    def name(self) -> str | None:
+        """The name of a variable; None for all others."""
+        op = self._node.op
+        return op.name if isinstance(op, Variable) else None
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the axes."""
+        return self._node.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Data type of the elements."""
+        return self._node.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._node.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return size(self._node.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._node.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole value."""
+        return self.size * self.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where the value will live."""
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: None = None) -> Array:
+        """This array on `device`, which must be "cpu"."""
+        check_device(device, "to_device")
+        if stream is not None:
+            raise value_error("to_device", f"stream must be None on the cpu, not {stream!r}")
+        return self
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise type_error("len", "an array with no axes has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.shape:
+            raise type_error("iter", "an array with no axes cannot be iterated over")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        node = self._node
+        if isinstance(node.op, Constant) and node.value is not None:
+            body = np.array2string(node.value, separator=", ", threshold=100, prefix="Array(")
+            return f"Array({body}, dtype={node.dtype})"
+        kind = f"variable {node.name!r}" if isinstance(node.op, Variable) else node.name
+        where = f", {node.sources[0]}" if node.sources else ""
+        return f"Array({kind}: {node.dtype}{list(node.shape)}{where})"
+
+    # ----------------------------------------------------------------- values
+
+    def numpy(self) -> Value:
+        """The value, computed once and kept; read-only."""
+        return value_of(self, "numpy")
+
+    def item(self) -> Number:
+        """The only element, as a Python number."""
+        return self._element("item")
+
+    def tolist(self) -> Any:
+        """The value as nested lists of Python numbers."""
+        return value_of(self, "tolist").tolist()
+
+    def _element(self, op: str) -> Any:
+        if self.size != 1:
+            raise type_error(op, f"only an array of one element converts to a number, not shape {self.shape}")
+        return value_of(self, op).item()
+
+    def __bool__(self) -> bool:
+        if not self._node.known:
+            raise needs_values(
+                "bool", variables([self._node]),
+                "a graph cannot branch on it: use np.where(condition, yes, no), or tw.delay for a Python function",
+            )
+        if self.size != 1:
+            raise value_error(
+                "bool", f"the truth value of an array of shape {self.shape} is ambiguous; use np.any or np.all"
+            )
+        return bool(self._element("bool"))
+
+    def __int__(self) -> int:
+        return int(self._element("int"))
+
+    def __float__(self) -> float:
+        return float(self._element("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._element("complex"))
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu" or self.shape:
+            raise type_error(
+                "index", f"only an integer array with no axes is an index, not {self.dtype} of shape {self.shape}"
+            )
+        return int(self._element("index"))
+
+    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> Value:
+        value = value_of(self, "asarray")
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            if copy is False:
+                raise value_error("asarray", f"converting {value.dtype} to {dtype} needs a copy; copy=False forbids it")
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    # -------------------------------------------------------------- protocols
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        if api_version is not None and api_version not in API_VERSIONS:
+            raise value_error(
+                "__array_namespace__", f"api_version {api_version!r} is not known; accepted: {', '.join(API_VERSIONS)}"
+            )
+        return sys.modules["tawny.numpy"]
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return FUNCTIONS["__array_ufunc__"](ufunc, method, inputs, kwargs)
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        del types
+        return FUNCTIONS["__array_function__"](func, args, kwargs)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if stream is not None:
+            raise value_error("__dlpack__", f"stream must be None on the cpu, not {stream!r}")
+        value = value_of(self, "__dlpack__")
+        if max_version is None or max_version < (1, 0):  # such consumers know no read-only flag
+            if copy is False:
+                raise BufferError("__dlpack__: an array's value is read-only; exporting it needs a copy")
+            value = value.copy()
+        return value.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    # --------------------------------------------------------------- mutation
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        holders = sys.getrefcount(self)
+        self._rename(FUNCTIONS["setitem"](self, key, value)._node, "setitem", holders)
+
+    def _in_place(self, name: str, other: Any, holders: int) -> Array:
+        result: Array = FUNCTIONS[name](self, other)
+        if result.shape != self.shape:
+            raise value_error(
+                name, f"the result has shape {result.shape}; in place it must keep shape {self.shape}"
+            )
+        if result.dtype != self.dtype:
+            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                raise type_error(
+                    name, f"the result has dtype {result.dtype}; in place it must cast to {self.dtype}"
+                )
+            result = FUNCTIONS["astype"](result, self.dtype)
+        self._rename(result._node, name, holders)
+        return self
+
+    def _rename(self, node: Node, op: str, holders: int) -> None:
+        if self._shared and holders > _SOLE_HOLDER:
+            raise value_error(
+                op,
+                "this array was computed twice and both names hold the same object, so changing one would "
+                "change the other; change a copy (np.copy(x)), or write x = x.at[i].set(v)",
+            )
+        self._node.handle = None
+        self._node = node
+        if node.handle is None or node.handle() is None:
+            node.handle = weakref.ref(self)
+
+
+API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+ArrayLike = Array | npt.ArrayLike
+
+
+def wrap(node: Node) -> Array:
+    """The array that names `node`: the one the user already holds, if any."""
+    if node.handle is not None:
+        array = node.handle()
+        if array is not None:
+            array._shared = True  # pyright: ignore[reportPrivateUsage]
+            return array
+    return fresh(node)
+
+
+def fresh(node: Node) -> Array:
+    """A new array that names `node`, as creation functions and copies give."""
+    array = object.__new__(Array)
+    array._node = node  # pyright: ignore[reportPrivateUsage]
+    array._shared = False  # pyright: ignore[reportPrivateUsage]
+    node.handle = weakref.ref(array)
+    return array
+
+
+def _count_holders() -> int:
+    """References to an array that one name holds, as seen inside `__setitem__`."""
+    seen: list[int] = []
+
+    class Probe:
+        def __setitem__(self, key: object, value: object) -> None:
+            seen.append(sys.getrefcount(self))
+
+    probe = Probe()
+    probe[0] = 0
+    return seen[0]
+
+
+_SOLE_HOLDER: Final = _count_holders()
+
+
+def check_device(device: object, op: str) -> None:
+    """Refuse every device but the CPU."""
+    if device not in (None, "cpu"):
+        raise value_error(op, f"device {device!r} is not known; accepted: 'cpu' or None")
+
+
+def value_of(array: Array, op: str) -> Value:
+    """The value of an array that depends on no variable, kept for the next time."""
+    node = array.node
+    if node.value is None:
+        if not node.known:
+            raise needs_values(
+                op, variables([node]), "compile a tw.Graph and give it values, or pass it to tw.delay"
+            )
+        (value,) = evaluator()([node])
+        value.flags.writeable = False
+        node.value = value
+    return node.value
+
+
+def known_value(x: Array, op: str, way_out: str) -> Value:
+    """The value of `x`, for an op whose result's shape depends on it."""
+    if not x.node.known:
+        raise needs_values(op, variables([x.node]), way_out)
+    return value_of(x, op)
+
+
+def lift(x: Any, op: str, position: int = 0) -> Node:
+    """`x` as a node: arrays as they are, everything else as a constant."""
+    if isinstance(x, Array):
+        return x.node
+    if type(x) is float or type(x) is int or type(x) is bool or type(x) is complex:
+        return scalar(x, dt.default_dtype(x), op)
+    if isinstance(x, (list, tuple)) and _holds_array(x):  # pyright: ignore[reportUnknownArgumentType]
+        return FUNCTIONS["stack"]([wrap(lift(item, op, position)) for item in x]).node
+    return constant(as_value(x, op, position))
+
+
+def _holds_array(items: Sequence[Any]) -> bool:
+    return any(
+        isinstance(i, Array) or (isinstance(i, (list, tuple)) and _holds_array(i))  # pyright: ignore[reportUnknownArgumentType]
+        for i in items
+    )
+
+
+def as_value(x: Any, op: str, position: int = 0) -> Value:
+    """A private copy of `x` as a NumPy array of a supported dtype."""
+    try:
+        value = np.array(x)
+    except ValueError as error:
+        raise value_error(op, f"operand {position} is not an array: {error}") from None
+    native = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
+    if native not in dt.DTYPES:
+        raise type_error(
+            op, f"operand {position} is {type(x).__name__} of dtype {value.dtype}; "
+            f"accepted: arrays, numbers and nested sequences of numbers ({', '.join(map(str, dt.DTYPES))})"
+        )
+    return value.astype(native, copy=False)
+
+
+def lift_all(op: str, operands: Sequence[Any], compares: bool = False) -> tuple[Node, ...]:
+    """The operands as nodes; Python numbers take the dtype of the arrays they meet."""
+    if all(type(x) is Array for x in operands):
+        return tuple([x.node for x in operands])
+    nodes = [None if dt.is_weak(x) else lift(x, op, i) for i, x in enumerate(operands)]
+    strong = [n.dtype for n in nodes if n is not None]
+    if not strong:
+        return tuple(lift(x, op) for x in operands)
+    common = dt.promote(*strong)
+    return tuple(
+        n if n is not None else _weak(x, common, op, compares)
+        for n, x in zip(nodes, operands, strict=True)
+    )
+
+
+def _weak(x: Number, beside: DType, op: str, compares: bool) -> Node:
+    dtype = dt.weak_dtype(type(x), beside)
+    if compares and type(x) is int and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if not info.min <= x <= info.max:  # compare exactly, as NumPy does
+            if -(2**63) <= x < 2**64:
+                dtype = dt.INT64 if x < 2**63 else dt.UINT64
+            else:
+                return scalar(float("inf") if x > 0 else float("-inf"), dt.FLOAT64, op)
+    return scalar(x, dtype, op)
+
+
+def as_index(x: SupportsIndex) -> int:
+    """`x` as a Python integer."""
+    return x.__index__()

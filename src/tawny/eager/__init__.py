@@ -1,0 +1,105 @@
+"""The functions of `tawny.numpy` over `numpy.ndarray`, computed at once.
+
+Switching between lazy and eager is changing one import:
+
+    import tawny.numpy as np     # records a graph
+    import tawny.eager as np     # computes now
+
+Every function is the lazy one, run on the spot by the reference engine: same names, same
+arguments, same checks, same values.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as _numpy
+
+import tawny.numpy as _lazy
+from tawny.array import Array, fresh
+from tawny.engine.reference import run
+from tawny.node import Node, Value, borrowed
+
+__all__ = _lazy.__all__  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def now(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of lazy arrays as one of NumPy arrays."""
+
+    @functools.wraps(function)
+    def eager(*args: Any, **kwargs: Any) -> Any:
+        return _computed(function(*map(_lifted, args), **{k: _lifted(v) for k, v in kwargs.items()}))
+
+    return eager
+
+
+def _lifted(x: Any) -> Any:
+    match x:
+        case _numpy.ndarray() | _numpy.generic():
+            return fresh(borrowed(_numpy.asarray(x)))
+        case list() | tuple() if not hasattr(x, "_fields"):
+            return type(x)(map(_lifted, x))
+        case _:
+            return x
+
+
+def _computed(result: Any) -> Any:
+    """`result` with every lazy array in it computed, all in one run."""
+    nodes: list[Node] = []
+    _collect(result, nodes)
+    return _filled(result, iter(run(nodes)).__next__) if nodes else result
+
+
+def _collect(result: Any, nodes: list[Node]) -> None:
+    if isinstance(result, Array):
+        nodes.append(result.node)
+    elif isinstance(result, (tuple, list)):
+        for item in result:
+            _collect(item, nodes)
+
+
+def _filled(result: Any, value: Callable[[], Value]) -> Any:
+    if isinstance(result, Array):
+        return value()
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*(_filled(item, value) for item in result))
+    if isinstance(result, (tuple, list)):
+        return type(result)(_filled(item, value) for item in result)
+    return result
+
+
+class _Namespace:
+    """A submodule (`linalg`, `fft`) of eager functions."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self.__doc__ = module.__doc__
+        self.__all__ = module.__all__
+
+    def __getattr__(self, name: str) -> Any:
+        value = _eager(getattr(self._module, name))
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return list(self.__all__)
+
+
+def _eager(value: Any) -> Any:
+    if isinstance(value, ModuleType):
+        return _Namespace(value)
+    return now(value) if callable(value) and not isinstance(value, type) else value
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _lazy.__all__ and name != "__array_namespace_info__":
+        raise AttributeError(f"module 'tawny.eager' has no attribute {name!r}")
+    value = globals()[name] = _eager(getattr(_lazy, name))
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(_lazy.__all__)

@@ -1,0 +1,86 @@
+"""The reference engine: NumPy, one node at a time.  Every other engine is judged by it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tawny.engine.reference import (
+    creation,
+    elementwise,
+    reduction,
+)
+from tawny.engine.reference.kernel import KERNELS, Value, cast
+from tawny.node import Node, toposort
+from tawny.op import Elementwise
+from tawny.ops.delay import Delay
+from tawny.ops.random import Draw
+
+__all__ = ["KERNELS", "compute", "run"]
+
+CHAPTERS = (creation, elementwise, reduction)
+
+
+def run(outputs: Sequence[Node], feeds: Mapping[Node, Value] | None = None, draw: int = 0) -> list[Value]:
+    """Fresh values of `outputs`, given those of the variables; `draw` numbers the run for random ops.
+
+    A value is freed as soon as the last node that reads it is done.
+    """
+    values: dict[int, Any] = {id(n): v for n, v in (feeds or {}).items()}
+    given = {id(v) for v in values.values()}
+    order = toposort(outputs, lambda n: n.value is not None or id(n) in values)
+    steps = [n for n in order if n.value is None and id(n) not in values]
+    readers = Counter(id(i) for n in steps for i in n.inputs)
+    readers.update(map(id, outputs))
+    for node in order:
+        if node.value is not None:
+            values[id(node)] = node.value
+    with np.errstate(all="ignore"):
+        for node in steps:
+            values[id(node)] = compute(node, [values[id(i)] for i in node.inputs], draw)
+            for source in node.inputs:
+                readers[id(source)] -= 1
+                if not readers[id(source)]:
+                    del values[id(source)]
+    return _fresh([values[id(n)] for n in outputs], given)
+
+
+def _fresh(values: list[Value], given: set[int]) -> list[Value]:
+    """Arrays that own their memory, writable, no two the same and none of the user's."""
+    taken = set(given)
+    out: list[Value] = []
+    for value in values:
+        own = value.base is None and value.flags.writeable and id(value) not in taken
+        taken.add(id(value))
+        out.append(value if own else np.array(value, order="C"))
+    return out
+
+
+def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
+    """The value of one node, of the shape and dtype that were inferred for it."""
+    op = node.op
+    try:
+        if isinstance(op, Elementwise):
+            return cast(elementwise.compute(op, operands), node.dtype)
+        if isinstance(op, Draw):
+            return cast(KERNELS[type(op)](op, draw, *operands), node.dtype)
+        result = KERNELS[type(op)](op, *operands)
+    except Exception as error:
+        if isinstance(op, Delay) or type(error) not in _REWORDED:
+            error.add_note(f"in {node.name}, written at {_places(node)}")
+            raise
+        raise type(error)(f"{node.name}: {error}  [{_places(node)}]") from None
+    if node.parts:
+        return tuple(cast(v, dtype) for v, (_, dtype) in zip(result, node.parts, strict=True))
+    return cast(result, node.dtype)
+
+
+_REWORDED = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, np.linalg.LinAlgError)
+"""Errors of NumPy's own whose message can be said again with the op and the user's line."""
+
+
+def _places(node: Node) -> str:
+    return ", ".join(map(str, node.sources)) or "an unknown place"

@@ -1,0 +1,38 @@
+"""The table of kernels: for each op class, the NumPy that computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tawny.dtype import DType
+from tawny.op import Op
+
+Value = npt.NDArray[Any]
+Kernel = Callable[..., Any]
+K = TypeVar("K", bound=Kernel)
+
+KERNELS: Final[dict[type[Op], Kernel]] = {}
+
+
+def kernel(op: type[Op]) -> Callable[[K], K]:
+    """Declare how `op` is computed: a function of the op and its operands' values.
+
+    The result is converted to the inferred dtype by the engine; it may be a view.
+    """
+
+    def declare(function: K) -> K:
+        if op in KERNELS:
+            raise ValueError(f"{op.__name__} has two kernels")
+        KERNELS[op] = function
+        return function
+
+    return declare
+
+
+def cast(value: Value, dtype: DType) -> Value:
+    """`value` as `dtype`, without a copy where it is already."""
+    return np.asarray(value).astype(dtype, copy=False)

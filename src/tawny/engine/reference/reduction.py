@@ -1,0 +1,113 @@
+"""Kernels of the reductions chapter."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tawny.engine.reference.kernel import Value, cast, kernel
+from tawny.ops.reduction import (
+    All,
+    Any_,
+    ArgMax,
+    ArgMin,
+    CumulativeProd,
+    CumulativeSum,
+    LogSumExp,
+    Max,
+    Mean,
+    Min,
+    Prod,
+    Sum,
+    Var,
+)
+
+
+@kernel(Sum)
+def sum_(op: Sum, x: Value) -> Value:
+    """NumPy's pairwise sum."""
+    return np.sum(x, axis=op.axes, dtype=op.dtype, keepdims=op.keepdims)
+
+
+@kernel(Prod)
+def prod(op: Prod, x: Value) -> Value:
+    """NumPy's own."""
+    return np.prod(x, axis=op.axes, dtype=op.dtype, keepdims=op.keepdims)
+
+
+@kernel(Mean)
+def mean(op: Mean, x: Value) -> Value:
+    """The sum over the count; float16 is added up in float32."""
+    wide = np.float32 if op.dtype == np.float16 else op.dtype
+    total = np.sum(x, axis=op.axes, dtype=wide, keepdims=op.keepdims)
+    return np.divide(total, math.prod(x.shape[a] for a in op.axes))
+
+
+@kernel(Var)
+def var(op: Var, x: Value) -> Value:
+    """Two passes: the mean, then the squared distances from it."""
+    count = math.prod(x.shape[a] for a in op.axes)
+    wide = cast(x, np.dtype(np.float32 if op.dtype == np.float16 else op.dtype))
+    away = wide - np.divide(np.sum(wide, axis=op.axes, keepdims=True), count)
+    squares = np.square(away.real) + np.square(away.imag) if away.dtype.kind == "c" else np.square(away)
+    total = np.sum(squares, axis=op.axes, keepdims=op.keepdims)
+    return np.divide(total, max(count - op.correction, 0.0))
+
+
+@kernel(Max)
+def max_(op: Max, x: Value) -> Value:
+    """NumPy's own."""
+    return np.asarray(np.max(x, axis=op.axes, keepdims=op.keepdims))
+
+
+@kernel(Min)
+def min_(op: Min, x: Value) -> Value:
+    """NumPy's own."""
+    return np.asarray(np.min(x, axis=op.axes, keepdims=op.keepdims))
+
+
+@kernel(All)
+def all_(op: All, x: Value) -> Value:
+    """NumPy's own."""
+    return np.asarray(np.all(x, axis=op.axes, keepdims=op.keepdims))
+
+
+@kernel(Any_)
+def any_(op: Any_, x: Value) -> Value:
+    """NumPy's own."""
+    return np.asarray(np.any(x, axis=op.axes, keepdims=op.keepdims))
+
+
+@kernel(LogSumExp)
+def logsumexp(op: LogSumExp, x: Value) -> Value:
+    """Shifted by the greatest element, unless that is infinite."""
+    x = cast(x, op.dtype)
+    top = np.max(x, axis=op.axes, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(top), top, 0)
+    total = np.sum(np.exp(x - shift), axis=op.axes, keepdims=True)
+    return np.asarray(np.log(total) + shift).reshape(op.infer_shape(x.shape))
+
+
+@kernel(ArgMax)
+def argmax(op: ArgMax, x: Value) -> Value:
+    """NumPy's own."""
+    return np.asarray(np.argmax(x, axis=op.axis, keepdims=op.keepdims))
+
+
+@kernel(ArgMin)
+def argmin(op: ArgMin, x: Value) -> Value:
+    """NumPy's own."""
+    return np.asarray(np.argmin(x, axis=op.axis, keepdims=op.keepdims))
+
+
+@kernel(CumulativeSum)
+def cumulative_sum(op: CumulativeSum, x: Value) -> Value:
+    """NumPy's own."""
+    return np.cumulative_sum(x, axis=op.axis, dtype=op.dtype, include_initial=op.include_initial)
+
+
+@kernel(CumulativeProd)
+def cumulative_prod(op: CumulativeProd, x: Value) -> Value:
+    """NumPy's own."""
+    return np.cumulative_prod(x, axis=op.axis, dtype=op.dtype, include_initial=op.include_initial)

@@ -1,0 +1,67 @@
+"""Errors as the user meets them: op, operand, what came, what is accepted, the user's line.
+
+Each function gives the exception NumPy would raise for the same mistake, worded
+`op: what is wrong  [file:line]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numpy.exceptions import AxisError
+
+from tawny.source import caller
+
+__all__ = [
+    "AxisError",
+    "axis_error",
+    "index_error",
+    "located",
+    "needs_values",
+    "overflow_error",
+    "type_error",
+    "value_error",
+]
+
+
+def located(message: str) -> str:
+    """`message` with the user's file and line."""
+    source = caller()
+    return message if source is None else f"{message}  [{source}]"
+
+
+def value_error(op: str, detail: str) -> ValueError:
+    """A wrong shape or option."""
+    return ValueError(located(f"{op}: {detail}"))
+
+
+def type_error(op: str, detail: str) -> TypeError:
+    """A wrong dtype or kind of object."""
+    return TypeError(located(f"{op}: {detail}"))
+
+
+def index_error(op: str, detail: str) -> IndexError:
+    """An index outside its axis, or too many indices."""
+    return IndexError(located(f"{op}: {detail}"))
+
+
+def overflow_error(op: str, detail: str) -> OverflowError:
+    """A Python number that its dtype cannot hold."""
+    return OverflowError(located(f"{op}: {detail}"))
+
+
+def axis_error(op: str, axis: int, rank: int) -> AxisError:
+    """An axis that the operand does not have."""
+    accepted = f"axes from {-rank} to {rank - 1}" if rank else "no axis, since it has none"
+    return AxisError(
+        located(f"{op}: axis {axis} is out of bounds for an array of {rank} axes; accepted: {accepted}")
+    )
+
+
+def needs_values(op: str, variables: Sequence[str], way_out: str) -> TypeError:
+    """An operation that needs values now, on an array whose values come later."""
+    names = ", ".join(repr(name) for name in variables)
+    plural = "s" if len(variables) > 1 else ""
+    return TypeError(
+        located(f"{op}: the array depends on variable{plural} {names}, whose value is not known yet; {way_out}")
+    )

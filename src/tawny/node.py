@@ -1,0 +1,199 @@
+"""The graph's vertices: immutable, interned, each with the user's source line.
+
+The same op, attributes and inputs are the same node, so common subexpressions
+merge as they are built.  The table is weak: what nobody refers to is gone.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from tawny import dtype as dt
+from tawny.dtype import DType, Number
+from tawny.op import Op, Trait, Type
+from tawny.shape import Shape
+from tawny.source import Source, caller
+
+if TYPE_CHECKING:
+    from tawny.array import Array
+
+Value = npt.NDArray[Any]
+
+
+class Constant(Op, name="constant", arity=0, oracle="numpy.asarray"):
+    """A value known when the graph is built; its node holds it."""
+
+
+class Variable(Op, name="variable", arity=0, traits=Trait.IMPURE, oracle="numpy.asarray"):
+    """A value given when the graph is run."""
+
+    name: str
+    named: bool
+
+
+class Part(Op, name="part", traits=Trait.VIEW, oracle="operator.getitem"):
+    """One result of an op that has several."""
+
+    index: int
+
+
+@final
+class Node:
+    """One value of the graph: how it is made, its shape and dtype, where it was written.
+
+    A node with several results (a factorisation) lists their types in `parts`, carries the
+    shape and dtype of the first, and is read through `Part` nodes alone.
+    """
+
+    __slots__ = (
+        "__weakref__", "dtype", "handle", "inputs", "known", "op", "parts", "shape", "sources", "value",
+    )
+
+    op: Op
+    inputs: tuple[Node, ...]
+    shape: Shape
+    dtype: DType
+    parts: tuple[Type, ...]
+    sources: tuple[Source, ...]
+    known: bool
+    """Whether the value depends on no variable."""
+    value: Value | None
+    """The value, once it is known and somebody asked for it."""
+    handle: weakref.ref[Array] | None
+    """The `Array` by which the user holds this node."""
+
+    def __init__(
+        self,
+        op: Op,
+        inputs: tuple[Node, ...],
+        shape: Shape,
+        dtype: DType,
+        parts: tuple[Type, ...] = (),
+        value: Value | None = None,
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.shape = shape
+        self.dtype = dtype
+        self.parts = parts
+        source = caller()
+        self.sources = () if source is None else (source,)
+        self.known = type(op) is not Variable
+        for node in inputs:
+            if not node.known:
+                self.known = False
+                break
+        self.value = value
+        self.handle = None
+
+    @property
+    def name(self) -> str:
+        """The op's name, or the variable's."""
+        return self.op.name if isinstance(self.op, Variable) else self.op.facts().name
+
+    def __repr__(self) -> str:
+        where = f" at {', '.join(map(str, self.sources))}" if self.sources else ""
+        return f"<{self.name} {self.dtype}{list(self.shape)}{where}>"
+
+
+_INTERNED: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = weakref.WeakValueDictionary()
+_SMALL: Final = 4096
+"""Constants of at most so many bytes are interned by content."""
+
+_counter = 0
+
+
+def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
+    """The node applying `op` to `inputs`, checked, with its shape and dtype inferred."""
+    key = (op, *map(id, inputs))
+    node = _INTERNED.get(key)
+    if node is not None:
+        return node
+    shape = op.infer_shape(*[i.shape for i in inputs])
+    dtype = op.infer_dtype(*[i.dtype for i in inputs])
+    parts = op.infer_parts(*[(i.shape, i.dtype) for i in inputs])
+    if parts:
+        shape, dtype = parts[0]
+    node = Node(op, inputs, shape, dtype, parts)
+    if Trait.IMPURE not in op.facts().traits:
+        _INTERNED[key] = node
+    return node
+
+
+def make_parts(op: Op, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
+    """One node for each result of an op that has several."""
+    node = make(op, inputs)
+    out: list[Node] = []
+    for index, (shape, dtype) in enumerate(node.parts):
+        key = (Part(index), id(node))
+        part = _INTERNED.get(key)
+        if part is None:
+            part = _INTERNED[key] = Node(Part(index), (node,), shape, dtype)
+        out.append(part)
+    return tuple(out)
+
+
+_CONSTANT: Final = Constant()
+
+
+def constant(value: Value) -> Node:
+    """A constant that owns `value`, which nobody may change any more."""
+    value.flags.writeable = False
+    if value.nbytes > _SMALL:
+        return Node(_CONSTANT, (), value.shape, value.dtype, value=value)
+    key = (_CONSTANT, value.dtype, value.shape, value.tobytes())
+    node = _INTERNED.get(key)
+    if node is None:
+        node = _INTERNED[key] = Node(_CONSTANT, (), value.shape, value.dtype, value=value)
+    return node
+
+
+def borrowed(value: Value) -> Node:
+    """A constant over memory that somebody else owns and will not change while it lives."""
+    return Node(_CONSTANT, (), value.shape, dt.as_dtype(value.dtype, "asarray"), value=value)
+
+
+def scalar(value: Number, dtype: DType, op: str) -> Node:
+    """A zero-dimensional constant."""
+    dt.check_fits(value, dtype, op)
+    return constant(np.array(value, dtype=dtype))
+
+
+def variable(name: str | None, shape: Shape, dtype: DType) -> Node:
+    """A new variable; two are never the same, whatever their names."""
+    global _counter
+    _counter += 1
+    return Node(Variable(name or f"v{_counter}", name is not None), (), shape, dtype)
+
+
+def toposort(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:
+    """Every node `outputs` depend on, inputs first: the report's post-order depth-first order.
+
+    Inputs of nodes for which `stop` holds are not visited.
+    """
+    order: list[Node] = []
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(list(outputs))]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            order.append(node)
+            continue
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        stack.append((node, True))
+        if stop is None or not stop(node):
+            stack.extend((i, False) for i in reversed(node.inputs) if id(i) not in seen)
+    return order
+
+
+def variables(outputs: Sequence[Node]) -> list[str]:
+    """Names of the variables `outputs` depend on, in order of first use."""
+    unknown = [n for n in outputs if not n.known]
+    return [n.name for n in toposort(unknown, lambda n: n.known) if isinstance(n.op, Variable)]

@@ -1,0 +1,343 @@
+"""What the library knows about an operation: one declaration holds it all.
+
+An op with attributes is a class; its annotated fields are the attributes, its
+class keywords the facts:
+
+    class Sum(Op, name="sum", dtype=widened, oracle="numpy.sum", identity=0):
+        axes: tuple[int, ...]
+        keepdims: bool
+
+        def infer_shape(self, *shapes: Shape) -> Shape: ...
+
+An elementwise op is a row of a table: see `operator.elementwise`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, final
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.dtype import Category, DType, check_categories
+from tawny.shape import Shape, broadcast
+
+if TYPE_CHECKING:
+    from tawny.node import Node
+    from tawny.scalar import Expr
+
+Type = tuple[Shape, DType]
+
+
+class Trait(enum.Flag):
+    """Algebraic facts the optimiser may rely on."""
+
+    NONE = 0
+    COMMUTATIVE = enum.auto()
+    ASSOCIATIVE = enum.auto()
+    IDEMPOTENT = enum.auto()
+    INVOLUTION = enum.auto()
+    VIEW = enum.auto()
+    """The result may share the memory of operand 0: only shape and strides change."""
+    IMPURE = enum.auto()
+    """Two nodes of this op are never merged and never evaluated early."""
+
+
+class Overwrites(enum.Enum):
+    """Which dying operands' memory the result may be written into."""
+
+    NONE = "none"
+    SAME_SIZE = "every operand of the result's shape and item size"
+    FIRST = "operand 0"
+
+
+class Gradient(enum.Enum):
+    """How an op is differentiated where it declares no rule of its own."""
+
+    DERIVED = "derived from the scalar expression"
+    ZERO = "zero wherever it is defined"
+    NONE = "has no derivative"
+    MISSING = "not declared yet"
+
+
+Vjp = Callable[["Node", tuple["Node", ...], "Node"], "tuple[Node | None, ...]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Where operands are sampled: an interval, and the dtypes that make sense."""
+
+    low: float = -8.0
+    high: float = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class DTypeRule:
+    """The result dtype, given those of the operands: the first loop they all cast to safely."""
+
+    says: str
+    loops: tuple[DType, ...]
+    result: Callable[[DType], DType]
+    refuses: frozenset[Category] = frozenset()
+    integers: DType | None = None
+    """What operands that are all boolean or integer are computed in, if not the first loop."""
+    ignores: int = 0
+    """How many leading operands have no say: the condition of `where`."""
+
+    @property
+    def accepts(self) -> frozenset[Category]:
+        """Categories of operands some loop takes."""
+        return frozenset(
+            c for d, c in dt.DTYPES.items() if any(np.can_cast(d, t) for t in self.loops)
+        ) - self.refuses
+
+    def computes_in(self, op: str, dtypes: Sequence[DType]) -> DType:
+        """The dtype the operands are converted to."""
+        dtypes = dtypes[self.ignores :]
+        for position, dtype in enumerate(dtypes, self.ignores):
+            check_categories(op, position, dtype, self.accepts)
+        if self.integers is not None and all(d.kind in "biu" for d in dtypes):
+            return self.integers
+        common = dt.promote(*dtypes)
+        if common in self.loops:
+            return common
+        for loop in self.loops:
+            if all(np.can_cast(d, loop) for d in dtypes):
+                return loop
+        raise AssertionError(f"{op}: no loop for {dtypes}")
+
+    def __call__(self, op: str, dtypes: Sequence[DType]) -> DType:
+        return self.result(self.computes_in(op, dtypes))
+
+
+def _same(dtype: DType) -> DType:
+    return dtype
+
+
+def _bool(dtype: DType) -> DType:
+    del dtype
+    return dt.BOOL
+
+
+ALL_LOOPS: Final = tuple(dt.DTYPES)
+NUMBER_LOOPS: Final = ALL_LOOPS[1:]
+REAL_LOOPS: Final = ALL_LOOPS[:-2]
+REAL_NUMBER_LOOPS: Final = NUMBER_LOOPS[:-2]
+INTEGER_LOOPS: Final = ALL_LOOPS[1:9]
+FLOAT_LOOPS: Final = ALL_LOOPS[9:12]
+INEXACT_LOOPS: Final = ALL_LOOPS[9:]
+
+promoted: Final = DTypeRule("the promoted dtype", ALL_LOOPS, _same)
+numeric: Final = DTypeRule("the promoted dtype, at least int8", NUMBER_LOOPS, _same)
+not_boolean: Final = DTypeRule("the promoted dtype", NUMBER_LOOPS, _same, dt.BOOLEAN)
+real: Final = DTypeRule("the promoted dtype, not complex", REAL_LOOPS, _same)
+real_numeric: Final = DTypeRule("the promoted dtype, at least int8", REAL_NUMBER_LOOPS, _same)
+floating: Final = DTypeRule("the least floating-point dtype that holds all", FLOAT_LOOPS, _same)
+inexact: Final = DTypeRule("the least inexact dtype that holds all", INEXACT_LOOPS, _same)
+quotient: Final = DTypeRule(
+    "the least inexact dtype that holds all; float64 for integers",
+    INEXACT_LOOPS,
+    _same,
+    integers=dt.FLOAT64,
+)
+magnitude: Final = DTypeRule("the promoted dtype, real", ALL_LOOPS, dt.real_dtype)
+bits: Final = DTypeRule("the promoted boolean or integer dtype", ALL_LOOPS[:9], _same)
+integer: Final = DTypeRule("the promoted integer dtype", INTEGER_LOOPS, _same)
+chosen: Final = DTypeRule("the promoted dtype of the choices", ALL_LOOPS, _same, ignores=1)
+truth: Final = DTypeRule("bool", ALL_LOOPS, _bool)
+real_truth: Final = DTypeRule("bool", FLOAT_LOOPS, _bool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is declared about an op, whatever its attributes."""
+
+    name: str
+    doc: str
+    chapter: str
+    arity: int | None
+    dtype: DTypeRule
+    overwrites: Overwrites = Overwrites.NONE
+    gradient: Gradient | Vjp = Gradient.MISSING
+    traits: Trait = Trait.NONE
+    identity: complex | None = None
+    domain: Domain = Domain()
+    oracle: str = ""
+
+
+@dataclass_transform(frozen_default=True)
+class Op:
+    """An operation with its attributes; equal attributes make equal ops."""
+
+    FACTS: ClassVar[Facts]
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+    DEFAULTS: ClassVar[dict[str, Any]] = {}
+
+    def __init_subclass__(
+        cls,
+        *,
+        name: str = "",
+        dtype: DTypeRule = promoted,
+        arity: int | None = 1,
+        overwrites: Overwrites = Overwrites.NONE,
+        gradient: Gradient | Vjp = Gradient.MISSING,
+        traits: Trait = Trait.NONE,
+        identity: complex | None = None,
+        domain: Domain = Domain(),  # noqa: B008  (immutable)
+        oracle: str = "",
+    ) -> None:
+        super().__init_subclass__()
+        own = cls.__dict__.get("__annotations__", {})
+        cls.FIELDS += tuple(f for f, kind in own.items() if "ClassVar" not in str(kind))
+        cls.DEFAULTS = cls.DEFAULTS | {f: cls.__dict__[f] for f in own if f in cls.__dict__}
+        if not name:
+            return
+        cls.FACTS = Facts(
+            name=name,
+            doc=(cls.__doc__ or "").strip(),
+            chapter=cls.__module__.rpartition(".")[2],
+            arity=arity,
+            dtype=dtype,
+            overwrites=overwrites,
+            gradient=gradient,
+            traits=traits,
+            identity=identity,
+            domain=domain,
+            oracle=oracle,
+        )
+        register(cls.FACTS, cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        values = dict(zip(self.FIELDS, args, strict=False)) | kwargs
+        complete = {**self.DEFAULTS, **values}
+        if len(args) > len(self.FIELDS) or complete.keys() != set(self.FIELDS):
+            raise TypeError(f"{type(self).__name__} takes {self.FIELDS}, not {args} {kwargs}")
+        key = tuple(complete[f] for f in self.FIELDS)
+        self.__dict__.update(complete)
+        self.__dict__["_key"] = key = tuple(map(_exact, key))
+        self.__dict__["_hash"] = hash((type(self), key))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable: {name} cannot be set to {value!r}")
+
+    def __hash__(self) -> int:
+        result: int = self.__dict__["_hash"]
+        return result
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            type(self) is type(other) and self.__dict__["_key"] == other.__dict__["_key"]
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{f}={getattr(self, f)!r}' for f in self.FIELDS)})"
+
+    def attributes(self) -> dict[str, Any]:
+        """The attributes by name."""
+        return {f: getattr(self, f) for f in self.FIELDS}
+
+    def facts(self) -> Facts:
+        """The declaration."""
+        return self.FACTS
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        """Shape of the result; by default that of operand 0."""
+        return shapes[0]
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        """Dtype of the result; by default what the declared rule says."""
+        facts = self.facts()
+        return facts.dtype(facts.name, dtypes)
+
+    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
+        """Types of the results of an op that has several; empty for all others."""
+        del types
+        return ()
+
+    def may_overwrite(self, *types: Type) -> frozenset[int]:
+        """Operands whose memory the result may be written into, when they die here."""
+        match self.facts().overwrites:
+            case Overwrites.NONE:
+                return frozenset()
+            case Overwrites.FIRST:
+                return frozenset({0})
+            case Overwrites.SAME_SIZE:
+                shape = self.infer_shape(*(s for s, _ in types))
+                item = self.infer_dtype(*(d for _, d in types)).itemsize
+                return frozenset(
+                    i for i, (s, d) in enumerate(types) if s == shape and d.itemsize == item
+                )
+
+
+def _exact(value: Any) -> Any:
+    """A key that tells 0.0 from -0.0, which compare equal."""
+    if isinstance(value, float):
+        return (float, value.hex())
+    if isinstance(value, complex):
+        return (complex, value.real.hex(), value.imag.hex())
+    if isinstance(value, tuple):
+        return tuple(_exact(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+@final
+class Elementwise(Op):
+    """An op given by what it does to one element; rows of a table, compared by identity."""
+
+    def __init__(self, info: Facts, scalar: Expr) -> None:
+        self.__dict__["info"] = info
+        self.__dict__["scalar"] = scalar
+        self.__dict__["_hash"] = hash(info.name)
+        self.__dict__["_dtypes"] = {}
+
+    info: Facts
+    scalar: Expr
+
+    def __hash__(self) -> int:
+        result: int = self.__dict__["_hash"]
+        return result
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __repr__(self) -> str:
+        return self.info.name
+
+    def facts(self) -> Facts:
+        return self.info
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return broadcast(self.info.name, shapes)
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        known: dict[tuple[DType, ...], DType] = self.__dict__["_dtypes"]
+        result = known.get(dtypes)
+        if result is None:
+            result = known[dtypes] = self.info.dtype(self.info.name, dtypes)
+        return result
+
+
+FACTS: Final[dict[str, Facts]] = {}
+"""Every declaration, by name."""
+
+CLASSES: Final[dict[str, type[Op]]] = {}
+"""The ops with attributes."""
+
+ELEMENTWISE: Final[dict[str, Elementwise]] = {}
+"""The elementwise table."""
+
+
+def register(facts: Facts, op: type[Op] | Elementwise) -> None:
+    """Add a declaration; a name is declared once and documented."""
+    if facts.name in FACTS:
+        raise ValueError(f"op {facts.name!r} is declared twice")
+    if not facts.doc:
+        raise ValueError(f"op {facts.name!r} has no documentation")
+    FACTS[facts.name] = facts
+    if isinstance(op, Elementwise):
+        ELEMENTWISE[facts.name] = op
+    else:
+        CLASSES[facts.name] = op

@@ -1,0 +1,184 @@
+"""From a declaration to the function a user calls."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
+
+from tawny.array import Array, ArrayLike, fresh, lift, lift_all, wrap
+from tawny.errors import type_error
+from tawny.node import Node, make, make_parts
+from tawny.op import (
+    Domain,
+    DTypeRule,
+    Elementwise,
+    Facts,
+    Gradient,
+    Op,
+    Overwrites,
+    Trait,
+    Vjp,
+    register,
+)
+from tawny.registry import FUNCTIONS
+from tawny.scalar import Scalar, arguments
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Unary = Callable[[ArrayLike], Array]
+Binary = Callable[[ArrayLike, ArrayLike], Array]
+Ternary = Callable[[ArrayLike, ArrayLike, ArrayLike], Array]
+
+
+def emit(op: Op, *operands: ArrayLike) -> Array:
+    """The array `op` makes of `operands`."""
+    name = op.facts().name
+    return wrap(make(op, tuple(lift(x, name, i) for i, x in enumerate(operands))))
+
+
+def emit_new(op: Op, *operands: ArrayLike) -> Array:
+    """As `emit`, for creation functions: a new array each time, so that it can be changed alone."""
+    return fresh(emit_node(op, *operands))
+
+
+def emit_node(op: Op, *operands: ArrayLike) -> Node:
+    """The node `op` makes of `operands`."""
+    name = op.facts().name
+    return make(op, tuple(lift(x, name, i) for i, x in enumerate(operands)))
+
+
+def emit_parts(op: Op, *operands: ArrayLike) -> tuple[Array, ...]:
+    """The arrays an op with several results makes of `operands`."""
+    name = op.facts().name
+    nodes = tuple(lift(x, name, i) for i, x in enumerate(operands))
+    return tuple(map(wrap, make_parts(op, nodes)))
+
+
+def public(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function public under its own name and `names`.
+
+    It is found by the operators, methods and NumPy protocols of `Array`, and a call with
+    arguments it does not take says which it does.
+    """
+
+    def declare(function: Callable[P, R]) -> Callable[P, R]:
+        name = function.__name__
+
+        @functools.wraps(function)
+        def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except TypeError as error:
+                if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                    raise _misuse(function, name, args, kwargs, error) from None
+                raise
+
+        for key in (name, *names):
+            FUNCTIONS[key] = boundary
+        return boundary
+
+    return declare
+
+
+def _misuse(
+    function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
+) -> TypeError:
+    """What was wrong with the arguments of a call that Python could not bind."""
+    parameters = inspect.signature(function).parameters
+    unknown = [k for k in kwargs if k not in parameters]
+    accepted = ", ".join(
+        f"{p.name} (keyword only)" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters.values()
+    )
+    if unknown:
+        detail = f"unknown argument {unknown[0]!r}"
+    else:
+        detail = str(error).partition("() ")[2] or f"cannot take {len(args)} positional arguments"
+    return type_error(name, f"{detail}; accepted: {accepted}")
+
+
+class Declare(Protocol):
+    """Turns a scalar body into a public function; its arity picks the type."""
+
+    @overload
+    def __call__(self, body: Callable[[Scalar], Scalar], /) -> Unary: ...
+    @overload
+    def __call__(self, body: Callable[[Scalar, Scalar], Scalar], /) -> Binary: ...
+    @overload
+    def __call__(self, body: Callable[[Scalar, Scalar, Scalar], Scalar], /) -> Ternary: ...
+
+
+def elementwise(
+    *names: str,
+    dtype: DTypeRule,
+    gradient: Gradient | Vjp = Gradient.DERIVED,
+    traits: Trait = Trait.NONE,
+    identity: complex | None = None,
+    domain: Domain = Domain(),  # noqa: B008  (immutable)
+    oracle: str | None = None,
+    compares: bool = False,
+) -> Declare:
+    """Declare an elementwise op.
+
+    The decorated body gives the name, the arity, the documentation and the scalar expression.
+    `names` are further public names.  The oracle is NumPy's function of the same name unless
+    another is given.  `compares` lets a Python integer exceed the array's dtype.
+    """
+
+    def declare(body: Callable[..., Scalar], /) -> Callable[..., Array]:
+        arity = body.__code__.co_argcount
+        info = Facts(
+            name=body.__name__,
+            doc=(body.__doc__ or "").strip(),
+            chapter=body.__module__.rpartition(".")[2],
+            arity=arity,
+            dtype=dtype,
+            overwrites=Overwrites.SAME_SIZE,
+            gradient=gradient,
+            traits=traits,
+            identity=identity,
+            domain=domain,
+            oracle=f"numpy.{body.__name__}" if oracle is None else oracle,
+        )
+        op = Elementwise(info, body(*arguments(arity)).expr)
+        register(info, op)
+        function = _FUNCTION[arity](op, compares)
+        function.__name__ = function.__qualname__ = info.name
+        function.__doc__ = inspect.cleandoc(info.doc)
+        function.__module__ = body.__module__
+        return public(*names)(function)
+
+    return cast("Declare", declare)
+
+
+def _unary(op: Elementwise, compares: bool) -> Callable[..., Array]:
+    del compares
+    name = op.info.name
+
+    def function(x: ArrayLike, /) -> Array:
+        return wrap(make(op, (x.node if type(x) is Array else lift(x, name),)))
+
+    return function
+
+
+def _binary(op: Elementwise, compares: bool) -> Callable[..., Array]:
+    name = op.info.name
+
+    def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+        return wrap(make(op, lift_all(name, (x1, x2), compares)))
+
+    return function
+
+
+def _ternary(op: Elementwise, compares: bool) -> Callable[..., Array]:
+    name = op.info.name
+
+    def function(x1: ArrayLike, x2: ArrayLike, x3: ArrayLike, /) -> Array:
+        return wrap(make(op, lift_all(name, (x1, x2, x3), compares)))
+
+    return function
+
+
+_FUNCTION: Final = {1: _unary, 2: _binary, 3: _ternary}

@@ -1,0 +1,1 @@
+"""The op table, a file per chapter: declarations and the public functions over them."""

@@ -1,0 +1,333 @@
+"""Creation: arrays from numbers, data and shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.array import (
+    Array,
+    ArrayLike,
+    as_value,
+    check_device,
+    fresh,
+    lift,
+    lift_all,
+    value_of,
+    wrap,
+)
+from tawny.dtype import DType, Number, as_dtype
+from tawny.errors import type_error, value_error
+from tawny.node import constant, make, scalar, variable
+from tawny.op import Gradient, Op, Overwrites, Trait, promoted
+from tawny.operator import emit_new, public
+from tawny.shape import Shape, as_int, as_shape
+
+
+class BroadcastTo(Op, name="broadcast_to", traits=Trait.VIEW, oracle="numpy.broadcast_to"):
+    """The operand repeated along new axes and axes of size 1."""
+
+    shape: Shape
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        (given,) = shapes
+        padded = (1,) * (len(self.shape) - len(given)) + given
+        if len(padded) > len(self.shape) or any(
+            n not in (1, m) for n, m in zip(padded, self.shape, strict=True)
+        ):
+            raise value_error(
+                "broadcast_to", f"operand 0 has shape {given}, which does not broadcast to {self.shape}; "
+                "each axis, counted from the last, must be equal or 1"
+            )
+        return self.shape
+
+
+class Cast(Op, name="astype", overwrites=Overwrites.SAME_SIZE, oracle="numpy.astype"):
+    """The same values as another dtype."""
+
+    dtype: DType
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        if dtypes[0].kind == "c" and self.dtype.kind != "c":
+            raise type_error(
+                "astype", f"operand 0 has dtype {dtypes[0]}, which has no {self.dtype} value; "
+                "take np.real(x) or np.abs(x) first"
+            )
+        return self.dtype
+
+
+class Arange(Op, name="arange", arity=0, gradient=Gradient.ZERO, oracle="numpy.arange"):
+    """`start`, `start + step`, and so on."""
+
+    start: int | float
+    step: int | float
+    length: int
+    dtype: DType
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return (self.length,)
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return self.dtype
+
+
+class Linspace(Op, name="linspace", arity=2, oracle="numpy.linspace"):
+    """`length` evenly spaced numbers from operand 0 to operand 1."""
+
+    length: int
+    endpoint: bool
+    dtype: DType
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return (self.length,)
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return self.dtype
+
+
+class Eye(Op, name="eye", arity=0, gradient=Gradient.ZERO, oracle="numpy.eye"):
+    """Ones on diagonal `offset`, zeros elsewhere."""
+
+    rows: int
+    columns: int
+    offset: int
+    dtype: DType
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return (self.rows, self.columns)
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return self.dtype
+
+
+class Copy(Op, name="copy", overwrites=Overwrites.SAME_SIZE, oracle="numpy.copy"):
+    """The same value in memory of its own."""
+
+
+def var(name: str | None = None, *, shape: int | Sequence[int] = (), dtype: Any = None) -> Array:
+    """A variable: an input of graphs, whose value is given when they run."""
+    if name is not None and (not isinstance(name, str) or not name):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error("var", f"name must be a non-empty string, not {name!r}")
+    return fresh(variable(name, as_shape(shape, "var"), _dtype_or(dtype, dt.FLOAT64, "var")))
+
+
+@public("array")
+def asarray(
+    obj: Any, /, *, dtype: Any = None, device: str | None = None, copy: bool | None = None
+) -> Array:
+    """An array of the given values; data is copied, so changing it later changes nothing."""
+    check_device(device, "asarray")
+    wanted = None if dtype is None else as_dtype(dtype, "asarray")
+    if isinstance(obj, Array):
+        if wanted is None or wanted == obj.dtype:
+            return _copy(obj) if copy else obj
+        if copy is False:
+            raise value_error("asarray", f"converting {obj.dtype} to {wanted} needs a copy; copy=False forbids it")
+        return wrap(make(Cast(wanted), (obj.node,)))
+    if copy is False:
+        raise value_error("asarray", f"data of type {type(obj).__name__} has to be copied; copy=False forbids it")
+    if isinstance(obj, (list, tuple)):
+        node = lift(obj, "asarray")
+        if node.value is None:
+            return wrap(node) if wanted is None else wrap(make(Cast(wanted), (node,)))
+    value = as_value(obj, "asarray")
+    if wanted is not None and wanted != value.dtype:
+        value = _converted(obj, value, wanted)
+    return fresh(constant(value))
+
+
+def _converted(obj: Any, value: Any, wanted: DType) -> Any:
+    if value.dtype.kind == "c" and wanted.kind != "c":
+        raise type_error("asarray", f"complex values have no {wanted} value")
+    if isinstance(obj, np.ndarray):
+        return value.astype(wanted)
+    try:
+        return np.array(obj, dtype=wanted)
+    except OverflowError as error:
+        raise OverflowError(f"asarray: {error}") from None
+
+
+def _copy(x: Array) -> Array:
+    return fresh(make(Copy(), (x.node,)))
+
+
+@public()
+def copy(x: ArrayLike, /) -> Array:
+    """A new array of the same value, which can be changed alone."""
+    return fresh(make(Copy(), (lift(x, "copy"),)))
+
+
+@public()
+def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Array:
+    """The same values as another dtype."""
+    check_device(device, "astype")
+    node, wanted = lift(x, "astype"), as_dtype(dtype, "astype")
+    if node.dtype == wanted:
+        return fresh(make(Copy(), (node,))) if copy else wrap(node)
+    return wrap(make(Cast(wanted), (node,)))
+
+
+@public()
+def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Array:
+    """An array of the values another library exports."""
+    check_device(device, "from_dlpack")
+    if copy is False:
+        raise value_error("from_dlpack", "a constant owns its values; copy=False is not possible")
+    return fresh(constant(np.array(np.from_dlpack(x))))
+
+
+def filled(value: Any, shape: Shape, dtype: DType, op: str) -> Array:
+    """A new array with `value` everywhere."""
+    node = value.node if isinstance(value, Array) else scalar(value, dtype, op)
+    if node.dtype != dtype:
+        node = make(Cast(dtype), (node,))
+    return fresh(make(BroadcastTo(shape), (node,)))
+
+
+def _dtype_or(dtype: Any, default: DType, op: str) -> DType:
+    return default if dtype is None else as_dtype(dtype, op)
+
+
+@public()
+def zeros(shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None) -> Array:
+    """An array of zeros."""
+    check_device(device, "zeros")
+    return filled(0, as_shape(shape, "zeros"), _dtype_or(dtype, dt.FLOAT64, "zeros"), "zeros")
+
+
+@public()
+def ones(shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None) -> Array:
+    """An array of ones."""
+    check_device(device, "ones")
+    return filled(1, as_shape(shape, "ones"), _dtype_or(dtype, dt.FLOAT64, "ones"), "ones")
+
+
+@public()
+def empty(shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None) -> Array:
+    """An array whose values do not matter; they are zero."""
+    check_device(device, "empty")
+    return filled(0, as_shape(shape, "empty"), _dtype_or(dtype, dt.FLOAT64, "empty"), "empty")
+
+
+@public()
+def full(
+    shape: int | Sequence[int], fill_value: ArrayLike, *, dtype: Any = None, device: str | None = None
+) -> Array:
+    """An array with `fill_value` everywhere."""
+    check_device(device, "full")
+    value = lift(fill_value, "full")
+    wanted = _dtype_or(dtype, value.dtype, "full")
+    if dt.is_weak(fill_value):
+        return filled(fill_value, as_shape(shape, "full"), wanted, "full")
+    return filled(wrap(value), as_shape(shape, "full"), wanted, "full")
+
+
+@public()
+def zeros_like(x: ArrayLike, /, *, dtype: Any = None, device: str | None = None) -> Array:
+    """Zeros of the shape and dtype of `x`."""
+    check_device(device, "zeros_like")
+    node = lift(x, "zeros_like")
+    return filled(0, node.shape, _dtype_or(dtype, node.dtype, "zeros_like"), "zeros_like")
+
+
+@public()
+def ones_like(x: ArrayLike, /, *, dtype: Any = None, device: str | None = None) -> Array:
+    """Ones of the shape and dtype of `x`."""
+    check_device(device, "ones_like")
+    node = lift(x, "ones_like")
+    return filled(1, node.shape, _dtype_or(dtype, node.dtype, "ones_like"), "ones_like")
+
+
+@public()
+def empty_like(x: ArrayLike, /, *, dtype: Any = None, device: str | None = None) -> Array:
+    """An array of the shape and dtype of `x` whose values do not matter; they are zero."""
+    check_device(device, "empty_like")
+    node = lift(x, "empty_like")
+    return filled(0, node.shape, _dtype_or(dtype, node.dtype, "empty_like"), "empty_like")
+
+
+@public()
+def full_like(
+    x: ArrayLike, /, fill_value: ArrayLike, *, dtype: Any = None, device: str | None = None
+) -> Array:
+    """`fill_value` everywhere, in the shape and dtype of `x`."""
+    check_device(device, "full_like")
+    node = lift(x, "full_like")
+    wanted = _dtype_or(dtype, node.dtype, "full_like")
+    value = fill_value if dt.is_weak(fill_value) else wrap(lift(fill_value, "full_like"))
+    return filled(value, node.shape, wanted, "full_like")
+
+
+@public()
+def arange(
+    start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: str | None = None
+) -> Array:
+    """Numbers from `start` up to but not including `stop`, `step` apart."""
+    check_device(device, "arange")
+    if stop is None:
+        start, stop = 0, start
+    numbers = [_number(v, "arange", w) for v, w in ((start, "start"), (stop, "stop"), (step, "step"))]
+    first, last, stride = numbers
+    if stride == 0:
+        raise value_error("arange", "step is 0; it must be positive or negative")
+    default = dt.INT64 if all(isinstance(v, int) for v in numbers) else dt.FLOAT64
+    length = max(0, math.ceil((last - first) / stride))
+    if all(isinstance(v, int) for v in numbers):
+        length = max(0, -((first - last) // stride)) if stride > 0 else max(0, -((last - first) // -stride))
+        length = int(length)
+    return emit_new(Arange(first, stride, length, _dtype_or(dtype, default, "arange")))
+
+
+def _number(value: Any, op: str, word: str) -> int | float:
+    if isinstance(value, Array):
+        value = value_of(value, op)
+    if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
+        value = value.item()
+    if not isinstance(value, (int, float)):
+        raise type_error(op, f"{word} must be a real number, not {type(value).__name__} {value!r}")
+    return value
+
+
+@public()
+def linspace(
+    start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: str | None = None, endpoint: bool = True
+) -> Array:
+    """`num` evenly spaced numbers from `start` to `stop`, with or without the end."""
+    check_device(device, "linspace")
+    length = as_int(num, "linspace", "num")
+    if length < 0:
+        raise value_error("linspace", f"num is {length}; it must be at least 0")
+    ends = lift_all("linspace", (start, stop))
+    if any(n.shape for n in ends):
+        raise value_error("linspace", f"start and stop must be numbers, not arrays of shape {ends[0].shape} and {ends[1].shape}")
+    default = promoted("linspace", [n.dtype for n in ends] + [dt.FLOAT64])
+    if all(dt.is_weak(v) and not isinstance(v, complex) for v in (start, stop)):
+        default = dt.FLOAT64
+    wanted = _dtype_or(dtype, default, "linspace")
+    return fresh(make(Linspace(length, bool(endpoint), wanted), ends))
+
+
+@public()
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: str | None = None
+) -> Array:
+    """Ones on the `k`-th diagonal, zeros elsewhere."""
+    check_device(device, "eye")
+    (rows,) = as_shape(as_int(n_rows, "eye", "n_rows"), "eye", "n_rows")
+    (columns,) = (rows,) if n_cols is None else as_shape(as_int(n_cols, "eye", "n_cols"), "eye", "n_cols")
+    return emit_new(Eye(rows, columns, as_int(k, "eye", "k"), _dtype_or(dtype, dt.FLOAT64, "eye")))
+
+
+@public()
+def identity(n: int, dtype: Any = None) -> Array:
+    """The square identity matrix."""
+    return eye(n, dtype=dtype)
+
+
+def as_number(value: Number, dtype: DType, op: str) -> Array:
+    """A zero-dimensional constant of `dtype`."""
+    return wrap(scalar(value, dtype, op))

@@ -1,0 +1,95 @@
+"""Shape rules, named for what they say."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from typing import SupportsIndex
+
+from tawny.errors import axis_error, type_error, value_error
+
+Shape = tuple[int, ...]
+
+
+def size(shape: Shape) -> int:
+    """Number of elements."""
+    return math.prod(shape)
+
+
+def broadcast(op: str, shapes: Sequence[Shape]) -> Shape:
+    """The common shape under NumPy broadcasting."""
+    first = shapes[0]
+    if all(s == first for s in shapes):
+        return first
+    rank = max(map(len, shapes))
+    out = [1] * rank
+    for position, shape in enumerate(shapes):
+        offset = rank - len(shape)
+        for axis, n in enumerate(shape, offset):
+            if n == 1 or n == out[axis]:
+                continue
+            if out[axis] != 1:
+                listed = " and ".join(map(str, shapes))
+                raise value_error(
+                    op,
+                    f"operand {position} has shape {shape}; its axis {axis - rank} is {n} and must be "
+                    f"{out[axis]} or 1 to broadcast with the operands before it (shapes {listed})",
+                )
+            out[axis] = n
+    return tuple(out)
+
+
+def as_shape(shape: object, op: str, word: str = "shape") -> Shape:
+    """A shape from an integer or a sequence of integers, none negative."""
+    if isinstance(shape, Iterable) and not isinstance(shape, (str, bytes)):
+        out = tuple(as_int(n, op, word) for n in shape)
+    else:
+        out = (as_int(shape, op, word),)
+    if any(n < 0 for n in out):
+        raise value_error(op, f"{word} {out} has a negative size; sizes must be at least 0")
+    return out
+
+
+def as_int(value: object, op: str, word: str) -> int:
+    """An integer, refusing what only looks like one."""
+    if isinstance(value, SupportsIndex):
+        return operator.index(value)
+    raise type_error(op, f"{word} must be an integer, not {type(value).__name__} {value!r}")
+
+
+def normalise_axis(axis: object, rank: int, op: str) -> int:
+    """`axis` counted from the front."""
+    number = as_int(axis, op, "axis")
+    if not -rank <= number < rank:
+        raise axis_error(op, number, rank)
+    return number % rank
+
+
+def normalise_axes(axis: object, rank: int, op: str) -> tuple[int, ...]:
+    """Sorted distinct axes counted from the front; None means all of them."""
+    if axis is None:
+        return tuple(range(rank))
+    if isinstance(axis, (tuple, list)):
+        return tuple(sorted(ordered_axes(axis, rank, op)))
+    return (normalise_axis(axis, rank, op),)
+
+
+def ordered_axes(axes: Iterable[object], rank: int, op: str) -> tuple[int, ...]:
+    """Distinct axes counted from the front, in the order given."""
+    out = tuple(normalise_axis(a, rank, op) for a in axes)
+    if len(set(out)) != len(out):
+        raise value_error(op, f"axis {tuple(axes)} names an axis twice")
+    return out
+
+
+def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    """`shape` without `axes`, or with 1 in their place."""
+    if keepdims:
+        return tuple(1 if a in axes else n for a, n in enumerate(shape))
+    return tuple(n for a, n in enumerate(shape) if a not in axes)
+
+
+def replaced(shape: Shape, axis: int, n: int) -> Shape:
+    """`shape` with size `n` on `axis`."""
+    return (*shape[:axis], n, *shape[axis + 1 :])

@@ -1,0 +1,48 @@
+"""Where in the user's program something was written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Final, NamedTuple
+
+PACKAGE: Final = str(Path(__file__).parent)
+
+
+class Source(NamedTuple):
+    """A place in the user's program: a code object and an instruction in it.
+
+    The line is worked out only when somebody asks: finding it while the graph
+    is built would cost more than building the node.
+    """
+
+    code: CodeType
+    instruction: int
+
+    @property
+    def line(self) -> int:
+        """Line number of the instruction."""
+        for start, end, line in self.code.co_lines():
+            if start <= self.instruction < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    @property
+    def file(self) -> str:
+        """Path of the file, as Python knows it."""
+        return self.code.co_filename
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+def caller() -> Source | None:
+    """The innermost frame outside this package; None when there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(PACKAGE):
+            return Source(code, frame.f_lasti)
+        frame = frame.f_back
+    return None

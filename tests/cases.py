@@ -1,0 +1,107 @@
+"""Cases: one call of a public function, and an independent witness of what it must give.
+
+A case is run as `tawny.eager`, as `tawny.numpy` on constants, and as `tawny.numpy` on variables,
+for every dtype it names; shape, dtype and values must be the witness's.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+FLOATS = ("float32", "float64")
+INEXACT = (*FLOATS, "complex64", "complex128")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+REAL = ("bool", *INTEGERS, "float16", *FLOATS)
+NUMERIC = (*INTEGERS, "float16", *INEXACT)
+EVERYTHING = ("bool", *NUMERIC)
+COMMON = ("bool", "int32", "float32", "float64", "complex128")
+"""Enough dtypes for functions that treat all alike."""
+
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """`call(xp, *operands)` must equal `witness(*operands)`.
+
+    `shapes` are the operands' shapes; operands are drawn in every one of `dtypes` (all alike), from
+    the interval `domain` (for dtypes that hold it), with special values among them if `special`.
+    An operand given as an array instead of a shape is taken as it is.
+    `exact` asks for equal bits; otherwise `rtol` and `atol` (scaled for small floats) apply.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    witness: Callable[..., Any]
+    shapes: Sequence[Any] = ((3, 4),)
+    dtypes: Sequence[str] = ("float64",)
+    domain: tuple[float, float] = (-8.0, 8.0)
+    special: bool = False
+    exact: bool = True
+    rtol: float = 1e-12
+    check_dtype: bool = True
+    needs_values: bool = False
+    """The result's shape depends on values, so variables are refused with a clear error."""
+
+    def operands(self, dtype: str) -> list[np.ndarray]:
+        rng = np.random.default_rng(zlib.crc32(f"{self.name}{dtype}{self.shapes}".encode()))
+        return [
+            s if isinstance(s, np.ndarray) else sample(rng, s, dtype, self.domain, self.special)
+            for s in self.shapes
+        ]
+
+
+def sample(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, domain: tuple[float, float] = (-8, 8), special: bool = False
+) -> np.ndarray:
+    """A non-contiguous random array: every second element of a larger one along its last axis."""
+    kind = np.dtype(dtype)
+    low, high = domain
+    wide = (*shape[:-1], 2 * shape[-1]) if shape else ()
+    if kind.kind == "b":
+        out = rng.random(wide) < 0.5
+    elif kind.kind in "iu":
+        low = max(low, 0) if kind.kind == "u" else low
+        out = rng.integers(int(np.ceil(low)), int(np.floor(high)) + 1, wide)
+    else:
+        out = rng.uniform(low, high, wide)
+        if kind.kind == "c":
+            out = out + 1j * rng.uniform(low, high, wide)
+        if special and np.size(out) > 0:
+            flat = np.asarray(out).reshape(-1)
+            flat[:: 3] = np.resize(SPECIAL, flat[:: 3].shape)
+            out = flat.reshape(wide)
+    out = np.asarray(out).astype(kind)
+    return out[..., ::2] if shape else out
+
+
+def parts(result: Any) -> list[Any]:
+    """The arrays in a result, flattened."""
+    if isinstance(result, (tuple, list)):
+        return [a for r in result for a in parts(r)]
+    return [result]
+
+
+def assert_same(got: Any, expected: Any, case: Case) -> None:
+    """Shape, dtype and values agree."""
+    got_parts, expected_parts = parts(got), parts(expected)
+    assert len(got_parts) == len(expected_parts)
+    for g, w in zip(got_parts, expected_parts, strict=True):
+        want = np.asarray(w)
+        have = np.asarray(g)
+        assert have.shape == want.shape
+        if case.check_dtype:
+            assert have.dtype == want.dtype
+        if case.exact:
+            np.testing.assert_array_equal(have, want)
+            if want.dtype.kind == "f":
+                np.testing.assert_array_equal(np.signbit(have[want == 0]), np.signbit(want[want == 0]))
+        else:
+            eps = np.finfo(want.dtype).eps if want.dtype.kind in "fc" else 0.0
+            rtol = max(case.rtol, 64 * float(eps))
+            np.testing.assert_allclose(have, want, rtol=rtol, atol=rtol)

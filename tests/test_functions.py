@@ -1,0 +1,66 @@
+"""Every public function, eager and lazy, against an independent witness."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import case_tables
+import tawny.eager
+import tawny.numpy
+from cases import Case, assert_same, parts
+from tawny.array import Array
+from tawny.engine.reference import run
+from tawny.ops.creation import var
+
+CASES: list[Case] = [
+    case
+    for module in pkgutil.iter_modules(case_tables.__path__)
+    for case in importlib.import_module(f"case_tables.{module.name}").CASES
+]
+RUNS = [
+    pytest.param(case, dtype, id=f"{case.name}-{i}-{dtype}")
+    for i, case in enumerate(CASES)
+    for dtype in case.dtypes
+]
+
+
+def _eager(case: Case, operands: list[np.ndarray]) -> object:
+    return case.call(tawny.eager, *operands)
+
+
+def _constants(case: Case, operands: list[np.ndarray]) -> object:
+    result = case.call(tawny.numpy, *(tawny.numpy.asarray(x) for x in operands))
+    return [a.numpy() if isinstance(a, Array) else a for a in parts(result)]
+
+
+def _variables(case: Case, operands: list[np.ndarray]) -> object:
+    inputs = [var(shape=x.shape, dtype=x.dtype) for x in operands]
+    result = parts(case.call(tawny.numpy, *inputs))
+    arrays = [a for a in result if isinstance(a, Array)]
+    values = iter(run([a.node for a in arrays], {i.node: x for i, x in zip(inputs, operands, strict=True)}))
+    for a in arrays:
+        assert isinstance(a, Array)
+    out = [next(values) if isinstance(a, Array) else a for a in result]
+    for a, v in zip(result, out, strict=True):
+        if isinstance(a, Array):
+            assert (a.shape, a.dtype) == (v.shape, v.dtype), "inferred shape and dtype are those computed"
+    return out
+
+
+@pytest.mark.parametrize("mode", [_eager, _constants, _variables], ids=["eager", "constants", "variables"])
+@pytest.mark.parametrize(("case", "dtype"), RUNS)
+def test_function_agrees_with_its_witness(case: Case, dtype: str, mode) -> None:
+    operands = case.operands(dtype)
+    kept = [x.copy() for x in operands]
+    if mode is _variables and case.needs_values:
+        with pytest.raises(TypeError, match="depends on variable"):
+            mode(case, operands)
+        return
+    with np.errstate(all="ignore"):
+        assert_same(mode(case, operands), case.witness(*operands), case)
+    for x, k in zip(operands, kept, strict=True):
+        np.testing.assert_array_equal(x, k, err_msg="operands are never changed")
