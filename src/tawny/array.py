@@ -19,6 +19,7 @@ from tawny import dtype as dt
 from tawny.dtype import DType, Number
 from tawny.errors import needs_values, type_error, value_error
 from tawny.methods import Methods
+from tawny.op import DTypeRule
 from tawny.node import Constant, Node, Value, Variable, constant, scalar, variables
 from tawny.registry import FUNCTIONS
 from tawny.shape import Shape, size
@@ -357,8 +358,12 @@ def as_value(x: Any, op: str, position: int = 0) -> Value:
     return value.astype(native, copy=False)
 
 
-def lift_all(op: str, operands: Sequence[Any], compares: bool = False) -> tuple[Node, ...]:
-    """The operands as nodes; Python numbers take the dtype of the arrays they meet."""
+def lift_all(op: str, operands: Sequence[Any], rule: DTypeRule | None = None, compares: bool = False) -> tuple[Node, ...]:
+    """The operands as nodes; Python numbers take the dtype of the arrays they meet.
+
+    A Python integer too large for that is refused, unless `rule` computes in floating point
+    anyway, or the op `compares`, which is then done exactly.
+    """
     if all(type(x) is Array for x in operands):
         return tuple([x.node for x in operands])
     nodes = [None if dt.is_weak(x) else lift(x, op, i) for i, x in enumerate(operands)]
@@ -367,17 +372,18 @@ def lift_all(op: str, operands: Sequence[Any], compares: bool = False) -> tuple[
         return tuple(lift(x, op) for x in operands)
     common = dt.promote(*strong)
     return tuple(
-        n if n is not None else _weak(x, common, op, compares)
+        n if n is not None else _weak(x, common, op, rule, compares)
         for n, x in zip(nodes, operands, strict=True)
     )
 
 
-def _weak(x: Number, beside: DType, op: str, compares: bool) -> Node:
+def _weak(x: Number, beside: DType, op: str, rule: DTypeRule | None, compares: bool) -> Node:
     dtype = dt.weak_dtype(type(x), beside)
-    if compares and type(x) is int and dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        if not info.min <= x <= info.max:  # compare exactly, as NumPy does
-            if -(2**63) <= x < 2**64:
+    if type(x) is int and dtype.kind in "iu" and not dt.fits(x, dtype):
+        if rule is not None and dtype not in rule.loops:
+            dtype = rule.computes_in(op, (beside, dtype))
+        elif compares:
+            if dt.fits(x, dt.INT64) or dt.fits(x, dt.UINT64):
                 dtype = dt.INT64 if x < 2**63 else dt.UINT64
             else:
                 return scalar(float("inf") if x > 0 else float("-inf"), dt.FLOAT64, op)

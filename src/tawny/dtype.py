@@ -125,15 +125,19 @@ def weak_dtype(kind: type, dtype: DType) -> DType:
     return _PYTHON[kind]
 
 
+def fits(value: int, dtype: DType) -> bool:
+    """Whether an integer `dtype` holds `value`."""
+    info = np.iinfo(dtype)
+    return info.min <= value <= info.max
+
+
 def check_fits(value: Number, dtype: DType, op: str) -> None:
     """Refuse a Python integer that an integer `dtype` cannot hold."""
-    if type(value) is int and dtype.kind in "iu":
+    if type(value) is int and dtype.kind in "iu" and not fits(value, dtype):
         info = np.iinfo(dtype)
-        if not info.min <= value <= info.max:
-            raise overflow_error(
-                op, f"Python integer {value} is out of bounds for {dtype}, "
-                f"which holds {info.min} to {info.max}"
-            )
+        raise overflow_error(
+            op, f"Python integer {value} is out of bounds for {dtype}, which holds {info.min} to {info.max}"
+        )
 
 
 def real_dtype(dtype: DType) -> DType:

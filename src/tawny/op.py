@@ -23,6 +23,7 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.dtype import Category, DType, check_categories
+from tawny.errors import type_error
 from tawny.shape import Shape, broadcast
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class DTypeRule:
     loops: tuple[DType, ...]
     result: Callable[[DType], DType]
     refuses: frozenset[Category] = frozenset()
+    """Categories the operands may have, but not all of them."""
     integers: DType | None = None
     """What operands that are all boolean or integer are computed in, if not the first loop."""
     ignores: int = 0
@@ -92,13 +94,15 @@ class DTypeRule:
         """Categories of operands some loop takes."""
         return frozenset(
             c for d, c in dt.DTYPES.items() if any(np.can_cast(d, t) for t in self.loops)
-        ) - self.refuses
+        )
 
     def computes_in(self, op: str, dtypes: Sequence[DType]) -> DType:
         """The dtype the operands are converted to."""
         dtypes = dtypes[self.ignores :]
         for position, dtype in enumerate(dtypes, self.ignores):
             check_categories(op, position, dtype, self.accepts)
+        if self.refuses:
+            check_categories(op, 0, dt.promote(*dtypes), self.accepts - self.refuses)
         if self.integers is not None and all(d.kind in "biu" for d in dtypes):
             return self.integers
         common = dt.promote(*dtypes)
@@ -107,7 +111,8 @@ class DTypeRule:
         for loop in self.loops:
             if all(np.can_cast(d, loop) for d in dtypes):
                 return loop
-        raise AssertionError(f"{op}: no loop for {dtypes}")
+        listed = " and ".join(map(str, dtypes))
+        raise type_error(op, f"operands have dtypes {listed}, whose common dtype {common} is not accepted")
 
     def __call__(self, op: str, dtypes: Sequence[DType]) -> DType:
         return self.result(self.computes_in(op, dtypes))

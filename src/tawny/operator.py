@@ -167,7 +167,7 @@ def _binary(op: Elementwise, compares: bool) -> Callable[..., Array]:
     name = op.info.name
 
     def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-        return wrap(make(op, lift_all(name, (x1, x2), compares)))
+        return wrap(make(op, lift_all(name, (x1, x2), op.info.dtype, compares)))
 
     return function
 
@@ -176,7 +176,7 @@ def _ternary(op: Elementwise, compares: bool) -> Callable[..., Array]:
     name = op.info.name
 
     def function(x1: ArrayLike, x2: ArrayLike, x3: ArrayLike, /) -> Array:
-        return wrap(make(op, lift_all(name, (x1, x2, x3), compares)))
+        return wrap(make(op, lift_all(name, (x1, x2, x3), op.info.dtype, compares)))
 
     return function
 

@@ -528,19 +528,19 @@ def bitwise_right_shift(x: Scalar, y: Scalar) -> Scalar:
     return call(Prim.SHR, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=1)
+@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=1, compares=True)
 def logical_and(x: Scalar, y: Scalar) -> Scalar:
     """Whether both are true."""
     return call(Prim.AND, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=0)
+@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=0, compares=True)
 def logical_or(x: Scalar, y: Scalar) -> Scalar:
     """Whether either is true."""
     return call(Prim.OR, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=0)
+@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=0, compares=True)
 def logical_xor(x: Scalar, y: Scalar) -> Scalar:
     """Whether exactly one is true."""
     return call(Prim.XOR, x, y)
@@ -555,7 +555,7 @@ def logical_not(x: Scalar) -> Scalar:
 # --------------------------------------------------------------------- complex
 
 
-@elementwise("conjugate", dtype=promoted, traits=Trait.INVOLUTION)
+@elementwise("conjugate", dtype=numeric, traits=Trait.INVOLUTION)
 def conj(x: Scalar) -> Scalar:
     """Complex conjugate."""
     return call(Prim.CONJ, x)

@@ -43,7 +43,7 @@ class Extremum(Reduction):
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         (shape,) = shapes
-        if any(shape[a] == 0 for a in self.axes):
+        if 0 in [shape[a] for a in self.axes]:
             raise value_error(
                 self.facts().name,
                 f"operand 0 has shape {shape}: no element to reduce over axis {self.axes}, and no identity",
@@ -101,7 +101,7 @@ class ArgExtremum(Op):
     def infer_shape(self, *shapes: Shape) -> Shape:
         (shape,) = shapes
         axes = tuple(range(len(shape))) if self.axis is None else (self.axis,)
-        if any(shape[a] == 0 for a in axes):
+        if 0 in [shape[a] for a in axes]:
             raise value_error(
                 self.facts().name, f"operand 0 has shape {shape}: no element to choose along axis {self.axis}"
             )

@@ -1,0 +1,116 @@
+"""Functions on dtypes: the array API's data type chapter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.array import Array, lift
+from tawny.dtype import Category, DType, as_dtype
+from tawny.errors import type_error, value_error
+from tawny.operator import public
+
+KINDS: Final[dict[str, frozenset[Category]]] = {
+    "bool": dt.BOOLEAN,
+    "signed integer": frozenset({Category.SIGNED}),
+    "unsigned integer": frozenset({Category.UNSIGNED}),
+    "integral": dt.INTEGER,
+    "real floating": dt.FLOATING,
+    "complex floating": dt.COMPLEX,
+    "numeric": dt.NUMERIC,
+}
+"""The kinds of dtype the standard names."""
+
+
+@dataclass(frozen=True, slots=True)
+class FloatInfo:
+    """Limits of a floating-point dtype, as Python numbers."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerInfo:
+    """Limits of an integer dtype, as Python numbers."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def _dtype_of(x: object, op: str) -> DType:
+    if isinstance(x, (Array, np.ndarray, np.generic)):
+        return as_dtype(x.dtype, op)  # pyright: ignore[reportUnknownMemberType]
+    return as_dtype(x, op)
+
+
+@public()
+def finfo(type: Any, /) -> FloatInfo:
+    """Limits of a floating-point dtype; those of the parts for a complex one."""
+    dtype = _dtype_of(type, "finfo")
+    if dtype.kind not in "fc":
+        raise value_error("finfo", f"dtype {dtype} has no floating-point limits; accepted: {dt.names(dt.INEXACT)}")
+    info: Any = np.finfo(dtype)
+    return FloatInfo(
+        bits=int(info.bits),
+        eps=float(info.eps),
+        max=float(info.max),
+        min=float(info.min),
+        smallest_normal=float(info.smallest_normal),
+        dtype=dt.real_dtype(dtype),
+    )
+
+
+@public()
+def iinfo(type: Any, /) -> IntegerInfo:
+    """Limits of an integer dtype."""
+    dtype = _dtype_of(type, "iinfo")
+    if dtype.kind not in "iu":
+        raise value_error("iinfo", f"dtype {dtype} has no integer limits; accepted: {dt.names(dt.INTEGER)}")
+    info = np.iinfo(dtype)
+    return IntegerInfo(bits=int(info.bits), max=int(info.max), min=int(info.min), dtype=dtype)
+
+
+@public()
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether every value of one dtype is a value of the other."""
+    return bool(np.can_cast(_dtype_of(from_, "can_cast"), as_dtype(to, "can_cast")))
+
+
+@public()
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The dtype that arrays, dtypes and (weak) Python numbers promote to together."""
+    if not arrays_and_dtypes:
+        raise value_error("result_type", "at least one array or dtype is needed")
+    weak = [type(x) for x in arrays_and_dtypes if dt.is_weak(x)]
+    strong = [_dtype_of(x, "result_type") for x in arrays_and_dtypes if not dt.is_weak(x)]
+    if not strong:
+        return dt.promote(*(lift(x, "result_type").dtype for x in arrays_and_dtypes))
+    out = dt.promote(*strong)
+    for kind in weak:
+        out = dt.weak_dtype(kind, out)
+    return out
+
+
+@public()
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether `dtype` is, or is of, `kind`: a dtype, a word of the standard, or a tuple of both."""
+    given = as_dtype(dtype, "isdtype")
+    if isinstance(kind, tuple):
+        return any(isdtype(given, k) for k in kind)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(kind, str):
+        if kind not in KINDS:
+            raise value_error("isdtype", f"kind {kind!r} is not known; accepted: {', '.join(KINDS)}, or a dtype")
+        return dt.DTYPES[given] in KINDS[kind]
+    if kind is None:
+        raise type_error("isdtype", "kind is None; accepted: a dtype, a word, or a tuple of them")
+    return given == as_dtype(kind, "isdtype")
