@@ -57,7 +57,11 @@ class Case:
 
 
 def sample(
-    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, domain: tuple[float, float] = (-8, 8), special: bool = False
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    dtype: str,
+    domain: tuple[float, float] = (-8, 8),
+    special: bool = False,
 ) -> np.ndarray:
     """A non-contiguous random array: every second element of a larger one along its last axis."""
     kind = np.dtype(dtype)
@@ -74,7 +78,7 @@ def sample(
             out = out + 1j * rng.uniform(low, high, wide)
         if special and np.size(out) > 0:
             flat = np.asarray(out).reshape(-1)
-            flat[:: 3] = np.resize(SPECIAL, flat[:: 3].shape)
+            flat[::3] = np.resize(SPECIAL, flat[::3].shape)
             out = flat.reshape(wide)
     out = np.asarray(out).astype(kind)
     return out[..., ::2] if shape else out
@@ -100,7 +104,9 @@ def assert_same(got: Any, expected: Any, case: Case) -> None:
         if case.exact:
             np.testing.assert_array_equal(have, want)
             if want.dtype.kind == "f":
-                np.testing.assert_array_equal(np.signbit(have[want == 0]), np.signbit(want[want == 0]))
+                np.testing.assert_array_equal(
+                    np.signbit(have[want == 0]), np.signbit(want[want == 0])
+                )
         else:
             eps = np.finfo(want.dtype).eps if want.dtype.kind in "fc" else 0.0
             rtol = max(case.rtol, 64 * float(eps))

@@ -30,7 +30,18 @@ WITNESSES = {
 }
 """Independent formulas for the rows that name no oracle."""
 
-COMPOSITE = {"logaddexp", "logaddexp2", "heaviside", "sigmoid", "softplus", "dawsn", "erf", "erfc", "deg2rad", "rad2deg"}
+COMPOSITE = {
+    "logaddexp",
+    "logaddexp2",
+    "heaviside",
+    "sigmoid",
+    "softplus",
+    "dawsn",
+    "erf",
+    "erfc",
+    "deg2rad",
+    "rad2deg",
+}
 """Rows computed by a formula of ours: equal to rounding, not to the bit."""
 
 
@@ -73,7 +84,9 @@ def test_dtype_rule_is_numpys(op: Elementwise) -> None:
 
 
 @TABLE
-@pytest.mark.parametrize("shapes", [((3, 4), (4,), (3, 1)), ((), (2,), ()), ((0, 3), (1, 3), ())], ids=str)
+@pytest.mark.parametrize(
+    "shapes", [((3, 4), (4,), (3, 1)), ((), (2,), ()), ((0, 3), (1, 3), ())], ids=str
+)
 def test_values_are_the_witness_s(op: Elementwise, shapes) -> None:
     rng = np.random.default_rng(3)
     function = getattr(tawny.eager, op.info.name)
@@ -90,7 +103,11 @@ def test_special_values_are_the_witness_s(op: Elementwise) -> None:
     function = getattr(tawny.eager, op.info.name)
     for dtype in ("float16", "float32", "float64"):
         if dtype in accepted(op):
-            check(op, function, [g.astype(dtype) for g in np.meshgrid(*[np.array(SPECIAL)] * op.info.arity)])
+            check(
+                op,
+                function,
+                [g.astype(dtype) for g in np.meshgrid(*[np.array(SPECIAL)] * op.info.arity)],
+            )
 
 
 def check(op: Elementwise, function, operands: list[np.ndarray]) -> None:
@@ -102,7 +119,9 @@ def check(op: Elementwise, function, operands: list[np.ndarray]) -> None:
     assert got.dtype == expected.dtype or not op.info.oracle.startswith("numpy")
     if op.info.name in COMPOSITE:
         eps = float(np.finfo(got.dtype).eps)
-        np.testing.assert_allclose(got, expected, rtol=16 * eps, atol=np.finfo(got.dtype).smallest_subnormal)
+        np.testing.assert_allclose(
+            got, expected, rtol=16 * eps, atol=np.finfo(got.dtype).smallest_subnormal
+        )
     else:
         np.testing.assert_array_equal(got, expected)
         if got.dtype.kind == "f":

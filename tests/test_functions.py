@@ -41,17 +41,23 @@ def _variables(case: Case, operands: list[np.ndarray]) -> object:
     inputs = [var(shape=x.shape, dtype=x.dtype) for x in operands]
     result = parts(case.call(tawny.numpy, *inputs))
     arrays = [a for a in result if isinstance(a, Array)]
-    values = iter(run([a.node for a in arrays], {i.node: x for i, x in zip(inputs, operands, strict=True)}))
+    values = iter(
+        run([a.node for a in arrays], {i.node: x for i, x in zip(inputs, operands, strict=True)})
+    )
     for a in arrays:
         assert isinstance(a, Array)
     out = [next(values) if isinstance(a, Array) else a for a in result]
     for a, v in zip(result, out, strict=True):
         if isinstance(a, Array):
-            assert (a.shape, a.dtype) == (v.shape, v.dtype), "inferred shape and dtype are those computed"
+            assert (a.shape, a.dtype) == (v.shape, v.dtype), (
+                "inferred shape and dtype are those computed"
+            )
     return out
 
 
-@pytest.mark.parametrize("mode", [_eager, _constants, _variables], ids=["eager", "constants", "variables"])
+@pytest.mark.parametrize(
+    "mode", [_eager, _constants, _variables], ids=["eager", "constants", "variables"]
+)
 @pytest.mark.parametrize(("case", "dtype"), RUNS)
 def test_function_agrees_with_its_witness(case: Case, dtype: str, mode) -> None:
     operands = case.operands(dtype)

@@ -1,4 +1,4 @@
 """Tawny."""
-from tawny.engine import reference
-from tawny.array import set_evaluator
-set_evaluator(reference.run)
+
+from tawny.engine import evaluate as evaluate
+from tawny.ops.creation import var as var

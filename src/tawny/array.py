@@ -10,7 +10,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any, Final, SupportsIndex, final
+from typing import Any, Final, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -104,7 +104,7 @@ class Array(Methods):
         return "cpu"
 
     def to_device(self, device: str, /, *, stream: None = None) -> Array:
-        """This array on `device`, which must be "cpu"."""
+        """The array on `device`, which must be "cpu"."""
         check_device(device, "to_device")
         if stream is not None:
             raise value_error("to_device", f"stream must be None on the cpu, not {stream!r}")
@@ -140,7 +140,8 @@ class Array(Methods):
 
     def item(self) -> Number:
         """The only element, as a Python number."""
-        return self._element("item")
+        number: Number = self._element("item")
+        return number
 
     def tolist(self) -> Any:
         """The value as nested lists of Python numbers."""
@@ -148,18 +149,24 @@ class Array(Methods):
 
     def _element(self, op: str) -> Any:
         if self.size != 1:
-            raise type_error(op, f"only an array of one element converts to a number, not shape {self.shape}")
+            raise type_error(
+                op, f"only an array of one element converts to a number, not shape {self.shape}"
+            )
         return value_of(self, op).item()
 
     def __bool__(self) -> bool:
         if not self._node.known:
             raise needs_values(
-                "bool", variables([self._node]),
-                "a graph cannot branch on it: use np.where(condition, yes, no), or tw.delay for a Python function",
+                "bool",
+                variables([self._node]),
+                "a graph cannot branch on it: use np.where(condition, yes, no), "
+                "or tw.delay for a Python function",
             )
         if self.size != 1:
             raise value_error(
-                "bool", f"the truth value of an array of shape {self.shape} is ambiguous; use np.any or np.all"
+                "bool",
+                f"the truth value of an array of shape {self.shape} is ambiguous; "
+                "use np.any or np.all",
             )
         return bool(self._element("bool"))
 
@@ -175,15 +182,20 @@ class Array(Methods):
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self.shape:
             raise type_error(
-                "index", f"only an integer array with no axes is an index, not {self.dtype} of shape {self.shape}"
+                "index",
+                "only an integer array with no axes is an index, "
+                f"not {self.dtype} of shape {self.shape}",
             )
         return int(self._element("index"))
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> Value:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Value:
         value = value_of(self, "asarray")
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:
-                raise value_error("asarray", f"converting {value.dtype} to {dtype} needs a copy; copy=False forbids it")
+                raise value_error(
+                    "asarray",
+                    f"converting {value.dtype} to {dtype} needs a copy; copy=False forbids it",
+                )
             return value.astype(dtype)
         return value.copy() if copy else value
 
@@ -192,7 +204,8 @@ class Array(Methods):
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         if api_version is not None and api_version not in API_VERSIONS:
             raise value_error(
-                "__array_namespace__", f"api_version {api_version!r} is not known; accepted: {', '.join(API_VERSIONS)}"
+                "__array_namespace__",
+                f"api_version {api_version!r} is not known; accepted: {', '.join(API_VERSIONS)}",
             )
         return sys.modules["tawny.numpy"]
 
@@ -200,7 +213,11 @@ class Array(Methods):
         return FUNCTIONS["__array_ufunc__"](ufunc, method, inputs, kwargs)
 
     def __array_function__(
-        self, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any], kwargs: dict[str, Any]
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
     ) -> Any:
         del types
         return FUNCTIONS["__array_function__"](func, args, kwargs)
@@ -218,9 +235,13 @@ class Array(Methods):
         value = value_of(self, "__dlpack__")
         if max_version is None or max_version < (1, 0):  # such consumers know no read-only flag
             if copy is False:
-                raise BufferError("__dlpack__: an array's value is read-only; exporting it needs a copy")
+                raise BufferError(
+                    "__dlpack__: an array's value is read-only; exporting it needs a copy"
+                )
             value = value.copy()
-        return value.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        return value.__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -229,35 +250,41 @@ class Array(Methods):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         holders = sys.getrefcount(self)
-        self._rename(FUNCTIONS["setitem"](self, key, value)._node, "setitem", holders)
+        self.rename(FUNCTIONS["setitem"](self, key, value)._node, "setitem", holders)
 
-    def _in_place(self, name: str, other: Any, holders: int) -> Array:
-        result: Array = FUNCTIONS[name](self, other)
-        if result.shape != self.shape:
-            raise value_error(
-                name, f"the result has shape {result.shape}; in place it must keep shape {self.shape}"
-            )
-        if result.dtype != self.dtype:
-            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
-                raise type_error(
-                    name, f"the result has dtype {result.dtype}; in place it must cast to {self.dtype}"
-                )
-            result = FUNCTIONS["astype"](result, self.dtype)
-        self._rename(result._node, name, holders)
-        return self
-
-    def _rename(self, node: Node, op: str, holders: int) -> None:
+    def rename(self, node: Node, op: str, holders: int) -> None:
+        """Let this name stand for `node`; `holders` counts the references to it."""
         if self._shared and holders > _SOLE_HOLDER:
             raise value_error(
                 op,
-                "this array was computed twice and both names hold the same object, so changing one would "
-                "change the other; change a copy (np.copy(x)), or write x = x.at[i].set(v)",
+                "this array was computed twice and both names hold the same object, so changing "
+                "one would change the other; change a copy (np.copy(x)), or write "
+                "x = x.at[i].set(v)",
             )
         self._node.handle = None
         self._node = node
         if node.handle is None or node.handle() is None:
             node.handle = weakref.ref(self)
 
+
+def in_place(x: Array, name: str, other: Any, holders: int) -> Array:
+    """`x` after an augmented assignment with the function called `name`."""
+    result: Array = FUNCTIONS[name](x, other)
+    if result.shape != x.shape:
+        raise value_error(
+            name, f"the result has shape {result.shape}; in place it must keep shape {x.shape}"
+        )
+    if result.dtype != x.dtype:
+        if not np.can_cast(result.dtype, x.dtype, "same_kind"):
+            raise type_error(
+                name, f"the result has dtype {result.dtype}; in place it must cast to {x.dtype}"
+            )
+        result = FUNCTIONS["astype"](result, x.dtype)
+    x.rename(result.node, name, holders)
+    return x
+
+
+FUNCTIONS["in_place"] = in_place
 
 API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 ArrayLike = Array | npt.ArrayLike
@@ -310,7 +337,9 @@ def value_of(array: Array, op: str) -> Value:
     if node.value is None:
         if not node.known:
             raise needs_values(
-                op, variables([node]), "compile a tw.Graph and give it values, or pass it to tw.delay"
+                op,
+                variables([node]),
+                "compile a tw.Graph and give it values, or pass it to tw.delay",
             )
         (value,) = evaluator()([node])
         value.flags.writeable = False
@@ -331,14 +360,18 @@ def lift(x: Any, op: str, position: int = 0) -> Node:
         return x.node
     if type(x) is float or type(x) is int or type(x) is bool or type(x) is complex:
         return scalar(x, dt.default_dtype(x), op)
-    if isinstance(x, (list, tuple)) and _holds_array(x):  # pyright: ignore[reportUnknownArgumentType]
-        return FUNCTIONS["stack"]([wrap(lift(item, op, position)) for item in x]).node
+    if isinstance(x, (list, tuple)):
+        items = cast("Sequence[Any]", x)
+        if _holds_array(items):
+            stacked: Array = FUNCTIONS["stack"]([wrap(lift(item, op, position)) for item in items])
+            return stacked.node
     return constant(as_value(x, op, position))
 
 
 def _holds_array(items: Sequence[Any]) -> bool:
     return any(
-        isinstance(i, Array) or (isinstance(i, (list, tuple)) and _holds_array(i))  # pyright: ignore[reportUnknownArgumentType]
+        isinstance(i, Array)
+        or (isinstance(i, (list, tuple)) and _holds_array(cast("Sequence[Any]", i)))
         for i in items
     )
 
@@ -352,13 +385,17 @@ def as_value(x: Any, op: str, position: int = 0) -> Value:
     native = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
     if native not in dt.DTYPES:
         raise type_error(
-            op, f"operand {position} is {type(x).__name__} of dtype {value.dtype}; "
-            f"accepted: arrays, numbers and nested sequences of numbers ({', '.join(map(str, dt.DTYPES))})"
+            op,
+            f"operand {position} is {type(x).__name__} of dtype {value.dtype}; "
+            "accepted: arrays, numbers and nested sequences of numbers "
+            f"({', '.join(map(str, dt.DTYPES))})",
         )
     return value.astype(native, copy=False)
 
 
-def lift_all(op: str, operands: Sequence[Any], rule: DTypeRule | None = None, compares: bool = False) -> tuple[Node, ...]:
+def lift_all(
+    op: str, operands: Sequence[Any], rule: DTypeRule | None = None, compares: bool = False
+) -> tuple[Node, ...]:
     """The operands as nodes; Python numbers take the dtype of the arrays they meet.
 
     A Python integer too large for that is refused, unless `rule` computes in floating point
@@ -388,8 +425,3 @@ def _weak(x: Number, beside: DType, op: str, rule: DTypeRule | None, compares: b
             else:
                 return scalar(float("inf") if x > 0 else float("-inf"), dt.FLOAT64, op)
     return scalar(x, dtype, op)
-
-
-def as_index(x: SupportsIndex) -> int:
-    """`x` as a Python integer."""
-    return x.__index__()

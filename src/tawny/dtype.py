@@ -81,7 +81,7 @@ def names(categories: frozenset[Category]) -> str:
 
 
 def as_dtype(spec: object, op: str) -> DType:
-    """The supported dtype that `spec` names (a NumPy dtype or scalar type, a Python type, a string)."""
+    """The supported dtype that `spec` names: a dtype, a scalar or Python type, a string."""
     try:
         dtype: DType = np.dtype(spec)  # type: ignore[call-overload]
     except TypeError:
@@ -115,8 +115,7 @@ def promote(*dtypes: DType) -> DType:
     return _CANONICAL[np.result_type(*dtypes)]
 
 
-@cache
-def weak_dtype(kind: type, dtype: DType) -> DType:
+def weak_dtype(kind: type[Number], dtype: DType) -> DType:
     """The dtype a Python number of type `kind` takes beside an array of `dtype`."""
     if _WEAK_RANK[kind] <= _RANK[dtype.kind]:
         return dtype
@@ -136,7 +135,9 @@ def check_fits(value: Number, dtype: DType, op: str) -> None:
     if type(value) is int and dtype.kind in "iu" and not fits(value, dtype):
         info = np.iinfo(dtype)
         raise overflow_error(
-            op, f"Python integer {value} is out of bounds for {dtype}, which holds {info.min} to {info.max}"
+            op,
+            f"Python integer {value} is out of bounds for {dtype}, "
+            f"which holds {info.min} to {info.max}",
         )
 
 
@@ -170,6 +171,7 @@ def check_categories(op: str, position: int, dtype: DType, accepts: frozenset[Ca
     """Refuse an operand whose dtype is of the wrong category."""
     if DTYPES[dtype] not in accepts:
         raise type_error(
-            op, f"operand {position} has dtype {dtype} ({DTYPES[dtype].value}); "
-            f"accepted: {names(accepts)}"
+            op,
+            f"operand {position} has dtype {dtype} ({DTYPES[dtype].value}); "
+            f"accepted: {names(accepts)}",
         )

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numpy.exceptions import AxisError
+from numpy.linalg import LinAlgError
 
 from tawny.source import caller
 
 __all__ = [
     "AxisError",
+    "LinAlgError",
     "axis_error",
     "index_error",
+    "linalg_error",
     "located",
     "needs_values",
     "overflow_error",
@@ -40,6 +43,11 @@ def type_error(op: str, detail: str) -> TypeError:
     return TypeError(located(f"{op}: {detail}"))
 
 
+def linalg_error(op: str, detail: str) -> LinAlgError:
+    """A matrix of the wrong shape; NumPy's own kind of ValueError."""
+    return LinAlgError(located(f"{op}: {detail}"))
+
+
 def index_error(op: str, detail: str) -> IndexError:
     """An index outside its axis, or too many indices."""
     return IndexError(located(f"{op}: {detail}"))
@@ -54,14 +62,18 @@ def axis_error(op: str, axis: int, rank: int) -> AxisError:
     """An axis that the operand does not have."""
     accepted = f"axes from {-rank} to {rank - 1}" if rank else "no axis, since it has none"
     return AxisError(
-        located(f"{op}: axis {axis} is out of bounds for an array of {rank} axes; accepted: {accepted}")
+        located(
+            f"{op}: axis {axis} is out of bounds for an array of {rank} axes; accepted: {accepted}"
+        )
     )
 
 
 def needs_values(op: str, variables: Sequence[str], way_out: str) -> TypeError:
     """An operation that needs values now, on an array whose values come later."""
-    names = ", ".join(repr(name) for name in variables)
-    plural = "s" if len(variables) > 1 else ""
+    names = ", ".join(repr(name) for name in variables[:3])
+    if len(variables) > 3:
+        names += f" and {len(variables) - 3} more"
+    noun = "variables" if len(variables) > 1 else "variable"
     return TypeError(
-        located(f"{op}: the array depends on variable{plural} {names}, whose value is not known yet; {way_out}")
+        located(f"{op}: the array depends on {noun} {names}, not known yet; {way_out}")
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 from tawny.registry import FUNCTIONS
 
 if TYPE_CHECKING:
     from tawny.array import Array, ArrayLike
-    from tawny.operator import At
+    from tawny.ops.scatter import At
 
 Axis = int | tuple[int, ...] | None
 
@@ -24,18 +23,14 @@ def _call(name: str, *args: Any, **kwargs: Any) -> Array:
 
 def _binary(name: str, left: Any, right: Any, other: object) -> Array:
     if other is None or isinstance(other, _FOREIGN):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     return _call(name, left, right)
 
 
-class Methods(ABC):
+class Methods:  # noqa: PLW1641  (Array hashes by identity)
     """What `Array` offers beyond its own facts."""
 
     __slots__ = ()
-
-    @abstractmethod
-    def _in_place(self, name: str, other: Any, holders: int) -> Array:
-        """Let this name stand for the result of an augmented assignment."""
 
     def __add__(self, other: ArrayLike, /) -> Array:
         return _binary("add", self, other, other)
@@ -44,7 +39,7 @@ class Methods(ABC):
         return _binary("add", other, self, other)
 
     def __iadd__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("add", other, sys.getrefcount(self))
+        return _call("in_place", self, "add", other, sys.getrefcount(self))
 
     def __sub__(self, other: ArrayLike, /) -> Array:
         return _binary("subtract", self, other, other)
@@ -53,7 +48,7 @@ class Methods(ABC):
         return _binary("subtract", other, self, other)
 
     def __isub__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("subtract", other, sys.getrefcount(self))
+        return _call("in_place", self, "subtract", other, sys.getrefcount(self))
 
     def __mul__(self, other: ArrayLike, /) -> Array:
         return _binary("multiply", self, other, other)
@@ -62,7 +57,7 @@ class Methods(ABC):
         return _binary("multiply", other, self, other)
 
     def __imul__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("multiply", other, sys.getrefcount(self))
+        return _call("in_place", self, "multiply", other, sys.getrefcount(self))
 
     def __truediv__(self, other: ArrayLike, /) -> Array:
         return _binary("divide", self, other, other)
@@ -71,7 +66,7 @@ class Methods(ABC):
         return _binary("divide", other, self, other)
 
     def __itruediv__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("divide", other, sys.getrefcount(self))
+        return _call("in_place", self, "divide", other, sys.getrefcount(self))
 
     def __floordiv__(self, other: ArrayLike, /) -> Array:
         return _binary("floor_divide", self, other, other)
@@ -80,7 +75,7 @@ class Methods(ABC):
         return _binary("floor_divide", other, self, other)
 
     def __ifloordiv__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("floor_divide", other, sys.getrefcount(self))
+        return _call("in_place", self, "floor_divide", other, sys.getrefcount(self))
 
     def __mod__(self, other: ArrayLike, /) -> Array:
         return _binary("remainder", self, other, other)
@@ -89,7 +84,7 @@ class Methods(ABC):
         return _binary("remainder", other, self, other)
 
     def __imod__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("remainder", other, sys.getrefcount(self))
+        return _call("in_place", self, "remainder", other, sys.getrefcount(self))
 
     def __pow__(self, other: ArrayLike, /) -> Array:
         return _binary("pow", self, other, other)
@@ -98,7 +93,7 @@ class Methods(ABC):
         return _binary("pow", other, self, other)
 
     def __ipow__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("pow", other, sys.getrefcount(self))
+        return _call("in_place", self, "pow", other, sys.getrefcount(self))
 
     def __and__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_and", self, other, other)
@@ -107,7 +102,7 @@ class Methods(ABC):
         return _binary("bitwise_and", other, self, other)
 
     def __iand__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("bitwise_and", other, sys.getrefcount(self))
+        return _call("in_place", self, "bitwise_and", other, sys.getrefcount(self))
 
     def __or__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_or", self, other, other)
@@ -116,7 +111,7 @@ class Methods(ABC):
         return _binary("bitwise_or", other, self, other)
 
     def __ior__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("bitwise_or", other, sys.getrefcount(self))
+        return _call("in_place", self, "bitwise_or", other, sys.getrefcount(self))
 
     def __xor__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_xor", self, other, other)
@@ -125,7 +120,7 @@ class Methods(ABC):
         return _binary("bitwise_xor", other, self, other)
 
     def __ixor__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("bitwise_xor", other, sys.getrefcount(self))
+        return _call("in_place", self, "bitwise_xor", other, sys.getrefcount(self))
 
     def __lshift__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_left_shift", self, other, other)
@@ -134,7 +129,7 @@ class Methods(ABC):
         return _binary("bitwise_left_shift", other, self, other)
 
     def __ilshift__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("bitwise_left_shift", other, sys.getrefcount(self))
+        return _call("in_place", self, "bitwise_left_shift", other, sys.getrefcount(self))
 
     def __rshift__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_right_shift", self, other, other)
@@ -143,7 +138,7 @@ class Methods(ABC):
         return _binary("bitwise_right_shift", other, self, other)
 
     def __irshift__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("bitwise_right_shift", other, sys.getrefcount(self))
+        return _call("in_place", self, "bitwise_right_shift", other, sys.getrefcount(self))
 
     def __matmul__(self, other: ArrayLike, /) -> Array:
         return _binary("matmul", self, other, other)
@@ -152,7 +147,7 @@ class Methods(ABC):
         return _binary("matmul", other, self, other)
 
     def __imatmul__(self, other: ArrayLike, /) -> Array:
-        return self._in_place("matmul", other, sys.getrefcount(self))
+        return _call("in_place", self, "matmul", other, sys.getrefcount(self))
 
     def __eq__(self, other: ArrayLike, /) -> Array:  # type: ignore[override]
         return _binary("equal", self, other, other)

@@ -51,7 +51,16 @@ class Node:
     """
 
     __slots__ = (
-        "__weakref__", "dtype", "handle", "inputs", "known", "op", "parts", "shape", "sources", "value",
+        "__weakref__",
+        "dtype",
+        "handle",
+        "inputs",
+        "known",
+        "op",
+        "parts",
+        "shape",
+        "sources",
+        "value",
     )
 
     op: Op
@@ -101,7 +110,9 @@ class Node:
         return f"<{self.name} {self.dtype}{list(self.shape)}{where}>"
 
 
-_INTERNED: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = weakref.WeakValueDictionary()
+_INTERNED: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = (
+    weakref.WeakValueDictionary()
+)
 _SMALL: Final = 4096
 """Constants of at most so many bytes are interned by content."""
 

@@ -15,6 +15,7 @@ An elementwise op is a row of a table: see `operator.elementwise`.
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, final
@@ -112,7 +113,9 @@ class DTypeRule:
             if all(np.can_cast(d, loop) for d in dtypes):
                 return loop
         listed = " and ".join(map(str, dtypes))
-        raise type_error(op, f"operands have dtypes {listed}, whose common dtype {common} is not accepted")
+        raise type_error(
+            op, f"operands have dtypes {listed}, whose common dtype {common} is not accepted"
+        )
 
     def __call__(self, op: str, dtypes: Sequence[DType]) -> DType:
         return self.result(self.computes_in(op, dtypes))
@@ -177,9 +180,9 @@ class Facts:
 class Op:
     """An operation with its attributes; equal attributes make equal ops."""
 
-    FACTS: ClassVar[Facts]
-    FIELDS: ClassVar[tuple[str, ...]] = ()
-    DEFAULTS: ClassVar[dict[str, Any]] = {}
+    declaration: ClassVar[Facts]
+    fields: ClassVar[tuple[str, ...]] = ()
+    defaults: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(
         cls,
@@ -195,12 +198,12 @@ class Op:
         oracle: str = "",
     ) -> None:
         super().__init_subclass__()
-        own = cls.__dict__.get("__annotations__", {})
-        cls.FIELDS += tuple(f for f, kind in own.items() if "ClassVar" not in str(kind))
-        cls.DEFAULTS = cls.DEFAULTS | {f: cls.__dict__[f] for f in own if f in cls.__dict__}
+        own = inspect.get_annotations(cls)
+        cls.fields += tuple(f for f, kind in own.items() if "ClassVar" not in str(kind))
+        cls.defaults = cls.defaults | {f: cls.__dict__[f] for f in own if f in cls.__dict__}
         if not name:
             return
-        cls.FACTS = Facts(
+        cls.declaration = Facts(
             name=name,
             doc=(cls.__doc__ or "").strip(),
             chapter=cls.__module__.rpartition(".")[2],
@@ -213,20 +216,22 @@ class Op:
             domain=domain,
             oracle=oracle,
         )
-        register(cls.FACTS, cls)
+        register(cls.declaration, cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        values = dict(zip(self.FIELDS, args, strict=False)) | kwargs
-        complete = {**self.DEFAULTS, **values}
-        if len(args) > len(self.FIELDS) or complete.keys() != set(self.FIELDS):
-            raise TypeError(f"{type(self).__name__} takes {self.FIELDS}, not {args} {kwargs}")
-        key = tuple(complete[f] for f in self.FIELDS)
+        values = dict(zip(self.fields, args, strict=False)) | kwargs
+        complete = {**self.defaults, **values}
+        if len(args) > len(self.fields) or complete.keys() != set(self.fields):
+            raise TypeError(f"{type(self).__name__} takes {self.fields}, not {args} {kwargs}")
+        key = tuple(complete[f] for f in self.fields)
         self.__dict__.update(complete)
         self.__dict__["_key"] = key = tuple(map(_exact, key))
         self.__dict__["_hash"] = hash((type(self), key))
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable: {name} cannot be set to {value!r}")
+        raise AttributeError(
+            f"{type(self).__name__} is immutable: {name} cannot be set to {value!r}"
+        )
 
     def __hash__(self) -> int:
         result: int = self.__dict__["_hash"]
@@ -238,15 +243,17 @@ class Op:
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{f}={getattr(self, f)!r}' for f in self.FIELDS)})"
+        return (
+            f"{type(self).__name__}({', '.join(f'{f}={getattr(self, f)!r}' for f in self.fields)})"
+        )
 
     def attributes(self) -> dict[str, Any]:
         """The attributes by name."""
-        return {f: getattr(self, f) for f in self.FIELDS}
+        return {f: getattr(self, f) for f in self.fields}
 
     def facts(self) -> Facts:
         """The declaration."""
-        return self.FACTS
+        return self.declaration
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         """Shape of the result; by default that of operand 0."""

@@ -57,15 +57,16 @@ def emit_parts(op: Op, *operands: ArrayLike) -> tuple[Array, ...]:
     return tuple(map(wrap, make_parts(op, nodes)))
 
 
-def public(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def public(*names: str, module: str = "") -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function public under its own name and `names`.
 
     It is found by the operators, methods and NumPy protocols of `Array`, and a call with
-    arguments it does not take says which it does.
+    arguments it does not take says which it does.  `module` ("linalg") is the submodule its
+    own name belongs to.
     """
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
-        name = function.__name__
+        name = f"{module}.{function.__name__}" if module else function.__name__
 
         @functools.wraps(function)
         def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -84,13 +85,18 @@ def public(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def _misuse(
-    function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
+    function: Callable[..., Any],
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    error: TypeError,
 ) -> TypeError:
     """What was wrong with the arguments of a call that Python could not bind."""
     parameters = inspect.signature(function).parameters
     unknown = [k for k in kwargs if k not in parameters]
     accepted = ", ".join(
-        f"{p.name} (keyword only)" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters.values()
+        f"{p.name} (keyword only)" if p.kind is p.KEYWORD_ONLY else p.name
+        for p in parameters.values()
     )
     if unknown:
         detail = f"unknown argument {unknown[0]!r}"

@@ -93,7 +93,7 @@ class Prim(enum.Enum):
 class Arg(NamedTuple):
     """The op's i-th operand."""
 
-    index: int
+    position: int
 
 
 class Const(NamedTuple):

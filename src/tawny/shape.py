@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import SupportsIndex
+from typing import SupportsIndex, cast
 
 from tawny.errors import axis_error, type_error, value_error
 
@@ -33,8 +33,8 @@ def broadcast(op: str, shapes: Sequence[Shape]) -> Shape:
                 listed = " and ".join(map(str, shapes))
                 raise value_error(
                     op,
-                    f"operand {position} has shape {shape}; its axis {axis - rank} is {n} and must be "
-                    f"{out[axis]} or 1 to broadcast with the operands before it (shapes {listed})",
+                    f"operand {position} has shape {shape}; its axis {axis - rank} is {n} and "
+                    f"must be {out[axis]} or 1 to broadcast with the operands before it (shapes {listed})",
                 )
             out[axis] = n
     return tuple(out)
@@ -43,7 +43,7 @@ def broadcast(op: str, shapes: Sequence[Shape]) -> Shape:
 def as_shape(shape: object, op: str, word: str = "shape") -> Shape:
     """A shape from an integer or a sequence of integers, none negative."""
     if isinstance(shape, Iterable) and not isinstance(shape, (str, bytes)):
-        out = tuple(as_int(n, op, word) for n in shape)
+        out = tuple(as_int(n, op, word) for n in cast("Iterable[object]", shape))
     else:
         out = (as_int(shape, op, word),)
     if any(n < 0 for n in out):
@@ -71,7 +71,7 @@ def normalise_axes(axis: object, rank: int, op: str) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(rank))
     if isinstance(axis, (tuple, list)):
-        return tuple(sorted(ordered_axes(axis, rank, op)))
+        return tuple(sorted(ordered_axes(cast("Sequence[object]", axis), rank, op)))
     return (normalise_axis(axis, rank, op),)
 
 

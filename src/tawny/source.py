@@ -39,7 +39,7 @@ class Source(NamedTuple):
 
 def caller() -> Source | None:
     """The innermost frame outside this package; None when there is none."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(PACKAGE):

@@ -43,5 +43,7 @@ CASES = [
     *reduction("nanprod", INEXACT, special=True, domain=NARROW),
     *reduction("count_nonzero", EVERYTHING, domain=NARROW),
     *reduction("ptp", NUMERIC),
-    *reduction("logsumexp", ("float32", "float64", "int32"), witness=scipy.special.logsumexp, exact=False),
+    *reduction(
+        "logsumexp", ("float32", "float64", "int32"), witness=scipy.special.logsumexp, exact=False
+    ),
 ]

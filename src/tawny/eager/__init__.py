@@ -14,14 +14,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as _numpy
 
 import tawny.numpy as _lazy
 from tawny.array import Array, fresh
 from tawny.engine.reference import run
-from tawny.node import Node, Value, borrowed
+from tawny.node import Value, borrowed
+from tawny.tree import leaves, map_leaves
 
 __all__ = _lazy.__all__  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -31,44 +32,23 @@ def now(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def eager(*args: Any, **kwargs: Any) -> Any:
-        return _computed(function(*map(_lifted, args), **{k: _lifted(v) for k, v in kwargs.items()}))
+        return _computed(function(*map_leaves(_lifted, args), **map_leaves(_lifted, kwargs)))
 
     return eager
 
 
 def _lifted(x: Any) -> Any:
-    match x:
-        case _numpy.ndarray() | _numpy.generic():
-            return fresh(borrowed(_numpy.asarray(x)))
-        case list() | tuple() if not hasattr(x, "_fields"):
-            return type(x)(map(_lifted, x))
-        case _:
-            return x
+    if isinstance(x, (_numpy.ndarray, _numpy.generic)):
+        value: Value = _numpy.asarray(cast("Any", x))
+        return fresh(borrowed(value))
+    return x
 
 
 def _computed(result: Any) -> Any:
     """`result` with every lazy array in it computed, all in one run."""
-    nodes: list[Node] = []
-    _collect(result, nodes)
-    return _filled(result, iter(run(nodes)).__next__) if nodes else result
-
-
-def _collect(result: Any, nodes: list[Node]) -> None:
-    if isinstance(result, Array):
-        nodes.append(result.node)
-    elif isinstance(result, (tuple, list)):
-        for item in result:
-            _collect(item, nodes)
-
-
-def _filled(result: Any, value: Callable[[], Value]) -> Any:
-    if isinstance(result, Array):
-        return value()
-    if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return type(result)(*(_filled(item, value) for item in result))
-    if isinstance(result, (tuple, list)):
-        return type(result)(_filled(item, value) for item in result)
-    return result
+    arrays = [x for x in leaves(result) if isinstance(x, Array)]
+    values = iter(run([x.node for x in arrays]))
+    return map_leaves(lambda x: next(values) if isinstance(x, Array) else x, result)
 
 
 class _Namespace:

@@ -41,7 +41,10 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
     name = ufunc.__name__
     options = {k: v for k, v in kwargs.items() if not _is_default(k, v)}
     if "out" in options:
-        raise type_error(name, "out= cannot be a target here: a lazy array has no memory of its own yet; use the result")
+        raise type_error(
+            name,
+            "out= cannot be a target: a lazy array has no memory of its own; use the result",
+        )
     match method:
         case "__call__":
             function = _function("numpy", name)
@@ -52,7 +55,9 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
         case "reduce" if name in REDUCE:
             axis = options.pop("axis", 0)
             if options.pop("dtype", None) is not None:
-                raise type_error(f"{name}.reduce", "dtype= is not taken here; convert with np.astype first")
+                raise type_error(
+                    f"{name}.reduce", "dtype= is not taken here; convert with np.astype first"
+                )
             keepdims = options.pop("keepdims", False)
             _refuse(f"{name}.reduce", options)
             return REDUCE[name](inputs[0], axis=axis, keepdims=keepdims)
@@ -71,7 +76,7 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
 def _is_default(key: str, value: Any) -> bool:
     if key == "where":
         return value is True
-    return value is None or value is np._NoValue or (key == "casting" and value == "same_kind")  # type: ignore[attr-defined]
+    return value is None or value is np._NoValue or (key == "casting" and value == "same_kind")  # pyright: ignore[reportPrivateUsage]
 
 
 def _refuse(name: str, options: Mapping[str, Any]) -> None:
@@ -133,6 +138,7 @@ def _function(module: str, name: str) -> Callable[..., Any]:
     key = f"{short}.{name}" if short in ("linalg", "fft") else name
     if key not in FUNCTIONS:
         raise type_error(
-            f"numpy.{key}", "there is no lazy counterpart; compute first (numpy.asarray(x)) or wrap it with tw.delay"
+            f"numpy.{key}",
+            "no lazy counterpart; compute first (numpy.asarray(x)) or wrap it with tw.delay",
         )
     return FUNCTIONS[key]

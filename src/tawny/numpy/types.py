@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, lift
-from tawny.dtype import Category, DType, as_dtype
+from tawny.dtype import Category, DType, Number, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.operator import public
 
@@ -49,7 +49,7 @@ class IntegerInfo:
 
 def _dtype_of(x: object, op: str) -> DType:
     if isinstance(x, (Array, np.ndarray, np.generic)):
-        return as_dtype(x.dtype, op)  # pyright: ignore[reportUnknownMemberType]
+        return as_dtype(cast("Array", x).dtype, op)
     return as_dtype(x, op)
 
 
@@ -58,7 +58,9 @@ def finfo(type: Any, /) -> FloatInfo:
     """Limits of a floating-point dtype; those of the parts for a complex one."""
     dtype = _dtype_of(type, "finfo")
     if dtype.kind not in "fc":
-        raise value_error("finfo", f"dtype {dtype} has no floating-point limits; accepted: {dt.names(dt.INEXACT)}")
+        raise value_error(
+            "finfo", f"dtype {dtype} has no floating-point limits; accepted: {dt.names(dt.INEXACT)}"
+        )
     info: Any = np.finfo(dtype)
     return FloatInfo(
         bits=int(info.bits),
@@ -75,7 +77,9 @@ def iinfo(type: Any, /) -> IntegerInfo:
     """Limits of an integer dtype."""
     dtype = _dtype_of(type, "iinfo")
     if dtype.kind not in "iu":
-        raise value_error("iinfo", f"dtype {dtype} has no integer limits; accepted: {dt.names(dt.INTEGER)}")
+        raise value_error(
+            "iinfo", f"dtype {dtype} has no integer limits; accepted: {dt.names(dt.INTEGER)}"
+        )
     info = np.iinfo(dtype)
     return IntegerInfo(bits=int(info.bits), max=int(info.max), min=int(info.min), dtype=dtype)
 
@@ -91,7 +95,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype that arrays, dtypes and (weak) Python numbers promote to together."""
     if not arrays_and_dtypes:
         raise value_error("result_type", "at least one array or dtype is needed")
-    weak = [type(x) for x in arrays_and_dtypes if dt.is_weak(x)]
+    weak: list[type[Number]] = [type(x) for x in arrays_and_dtypes if dt.is_weak(x)]
     strong = [_dtype_of(x, "result_type") for x in arrays_and_dtypes if not dt.is_weak(x)]
     if not strong:
         return dt.promote(*(lift(x, "result_type").dtype for x in arrays_and_dtypes))
@@ -106,10 +110,12 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether `dtype` is, or is of, `kind`: a dtype, a word of the standard, or a tuple of both."""
     given = as_dtype(dtype, "isdtype")
     if isinstance(kind, tuple):
-        return any(isdtype(given, k) for k in kind)  # pyright: ignore[reportUnknownVariableType]
+        return any(isdtype(given, k) for k in cast("list[Any]", kind))
     if isinstance(kind, str):
         if kind not in KINDS:
-            raise value_error("isdtype", f"kind {kind!r} is not known; accepted: {', '.join(KINDS)}, or a dtype")
+            raise value_error(
+                "isdtype", f"kind {kind!r} is not known; accepted: {', '.join(KINDS)}, or a dtype"
+            )
         return dt.DTYPES[given] in KINDS[kind]
     if kind is None:
         raise type_error("isdtype", "kind is None; accepted: a dtype, a word, or a tuple of them")

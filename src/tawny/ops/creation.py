@@ -40,8 +40,9 @@ class BroadcastTo(Op, name="broadcast_to", traits=Trait.VIEW, oracle="numpy.broa
             n not in (1, m) for n, m in zip(padded, self.shape, strict=True)
         ):
             raise value_error(
-                "broadcast_to", f"operand 0 has shape {given}, which does not broadcast to {self.shape}; "
-                "each axis, counted from the last, must be equal or 1"
+                "broadcast_to",
+                f"operand 0 has shape {given}, which does not broadcast to {self.shape}; "
+                "each axis, counted from the last, must be equal or 1",
             )
         return self.shape
 
@@ -54,8 +55,9 @@ class Cast(Op, name="astype", overwrites=Overwrites.SAME_SIZE, oracle="numpy.ast
     def infer_dtype(self, *dtypes: DType) -> DType:
         if dtypes[0].kind == "c" and self.dtype.kind != "c":
             raise type_error(
-                "astype", f"operand 0 has dtype {dtypes[0]}, which has no {self.dtype} value; "
-                "take np.real(x) or np.abs(x) first"
+                "astype",
+                f"operand 0 has dtype {dtypes[0]}, which has no {self.dtype} value; "
+                "take np.real(x) or np.abs(x) first",
             )
         return self.dtype
 
@@ -126,10 +128,14 @@ def asarray(
         if wanted is None or wanted == obj.dtype:
             return _copy(obj) if copy else obj
         if copy is False:
-            raise value_error("asarray", f"converting {obj.dtype} to {wanted} needs a copy; copy=False forbids it")
+            raise value_error(
+                "asarray", f"converting {obj.dtype} to {wanted} needs a copy; copy=False forbids it"
+            )
         return wrap(make(Cast(wanted), (obj.node,)))
     if copy is False:
-        raise value_error("asarray", f"data of type {type(obj).__name__} has to be copied; copy=False forbids it")
+        raise value_error(
+            "asarray", f"data of type {type(obj).__name__} has to be copied; copy=False forbids it"
+        )
     if isinstance(obj, (list, tuple)):
         node = lift(obj, "asarray")
         if node.value is None:
@@ -215,7 +221,11 @@ def empty(shape: int | Sequence[int], *, dtype: Any = None, device: str | None =
 
 @public()
 def full(
-    shape: int | Sequence[int], fill_value: ArrayLike, *, dtype: Any = None, device: str | None = None
+    shape: int | Sequence[int],
+    fill_value: ArrayLike,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
 ) -> Array:
     """An array with `fill_value` everywhere."""
     check_device(device, "full")
@@ -264,28 +274,35 @@ def full_like(
 
 @public()
 def arange(
-    start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: str | None = None
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
 ) -> Array:
     """Numbers from `start` up to but not including `stop`, `step` apart."""
     check_device(device, "arange")
     if stop is None:
         start, stop = 0, start
-    numbers = [_number(v, "arange", w) for v, w in ((start, "start"), (stop, "stop"), (step, "step"))]
+    numbers = [
+        _number(v, "arange", w) for v, w in ((start, "start"), (stop, "stop"), (step, "step"))
+    ]
     first, last, stride = numbers
     if stride == 0:
         raise value_error("arange", "step is 0; it must be positive or negative")
-    default = dt.INT64 if all(isinstance(v, int) for v in numbers) else dt.FLOAT64
-    length = max(0, math.ceil((last - first) / stride))
-    if all(isinstance(v, int) for v in numbers):
-        length = max(0, -((first - last) // stride)) if stride > 0 else max(0, -((last - first) // -stride))
-        length = int(length)
-    return emit_new(Arange(first, stride, length, _dtype_or(dtype, default, "arange")))
+    if isinstance(first, int) and isinstance(last, int) and isinstance(stride, int):
+        default, length = dt.INT64, -((first - last) // stride)
+    else:
+        default, length = dt.FLOAT64, math.ceil((last - first) / stride)
+    return emit_new(Arange(first, stride, max(0, length), _dtype_or(dtype, default, "arange")))
 
 
 def _number(value: Any, op: str, word: str) -> int | float:
     if isinstance(value, Array):
         value = value_of(value, op)
-    if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
+    if np.ndim(value) == 0 and hasattr(value, "item"):
         value = value.item()
     if not isinstance(value, (int, float)):
         raise type_error(op, f"{word} must be a real number, not {type(value).__name__} {value!r}")
@@ -294,7 +311,14 @@ def _number(value: Any, op: str, word: str) -> int | float:
 
 @public()
 def linspace(
-    start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: str | None = None, endpoint: bool = True
+    start: Any,
+    stop: Any,
+    /,
+    num: int = 50,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    endpoint: bool = True,
 ) -> Array:
     """`num` evenly spaced numbers from `start` to `stop`, with or without the end."""
     check_device(device, "linspace")
@@ -303,7 +327,10 @@ def linspace(
         raise value_error("linspace", f"num is {length}; it must be at least 0")
     ends = lift_all("linspace", (start, stop))
     if any(n.shape for n in ends):
-        raise value_error("linspace", f"start and stop must be numbers, not arrays of shape {ends[0].shape} and {ends[1].shape}")
+        raise value_error(
+            "linspace",
+            f"start and stop must be numbers, not of shapes {ends[0].shape} and {ends[1].shape}",
+        )
     default = promoted("linspace", [n.dtype for n in ends] + [dt.FLOAT64])
     if all(dt.is_weak(v) and not isinstance(v, complex) for v in (start, stop)):
         default = dt.FLOAT64
@@ -313,12 +340,20 @@ def linspace(
 
 @public()
 def eye(
-    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: str | None = None
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Any = None,
+    device: str | None = None,
 ) -> Array:
     """Ones on the `k`-th diagonal, zeros elsewhere."""
     check_device(device, "eye")
     (rows,) = as_shape(as_int(n_rows, "eye", "n_rows"), "eye", "n_rows")
-    (columns,) = (rows,) if n_cols is None else as_shape(as_int(n_cols, "eye", "n_cols"), "eye", "n_cols")
+    (columns,) = (
+        (rows,) if n_cols is None else as_shape(as_int(n_cols, "eye", "n_cols"), "eye", "n_cols")
+    )
     return emit_new(Eye(rows, columns, as_int(k, "eye", "k"), _dtype_or(dtype, dt.FLOAT64, "eye")))
 
 

@@ -1,9 +1,246 @@
-"""User functions as nodes."""
+"""User functions as nodes: any Python over NumPy arrays, run when the graph is."""
 
 from __future__ import annotations
 
-from tawny.op import Op
+import dataclasses
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TextIO, final
+
+from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.dtype import DType, as_dtype
+from tawny.errors import type_error, value_error
+from tawny.node import Node, make
+from tawny.op import Facts, Gradient, Op, Trait
+from tawny.operator import public
+from tawny.ops.creation import BroadcastTo, Cast
+from tawny.shape import Shape, as_shape, normalise_axis, reduced
+
+
+@final
+class Held:
+    """A user's object among an op's attributes: equal to itself alone."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: Any) -> None:
+        self.it = it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Held) and self.it is other.it
+
+    def __repr__(self) -> str:
+        name: str | None = getattr(self.it, "__qualname__", None)
+        return repr(self.it) if name is None else name
 
 
 class Delay(Op):
-    """A user's function of NumPy arrays."""
+    """An op that runs the user's code: what that raises reaches the caller as it is."""
+
+
+class UserFunction(Delay):
+    """A user's function, and the shape and dtype it is declared to give.
+
+    Pure ones are merged when function and operands are the same; others never.
+    """
+
+    function: Held
+    pure: bool
+    shape: Shape
+    dtype: DType
+
+    def facts(self) -> Facts:
+        return _without_effects(self.declaration) if self.pure else self.declaration
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return self.shape
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return self.dtype
+
+
+@cache
+def _without_effects(declaration: Facts) -> Facts:
+    return dataclasses.replace(declaration, traits=declaration.traits & ~Trait.IMPURE)
+
+
+class Apply(UserFunction, name="delay", arity=None, traits=Trait.IMPURE, gradient=Gradient.NONE):
+    """A user's function of whole arrays."""
+
+
+class MapElements(UserFunction, name="map_elements", traits=Trait.IMPURE, gradient=Gradient.NONE):
+    """A user's function of one number, applied to each element."""
+
+
+class AlongAxis(UserFunction):
+    """A user's function of two numbers, applied along `axis` or to all elements in order."""
+
+    axis: int | None
+
+
+class Fold(AlongAxis, name="fold", arity=None, traits=Trait.IMPURE, gradient=Gradient.NONE):
+    """The last of a user's function's results along an axis; operand 1, if any, starts it."""
+
+
+class RunningFold(AlongAxis, name="scan", traits=Trait.IMPURE, gradient=Gradient.NONE):
+    """All of a user's function's results along an axis; the first element starts it."""
+
+
+class LazyPrint(Delay, name="lazy_print", traits=Trait.IMPURE):
+    """The operand itself, printed when it is computed."""
+
+    max_rows: int | None
+    max_columns: int | None
+    header: str | None
+    format: Held
+    file: Held
+
+
+def _callable(f: Any, op: str) -> Held:
+    if not callable(f):
+        raise type_error(op, f"f must be a function, not {type(f).__name__} {f!r}")
+    return Held(f)
+
+
+@public()
+def delay(
+    f: Callable[..., Any],
+    /,
+    *arrays: ArrayLike,
+    shape: Any = None,
+    dtype: Any = None,
+    pure: bool = False,
+) -> Array:
+    """The result of `f`, called with the values of `arrays` when this is evaluated.
+
+    `f` takes read-only NumPy arrays, which it must copy to keep, and returns one of the declared
+    `shape` and `dtype`: those of the first array unless given.  A `pure` f depends on its arguments
+    alone, so that equal calls are made once; calls of others are never merged.
+    """
+    nodes = tuple(lift(x, "delay", i) for i, x in enumerate(arrays))
+    for word, declared in (("shape", shape), ("dtype", dtype)):
+        if declared is None and not nodes:
+            raise value_error(
+                "delay", f"{word} is needed when there is no array to take it from; give {word}=..."
+            )
+    made = Apply(
+        _callable(f, "delay"),
+        bool(pure),
+        nodes[0].shape if shape is None else as_shape(shape, "delay"),
+        nodes[0].dtype if dtype is None else as_dtype(dtype, "delay"),
+    )
+    return wrap(make(made, nodes))
+
+
+@public()
+def map_elements(
+    f: Callable[[Any], Any], x: ArrayLike, /, *, dtype: Any = None, pure: bool = False
+) -> Array:
+    """`f` of each element of `x` as a Python number; the results are of `dtype`, or that of `x`."""
+    node = lift(x, "map_elements", 1)
+    wanted = node.dtype if dtype is None else as_dtype(dtype, "map_elements")
+    held = _callable(f, "map_elements")
+    return wrap(make(MapElements(held, bool(pure), node.shape, wanted), (node,)))
+
+
+def _place(axis: Any, node: Node, op: str) -> int | None:
+    return None if axis is None else normalise_axis(axis, len(node.shape), op)
+
+
+@public()
+def fold(
+    f: Callable[[Any, Any], Any],
+    x: ArrayLike,
+    /,
+    axis: int | None = None,
+    initial: ArrayLike | None = None,
+    *,
+    dtype: Any = None,
+    pure: bool = False,
+) -> Array:
+    """`f(f(f(initial, a), b), c)` of the elements a, b, c of `x` along `axis`, as Python numbers.
+
+    All elements are folded in order when `axis` is None.  Without `initial` the first element
+    starts; with it, it broadcasts to the result.
+    """
+    node = lift(x, "fold", 1)
+    place = _place(axis, node, "fold")
+    axes = tuple(range(len(node.shape))) if place is None else (place,)
+    shape = reduced(node.shape, axes, False)
+    wanted = node.dtype if dtype is None else as_dtype(dtype, "fold")
+    made = Fold(_callable(f, "fold"), bool(pure), shape, wanted, place)
+    if initial is None:
+        if 0 in [node.shape[a] for a in axes]:
+            raise value_error(
+                "fold",
+                f"operand 1 has shape {node.shape}: no element to start from along axis {axis}; "
+                "give initial",
+            )
+        return wrap(make(made, (node,)))
+    start = lift(initial, "fold", 2)
+    if start.dtype != wanted:
+        start = make(Cast(wanted), (start,))
+    return wrap(make(made, (node, make(BroadcastTo(shape), (start,)))))
+
+
+@public()
+def scan(
+    f: Callable[[Any, Any], Any],
+    x: ArrayLike,
+    /,
+    axis: int | None = None,
+    *,
+    dtype: Any = None,
+    pure: bool = False,
+) -> Array:
+    """`a, f(a, b), f(f(a, b), c)` of the elements a, b, c of `x` along `axis`, as Python numbers.
+
+    When `axis` is None, all elements in order; the result has the shape of `x` either way.
+    """
+    node = lift(x, "scan", 1)
+    wanted = node.dtype if dtype is None else as_dtype(dtype, "scan")
+    place = _place(axis, node, "scan")
+    made = RunningFold(_callable(f, "scan"), bool(pure), node.shape, wanted, place)
+    return wrap(make(made, (node,)))
+
+
+def _limit(limit: Any, word: str) -> int | None:
+    if limit is None:
+        return None
+    (number,) = as_shape(limit, "lazy_print", word)
+    return number
+
+
+@public()
+def lazy_print(
+    x: ArrayLike,
+    /,
+    *,
+    max_rows: int | None = None,
+    max_columns: int | None = None,
+    header: str | None = None,
+    format: Callable[[Any], str] | None = None,
+    file: TextIO | None = None,
+) -> Array:
+    """`x` itself, printed each time it is computed; what is not used is not printed.
+
+    Rows are those along the last axis.  Beyond `max_rows` and `max_columns` the middle is left
+    out; `header` is printed first; `format` turns an element into text; `file` is standard output
+    when None.
+    """
+    node = lift(x, "lazy_print")
+    if header is not None and not isinstance(header, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error("lazy_print", f"header must be a string, not {header!r}")
+    if format is not None and not callable(format):
+        raise type_error("lazy_print", f"format must be a function of an element, not {format!r}")
+    made = LazyPrint(
+        _limit(max_rows, "max_rows"),
+        _limit(max_columns, "max_columns"),
+        header,
+        Held(format),
+        Held(file),
+    )
+    return fresh(make(made, (node,)))

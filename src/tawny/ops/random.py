@@ -1,9 +1,344 @@
-"""Random draws and user functions."""
+"""Random arrays, counter-based: each element is a function of seed, stream, run and place alone.
+
+Every random array made takes the next stream of the current seed, so its numbers do not depend on
+which others are evaluated, in which order, or by how many threads.  Outside a program an array is
+evaluated in run 0; a program numbers its runs, and each draws anew.
+"""
 
 from __future__ import annotations
 
-from tawny.op import Op
+import itertools
+import math
+import threading
+from collections.abc import Sequence
+from typing import Any, Final, SupportsIndex
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.dtype import DType, as_dtype, check_categories
+from tawny.errors import type_error, value_error
+from tawny.node import Constant, Node, Value, make, scalar
+from tawny.op import Gradient, Op, Trait, integer
+from tawny.ops import elementwise as e
+from tawny.ops.creation import Cast
+from tawny.ops.indexing import take
+from tawny.shape import Shape, as_int, as_shape, broadcast, normalise_axis
 
 
 class Draw(Op):
     """A random op: what it gives depends on its seed, its stream and the number of the run."""
+
+    seed: int
+    stream: int
+    shape: Shape
+    dtype: DType
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return self.shape
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return self.dtype
+
+
+class Uniform(Draw, name="random_uniform", arity=0, traits=Trait.IMPURE, gradient=Gradient.ZERO):
+    """Numbers evenly distributed from 0 up to but not including 1."""
+
+
+class Normal(Draw, name="random_normal", arity=0, traits=Trait.IMPURE, gradient=Gradient.ZERO):
+    """Numbers normally distributed about 0 with standard deviation 1."""
+
+
+class Integers(
+    Draw,
+    name="random_integers",
+    dtype=integer,
+    arity=2,
+    traits=Trait.IMPURE,
+    gradient=Gradient.ZERO,
+):
+    """Integers evenly distributed from operand 0 to operand 1, both included."""
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        for position, shape in enumerate(shapes):
+            check_broadcasts("random_integers", position, shape, self.shape)
+        return self.shape
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        for position, dtype in enumerate(dtypes):
+            if dtype != self.dtype:
+                raise type_error(
+                    "random_integers",
+                    f"operand {position} has dtype {dtype}; it must be {self.dtype}",
+                )
+        return self.dtype
+
+
+class Permutation(
+    Draw, name="random_permutation", arity=0, traits=Trait.IMPURE, gradient=Gradient.ZERO
+):
+    """The first `shape[0]` of the numbers below `population` in random order."""
+
+    population: int
+
+
+# --------------------------------------------------------------------- streams
+
+
+class _Streams:
+    """The current seed, and how many streams of it were taken."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.restart(0)
+
+    def restart(self, seed: int) -> None:
+        with self._lock:
+            self._seed = seed
+            self._numbers = itertools.count()
+
+    def take(self) -> tuple[int, int]:
+        with self._lock:
+            return self._seed, next(self._numbers)
+
+
+_STREAMS: Final = _Streams()
+
+
+def seed(n: int) -> None:
+    """Set the seed of random arrays made from now on, and start again with its first stream.
+
+    The k-th random array made after this has stream k.  Before the first call the seed is 0.
+    """
+    number = as_int(n, "seed", "n")
+    if not 0 <= number < 2**64:
+        raise value_error("seed", f"n is {number}; it must be from 0 to 2**64 - 1")
+    _STREAMS.restart(number)
+
+
+# ------------------------------------------------------------------ parameters
+
+
+def check_broadcasts(op: str, position: int, shape: Shape, wanted: Shape) -> None:
+    """Refuse a parameter whose shape is more than `wanted`."""
+    if broadcast(op, (wanted, shape)) != wanted:
+        raise value_error(
+            op,
+            f"operand {position} has shape {shape}, which does not broadcast to shape {wanted}; "
+            "give a larger shape, or none",
+        )
+
+
+def _parameter(value: Any, dtype: DType, op: str, position: int) -> Node:
+    """A parameter of a distribution as a node of `dtype`."""
+    if dt.is_weak(value) and type(value) is not complex:
+        return scalar(value, dtype, op)
+    node = lift(value, op, position)
+    check_categories(op, position, node.dtype, dt.REAL)
+    return node if node.dtype == dtype else make(Cast(dtype), (node,))
+
+
+def _known(parameter: Any, op: str, position: int = 0) -> Value | None:
+    """The value of a parameter, if it is there without computing anything."""
+    if dt.is_weak(parameter):
+        return np.asarray(parameter)
+    node = lift(parameter, op, position)
+    check_categories(op, position, node.dtype, dt.REAL)
+    return node.value if isinstance(node.op, Constant) else None
+
+
+def _check_ordered(low: Any, high: Any, op: str) -> None:
+    first, last = _known(low, op, 0), _known(high, op, 1)
+    if first is not None and last is not None and not np.all(first < last):
+        raise value_error(op, f"low is {low!r} and high is {high!r}; high must be greater")
+
+
+def _shape(shape: Any, parameters: Sequence[Node], op: str) -> Shape:
+    """The shape asked for, or that of the parameters together."""
+    if shape is None:
+        return broadcast(op, [(), *(p.shape for p in parameters)])
+    wanted = as_shape(shape, op)
+    for position, parameter in enumerate(parameters):
+        check_broadcasts(op, position, parameter.shape, wanted)
+    return wanted
+
+
+def _floating(dtype: Any, op: str) -> DType:
+    wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, op)
+    if wanted.kind != "f":
+        raise type_error(op, f"dtype is {wanted}; accepted: {dt.names(dt.FLOATING)} dtypes")
+    return wanted
+
+
+# --------------------------------------------------------------- distributions
+
+
+def uniform(
+    low: ArrayLike = 0.0, high: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
+) -> Array:
+    """Numbers evenly distributed from `low` up to `high`.
+
+    `low` and `high` broadcast to `shape`, which is their own when None.  Given as numbers, `high`
+    is never reached; given as arrays, rounding may reach it.
+    """
+    wanted = _floating(dtype, "uniform")
+    _check_ordered(low, high, "uniform")
+    bounds = _parameter(low, wanted, "uniform", 0), _parameter(high, wanted, "uniform", 1)
+    base = fresh(make(Uniform(*_STREAMS.take(), _shape(shape, bounds, "uniform"), wanted)))
+    first, last = map(wrap, bounds)
+    if isinstance(low, (int, float)) and isinstance(high, (int, float)):
+        if not math.isfinite(high - low):
+            raise value_error(
+                "uniform", f"low is {low!r} and high is {high!r}; both must be finite"
+            )
+        if low == 0:
+            return base if high == 1 else e.multiply(base, last)
+        value = e.add(e.multiply(base, wrap(scalar(high - low, wanted, "uniform"))), first)
+        below = np.nextafter(np.asarray(high, wanted), np.asarray(low, wanted))
+        return e.minimum(value, wrap(scalar(float(below), wanted, "uniform")))
+    return e.add(e.multiply(base, e.subtract(last, first)), first)
+
+
+def normal(
+    mean: ArrayLike = 0.0, std: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
+) -> Array:
+    """Numbers normally distributed about `mean` with standard deviation `std`.
+
+    Both broadcast to `shape`, which is their own when None.
+    """
+    wanted = _floating(dtype, "normal")
+    spread = _known(std, "normal", 1)
+    if spread is not None and not np.all(spread >= 0):
+        raise value_error("normal", f"std is {std!r}; it must be at least 0")
+    parameters = _parameter(mean, wanted, "normal", 0), _parameter(std, wanted, "normal", 1)
+    base = fresh(make(Normal(*_STREAMS.take(), _shape(shape, parameters, "normal"), wanted)))
+    centre, scale = map(wrap, parameters)
+    scaled = base if dt.is_weak(std) and std == 1 else e.multiply(base, scale)
+    return scaled if dt.is_weak(mean) and mean == 0 else e.add(scaled, centre)
+
+
+gaussian = normal
+
+
+def exponential(scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) -> Array:
+    """Waiting times with mean `scale`, which broadcasts to `shape`."""
+    wanted = _floating(dtype, "exponential")
+    length = _known(scale, "exponential")
+    if length is not None and not np.all(length >= 0):
+        raise value_error("exponential", f"scale is {scale!r}; it must be at least 0")
+    parameter = _parameter(scale, wanted, "exponential", 0)
+    base = Uniform(*_STREAMS.take(), _shape(shape, [parameter], "exponential"), wanted)
+    waiting = e.negative(e.log1p(e.negative(wrap(make(base)))))
+    return waiting if dt.is_weak(scale) and scale == 1 else e.multiply(waiting, wrap(parameter))
+
+
+def bernoulli(p: ArrayLike = 0.5, shape: Any = None, dtype: Any = None) -> Array:
+    """True with probability `p`, which broadcasts to `shape`; as `dtype`, bool when None."""
+    wanted = dt.BOOL if dtype is None else as_dtype(dtype, "bernoulli")
+    chance = _known(p, "bernoulli")
+    if chance is not None and not np.all((chance >= 0) & (chance <= 1)):
+        raise value_error("bernoulli", f"p is {p!r}; it must be from 0 to 1")
+    parameter = _parameter(p, dt.FLOAT64, "bernoulli", 0)
+    base = Uniform(*_STREAMS.take(), _shape(shape, [parameter], "bernoulli"), dt.FLOAT64)
+    happens = e.less(wrap(make(base)), wrap(parameter))
+    return happens if wanted == dt.BOOL else wrap(make(Cast(wanted), (happens.node,)))
+
+
+def integers(
+    low: ArrayLike, high: ArrayLike | None = None, shape: Any = None, dtype: Any = None
+) -> Array:
+    """Integers evenly distributed from `low` up to but not including `high`.
+
+    With one bound they start from 0.  The bounds broadcast to `shape`; `dtype` is int64 when None.
+    """
+    op = "integers"
+    if high is None:
+        low, high = 0, low
+    wanted = dt.INT64 if dtype is None else as_dtype(dtype, op)
+    if wanted.kind not in "iu":
+        raise type_error(op, f"dtype is {wanted}; accepted: {dt.names(dt.INTEGER)} dtypes")
+    _check_ordered(low, high, op)
+    last = high - 1 if isinstance(high, int) else e.subtract(_whole(high, wanted, op, 1), 1)
+    bounds = tuple(
+        _parameter(_whole(bound, wanted, op, i), wanted, op, i)
+        for i, bound in enumerate((low, last))
+    )
+    shape = _shape(shape, bounds, op)
+    return fresh(make(Integers(*_STREAMS.take(), shape, wanted), bounds))
+
+
+def _whole(bound: Any, dtype: DType, op: str, position: int) -> Any:
+    """An included bound that is an integer of `dtype` or an array of integers."""
+    if isinstance(bound, int):
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        if not least <= bound <= most:
+            raise value_error(
+                op,
+                f"low and high must be from {least} to {most + 1} for {dtype}; take a wider dtype",
+            )
+        return int(bound)
+    node = lift(bound, op, position)
+    check_categories(op, position, node.dtype, dt.INTEGER)
+    return wrap(node)
+
+
+# ------------------------------------------------------------------- selection
+
+
+def _shuffled(population: int, length: int) -> Array:
+    return fresh(make(Permutation(*_STREAMS.take(), (length,), dt.INT64, population)))
+
+
+def _population(x: Any, axis: int, op: str) -> tuple[Array | None, int, int]:
+    """The array to select from (None: the numbers below), how many there are, along which axis."""
+    if not isinstance(x, (Array, np.ndarray, bool)) and isinstance(x, SupportsIndex):
+        (number,) = as_shape(x, op, "a number to select from")
+        return None, number, normalise_axis(axis, 1, op)
+    array = wrap(lift(x, op))
+    if not array.shape:
+        raise value_error(op, "operand 0 has no axes; accepted: an integer, or an array with axes")
+    place = normalise_axis(axis, array.ndim, op)
+    return array, array.shape[place], place
+
+
+def _taken(array: Array | None, indices: Array, axis: int) -> Array:
+    return indices if array is None else take(array, indices, axis=axis)
+
+
+def permutation(x: ArrayLike, /, *, axis: int = 0) -> Array:
+    """The numbers below `x`, or the array `x` along `axis`, in random order."""
+    array, population, place = _population(x, axis, "permutation")
+    return _taken(array, _shuffled(population, population), place)
+
+
+def _chosen(population: int, n: int, replace: bool, op: str) -> Array:
+    """`n` places among `population`."""
+    (number,) = as_shape(as_int(n, op, "n"), op, "n")
+    if number and not population:
+        raise value_error(op, f"operand 0 has no element to choose; n is {number}")
+    if replace:
+        return integers(0, population, (number,)) if population else _shuffled(0, 0)
+    if number > population:
+        raise value_error(
+            op, f"n is {number}, of only {population} elements; take fewer, or replace=True"
+        )
+    return _shuffled(population, number)
+
+
+def choice(x: ArrayLike, n: int, /, *, axis: int = 0, replace: bool = True) -> Array:
+    """`n` elements of `x` along `axis` at random, again and again the same if `replace`.
+
+    An integer `x` stands for the numbers below it.
+    """
+    array, population, place = _population(x, axis, "choice")
+    return _taken(array, _chosen(population, n, replace, "choice"), place)
+
+
+def draw_rows(
+    x: ArrayLike, n: int, /, *, axis: int = 0, replace: bool = False
+) -> tuple[Array, Array]:
+    """`n` rows of `x` at random, or slices along another `axis`, and their indices."""
+    array, population, place = _population(x, axis, "draw_rows")
+    indices = _chosen(population, n, replace, "draw_rows")
+    return _taken(array, indices, place), indices

@@ -46,7 +46,8 @@ class Extremum(Reduction):
         if 0 in [shape[a] for a in self.axes]:
             raise value_error(
                 self.facts().name,
-                f"operand 0 has shape {shape}: no element to reduce over axis {self.axes}, and no identity",
+                f"operand 0 has shape {shape}: no element to reduce over axis {self.axes}, "
+                "and no identity",
             )
         return super().infer_shape(shape)
 
@@ -80,11 +81,15 @@ class Min(Extremum, name="min", traits=Trait.IDEMPOTENT, oracle="numpy.min"):
     """Least element over axes; NaN if there is one."""
 
 
-class All(Reduction, name="all", dtype=truth, identity=1, gradient=Gradient.ZERO, oracle="numpy.all"):
+class AllTrue(
+    Reduction, name="all", dtype=truth, identity=1, gradient=Gradient.ZERO, oracle="numpy.all"
+):
     """Whether every element over axes is true."""
 
 
-class Any_(Reduction, name="any", dtype=truth, identity=0, gradient=Gradient.ZERO, oracle="numpy.any"):
+class AnyTrue(
+    Reduction, name="any", dtype=truth, identity=0, gradient=Gradient.ZERO, oracle="numpy.any"
+):
     """Whether some element over axes is true."""
 
 
@@ -103,7 +108,8 @@ class ArgExtremum(Op):
         axes = tuple(range(len(shape))) if self.axis is None else (self.axis,)
         if 0 in [shape[a] for a in axes]:
             raise value_error(
-                self.facts().name, f"operand 0 has shape {shape}: no element to choose along axis {self.axis}"
+                self.facts().name,
+                f"operand 0 has shape {shape}: no element to choose along axis {self.axis}",
             )
         return reduced(shape, axes, self.keepdims)
 
@@ -141,7 +147,11 @@ class CumulativeSum(Scan, name="cumulative_sum", identity=0, oracle="numpy.cumul
 
 
 class CumulativeProd(
-    Scan, name="cumulative_prod", identity=1, domain=Domain(-2.0, 2.0), oracle="numpy.cumulative_prod"
+    Scan,
+    name="cumulative_prod",
+    identity=1,
+    domain=Domain(-2.0, 2.0),
+    oracle="numpy.cumulative_prod",
 ):
     """Running product."""
 
@@ -198,7 +208,13 @@ def _correction(correction: float, ddof: float | None, op: str) -> float:
 
 @public()
 def var(
-    x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False, ddof: float | None = None
+    x: ArrayLike,
+    /,
+    *,
+    axis: Axis = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+    ddof: float | None = None,
 ) -> Array:
     """Variance of `x` over `axis`; the divisor is the count less `correction`."""
     node = lift(x, "var")
@@ -209,7 +225,13 @@ def var(
 
 @public()
 def std(
-    x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False, ddof: float | None = None
+    x: ArrayLike,
+    /,
+    *,
+    axis: Axis = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+    ddof: float | None = None,
 ) -> Array:
     """Standard deviation of `x` over `axis`; the divisor is the count less `correction`."""
     node = lift(x, "std")
@@ -236,14 +258,14 @@ def min(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
 def all(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """Whether every element of `x` over `axis` is true."""
     node = lift(x, "all")
-    return wrap(make(All(normalise_axes(axis, len(node.shape), "all"), keepdims), (node,)))
+    return wrap(make(AllTrue(normalise_axes(axis, len(node.shape), "all"), keepdims), (node,)))
 
 
 @public()
 def any(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """Whether some element of `x` over `axis` is true."""
     node = lift(x, "any")
-    return wrap(make(Any_(normalise_axes(axis, len(node.shape), "any"), keepdims), (node,)))
+    return wrap(make(AnyTrue(normalise_axes(axis, len(node.shape), "any"), keepdims), (node,)))
 
 
 @public()
@@ -264,9 +286,11 @@ def argmin(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False) 
 
 @public()
 def logsumexp(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """`log(sum(exp(x)))` over `axis`, without overflow; minus infinity where there is no element."""
+    """`log(sum(exp(x)))` over `axis`, without overflow; -inf where there is no element."""
     node = lift(x, "logsumexp")
-    op = LogSumExp(normalise_axes(axis, len(node.shape), "logsumexp"), keepdims, dt.inexact_dtype(node.dtype))
+    op = LogSumExp(
+        normalise_axes(axis, len(node.shape), "logsumexp"), keepdims, dt.inexact_dtype(node.dtype)
+    )
     return wrap(make(op, (node,)))
 
 
@@ -293,7 +317,9 @@ def _scan(
     node = lift(x, name)
     if axis is None:
         if len(node.shape) != 1:
-            raise value_error(name, f"operand 0 has shape {node.shape}; axis is needed unless it has one axis")
+            raise value_error(
+                name, f"operand 0 has shape {node.shape}; axis is needed unless it has one axis"
+            )
         axis = 0
     wanted = _accumulator(node, dtype, name)
     place = normalise_axis(axis, len(node.shape), name)
@@ -338,7 +364,10 @@ def average(
         return mean(x, axis=axis, keepdims=keepdims)
     array, weight = asarray(x), asarray(weights)
     if weight.shape != array.shape:
-        raise value_error("average", f"weights have shape {weight.shape}; they must have that of operand 0, {array.shape}")
+        raise value_error(
+            "average",
+            f"weights have shape {weight.shape}; they must have that of operand 0, {array.shape}",
+        )
     total = sum(e.multiply(array, weight), axis=axis, keepdims=keepdims)
     return e.divide(total, sum(weight, axis=axis, keepdims=keepdims))
 
@@ -357,13 +386,17 @@ def _without_nan(x: ArrayLike, instead: float) -> tuple[Array, Array]:
 
 
 @public()
-def nansum(x: ArrayLike, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
+def nansum(
+    x: ArrayLike, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False
+) -> Array:
     """Sum over `axis`, NaN counted as 0."""
     return sum(_without_nan(x, 0.0)[0], axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 @public()
-def nanprod(x: ArrayLike, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
+def nanprod(
+    x: ArrayLike, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False
+) -> Array:
     """Product over `axis`, NaN counted as 1."""
     return prod(_without_nan(x, 1.0)[0], axis=axis, dtype=dtype, keepdims=keepdims)
 

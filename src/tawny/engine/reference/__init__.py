@@ -9,9 +9,20 @@ from typing import Any
 import numpy as np
 
 from tawny.engine.reference import (
+    convolution,
     creation,
+    delay,
     elementwise,
+    equations,
+    factorisation,
+    fft,
+    linalg,
+    pooling,
+    random,
     reduction,
+    series,
+    sets,
+    sorting,
 )
 from tawny.engine.reference.kernel import KERNELS, Value, cast
 from tawny.node import Node, toposort
@@ -21,13 +32,30 @@ from tawny.ops.random import Draw
 
 __all__ = ["KERNELS", "compute", "run"]
 
-CHAPTERS = (creation, elementwise, reduction)
+CHAPTERS = (
+    creation,
+    elementwise,
+    reduction,
+    convolution,
+    pooling,
+    random,
+    delay,
+    linalg,
+    series,
+    factorisation,
+    equations,
+    fft,
+    sorting,
+    sets,
+)
 
 
-def run(outputs: Sequence[Node], feeds: Mapping[Node, Value] | None = None, draw: int = 0) -> list[Value]:
-    """Fresh values of `outputs`, given those of the variables; `draw` numbers the run for random ops.
+def run(
+    outputs: Sequence[Node], feeds: Mapping[Node, Value] | None = None, draw: int = 0
+) -> list[Value]:
+    """Fresh values of `outputs`, given those of the variables.
 
-    A value is freed as soon as the last node that reads it is done.
+    `draw` numbers the run, for random ops.  A value is freed as soon as the last node that reads it is done.
     """
     values: dict[int, Any] = {id(n): v for n, v in (feeds or {}).items()}
     given = {id(v) for v in values.values()}
@@ -78,7 +106,14 @@ def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     return cast(result, node.dtype)
 
 
-_REWORDED = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, np.linalg.LinAlgError)
+_REWORDED = (
+    ValueError,
+    IndexError,
+    TypeError,
+    ZeroDivisionError,
+    OverflowError,
+    np.linalg.LinAlgError,
+)
 """Errors of NumPy's own whose message can be said again with the op and the user's line."""
 
 

@@ -13,7 +13,9 @@ from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Eye, Linspace
 @kernel(Variable)
 def leaf(op: Constant | Variable) -> Value:
     """Leaves have values already; reaching this means one was not given."""
-    raise ValueError(f"variable {op.name!r} has no value" if isinstance(op, Variable) else "no value")
+    raise ValueError(
+        f"variable {op.name!r} has no value" if isinstance(op, Variable) else "no value"
+    )
 
 
 @kernel(Part)
@@ -46,7 +48,9 @@ def arange(op: Arange) -> Value:
     """NumPy's own; half a step less keeps rounding from adding an element."""
     whole = isinstance(op.start, int) and isinstance(op.step, int)
     stop = op.start + op.step * (op.length if whole else op.length - 0.5)
-    return np.arange(op.start, stop, op.step, dtype=op.dtype) if op.length else np.empty(0, op.dtype)
+    return (
+        np.arange(op.start, stop, op.step, dtype=op.dtype) if op.length else np.empty(0, op.dtype)
+    )
 
 
 @kernel(Linspace)

@@ -107,8 +107,8 @@ def compute(op: Elementwise, operands: Sequence[Value]) -> Value:
 def evaluate(expr: Expr, operands: Sequence[Value]) -> Any:
     """Value of a scalar expression, applied to whole arrays."""
     match expr:
-        case Arg(index):
-            return operands[index]
+        case Arg(position):
+            return operands[position]
         case Const(value):
             return value
         case Call(prim, args):

@@ -8,8 +8,8 @@ import numpy as np
 
 from tawny.engine.reference.kernel import Value, cast, kernel
 from tawny.ops.reduction import (
-    All,
-    Any_,
+    AllTrue,
+    AnyTrue,
     ArgMax,
     ArgMin,
     CumulativeProd,
@@ -33,7 +33,7 @@ def sum_(op: Sum, x: Value) -> Value:
 @kernel(Prod)
 def prod(op: Prod, x: Value) -> Value:
     """NumPy's own."""
-    return np.prod(x, axis=op.axes, dtype=op.dtype, keepdims=op.keepdims)
+    return np.asarray(np.prod(x, axis=op.axes, dtype=op.dtype, keepdims=op.keepdims))
 
 
 @kernel(Mean)
@@ -41,7 +41,7 @@ def mean(op: Mean, x: Value) -> Value:
     """The sum over the count; float16 is added up in float32."""
     wide = np.float32 if op.dtype == np.float16 else op.dtype
     total = np.sum(x, axis=op.axes, dtype=wide, keepdims=op.keepdims)
-    return np.divide(total, math.prod(x.shape[a] for a in op.axes))
+    return np.asarray(np.divide(total, math.prod(x.shape[a] for a in op.axes)))
 
 
 @kernel(Var)
@@ -50,9 +50,11 @@ def var(op: Var, x: Value) -> Value:
     count = math.prod(x.shape[a] for a in op.axes)
     wide = cast(x, np.dtype(np.float32 if op.dtype == np.float16 else op.dtype))
     away = wide - np.divide(np.sum(wide, axis=op.axes, keepdims=True), count)
-    squares = np.square(away.real) + np.square(away.imag) if away.dtype.kind == "c" else np.square(away)
+    squares = (
+        np.square(away.real) + np.square(away.imag) if away.dtype.kind == "c" else np.square(away)
+    )
     total = np.sum(squares, axis=op.axes, keepdims=op.keepdims)
-    return np.divide(total, max(count - op.correction, 0.0))
+    return np.asarray(np.divide(total, max(count - op.correction, 0.0)))
 
 
 @kernel(Max)
@@ -67,14 +69,14 @@ def min_(op: Min, x: Value) -> Value:
     return np.asarray(np.min(x, axis=op.axes, keepdims=op.keepdims))
 
 
-@kernel(All)
-def all_(op: All, x: Value) -> Value:
+@kernel(AllTrue)
+def all_(op: AllTrue, x: Value) -> Value:
     """NumPy's own."""
     return np.asarray(np.all(x, axis=op.axes, keepdims=op.keepdims))
 
 
-@kernel(Any_)
-def any_(op: Any_, x: Value) -> Value:
+@kernel(AnyTrue)
+def any_(op: AnyTrue, x: Value) -> Value:
     """NumPy's own."""
     return np.asarray(np.any(x, axis=op.axes, keepdims=op.keepdims))
 

@@ -43,8 +43,12 @@ def dawsn(x: Value) -> Value:
     weights = np.exp(-np.square(shift - _ODD * _STEP)) / (_ODD + near[..., np.newaxis] / _STEP)
     sampled = np.sum(weights, axis=-1) / math.sqrt(math.pi)
     square = 1 / np.square(wide)
-    tail = (1 + square / 2 * (1 + square * 1.5 * (1 + square * 2.5 * (1 + square * 3.5)))) / (2 * wide)
-    series = wide * (1 - wide * wide * (2 / 3) * (1 - wide * wide * 0.4 * (1 - wide * wide * 2 / 7)))
+    tail = (1 + square / 2 * (1 + square * 1.5 * (1 + square * 2.5 * (1 + square * 3.5)))) / (
+        2 * wide
+    )
+    series = wide * (
+        1 - wide * wide * (2 / 3) * (1 - wide * wide * 0.4 * (1 - wide * wide * 2 / 7))
+    )
     size = np.abs(wide)
     out = np.where(size > 100.0, tail, np.where(size < 1e-3, series, sampled))
     return np.asarray(out).astype(dtype)

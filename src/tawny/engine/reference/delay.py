@@ -1,0 +1,139 @@
+"""Kernels of the user functions."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from tawny.engine.reference.kernel import Value, kernel
+from tawny.ops.delay import Apply, Fold, LazyPrint, MapElements, RunningFold, UserFunction
+
+
+def _locked(value: Value) -> Value:
+    """A view that cannot be written through."""
+    view = value.view()
+    view.flags.writeable = False
+    return view
+
+
+@kernel(Apply)
+def apply(op: Apply, *operands: Value) -> Value:
+    """A copy of what the function gives, which may keep its own."""
+    result = np.asarray(op.function.it(*map(_locked, operands)))
+    if result.dtype != op.dtype:
+        raise TypeError(
+            f"delay: {op.function!r} gave dtype {result.dtype}, and {op.dtype} was declared; "
+            f"let it convert its result, or declare dtype={str(result.dtype)!r}"
+        )
+    if result.shape != op.shape:
+        raise ValueError(
+            f"delay: {op.function!r} gave shape {result.shape}, and {op.shape} was declared; "
+            f"declare shape={result.shape}, or let it return that shape"
+        )
+    return np.array(result, order="C")
+
+
+def _numbers(op: UserFunction, objects: Value) -> Value:
+    """Python numbers as the declared dtype, if they are of its kind."""
+    if objects.size:
+        given = np.array(objects.tolist()).dtype
+        if not np.can_cast(given, op.dtype, "same_kind"):
+            raise TypeError(
+                f"{op.facts().name}: {op.function!r} gave {given} numbers, which are not "
+                f"{op.dtype}; declare dtype={str(given)!r}"
+            )
+    return objects.astype(op.dtype)
+
+
+@kernel(MapElements)
+def map_elements(op: MapElements, x: Value) -> Value:
+    """One call for each element."""
+    out = np.empty(x.size, object)
+    for i, element in enumerate(x.ravel().tolist()):
+        out[i] = op.function.it(element)
+    return _numbers(op, out).reshape(x.shape)
+
+
+def _lines(x: Value, axis: int | None) -> Value:
+    """The elements to fold on axis 0, one column for each fold."""
+    if axis is None:
+        return x.reshape(x.size, 1)
+    others = math.prod(n for a, n in enumerate(x.shape) if a != axis)
+    return np.moveaxis(x, axis, 0).reshape(x.shape[axis], others)
+
+
+@kernel(Fold)
+def fold(op: Fold, x: Value, *initial: Value) -> Value:
+    """One call for each element, in order along the axis."""
+    rows: list[list[Any]] = _lines(x, op.axis).tolist()
+    state: list[Any] = initial[0].ravel().tolist() if initial else rows.pop(0)
+    for row in rows:
+        state = list(map(op.function.it, state, row))
+    return _numbers(op, _objects([state])).reshape(op.shape)
+
+
+@kernel(RunningFold)
+def scan(op: RunningFold, x: Value) -> Value:
+    """One call for each element after the first, in order along the axis."""
+    lines = _lines(x, op.axis)
+    states: list[list[Any]] = lines[:1].tolist()
+    for row in lines[1:].tolist():
+        states.append(list(map(op.function.it, states[-1], row)))
+    out = _numbers(op, _objects(states)).reshape(lines.shape)
+    if op.axis is None:
+        return out.reshape(x.shape)
+    moved = (x.shape[op.axis], *(n for a, n in enumerate(x.shape) if a != op.axis))
+    return np.moveaxis(out.reshape(moved), 0, op.axis)
+
+
+def _objects(rows: list[list[Any]]) -> Value:
+    """The rows as a matrix of Python objects."""
+    out = np.empty((len(rows), len(rows[0]) if rows else 0), object)
+    for i, row in enumerate(rows):
+        for j, element in enumerate(row):
+            out[i, j] = element
+    return out
+
+
+@kernel(LazyPrint)
+def lazy_print(op: LazyPrint, x: Value) -> Value:
+    """The text, then the operand itself."""
+    file = sys.stdout if op.file.it is None else op.file.it
+    if op.header is not None:
+        print(op.header, file=file)
+    print(_text(op, x), file=file)
+    return x
+
+
+def _text(op: LazyPrint, x: Value) -> str:
+    if op.max_rows is None and op.max_columns is None and op.format.it is None:
+        return np.array2string(x)
+    write = _plain if op.format.it is None else op.format.it
+    if not x.ndim:
+        return str(write(x[()]))
+    table = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    rows, columns = _kept(len(table), op.max_rows), _kept(x.shape[-1], op.max_columns)
+    cells = [
+        ["..." if r is None or c is None else str(write(table[r, c])) for c in columns]
+        for r in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        " ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in cells
+    )
+
+
+def _plain(element: Any) -> str:
+    return np.array2string(np.asarray(element))
+
+
+def _kept(count: int, limit: int | None) -> list[int | None]:
+    """Indices from both ends, None for what is left out between."""
+    if limit is None or count <= limit:
+        return list(range(count))
+    head = (limit + 1) // 2
+    return [*range(head), None, *range(count - (limit - head), count)]

@@ -1,0 +1,105 @@
+"""Kernels of the matrix equations chapter."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from tawny.engine.reference.kernel import Value, kernel
+from tawny.ops.equations import Care, Dare, Sylvester
+
+_DENSE: Final = 1024
+"""Unknowns up to which a Sylvester equation is solved as one linear system."""
+
+_ROUNDS: Final = 100
+"""Steps after which an iteration that converges quadratically has failed."""
+
+
+@kernel(Sylvester)
+def sylvester(op: Sylvester, a: Value, b: Value, q: Value) -> Value:
+    """One linear system where it is small; else column by column, and then refined."""
+    m, n = q.shape
+    if m * n <= _DENSE:
+        system = np.kron(a, np.eye(n)) + np.kron(np.eye(m), b.T)
+        return np.linalg.solve(system, q.reshape(-1)).reshape(m, n)
+    wide = np.result_type(q, np.float64)
+    a, b, q = (x.astype(wide) for x in (a, b, q))
+    t, u = _schur(b)
+    x = _by_columns(a, t, u, q)
+    least = np.inf
+    for _ in range(_ROUNDS):
+        rest = q - (a @ x + x @ b)
+        size = np.linalg.norm(rest)
+        if not size < least / 2:
+            break
+        least = size
+        x = x + _by_columns(a, t, u, rest)
+    return x
+
+
+def _schur(b: Value) -> tuple[Value, Value]:
+    """`b = u t uᴴ` of an upper triangle `t`: the eigenvectors made orthonormal in order."""
+    _, vectors = np.linalg.eig(b)
+    u, _ = np.linalg.qr(vectors.astype(complex))
+    return np.triu(u.conj().T @ b @ u), u
+
+
+def _by_columns(a: Value, t: Value, u: Value, q: Value) -> Value:
+    """The `x` of `a x + x u t uᴴ = q`: a linear system for each column of `x u`."""
+    right = q @ u
+    y = np.zeros_like(right)
+    one = np.eye(len(a))
+    for j in range(len(t)):
+        y[:, j] = np.linalg.solve(a + t[j, j] * one, right[:, j] - y[:, :j] @ t[:j, j])
+    x = y @ u.conj().T
+    return x if q.dtype.kind == "c" else x.real
+
+
+@kernel(Care)
+def care(op: Care, a: Value, b: Value, q: Value, r: Value) -> Value:
+    """The stable subspace of the Hamiltonian, from the sign function by Newton's iteration."""
+    wide = np.result_type(q, np.float64)
+    a, b, q, r = (x.astype(wide) for x in (a, b, q, r))
+    n = len(a)
+    g = b @ np.linalg.solve(r, b.conj().T)
+    s = np.block([[a, -g], [-q, -a.conj().T]])
+    for _ in range(_ROUNDS):
+        inverse = np.linalg.inv(s)
+        sign, logdet = np.linalg.slogdet(s)
+        scale = np.exp(-logdet / (2 * n)) if sign else 1.0
+        new = (scale * s + inverse / scale) / 2
+        change, s = np.linalg.norm(new - s, 1), new
+        if change <= 1e-13 * n * np.linalg.norm(s, 1):
+            break
+    else:
+        raise np.linalg.LinAlgError("there is no stabilising solution")
+    left = np.concatenate([s[:n, n:], s[n:, n:] + np.eye(n)])
+    right = np.concatenate([s[:n, :n] + np.eye(n), s[n:, :n]])
+    x = np.linalg.lstsq(left, -right)[0]
+    return _self_adjoint(x)
+
+
+@kernel(Dare)
+def dare(op: Dare, a: Value, b: Value, q: Value, r: Value) -> Value:
+    """Doubling: each step stands for twice as many steps of the recursion as the one before."""
+    wide = np.result_type(q, np.float64)
+    a, b, q, r = (x.astype(wide) for x in (a, b, q, r))
+    n = len(a)
+    g = b @ np.linalg.solve(r, b.conj().T)
+    h = q
+    for _ in range(_ROUNDS):
+        solved = np.linalg.solve(np.eye(n) + g @ h, np.concatenate([a, g], axis=1))
+        step = a.conj().T @ h @ solved[:, :n]
+        g = g + a @ solved[:, n:] @ a.conj().T
+        a = a @ solved[:, :n]
+        h = h + step
+        if np.linalg.norm(step, 1) <= 1e-15 * np.linalg.norm(h, 1):
+            return _self_adjoint(h)
+    raise np.linalg.LinAlgError("there is no stabilising solution")
+
+
+def _self_adjoint(x: Value) -> Value:
+    """`x` without the rounding that sets it apart from its adjoint."""
+    half: Value = (x + x.conj().T) / 2
+    return half

@@ -1,0 +1,75 @@
+"""Kernels of the indexing and scatter chapters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tawny.engine.reference.kernel import Value, kernel
+from tawny.ops.indexing import Gather, Range, Slice
+from tawny.ops.scatter import Scatter
+
+COMBINE: Final[dict[str, np.ufunc]] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def _slices(ranges: Sequence[Range]) -> tuple[slice, ...]:
+    """Ranges as Python slices, whose end is None when it lies before the first element."""
+    ends = [start + length * step for start, length, step in ranges]
+    return tuple(
+        slice(start, end if end >= 0 else None, step)
+        for (start, _, step), end in zip(ranges, ends, strict=True)
+    )
+
+
+def _front(x: Value, axes: tuple[int, ...]) -> Value:
+    """A view of `x` with `axes` first."""
+    return np.moveaxis(x, axes, range(len(axes)))
+
+
+@kernel(Slice)
+def slice_(op: Slice, x: Value) -> Value:
+    """A view."""
+    return x[_slices(op.ranges)]
+
+
+@kernel(Gather)
+def gather(op: Gather, x: Value, *indices: Value) -> Value:
+    """NumPy's indexing with the indexed axes first, and their place found afterwards."""
+    rank = len(np.broadcast_shapes(*(i.shape for i in indices)))
+    picked = np.asarray(_front(x, op.axes)[tuple(map(_places, indices))])
+    return np.moveaxis(picked, range(rank), range(op.place, op.place + rank))
+
+
+@kernel(Scatter)
+def scatter(op: Scatter, x: Value, value: Value, *indices: Value) -> Value:
+    """A copy, changed through a view of the part; repeated indices take in every value."""
+    out = np.array(x)
+    part = out[(*_slices(op.ranges), ...)]
+    if not op.axes:
+        _put(op.mode, part, ..., value)
+        return out
+    rank = len(np.broadcast_shapes(*(i.shape for i in indices)))
+    whole = value.reshape((1,) * (part.ndim - len(op.axes) + rank - value.ndim) + value.shape)
+    first = np.moveaxis(whole, range(op.place, op.place + rank), range(rank))
+    _put(op.mode, _front(part, op.axes), tuple(map(_places, indices)), first)
+    return out
+
+
+def _put(mode: str, part: Value, key: Any, value: Value) -> None:
+    if mode == "set":
+        part[key] = value
+    elif key is ...:
+        COMBINE[mode](part, value, out=part)
+    else:
+        COMBINE[mode].at(part, key, value)
+
+
+def _places(index: Value) -> Value:
+    return index.astype(np.intp, copy=False)

@@ -1,0 +1,53 @@
+"""Kernels of the sorting and searching chapter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tawny.engine.reference.kernel import Value, kernel
+from tawny.ops.sorting import ArgSort, BinCount, Digitize, SearchSorted, Sort
+
+
+@kernel(Sort)
+def sort(op: Sort, x: Value) -> Value:
+    """NumPy's stable sort, reversed for the descending order."""
+    out = np.sort(x, axis=op.axis, kind="stable")
+    return np.flip(out, axis=op.axis) if op.descending else out
+
+
+@kernel(ArgSort)
+def argsort(op: ArgSort, x: Value) -> Any:
+    """NumPy's stable sort; for the descending order of the reversed array, read backwards."""
+    if not op.descending:
+        return np.argsort(x, axis=op.axis, kind="stable")
+    order = np.argsort(np.flip(x, axis=op.axis), axis=op.axis, kind="stable")
+    return x.shape[op.axis] - 1 - np.flip(order, axis=op.axis)
+
+
+@kernel(SearchSorted)
+def searchsorted(op: SearchSorted, x: Value, wanted: Value) -> Any:
+    """NumPy's own."""
+    return np.searchsorted(x, wanted, side="right" if op.right else "left")
+
+
+@kernel(Digitize)
+def digitize(op: Digitize, x: Value, bins: Value) -> Any:
+    """NumPy's own."""
+    return np.digitize(x, bins, right=op.right)
+
+
+@kernel(BinCount)
+def bincount(op: BinCount, x: Value, weights: Value | None = None) -> Any:
+    """NumPy's own; complex weights are added part by part."""
+    if x.size and not 0 <= x.min() <= x.max() < op.length:
+        raise ValueError(
+            f"operand 0 has elements from {x.min()} to {x.max()}; they must be from 0 to "
+            f"{op.length - 1}, which the result's length allows"
+        )
+    places = x.astype(np.int64, copy=False)
+    if weights is None or weights.dtype.kind != "c":
+        return np.bincount(places, weights, op.length)
+    real, imag = (np.bincount(places, part, op.length) for part in (weights.real, weights.imag))
+    return real + 1j * imag

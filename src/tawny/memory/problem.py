@@ -1,0 +1,63 @@
+"""What the planner plans: values with sizes, steps that make them, and what must survive."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value: its bytes, and the rules about them."""
+
+    bytes: int
+    label: Hashable = None
+    """How the caller recognises it (a node); the planner only hands it back."""
+    kept: bool = False
+    """Must be whole when the run ends and, once made, never be overwritten: outputs, sources of
+    update edges, what incremental evaluation reads later."""
+    view_of: int | None = None
+    """The value whose memory this one shares (a reshape, a slice): it has no bytes of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation: reads `inputs`, writes `outputs` (indices of values)."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    overwrites: tuple[tuple[int, int], ...] = ()
+    """Pairs (position in `inputs`, position in `outputs`): that output may be written over that
+    input, if this is the last step to read it."""
+    scratch: int = 0
+    """Bytes needed during the step only."""
+    seconds: float = 0.0
+    """What running it costs."""
+    pure: bool = True
+    """Whether running it again gives the same result; only such steps are recomputed."""
+    label: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Values and steps; every value is an input of the problem or made by exactly one step.
+
+    Values that no step makes (inputs, parameters, constants) are `resident`: they live outside the
+    arena for the whole run and are never overwritten; a kept value lives in the arena to the end.
+    """
+
+    values: tuple[Value, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def resident(self) -> frozenset[int]:
+        """Values that no step makes, and views of such."""
+        made = {v for step in self.steps for v in step.outputs}
+        return frozenset(v for v in range(len(self.values)) if self.root(v) not in made)
+
+    def root(self, value: int) -> int:
+        """The value whose memory `value` shares; itself if it has its own."""
+        base = self.values[value].view_of
+        while base is not None:
+            value, base = base, self.values[base].view_of
+        return value

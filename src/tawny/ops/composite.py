@@ -1,0 +1,347 @@
+"""NumPy's small functions that other functions add up to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.array import Array, ArrayLike, fresh, lift, lift_all, wrap
+from tawny.dtype import DType, check_categories
+from tawny.errors import type_error, value_error
+from tawny.node import Node, make, scalar
+from tawny.op import ELEMENTWISE, floating
+from tawny.operator import public
+from tawny.ops import elementwise as e, reduction
+from tawny.ops.creation import Cast, Copy
+from tawny.ops.indexing import nonzero, sliced
+from tawny.ops.joining import joined
+from tawny.ops.movement import broadcasted, flattened
+from tawny.shape import as_int, normalise_axis, replaced
+
+
+def _array(x: ArrayLike, op: str, position: int = 0) -> Array:
+    return x if isinstance(x, Array) else fresh(lift(x, op, position))
+
+
+def _converted(node: Node, dtype: DType) -> Node:
+    return node if node.dtype == dtype else make(Cast(dtype), (node,))
+
+
+def _copied(x: Array) -> Array:
+    return fresh(make(Copy(), (x.node,)))
+
+
+# -------------------------------------------------------------------- choosing
+
+
+def _truth(condition: ArrayLike, op: str) -> Node:
+    node = lift(condition, op)
+    zero = scalar(0, node.dtype, op)
+    return node if node.dtype == dt.BOOL else make(ELEMENTWISE["not_equal"], (node, zero))
+
+
+@public()
+def where(
+    condition: ArrayLike, x1: ArrayLike | None = None, x2: ArrayLike | None = None, /
+) -> Any:
+    """Elements of `x1` where the condition holds, else of `x2`; with neither, `nonzero`."""
+    if x1 is None and x2 is None:
+        return nonzero(condition)
+    if x1 is None or x2 is None:
+        raise value_error("where", "both choices are needed, or neither")
+    choices = lift_all("where", (x1, x2))
+    return wrap(make(ELEMENTWISE["select_where"], (_truth(condition, "where"), *choices)))
+
+
+@public()
+def select(
+    condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
+) -> Array:
+    """Elements of the first choice whose condition holds; `default` where none does."""
+    if len(condlist) != len(choicelist) or not condlist:
+        raise value_error(
+            "select",
+            f"{len(condlist)} conditions and {len(choicelist)} choices came; there must be as many "
+            "of both, and at least one",
+        )
+    conditions = [lift(c, "select", i) for i, c in enumerate(condlist)]
+    for position, condition in enumerate(conditions):
+        if condition.dtype != dt.BOOL:
+            raise type_error(
+                "select", f"condition {position} has dtype {condition.dtype}; accepted: bool"
+            )
+    choices = lift_all("select", (*choicelist, default))
+    common = dt.promote(*(n.dtype for n in choices))
+    *ordered, result = [_converted(n, common) for n in choices]
+    for condition, choice in zip(reversed(conditions), reversed(ordered), strict=True):
+        result = make(ELEMENTWISE["select_where"], (condition, choice, result))
+    return wrap(result)
+
+
+@public()
+def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
+    """Elements of `x`, those below `min` raised to it and those above `max` lowered to it."""
+    array = _array(x, "clip")
+    if array.dtype.kind in "iu":
+        info = np.iinfo(array.dtype)
+        min = None if type(min) is int and min <= info.min else min
+        max = None if type(max) is int and max >= info.max else max
+    if min is None and max is None:
+        return _copied(array)
+    if min is None or max is None:
+        name, bound = ("maximum", min) if max is None else ("minimum", max)
+        return wrap(make(ELEMENTWISE[name], lift_all("clip", (array, bound))))
+    return wrap(make(ELEMENTWISE["clip_between"], lift_all("clip", (array, min, max))))
+
+
+@public()
+def nan_to_num(
+    x: ArrayLike,
+    /,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
+) -> Array:
+    """`x` with `nan` for NaN, and the greatest or given numbers for the infinities."""
+    array = _array(x, "nan_to_num")
+    if array.dtype.kind not in "fc":
+        return _copied(array) if copy else array
+    if array.dtype.kind == "c":
+        parts = (nan_to_num(p(array), True, nan, posinf, neginf) for p in (e.real, e.imag))
+        return _complex(*parts)
+    limits = np.finfo(array.dtype)
+    highest = float(limits.max) if posinf is None else posinf
+    lowest = float(limits.min) if neginf is None else neginf
+    result = array.node
+    for condition, instead in (
+        (e.isnan(array), nan),
+        (isposinf(array), highest),
+        (isneginf(array), lowest),
+    ):
+        value = _converted(lift_all("nan_to_num", (array, instead))[1], array.dtype)
+        result = make(ELEMENTWISE["select_where"], (condition.node, value, result))
+    return wrap(broadcasted(result, array.shape))
+
+
+def _complex(real: Array, imag: Array) -> Array:
+    """The complex array with finite parts `real` and `imag`."""
+    return e.add(real, e.multiply(imag, 1j))
+
+
+# --------------------------------------------------------------------- numbers
+
+
+@public("around")
+def round(x: ArrayLike, /, decimals: int = 0) -> Array:
+    """`x` to the given number of decimals, halves to the even one; negative ones count tens."""
+    array = _array(x, "round")
+    places = as_int(decimals, "round", "decimals")
+    if array.dtype.kind in "iu" and places >= 0:
+        return _copied(array)
+    if places == 0:
+        return e.rint(array)
+    check_categories("round", 0, array.dtype, dt.NUMERIC)
+    scale = 10.0 ** abs(places)
+    up, down = (e.multiply, e.divide) if places > 0 else (e.divide, e.multiply)
+    rounded = down(e.rint(up(array, scale)), scale)
+    return wrap(_converted(rounded.node, array.dtype))
+
+
+@public()
+def fabs(x: ArrayLike, /) -> Array:
+    """Absolute value, in floating point."""
+    node = lift(x, "fabs")
+    return e.abs(wrap(_converted(node, floating("fabs", [node.dtype]))))
+
+
+@public()
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
+    """Quotient rounded down, and remainder."""
+    return e.floor_divide(x1, x2), e.remainder(x1, x2)
+
+
+@public()
+def modf(x: ArrayLike, /) -> tuple[Array, Array]:
+    """Fraction and whole part, both with the sign of `x`."""
+    node = lift(x, "modf")
+    array = wrap(_converted(node, floating("modf", [node.dtype])))
+    whole = e.trunc(array)
+    fraction = where(e.isinf(array), 0.0, e.subtract(array, whole))
+    return e.copysign(fraction, array), whole
+
+
+@public()
+def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """`x1` to the power `x2`, in double precision at least."""
+    nodes = lift_all("float_power", (x1, x2))
+    wide = dt.promote(dt.FLOAT64, *(n.dtype for n in nodes))
+    return wrap(make(ELEMENTWISE["pow"], tuple(_converted(n, wide) for n in nodes)))
+
+
+@public()
+def sinc(x: ArrayLike, /) -> Array:
+    """`sin(pi x) / (pi x)`, which is 1 at 0."""
+    angle = e.multiply(x, math.pi)
+    tiny = float(np.finfo(angle.dtype).eps) if angle.dtype.kind == "f" else 1e-20
+    safe = where(angle, angle, tiny)
+    return e.divide(e.sin(safe), safe)
+
+
+@public()
+def angle(x: ArrayLike, /, deg: bool = False) -> Array:
+    """Angle of a complex number with the positive real axis, in radians or degrees."""
+    array = _array(x, "angle")
+    if array.dtype.kind == "c":
+        radians = e.atan2(e.imag(array), e.real(array))
+    else:
+        radians = e.atan2(0, array)
+    return e.multiply(radians, 180.0 / math.pi) if deg else radians
+
+
+# ----------------------------------------------------------------------- tests
+
+
+@public()
+def isposinf(x: ArrayLike, /) -> Array:
+    """Whether each element is plus infinity."""
+    array = _array(x, "isposinf")
+    check_categories("isposinf", 0, array.dtype, dt.REAL)
+    return e.equal(array, math.inf)
+
+
+@public()
+def isneginf(x: ArrayLike, /) -> Array:
+    """Whether each element is minus infinity."""
+    array = _array(x, "isneginf")
+    check_categories("isneginf", 0, array.dtype, dt.REAL)
+    return e.equal(array, -math.inf)
+
+
+@public()
+def isreal(x: ArrayLike, /) -> Array:
+    """Whether each element has no imaginary part."""
+    return e.equal(e.imag(x), 0)
+
+
+@public()
+def iscomplex(x: ArrayLike, /) -> Array:
+    """Whether each element has an imaginary part."""
+    return e.not_equal(e.imag(x), 0)
+
+
+@public()
+def isclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    /,
+    rtol: ArrayLike = 1e-5,
+    atol: ArrayLike = 1e-8,
+    equal_nan: bool = False,
+) -> Array:
+    """Whether `a` differs from `b` by at most `atol + rtol * abs(b)`; equal infinities are close."""
+    expected = _inexact(b, "isclose")
+    got: ArrayLike = a if dt.is_weak(a) else _array(a, "isclose")
+    near = e.less_equal(
+        e.abs(e.subtract(got, expected)), e.add(atol, e.multiply(rtol, e.abs(expected)))
+    )
+    close = e.logical_or(e.logical_and(near, e.isfinite(expected)), e.equal(got, expected))
+    if equal_nan:
+        close = e.logical_or(close, e.logical_and(e.isnan(got), e.isnan(expected)))
+    return close
+
+
+def _inexact(x: ArrayLike, op: str) -> ArrayLike:
+    """`x` as floating-point or complex numbers; a Python number stays one."""
+    if dt.is_weak(x):
+        return x if isinstance(x, (float, complex)) else float(x)  # type: ignore[arg-type]
+    node = lift(x, op, 1)
+    if node.dtype.kind in "fc":
+        return x if isinstance(x, Array) else fresh(node)
+    return wrap(make(Cast(dt.FLOAT64), (node,)))
+
+
+@public()
+def allclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    /,
+    rtol: ArrayLike = 1e-5,
+    atol: ArrayLike = 1e-8,
+    equal_nan: bool = False,
+) -> Array:
+    """Whether all elements of `a` and `b` are close; see `isclose`."""
+    return reduction.all(isclose(a, b, rtol, atol, equal_nan))
+
+
+@public()
+def array_equal(a1: ArrayLike, a2: ArrayLike, /, equal_nan: bool = False) -> Array:
+    """Whether two arrays have the same shape and elements."""
+    first, second = _array(a1, "array_equal"), _array(a2, "array_equal", 1)
+    if first.shape != second.shape:
+        return fresh(scalar(False, dt.BOOL, "array_equal"))
+    same = e.equal(first, second)
+    if equal_nan:
+        same = e.logical_or(same, e.logical_and(e.isnan(first), e.isnan(second)))
+    return reduction.all(same)
+
+
+# ------------------------------------------------------- sums and differences
+
+
+@public()
+def cumsum(x: ArrayLike, /, axis: int | None = None, dtype: Any = None) -> Array:
+    """Running sum along `axis`, or of the flattened array."""
+    node = lift(x, "cumsum")
+    flat = wrap(flattened(node)) if axis is None else wrap(node)
+    return reduction.cumulative_sum(flat, axis=0 if axis is None else axis, dtype=dtype)
+
+
+@public()
+def cumprod(x: ArrayLike, /, axis: int | None = None, dtype: Any = None) -> Array:
+    """Running product along `axis`, or of the flattened array."""
+    node = lift(x, "cumprod")
+    flat = wrap(flattened(node)) if axis is None else wrap(node)
+    return reduction.cumulative_prod(flat, axis=0 if axis is None else axis, dtype=dtype)
+
+
+@public()
+def diff(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
+    """Differences of neighbours along `axis`, taken `n` times; for booleans, whether they differ."""
+    node = lift(x, "diff")
+    times = as_int(n, "diff", "n")
+    if times < 0:
+        raise value_error("diff", f"n is {times}; it must be at least 0")
+    if not node.shape:
+        raise value_error("diff", "operand 0 has no axes; it must have one or more")
+    along = normalise_axis(axis, len(node.shape), "diff")
+    if times == 0:
+        return fresh(make(Copy(), (node,)))
+    ends = [_end(node, end, along) for end in (prepend, append)]
+    pieces = [p for p in (ends[0], node, ends[1]) if p is not None]
+    node = joined(pieces, along) if len(pieces) > 1 else node
+    name = "not_equal" if node.dtype == dt.BOOL else "subtract"
+    for _ in range(times):
+        later, earlier = sliced(node, along, slice(1, None)), sliced(node, along, slice(0, -1))
+        node = make(ELEMENTWISE[name], (later, earlier))
+    return wrap(node)
+
+
+def _end(node: Node, values: ArrayLike | None, axis: int) -> Node | None:
+    """What stands before or after `node` along `axis`; a number is repeated as needed."""
+    if values is None:
+        return None
+    end = lift(values, "diff")
+    return end if end.shape else broadcasted(end, replaced(node.shape, axis, 1))

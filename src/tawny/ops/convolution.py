@@ -1,0 +1,430 @@
+"""Convolutions over 1, 2 and 3 spatial axes, channels last, and their two transposes.
+
+The input is (batch, *spatial, channels), the kernel (*window, channels // groups, outputs).  As in
+every network library the window is not flipped: this is what signal processing calls correlation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.errors import value_error
+from tawny.node import Node, make
+from tawny.op import Op, not_boolean
+from tawny.operator import public
+from tawny.ops.movement import matrix_transpose, reshape
+from tawny.ops.window import (
+    Padding,
+    Pads,
+    Sizes,
+    check_positive,
+    per_axis,
+    resolve_padding,
+    spans,
+    swept,
+)
+from tawny.shape import Shape, as_shape
+
+
+class Windowed(Op):
+    """A kernel swept over an input: attributes common to a convolution and its transposes."""
+
+    strides: tuple[int, ...]
+    padding: Pads
+    dilation: tuple[int, ...]
+    groups: int
+
+    def convolved(self, x: Shape, kernel: Shape, op: str) -> Shape:
+        """Shape of the convolution of an input with a kernel of these shapes."""
+        return convolved(x, kernel, self.strides, self.padding, self.dilation, self.groups, op)
+
+
+class Convolution(Windowed, name="convolution", dtype=not_boolean, arity=2):
+    """Operand 1, a kernel, swept over operand 0: the sum of products at each place."""
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        x, kernel = shapes
+        return self.convolved(x, kernel, "convolution")
+
+
+class ConvolutionInputGradient(
+    Windowed, name="convolution_input_gradient", dtype=not_boolean, arity=2
+):
+    """The transpose of a convolution in its input: kernel and output's gradient to input's.
+
+    `sizes` are the spatial sizes of the input.  Complex numbers are not conjugated.
+    """
+
+    sizes: Shape
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        kernel, gradient = shapes
+        name = "convolution_input_gradient"
+        _check_ranks(name, len(self.sizes), kernel, gradient)
+        x = (gradient[0], *self.sizes, kernel[-2] * self.groups)
+        _check_gradient(name, gradient, self.convolved(x, kernel, name))
+        return x
+
+
+class ConvolutionKernelGradient(
+    Windowed, name="convolution_kernel_gradient", dtype=not_boolean, arity=2
+):
+    """The transpose of a convolution in its kernel: input and output's gradient to kernel's.
+
+    `window` are the spatial sizes of the kernel.  Complex numbers are not conjugated.
+    """
+
+    window: Shape
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        x, gradient = shapes
+        name = "convolution_kernel_gradient"
+        _check_ranks(name, len(self.window), x, gradient)
+        kernel = (*self.window, x[-1] // self.groups, gradient[-1])
+        _check_gradient(name, gradient, self.convolved(x, kernel, name))
+        return kernel
+
+
+# ----------------------------------------------------------------- shape rules
+
+
+def convolved(
+    x: Shape,
+    kernel: Shape,
+    strides: tuple[int, ...],
+    padding: Pads,
+    dilation: tuple[int, ...],
+    groups: int,
+    op: str,
+) -> Shape:
+    """Shape of a convolution."""
+    _check_ranks(op, len(strides), x, kernel)
+    window, channels, outputs = kernel[:-2], kernel[-2], kernel[-1]
+    check_positive(window, op, "the kernel's window")
+    check_positive((groups,), op, "groups")
+    if x[-1] != channels * groups:
+        many = f" times {groups} groups" if groups > 1 else ""
+        raise value_error(
+            op,
+            f"operand 1 has shape {kernel}; its axis -2 is {channels}, which{many} must be the "
+            f"{x[-1]} channels of operand 0 of shape {x}",
+        )
+    if outputs % groups:
+        raise value_error(
+            op, f"operand 1 has shape {kernel}; its axis -1 must be a multiple of groups = {groups}"
+        )
+    return (x[0], *swept(x[1:-1], spans(window, dilation), strides, padding, op), outputs)
+
+
+_AXES = {1: "1 spatial axis", 2: "2 spatial axes", 3: "3 spatial axes"}
+
+
+def _check_ranks(op: str, rank: int, *shapes: Shape) -> None:
+    for position, shape in enumerate(shapes):
+        if len(shape) != rank + 2:
+            raise value_error(
+                op,
+                f"operand {position} has shape {shape}; it must have {rank + 2} axes: "
+                f"{_AXES[rank]} beside batch and channels (kernels: channels and outputs)",
+            )
+
+
+def _check_gradient(op: str, gradient: Shape, expected: Shape) -> None:
+    if gradient != expected:
+        raise value_error(
+            op,
+            f"operand 1 has shape {gradient}; the convolution it is a gradient of has shape "
+            f"{expected}",
+        )
+
+
+def _rank(op: str, shape: Shape) -> int:
+    """The number of spatial axes of an operand."""
+    rank = len(shape) - 2
+    if rank not in _AXES:
+        raise value_error(op, f"operand 0 has shape {shape}; it must have 3, 4 or 5 axes")
+    return rank
+
+
+# ------------------------------------------------------------ public functions
+
+
+def _geometry(
+    sizes: Shape, window: Shape, strides: Sizes, padding: Padding, dilation: Sizes, op: str
+) -> tuple[Shape, Pads, Shape]:
+    """Strides, padding and dilation for each axis."""
+    rank = len(sizes)
+    check_positive(window, op, "the kernel's window")
+    steps = per_axis(strides, rank, op, "strides")
+    holes = per_axis(dilation, rank, op, "dilation")
+    return steps, resolve_padding(padding, sizes, spans(window, holes), steps, op), holes
+
+
+def _groups(groups: Any, op: str) -> int:
+    (number,) = per_axis(groups, 1, op, "groups")
+    return number
+
+
+def _conv(
+    op: str,
+    rank: int,
+    x: ArrayLike,
+    kernel: ArrayLike,
+    strides: Sizes,
+    padding: Padding,
+    dilation: Sizes,
+    groups: int,
+) -> Array:
+    nodes = image, weights = lift(x, op, 0), lift(kernel, op, 1)
+    _check_ranks(op, rank, image.shape, weights.shape)
+    geometry = _geometry(image.shape[1:-1], weights.shape[:-2], strides, padding, dilation, op)
+    number = _groups(groups, op)
+    convolved(image.shape, weights.shape, *geometry, number, op)
+    not_boolean(op, [n.dtype for n in nodes])
+    return wrap(make(Convolution(*geometry, number), nodes))
+
+
+@public()
+def conv1d(
+    x: ArrayLike,
+    kernel: ArrayLike,
+    /,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "SAME",
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Array:
+    """Convolution of `x` (batch, n, channels) with `kernel` (window, channels // groups, outputs).
+
+    "SAME" padding gives an output for each of `strides` inputs, "VALID" takes whole windows only.
+    """
+    return _conv("conv1d", 1, x, kernel, strides, padding, dilation, groups)
+
+
+@public()
+def conv2d(
+    x: ArrayLike,
+    kernel: ArrayLike,
+    /,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "SAME",
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Array:
+    """As `conv1d`, over two spatial axes: `x` is (batch, rows, columns, channels)."""
+    return _conv("conv2d", 2, x, kernel, strides, padding, dilation, groups)
+
+
+@public()
+def conv3d(
+    x: ArrayLike,
+    kernel: ArrayLike,
+    /,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "SAME",
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Array:
+    """As `conv1d`, over three spatial axes."""
+    return _conv("conv3d", 3, x, kernel, strides, padding, dilation, groups)
+
+
+def _transposed_size(n: int, window: int, stride: int, padding: Padding, axis: int) -> int:
+    """How many elements a transposed convolution makes of `n`."""
+    match padding:
+        case str():
+            return n * stride + (max(window - stride, 0) if padding.upper() == "VALID" else 0)
+        case _:
+            return max((n - 1) * stride + window - sum(padding[axis]), 0)
+
+
+def _conv_transpose(
+    op: str, rank: int, x: ArrayLike, kernel: ArrayLike, strides: Sizes, padding: Padding
+) -> Array:
+    image, weights = lift(x, op, 0), lift(kernel, op, 1)
+    _check_ranks(op, rank, image.shape, weights.shape)
+    if image.shape[-1] != weights.shape[-2]:
+        raise value_error(
+            op,
+            f"operand 1 has shape {weights.shape}; its axis -2 must be the {image.shape[-1]} "
+            f"channels of operand 0 of shape {image.shape}",
+        )
+    not_boolean(op, [image.dtype, weights.dtype])
+    window, steps = weights.shape[:-2], per_axis(strides, rank, op, "strides")
+    pads = resolve_padding(padding, (0,) * rank, window, steps, op)
+    given = padding if isinstance(padding, str) else pads
+    sizes = tuple(
+        _transposed_size(n, w, s, given, a)
+        for a, (n, w, s) in enumerate(zip(image.shape[1:-1], window, steps, strict=True))
+    )
+    geometry = _geometry(sizes, window, steps, given, 1, op)
+    exchanged = matrix_transpose(wrap(weights))
+    return wrap(make(ConvolutionInputGradient(*geometry, 1, sizes), (exchanged.node, image)))
+
+
+@public()
+def conv_transpose1d(
+    x: ArrayLike, kernel: ArrayLike, /, *, strides: Sizes = 1, padding: Padding = "SAME"
+) -> Array:
+    """Each element of `x` (batch, n, channels) spread over a window of the kernel.
+
+    The kernel is (window, channels, outputs).  "SAME" padding gives n * stride elements, "VALID"
+    n * stride + max(window - stride, 0); explicit pairs are cut off from (n - 1) * stride + window.
+    """
+    return _conv_transpose("conv_transpose1d", 1, x, kernel, strides, padding)
+
+
+@public()
+def conv_transpose2d(
+    x: ArrayLike, kernel: ArrayLike, /, *, strides: Sizes = 1, padding: Padding = "SAME"
+) -> Array:
+    """As `conv_transpose1d`, over two spatial axes."""
+    return _conv_transpose("conv_transpose2d", 2, x, kernel, strides, padding)
+
+
+@public()
+def conv_transpose3d(
+    x: ArrayLike, kernel: ArrayLike, /, *, strides: Sizes = 1, padding: Padding = "SAME"
+) -> Array:
+    """As `conv_transpose1d`, over three spatial axes."""
+    return _conv_transpose("conv_transpose3d", 3, x, kernel, strides, padding)
+
+
+def _depthwise(
+    op: str,
+    rank: int,
+    x: ArrayLike,
+    kernel: ArrayLike,
+    strides: Sizes,
+    padding: Padding,
+    dilation: Sizes,
+) -> Array:
+    image, weights = lift(x, op, 0), lift(kernel, op, 1)
+    _check_ranks(op, rank, image.shape, weights.shape)
+    *window, channels, multiplier = weights.shape
+    if channels != image.shape[-1] or not channels:
+        raise value_error(
+            op,
+            f"operand 1 has shape {weights.shape}; its axis -2 must be the {image.shape[-1]} "
+            f"channels of operand 0 of shape {image.shape}, at least 1",
+        )
+    flat = reshape(wrap(weights), (*window, 1, channels * multiplier))
+    return _conv(op, rank, wrap(image), flat, strides, padding, dilation, channels)
+
+
+@public()
+def depthwise_conv1d(
+    x: ArrayLike,
+    kernel: ArrayLike,
+    /,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "SAME",
+    dilation: Sizes = 1,
+) -> Array:
+    """Each channel of `x` by itself with its windows of `kernel` (window, channels, multiplier).
+
+    Output channel `c * multiplier + m` is channel `c` with window `m`.
+    """
+    return _depthwise("depthwise_conv1d", 1, x, kernel, strides, padding, dilation)
+
+
+@public()
+def depthwise_conv2d(
+    x: ArrayLike,
+    kernel: ArrayLike,
+    /,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "SAME",
+    dilation: Sizes = 1,
+) -> Array:
+    """As `depthwise_conv1d`, over two spatial axes."""
+    return _depthwise("depthwise_conv2d", 2, x, kernel, strides, padding, dilation)
+
+
+@public()
+def depthwise_conv3d(
+    x: ArrayLike,
+    kernel: ArrayLike,
+    /,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "SAME",
+    dilation: Sizes = 1,
+) -> Array:
+    """As `depthwise_conv1d`, over three spatial axes."""
+    return _depthwise("depthwise_conv3d", 3, x, kernel, strides, padding, dilation)
+
+
+def _gradient_shapes(
+    op: str, first: Node, gradient: Node, declared: Any, word: str
+) -> tuple[Shape, int]:
+    """The shape asked for and the number of spatial axes, which all must share."""
+    rank = _rank(op, first.shape)
+    _check_ranks(op, rank, first.shape, gradient.shape)
+    shape = as_shape(declared, op, word)
+    if len(shape) != rank + 2:
+        raise value_error(op, f"{word} is {shape}; it must have {rank + 2} axes, as operand 0 has")
+    not_boolean(op, [first.dtype, gradient.dtype])
+    return shape, rank
+
+
+@public()
+def conv_input_gradient(
+    kernel: ArrayLike,
+    gradient: ArrayLike,
+    /,
+    *,
+    input_shape: Sizes,
+    strides: Sizes = 1,
+    padding: Padding = "SAME",
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Array:
+    """Gradient of a convolution's input, given its kernel and the gradient of its output."""
+    op = "conv_input_gradient"
+    nodes = weights, slope = lift(kernel, op, 0), lift(gradient, op, 1)
+    shape, _ = _gradient_shapes(op, weights, slope, input_shape, "input_shape")
+    geometry = _geometry(shape[1:-1], weights.shape[:-2], strides, padding, dilation, op)
+    number = _groups(groups, op)
+    if shape[-1] != weights.shape[-2] * number:
+        raise value_error(
+            op,
+            f"input_shape is {shape}; a kernel of shape {weights.shape} in {number} groups needs "
+            f"{weights.shape[-2] * number} channels",
+        )
+    _check_gradient(op, slope.shape, convolved(shape, weights.shape, *geometry, number, op))
+    return wrap(make(ConvolutionInputGradient(*geometry, number, shape[1:-1]), nodes))
+
+
+@public()
+def conv_kernel_gradient(
+    x: ArrayLike,
+    gradient: ArrayLike,
+    /,
+    *,
+    kernel_shape: Sizes,
+    strides: Sizes = 1,
+    padding: Padding = "SAME",
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Array:
+    """Gradient of a convolution's kernel, given its input and the gradient of its output."""
+    op = "conv_kernel_gradient"
+    nodes = image, slope = lift(x, op, 0), lift(gradient, op, 1)
+    shape, _ = _gradient_shapes(op, image, slope, kernel_shape, "kernel_shape")
+    geometry = _geometry(image.shape[1:-1], shape[:-2], strides, padding, dilation, op)
+    number = _groups(groups, op)
+    if image.shape[-1] != shape[-2] * number:
+        raise value_error(
+            op,
+            f"kernel_shape is {shape}; in {number} groups it needs an input of "
+            f"{shape[-2] * number} channels, and operand 0 has shape {image.shape}",
+        )
+    _check_gradient(op, slope.shape, convolved(image.shape, shape, *geometry, number, op))
+    return wrap(make(ConvolutionKernelGradient(*geometry, number, shape[:-2]), nodes))

@@ -1,0 +1,120 @@
+"""Diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tawny import dtype as dt
+from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.dtype import as_dtype
+from tawny.errors import value_error
+from tawny.node import Node, make, scalar
+from tawny.op import ELEMENTWISE, Op, Trait
+from tawny.operator import public
+from tawny.ops import reduction
+from tawny.ops.creation import Cast, Eye
+from tawny.ops.indexing import positions
+from tawny.ops.joining import Pad
+from tawny.ops.movement import expanded, flattened, permuted
+from tawny.shape import Shape, as_int, as_shape, ordered_axes
+
+
+class Diagonal(Op, name="diagonal", traits=Trait.VIEW, oracle="numpy.diagonal"):
+    """Diagonal `offset` of the last two axes, as the last axis."""
+
+    offset: int
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        *stack, rows, columns = shapes[0]
+        length = min(rows + min(self.offset, 0), columns - max(self.offset, 0))
+        return (*stack, max(length, 0))
+
+
+@public()
+def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """Diagonal `offset` of the plane of two axes, as the last axis of the result."""
+    node = lift(x, "diagonal")
+    return wrap(_diagonal(node, offset, axis1, axis2, "diagonal"))
+
+
+def _diagonal(node: Node, offset: int, axis1: int, axis2: int, op: str) -> Node:
+    rank = len(node.shape)
+    if rank < 2:
+        raise value_error(op, f"operand 0 has shape {node.shape}; it must have two axes or more")
+    plane = ordered_axes((axis1, axis2), rank, op)
+    order = (*(a for a in range(rank) if a not in plane), *plane)
+    return make(Diagonal(as_int(offset, op, "offset")), (permuted(node, order),))
+
+
+@public()
+def trace(
+    x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
+) -> Array:
+    """Sum of diagonal `offset` of the plane of two axes."""
+    node = _diagonal(lift(x, "trace"), offset, axis1, axis2, "trace")
+    return reduction.sum(wrap(node), axis=-1, dtype=dtype)
+
+
+@public()
+def diag(v: ArrayLike, /, k: int = 0) -> Array:
+    """Diagonal `k` of a matrix, or the matrix that has `v` as its diagonal `k`."""
+    node = lift(v, "diag")
+    if len(node.shape) == 2:
+        return wrap(_diagonal(node, k, 0, 1, "diag"))
+    if len(node.shape) != 1:
+        raise value_error("diag", f"operand 0 has shape {node.shape}; it must have one axis or two")
+    return wrap(_with_diagonal(node, as_int(k, "diag", "k")))
+
+
+@public()
+def diagflat(v: ArrayLike, /, k: int = 0) -> Array:
+    """The matrix that has the elements of `v` as its diagonal `k`."""
+    return wrap(_with_diagonal(flattened(lift(v, "diagflat")), as_int(k, "diagflat", "k")))
+
+
+def _with_diagonal(node: Node, k: int) -> Node:
+    """A square matrix with `node` on diagonal `k` and zeros elsewhere."""
+    (n,) = node.shape
+    zero = scalar(0, node.dtype, "diag")
+    on_diagonal = make(Eye(n, n, 0, dt.BOOL))
+    square = make(ELEMENTWISE["select_where"], (on_diagonal, node, zero))
+    above, below = max(k, 0), max(-k, 0)
+    return make(Pad(((below, above), (above, below))), (square, zero)) if k else square
+
+
+def _triangle(rows: int, columns: int, k: int) -> Node:
+    """Whether an element lies on or below diagonal `k`."""
+    row = expanded(positions(rows), (1,))
+    return make(ELEMENTWISE["greater_equal"], (row, positions(columns, -k)))
+
+
+def _parted(op: str, x: ArrayLike, k: int, lower: bool) -> Array:
+    """`x` with zeros on the other side of a diagonal."""
+    node = lift(x, op)
+    if not node.shape:
+        raise value_error(op, "operand 0 has no axes; it must have two or more")
+    rows, columns = (node.shape * 2)[-2:] if len(node.shape) == 1 else node.shape[-2:]
+    below = _triangle(rows, columns, as_int(k, op, "k") - (not lower))
+    zero = scalar(0, node.dtype, op)
+    choices = (node, zero) if lower else (zero, node)
+    return wrap(make(ELEMENTWISE["select_where"], (below, *choices)))
+
+
+@public()
+def tril(x: ArrayLike, /, *, k: int = 0) -> Array:
+    """`x` with zeros above diagonal `k` of its last two axes."""
+    return _parted("tril", x, k, lower=True)
+
+
+@public()
+def triu(x: ArrayLike, /, *, k: int = 0) -> Array:
+    """`x` with zeros below diagonal `k` of its last two axes."""
+    return _parted("triu", x, k, lower=False)
+
+
+@public()
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:  # noqa: N803
+    """Ones on and below diagonal `k` of an `N` by `M` matrix, zeros above it."""
+    rows, columns = as_shape((N, N if M is None else M), "tri", "N, M")
+    wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, "tri")
+    return fresh(make(Cast(wanted), (_triangle(rows, columns, as_int(k, "tri", "k")),)))

@@ -1,0 +1,307 @@
+"""Discrete Fourier transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from tawny import dtype as dt
+from tawny.array import Array, ArrayLike, check_device, lift, wrap
+from tawny.dtype import DType, as_dtype, check_categories
+from tawny.errors import index_error, type_error, value_error
+from tawny.node import make
+from tawny.op import Op
+from tawny.operator import public
+from tawny.ops import elementwise as e
+from tawny.ops.creation import arange, astype, copy
+from tawny.ops.movement import roll
+from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, replaced
+
+Norm = Literal["backward", "ortho", "forward"]
+Sizes = Sequence[int] | None
+Axes = Sequence[int] | None
+
+NORMS: Final = ("backward", "ortho", "forward")
+_SWAPPED: Final[dict[str, Norm]] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+class Transform(Op):
+    """A transform along `axes`, the last first, each cut or padded with zeros to its size.
+
+    `norm` says which direction is divided by the size: "backward", "forward", or both by its
+    root ("ortho").
+    """
+
+    sizes: tuple[int, ...]
+    axes: tuple[int, ...]
+    norm: str
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        (shape,) = shapes
+        for axis, n in zip(reversed(self.axes), reversed(self.sizes), strict=True):
+            shape = replaced(shape, axis, n)
+        return shape
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return dt.complex_dtype(dtypes[0])
+
+
+class FFT(Transform, name="fft", oracle="numpy.fft.fftn"):
+    """Discrete Fourier transform, or its inverse."""
+
+    inverse: bool
+
+
+class RealFFT(Transform, name="rfft", oracle="numpy.fft.rfftn"):
+    """Transform of real values: only the half of the last axis that says all."""
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        shape = super().infer_shape(*shapes)
+        return replaced(shape, self.axes[-1], self.sizes[-1] // 2 + 1)
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        check_categories("rfft", 0, dtypes[0], dt.REAL)
+        return super().infer_dtype(*dtypes)
+
+
+class InverseRealFFT(Transform, name="irfft", oracle="numpy.fft.irfftn"):
+    """Real values from the half that their transform is given by."""
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return dt.real_dtype(dt.inexact_dtype(dtypes[0]))
+
+
+def _check_norm(op: str, norm: object) -> str:
+    if norm is None:
+        return "backward"
+    if norm not in NORMS:
+        raise value_error(op, f"norm is {norm!r}; accepted: 'backward', 'ortho', 'forward'")
+    return str(norm)
+
+
+def _positive(op: str, n: int) -> int:
+    if n < 1:
+        raise value_error(op, f"the transform would have {n} points; there must be at least 1")
+    return n
+
+
+def _one_axis(op: str, x: ArrayLike, n: int | None, axis: int, half: bool) -> tuple[Any, int, int]:
+    """The node, the axis and the number of points; `half` where operand 0 holds only a half."""
+    node = lift(x, op)
+    if not node.shape:
+        raise index_error(op, "operand 0 has no axes; it must have at least one")
+    place = normalise_axis(axis, len(node.shape), op)
+    given = node.shape[place]
+    points = as_int(n, op, "n") if n is not None else 2 * (given - 1) if half else given
+    return node, place, _positive(op, points)
+
+
+def _several(
+    op: str, x: ArrayLike, s: Sizes, axes: Axes, half: bool
+) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+    """The node, the axes and their numbers of points."""
+    node = lift(x, op)
+    rank = len(node.shape)
+    if axes is None:
+        count = rank if s is None else len(s)
+        if count > rank:
+            raise value_error(op, f"s is {s!r}, for {count} axes; operand 0 has only {rank}")
+        places = tuple(range(rank - count, rank))
+    else:
+        places = tuple(normalise_axis(a, rank, op) for a in axes)
+    given = [node.shape[a] for a in places]
+    if s is None:
+        points = list(given)
+        if half and points:
+            points[-1] = 2 * (points[-1] - 1)
+    else:
+        if len(s) != len(places):
+            raise value_error(op, f"s is {s!r} and axes {places}; they must have the same length")
+        wanted = [as_int(n, op, "s") for n in s]
+        points = [g if n == -1 else n for n, g in zip(wanted, given, strict=True)]
+    if half and not places:
+        raise index_error(op, "axes is empty; at least one axis is needed")
+    return node, places, tuple(_positive(op, n) for n in points)
+
+
+@public(module="fft")
+def fft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """Fourier transform along `axis`, cut or padded to `n` points."""
+    node, place, points = _one_axis("fft", x, n, axis, half=False)
+    return wrap(make(FFT((points,), (place,), _check_norm("fft", norm), inverse=False), (node,)))
+
+
+@public(module="fft")
+def ifft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """Inverse Fourier transform along `axis`, cut or padded to `n` points."""
+    node, place, points = _one_axis("ifft", x, n, axis, half=False)
+    return wrap(make(FFT((points,), (place,), _check_norm("ifft", norm), inverse=True), (node,)))
+
+
+@public(module="fft")
+def rfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The first half of the Fourier transform of real values along `axis`."""
+    node, place, points = _one_axis("rfft", x, n, axis, half=False)
+    return wrap(make(RealFFT((points,), (place,), _check_norm("rfft", norm)), (node,)))
+
+
+@public(module="fft")
+def irfft(
+    x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Array:
+    """The `n` real values whose Fourier transform has `x` as its first half."""
+    node, place, points = _one_axis("irfft", x, n, axis, half=True)
+    return wrap(make(InverseRealFFT((points,), (place,), _check_norm("irfft", norm)), (node,)))
+
+
+@public(module="fft")
+def hfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The real Fourier transform of values given by the half that mirrors into the other."""
+    swapped = _SWAPPED[_check_norm("hfft", norm)]
+    return irfft(e.conj(x), n=n, axis=axis, norm=swapped)
+
+
+@public(module="fft")
+def ihfft(
+    x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Array:
+    """The half of the inverse Fourier transform of real values that mirrors into the other."""
+    swapped = _SWAPPED[_check_norm("ihfft", norm)]
+    return e.conj(rfft(x, n=n, axis=axis, norm=swapped))
+
+
+def _complex(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object, inverse: bool) -> Array:
+    node, places, points = _several(op, x, s, axes, half=False)
+    if not places:
+        return copy(wrap(node))
+    return wrap(make(FFT(points, places, _check_norm(op, norm), inverse), (node,)))
+
+
+def _real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
+    node, places, points = _several(op, x, s, axes, half=False)
+    if not places:
+        raise index_error(op, "axes is empty; at least one axis is needed")
+    return wrap(make(RealFFT(points, places, _check_norm(op, norm)), (node,)))
+
+
+def _inverse_real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
+    node, places, points = _several(op, x, s, axes, half=True)
+    return wrap(make(InverseRealFFT(points, places, _check_norm(op, norm)), (node,)))
+
+
+@public(module="fft")
+def fftn(x: ArrayLike, /, *, s: Sizes = None, axes: Axes = None, norm: Norm = "backward") -> Array:
+    """Fourier transform along several axes (all when None), cut or padded to sizes `s`."""
+    return _complex("fftn", x, s, axes, norm, inverse=False)
+
+
+@public(module="fft")
+def ifftn(x: ArrayLike, /, *, s: Sizes = None, axes: Axes = None, norm: Norm = "backward") -> Array:
+    """Inverse Fourier transform along several axes (all when None)."""
+    return _complex("ifftn", x, s, axes, norm, inverse=True)
+
+
+@public(module="fft")
+def rfftn(x: ArrayLike, /, *, s: Sizes = None, axes: Axes = None, norm: Norm = "backward") -> Array:
+    """Fourier transform of real values along several axes; a half of the last one says all."""
+    return _real("rfftn", x, s, axes, norm)
+
+
+@public(module="fft")
+def irfftn(
+    x: ArrayLike, /, *, s: Sizes = None, axes: Axes = None, norm: Norm = "backward"
+) -> Array:
+    """The real values whose Fourier transform along several axes has `x` as a half."""
+    return _inverse_real("irfftn", x, s, axes, norm)
+
+
+@public(module="fft")
+def fft2(
+    x: ArrayLike, /, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: Norm = "backward"
+) -> Array:
+    """Fourier transform along two axes."""
+    return _complex("fft2", x, s, axes, norm, inverse=False)
+
+
+@public(module="fft")
+def ifft2(
+    x: ArrayLike, /, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: Norm = "backward"
+) -> Array:
+    """Inverse Fourier transform along two axes."""
+    return _complex("ifft2", x, s, axes, norm, inverse=True)
+
+
+@public(module="fft")
+def rfft2(
+    x: ArrayLike, /, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: Norm = "backward"
+) -> Array:
+    """Fourier transform of real values along two axes; a half of the last one says all."""
+    return _real("rfft2", x, s, axes, norm)
+
+
+@public(module="fft")
+def irfft2(
+    x: ArrayLike, /, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: Norm = "backward"
+) -> Array:
+    """The real values whose Fourier transform along two axes has `x` as a half."""
+    return _inverse_real("irfft2", x, s, axes, norm)
+
+
+# ----------------------------------------------------------------- frequencies
+
+
+def _step(op: str, n: int, d: float) -> tuple[int, float]:
+    """The number of points, and the distance between two frequencies."""
+    points = _positive(op, as_int(n, op, "n"))
+    if isinstance(d, bool) or not isinstance(d, (int, float)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error(op, f"d must be a real number, not {type(d).__name__} {d!r}")
+    if d == 0:
+        raise value_error(op, "d is 0; the distance between samples must not be")
+    return points, 1.0 / (points * d)
+
+
+def _scaled(op: str, places: Array, step: float, dtype: Any) -> Array:
+    wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, op)
+    if wanted.kind != "f":
+        raise type_error(op, f"dtype is {wanted}; it must be a floating-point dtype")
+    return astype(e.multiply(places, step), wanted, copy=False)
+
+
+@public(module="fft")
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Array:
+    """The frequencies of the points of `fft`, for samples `d` apart."""
+    check_device(device, "fftfreq")
+    points, step = _step("fftfreq", n, d)
+    half = points // 2
+    places = e.subtract(e.remainder(e.add(arange(points), half), points), half)
+    return _scaled("fftfreq", places, step, dtype)
+
+
+@public(module="fft")
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Array:
+    """The frequencies of the points of `rfft`, for samples `d` apart."""
+    check_device(device, "rfftfreq")
+    points, step = _step("rfftfreq", n, d)
+    return _scaled("rfftfreq", arange(points // 2 + 1), step, dtype)
+
+
+def _shifted(op: str, x: ArrayLike, axes: int | Sequence[int] | None, back: bool) -> Array:
+    array = wrap(lift(x, op))
+    given = tuple(axes) if isinstance(axes, Sequence) else axes
+    places = normalise_axes(given, array.ndim, op)
+    if not places:
+        return copy(array)
+    halves = [array.shape[a] // 2 for a in places]
+    return roll(array, tuple(-h if back else h for h in halves), axis=places)
+
+
+@public(module="fft")
+def fftshift(x: ArrayLike, /, *, axes: int | Sequence[int] | None = None) -> Array:
+    """`x` with the zero frequency moved from the front to the middle."""
+    return _shifted("fftshift", x, axes, back=False)
+
+
+@public(module="fft")
+def ifftshift(x: ArrayLike, /, *, axes: int | Sequence[int] | None = None) -> Array:
+    """`x` with the zero frequency moved from the middle to the front."""
+    return _shifted("ifftshift", x, axes, back=True)

@@ -1,0 +1,475 @@
+"""Indexing: parts of arrays, by NumPy's rules.
+
+A key is worked out once, into a `Selection`: a range along every axis, and index arrays that
+pick along some of them.  Reading it is a `Slice`, a `Reshape` and a `Gather`; writing it is a
+`Scatter` (see `tawny.ops.scatter`).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.array import Array, ArrayLike, as_value, fresh, known_value, lift, wrap
+from tawny.dtype import DType, as_dtype, check_categories
+from tawny.errors import index_error, overflow_error, type_error, value_error
+from tawny.node import Node, Value, constant, make, scalar
+from tawny.op import Op, Trait
+from tawny.operator import public
+from tawny.ops import elementwise as e
+from tawny.ops.creation import Arange, Cast
+from tawny.ops.movement import expanded, flattened, reshaped
+from tawny.shape import Shape, as_shape, broadcast, normalise_axis
+
+Range = tuple[int, int, int]
+"""Start, length and step along an axis."""
+
+
+class Slice(Op, name="slice", traits=Trait.VIEW, oracle="operator.getitem"):
+    """Along each axis the elements `start`, `start + step`, and so on, `length` of them."""
+
+    ranges: tuple[Range, ...]
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        check_ranges("slice", self.ranges, shapes[0])
+        return tuple(length for _, length, _ in self.ranges)
+
+
+class Gather(Op, name="gather", arity=None, oracle="operator.getitem"):
+    """Elements of operand 0 at the places that the other operands, broadcast together, give.
+
+    Operand `1 + i` indexes axis `axes[i]`; negative indices count from the end.  The axes of the
+    index arrays stand in the result before axis `place` of those that are left.
+    """
+
+    axes: tuple[int, ...]
+    place: int
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return gathered("gather", shapes[0], self.axes, self.place, shapes[1:])
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        check_indices("gather", dtypes[1:], 1)
+        return dtypes[0]
+
+
+def check_ranges(op: str, ranges: tuple[Range, ...], shape: Shape) -> None:
+    """Refuse ranges that leave an array of `shape`."""
+    if len(ranges) != len(shape):
+        raise value_error(op, f"operand 0 has shape {shape}; {len(ranges)} ranges came")
+    for axis, ((start, length, step), n) in enumerate(zip(ranges, shape, strict=True)):
+        if length and not (0 <= start < n and 0 <= start + (length - 1) * step < n):
+            raise value_error(
+                op,
+                f"operand 0 has shape {shape}; {length} elements from {start} by {step} leave its "
+                f"axis {axis}",
+            )
+
+
+def check_indices(op: str, dtypes: Sequence[DType], first: int) -> None:
+    """Refuse index arrays that are not integer; the first is operand `first`."""
+    for position, dtype in enumerate(dtypes, first):
+        check_categories(op, position, dtype, dt.INTEGER)
+
+
+def gathered(
+    op: str, shape: Shape, axes: tuple[int, ...], place: int, indices: Sequence[Shape]
+) -> Shape:
+    """The shape of what index arrays along `axes` pick from an array of `shape`."""
+    left = tuple(n for a, n in enumerate(shape) if a not in axes)
+    return (*left[:place], *broadcast(op, indices or [()]), *left[place:])
+
+
+# ------------------------------------------------------------------------ keys
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a key selects from an array; axes count after its new axes are put in."""
+
+    expanded: Shape
+    """The array's shape with its new axes, which have size 1."""
+    new: tuple[int, ...]
+    """The new axes."""
+    ranges: tuple[Range, ...]
+    dropped: tuple[int, ...]
+    """Axes given by an integer, which the result has not."""
+    axes: tuple[int, ...]
+    """Axes given by an index array."""
+    indices: tuple[Node, ...]
+    together: bool
+    """Whether the result's axes for the index arrays stand where these did, and not in front."""
+
+    @property
+    def lengths(self) -> Shape:
+        """Sizes of the ranges."""
+        return tuple(length for _, length, _ in self.ranges)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the ranges are all of the array, in order."""
+        return all(r == (0, n, 1) for r, n in zip(self.ranges, self.expanded, strict=True))
+
+    @property
+    def place(self) -> int:
+        """How many axes stand before those of the index arrays."""
+        return self.axes[0] if self.axes and self.together else 0
+
+    def gather(self) -> Gather:
+        """The op that picks, once the integers' axes are dropped."""
+        fewer = [sum(d < a for d in self.dropped) for a in self.axes]
+        place = self.place - fewer[0] if self.axes and self.together else 0
+        return Gather(tuple(a - f for a, f in zip(self.axes, fewer, strict=True)), place)
+
+
+Item = None | EllipsisType | slice | int | Node | Value
+"""A part of a key: index arrays are nodes, boolean masks are values."""
+
+
+def select(key: Any, shape: Shape, op: str) -> Selection:
+    """Work out `key` on an array of `shape`."""
+    items = [_item(part, op) for part in (key if isinstance(key, tuple) else (key,))]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    used = sum(map(_consumed, items))
+    if used > len(shape):
+        raise index_error(
+            op, f"operand 0 has shape {shape}; {used} indices came and at most {len(shape)} fit"
+        )
+    if sum(i is Ellipsis for i in items) > 1:
+        raise index_error(op, "a key may have one '...', not several")
+    if not any(i is Ellipsis for i in items):
+        items.append(Ellipsis)
+    walk = _Walk(op, shape)
+    for position, item in enumerate(items):
+        walk.take(position, item, len(shape) - used)
+    return walk.selection()
+
+
+class _Walk:
+    """A pass over a key, an item at a time, along the array's axes."""
+
+    def __init__(self, op: str, shape: Shape) -> None:
+        self.op = op
+        self.shape = shape
+        self.axis = 0
+        self.sizes: list[int] = []
+        self.ranges: list[Range] = []
+        self.new: list[int] = []
+        self.dropped: list[int] = []
+        self.axes: list[int] = []
+        self.indices: list[Node] = []
+        self.picked: list[int] = []
+
+    def selection(self) -> Selection:
+        spread = self.picked[-1] - self.picked[0] + 1 if self.picked else 0
+        _check_broadcast(self.op, self.indices)
+        return Selection(
+            expanded=tuple(self.sizes),
+            new=tuple(self.new),
+            ranges=tuple(self.ranges),
+            dropped=tuple(self.dropped),
+            axes=tuple(self.axes),
+            indices=tuple(self.indices),
+            together=spread == len(set(self.picked)),
+        )
+
+    def take(self, position: int, item: Item, omitted: int) -> None:
+        if item is None:
+            self.insert()
+        elif item is Ellipsis:
+            for _ in range(omitted):
+                self.range(slice(None))
+        elif isinstance(item, slice):
+            self.range(item)
+        elif isinstance(item, int):
+            self.picked.append(position)
+            self.integer(item)
+        elif isinstance(item, Node):
+            self.picked.append(position)
+            check_bounds(self.op, self.axis, self.shape[self.axis], item)
+            self.pick(item)
+        elif item.ndim:
+            self.picked.append(position)
+            self.mask(item)
+        else:
+            self.picked.append(position)
+            self.insert()
+            self.new_index(constant(np.zeros(int(item), np.int64)))
+
+    def advance(self, extent: Range) -> None:
+        self.sizes.append(self.shape[self.axis])
+        self.ranges.append(extent)
+        self.axis += 1
+
+    def insert(self) -> None:
+        self.new.append(len(self.sizes))
+        self.sizes.append(1)
+        self.ranges.append((0, 1, 1))
+
+    def range(self, part: slice) -> None:
+        n = self.shape[self.axis]
+        start, stop, step = _bounds(part, n, self.op)
+        length = len(range(start, stop, step))
+        self.advance((start, length, step) if length else (0, 0, 1))
+
+    def integer(self, index: int) -> None:
+        n = self.shape[self.axis]
+        if not -n <= index < n:
+            raise _out_of_bounds(self.op, index, self.axis, n)
+        self.dropped.append(len(self.sizes))
+        self.advance((index % n, 1, 1))
+
+    def pick(self, index: Node) -> None:
+        self.axes.append(len(self.sizes))
+        self.indices.append(index)
+        self.advance((0, self.shape[self.axis], 1))
+
+    def new_index(self, index: Node) -> None:
+        self.axes.append(len(self.sizes) - 1)
+        self.indices.append(index)
+
+    def mask(self, mask: Value) -> None:
+        covered = self.shape[self.axis : self.axis + mask.ndim]
+        if mask.shape != covered:
+            raise index_error(
+                self.op,
+                f"operand 0 has shape {self.shape}; a boolean index of shape {mask.shape} must "
+                f"have the shape of the axes it covers, {covered}",
+            )
+        for index in mask.nonzero():
+            self.pick(constant(index))
+
+
+def _consumed(item: Item) -> int:
+    """How many axes of the array an item of a key takes up."""
+    if isinstance(item, np.ndarray):
+        return item.ndim
+    return 0 if item is None or item is Ellipsis else 1
+
+
+def _item(part: Any, op: str) -> Item:
+    """An item of a key in its plain form."""
+    if part is None or part is Ellipsis or isinstance(part, slice):
+        return part  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(part, (bool, np.bool_)):
+        return np.array(part)
+    if not isinstance(part, (Array, np.ndarray)) and isinstance(part, SupportsIndex):
+        return operator.index(part)
+    node = index_node(part, op)
+    if node.dtype == dt.BOOL:
+        return known_value(
+            part if isinstance(part, Array) else fresh(node),
+            op,
+            "the number of elements a boolean index selects must be known: "
+            "use np.where(mask, x, y), which keeps the shape",
+        )
+    if not node.shape and node.value is not None:
+        return int(node.value)
+    return node
+
+
+def index_node(part: Any, op: str) -> Node:
+    """A boolean or integer array of a key as a node."""
+    if isinstance(part, (str, bytes)) or not isinstance(part, (Array, np.ndarray, Sequence)):
+        raise index_error(
+            op,
+            f"{part!r} is not an index; accepted: integers, slices, '...', None, and integer or "
+            "boolean arrays",
+        )
+    node = lift(part, op)  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(part, Sequence) and 0 in node.shape:
+        return constant(np.zeros(node.shape, np.int64))
+    if node.dtype.kind not in "biu":
+        raise index_error(
+            op, f"an index array has dtype {node.dtype}; accepted: integer and boolean dtypes"
+        )
+    return node
+
+
+def _bounds(part: slice, n: int, op: str) -> tuple[int, int, int]:
+    try:
+        return part.indices(n)
+    except ValueError:
+        raise value_error(op, "the step of a slice is 0; it must be positive or negative") from None
+    except TypeError as error:
+        if "depends on variable" in str(error):
+            raise
+        raise type_error(
+            op, f"{part} has bounds that are not integers; accepted: integers and None"
+        ) from None
+
+
+def _out_of_bounds(op: str, index: int, axis: int, n: int) -> IndexError:
+    accepted = f"{-n} to {n - 1}" if n else "none, since it is empty"
+    return index_error(
+        op, f"index {index} is out of bounds for axis {axis} of size {n}; accepted: {accepted}"
+    )
+
+
+def check_bounds(op: str, axis: int, n: int, index: Node) -> None:
+    """Refuse a constant index array that leaves an axis of size `n`."""
+    if index.value is None or not index.value.size:
+        return
+    low, high = int(index.value.min()), int(index.value.max())
+    if low < -n or high >= n:
+        raise _out_of_bounds(op, low if low < -n else high, axis, n)
+
+
+def _check_broadcast(op: str, indices: Sequence[Node]) -> None:
+    try:
+        broadcast(op, [n.shape for n in indices] or [()])
+    except ValueError:
+        listed = " and ".join(str(n.shape) for n in indices)
+        raise index_error(
+            op, f"index arrays of shapes {listed} do not broadcast together; accepted: "
+            "shapes that agree from the last axis, or are 1"
+        ) from None
+
+
+# --------------------------------------------------------------------- reading
+
+
+@public()
+def getitem(x: ArrayLike, key: Any, /) -> Array:
+    """`x[key]`, by NumPy's rules; index arrays may depend on variables, boolean ones may not."""
+    node = lift(x, "getitem")
+    chosen = select(key, node.shape, "getitem")
+    ranges = tuple(r for a, r in enumerate(chosen.ranges) if a not in chosen.new)
+    if not chosen.whole:
+        node = make(Slice(ranges), (node,))
+    node = reshaped(node, tuple(n for a, n in enumerate(chosen.lengths) if a not in chosen.dropped))
+    if chosen.axes:
+        node = make(chosen.gather(), (node, *chosen.indices))
+    return wrap(node)
+
+
+def sliced(node: Node, axis: int, part: slice) -> Node:
+    """`node` with `part` taken along one axis."""
+    start, stop, step = part.indices(node.shape[axis])
+    length = len(range(start, stop, step))
+    extent = (start, length, step) if length else (0, 0, 1)
+    if extent == (0, node.shape[axis], 1):
+        return node
+    ranges = tuple(extent if a == axis else (0, n, 1) for a, n in enumerate(node.shape))
+    return make(Slice(ranges), (node,))
+
+
+def taken(node: Node, axis: int, indices: Node) -> Node:
+    """Elements of `node` at `indices` along one axis."""
+    return make(Gather((axis,), axis), (node, indices))
+
+
+def integers(indices: ArrayLike, op: str) -> Node:
+    """Indices given to a function, as an integer node."""
+    node = lift(indices, op, 1)
+    if isinstance(indices, Sequence) and 0 in node.shape:
+        return constant(np.zeros(node.shape, np.int64))
+    if node.dtype == dt.BOOL:
+        return make(Cast(dt.INT64), (node,))
+    check_indices(op, [node.dtype], 1)
+    return node
+
+
+@public()
+def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Array:
+    """Elements of `x` at `indices` along `axis`, or of the flattened array."""
+    node, places = lift(x, "take"), integers(indices, "take")
+    if axis is None:
+        node, axis = flattened(node), 0
+    along = normalise_axis(axis, len(node.shape), "take")
+    check_bounds("take", along, node.shape[along], places)
+    return wrap(taken(node, along, places))
+
+
+def along_axis(node: Node, indices: Node, axis: int, op: str) -> tuple[Node, ...]:
+    """Index arrays for every axis of `node`: `indices` along `axis`, each its own place elsewhere."""
+    rank = len(node.shape)
+    if len(indices.shape) != rank:
+        raise value_error(
+            op,
+            f"operand 1 has shape {indices.shape}; it must have as many axes as operand 0, "
+            f"of shape {node.shape}",
+        )
+    check_bounds(op, axis, node.shape[axis], indices)
+    return tuple(
+        indices if a == axis else expanded(positions(n), [i for i in range(rank) if i != a])
+        for a, n in enumerate(node.shape)
+    )
+
+
+def positions(n: int, start: int = 0) -> Node:
+    """`n` integers from `start` on."""
+    return make(Arange(start, 1, n, dt.INT64))
+
+
+@public()
+def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = -1) -> Array:
+    """Elements of `x` at `indices`, which say a place along `axis` for every other position."""
+    node, places = lift(x, "take_along_axis"), integers(indices, "take_along_axis")
+    if axis is None:
+        node, axis = flattened(node), 0
+    along = normalise_axis(axis, len(node.shape), "take_along_axis")
+    everywhere = along_axis(node, places, along, "take_along_axis")
+    return wrap(make(Gather(tuple(range(len(everywhere))), 0), (node, *everywhere)))
+
+
+@public()
+def one_hot(x: ArrayLike, /, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
+    """1 at the place each element of `x` names along a new `axis`, 0 elsewhere."""
+    node = lift(x, "one_hot")
+    check_categories("one_hot", 0, node.dtype, dt.INTEGER)
+    (count,) = as_shape(num_classes, "one_hot", "num_classes")
+    rank = len(node.shape) + 1
+    along = normalise_axis(axis, rank, "one_hot")
+    classes = expanded(positions(count), [a for a in range(rank) if a != along])
+    hot = e.equal(wrap(expanded(node, (along,))), wrap(classes))
+    wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, "one_hot")
+    return hot if wanted == dt.BOOL else wrap(make(Cast(wanted), (hot.node,)))
+
+
+def assigned(value: Any, dtype: DType, op: str) -> Node:
+    """A Python number as a constant of `dtype`, as NumPy converts what is assigned."""
+    if isinstance(value, complex) and dtype.kind != "c":
+        raise type_error(op, f"operand 1 is {value}, which has no {dtype} value")
+    if isinstance(value, float) and dtype.kind in "iu":
+        if not math.isfinite(value):
+            raise value_error(op, f"operand 1 is {value}, which has no {dtype} value")
+        value = int(value)
+    if isinstance(value, int) and dtype.kind in "fc" and abs(value) > 2**1023:
+        raise overflow_error(op, f"operand 1 is {value}, too large for {dtype}")
+    return scalar(value, dtype, op)
+
+
+# --------------------------------------------------------------- finding places
+
+
+def _nonzero(x: ArrayLike, op: str) -> Value:
+    array = x if isinstance(x, Array) else fresh(constant(as_value(x, op)))
+    return known_value(array, op, "how many elements are not zero must be known: use np.where(x, a, b)")
+
+
+@public()
+def nonzero(x: ArrayLike, /) -> tuple[Array, ...]:
+    """Indices of the elements that are not zero, an array for each axis."""
+    value = _nonzero(x, "nonzero")
+    if not value.ndim:
+        raise value_error("nonzero", "operand 0 has no axes; use np.atleast_1d(x)")
+    return tuple(fresh(constant(i)) for i in value.nonzero())
+
+
+@public()
+def argwhere(x: ArrayLike, /) -> Array:
+    """Indices of the elements that are not zero, a row for each."""
+    return fresh(constant(np.argwhere(_nonzero(x, "argwhere"))))
+
+
+@public()
+def flatnonzero(x: ArrayLike, /) -> Array:
+    """Indices, in the flattened array, of the elements that are not zero."""
+    return fresh(constant(np.flatnonzero(_nonzero(x, "flatnonzero"))))

@@ -1,0 +1,474 @@
+"""Joining, splitting, repeating and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.array import Array, ArrayLike, as_value, fresh, known_value, lift, wrap
+from tawny.dtype import DType, as_dtype
+from tawny.errors import index_error, type_error, value_error
+from tawny.node import Node, Value, constant, make
+from tawny.op import Op, Overwrites
+from tawny.operator import public
+from tawny.ops.creation import Cast, Copy
+from tawny.ops.indexing import assigned, getitem, sliced, taken
+from tawny.ops.movement import broadcasted, expanded, flattened, permuted, reshaped
+from tawny.shape import Shape, as_int, as_shape, normalise_axis, replaced
+
+
+class Concat(Op, name="concat", arity=None, oracle="numpy.concatenate"):
+    """The operands one after the other along `axis`."""
+
+    axis: int
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        first = shapes[0]
+        for position, shape in enumerate(shapes):
+            if len(shape) != len(first):
+                raise value_error(
+                    "concat",
+                    f"operand {position} has shape {shape}; it must have as many axes as operand 0 "
+                    f"of shape {first}",
+                )
+            for axis, (n, m) in enumerate(zip(shape, first, strict=True)):
+                if n != m and axis != self.axis:
+                    raise value_error(
+                        "concat",
+                        f"operand {position} has shape {shape}; its axis {axis} must be {m} to match "
+                        f"operand 0 of shape {first}, since they are joined along axis {self.axis}",
+                    )
+        return replaced(first, self.axis, sum(s[self.axis] for s in shapes))
+
+
+class Tile(Op, name="tile", oracle="numpy.tile"):
+    """The whole operand repeated, `repetitions[i]` times along axis `i`."""
+
+    repetitions: tuple[int, ...]
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return tuple(n * r for n, r in zip(shapes[0], self.repetitions, strict=True))
+
+
+class Repeat(Op, name="repeat", oracle="numpy.repeat"):
+    """Each element repeated in place, `repeats` times along `axis`."""
+
+    repeats: int
+    axis: int
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        (shape,) = shapes
+        return replaced(shape, self.axis, shape[self.axis] * self.repeats)
+
+
+class Pad(Op, name="pad", arity=2, overwrites=Overwrites.NONE, oracle="numpy.pad"):
+    """Operand 0 with elements before and after it along each axis, all of them operand 1."""
+
+    widths: tuple[tuple[int, int], ...]
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        shape, fill = shapes
+        if fill:
+            raise value_error("pad", f"operand 1 has shape {fill}; the fill value must have no axes")
+        return tuple(n + b + a for n, (b, a) in zip(shape, self.widths, strict=True))
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return dtypes[0]
+
+
+# --------------------------------------------------------------------- joining
+
+
+def _nodes(arrays: Any, op: str) -> list[Node]:
+    """The arrays of a sequence, or those along the first axis of one array."""
+    if isinstance(arrays, (Array, np.ndarray)):
+        arrays = unstack(arrays)
+    if not isinstance(arrays, (list, tuple)):
+        raise type_error(op, f"arrays must be a sequence of arrays, not {type(arrays).__name__}")
+    nodes = [lift(x, op, i) for i, x in enumerate(cast("Sequence[Any]", arrays))]
+    if not nodes:
+        raise value_error(op, "no arrays came; at least one is needed")
+    return nodes
+
+
+def joined(nodes: Sequence[Node], axis: int) -> Node:
+    """The nodes one after the other along `axis`, in their common dtype."""
+    return make(Concat(axis), tuple(nodes))
+
+
+def _concat(op: str, nodes: Sequence[Node], axis: int | None, dtype: Any = None) -> Array:
+    if axis is None:
+        nodes, axis = [flattened(n) for n in nodes], 0
+    for position, node in enumerate(nodes):
+        if not node.shape:
+            raise value_error(
+                op, f"operand {position} has no axes and cannot be joined; use np.stack"
+            )
+    result = joined(nodes, normalise_axis(axis, len(nodes[0].shape), op))
+    if dtype is None or result.dtype == as_dtype(dtype, op):
+        return wrap(result)
+    return wrap(make(Cast(as_dtype(dtype, op)), (result,)))
+
+
+@public()
+def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
+    """The arrays one after the other along `axis`; flattened first when it is None."""
+    return _concat("concat", _nodes(arrays, "concat"), axis)
+
+
+@public()
+def concatenate(
+    arrays: Sequence[ArrayLike], /, axis: int | None = 0, *, dtype: Any = None
+) -> Array:
+    """The arrays one after the other along `axis`; flattened first when it is None."""
+    return _concat("concatenate", _nodes(arrays, "concatenate"), axis, dtype)
+
+
+@public()
+def stack(arrays: Sequence[ArrayLike], /, *, axis: int = 0) -> Array:
+    """The arrays, all of one shape, along a new axis."""
+    nodes = _nodes(arrays, "stack")
+    for position, node in enumerate(nodes):
+        if node.shape != nodes[0].shape:
+            raise value_error(
+                "stack",
+                f"operand {position} has shape {node.shape}; it must have that of operand 0, "
+                f"{nodes[0].shape}",
+            )
+    along = normalise_axis(axis, len(nodes[0].shape) + 1, "stack")
+    return wrap(joined([expanded(n, (along,)) for n in nodes], along))
+
+
+@public()
+def vstack(arrays: Sequence[ArrayLike], /) -> Array:
+    """The arrays below each other; those of one axis are rows."""
+    return _concat("vstack", [_rows(n) for n in _nodes(arrays, "vstack")], 0)
+
+
+def _rows(node: Node) -> Node:
+    rank = len(node.shape)
+    return expanded(node, range(2 - rank)) if rank < 2 else node
+
+
+@public()
+def hstack(arrays: Sequence[ArrayLike], /) -> Array:
+    """The arrays beside each other: along the second axis, or the first if there is but one."""
+    nodes = [n if n.shape else expanded(n, (0,)) for n in _nodes(arrays, "hstack")]
+    return _concat("hstack", nodes, 0 if len(nodes[0].shape) == 1 else 1)
+
+
+@public()
+def dstack(arrays: Sequence[ArrayLike], /) -> Array:
+    """The arrays behind each other, along the third axis."""
+    nodes = [_rows(n) for n in _nodes(arrays, "dstack")]
+    return _concat("dstack", [expanded(n, (2,)) if len(n.shape) == 2 else n for n in nodes], 2)
+
+
+@public()
+def column_stack(arrays: Sequence[ArrayLike], /) -> Array:
+    """The arrays beside each other; those of one axis are columns."""
+    nodes = _nodes(arrays, "column_stack")
+    columns = [reshaped(n, (flattened(n).shape[0], 1)) if len(n.shape) < 2 else n for n in nodes]
+    return _concat("column_stack", columns, 1)
+
+
+@public()
+def append(arr: ArrayLike, /, values: ArrayLike, axis: int | None = None) -> Array:
+    """`arr` followed by `values` along `axis`; both flattened when it is None."""
+    return _concat("append", [lift(arr, "append"), lift(values, "append", 1)], axis)
+
+
+@public()
+def meshgrid(*arrays: ArrayLike, indexing: str = "xy", sparse: bool = False) -> tuple[Array, ...]:
+    """Coordinates of a grid: each array along its own axis and repeated along the others.
+
+    With `indexing="xy"` the first array runs along the second axis, and the second along the first.
+    """
+    if indexing not in ("xy", "ij"):
+        raise value_error("meshgrid", f"indexing {indexing!r} is not known; accepted: 'xy', 'ij'")
+    nodes = [lift(x, "meshgrid", i) for i, x in enumerate(arrays)]
+    for position, node in enumerate(nodes):
+        if len(node.shape) > 1:
+            raise value_error(
+                "meshgrid", f"operand {position} has shape {node.shape}; it must have one axis"
+            )
+    axes = list(range(len(nodes)))
+    if indexing == "xy" and len(axes) > 1:
+        axes[:2] = 1, 0
+    lines = [
+        reshaped(n, tuple(flattened(n).shape[0] if a == along else 1 for a in range(len(nodes))))
+        for n, along in zip(nodes, axes, strict=True)
+    ]
+    common = np.broadcast_shapes(*(n.shape for n in lines))
+    grids = lines if sparse else [broadcasted(n, common) for n in lines]
+    return tuple(
+        fresh(make(Copy(), (g,))) if g is n else wrap(g) for g, n in zip(grids, nodes, strict=True)
+    )
+
+
+# ------------------------------------------------------------------- splitting
+
+
+@public()
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The arrays along `axis`, one for each place."""
+    node = lift(x, "unstack")
+    along = normalise_axis(axis, len(node.shape), "unstack")
+    shape = (*node.shape[:along], *node.shape[along + 1 :])
+    parts = (sliced(node, along, slice(i, i + 1)) for i in range(node.shape[along]))
+    return tuple(wrap(reshaped(p, shape)) for p in parts)
+
+
+Sections = int | Sequence[int] | ArrayLike
+
+
+def _split(op: str, x: ArrayLike, sections: Sections, axis: int, even: bool) -> list[Array]:
+    """Parts of `x`: a number of them, or between the given places."""
+    node = lift(x, op)
+    along = normalise_axis(axis, len(node.shape), op)
+    n = node.shape[along]
+    places = _known(sections, op, "indices_or_sections")
+    if places.ndim == 0:
+        count = int(places)
+        if count < 1:
+            raise value_error(op, f"the number of sections is {count}; it must be at least 1")
+        if even and n % count:
+            raise value_error(
+                op,
+                f"operand 0 has shape {node.shape}; its axis {along} of size {n} does not divide into "
+                f"{count} equal parts; use np.array_split",
+            )
+        small, larger = divmod(n, count)
+        cuts = [i * small + min(i, larger) for i in range(1, count)]
+    else:
+        cuts = [int(i) for i in places.reshape(-1)]
+    starts: list[int | None] = [0, *cuts]
+    stops: list[int | None] = [*cuts, None]
+    bounds = zip(starts, stops, strict=True)
+    return [wrap(sliced(node, along, slice(start, stop))) for start, stop in bounds]
+
+
+def _known(x: Any, op: str, word: str) -> Value:
+    """Integers that say what shape a result has, so must be known."""
+    if isinstance(x, Array):
+        value = known_value(x, op, f"{word} must be known, since the result's shape depends on it")
+    else:
+        value = as_value(x, op, 1)
+    if not value.size:
+        return value.astype(np.int64)
+    if value.dtype.kind not in "iub":
+        raise type_error(op, f"{word} has dtype {value.dtype}; accepted: integers")
+    return value
+
+
+@public()
+def split(x: ArrayLike, /, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
+    """Parts of `x` along `axis`: a number of equal ones, or between the given places."""
+    return _split("split", x, indices_or_sections, axis, even=True)
+
+
+@public()
+def array_split(x: ArrayLike, /, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
+    """As `split`, but the first parts are one longer where equal ones do not fit."""
+    return _split("array_split", x, indices_or_sections, axis, even=False)
+
+
+def _split_along(op: str, x: ArrayLike, sections: Sections, axis: int, rank: int) -> list[Array]:
+    node = lift(x, op)
+    if len(node.shape) < rank:
+        raise value_error(op, f"operand 0 has shape {node.shape}; it must have {rank} axes or more")
+    return _split(op, x, sections, axis, even=True)
+
+
+@public()
+def hsplit(x: ArrayLike, /, indices_or_sections: Sections) -> list[Array]:
+    """Parts of `x` beside each other: along the second axis, or the only one."""
+    flat = len(lift(x, "hsplit").shape) == 1
+    return _split_along("hsplit", x, indices_or_sections, 0 if flat else 1, 1)
+
+
+@public()
+def vsplit(x: ArrayLike, /, indices_or_sections: Sections) -> list[Array]:
+    """Parts of `x` below each other, along the first axis."""
+    return _split_along("vsplit", x, indices_or_sections, 0, 2)
+
+
+@public()
+def dsplit(x: ArrayLike, /, indices_or_sections: Sections) -> list[Array]:
+    """Parts of `x` behind each other, along the third axis."""
+    return _split_along("dsplit", x, indices_or_sections, 2, 3)
+
+
+@public()
+def delete(arr: ArrayLike, /, obj: Any, axis: int | None = None) -> Array:
+    """`arr` without the elements at `obj` (known integers, a slice or a mask) along `axis`."""
+    node = lift(arr, "delete")
+    if axis is None:
+        node, axis = flattened(node), 0
+    along = normalise_axis(axis, len(node.shape), "delete")
+    n = node.shape[along]
+    places = obj if isinstance(obj, slice) else _known(obj, "delete", "obj")
+    try:
+        left = np.delete(np.arange(n), places)
+    except (IndexError, ValueError) as error:
+        raise index_error("delete", f"{error} (axis {along} has size {n})") from None
+    return wrap(taken(node, along, constant(left)))
+
+
+@public()
+def insert(arr: ArrayLike, /, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+    """`arr` with `values` put in before the elements at `obj` (known integers or a slice)."""
+    node, new = lift(arr, "insert"), lift(values, "insert", 2)
+    if axis is None:
+        node, axis = flattened(node), 0
+    rank = len(node.shape)
+    along = normalise_axis(axis, rank, "insert")
+    n = node.shape[along]
+    places = np.arange(*obj.indices(n)) if isinstance(obj, slice) else _known(obj, "insert", "obj")
+    if places.dtype == np.bool_:
+        places = np.flatnonzero(places)
+    if places.size and (places.min() < -n or places.max() > n):
+        raise index_error("insert", f"obj {obj!r} leaves axis {along} of size {n}; accepted: {-n} to {n}")
+    if new.dtype != node.dtype:
+        new = make(Cast(node.dtype), (new,))
+    count = places.size
+    if count == 1:
+        new = expanded(new, range(rank - len(new.shape))) if len(new.shape) < rank else new
+        if not places.ndim:  # a block whose first axis runs along `axis`
+            order = [a for a in range(rank) if a]
+            order.insert(along, 0)
+            new = permuted(new, tuple(order))
+        count = new.shape[along]
+        places = np.full(count, places.reshape(-1)[0])
+    new = broadcasted(new, replaced(node.shape, along, count))
+    order_after = np.insert(np.arange(n), places, n + np.arange(count))
+    return wrap(taken(joined([node, new], along), along, constant(order_after)))
+
+
+# ------------------------------------------------------------------- repeating
+
+
+@public()
+def tile(x: ArrayLike, repetitions: int | Sequence[int], /) -> Array:
+    """The whole of `x` repeated, `repetitions[i]` times along axis `i`."""
+    node = lift(x, "tile")
+    times = as_shape(repetitions, "tile", "repetitions")
+    missing = len(node.shape) - len(times)
+    times = (1,) * missing + times
+    return wrap(make(Tile(times), (expanded(node, range(-missing)) if missing < 0 else node,)))
+
+
+@public()
+def repeat(x: ArrayLike, repeats: ArrayLike, /, *, axis: int | None = None) -> Array:
+    """Each element of `x` repeated: `repeats` times, or a number of times given for each.
+
+    Without `axis` the elements are those of the flattened array.
+    """
+    node = lift(x, "repeat")
+    if axis is None:
+        node, axis = flattened(node), 0
+    along = normalise_axis(axis, len(node.shape), "repeat")
+    times = _known(repeats, "repeat", "repeats")
+    n = node.shape[along]
+    if times.size and times.min() < 0:
+        raise value_error("repeat", f"repeats is {times.min()}; it must be at least 0")
+    if times.size == 1:
+        return wrap(make(Repeat(int(times.reshape(-1)[0]), along), (node,)))
+    if times.shape != (n,):
+        raise value_error(
+            "repeat",
+            f"repeats has shape {times.shape}; it must be a number, or have shape {(n,)} to match "
+            f"axis {along}",
+        )
+    return wrap(taken(node, along, constant(np.repeat(np.arange(n), times))))
+
+
+# --------------------------------------------------------------------- padding
+
+INDEXED_MODES: Final = ("edge", "reflect", "symmetric", "wrap")
+"""Modes of `pad` that repeat elements of the array."""
+
+
+@public()
+def pad(
+    array: ArrayLike, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0
+) -> Array:
+    """`array` with elements put before and after it along each axis.
+
+    `pad_width` is a number, a pair (before, after), a pair for each axis, or a dictionary from
+    axes to numbers or pairs; `constant_values` likewise, and may be a lazy array.
+    """
+    node = lift(array, "pad")
+    widths = _widths(pad_width, len(node.shape))
+    if mode == "constant":
+        result = _pad_constant(node, widths, constant_values)
+    elif mode in INDEXED_MODES:
+        result = _pad_indexed(node, widths, mode)
+    else:
+        accepted = ", ".join(map(repr, ("constant", *INDEXED_MODES)))
+        raise value_error("pad", f"mode {mode!r} is not known; accepted: {accepted}")
+    return fresh(make(Copy(), (node,))) if result is node else wrap(result)
+
+
+def _pad_indexed(node: Node, widths: tuple[tuple[int, int], ...], mode: str) -> Node:
+    """Elements picked along each axis, in the order NumPy's `pad` puts their indices."""
+    for axis, width in enumerate(widths):
+        n = node.shape[axis]
+        if width == (0, 0):
+            continue
+        if not n:
+            raise value_error(
+                "pad",
+                f"operand 0 has shape {node.shape}; mode {mode!r} cannot extend empty axis {axis}",
+            )
+        order = cast("Callable[..., Value]", np.pad)(np.arange(n), width, mode=mode)
+        node = taken(node, axis, constant(order))
+    return node
+
+
+def _widths(pad_width: Any, rank: int) -> tuple[tuple[int, int], ...]:
+    """A pair (before, after) for each axis."""
+    if isinstance(pad_width, Mapping):
+        pairs = [(0, 0)] * rank
+        for axis, width in cast("Mapping[int, Any]", pad_width).items():
+            place = normalise_axis(axis, rank, "pad")
+            pairs[place] = _pairs(_known(width, "pad", "pad_width"), 1)[0]
+    else:
+        pairs = _pairs(_known(pad_width, "pad", "pad_width"), rank)
+    if any(n < 0 for pair in pairs for n in pair):
+        raise value_error("pad", f"pad_width is {tuple(pairs)}; each must be at least 0")
+    return tuple(pairs)
+
+
+def _pairs(value: Value, rank: int) -> list[tuple[int, int]]:
+    try:
+        pairs = np.broadcast_to(value, (rank, 2))
+    except ValueError:
+        raise value_error(
+            "pad",
+            f"pad_width has shape {value.shape}; accepted: a number, a pair, or a pair for each of "
+            f"{rank} axes",
+        ) from None
+    return [(int(before), int(after)) for before, after in pairs]
+
+
+def _pad_constant(node: Node, widths: tuple[tuple[int, int], ...], values: Any) -> Node:
+    """One fill value is one `Pad`; a value for each side is a `Pad` for each, in order of axes."""
+    if dt.is_weak(values):
+        return make(Pad(widths), (node, assigned(values, node.dtype, "pad")))
+    fills = lift(values, "pad", 1)
+    if fills.dtype != node.dtype:
+        fills = make(Cast(node.dtype), (fills,))
+    if all(n == 1 for n in fills.shape):
+        return make(Pad(widths), (node, reshaped(fills, ())))
+    pairs = wrap(broadcasted(fills, (len(widths), 2)))
+    for axis, width in enumerate(widths):
+        for side in (0, 1):
+            only = [(0, 0)] * len(widths)
+            only[axis] = (width[0], 0) if side == 0 else (0, width[1])
+            if only[axis] != (0, 0):
+                node = make(Pad(tuple(only)), (node, getitem(pairs, (axis, side)).node))
+    return node

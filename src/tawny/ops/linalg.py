@@ -1,0 +1,437 @@
+"""Products of vectors, matrices and stacks of them: sums over shared axes."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tawny import dtype as dt
+from tawny.array import Array, ArrayLike, lift_all, wrap
+from tawny.errors import type_error, value_error
+from tawny.node import Node, make
+from tawny.op import Op, Trait
+from tawny.operator import public
+from tawny.ops import elementwise as e
+from tawny.ops.creation import Cast, asarray
+from tawny.ops.indexing import take
+from tawny.ops.movement import expand_dims, flip, moveaxis, reshape
+from tawny.shape import Shape, as_int, broadcast, normalise_axis, ordered_axes
+
+LETTERS: Final = string.ascii_letters
+"""The labels of a normalised subscripts string, in order of appearance."""
+
+
+class Matmul(Op, name="matmul", arity=2, traits=Trait.ASSOCIATIVE, oracle="numpy.matmul"):
+    """Matrix product over the last axis of operand 0 and the last but one of operand 1."""
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        left, right = shapes
+        for position, shape in enumerate(shapes):
+            if not shape:
+                raise value_error(
+                    "matmul",
+                    f"operand {position} has no axes; it must have at least one: use multiply",
+                )
+        axis = -1 if len(right) == 1 else -2
+        if left[-1] != right[axis]:
+            raise value_error(
+                "matmul",
+                f"operand 1 has shape {right}; its axis {axis} must be {left[-1]} "
+                f"to match operand 0 of shape {left}",
+            )
+        batch = broadcast("matmul", (left[:-2], right[:-2]))
+        return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
+
+
+class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum"):
+    """Sum of products over the labels that are not in the result.
+
+    `subscripts` gives every operand's labels and the result's, as in "ab,bc->ac"; labels are
+    letters in order of first appearance, and an axis of size 1 stretches to the others' size.
+    """
+
+    subscripts: str
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        inputs, _, output = self.subscripts.partition("->")
+        sizes: dict[str, int] = {}
+        for position, (labels, shape) in enumerate(zip(inputs.split(","), shapes, strict=True)):
+            own: dict[str, int] = {}
+            for axis, (label, n) in enumerate(zip(labels, shape, strict=True)):
+                if own.setdefault(label, n) != n:
+                    raise value_error(
+                        "einsum",
+                        f"operand {position} has shape {shape}; its axis {axis} is {n} and must be "
+                        f"{own[label]} to have the same label as an axis before it",
+                    )
+                if n != 1 and sizes.get(label, 1) not in (1, n):
+                    raise value_error(
+                        "einsum",
+                        f"operand {position} has shape {shape}; its axis {axis} is {n} and must be "
+                        f"{sizes[label]} or 1 to match the operands before it (shapes "
+                        f"{' and '.join(map(str, shapes))})",
+                    )
+                if n != 1 or label not in sizes:
+                    sizes[label] = n
+        return tuple(sizes[label] for label in output)
+
+
+def alike(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:
+    """The operands as nodes of their common dtype."""
+    nodes = lift_all(op, operands)
+    common = dt.promote(*(n.dtype for n in nodes))
+    return tuple(n if n.dtype == common else make(Cast(common), (n,)) for n in nodes)
+
+
+def _contraction(name: str, operands: Sequence[Any], inputs: Sequence[str], output: str) -> Array:
+    """An `Einsum` over any labels, which are renamed in order of appearance."""
+    names: dict[str, str] = {}
+    for label in "".join(inputs):
+        if label not in names:
+            if len(names) == len(LETTERS):
+                raise value_error(name, f"more than {len(LETTERS)} different axes are involved")
+            names[label] = LETTERS[len(names)]
+    table = str.maketrans(names)
+    subscripts = f"{','.join(inputs)}->{output}".translate(table)
+    return wrap(make(Einsum(subscripts), alike(name, operands)))
+
+
+@public("linalg.matmul")
+def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Matrix product `x1 @ x2`; stacks of matrices broadcast, a vector is a row or a column."""
+    return wrap(make(Matmul(), alike("matmul", (x1, x2))))
+
+
+@public("linalg.tensordot")
+def tensordot(
+    x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[int | Sequence[int]] = 2
+) -> Array:
+    """Sum of products over `axes`: the last n of `x1` with the first n of `x2`, or two lists."""
+    left, right = map(asarray, (x1, x2))
+    ours, theirs = _paired_axes("tensordot", left.shape, right.shape, axes)
+    return _tensordot("tensordot", left, right, ours, theirs)
+
+
+def _paired_axes(name: str, left: Shape, right: Shape, axes: Any) -> tuple[Shape, Shape]:
+    """The axes of both operands that are summed over."""
+    if isinstance(axes, (list, tuple)):
+        pair: list[Any] = [a if isinstance(a, (list, tuple)) else [a] for a in axes]  # pyright: ignore[reportUnknownVariableType]
+        if len(pair) != 2 or len(pair[0]) != len(pair[1]):
+            raise value_error(
+                name, f"axes is {axes!r}; it must be a number or two lists of the same length"
+            )
+        ours, theirs = (
+            ordered_axes(a, len(s), name) for a, s in zip(pair, (left, right), strict=True)
+        )
+    else:
+        n = as_int(axes, name, "axes")
+        if not 0 <= n <= min(len(left), len(right)):
+            raise value_error(
+                name,
+                f"axes is {n}; it must be from 0 to {min(len(left), len(right))} for operands of "
+                f"shapes {left} and {right}",
+            )
+        ours, theirs = tuple(range(len(left) - n, len(left))), tuple(range(n))
+    for a, b in zip(ours, theirs, strict=True):
+        if left[a] != right[b]:
+            raise value_error(
+                name,
+                f"operand 1 has shape {right}; its axis {b} must be {left[a]} to match axis {a} of "
+                f"operand 0 of shape {left}",
+            )
+    return ours, theirs
+
+
+def _tensordot(name: str, left: Array, right: Array, ours: Shape, theirs: Shape) -> Array:
+    """The contraction of checked axes; a plain matrix product where it is one."""
+    if ours == (left.ndim - 1,) and theirs == (0,) and right.ndim <= 2:
+        return wrap(make(Matmul(), alike(name, (left, right))))
+    labels = [chr(i) for i in range(0x100, 0x100 + left.ndim + right.ndim)]
+    first, second = labels[: left.ndim], labels[left.ndim :]
+    for a, b in zip(ours, theirs, strict=True):
+        second[b] = first[a]
+    kept = [c for c in (*first, *second) if (c in first) != (c in second)]
+    return _contraction(name, (left, right), ("".join(first), "".join(second)), "".join(kept))
+
+
+def _stretched(ranks: Sequence[int]) -> list[str]:
+    """Labels for leading axes of the given ranks that broadcast against each other."""
+    most = max(ranks)
+    labels = "".join(chr(i) for i in range(0x100, 0x100 + most))
+    return [labels[most - rank :] for rank in ranks]
+
+
+def _check_rank(name: str, position: int, shape: Shape, least: int) -> None:
+    if len(shape) < least:
+        raise value_error(
+            name, f"operand {position} has shape {shape}; it must have at least {least} axes"
+        )
+
+
+def _check_match(name: str, left: Shape, axis1: int, right: Shape, axis2: int) -> None:
+    if left[axis1] != right[axis2]:
+        raise value_error(
+            name,
+            f"operand 1 has shape {right}; its axis {axis2} must be {left[axis1]} to match axis "
+            f"{axis1} of operand 0 of shape {left}",
+        )
+
+
+@public("linalg.vecdot")
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+    """Dot product of vectors along `axis`, the first conjugated; other axes broadcast."""
+    left, right = map(wrap, alike("vecdot", (x1, x2)))
+    places: list[int] = []
+    for position, x in enumerate((left, right)):
+        _check_rank("vecdot", position, x.shape, 1)
+        places.append(normalise_axis(axis, x.ndim, "vecdot"))
+    _check_match("vecdot", left.shape, places[0], right.shape, places[1])
+    batch = _stretched((left.ndim - 1, right.ndim - 1))
+    inputs = [b[:a] + "v" + b[a:] for b, a in zip(batch, places, strict=True)]
+    first = e.conj(left) if left.dtype.kind == "c" else left
+    return _contraction("vecdot", (first, right), inputs, max(batch, key=len))
+
+
+@public()
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Matrices times vectors; stacks of either broadcast."""
+    left, right = map(wrap, alike("matvec", (x1, x2)))
+    _check_rank("matvec", 0, left.shape, 2)
+    _check_rank("matvec", 1, right.shape, 1)
+    _check_match("matvec", left.shape, -1, right.shape, -1)
+    batch = _stretched((left.ndim - 2, right.ndim - 1))
+    inputs = (f"{batch[0]}rc", f"{batch[1]}c")
+    return _contraction("matvec", (left, right), inputs, max(batch, key=len) + "r")
+
+
+@public()
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Conjugated vectors times matrices; stacks of either broadcast."""
+    left, right = map(wrap, alike("vecmat", (x1, x2)))
+    _check_rank("vecmat", 0, left.shape, 1)
+    _check_rank("vecmat", 1, right.shape, 2)
+    _check_match("vecmat", left.shape, -1, right.shape, -2)
+    batch = _stretched((left.ndim - 1, right.ndim - 2))
+    first = e.conj(left) if left.dtype.kind == "c" else left
+    inputs = (f"{batch[0]}r", f"{batch[1]}rc")
+    return _contraction("vecmat", (first, right), inputs, max(batch, key=len) + "c")
+
+
+@public()
+def dot(a: ArrayLike, b: ArrayLike, /) -> Array:
+    """Sum of products over the last axis of `a` and the last but one of `b`; numbers multiply."""
+    left, right = map(wrap, lift_all("dot", (a, b)))
+    if not left.ndim or not right.ndim:
+        return e.multiply(left, right)
+    axis = max(right.ndim - 2, 0)
+    _check_match("dot", left.shape, -1, right.shape, axis - right.ndim)
+    return _tensordot("dot", left, right, (left.ndim - 1,), (axis,))
+
+
+@public()
+def vdot(a: ArrayLike, b: ArrayLike, /) -> Array:
+    """Dot product of two flattened arrays, the first conjugated."""
+    return vecdot(*_flattened("vdot", a, b))
+
+
+@public()
+def inner(a: ArrayLike, b: ArrayLike, /) -> Array:
+    """Sum of products over the last axes of both; numbers multiply."""
+    left, right = map(wrap, lift_all("inner", (a, b)))
+    if not left.ndim or not right.ndim:
+        return e.multiply(left, right)
+    _check_match("inner", left.shape, -1, right.shape, -1)
+    return _tensordot("inner", left, right, (left.ndim - 1,), (right.ndim - 1,))
+
+
+def _flattened(name: str, *operands: ArrayLike) -> list[Array]:
+    arrays = map(wrap, lift_all(name, operands))
+    return [x if x.ndim == 1 else reshape(x, (x.size,)) for x in arrays]
+
+
+@public()
+def outer(a: ArrayLike, b: ArrayLike, /) -> Array:
+    """Products of every element of `a` with every element of `b`."""
+    left, right = _flattened("outer", a, b)
+    return e.multiply(expand_dims(left, axis=1), right)
+
+
+@public()
+def kron(a: ArrayLike, b: ArrayLike, /) -> Array:
+    """Kronecker product: `b` scaled by every element of `a`, set side by side."""
+    left, right = map(wrap, lift_all("kron", (a, b)))
+    rank = max(left.ndim, right.ndim)
+    ours = (1,) * (rank - left.ndim) + left.shape
+    theirs = (1,) * (rank - right.ndim) + right.shape
+    blocks = e.multiply(
+        reshape(left, tuple(m for n in ours for m in (n, 1))),
+        reshape(right, tuple(m for n in theirs for m in (1, n))),
+    )
+    return reshape(blocks, tuple(n * m for n, m in zip(ours, theirs, strict=True)))
+
+
+def cross_product(name: str, left: Array, right: Array, axes: tuple[int, int]) -> Array:
+    """Vector product of the three elements along an axis of each, which broadcast."""
+    for position, (x, axis) in enumerate(zip((left, right), axes, strict=True)):
+        if x.shape[axis] != 3:
+            raise value_error(
+                name,
+                f"operand {position} has shape {x.shape}; its axis {axis} must be 3: the vector "
+                "product is that of three-dimensional vectors",
+            )
+
+    def turned(x: Array, axis: int, order: tuple[int, int, int]) -> Array:
+        return take(x, asarray(order), axis=axis)
+
+    first, second = axes
+    return e.subtract(
+        e.multiply(turned(left, first, (1, 2, 0)), turned(right, second, (2, 0, 1))),
+        e.multiply(turned(left, first, (2, 0, 1)), turned(right, second, (1, 2, 0))),
+    )
+
+
+@public()
+def cross(
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
+) -> Array:
+    """Vector product of three-dimensional vectors along an axis of each."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    left, right = map(wrap, lift_all("cross", (a, b)))
+    left, right = (
+        moveaxis(x, normalise_axis(k, x.ndim, "cross"), -1)
+        for x, k in ((left, axisa), (right, axisb))
+    )
+    result = cross_product("cross", left, right, (-1, -1))
+    return moveaxis(result, -1, normalise_axis(axisc, result.ndim, "cross"))
+
+
+# --------------------------------------------------------------------- einsum
+
+
+def _split_term(term: str, position: int, rank: int) -> tuple[str, int]:
+    """A term's labels, with "." for its ellipsis, and the number of axes that stands for."""
+    labels = term.replace("...", ".")
+    dots = labels.count(".")
+    if dots > 1 or not all(c in LETTERS or c == "." for c in labels):
+        raise value_error(
+            "einsum",
+            f"operand {position} has subscripts {term!r}; they must be letters and at most one '...'",
+        )
+    missing = rank - len(labels) + dots
+    if missing < 0 or (missing > 0 and not dots):
+        raise value_error(
+            "einsum",
+            f"operand {position} has {rank} axes and subscripts {term!r} for {len(labels) - dots}; "
+            "give each axis a letter, or let '...' stand for the rest",
+        )
+    return labels, missing
+
+
+def _output_term(written: str | None, terms: Sequence[str], most: int) -> str:
+    """The result's labels with "." for the ellipsis; the implicit ones when none are written."""
+    everything = "".join(terms).replace(".", "")
+    if written is None:
+        once = sorted(c for c in set(everything) if everything.count(c) == 1)
+        return "." + "".join(once)
+    output = written.replace("...", ".")
+    letters = output.replace(".", "")
+    unknown = [c for c in letters if c not in everything]
+    if output.count(".") > 1 or unknown or len(set(letters)) != len(letters):
+        raise value_error(
+            "einsum",
+            f"the result has subscripts {written!r}; they must be distinct letters of the operands' "
+            f"subscripts ({''.join(sorted(set(everything)))!r}) and at most one '...'",
+        )
+    if most and "." not in output:
+        raise value_error(
+            "einsum",
+            f"the result has subscripts {written!r}, but the operands have {most} axes under '...'; "
+            "put '...' in the result, too",
+        )
+    return output
+
+
+@public()
+def einsum(subscripts: str, /, *operands: ArrayLike) -> Array:
+    """Sum of products of `operands` as NumPy's subscripts notation says ("ij,jk->ik")."""
+    if not isinstance(subscripts, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error(
+            "einsum", f"operand 0 must be a string of subscripts, not {type(subscripts).__name__}"
+        )
+    nodes = lift_all("einsum", operands)
+    inputs, arrow, written = "".join(subscripts.split()).partition("->")
+    terms = inputs.split(",")
+    if not nodes or len(terms) != len(nodes):
+        raise value_error(
+            "einsum", f"subscripts {subscripts!r} are for {len(terms)} operands, not {len(nodes)}"
+        )
+    split = [_split_term(t, i, len(n.shape)) for i, (t, n) in enumerate(zip(terms, nodes, strict=True))]
+    dotted = _stretched([missing for _, missing in split])
+    most = max(dotted, key=len)
+    output = _output_term(written if arrow else None, [labels for labels, _ in split], len(most))
+    full = [labels.replace(".", dots) for (labels, _), dots in zip(split, dotted, strict=True)]
+    return _contraction("einsum", [wrap(n) for n in nodes], full, output.replace(".", most))
+
+
+# --------------------------------------------------------------------- chains
+
+
+@public(module="linalg")
+def multi_dot(arrays: Sequence[ArrayLike]) -> Array:
+    """Product of a chain of matrices, in the order that multiplies fewest numbers."""
+    if len(arrays) < 2:
+        raise value_error("multi_dot", f"{len(arrays)} arrays were given; at least 2 are needed")
+    chain = [asarray(x) for x in arrays]
+    for position, x in enumerate(chain):
+        ends = position in (0, len(chain) - 1)
+        if x.ndim != 2 and not (ends and x.ndim == 1):
+            raise value_error(
+                "multi_dot",
+                f"operand {position} has shape {x.shape}; it must be a matrix (a vector may be "
+                "first or last)",
+            )
+    first = chain[0].shape[0] if chain[0].ndim == 2 else 1
+    sizes = [first, *(x.shape[-1] if x.ndim == 2 else 1 for x in chain)]
+    if chain[0].ndim == 1:
+        sizes[1] = chain[0].shape[0]
+    if chain[-1].ndim == 1:
+        sizes[-2] = chain[-1].shape[0]
+    return _multiplied(chain, _best_splits(sizes))
+
+
+def _best_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Where to cut every stretch of a chain of matrices so that products cost least."""
+    count = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    cut: dict[tuple[int, int], int] = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            options = {
+                k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1]
+                for k in range(i, j)
+            }
+            cut[i, j] = min(options, key=options.__getitem__)
+            cost[i, j] = options[cut[i, j]]
+    return cut
+
+
+def _multiplied(chain: Sequence[Array], cut: dict[tuple[int, int], int]) -> Array:
+    """The product of the whole chain, cut as `cut` says; shorter stretches first."""
+    done = {(i, i): x for i, x in enumerate(chain)}
+    whole = (0, len(chain) - 1)
+    wanted = [whole]
+    for i, j in wanted:
+        k = cut[i, j]
+        wanted.extend(s for s in ((i, k), (k + 1, j)) if s[0] != s[1])
+    for i, j in reversed(wanted):
+        k = cut[i, j]
+        done[i, j] = matmul(done[i, k], done[k + 1, j])
+    return done[whole]

@@ -1,0 +1,413 @@
+"""Movement: the same elements in another shape or order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.errors import value_error
+from tawny.node import Node, make
+from tawny.op import Op, Trait
+from tawny.operator import public
+from tawny.ops.creation import BroadcastTo, Copy
+from tawny.shape import (
+    Shape,
+    as_int,
+    as_shape,
+    broadcast,
+    normalise_axes,
+    normalise_axis,
+    ordered_axes,
+    size,
+)
+
+Axis = int | tuple[int, ...] | None
+
+
+class Reshape(Op, name="reshape", traits=Trait.VIEW, oracle="numpy.reshape"):
+    """The same elements, read row by row, in another shape."""
+
+    shape: Shape
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        (given,) = shapes
+        if size(given) != size(self.shape):
+            raise value_error(
+                "reshape",
+                f"operand 0 has shape {given}, which is {size(given)} elements; "
+                f"shape {self.shape} needs {size(self.shape)}",
+            )
+        return self.shape
+
+
+class Transpose(Op, name="transpose", traits=Trait.VIEW, oracle="numpy.transpose"):
+    """The axes in another order: axis `i` of the result is axis `axes[i]` of the operand."""
+
+    axes: tuple[int, ...]
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        (shape,) = shapes
+        if sorted(self.axes) != list(range(len(shape))):
+            raise value_error(
+                "transpose",
+                f"operand 0 has shape {shape}; axes {self.axes} must name each of its "
+                f"{len(shape)} axes once",
+            )
+        return tuple(shape[a] for a in self.axes)
+
+
+class Flip(Op, name="flip", traits=Trait.VIEW | Trait.INVOLUTION, oracle="numpy.flip"):
+    """The elements in reverse order along `axes`."""
+
+    axes: tuple[int, ...]
+
+
+class Roll(Op, name="roll", oracle="numpy.roll"):
+    """Elements moved up by `shifts[i]` places along axis `i`; those pushed out come back in."""
+
+    shifts: tuple[int, ...]
+
+
+# ----------------------------------------------------------------------- nodes
+
+
+def reshaped(node: Node, shape: Shape) -> Node:
+    """`node` in another shape; itself when it has that shape already."""
+    return node if node.shape == shape else make(Reshape(shape), (node,))
+
+
+def permuted(node: Node, axes: tuple[int, ...]) -> Node:
+    """`node` with its axes in another order; itself when the order is the same."""
+    in_order = axes == tuple(range(len(node.shape)))
+    return node if in_order else make(Transpose(axes), (node,))
+
+
+def broadcasted(node: Node, shape: Shape) -> Node:
+    """`node` repeated to `shape`; itself when it has that shape already."""
+    return node if node.shape == shape else make(BroadcastTo(shape), (node,))
+
+
+def flipped(node: Node, axes: tuple[int, ...]) -> Node:
+    """`node` reversed along `axes`; itself when there are none."""
+    return make(Flip(axes), (node,)) if axes else node
+
+
+def flattened(node: Node) -> Node:
+    """`node` on one axis."""
+    return reshaped(node, (size(node.shape),))
+
+
+def expanded(node: Node, axes: Sequence[int]) -> Node:
+    """`node` with new axes of size 1 at `axes` of the result."""
+    sizes = iter(node.shape)
+    rank = len(node.shape) + len(axes)
+    return reshaped(node, tuple(1 if a in axes else next(sizes) for a in range(rank)))
+
+
+# ---------------------------------------------------------------- broadcasting
+
+
+@public()
+def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int]) -> Array:
+    """`x` repeated along new axes and axes of size 1 up to `shape`."""
+    return wrap(broadcasted(lift(x, "broadcast_to"), as_shape(shape, "broadcast_to")))
+
+
+@public()
+def broadcast_arrays(*arrays: ArrayLike) -> tuple[Array, ...]:
+    """The arrays, each repeated up to their common shape."""
+    nodes = [lift(x, "broadcast_arrays", i) for i, x in enumerate(arrays)]
+    common = broadcast("broadcast_arrays", [n.shape for n in nodes] or [()])
+    return tuple(wrap(broadcasted(n, common)) for n in nodes)
+
+
+@public()
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
+    """The common shape of arrays of the given shapes."""
+    return broadcast("broadcast_shapes", [as_shape(s, "broadcast_shapes") for s in shapes] or [()])
+
+
+# ----------------------------------------------------------------------- shape
+
+
+@public()
+def reshape(
+    x: ArrayLike, /, shape: int | Sequence[int], *, copy: bool | None = None, order: str = "C"
+) -> Array:
+    """The elements of `x` in another shape, one size of which may be -1 and is then worked out.
+
+    With `order="F"` elements are read and written column by column.
+    """
+    result = _reordered(lift(x, "reshape"), shape, order, "reshape")
+    return fresh(make(Copy(), (result,))) if copy else wrap(result)
+
+
+def _reordered(node: Node, shape: int | Sequence[int], order: str, op: str) -> Node:
+    """`node` in another shape, read row by row ("C") or column by column ("F")."""
+    wanted = _inferred(node.shape, shape, op)
+    if order in ("C", "A"):
+        return reshaped(node, wanted)
+    if order != "F":
+        raise value_error(op, f"order {order!r} is not known; accepted: 'C', 'F', 'A'")
+    result = reshaped(permuted(node, _reversed_axes(node)), wanted[::-1])
+    return permuted(result, _reversed_axes(result))
+
+
+def _inferred(given: Shape, shape: int | Sequence[int], op: str) -> Shape:
+    """`shape` with -1 replaced by the size that makes the number of elements right."""
+    sizes = [
+        as_int(n, op, "shape")
+        for n in (shape if isinstance(shape, Iterable) else (shape,))
+    ]
+    unknown = [i for i, n in enumerate(sizes) if n == -1]
+    if len(unknown) > 1:
+        raise value_error(op, f"shape {tuple(sizes)} leaves several sizes open; one may be -1")
+    if any(n < -1 for n in sizes):
+        raise value_error(op, f"shape {tuple(sizes)} has a negative size; only -1 is accepted")
+    for i in unknown:
+        rest = size(tuple(n for n in sizes if n != -1))
+        if rest == 0 or size(given) % rest:
+            raise value_error(
+                op,
+                f"operand 0 has shape {given}, which is {size(given)} elements; no size "
+                f"in place of -1 makes shape {tuple(sizes)} hold as many",
+            )
+        sizes[i] = size(given) // rest
+    return tuple(sizes)
+
+
+@public()
+def ravel(x: ArrayLike, /, order: str = "C") -> Array:
+    """All elements of `x` on one axis."""
+    return wrap(_reordered(lift(x, "ravel"), -1, order, "ravel"))
+
+
+@public()
+def expand_dims(x: ArrayLike, /, axis: int | tuple[int, ...]) -> Array:
+    """`x` with a new axis of size 1 at each position of the result that `axis` names."""
+    node = lift(x, "expand_dims")
+    places = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    axes = ordered_axes(places, len(node.shape) + len(places), "expand_dims")
+    return wrap(expanded(node, axes))
+
+
+@public()
+def squeeze(x: ArrayLike, /, axis: Axis = None) -> Array:
+    """`x` without its axes of size 1, or without those that `axis` names."""
+    node = lift(x, "squeeze")
+    if axis is None:
+        return wrap(reshaped(node, tuple(n for n in node.shape if n != 1)))
+    axes = normalise_axes(axis, len(node.shape), "squeeze")
+    for a in axes:
+        if node.shape[a] != 1:
+            raise value_error(
+                "squeeze",
+                f"operand 0 has shape {node.shape}; its axis {a} has size {node.shape[a]} and "
+                "only axes of size 1 can be removed",
+            )
+    return wrap(reshaped(node, tuple(n for a, n in enumerate(node.shape) if a not in axes)))
+
+
+def _at_least(name: str, arrays: Sequence[ArrayLike], places: Sequence[tuple[int, ...]]) -> Any:
+    """The arrays with new axes; `places[rank]` says where, for ranks that are too low."""
+    out: list[Array] = []
+    for i, x in enumerate(arrays):
+        node = lift(x, name, i)
+        rank = len(node.shape)
+        out.append(wrap(expanded(node, places[rank]) if rank < len(places) else node))
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+@public()
+def atleast_1d(*arrays: ArrayLike) -> Any:
+    """Arrays of at least one axis; a single array for a single argument."""
+    return _at_least("atleast_1d", arrays, ((0,),))
+
+
+@public()
+def atleast_2d(*arrays: ArrayLike) -> Any:
+    """Arrays of at least two axes, new ones first; a single array for a single argument."""
+    return _at_least("atleast_2d", arrays, ((0, 1), (0,)))
+
+
+@public()
+def atleast_3d(*arrays: ArrayLike) -> Any:
+    """Arrays of at least three axes, a matrix at the front; a single array for a single argument."""
+    return _at_least("atleast_3d", arrays, ((0, 1, 2), (0, 2), (2,)))
+
+
+# --------------------------------------------------------------- order of axes
+
+
+def _reversed_axes(node: Node) -> tuple[int, ...]:
+    return tuple(reversed(range(len(node.shape))))
+
+
+def _permuted(name: str, x: ArrayLike, axes: Iterable[object]) -> Array:
+    node = lift(x, name)
+    order = ordered_axes(axes, len(node.shape), name)
+    if len(order) != len(node.shape):
+        raise value_error(
+            name,
+            f"operand 0 has shape {node.shape}; axes {order} must name each of its "
+            f"{len(node.shape)} axes once",
+        )
+    return wrap(permuted(node, order))
+
+
+@public()
+def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> Array:
+    """`x` with its axes in the given order."""
+    return _permuted("permute_dims", x, axes)
+
+
+@public()
+def transpose(x: ArrayLike, /, axes: Sequence[int] | None = None) -> Array:
+    """`x` with its axes in the given order, or reversed."""
+    if axes is None:
+        node = lift(x, "transpose")
+        return wrap(permuted(node, _reversed_axes(node)))
+    return _permuted("transpose", x, axes)
+
+
+@public()
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    """`x` with its last two axes exchanged."""
+    node = lift(x, "matrix_transpose")
+    rank = len(node.shape)
+    if rank < 2:
+        raise value_error(
+            "matrix_transpose", f"operand 0 has shape {node.shape}; it must have two axes or more"
+        )
+    return wrap(permuted(node, (*range(rank - 2), rank - 1, rank - 2)))
+
+
+@public()
+def swapaxes(x: ArrayLike, /, axis1: int, axis2: int) -> Array:
+    """`x` with two axes exchanged."""
+    node = lift(x, "swapaxes")
+    order = list(range(len(node.shape)))
+    first, second = (normalise_axis(a, len(order), "swapaxes") for a in (axis1, axis2))
+    order[first], order[second] = second, first
+    return wrap(permuted(node, tuple(order)))
+
+
+@public()
+def moveaxis(
+    x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int], /
+) -> Array:
+    """`x` with axes `source` moved to `destination`; the others keep their order."""
+    node = lift(x, "moveaxis")
+    rank = len(node.shape)
+    sources, destinations = (
+        ordered_axes(a if isinstance(a, Iterable) else (a,), rank, "moveaxis")
+        for a in (source, destination)
+    )
+    if len(sources) != len(destinations):
+        raise value_error(
+            "moveaxis",
+            f"source names {len(sources)} axes and destination {len(destinations)}; "
+            "they must name as many",
+        )
+    order = [a for a in range(rank) if a not in sources]
+    for place, axis in sorted(zip(destinations, sources, strict=True)):
+        order.insert(place, axis)
+    return wrap(permuted(node, tuple(order)))
+
+
+@public()
+def rollaxis(x: ArrayLike, /, axis: int, start: int = 0) -> Array:
+    """`x` with `axis` moved before the axis now at `start`."""
+    node = lift(x, "rollaxis")
+    rank = len(node.shape)
+    moved = normalise_axis(axis, rank, "rollaxis")
+    before = rank if start == rank else normalise_axis(start, rank, "rollaxis")
+    order = [a for a in range(rank) if a != moved]
+    order.insert(before - 1 if before > moved else before, moved)
+    return wrap(permuted(node, tuple(order)))
+
+
+# ----------------------------------------------------------- order of elements
+
+
+@public()
+def flip(x: ArrayLike, /, *, axis: Axis = None) -> Array:
+    """`x` with its elements in reverse order along `axis` (all axes when None)."""
+    node = lift(x, "flip")
+    return wrap(flipped(node, normalise_axes(axis, len(node.shape), "flip")))
+
+
+def _needs_axes(name: str, node: Node, count: int) -> Node:
+    if len(node.shape) < count:
+        plural = "axis" if count == 1 else "axes"
+        raise value_error(
+            name, f"operand 0 has shape {node.shape}; it must have {count} {plural} or more"
+        )
+    return node
+
+
+@public()
+def fliplr(x: ArrayLike, /) -> Array:
+    """`x` with its columns in reverse order."""
+    return wrap(flipped(_needs_axes("fliplr", lift(x, "fliplr"), 2), (1,)))
+
+
+@public()
+def flipud(x: ArrayLike, /) -> Array:
+    """`x` with its rows in reverse order."""
+    return wrap(flipped(_needs_axes("flipud", lift(x, "flipud"), 1), (0,)))
+
+
+@public()
+def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
+    """`x` turned by `k` quarter turns in the plane of `axes`, from the first towards the second."""
+    node = lift(x, "rot90")
+    plane = ordered_axes(axes, len(node.shape), "rot90")
+    if len(plane) != 2:
+        raise value_error("rot90", f"axes {plane} must be two")
+    first, second = plane
+    order = list(range(len(node.shape)))
+    order[first], order[second] = second, first
+    match as_int(k, "rot90", "k") % 4:
+        case 0:
+            return wrap(node)
+        case 1:
+            return wrap(permuted(flipped(node, (second,)), tuple(order)))
+        case 2:
+            return wrap(flipped(node, tuple(sorted(plane))))
+        case _:
+            return wrap(flipped(permuted(node, tuple(order)), (second,)))
+
+
+@public()
+def roll(x: ArrayLike, /, shift: int | Sequence[int], *, axis: Axis = None) -> Array:
+    """`x` with its elements moved up by `shift` along `axis`; those pushed out come back in.
+
+    Without `axis` the elements move through the flattened array.
+    """
+    node = lift(x, "roll")
+    if axis is None:
+        places = _shifts((size(node.shape),), shift, 0)
+        return wrap(reshaped(make(Roll(places), (flattened(node),)), node.shape))
+    return wrap(make(Roll(_shifts(node.shape, shift, axis)), (node,)))
+
+
+def _shifts(shape: Shape, shift: object, axis: object) -> tuple[int, ...]:
+    """Places to move along each axis, from 0 to its size less 1."""
+    shifts = [
+        as_int(s, "roll", "shift") for s in (shift if isinstance(shift, (tuple, list)) else (shift,))
+    ]
+    axes = [
+        normalise_axis(a, len(shape), "roll")
+        for a in (axis if isinstance(axis, (tuple, list)) else (axis,))
+    ]
+    if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
+        raise value_error(
+            "roll", f"shift has {len(shifts)} items and axis {len(axes)}; they must match"
+        )
+    count = max(len(shifts), len(axes)) if shifts and axes else 0
+    out = [0] * len(shape)
+    for i in range(count):
+        out[axes[i % len(axes)]] += shifts[i % len(shifts)]
+    return tuple(s % n if n else 0 for s, n in zip(out, shape, strict=True))

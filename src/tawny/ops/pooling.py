@@ -1,0 +1,364 @@
+"""Pooling over windows of 1, 2 and 3 spatial axes, channels last, and upsampling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tawny import dtype as dt
+from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.dtype import DType, check_categories
+from tawny.errors import value_error
+from tawny.node import make
+from tawny.op import NUMBER_LOOPS, DTypeRule, Op, not_boolean, quotient, real
+from tawny.operator import public
+from tawny.ops import reduction
+from tawny.ops.window import Padding, Pads, Sizes, check_positive, per_axis, resolve_padding, swept
+from tawny.shape import Shape, as_shape
+
+of_gradient = DTypeRule("the dtype of operand 1", NUMBER_LOOPS, dt.promote, dt.BOOLEAN, ignores=1)
+of_choices = DTypeRule("the dtype of operand 1", tuple(dt.DTYPES), dt.promote, ignores=1)
+
+
+class Pool(Op):
+    """A fold of the elements each window sees."""
+
+    window: Shape
+    strides: tuple[int, ...]
+    padding: Pads
+
+    def pooled(self, shape: Shape, op: str) -> Shape:
+        """Shape of the pooling of an input of this shape."""
+        _check_rank(op, len(self.window), shape)
+        check_padding(op, self.window, self.padding)
+        return (
+            shape[0],
+            *swept(shape[1:-1], self.window, self.strides, self.padding, op),
+            shape[-1],
+        )
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return self.pooled(shapes[0], self.facts().name)
+
+
+class MaxPool(Pool, name="max_pool", dtype=real):
+    """Greatest element each window sees; NaN if there is one."""
+
+
+class AvgPool(Pool, name="avg_pool", dtype=quotient):
+    """Mean of the elements each window sees; padding is not counted."""
+
+
+class MaxPoolGradient(Pool, name="max_pool_gradient", dtype=of_gradient, arity=2):
+    """The transpose of a max pooling at operand 0, applied to the gradient of its output.
+
+    Among equals the first in the window, in row-major order, takes the whole gradient.
+    """
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        x, gradient = shapes
+        check_match("max_pool_gradient", gradient, self.pooled(x, "max_pool_gradient"))
+        return x
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        check_categories("max_pool_gradient", 0, dtypes[0], dt.REAL)
+        return super().infer_dtype(*dtypes)
+
+
+class MaxPoolSelect(Pool, name="max_pool_select", dtype=of_choices, arity=2):
+    """Elements of operand 1 where the max pooling of operand 0 finds its maxima."""
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        x, choices = shapes
+        if choices != x:
+            raise value_error(
+                "max_pool_select", f"operand 1 has shape {choices}; it must be {x}, as operand 0"
+            )
+        return self.pooled(x, "max_pool_select")
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        check_categories("max_pool_select", 0, dtypes[0], dt.REAL)
+        return super().infer_dtype(*dtypes)
+
+
+class AvgPoolGradient(Pool, name="avg_pool_gradient", dtype=quotient):
+    """The transpose of an average pooling of an input with spatial `sizes`."""
+
+    sizes: Shape
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        (gradient,) = shapes
+        _check_rank("avg_pool_gradient", len(self.sizes), gradient)
+        x = (gradient[0], *self.sizes, gradient[-1])
+        check_match("avg_pool_gradient", gradient, self.pooled(x, "avg_pool_gradient"), 0)
+        return x
+
+
+class Upsampling(Op, name="upsampling"):
+    """Each element repeated `factors` times along the spatial axes."""
+
+    factors: tuple[int, ...]
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        _check_rank("upsampling", len(self.factors), x)
+        check_positive(self.factors, "upsampling", "factor")
+        return (x[0], *(n * f for n, f in zip(x[1:-1], self.factors, strict=True)), x[-1])
+
+
+class UpsamplingGradient(Op, name="upsampling_gradient", dtype=not_boolean):
+    """The transpose of an upsampling: the sum over blocks of `factors` elements."""
+
+    factors: tuple[int, ...]
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        _check_rank("upsampling_gradient", len(self.factors), x)
+        check_positive(self.factors, "upsampling_gradient", "factor")
+        if any(n % f for n, f in zip(x[1:-1], self.factors, strict=True)):
+            raise value_error(
+                "upsampling_gradient",
+                f"operand 0 has shape {x}; its spatial sizes {x[1:-1]} must be "
+                f"multiples of {self.factors}",
+            )
+        return (x[0], *(n // f for n, f in zip(x[1:-1], self.factors, strict=True)), x[-1])
+
+
+# ----------------------------------------------------------------- shape rules
+
+
+def _check_rank(op: str, rank: int, shape: Shape, position: int = 0) -> None:
+    if len(shape) != rank + 2:
+        raise value_error(
+            op,
+            f"operand {position} has shape {shape}; it must have {rank + 2} axes: batch, "
+            f"{rank} spatial, channels",
+        )
+
+
+def check_padding(op: str, window: Shape, padding: Pads) -> None:
+    """Refuse padding under which a window could see nothing else."""
+    if any(max(pair) >= w for pair, w in zip(padding, window, strict=True)):
+        raise value_error(
+            op,
+            f"padding is {padding}; it must be less than the window {window} on each side, or a "
+            "window would see padding alone",
+        )
+
+
+def check_match(op: str, gradient: Shape, expected: Shape, position: int = 1) -> None:
+    """Refuse a gradient that is not of its output's shape."""
+    if gradient != expected:
+        raise value_error(
+            op,
+            f"operand {position} has shape {gradient}; the pooling it is a gradient of has shape "
+            f"{expected}",
+        )
+
+
+# ------------------------------------------------------------ public functions
+
+
+def _spatial_rank(op: str, shape: Shape, position: int = 0) -> int:
+    if not 3 <= len(shape) <= 5:
+        raise value_error(
+            op,
+            f"operand {position} has shape {shape}; it must have 3, 4 or 5 axes: batch, 1 to 3 "
+            "spatial, channels",
+        )
+    return len(shape) - 2
+
+
+def _geometry(
+    op: str, sizes: Shape, window: Sizes, strides: Sizes | None, padding: Padding
+) -> tuple[Shape, Shape, Pads]:
+    """Window, strides and padding for each axis."""
+    span = per_axis(window, len(sizes), op, "window")
+    steps = span if strides is None else per_axis(strides, len(sizes), op, "strides")
+    pads = resolve_padding(padding, sizes, span, steps, op)
+    check_padding(op, span, pads)
+    swept(sizes, span, steps, pads, op)
+    return span, steps, pads
+
+
+def _pool(
+    kind: type[Pool],
+    op: str,
+    rank: int,
+    x: ArrayLike,
+    window: Sizes,
+    strides: Sizes | None,
+    padding: Padding,
+) -> Array:
+    node = lift(x, op)
+    _check_rank(op, rank, node.shape)
+    kind.declaration.dtype(op, [node.dtype])
+    return wrap(make(kind(*_geometry(op, node.shape[1:-1], window, strides, padding)), (node,)))
+
+
+@public()
+def max_pool1d(
+    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+) -> Array:
+    """Greatest element of each window of `x` (batch, n, channels); windows are `strides` apart.
+
+    `strides` are those of `window` when None: no two windows overlap.
+    """
+    return _pool(MaxPool, "max_pool1d", 1, x, window, strides, padding)
+
+
+@public()
+def max_pool2d(
+    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+) -> Array:
+    """As `max_pool1d`, over two spatial axes."""
+    return _pool(MaxPool, "max_pool2d", 2, x, window, strides, padding)
+
+
+@public()
+def max_pool3d(
+    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+) -> Array:
+    """As `max_pool1d`, over three spatial axes."""
+    return _pool(MaxPool, "max_pool3d", 3, x, window, strides, padding)
+
+
+@public()
+def avg_pool1d(
+    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+) -> Array:
+    """Mean of each window of `x` (batch, n, channels); padding is not counted.
+
+    `strides` are those of `window` when None: no two windows overlap.
+    """
+    return _pool(AvgPool, "avg_pool1d", 1, x, window, strides, padding)
+
+
+@public()
+def avg_pool2d(
+    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+) -> Array:
+    """As `avg_pool1d`, over two spatial axes."""
+    return _pool(AvgPool, "avg_pool2d", 2, x, window, strides, padding)
+
+
+@public()
+def avg_pool3d(
+    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+) -> Array:
+    """As `avg_pool1d`, over three spatial axes."""
+    return _pool(AvgPool, "avg_pool3d", 3, x, window, strides, padding)
+
+
+@public()
+def max_pool_gradient(
+    x: ArrayLike,
+    gradient: ArrayLike,
+    /,
+    window: Sizes,
+    *,
+    strides: Sizes | None = None,
+    padding: Padding = "VALID",
+) -> Array:
+    """Gradient of a max pooling's input `x`, given that of its output.
+
+    Among equals the first in the window, in row-major order, takes the whole gradient.
+    """
+    op = "max_pool_gradient"
+    node, slope = lift(x, op, 0), lift(gradient, op, 1)
+    _spatial_rank(op, node.shape)
+    geometry = _geometry(op, node.shape[1:-1], window, strides, padding)
+    return wrap(make(MaxPoolGradient(*geometry), (node, slope)))
+
+
+@public()
+def max_pool_select(
+    x: ArrayLike,
+    choices: ArrayLike,
+    /,
+    window: Sizes,
+    *,
+    strides: Sizes | None = None,
+    padding: Padding = "VALID",
+) -> Array:
+    """Elements of `choices` where the max pooling of `x` finds its (first) maxima."""
+    op = "max_pool_select"
+    node, other = lift(x, op, 0), lift(choices, op, 1)
+    _spatial_rank(op, node.shape)
+    geometry = _geometry(op, node.shape[1:-1], window, strides, padding)
+    return wrap(make(MaxPoolSelect(*geometry), (node, other)))
+
+
+@public()
+def avg_pool_gradient(
+    gradient: ArrayLike,
+    /,
+    window: Sizes,
+    *,
+    input_shape: Sizes,
+    strides: Sizes | None = None,
+    padding: Padding = "VALID",
+) -> Array:
+    """Gradient of an average pooling's input of `input_shape`, given that of its output."""
+    op = "avg_pool_gradient"
+    slope = lift(gradient, op)
+    rank = _spatial_rank(op, slope.shape)
+    shape = as_shape(input_shape, op, "input_shape")
+    if len(shape) != rank + 2:
+        raise value_error(
+            op, f"input_shape is {shape}; it must have {rank + 2} axes, as operand 0 has"
+        )
+    made = AvgPoolGradient(*_geometry(op, shape[1:-1], window, strides, padding), shape[1:-1])
+    check_match(op, slope.shape, made.pooled(shape, op), 0)
+    return wrap(make(made, (slope,)))
+
+
+def _spatial_axes(op: str, x: ArrayLike) -> tuple[Array, tuple[int, ...]]:
+    array = wrap(lift(x, op))
+    return array, tuple(range(1, _spatial_rank(op, array.shape) + 1))
+
+
+@public()
+def global_max_pool(x: ArrayLike, /, *, keepdims: bool = False) -> Array:
+    """Greatest element of `x` (batch, *spatial, channels) over all spatial axes."""
+    array, axes = _spatial_axes("global_max_pool", x)
+    return reduction.max(array, axis=axes, keepdims=keepdims)
+
+
+@public()
+def global_avg_pool(x: ArrayLike, /, *, keepdims: bool = False) -> Array:
+    """Mean of `x` (batch, *spatial, channels) over all spatial axes."""
+    array, axes = _spatial_axes("global_avg_pool", x)
+    return reduction.mean(array, axis=axes, keepdims=keepdims)
+
+
+def _upsampling(op: str, rank: int, x: ArrayLike, factor: Any) -> Array:
+    node = lift(x, op)
+    _check_rank(op, rank, node.shape)
+    return wrap(make(Upsampling(per_axis(factor, rank, op, "factor")), (node,)))
+
+
+@public()
+def upsampling1d(x: ArrayLike, factor: Sizes, /) -> Array:
+    """Each element of `x` (batch, n, channels) repeated `factor` times along its spatial axis."""
+    return _upsampling("upsampling1d", 1, x, factor)
+
+
+@public()
+def upsampling2d(x: ArrayLike, factor: Sizes, /) -> Array:
+    """As `upsampling1d`, over two spatial axes."""
+    return _upsampling("upsampling2d", 2, x, factor)
+
+
+@public()
+def upsampling3d(x: ArrayLike, factor: Sizes, /) -> Array:
+    """As `upsampling1d`, over three spatial axes."""
+    return _upsampling("upsampling3d", 3, x, factor)
+
+
+@public()
+def upsampling_gradient(gradient: ArrayLike, factor: Sizes, /) -> Array:
+    """Gradient of an upsampling's input, given that of its output: the sum over each block."""
+    op = "upsampling_gradient"
+    node = lift(gradient, op)
+    factors = per_axis(factor, _spatial_rank(op, node.shape), op, "factor")
+    return wrap(make(UpsamplingGradient(factors), (node,)))

@@ -1,0 +1,275 @@
+"""Updates of parts of arrays: `x[key] = value` and `x.at[key].add(value)`."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast, final
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.dtype import DType
+from tawny.errors import needs_values, type_error, value_error
+from tawny.node import Node, Value, make, variables
+from tawny.op import ELEMENTWISE, Op, Overwrites
+from tawny.operator import public
+from tawny.ops.creation import Cast, Copy
+from tawny.ops.indexing import (
+    Range,
+    Selection,
+    along_axis,
+    assigned,
+    check_indices,
+    check_ranges,
+    gathered,
+    getitem,
+    integers,
+    select,
+)
+from tawny.ops.movement import broadcasted, expanded, flattened, reshaped
+from tawny.shape import Shape, normalise_axis
+
+COMBINE: Final = {
+    "add": ELEMENTWISE["add"],
+    "mul": ELEMENTWISE["multiply"],
+    "min": ELEMENTWISE["minimum"],
+    "max": ELEMENTWISE["maximum"],
+}
+"""What each mode but "set" makes of an old element and a value."""
+
+
+class Scatter(Op, name="scatter", arity=None, overwrites=Overwrites.FIRST, oracle="numpy.ufunc.at"):
+    """Operand 0 with operand 1 put into, or combined with, a part of it.
+
+    The part is what `Slice(ranges)` and then `Gather(axes, place)` by operands 2 and up would
+    take; operand 1 broadcasts to its shape.  Where indices repeat, "set" keeps the last value and
+    the other modes ("add", "mul", "min", "max") take in every one.
+    """
+
+    ranges: tuple[Range, ...]
+    axes: tuple[int, ...]
+    place: int
+    mode: str
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        shape, value, *indices = shapes
+        check_ranges("scatter", self.ranges, shape)
+        lengths = tuple(length for _, length, _ in self.ranges)
+        part = gathered("scatter", lengths, self.axes, self.place, indices)
+        if not _fits(value, part):
+            raise value_error(
+                "scatter", f"operand 1 has shape {value}, which does not broadcast to {part}"
+            )
+        return shape
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        check_indices("scatter", dtypes[2:], 2)
+        if dtypes[1] != dtypes[0]:
+            raise type_error(
+                "scatter", f"operand 1 has dtype {dtypes[1]}; it must be that of operand 0, {dtypes[0]}"
+            )
+        return dtypes[0]
+
+
+def _fits(shape: Shape, target: Shape) -> bool:
+    """Whether an array of `shape` broadcasts to `target`."""
+    return len(shape) <= len(target) and all(
+        n in (1, m) for n, m in zip(reversed(shape), reversed(target), strict=False)
+    )
+
+
+# ---------------------------------------------------------------------- values
+
+
+def _operands(x: Node, value: Any, mode: str, op: str) -> tuple[Node, Node]:
+    """`x` and `value` in one dtype, converted as NumPy converts what is assigned or added."""
+    dtype = x.dtype
+    weak = dt.is_weak(value)
+    node = None if weak else lift(value, op, 1)
+    if mode != "set":
+        kind = dt.weak_dtype(type(value), dtype) if node is None else node.dtype
+        common = dt.promote(dtype, kind)
+        if not np.can_cast(common, dtype, "same_kind"):
+            raise type_error(
+                op,
+                f"operand 1 has dtype {kind}, which gives {common} with operand 0; it must cast to "
+                f"operand 0's {dtype}: convert one with np.astype",
+            )
+        if mode in ("min", "max") and common.kind in "iu":  # a narrower integer would wrap
+            dtype = common
+    if node is None:
+        return x, assigned(value, dtype, op)
+    if node.dtype.kind == "c" and dtype.kind != "c":
+        raise type_error(op, f"operand 1 has dtype {node.dtype}, which has no {dtype} value")
+    return _converted(x, dtype), _converted(node, dtype)
+
+
+def _converted(node: Node, dtype: DType) -> Node:
+    return node if node.dtype == dtype else make(Cast(dtype), (node,))
+
+
+def _shaped(value: Node, chosen: Selection, op: str) -> Node:
+    """`value` with the axes of what the key's integers drop put back, with size 1."""
+    gather = chosen.gather()
+    kept = tuple(n for a, n in enumerate(chosen.lengths) if a not in chosen.dropped)
+    shapes = [n.shape for n in chosen.indices]
+    target = gathered(op, kept, gather.axes, gather.place, shapes)
+    given = value.shape
+    while len(given) > len(target) and given[0] == 1:
+        given = given[1:]
+    if not _fits(given, target):
+        raise value_error(
+            op,
+            f"operand 1 has shape {value.shape}, which does not broadcast to the shape of what the "
+            f"key selects, {target}",
+        )
+    if not given or not chosen.dropped:
+        return reshaped(value, given)
+    padded = [*(1,) * (len(target) - len(given)), *given]
+    block = len(target) - len(kept) + len(gather.axes)
+    sizes = iter([*padded[: gather.place], *padded[gather.place + block :]])
+    left = [1 if a in chosen.dropped else next(sizes) for a in range(len(chosen.lengths)) if a not in chosen.axes]
+    place = chosen.place
+    index_axes = padded[gather.place : gather.place + block]
+    return reshaped(value, (*left[:place], *index_axes, *left[place:]))
+
+
+# --------------------------------------------------------------------- writing
+
+
+def _updated(x: Node, key: Any, value: Any, mode: str, op: str) -> Node:
+    """`x` with `value` put into, or combined with, what `key` selects."""
+    old, new = _operands(x, value, mode, op)
+    mask = _mask(key, x.shape)
+    if mask is not None:
+        result = _where(old, lift(mask, op), new, mode, op)
+        if result is not None:
+            return _converted(result, x.dtype)
+    chosen = select(key, x.shape, op)
+    new = _shaped(new, chosen, op)
+    if mode == "set" and chosen.whole and not chosen.axes:
+        return reshaped(broadcasted(new, chosen.expanded), x.shape)
+    scatter = Scatter(chosen.ranges, chosen.axes, chosen.place, mode)
+    result = make(scatter, (reshaped(old, chosen.expanded), new, *chosen.indices))
+    return _converted(reshaped(result, x.shape), x.dtype)
+
+
+def _mask(key: Any, shape: Shape) -> Array | Value | None:
+    """The boolean array over the leading axes that alone makes up `key`, if one does."""
+    parts = cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,))
+    first, rest = parts[0] if parts else None, parts[1:]
+    if not isinstance(first, (Array, np.ndarray)) or first.dtype != dt.BOOL:
+        return None
+    plain = all(p is Ellipsis or (isinstance(p, slice) and p == slice(None)) for p in rest)
+    slices = sum(p is not Ellipsis for p in rest)
+    if not plain or len(rest) - slices > 1 or first.ndim + slices > len(shape):
+        return None
+    return first if first.shape == shape[: first.ndim] else None
+
+
+def _where(x: Node, mask: Node, value: Node, mode: str, op: str) -> Node | None:
+    """The update as a choice between old and new elements; None if the mask must be known.
+
+    The mask covers the leading axes; the value either spreads over the trailing ones or has an
+    element for each of `x`.
+    """
+    covered = len(mask.shape)
+    trailing = x.shape[covered:]
+    if not _fits(value.shape, trailing):
+        if mask.known:
+            return None
+        if value.shape[:covered] != mask.shape or not _fits(value.shape, x.shape):
+            raise needs_values(
+                op,
+                variables([mask]),
+                f"operand 1 of shape {value.shape} must broadcast to the axes the mask does not "
+                f"cover, {trailing}, or have the shape of operand 0, {x.shape}: "
+                "use np.where(mask, y, x)",
+            )
+    new = value if mode == "set" else make(COMBINE[mode], (x, value))
+    wide = expanded(mask, range(covered, len(x.shape)))
+    return make(ELEMENTWISE["select_where"], (wide, new, x))
+
+
+@public()
+def setitem(x: Array, key: Any, value: ArrayLike, /) -> Array:
+    """`x` after `x[key] = value`, by NumPy's rules."""
+    return fresh(_updated(x.node, key, value, "set", "setitem"))
+
+
+@final
+class Place:
+    """A part of an array, to be read or updated; updates give a new array."""
+
+    __slots__ = ("_array", "_key")
+
+    def __init__(self, array: Array, key: Any) -> None:
+        self._array = array
+        self._key = key
+
+    def get(self) -> Array:
+        """The part."""
+        return getitem(self._array, self._key)
+
+    def set(self, value: ArrayLike) -> Array:
+        """The array with `value` in this part."""
+        return self._update(value, "set")
+
+    def add(self, value: ArrayLike) -> Array:
+        """The array with `value` added to this part."""
+        return self._update(value, "add")
+
+    def mul(self, value: ArrayLike) -> Array:
+        """The array with this part multiplied by `value`."""
+        return self._update(value, "mul")
+
+    def min(self, value: ArrayLike) -> Array:
+        """The array with this part no greater than `value`."""
+        return self._update(value, "min")
+
+    def max(self, value: ArrayLike) -> Array:
+        """The array with this part no less than `value`."""
+        return self._update(value, "max")
+
+    def _update(self, value: ArrayLike, mode: str) -> Array:
+        x = self._array.node
+        node = _updated(x, self._key, value, mode, f"at[...].{mode}")
+        return fresh(make(Copy(), (node,))) if _is_operand(node, x, value) else wrap(node)
+
+
+def _is_operand(node: Node, x: Node, value: ArrayLike) -> bool:
+    return node is x or (isinstance(value, Array) and node is value.node)
+
+
+@final
+class At:
+    """`x.at`, which waits for a key."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __getitem__(self, key: Any) -> Place:
+        return Place(self._array, key)
+
+
+@public()
+def at(x: ArrayLike, /) -> At:
+    """Functional updates: `at(x)[key].set(value)`, `.add`, `.mul`, `.min`, `.max`, `.get()`."""
+    return At(x if isinstance(x, Array) else fresh(lift(x, "at")))
+
+
+@public()
+def put_along_axis(
+    x: ArrayLike, /, indices: ArrayLike, values: ArrayLike, axis: int | None = -1
+) -> Array:
+    """A new array: `x` with `values` at `indices`, which say a place along `axis`."""
+    x_node, places = lift(x, "put_along_axis"), integers(indices, "put_along_axis")
+    node = flattened(x_node) if axis is None else x_node
+    along = normalise_axis(0 if axis is None else axis, len(node.shape), "put_along_axis")
+    everywhere = along_axis(node, places, along, "put_along_axis")
+    _, new = _operands(node, values, "set", "put_along_axis")
+    whole = tuple((0, n, 1) for n in node.shape)
+    scatter = Scatter(whole, tuple(range(len(whole))), 0, "set")
+    return wrap(reshaped(make(scatter, (node, new, *everywhere)), x_node.shape))

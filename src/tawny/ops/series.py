@@ -1,0 +1,92 @@
+"""Polynomials and convolutions of sequences."""
+
+from __future__ import annotations
+
+from tawny import dtype as dt
+from tawny.array import Array, ArrayLike, lift, lift_all, wrap
+from tawny.errors import value_error
+from tawny.node import make
+from tawny.op import Op
+from tawny.operator import public
+from tawny.ops import elementwise as e
+from tawny.ops.creation import astype, zeros_like
+from tawny.ops.linalg import alike
+from tawny.ops.movement import broadcast_to, expand_dims, flip
+from tawny.ops.reduction import cumulative_prod
+from tawny.shape import Shape, as_shape
+
+
+class Correlate(Op, name="correlate", arity=2, oracle="numpy.correlate"):
+    """Sums of products of operand 0 with the conjugate of operand 1 at every shift.
+
+    `mode` is "full" (every overlap), "same" (the middle, of the longer's length) or "valid"
+    (whole overlaps only).
+    """
+
+    mode: str
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        for position, shape in enumerate(shapes):
+            if len(shape) != 1 or shape[0] == 0:
+                raise value_error(
+                    "correlate",
+                    f"operand {position} has shape {shape}; it must have one axis and an element",
+                )
+        short, long = sorted(n for (n,) in shapes)
+        match self.mode:
+            case "full":
+                return (long + short - 1,)
+            case "same":
+                return (long,)
+            case "valid":
+                return (long - short + 1,)
+            case _:
+                raise value_error(
+                    "correlate", f"mode is {self.mode!r}; accepted: 'full', 'same', 'valid'"
+                )
+
+
+@public()
+def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Array:
+    """Sums of products of `a` with the conjugate of `v` at every shift that `mode` asks for."""
+    return wrap(make(Correlate(mode), alike("correlate", (a, v))))
+
+
+@public()
+def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Array:
+    """Sums of products of `a` with the reverse of `v` at every shift that `mode` asks for."""
+    left, right = map(wrap, alike("convolve", (a, v)))
+    if left.ndim == right.ndim == 1 and right.size > left.size:
+        left, right = right, left
+    kernel = e.conj(right) if right.dtype.kind == "c" else right
+    return wrap(make(Correlate(mode), (left.node, flip(kernel).node)))
+
+
+@public()
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:  # noqa: N803
+    """The powers of each element of `x` as a row, from high to low unless `increasing`."""
+    node = lift(x, "vander")
+    if len(node.shape) != 1:
+        raise value_error("vander", f"operand 0 has shape {node.shape}; it must have one axis")
+    rows = node.shape[0]
+    (columns,) = (rows,) if N is None else as_shape(N, "vander", "N")
+    base = astype(wrap(node), dt.promote(node.dtype, dt.INT64), copy=False)
+    if not columns:
+        return broadcast_to(expand_dims(base, axis=1)[:, :0], (rows, 0))
+    repeated = broadcast_to(expand_dims(base, axis=1), (rows, columns - 1))
+    powers = cumulative_prod(repeated, axis=1, include_initial=True)
+    return powers if increasing else flip(powers, axis=1)
+
+
+@public()
+def polyval(p: ArrayLike, x: ArrayLike) -> Array:
+    """The polynomial of coefficients `p`, highest power first, at `x`."""
+    coefficients, at = map(wrap, lift_all("polyval", (p, x)))
+    if coefficients.ndim != 1:
+        raise value_error(
+            "polyval", f"operand 0 has shape {coefficients.shape}; it must have one axis"
+        )
+    value = zeros_like(at)
+    for k in range(coefficients.size):
+        value = e.add(e.multiply(value, at), coefficients[k])
+    return value

@@ -1,0 +1,102 @@
+"""Sliding windows: how strides, padding and dilation are given, and how many windows fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from tawny.errors import type_error, value_error
+from tawny.shape import Shape, as_int
+
+Sizes = int | Sequence[int]
+"""One number for every spatial axis, or one for each."""
+
+Padding = str | Sequence[Sequence[int]]
+"""`"SAME"`, `"VALID"`, or a pair (before, after) for each spatial axis."""
+
+Pads = tuple[tuple[int, int], ...]
+
+
+def per_axis(value: Any, rank: int, op: str, word: str) -> tuple[int, ...]:
+    """`value` for each spatial axis, at least 1."""
+    if isinstance(value, (tuple, list)):
+        sizes = tuple(as_int(v, op, word) for v in cast("list[object]", value))
+        if len(sizes) != rank:
+            raise value_error(
+                op,
+                f"{word} {sizes} has {len(sizes)} numbers; accepted: 1 number, or {rank} of them",
+            )
+    else:
+        sizes = (as_int(value, op, word),) * rank
+    check_positive(sizes, op, word)
+    return sizes
+
+
+def check_positive(sizes: tuple[int, ...], op: str, word: str) -> None:
+    """Refuse sizes below 1."""
+    if any(n < 1 for n in sizes):
+        raise value_error(op, f"{word} is {sizes}; each must be at least 1")
+
+
+def spans(window: Shape, dilation: tuple[int, ...]) -> Shape:
+    """How many elements each axis of a dilated window reaches over."""
+    return tuple((w - 1) * d + 1 for w, d in zip(window, dilation, strict=True))
+
+
+def same_padding(n: int, span: int, stride: int) -> tuple[int, int]:
+    """Padding that gives a window for each `stride` elements; the odd one goes to the far side."""
+    total = max((-(-n // stride) - 1) * stride + span - n, 0)
+    return total // 2, total - total // 2
+
+
+def resolve_padding(padding: Any, sizes: Shape, span: Shape, strides: Shape, op: str) -> Pads:
+    """`padding` as a pair (before, after) for each spatial axis."""
+    if isinstance(padding, str):
+        match padding.upper():
+            case "SAME":
+                return tuple(map(same_padding, sizes, span, strides))
+            case "VALID":
+                return ((0, 0),) * len(sizes)
+            case _:
+                raise value_error(op, f"padding is {padding!r}; {_accepted(len(sizes))}")
+    if not isinstance(padding, (tuple, list)):
+        raise type_error(op, f"padding is {padding!r}; {_accepted(len(sizes))}")
+    return explicit_padding(cast("list[Any]", padding), len(sizes), op)
+
+
+def explicit_padding(padding: Sequence[Any], rank: int, op: str) -> Pads:
+    """The pairs (before, after) as they were given, checked."""
+    pads: list[tuple[int, int]] = []
+    for pair in padding:
+        ends = cast("list[object]", pair) if isinstance(pair, (tuple, list)) else []
+        if len(ends) != 2:
+            raise type_error(op, f"padding has {pair!r} for an axis; {_accepted(rank)}")
+        pads.append((as_int(ends[0], op, "padding"), as_int(ends[1], op, "padding")))
+    if len(pads) != rank or min(map(min, pads)) < 0:
+        raise value_error(op, f"padding is {tuple(pads)}; {_accepted(rank)}")
+    return tuple(pads)
+
+
+def _accepted(rank: int) -> str:
+    pairs = ", ".join(["(before, after)"] * rank)
+    return f'accepted: "SAME", "VALID", or pairs of numbers from 0 ({pairs}{"," * (rank == 1)})'
+
+
+def swept(
+    sizes: Shape, span: Shape, strides: tuple[int, ...], padding: Pads, op: str, position: int = 0
+) -> Shape:
+    """How many windows fit along each spatial axis; none along an axis without elements."""
+    out: list[int] = []
+    for axis, (n, reach, stride, pads) in enumerate(
+        zip(sizes, span, strides, padding, strict=True), 1
+    ):
+        room = n + sum(pads)
+        if n > 0 and room < reach:
+            padded = f" ({room} with padding)" if room != n else ""
+            raise value_error(
+                op,
+                f"operand {position} has {n} elements{padded} on axis {axis}; the window reaches "
+                f'over {reach} and must fit: take a smaller window or padding="SAME"',
+            )
+        out.append(max((room - reach) // stride + 1, 0))
+    return tuple(out)

@@ -1,0 +1,33 @@
+"""Random arrays: reproducible from a seed, whatever else is evaluated and by how many threads.
+
+tw.random.seed(7)
+noise = tw.random.normal(0.0, 0.1, shape=(3, 4))
+"""
+
+from __future__ import annotations
+
+from tawny.ops.random import (
+    bernoulli,
+    choice,
+    draw_rows,
+    exponential,
+    gaussian,
+    integers,
+    normal,
+    permutation,
+    seed,
+    uniform,
+)
+
+__all__ = [
+    "bernoulli",
+    "choice",
+    "draw_rows",
+    "exponential",
+    "gaussian",
+    "integers",
+    "normal",
+    "permutation",
+    "seed",
+    "uniform",
+]

@@ -1,0 +1,263 @@
+"""The lazy array: conversion, laziness, mutation by name, and the protocols."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from tawny.array import Array
+
+
+@pytest.fixture
+def x() -> Array:
+    return tw.var("x", shape=(3,))
+
+
+def test_nothing_is_computed_until_asked() -> None:
+    calls: list[int] = []
+
+    def spy(a):
+        calls.append(1)
+        return a + 1
+
+    y = tw.delay(spy, tnp.asarray([1.0, 2.0])) * 2
+    assert calls == []
+    assert repr(y)
+    assert str(y)
+    assert y.shape == (2,)
+    assert calls == []
+    assert y.tolist() == [4.0, 6.0]
+    assert calls == [1]
+    assert y.tolist() == [4.0, 6.0]
+    assert calls == [1], "the value is kept"
+
+
+def test_conversions() -> None:
+    a = tnp.asarray([[3]])
+    assert float(a) == 3.0
+    assert int(a) == 3
+    assert complex(a) == 3 + 0j
+    assert bool(a) is True
+    assert a.item() == 3
+    assert a.tolist() == [[3]]
+    assert [10, 20, 30][tnp.asarray(1)] == 20
+    assert len(tnp.zeros((4, 2))) == 4
+    assert [int(v) for v in tnp.arange(3)] == [0, 1, 2]
+    assert tw.evaluate(a).tolist() == [[3]]
+    first, second = tw.evaluate(a, a + 1)
+    assert (first.item(), second.item()) == (3, 4)
+
+
+def test_values_of_variables_are_refused_by_name(x: Array) -> None:
+    y = tnp.sum(x) + tw.var("bias")
+    for convert in (float, int, complex, bool, Array.numpy, Array.item, Array.tolist, np.asarray, tw.evaluate):
+        with pytest.raises(TypeError, match=r"depends on variables 'x', 'bias'.*\[test_array.py:\d+\]"):
+            convert(y)
+
+
+def test_evaluate_gives_new_arrays_each_time() -> None:
+    a = tnp.asarray([1.0, 2.0])
+    first = tw.evaluate(a)
+    first[0] = 99.0
+    assert tw.evaluate(a).tolist() == [1.0, 2.0]
+    both = tw.evaluate(a, a)
+    both[0][0] = 5.0
+    assert both[1].tolist() == [1.0, 2.0]
+
+
+def test_kept_values_cannot_be_changed() -> None:
+    a = tnp.asarray([1.0, 2.0]) + 1
+    with pytest.raises(ValueError, match="read-only"):
+        a.numpy()[0] = 5.0
+
+
+def test_data_is_copied_in() -> None:
+    data = np.array([1.0, 2.0])
+    a = tnp.asarray(data)
+    b = a * 2
+    data[0] = 100.0
+    assert a.tolist() == [1.0, 2.0]
+    assert b.tolist() == [2.0, 4.0]
+
+
+# ------------------------------------------------------------------- mutation
+
+
+def test_setitem_renames_and_leaves_what_was_computed_before() -> None:
+    a = tnp.zeros((3,))
+    before = a + 1
+    a[1] = 5.0
+    assert a.tolist() == [0.0, 5.0, 0.0]
+    assert before.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_new_arrays_are_changed_alone() -> None:
+    a, b = tnp.zeros((3,)), tnp.zeros((3,))
+    a[0] = 1.0
+    assert b.tolist() == [0.0, 0.0, 0.0]
+    c = tnp.copy(b)
+    c += 1
+    assert b.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_aliases_see_a_change_as_in_numpy() -> None:
+    a = tnp.zeros((2,))
+    alias = a
+    alias[0] = 1.0
+    a += 1
+    assert alias is a
+    assert a.tolist() == [2.0, 1.0]
+
+
+def test_a_result_computed_again_after_a_change_is_the_old_one() -> None:
+    a = tnp.asarray([1.0, 2.0])
+    y = tnp.exp(a)
+    y[0] = 0.0
+    assert tnp.exp(a)[0].item() == np.exp(1.0)
+
+
+def test_two_names_of_one_node_are_not_changed_by_surprise(x: Array) -> None:
+    a = x * 2
+    b = x * 2
+    with pytest.raises(ValueError, match=r"setitem: this array was computed twice.*np.copy"):
+        a[0] = 1.0
+    assert a is b
+    del b
+    a[0] = 1.0
+    assert a is not x * 2
+
+
+def test_in_place_operators_keep_shape_and_dtype() -> None:
+    a = tnp.zeros((2,), dtype="float32")
+    a += np.ones(2)
+    assert a.dtype == np.float32
+    n = tnp.zeros((2,), dtype="int64")
+    with pytest.raises(TypeError, match="add: the result has dtype float64"):
+        n += 1.5
+    with pytest.raises(ValueError, match=r"add: the result has shape \(3, 2\)"):
+        n += tnp.zeros((3, 2), dtype="int64")
+    assert n.tolist() == [0, 0], "state stays as it was"
+
+
+BINARY = [
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift", "matmul",
+    "eq", "ne", "lt", "le", "gt", "ge",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_operators_agree_with_numpy(name: str) -> None:
+    function = getattr(operator, name)
+    a, b = np.array([[7, 2], [3, 4]]), np.array([[1, 2], [2, 1]])
+    expected = function(a, b)
+    for left, right in ((tnp.asarray(a), b), (a, tnp.asarray(b)), (tnp.asarray(a), tnp.asarray(b))):
+        result = function(left, right)
+        assert isinstance(result, Array)
+        np.testing.assert_array_equal(result.numpy(), expected)
+    if name != "matmul":
+        np.testing.assert_array_equal(function(tnp.asarray(a), 2).numpy(), function(a, 2))
+        np.testing.assert_array_equal(function(2, tnp.asarray(b)).numpy(), function(2, b))
+
+
+@pytest.mark.parametrize("name", ["neg", "pos", "abs", "invert"])
+def test_unary_operators_agree_with_numpy(name: str) -> None:
+    a = np.array([-3, 4])
+    np.testing.assert_array_equal(getattr(operator, name)(tnp.asarray(a)).numpy(), getattr(operator, name)(a))
+
+
+@pytest.mark.parametrize("name", ["iadd", "isub", "imul", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor"])
+def test_augmented_operators_agree_with_numpy(name: str) -> None:
+    a, b = np.array([7, 2]), np.array([1, 2])
+    lazy = tnp.asarray(a)
+    kept = lazy
+    result = getattr(operator, name)(lazy, b)
+    assert result is kept
+    np.testing.assert_array_equal(result.numpy(), getattr(operator, name)(a.copy(), b))
+
+
+def test_foreign_operands_are_left_to_the_other_side(x: Array) -> None:
+    class Other:
+        def __radd__(self, left):
+            return "mine"
+
+        __array_ufunc__ = None
+
+    for bad in ("text", None, {}):
+        with pytest.raises(TypeError):
+            x + bad
+    with pytest.raises(TypeError):
+        x + Other()
+
+
+# ------------------------------------------------------------------ protocols
+
+
+def test_numpy_functions_stay_lazy(x: Array) -> None:
+    for y in (
+        np.sin(x), np.add(x, 1), np.ones(3) + x, np.sum(x), np.sum(x, 0), np.mean(x, axis=0, keepdims=True),
+        np.concatenate([x, x]), np.stack([x, x]), np.reshape(x, (3, 1)), np.where(x > 0, x, 0), np.dot(x, x),
+        np.linalg.norm(x), np.fft.fft(x), np.clip(x, 0, 1), np.cumsum(x), np.transpose(x), np.outer(x, x),
+        np.add.reduce(x), np.multiply.accumulate(x), np.subtract.outer(x, x), np.float32(2) * x,
+        np.expand_dims(x, 0), np.zeros_like(x), np.tile(x, 2), np.argsort(x), np.sort(x), np.einsum("i,i->", x, x),
+        np.linalg.inv(np.outer(x, x)), np.matmul(x, x), np.exp2(x), np.isclose(x, 0), np.pad(x, 1), np.round(x, 2),
+    ):  # fmt: skip
+        assert isinstance(y, Array)
+
+
+def test_numpy_functions_on_values_agree() -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    lazy = tnp.asarray(a)
+    for call in (
+        lambda v: np.sum(v, 0), lambda v: np.var(v, axis=1, ddof=1), lambda v: np.concatenate([v, v], axis=1),
+        lambda v: np.add.reduce(v, axis=1), lambda v: np.subtract.outer(v, v), lambda v: np.transpose(v, (1, 0)),
+        lambda v: np.linalg.norm(v, axis=0), lambda v: np.cumsum(v), lambda v: np.cumsum(v, 1),
+        lambda v: np.squeeze(v[:, :1], axis=1), lambda v: np.moveaxis(v, 0, 1), lambda v: np.roll(v, 1),
+        lambda v: np.add(v, v, dtype="float32"), lambda v: np.multiply.accumulate(v, axis=1), lambda v: np.diff(v),
+    ):  # fmt: skip
+        np.testing.assert_allclose(np.asarray(call(lazy)), call(a))
+
+
+def test_what_numpy_offers_and_lazy_arrays_do_not_is_refused(x: Array) -> None:
+    with pytest.raises(TypeError, match=r"add: out= cannot be a target"):
+        np.add(x, 1, out=np.zeros(3))
+    with pytest.raises(TypeError, match=r"add.at: this method"):
+        np.add.at(x, [0], 1)
+    with pytest.raises(TypeError, match=r"numpy.busday_count|numpy.i0"):
+        np.i0(x)
+    with pytest.raises(TypeError, match="where"):
+        np.add(x, 1, where=np.array([True, False, True]))
+
+
+def test_dlpack_and_array_protocols() -> None:
+    a = tnp.asarray([1.0, 2.0])
+    np.testing.assert_array_equal(np.from_dlpack(a), [1.0, 2.0])
+    np.testing.assert_array_equal(tnp.from_dlpack(np.arange(3)).numpy(), [0, 1, 2])
+    assert np.asarray(a, dtype="int32").dtype == np.int32
+    with pytest.raises(ValueError, match="copy=False forbids it"):
+        np.asarray(a, dtype="int32", copy=False)
+    assert a.__array_namespace__() is tnp
+    assert a.__array_namespace__(api_version="2025.12") is tnp
+    with pytest.raises(ValueError, match="api_version"):
+        a.__array_namespace__(api_version="1999.01")
+
+
+def test_methods_agree_with_numpy() -> None:
+    a = np.array([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]])
+    lazy = tnp.asarray(a)
+    for call in (
+        lambda v: v.sum(0), lambda v: v.mean(1, keepdims=True), lambda v: v.std(ddof=1), lambda v: v.reshape(3, 2),
+        lambda v: v.reshape((-1,)), lambda v: v.transpose(1, 0), lambda v: v.transpose(), lambda v: v.T,
+        lambda v: v.mT, lambda v: v.astype("float32"), lambda v: v.flatten(), lambda v: v.ravel(), lambda v: v.min(),
+        lambda v: v.max(1), lambda v: v.argmax(), lambda v: v.argmin(1), lambda v: v.cumsum(), lambda v: v.cumprod(1),
+        lambda v: v.clip(2, 5), lambda v: v.round(1), lambda v: v.take([0, 2], axis=1), lambda v: v.repeat(2, axis=0),
+        lambda v: v.argsort(), lambda v: v.trace(), lambda v: v.diagonal(1), lambda v: v.swapaxes(0, 1),
+        lambda v: v.dot(v.T), lambda v: v.squeeze(), lambda v: v.conj(), lambda v: v.real, lambda v: v.imag,
+        lambda v: v.any(), lambda v: v.all(1), lambda v: v.prod(0), lambda v: v.var(), lambda v: v.copy(),
+        lambda v: v.nonzero()[1],
+    ):  # fmt: skip
+        np.testing.assert_allclose(np.asarray(call(lazy)), call(a))
+    assert (lazy.ndim, lazy.size, lazy.itemsize, lazy.nbytes, lazy.device) == (2, 6, 8, 48, "cpu")

@@ -1,0 +1,147 @@
+"""Nodes: interning, source lines, traversal, depth, and memory given back."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import resource
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from tawny.node import make, toposort
+from tawny.op import CLASSES, FACTS, Op, Trait
+from tawny.ops.reduction import Sum
+
+
+def test_same_op_and_inputs_are_the_same_object() -> None:
+    x = tw.var("x", shape=(3,))
+    assert tnp.sin(x) is tnp.sin(x)
+    assert x + 1 is x + 1
+    assert tnp.sum(x * x, axis=0) is tnp.sum(x * x, axis=0)
+    assert (x + 1) is not (x + 2)
+    assert tnp.sum(x) is not tnp.sum(x, keepdims=True)
+
+
+def test_variables_and_impure_nodes_are_never_merged() -> None:
+    assert tw.var("x", shape=(3,)).node is not tw.var("x", shape=(3,)).node
+    for name, op in CLASSES.items():
+        if Trait.IMPURE in FACTS[name].traits and not op.fields:
+            assert make(op(), ()) is not make(op(), ())
+
+
+def test_zero_and_minus_zero_are_different_constants() -> None:
+    x = tw.var("x", shape=(3,))
+    assert (x + 0.0).node is not (x + -0.0).node
+    assert 1 / float(tnp.asarray(-0.0)) if False else np.signbit(tnp.asarray(-0.0).numpy())
+    assert not np.signbit(tnp.asarray(0.0).numpy())
+
+
+def test_nan_constants_are_the_same_node() -> None:
+    x = tw.var("x", shape=())
+    assert x + float("nan") is x + float("nan")
+
+
+def test_equal_attributes_make_equal_ops() -> None:
+    wide = np.dtype("float64")
+    assert Sum((0,), False, wide) == Sum(axes=(0,), keepdims=False, dtype=wide)
+    assert len({Sum((0,), False, wide), Sum((0,), False, wide), Sum((1,), False, wide)}) == 2
+    with pytest.raises(TypeError):
+        Sum((0,), False)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError):
+        Sum((0,), False, wide).axes = (1,)  # type: ignore[misc]
+
+
+def test_table_is_weak() -> None:
+    x = tw.var("x", shape=(3,))
+    y = tnp.sin(x)
+    alive = weakref.ref(y.node)
+    del y
+    gc.collect()
+    assert alive() is None
+
+
+def test_source_is_the_users_line() -> None:
+    x = tw.var("x", shape=(3,))
+    y = tnp.var(x) + tnp.linalg.vector_norm(x)
+    line = inspect.currentframe().f_lineno - 1
+    (source,) = y.node.sources
+    assert source.file == __file__
+    assert source.line == line
+    assert f"test_node.py:{line}" in repr(y)
+
+
+def test_order_is_post_order_and_reads_inputs_first() -> None:
+    x1, x3 = tw.var("x1"), tw.var("x3")
+    x2 = 2 - x1
+    x4 = x2 * x3
+    x5 = tnp.sin(x4)
+    order = toposort([x5.node])
+    assert [n.name for n in order] == ["constant", "x1", "subtract", "x3", "multiply", "sin"]
+    assert order[1:] == [a.node for a in (x1, x2, x3, x4, x5)]
+
+
+def test_shared_nodes_are_visited_once() -> None:
+    x = tw.var("x")
+    for _ in range(200):
+        x = x * x
+    assert len(toposort([x.node])) == 201
+
+
+def test_a_chain_of_50_000_nodes() -> None:
+    x = tnp.asarray([1.0, -1.0])
+    y = x
+    for _ in range(25_000):
+        y = tnp.sin(y) + 1
+    assert "add: float64[2]" in repr(y)
+    z = x.numpy()
+    for _ in range(25_000):
+        z = np.sin(z) + 1
+    np.testing.assert_array_equal(y.numpy(), z)
+    alive = weakref.ref(y.node)
+    del y
+    assert alive() is None
+
+
+GROWTH = """
+import gc, resource
+import tawny, tawny.numpy as np
+
+def make(count):
+    x = tawny.var("x", shape=(4,))
+    y = x
+    for i in range(count):
+        y = np.sin(y) if i % 2 else y * 1.5 + x
+        if i % 1000 == 0:
+            y = x
+
+make(200_000)
+gc.collect()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+make(1_000_000)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((after - before) / 1024)
+"""
+
+
+def test_a_million_nodes_made_and_dropped_leave_no_growth() -> None:
+    grown = float(subprocess.run([sys.executable, "-c", GROWTH], check=True, capture_output=True, text=True).stdout)
+    assert grown < 4.0, f"resident memory grew by {grown:.1f} MiB"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 0
+
+
+def test_a_hand_made_op_must_be_documented_and_unique() -> None:
+    with pytest.raises(ValueError, match="no documentation"):
+
+        class Bare(Op, name="bare"):
+            pass
+
+    with pytest.raises(ValueError, match="declared twice"):
+
+        class Again(Op, name="sum"):
+            """Sum again."""

@@ -1,0 +1,174 @@
+"""Completeness: every registry answers for every op, every function is public, documented and tested."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+
+import array_api_strict
+import pytest
+
+import tawny
+import tawny.eager
+import tawny.numpy as tnp
+from tawny.engine.reference import KERNELS
+from tawny.op import CLASSES, ELEMENTWISE, FACTS, Facts, Gradient, Op
+from tawny.registry import FUNCTIONS
+from test_functions import CASES
+
+SOURCE = Path(tawny.__file__).parent
+FUNCTION_NAMES = [n for n in tnp.__all__ if inspect.isfunction(getattr(tnp, n))]
+SUBMODULES = ("linalg", "fft")
+
+
+def test_every_op_is_declared_in_one_of_two_ways() -> None:
+    assert set(FACTS) == set(CLASSES) | set(ELEMENTWISE)
+    assert not set(CLASSES) & set(ELEMENTWISE)
+
+
+def test_the_reference_engine_has_a_kernel_for_each_op() -> None:
+    assert set(KERNELS) == set(CLASSES.values())
+
+
+@pytest.mark.parametrize("facts", FACTS.values(), ids=FACTS)
+def test_declaration_is_whole(facts: Facts) -> None:
+    assert facts.doc.endswith("."), "documented in a sentence"
+    assert facts.arity is None or facts.arity >= 0
+    assert facts.dtype.says
+    assert facts.domain.low < facts.domain.high
+    if facts.oracle:
+        module, _, name = facts.oracle.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), "the oracle exists"
+
+
+def test_what_has_no_gradient_yet_is_known() -> None:
+    """Ops whose gradient is to be declared; an op that gets one leaves this list."""
+    missing = {n for n, f in FACTS.items() if f.gradient is Gradient.MISSING}
+    listed = set((Path(__file__).parent / "gradients_missing.txt").read_text().split())
+    assert missing == listed
+
+
+def test_every_public_function_is_documented_and_typed() -> None:
+    for name in FUNCTION_NAMES:
+        function = getattr(tnp, name)
+        assert function.__doc__, name
+        signature = inspect.signature(function)
+        assert signature.return_annotation is not inspect.Signature.empty, name
+        for parameter in signature.parameters.values():
+            assert parameter.annotation is not inspect.Parameter.empty, (name, parameter)
+
+
+def test_every_public_function_has_a_case() -> None:
+    tested = {c.name for c in CASES} | set(ELEMENTWISE)
+    tested |= {alias for alias, f in FUNCTIONS.items() if f.__name__ in tested}
+    untested = [n for n in FUNCTION_NAMES if n not in tested and n not in ELSEWHERE]
+    assert untested == []
+    for module in SUBMODULES:
+        names = getattr(tnp, module).__all__
+        assert [n for n in names if f"{module}.{n}" not in tested and n not in tested | {"LinAlgError"}] == []
+
+
+ELSEWHERE = {
+    "from_dlpack": "test_array",
+    "delay": "test_delay",
+    "lazy_print": "test_delay",
+    "map_elements": "test_delay",
+    "fold": "test_delay",
+    "scan": "test_delay",
+    "finfo": "test_types",
+    "iinfo": "test_types",
+    "can_cast": "test_types",
+    "result_type": "test_types",
+    "isdtype": "test_types",
+}
+"""Functions that no case can hold, and the file that tests them."""
+
+
+def test_functions_tested_elsewhere_are() -> None:
+    for name, file in ELSEWHERE.items():
+        assert f".{name}(" in (Path(__file__).parent / f"{file}.py").read_text(), name
+
+
+def test_the_namespace_is_one_hand_written_list() -> None:
+    """Everything registered is exported, but for what only operators and protocols call."""
+    internal = {"getitem", "setitem", "at", "in_place", "__array_ufunc__", "__array_function__"}
+    top = {n for n in FUNCTIONS if "." not in n}
+    aside = {"delay", "lazy_print", "map_elements", "fold", "scan"}
+    assert top - set(tnp.__all__) - internal - aside == set()
+    assert len(tnp.__all__) == len(set(tnp.__all__))
+    assert all(hasattr(tnp, n) for n in tnp.__all__)
+    for module in SUBMODULES:
+        registered = {n.partition(".")[2] for n in FUNCTIONS if n.startswith(f"{module}.")}
+        assert registered <= set(getattr(tnp, module).__all__)
+
+
+def test_eager_has_the_same_names() -> None:
+    assert set(tawny.eager.__all__) == set(tnp.__all__)
+    for name in FUNCTION_NAMES:
+        assert inspect.signature(getattr(tawny.eager, name)) == inspect.signature(getattr(tnp, name))
+
+
+STANDARD = [n for n in array_api_strict.__all__ if not n.startswith("_") and n not in {
+    "set_array_api_strict_flags", "get_array_api_strict_flags", "reset_array_api_strict_flags",
+    "ArrayAPIStrictFlags", "Device",
+}]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STANDARD)
+def test_the_standards_names_are_here(name: str) -> None:
+    assert hasattr(tnp, name)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        (module, name)
+        for module in ("", *SUBMODULES)
+        for name in (getattr(array_api_strict, module) if module else array_api_strict).__all__
+        if inspect.isfunction(getattr(getattr(array_api_strict, module) if module else array_api_strict, name))
+        and "flags" not in name
+    ],
+)
+def test_signatures_are_the_standards(module: str, name: str) -> None:
+    """Every parameter of the standard is here, of the same kind; further ones are keywords or optional."""
+    theirs = inspect.signature(getattr(getattr(array_api_strict, module) if module else array_api_strict, name))
+    ours = inspect.signature(getattr(getattr(tnp, module) if module else tnp, name))
+    given = list(ours.parameters.values())
+    for index, parameter in enumerate(theirs.parameters.values()):
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            assert ours.parameters[parameter.name].kind is parameter.KEYWORD_ONLY, parameter
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            assert given[index].kind is parameter.VAR_POSITIONAL
+        else:
+            assert given[index].kind is parameter.kind, parameter
+            if parameter.kind is not parameter.POSITIONAL_ONLY:
+                assert given[index].name == parameter.name
+    for parameter in given[len(theirs.parameters) :]:
+        assert parameter.default is not parameter.empty or parameter.kind is parameter.VAR_KEYWORD
+
+
+def test_no_wildcard_arm_over_ops() -> None:
+    """No `match` on an op has a catch-all arm: a new op must be answered for everywhere."""
+    for file in SOURCE.rglob("*.py"):
+        for match in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(match, ast.Match):
+                continue
+            classes = {
+                pattern.cls.id
+                for case in match.cases
+                for pattern in ast.walk(case)
+                if isinstance(pattern, ast.MatchClass) and isinstance(pattern.cls, ast.Name)
+            }
+            if classes & {c.__name__ for c in CLASSES.values()}:
+                wild = [c for c in match.cases if isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None]
+                assert not wild, f"{file}:{match.lineno}"
+
+
+def test_every_chapter_is_loaded() -> None:
+    chapters = {m.name for m in pkgutil.iter_modules([str(SOURCE / "ops")])}
+    loaded = {c.__module__.rpartition(".")[2] for c in CLASSES.values()} | {"elementwise"}
+    assert loaded <= chapters | {"node"}
+    assert issubclass(Op, object)
