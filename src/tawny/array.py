@@ -309,6 +309,12 @@ def fresh(node: Node) -> Array:
     return array
 
 
+def array_for(node: Node) -> Array:
+    """The array the user holds for `node`, or a new one."""
+    array = None if node.handle is None else node.handle()
+    return fresh(node) if array is None else array
+
+
 def _count_holders() -> int:
     """References to an array that one name holds, as seen inside `__setitem__`."""
     seen: list[int] = []

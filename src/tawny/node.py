@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
@@ -42,6 +43,25 @@ class Part(Op, name="part", traits=Trait.VIEW, oracle="operator.getitem"):
     index: int
 
 
+_WRITTEN_AT: Final[ContextVar[tuple[Source, ...] | None]] = ContextVar("written_at", default=None)
+
+
+@final
+class written_at:  # noqa: N801  (used as a statement)
+    """Nodes made inside `with written_at(sources):` come from these places in the program."""
+
+    __slots__ = ("_sources", "_token")
+
+    def __init__(self, sources: tuple[Source, ...]) -> None:
+        self._sources = sources
+
+    def __enter__(self) -> None:
+        self._token: Token[tuple[Source, ...] | None] = _WRITTEN_AT.set(self._sources)
+
+    def __exit__(self, *error: object) -> None:
+        _WRITTEN_AT.reset(self._token)
+
+
 @final
 class Node:
     """One value of the graph: how it is made, its shape and dtype, where it was written.
@@ -61,6 +81,7 @@ class Node:
         "shape",
         "sources",
         "value",
+        "volatile",
     )
 
     op: Op
@@ -71,6 +92,8 @@ class Node:
     sources: tuple[Source, ...]
     known: bool
     """Whether the value depends on no variable."""
+    volatile: bool
+    """Whether the value may differ from run to run: it depends on a random draw or impure function."""
     value: Value | None
     """The value, once it is known and somebody asked for it."""
     handle: weakref.ref[Array] | None
@@ -90,13 +113,18 @@ class Node:
         self.shape = shape
         self.dtype = dtype
         self.parts = parts
-        source = caller()
-        self.sources = () if source is None else (source,)
+        sources = _WRITTEN_AT.get()
+        if sources is None:
+            source = caller()
+            sources = () if source is None else (source,)
+        self.sources = sources
         self.known = type(op) is not Variable
+        self.volatile = self.known and op.facts().impure
         for node in inputs:
             if not node.known:
                 self.known = False
-                break
+            if node.volatile:
+                self.volatile = True
         self.value = value
         self.handle = None
 
@@ -131,7 +159,7 @@ def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
     if parts:
         shape, dtype = parts[0]
     node = Node(op, inputs, shape, dtype, parts)
-    if Trait.IMPURE not in op.facts().traits:
+    if not op.facts().impure:
         _INTERNED[key] = node
     return node
 
@@ -139,14 +167,18 @@ def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
 def make_parts(op: Op, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
     """One node for each result of an op that has several."""
     node = make(op, inputs)
-    out: list[Node] = []
-    for index, (shape, dtype) in enumerate(node.parts):
-        key = (Part(index), id(node))
-        part = _INTERNED.get(key)
-        if part is None:
-            part = _INTERNED[key] = Node(Part(index), (node,), shape, dtype)
-        out.append(part)
-    return tuple(out)
+    return tuple(part(node, index) for index in range(len(node.parts)))
+
+
+def part(node: Node, index: int) -> Node:
+    """One result of a node that has several."""
+    op = Part(index)
+    key = (op, id(node))
+    known = _INTERNED.get(key)
+    if known is None:
+        shape, dtype = node.parts[index]
+        known = _INTERNED[key] = Node(op, (node,), shape, dtype)
+    return known
 
 
 _CONSTANT: Final = Constant()

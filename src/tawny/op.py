@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, final
 
 import numpy as np
@@ -174,6 +174,11 @@ class Facts:
     identity: complex | None = None
     domain: Domain = Domain()
     oracle: str = ""
+    impure: bool = field(init=False)
+    """Whether `Trait.IMPURE` is among the traits, for whoever asks of every node."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "impure", Trait.IMPURE in self.traits)
 
 
 @dataclass_transform(frozen_default=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,8 @@ class Value:
     """Must be whole when the run ends and, once made, never be overwritten: outputs, sources of
     update edges, what incremental evaluation reads later."""
     view_of: int | None = None
-    """The value whose memory this one shares (a reshape, a slice): it has no bytes of its own."""
+    """The value whose memory this one shares (a reshape, a slice): it has no bytes of its own.
+    A view is made by a step that reads its base, or by none: then it exists with its base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Step:
     label: Hashable = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Problem:
     """Values and steps; every value is an input of the problem or made by exactly one step.
 
@@ -49,15 +51,38 @@ class Problem:
     values: tuple[Value, ...]
     steps: tuple[Step, ...]
 
-    @property
+    @cached_property
     def resident(self) -> frozenset[int]:
         """Values that no step makes, and views of such."""
-        made = {v for step in self.steps for v in step.outputs}
-        return frozenset(v for v in range(len(self.values)) if self.root(v) not in made)
+        makers, roots = self.makers, self.roots
+        return frozenset(v for v, root in enumerate(roots) if makers[root] is None)
+
+    @cached_property
+    def roots(self) -> tuple[int, ...]:
+        """For each value the one whose memory it shares; itself if it has its own."""
+        roots = list(range(len(self.values)))
+        for v, value in enumerate(self.values):
+            base = value.view_of
+            while base is not None:
+                roots[v], base = base, self.values[base].view_of
+        return tuple(roots)
+
+    @cached_property
+    def makers(self) -> tuple[int | None, ...]:
+        """For each value the step that makes it."""
+        makers: list[int | None] = [None] * len(self.values)
+        for s, step in enumerate(self.steps):
+            for v in step.outputs:
+                makers[v] = s
+        return tuple(makers)
+
+    @cached_property
+    def kept_roots(self) -> frozenset[int]:
+        """Roots whose memory holds a kept value and is not resident."""
+        makers, roots = self.makers, self.roots
+        kept = (roots[v] for v, value in enumerate(self.values) if value.kept)
+        return frozenset(root for root in kept if makers[root] is not None)
 
     def root(self, value: int) -> int:
         """The value whose memory `value` shares; itself if it has its own."""
-        base = self.values[value].view_of
-        while base is not None:
-            value, base = base, self.values[base].view_of
-        return value
+        return self.roots[value]

@@ -35,6 +35,8 @@ from tawny.ops.matrix import matrix_rank as matrix_rank
 from tawny.ops.matrix import norm as norm
 from tawny.ops.matrix import outer as outer
 from tawny.ops.matrix import pinv as pinv
+from tawny.ops.matrix import tensorinv as tensorinv
+from tawny.ops.matrix import tensorsolve as tensorsolve
 from tawny.ops.matrix import trace as trace
 from tawny.ops.matrix import vector_norm as vector_norm
 from tawny.ops.movement import matrix_transpose as matrix_transpose
@@ -75,6 +77,8 @@ __all__ = [
     "svdvals",
     "sylvester",
     "tensordot",
+    "tensorinv",
+    "tensorsolve",
     "trace",
     "vecdot",
     "vector_norm",

@@ -15,7 +15,8 @@ from tawny.errors import type_error, value_error
 from tawny.node import Node, make, scalar
 from tawny.op import ELEMENTWISE, floating
 from tawny.operator import public
-from tawny.ops import elementwise as e, reduction
+from tawny.ops import elementwise as e
+from tawny.ops import reduction
 from tawny.ops.creation import Cast, Copy
 from tawny.ops.indexing import nonzero, sliced
 from tawny.ops.joining import joined
@@ -45,16 +46,14 @@ def _truth(condition: ArrayLike, op: str) -> Node:
 
 
 @public()
-def where(
-    condition: ArrayLike, x1: ArrayLike | None = None, x2: ArrayLike | None = None, /
-) -> Any:
+def where(condition: ArrayLike, x1: ArrayLike | None = None, x2: ArrayLike | None = None, /) -> Any:
     """Elements of `x1` where the condition holds, else of `x2`; with neither, `nonzero`."""
     if x1 is None and x2 is None:
         return nonzero(condition)
     if x1 is None or x2 is None:
         raise value_error("where", "both choices are needed, or neither")
     choices = lift_all("where", (x1, x2))
-    return wrap(make(ELEMENTWISE["select_where"], (_truth(condition, "where"), *choices)))
+    return wrap(make(ELEMENTWISE["where"], (_truth(condition, "where"), *choices)))
 
 
 @public()
@@ -78,14 +77,26 @@ def select(
     common = dt.promote(*(n.dtype for n in choices))
     *ordered, result = [_converted(n, common) for n in choices]
     for condition, choice in zip(reversed(conditions), reversed(ordered), strict=True):
-        result = make(ELEMENTWISE["select_where"], (condition, choice, result))
+        result = make(ELEMENTWISE["where"], (condition, choice, result))
     return wrap(result)
 
 
 @public()
-def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
-    """Elements of `x`, those below `min` raised to it and those above `max` lowered to it."""
+def clip(
+    x: ArrayLike,
+    /,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    *,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+) -> Array:
+    """Elements of `x`, those below `min` raised to it and those above `max` lowered to it.
+
+    `a_min` and `a_max` are NumPy's other names for the bounds.
+    """
     array = _array(x, "clip")
+    min, max = a_min if min is None else min, a_max if max is None else max
     if array.dtype.kind in "iu":
         info = np.iinfo(array.dtype)
         min = None if type(min) is int and min <= info.min else min
@@ -95,7 +106,16 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
     if min is None or max is None:
         name, bound = ("maximum", min) if max is None else ("minimum", max)
         return wrap(make(ELEMENTWISE[name], lift_all("clip", (array, bound))))
-    return wrap(make(ELEMENTWISE["clip_between"], lift_all("clip", (array, min, max))))
+    return wrap(make(ELEMENTWISE["clip"], lift_all("clip", (array, min, max))))
+
+
+@public()
+def clip_by_norm(x: ArrayLike, limit: ArrayLike, /) -> Array:
+    """`x` scaled down, where its Euclidean norm exceeds `limit`, to have that norm."""
+    array = _array(x, "clip_by_norm")
+    norm = e.sqrt(reduction.sum(e.square(e.abs(array))))
+    bound = wrap(lift_all("clip_by_norm", (norm, limit))[1])
+    return e.multiply(array, e.divide(bound, e.maximum(norm, bound)))
 
 
 @public()
@@ -124,7 +144,7 @@ def nan_to_num(
         (isneginf(array), lowest),
     ):
         value = _converted(lift_all("nan_to_num", (array, instead))[1], array.dtype)
-        result = make(ELEMENTWISE["select_where"], (condition.node, value, result))
+        result = make(ELEMENTWISE["where"], (condition.node, value, result))
     return wrap(broadcasted(result, array.shape))
 
 
@@ -146,17 +166,27 @@ def round(x: ArrayLike, /, decimals: int = 0) -> Array:
     if places == 0:
         return e.rint(array)
     check_categories("round", 0, array.dtype, dt.NUMERIC)
+    if array.dtype.kind == "c":
+        parts = (round(p(array), places) for p in (e.real, e.imag))
+        rounded: Array = where(e.isfinite(array), _complex(*parts), array)
+        return rounded
     scale = 10.0 ** abs(places)
     up, down = (e.multiply, e.divide) if places > 0 else (e.divide, e.multiply)
     rounded = down(e.rint(up(array, scale)), scale)
     return wrap(_converted(rounded.node, array.dtype))
 
 
+def _floating(x: ArrayLike, op: str) -> Array:
+    """`x` in the least floating-point dtype that holds it."""
+    array = _array(x, op)
+    wanted = floating(op, [array.dtype])
+    return array if array.dtype == wanted else wrap(make(Cast(wanted), (array.node,)))
+
+
 @public()
 def fabs(x: ArrayLike, /) -> Array:
     """Absolute value, in floating point."""
-    node = lift(x, "fabs")
-    return e.abs(wrap(_converted(node, floating("fabs", [node.dtype]))))
+    return e.abs(_floating(x, "fabs"))
 
 
 @public()
@@ -168,8 +198,7 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
 @public()
 def modf(x: ArrayLike, /) -> tuple[Array, Array]:
     """Fraction and whole part, both with the sign of `x`."""
-    node = lift(x, "modf")
-    array = wrap(_converted(node, floating("modf", [node.dtype])))
+    array = _floating(x, "modf")
     whole = e.trunc(array)
     fraction = where(e.isinf(array), 0.0, e.subtract(array, whole))
     return e.copysign(fraction, array), whole
@@ -243,7 +272,7 @@ def isclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Array:
-    """Whether `a` differs from `b` by at most `atol + rtol * abs(b)`; equal infinities are close."""
+    """Whether `a` is within `atol + rtol * abs(b)` of `b`; equal infinities are close."""
     expected = _inexact(b, "isclose")
     got: ArrayLike = a if dt.is_weak(a) else _array(a, "isclose")
     near = e.less_equal(
@@ -296,17 +325,19 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, /, equal_nan: bool = False) -> Arr
 @public()
 def cumsum(x: ArrayLike, /, axis: int | None = None, dtype: Any = None) -> Array:
     """Running sum along `axis`, or of the flattened array."""
-    node = lift(x, "cumsum")
-    flat = wrap(flattened(node)) if axis is None else wrap(node)
-    return reduction.cumulative_sum(flat, axis=0 if axis is None else axis, dtype=dtype)
+    array = _array(x, "cumsum")
+    if axis is None and array.ndim != 1:
+        array = wrap(flattened(array.node))
+    return reduction.cumulative_sum(array, axis=axis, dtype=dtype)
 
 
 @public()
 def cumprod(x: ArrayLike, /, axis: int | None = None, dtype: Any = None) -> Array:
     """Running product along `axis`, or of the flattened array."""
-    node = lift(x, "cumprod")
-    flat = wrap(flattened(node)) if axis is None else wrap(node)
-    return reduction.cumulative_prod(flat, axis=0 if axis is None else axis, dtype=dtype)
+    array = _array(x, "cumprod")
+    if axis is None and array.ndim != 1:
+        array = wrap(flattened(array.node))
+    return reduction.cumulative_prod(array, axis=axis, dtype=dtype)
 
 
 @public()
@@ -319,7 +350,7 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
-    """Differences of neighbours along `axis`, taken `n` times; for booleans, whether they differ."""
+    """Differences of neighbours along `axis`, `n` times over; for booleans, whether they differ."""
     node = lift(x, "diff")
     times = as_int(n, "diff", "n")
     if times < 0:

@@ -77,7 +77,7 @@ def _with_diagonal(node: Node, k: int) -> Node:
     (n,) = node.shape
     zero = scalar(0, node.dtype, "diag")
     on_diagonal = make(Eye(n, n, 0, dt.BOOL))
-    square = make(ELEMENTWISE["select_where"], (on_diagonal, node, zero))
+    square = make(ELEMENTWISE["where"], (on_diagonal, node, zero))
     above, below = max(k, 0), max(-k, 0)
     return make(Pad(((below, above), (above, below))), (square, zero)) if k else square
 
@@ -97,7 +97,7 @@ def _parted(op: str, x: ArrayLike, k: int, lower: bool) -> Array:
     below = _triangle(rows, columns, as_int(k, op, "k") - (not lower))
     zero = scalar(0, node.dtype, op)
     choices = (node, zero) if lower else (zero, node)
-    return wrap(make(ELEMENTWISE["select_where"], (below, *choices)))
+    return wrap(make(ELEMENTWISE["where"], (below, *choices)))
 
 
 @public()

@@ -577,12 +577,12 @@ def imag(x: Scalar) -> Scalar:
 
 
 @elementwise(dtype=chosen, oracle="numpy.where")
-def select_where(condition: Scalar, x: Scalar, y: Scalar) -> Scalar:
+def where(condition: Scalar, x: Scalar, y: Scalar) -> Scalar:
     """`x` where the condition holds, else `y`."""
     return select(condition, x, y)
 
 
 @elementwise(dtype=promoted, oracle="numpy.clip")
-def clip_between(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
+def clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
     """Elements limited to the interval from `low` to `high`."""
     return call(Prim.MIN, call(Prim.MAX, x, low), high)

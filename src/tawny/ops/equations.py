@@ -72,6 +72,8 @@ def lyapunov(a: ArrayLike, q: ArrayLike, /) -> Array:
     """The `x` of `a @ x + x @ aᴴ = q`."""
     matrix, right = map(wrap, lapack_operands("lyapunov", a, q))
     check_square("lyapunov", matrix.shape)
+    n = matrix.shape[0]
+    _check_matrices("lyapunov", (matrix.shape, right.shape), ((n, n), (n, n)))
     return sylvester(matrix, adjoint(matrix), right)
 
 

@@ -9,12 +9,13 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType
 from tawny.errors import linalg_error, type_error, value_error
 from tawny.node import Node, make, make_parts
-from tawny.op import Op, Trait, Type
+from tawny.op import Op, Type
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast
+from tawny.ops.linalg import stacked
 from tawny.ops.movement import matrix_transpose
-from tawny.shape import Shape, broadcast
+from tawny.shape import Shape
 
 
 class EigResult(NamedTuple):
@@ -235,7 +236,7 @@ class System(Lapack):
             )
         if len(right) == 1:
             return (*matrix[:-2], matrix[-1])
-        return (*broadcast(name, (matrix[:-2], right[:-2])), *right[-2:])
+        return (*stacked(name, matrix, right, matrix[:-2], right[:-2]), *right[-2:])
 
 
 class Solve(System, name="solve", arity=2, oracle="numpy.linalg.solve"):
@@ -278,7 +279,7 @@ def adjoint(x: Array) -> Array:
 
 @public(module="linalg")
 def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Array:
-    """The triangle whose product with its adjoint is the positive definite `x`; lower unless `upper`."""
+    """The lower (or `upper`) triangle whose product with its adjoint is the definite `x`."""
     return _emit(Cholesky(bool(upper)), x)
 
 
@@ -303,7 +304,9 @@ def slogdet(x: ArrayLike, /) -> SlogdetResult:
 @public(module="linalg")
 def logdet(x: ArrayLike, /) -> Array:
     """Logarithm of determinants; NaN where a real one is negative."""
-    sign, size = slogdet(x)
+    (node,) = lapack_operands("logdet", x)
+    check_square("logdet", node.shape)
+    sign, size = slogdet(wrap(node))
     return e.add(size, e.log(sign))
 
 
@@ -328,13 +331,13 @@ def eigvalsh(x: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L") -> Array:  # noq
 
 @public(module="linalg")
 def eig(x: ArrayLike, /) -> EigResult:
-    """Eigenvalues and eigenvectors of square matrices; always complex, as the dtype is fixed first."""
+    """Eigenvalues and eigenvectors of square matrices; always complex, whatever the values."""
     return EigResult(*_emit_parts(Eig(), x))
 
 
 @public(module="linalg")
 def eigvals(x: ArrayLike, /) -> Array:
-    """Eigenvalues of square matrices; always complex, as the dtype is fixed first."""
+    """Eigenvalues of square matrices; always complex, whatever the values."""
     return _emit(Eigvals(), x)
 
 

@@ -9,7 +9,7 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, check_device, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, type_error, value_error
-from tawny.node import make
+from tawny.node import Node, make
 from tawny.op import Op
 from tawny.operator import public
 from tawny.ops import elementwise as e
@@ -22,7 +22,7 @@ Sizes = Sequence[int] | None
 Axes = Sequence[int] | None
 
 NORMS: Final = ("backward", "ortho", "forward")
-_SWAPPED: Final[dict[str, Norm]] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+_SWAPPED: Final[dict[str, str]] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 class Transform(Op):
@@ -68,7 +68,9 @@ class InverseRealFFT(Transform, name="irfft", oracle="numpy.fft.irfftn"):
     """Real values from the half that their transform is given by."""
 
     def infer_dtype(self, *dtypes: DType) -> DType:
-        return dt.real_dtype(dt.inexact_dtype(dtypes[0]))
+        (dtype,) = dtypes
+        several = dt.real_dtype(dt.complex_dtype(dtype))
+        return several if len(self.axes) > 1 else dt.real_dtype(dt.inexact_dtype(dtype))
 
 
 def _check_norm(op: str, norm: object) -> str:
@@ -85,7 +87,7 @@ def _positive(op: str, n: int) -> int:
     return n
 
 
-def _one_axis(op: str, x: ArrayLike, n: int | None, axis: int, half: bool) -> tuple[Any, int, int]:
+def _one_axis(op: str, x: ArrayLike, n: int | None, axis: int, half: bool) -> tuple[Node, int, int]:
     """The node, the axis and the number of points; `half` where operand 0 holds only a half."""
     node = lift(x, op)
     if not node.shape:
@@ -98,7 +100,7 @@ def _one_axis(op: str, x: ArrayLike, n: int | None, axis: int, half: bool) -> tu
 
 def _several(
     op: str, x: ArrayLike, s: Sizes, axes: Axes, half: bool
-) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+) -> tuple[Node, tuple[int, ...], tuple[int, ...]]:
     """The node, the axes and their numbers of points."""
     node = lift(x, op)
     rank = len(node.shape)
@@ -132,17 +134,31 @@ def fft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "
 
 
 @public(module="fft")
-def ifft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+def ifft(
+    x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Array:
     """Inverse Fourier transform along `axis`, cut or padded to `n` points."""
     node, place, points = _one_axis("ifft", x, n, axis, half=False)
     return wrap(make(FFT((points,), (place,), _check_norm("ifft", norm), inverse=True), (node,)))
 
 
+def _to_half(op: str, x: ArrayLike, n: int | None, axis: int, norm: str) -> Array:
+    node, place, points = _one_axis(op, x, n, axis, half=False)
+    check_categories(op, 0, node.dtype, dt.REAL)
+    return wrap(make(RealFFT((points,), (place,), norm), (node,)))
+
+
+def _from_half(op: str, x: ArrayLike, n: int | None, axis: int, norm: str) -> Array:
+    node, place, points = _one_axis(op, x, n, axis, half=True)
+    return wrap(make(InverseRealFFT((points,), (place,), norm), (node,)))
+
+
 @public(module="fft")
-def rfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+def rfft(
+    x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Array:
     """The first half of the Fourier transform of real values along `axis`."""
-    node, place, points = _one_axis("rfft", x, n, axis, half=False)
-    return wrap(make(RealFFT((points,), (place,), _check_norm("rfft", norm)), (node,)))
+    return _to_half("rfft", x, n, axis, _check_norm("rfft", norm))
 
 
 @public(module="fft")
@@ -150,15 +166,15 @@ def irfft(
     x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Array:
     """The `n` real values whose Fourier transform has `x` as its first half."""
-    node, place, points = _one_axis("irfft", x, n, axis, half=True)
-    return wrap(make(InverseRealFFT((points,), (place,), _check_norm("irfft", norm)), (node,)))
+    return _from_half("irfft", x, n, axis, _check_norm("irfft", norm))
 
 
 @public(module="fft")
-def hfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+def hfft(
+    x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Array:
     """The real Fourier transform of values given by the half that mirrors into the other."""
-    swapped = _SWAPPED[_check_norm("hfft", norm)]
-    return irfft(e.conj(x), n=n, axis=axis, norm=swapped)
+    return _from_half("hfft", e.conj(x), n, axis, _SWAPPED[_check_norm("hfft", norm)])
 
 
 @public(module="fft")
@@ -166,8 +182,7 @@ def ihfft(
     x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Array:
     """The half of the inverse Fourier transform of real values that mirrors into the other."""
-    swapped = _SWAPPED[_check_norm("ihfft", norm)]
-    return e.conj(rfft(x, n=n, axis=axis, norm=swapped))
+    return e.conj(_to_half("ihfft", x, n, axis, _SWAPPED[_check_norm("ihfft", norm)]))
 
 
 def _complex(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object, inverse: bool) -> Array:
@@ -181,6 +196,7 @@ def _real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
     node, places, points = _several(op, x, s, axes, half=False)
     if not places:
         raise index_error(op, "axes is empty; at least one axis is needed")
+    check_categories(op, 0, node.dtype, dt.REAL)
     return wrap(make(RealFFT(points, places, _check_norm(op, norm)), (node,)))
 
 

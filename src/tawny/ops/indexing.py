@@ -19,8 +19,8 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, as_value, fresh, known_value, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories
-from tawny.errors import index_error, overflow_error, type_error, value_error
-from tawny.node import Node, Value, constant, make, scalar
+from tawny.errors import index_error, needs_values, overflow_error, type_error, value_error
+from tawny.node import Node, Value, constant, make, scalar, variables
 from tawny.op import Op, Trait
 from tawny.operator import public
 from tawny.ops import elementwise as e
@@ -135,7 +135,7 @@ Item = None | EllipsisType | slice | int | Node | Value
 
 def select(key: Any, shape: Shape, op: str) -> Selection:
     """Work out `key` on an array of `shape`."""
-    items = [_item(part, op) for part in (key if isinstance(key, tuple) else (key,))]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    items = [_item(part, op) for part in parts_of(key)]
     used = sum(map(_consumed, items))
     if used > len(shape):
         raise index_error(
@@ -149,6 +149,11 @@ def select(key: Any, shape: Shape, op: str) -> Selection:
     for position, item in enumerate(items):
         walk.take(position, item, len(shape) - used)
     return walk.selection()
+
+
+def parts_of(key: Any) -> tuple[Any, ...]:
+    """The items of a key, which is one item unless it is a tuple."""
+    return key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
 
 
 class _Walk:
@@ -182,7 +187,7 @@ class _Walk:
     def take(self, position: int, item: Item, omitted: int) -> None:
         if item is None:
             self.insert()
-        elif item is Ellipsis:
+        elif isinstance(item, EllipsisType):
             for _ in range(omitted):
                 self.range(slice(None))
         elif isinstance(item, slice):
@@ -293,13 +298,19 @@ def index_node(part: Any, op: str) -> Node:
 
 
 def _bounds(part: slice, n: int, op: str) -> tuple[int, int, int]:
+    for bound in (part.start, part.stop, part.step):
+        if isinstance(bound, Array) and not bound.node.known:
+            raise needs_values(
+                op,
+                variables([bound.node]),
+                "the length of a slice must be known: "
+                "use np.take(x, start + np.arange(length), axis=axis)",
+            )
     try:
         return part.indices(n)
     except ValueError:
         raise value_error(op, "the step of a slice is 0; it must be positive or negative") from None
-    except TypeError as error:
-        if "depends on variable" in str(error):
-            raise
+    except TypeError:
         raise type_error(
             op, f"{part} has bounds that are not integers; accepted: integers and None"
         ) from None
@@ -327,8 +338,9 @@ def _check_broadcast(op: str, indices: Sequence[Node]) -> None:
     except ValueError:
         listed = " and ".join(str(n.shape) for n in indices)
         raise index_error(
-            op, f"index arrays of shapes {listed} do not broadcast together; accepted: "
-            "shapes that agree from the last axis, or are 1"
+            op,
+            f"index arrays of shapes {listed} do not broadcast together; accepted: "
+            "shapes that agree from the last axis, or are 1",
         ) from None
 
 
@@ -388,7 +400,7 @@ def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Arr
 
 
 def along_axis(node: Node, indices: Node, axis: int, op: str) -> tuple[Node, ...]:
-    """Index arrays for every axis of `node`: `indices` along `axis`, each its own place elsewhere."""
+    """Index arrays for every axis of `node`: `indices` along `axis`, its own places elsewhere."""
     rank = len(node.shape)
     if len(indices.shape) != rank:
         raise value_error(
@@ -451,7 +463,9 @@ def assigned(value: Any, dtype: DType, op: str) -> Node:
 
 def _nonzero(x: ArrayLike, op: str) -> Value:
     array = x if isinstance(x, Array) else fresh(constant(as_value(x, op)))
-    return known_value(array, op, "how many elements are not zero must be known: use np.where(x, a, b)")
+    return known_value(
+        array, op, "how many elements are not zero must be known: use np.where(x, a, b)"
+    )
 
 
 @public()

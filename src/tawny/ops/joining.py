@@ -15,9 +15,9 @@ from tawny.node import Node, Value, constant, make
 from tawny.op import Op, Overwrites
 from tawny.operator import public
 from tawny.ops.creation import Cast, Copy
-from tawny.ops.indexing import assigned, getitem, sliced, taken
+from tawny.ops.indexing import assigned, sliced, taken
 from tawny.ops.movement import broadcasted, expanded, flattened, permuted, reshaped
-from tawny.shape import Shape, as_int, as_shape, normalise_axis, replaced
+from tawny.shape import Shape, as_shape, normalise_axis, replaced
 
 
 class Concat(Op, name="concat", arity=None, oracle="numpy.concatenate"):
@@ -38,8 +38,8 @@ class Concat(Op, name="concat", arity=None, oracle="numpy.concatenate"):
                 if n != m and axis != self.axis:
                     raise value_error(
                         "concat",
-                        f"operand {position} has shape {shape}; its axis {axis} must be {m} to match "
-                        f"operand 0 of shape {first}, since they are joined along axis {self.axis}",
+                        f"operand {position} has shape {shape}; its axis {axis} must be {m} to "
+                        f"match operand 0 of shape {first}; they are joined along axis {self.axis}",
                     )
         return replaced(first, self.axis, sum(s[self.axis] for s in shapes))
 
@@ -72,7 +72,9 @@ class Pad(Op, name="pad", arity=2, overwrites=Overwrites.NONE, oracle="numpy.pad
     def infer_shape(self, *shapes: Shape) -> Shape:
         shape, fill = shapes
         if fill:
-            raise value_error("pad", f"operand 1 has shape {fill}; the fill value must have no axes")
+            raise value_error(
+                "pad", f"operand 1 has shape {fill}; the fill value must have no axes"
+            )
         return tuple(n + b + a for n, (b, a) in zip(shape, self.widths, strict=True))
 
     def infer_dtype(self, *dtypes: DType) -> DType:
@@ -85,7 +87,7 @@ class Pad(Op, name="pad", arity=2, overwrites=Overwrites.NONE, oracle="numpy.pad
 def _nodes(arrays: Any, op: str) -> list[Node]:
     """The arrays of a sequence, or those along the first axis of one array."""
     if isinstance(arrays, (Array, np.ndarray)):
-        arrays = unstack(arrays)
+        arrays = unstack(cast("ArrayLike", arrays))
     if not isinstance(arrays, (list, tuple)):
         raise type_error(op, f"arrays must be a sequence of arrays, not {type(arrays).__name__}")
     nodes = [lift(x, op, i) for i, x in enumerate(cast("Sequence[Any]", arrays))]
@@ -238,8 +240,8 @@ def _split(op: str, x: ArrayLike, sections: Sections, axis: int, even: bool) -> 
         if even and n % count:
             raise value_error(
                 op,
-                f"operand 0 has shape {node.shape}; its axis {along} of size {n} does not divide into "
-                f"{count} equal parts; use np.array_split",
+                f"operand 0 has shape {node.shape}; its axis {along} of size {n} does not divide "
+                f"into {count} equal parts; use np.array_split",
             )
         small, larger = divmod(n, count)
         cuts = [i * small + min(i, larger) for i in range(1, count)]
@@ -310,9 +312,9 @@ def delete(arr: ArrayLike, /, obj: Any, axis: int | None = None) -> Array:
         node, axis = flattened(node), 0
     along = normalise_axis(axis, len(node.shape), "delete")
     n = node.shape[along]
-    places = obj if isinstance(obj, slice) else _known(obj, "delete", "obj")
+    places = obj if isinstance(obj, slice) else _known(obj, "delete", "obj")  # pyright: ignore[reportUnknownVariableType]
     try:
-        left = np.delete(np.arange(n), places)
+        left = np.delete(np.arange(n), places)  # pyright: ignore[reportUnknownArgumentType]
     except (IndexError, ValueError) as error:
         raise index_error("delete", f"{error} (axis {along} has size {n})") from None
     return wrap(taken(node, along, constant(left)))
@@ -331,7 +333,9 @@ def insert(arr: ArrayLike, /, obj: Any, values: ArrayLike, axis: int | None = No
     if places.dtype == np.bool_:
         places = np.flatnonzero(places)
     if places.size and (places.min() < -n or places.max() > n):
-        raise index_error("insert", f"obj {obj!r} leaves axis {along} of size {n}; accepted: {-n} to {n}")
+        raise index_error(
+            "insert", f"obj {obj!r} leaves axis {along} of size {n}; accepted: {-n} to {n}"
+        )
     if new.dtype != node.dtype:
         new = make(Cast(node.dtype), (new,))
     count = places.size
@@ -464,11 +468,12 @@ def _pad_constant(node: Node, widths: tuple[tuple[int, int], ...], values: Any) 
         fills = make(Cast(node.dtype), (fills,))
     if all(n == 1 for n in fills.shape):
         return make(Pad(widths), (node, reshaped(fills, ())))
-    pairs = wrap(broadcasted(fills, (len(widths), 2)))
+    pairs = broadcasted(fills, (len(widths), 2))
     for axis, width in enumerate(widths):
         for side in (0, 1):
             only = [(0, 0)] * len(widths)
             only[axis] = (width[0], 0) if side == 0 else (0, width[1])
             if only[axis] != (0, 0):
-                node = make(Pad(tuple(only)), (node, getitem(pairs, (axis, side)).node))
+                fill = sliced(sliced(pairs, 0, slice(axis, axis + 1)), 1, slice(side, side + 1))
+                node = make(Pad(tuple(only)), (node, reshaped(fill, ())))
     return node

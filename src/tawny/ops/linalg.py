@@ -10,19 +10,31 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift_all, wrap
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
-from tawny.op import Op, Trait
+from tawny.op import Op
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, asarray
 from tawny.ops.indexing import take
-from tawny.ops.movement import expand_dims, flip, moveaxis, reshape
+from tawny.ops.movement import expand_dims, moveaxis, reshape
 from tawny.shape import Shape, as_int, broadcast, normalise_axis, ordered_axes
 
 LETTERS: Final = string.ascii_letters
 """The labels of a normalised subscripts string, in order of appearance."""
 
 
-class Matmul(Op, name="matmul", arity=2, traits=Trait.ASSOCIATIVE, oracle="numpy.matmul"):
+def stacked(op: str, left: Shape, right: Shape, ours: Shape, theirs: Shape) -> Shape:
+    """The common shape of two operands' stacks, which are `ours` and `theirs`."""
+    for n, m in zip(reversed(ours), reversed(theirs), strict=False):
+        if n != m and 1 not in (n, m):
+            raise value_error(
+                op,
+                f"operand 1 has shape {right}, a stack of shape {theirs}; it must broadcast with "
+                f"the stack of shape {ours} that operand 0 of shape {left} is",
+            )
+    return broadcast(op, (ours, theirs))
+
+
+class Matmul(Op, name="matmul", arity=2, oracle="numpy.matmul"):
     """Matrix product over the last axis of operand 0 and the last but one of operand 1."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -40,7 +52,7 @@ class Matmul(Op, name="matmul", arity=2, traits=Trait.ASSOCIATIVE, oracle="numpy
                 f"operand 1 has shape {right}; its axis {axis} must be {left[-1]} "
                 f"to match operand 0 of shape {left}",
             )
-        batch = broadcast("matmul", (left[:-2], right[:-2]))
+        batch = stacked("matmul", left, right, left[:-2], right[:-2])
         return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
 
 
@@ -187,6 +199,8 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
         _check_rank("vecdot", position, x.shape, 1)
         places.append(normalise_axis(axis, x.ndim, "vecdot"))
     _check_match("vecdot", left.shape, places[0], right.shape, places[1])
+    rest = [s[:a] + s[a + 1 :] for s, a in zip((left.shape, right.shape), places, strict=True)]
+    stacked("vecdot", left.shape, right.shape, rest[0], rest[1])
     batch = _stretched((left.ndim - 1, right.ndim - 1))
     inputs = [b[:a] + "v" + b[a:] for b, a in zip(batch, places, strict=True)]
     first = e.conj(left) if left.dtype.kind == "c" else left
@@ -200,6 +214,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     _check_rank("matvec", 0, left.shape, 2)
     _check_rank("matvec", 1, right.shape, 1)
     _check_match("matvec", left.shape, -1, right.shape, -1)
+    stacked("matvec", left.shape, right.shape, left.shape[:-2], right.shape[:-1])
     batch = _stretched((left.ndim - 2, right.ndim - 1))
     inputs = (f"{batch[0]}rc", f"{batch[1]}c")
     return _contraction("matvec", (left, right), inputs, max(batch, key=len) + "r")
@@ -212,6 +227,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     _check_rank("vecmat", 0, left.shape, 1)
     _check_rank("vecmat", 1, right.shape, 2)
     _check_match("vecmat", left.shape, -1, right.shape, -2)
+    stacked("vecmat", left.shape, right.shape, left.shape[:-1], right.shape[:-2])
     batch = _stretched((left.ndim - 1, right.ndim - 2))
     first = e.conj(left) if left.dtype.kind == "c" else left
     inputs = (f"{batch[0]}r", f"{batch[1]}rc")
@@ -322,7 +338,7 @@ def _split_term(term: str, position: int, rank: int) -> tuple[str, int]:
     if dots > 1 or not all(c in LETTERS or c == "." for c in labels):
         raise value_error(
             "einsum",
-            f"operand {position} has subscripts {term!r}; they must be letters and at most one '...'",
+            f"operand {position} has subscripts {term!r}; accepted: letters and at most one '...'",
         )
     missing = rank - len(labels) + dots
     if missing < 0 or (missing > 0 and not dots):
@@ -346,13 +362,13 @@ def _output_term(written: str | None, terms: Sequence[str], most: int) -> str:
     if output.count(".") > 1 or unknown or len(set(letters)) != len(letters):
         raise value_error(
             "einsum",
-            f"the result has subscripts {written!r}; they must be distinct letters of the operands' "
-            f"subscripts ({''.join(sorted(set(everything)))!r}) and at most one '...'",
+            f"the result has subscripts {written!r}; accepted: distinct letters of the operands' "
+            f"({''.join(sorted(set(everything)))!r}) and at most one '...'",
         )
     if most and "." not in output:
         raise value_error(
             "einsum",
-            f"the result has subscripts {written!r}, but the operands have {most} axes under '...'; "
+            f"the result has subscripts {written!r}, but '...' stands for {most} axes; "
             "put '...' in the result, too",
         )
     return output
@@ -372,7 +388,9 @@ def einsum(subscripts: str, /, *operands: ArrayLike) -> Array:
         raise value_error(
             "einsum", f"subscripts {subscripts!r} are for {len(terms)} operands, not {len(nodes)}"
         )
-    split = [_split_term(t, i, len(n.shape)) for i, (t, n) in enumerate(zip(terms, nodes, strict=True))]
+    split = [
+        _split_term(t, i, len(n.shape)) for i, (t, n) in enumerate(zip(terms, nodes, strict=True))
+    ]
     dotted = _stretched([missing for _, missing in split])
     most = max(dotted, key=len)
     output = _output_term(written if arrow else None, [labels for labels, _ in split], len(most))
@@ -427,7 +445,7 @@ def _multiplied(chain: Sequence[Array], cut: dict[tuple[int, int], int]) -> Arra
     """The product of the whole chain, cut as `cut` says; shorter stretches first."""
     done = {(i, i): x for i, x in enumerate(chain)}
     whole = (0, len(chain) - 1)
-    wanted = [whole]
+    wanted: list[tuple[int, int]] = [whole]
     for i, j in wanted:
         k = cut[i, j]
         wanted.extend(s for s in ((i, k), (k + 1, j)) if s[0] != s[1])

@@ -10,12 +10,12 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, lift_all, wrap
-from tawny.dtype import DType
-from tawny.errors import linalg_error, type_error, value_error
+from tawny.errors import linalg_error, value_error
 from tawny.node import make
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray, astype, copy, eye, filled
+from tawny.ops.diagonal import diagonal as numpy_diagonal
 from tawny.ops.factorisation import (
     Inv,
     adjoint,
@@ -23,12 +23,12 @@ from tawny.ops.factorisation import (
     check_square,
     inv,
     lapack_operands,
+    solve,
     svd,
     svdvals,
 )
-from tawny.ops.diagonal import diagonal as numpy_diagonal
 from tawny.ops.linalg import cross_product, matmul
-from tawny.ops.movement import expand_dims, moveaxis, reshape
+from tawny.ops.movement import expand_dims, matrix_transpose, moveaxis, reshape
 from tawny.ops.reduction import Axis, any, count_nonzero, max, min, sum
 from tawny.shape import as_int, normalise_axes, normalise_axis, ordered_axes, reduced
 
@@ -115,10 +115,8 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") 
 
 
 @public(module="linalg")
-def norm(
-    x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False
-) -> Array:
-    """A norm of vectors (one axis) or of matrices (two axes); of all elements if neither is said."""
+def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Array:
+    """A norm of vectors (one axis), of matrices (two), or of all elements if no axis is given."""
     array = asarray(x)
     if axis is None:
         whole = ord is None or (ord == "fro" and array.ndim == 2) or (ord == 2 and array.ndim == 1)
@@ -129,11 +127,14 @@ def norm(
         given: Sequence[Any] = axis if isinstance(axis, (tuple, list)) else (axis,)
         axes = ordered_axes(given, array.ndim, "norm")
     if len(axes) == 1:
-        power = 2 if ord is None else _check_number("norm", ord, "a number, inf or -inf for vectors")
+        power = (
+            2 if ord is None else _check_number("norm", ord, "a number, inf or -inf for vectors")
+        )
         return vector_norm(array, axis=axes, keepdims=keepdims, ord=power)
     if len(axes) != 2:
         raise value_error(
-            "norm", f"axis {axes} names {len(axes)} axes; a norm is of one (vectors) or two (matrices)"
+            "norm",
+            f"axis {axes} names {len(axes)} axes; a norm is of one (vectors) or two (matrices)",
         )
     result = matrix_norm(moveaxis(array, axes, (-2, -1)), ord=ord)
     return reshape(result, reduced(array.shape, axes, True)) if keepdims else result
@@ -157,7 +158,7 @@ def cond(x: ArrayLike, p: Order = None) -> Array:
         result = e.multiply(matrix_norm(array, ord=p), matrix_norm(inverse, ord=p))
     had_nan = any(e.isnan(array), axis=(-2, -1))
     singular = e.logical_and(e.isnan(result), e.logical_not(had_nan))
-    return e.select_where(singular, asarray(math.inf, dtype=result.dtype), result)
+    return e.where(singular, asarray(math.inf, dtype=result.dtype), result)
 
 
 def _cutoff(values: Array, shape: tuple[int, ...], rtol: ArrayLike | None) -> Array:
@@ -174,19 +175,21 @@ def _cutoff(values: Array, shape: tuple[int, ...], rtol: ArrayLike | None) -> Ar
 @public(module="linalg")
 def matrix_rank(x: ArrayLike, /, *, rtol: ArrayLike | None = None) -> Array:
     """Number of singular values greater than `rtol` times the greatest."""
-    values = svdvals(x)
-    shape = lift(x, "matrix_rank").shape
-    return count_nonzero(e.greater(values, _cutoff(values, shape, rtol)), axis=-1)
+    (node,) = lapack_operands("matrix_rank", x)
+    check_matrix("matrix_rank", node.shape)
+    values = svdvals(wrap(node))
+    return count_nonzero(e.greater(values, _cutoff(values, node.shape, rtol)), axis=-1)
 
 
 @public(module="linalg")
 def pinv(x: ArrayLike, /, *, rtol: ArrayLike | None = None) -> Array:
     """Pseudo-inverses; singular values up to `rtol` times the greatest count as zero."""
     (node,) = lapack_operands("pinv", x)
+    check_matrix("pinv", node.shape)
     u, s, vh = svd(wrap(node), full_matrices=False)
     large = e.greater(s, _cutoff(s, node.shape, rtol))
     one, zero = (asarray(v, dtype=s.dtype) for v in (1, 0))
-    inverse = e.select_where(large, e.divide(one, e.select_where(large, s, one)), zero)
+    inverse = e.where(large, e.divide(one, e.where(large, s, one)), zero)
     return matmul(e.multiply(adjoint(vh), expand_dims(inverse, axis=-2)), adjoint(u))
 
 
@@ -202,7 +205,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult
     if matrix.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != matrix.shape[0]:
         raise linalg_error(
             "lstsq",
-            f"operand 0 has shape {matrix.shape} and operand 1 {right.shape}; they must be a matrix "
+            f"operand 0 has shape {matrix.shape} and operand 1 {right.shape}; accepted: a matrix, "
             "and a vector or matrix of as many rows",
         )
     tolerance = None if rcond is None or rcond < 0 else rcond
@@ -215,7 +218,43 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult
         residuals = sum(_squares(away), axis=0, keepdims=right.ndim == 1)
     else:
         residuals = filled(0, (0,), dt.real_dtype(matrix.dtype), "lstsq")
-    return LstsqResult(solution, residuals, rank, values)
+    return LstsqResult(solution, residuals, astype(rank, dt.INT32), values)
+
+
+@public(module="linalg")
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
+    """The `x` of `tensordot(a, x, x.ndim) = b`; `axes` of `a` are moved to its end first."""
+    left, right = map(wrap, lapack_operands("tensorsolve", a, b))
+    if axes is not None:
+        last = ordered_axes(axes, left.ndim, "tensorsolve")
+        left = moveaxis(left, last, tuple(range(-len(last), 0)))
+    shape = left.shape[right.ndim :]
+    if math.prod(shape) != right.size or left.size != right.size**2:
+        raise linalg_error(
+            "tensorsolve",
+            f"operand 0 has shape {left.shape} and operand 1 {right.shape}; the axes of operand 0 "
+            f"after the first {right.ndim} must have {right.size} elements, as operand 1 has",
+        )
+    matrix = reshape(left, (right.size, right.size))
+    return reshape(solve(matrix, reshape(right, (right.size,))), shape)
+
+
+@public(module="linalg")
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
+    """The array whose `tensordot` with `a` over `ind` axes is an identity."""
+    (node,) = lapack_operands("tensorinv", a)
+    split = as_int(ind, "tensorinv", "ind")
+    if split < 1:
+        raise value_error("tensorinv", f"ind is {split}; it must be at least 1")
+    first, last = node.shape[:split], node.shape[split:]
+    n = math.prod(first)
+    if n != math.prod(last):
+        raise linalg_error(
+            "tensorinv",
+            f"operand 0 has shape {node.shape}; its first {split} axes must have as many elements "
+            "as the others",
+        )
+    return reshape(inv(reshape(wrap(node), (n, n))), (*last, *first))
 
 
 @public(module="linalg")
@@ -270,3 +309,6 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     left, right = map(wrap, lift_all("cross", (x1, x2)))
     places = [normalise_axis(axis, x.ndim, "cross") for x in (left, right)]
     return cross_product("cross", left, right, (places[0], places[1]))
+
+
+public(module="linalg")(matrix_transpose)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tawny.array import Array, ArrayLike, fresh, lift, wrap
 from tawny.errors import value_error
@@ -156,10 +156,7 @@ def _reordered(node: Node, shape: int | Sequence[int], order: str, op: str) -> N
 
 def _inferred(given: Shape, shape: int | Sequence[int], op: str) -> Shape:
     """`shape` with -1 replaced by the size that makes the number of elements right."""
-    sizes = [
-        as_int(n, op, "shape")
-        for n in (shape if isinstance(shape, Iterable) else (shape,))
-    ]
+    sizes = [as_int(n, op, "shape") for n in (shape if isinstance(shape, Iterable) else (shape,))]
     unknown = [i for i, n in enumerate(sizes) if n == -1]
     if len(unknown) > 1:
         raise value_error(op, f"shape {tuple(sizes)} leaves several sizes open; one may be -1")
@@ -233,7 +230,7 @@ def atleast_2d(*arrays: ArrayLike) -> Any:
 
 @public()
 def atleast_3d(*arrays: ArrayLike) -> Any:
-    """Arrays of at least three axes, a matrix at the front; a single array for a single argument."""
+    """Arrays of at least three axes, matrices in front; a single array for a single argument."""
     return _at_least("atleast_3d", arrays, ((0, 1, 2), (0, 2), (2,)))
 
 
@@ -393,15 +390,15 @@ def roll(x: ArrayLike, /, shift: int | Sequence[int], *, axis: Axis = None) -> A
     return wrap(make(Roll(_shifts(node.shape, shift, axis)), (node,)))
 
 
+def _items(value: object) -> Sequence[object]:
+    """The items of a tuple or list; anything else alone."""
+    return cast("Sequence[object]", value) if isinstance(value, (tuple, list)) else (value,)
+
+
 def _shifts(shape: Shape, shift: object, axis: object) -> tuple[int, ...]:
     """Places to move along each axis, from 0 to its size less 1."""
-    shifts = [
-        as_int(s, "roll", "shift") for s in (shift if isinstance(shift, (tuple, list)) else (shift,))
-    ]
-    axes = [
-        normalise_axis(a, len(shape), "roll")
-        for a in (axis if isinstance(axis, (tuple, list)) else (axis,))
-    ]
+    shifts = [as_int(s, "roll", "shift") for s in _items(shift)]
+    axes = [normalise_axis(a, len(shape), "roll") for a in _items(axis)]
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
         raise value_error(
             "roll", f"shift has {len(shifts)} items and axis {len(axes)}; they must match"

@@ -382,7 +382,7 @@ def _without_nan(x: ArrayLike, instead: float) -> tuple[Array, Array]:
         return array, e.equal(array, array)
     missing = e.isnan(array)
     filler = asarray(instead, dtype=array.dtype)
-    return e.select_where(missing, filler, array), e.logical_not(missing)
+    return e.where(missing, filler, array), e.logical_not(missing)
 
 
 @public()
@@ -419,12 +419,12 @@ def nanvar(x: ArrayLike, /, *, axis: Axis = None, ddof: float = 0, keepdims: boo
     """Variance over `axis` of the elements that are not NaN."""
     values, there = _without_nan(x, 0.0)
     centre = nanmean(x, axis=axis, keepdims=True)
-    away = e.select_where(there, e.subtract(values, centre), asarray(0, dtype=centre.dtype))
+    away = e.where(there, e.subtract(values, centre), asarray(0, dtype=centre.dtype))
     squares = sum(e.square(e.abs(away)), axis=axis, keepdims=keepdims)
     count = _converted_count(sum(there, axis=axis, keepdims=keepdims), squares.dtype)
     divisor = e.subtract(count, ddof)
     nothing = asarray(float("nan"), dtype=squares.dtype)
-    return e.select_where(e.greater(divisor, 0), e.divide(squares, divisor), nothing)
+    return e.where(e.greater(divisor, 0), e.divide(squares, divisor), nothing)
 
 
 @public()
@@ -441,7 +441,7 @@ def _nan_extremum(name: str, x: ArrayLike, axis: Axis, keepdims: bool, worst: fl
     if values.dtype.kind != "f":
         return best
     some = any(there, axis=axis, keepdims=keepdims)
-    return e.select_where(some, best, asarray(float("nan"), dtype=values.dtype))
+    return e.where(some, best, asarray(float("nan"), dtype=values.dtype))
 
 
 @public()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast, final
+from typing import Any, Final, TypeGuard, final
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tawny.ops.indexing import (
     gathered,
     getitem,
     integers,
+    parts_of,
     select,
 )
 from tawny.ops.movement import broadcasted, expanded, flattened, reshaped
@@ -66,7 +67,8 @@ class Scatter(Op, name="scatter", arity=None, overwrites=Overwrites.FIRST, oracl
         check_indices("scatter", dtypes[2:], 2)
         if dtypes[1] != dtypes[0]:
             raise type_error(
-                "scatter", f"operand 1 has dtype {dtypes[1]}; it must be that of operand 0, {dtypes[0]}"
+                "scatter",
+                f"operand 1 has dtype {dtypes[1]}; it must be that of operand 0, {dtypes[0]}",
             )
         return dtypes[0]
 
@@ -84,10 +86,9 @@ def _fits(shape: Shape, target: Shape) -> bool:
 def _operands(x: Node, value: Any, mode: str, op: str) -> tuple[Node, Node]:
     """`x` and `value` in one dtype, converted as NumPy converts what is assigned or added."""
     dtype = x.dtype
-    weak = dt.is_weak(value)
-    node = None if weak else lift(value, op, 1)
+    node = None if dt.is_weak(value) else lift(value, op, 1)
     if mode != "set":
-        kind = dt.weak_dtype(type(value), dtype) if node is None else node.dtype
+        kind = dt.weak_dtype(_kind(value), dtype) if node is None else node.dtype
         common = dt.promote(dtype, kind)
         if not np.can_cast(common, dtype, "same_kind"):
             raise type_error(
@@ -102,6 +103,10 @@ def _operands(x: Node, value: Any, mode: str, op: str) -> tuple[Node, Node]:
     if node.dtype.kind == "c" and dtype.kind != "c":
         raise type_error(op, f"operand 1 has dtype {node.dtype}, which has no {dtype} value")
     return _converted(x, dtype), _converted(node, dtype)
+
+
+def _kind(value: object) -> type:
+    return type(value)
 
 
 def _converted(node: Node, dtype: DType) -> Node:
@@ -128,7 +133,11 @@ def _shaped(value: Node, chosen: Selection, op: str) -> Node:
     padded = [*(1,) * (len(target) - len(given)), *given]
     block = len(target) - len(kept) + len(gather.axes)
     sizes = iter([*padded[: gather.place], *padded[gather.place + block :]])
-    left = [1 if a in chosen.dropped else next(sizes) for a in range(len(chosen.lengths)) if a not in chosen.axes]
+    left = [
+        1 if a in chosen.dropped else next(sizes)
+        for a in range(len(chosen.lengths))
+        if a not in chosen.axes
+    ]
     place = chosen.place
     index_axes = padded[gather.place : gather.place + block]
     return reshaped(value, (*left[:place], *index_axes, *left[place:]))
@@ -156,15 +165,20 @@ def _updated(x: Node, key: Any, value: Any, mode: str, op: str) -> Node:
 
 def _mask(key: Any, shape: Shape) -> Array | Value | None:
     """The boolean array over the leading axes that alone makes up `key`, if one does."""
-    parts = cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,))
-    first, rest = parts[0] if parts else None, parts[1:]
-    if not isinstance(first, (Array, np.ndarray)) or first.dtype != dt.BOOL:
+    first, *rest = parts_of(key) or (None,)
+    if not _is_boolean(first):
         return None
     plain = all(p is Ellipsis or (isinstance(p, slice) and p == slice(None)) for p in rest)
     slices = sum(p is not Ellipsis for p in rest)
     if not plain or len(rest) - slices > 1 or first.ndim + slices > len(shape):
         return None
     return first if first.shape == shape[: first.ndim] else None
+
+
+def _is_boolean(x: object) -> TypeGuard[Array | Value]:
+    if isinstance(x, Array):
+        return x.dtype == dt.BOOL
+    return isinstance(x, np.ndarray) and x.dtype.kind == "b"  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def _where(x: Node, mask: Node, value: Node, mode: str, op: str) -> Node | None:
@@ -188,7 +202,7 @@ def _where(x: Node, mask: Node, value: Node, mode: str, op: str) -> Node | None:
             )
     new = value if mode == "set" else make(COMBINE[mode], (x, value))
     wide = expanded(mask, range(covered, len(x.shape)))
-    return make(ELEMENTWISE["select_where"], (wide, new, x))
+    return make(ELEMENTWISE["where"], (wide, new, x))
 
 
 @public()

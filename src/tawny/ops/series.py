@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, lift, lift_all, wrap
+from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.errors import value_error
 from tawny.node import make
 from tawny.op import Op
@@ -26,24 +26,21 @@ class Correlate(Op, name="correlate", arity=2, oracle="numpy.correlate"):
     mode: str
 
     def infer_shape(self, *shapes: Shape) -> Shape:
-        for position, shape in enumerate(shapes):
-            if len(shape) != 1 or shape[0] == 0:
-                raise value_error(
-                    "correlate",
-                    f"operand {position} has shape {shape}; it must have one axis and an element",
-                )
-        short, long = sorted(n for (n,) in shapes)
-        match self.mode:
-            case "full":
-                return (long + short - 1,)
-            case "same":
-                return (long,)
-            case "valid":
-                return (long - short + 1,)
-            case _:
-                raise value_error(
-                    "correlate", f"mode is {self.mode!r}; accepted: 'full', 'same', 'valid'"
-                )
+        return _overlaps("correlate", shapes, self.mode)
+
+
+def _overlaps(op: str, shapes: tuple[Shape, ...], mode: str) -> Shape:
+    """The number of shifts that `mode` asks for."""
+    for position, shape in enumerate(shapes):
+        if len(shape) != 1 or shape[0] == 0:
+            raise value_error(
+                op, f"operand {position} has shape {shape}; it must have one axis and an element"
+            )
+    short, long = sorted(n for (n,) in shapes)
+    lengths = {"full": long + short - 1, "same": long, "valid": long - short + 1}
+    if mode not in lengths:
+        raise value_error(op, f"mode is {mode!r}; accepted: 'full', 'same', 'valid'")
+    return (lengths[mode],)
 
 
 @public()
@@ -56,7 +53,8 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Array:
 def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Array:
     """Sums of products of `a` with the reverse of `v` at every shift that `mode` asks for."""
     left, right = map(wrap, alike("convolve", (a, v)))
-    if left.ndim == right.ndim == 1 and right.size > left.size:
+    _overlaps("convolve", (left.shape, right.shape), mode)
+    if right.size > left.size:
         left, right = right, left
     kernel = e.conj(right) if right.dtype.kind == "c" else right
     return wrap(make(Correlate(mode), (left.node, flip(kernel).node)))
@@ -81,7 +79,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
 @public()
 def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     """The polynomial of coefficients `p`, highest power first, at `x`."""
-    coefficients, at = map(wrap, lift_all("polyval", (p, x)))
+    coefficients, at = wrap(lift(p, "polyval")), wrap(lift(x, "polyval", 1))
     if coefficients.ndim != 1:
         raise value_error(
             "polyval", f"operand 0 has shape {coefficients.shape}; it must have one axis"

@@ -107,7 +107,8 @@ def unique(
     equal_nan: bool = True,
 ) -> Any:
     """Distinct elements in order, or slices along `axis`, with the extra results asked for."""
-    result = np.unique(
+    distinct: Any = np.unique
+    result: Any = distinct(
         _known(ar, "unique"),
         return_index=return_index,
         return_inverse=return_inverse,
@@ -115,7 +116,9 @@ def unique(
         axis=axis,
         equal_nan=equal_nan,
     )
-    return tuple(map(_constant, result)) if isinstance(result, tuple) else _constant(result)
+    if return_index or return_inverse or return_counts:
+        return tuple(map(_constant, result))
+    return _constant(result)
 
 
 @public()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -134,9 +134,9 @@ def argsort(
 
 
 @public()
-def lexsort(keys: ArrayLike | Sequence[ArrayLike], axis: int = -1) -> Array:
+def lexsort(keys: Iterable[ArrayLike], axis: int = -1) -> Array:
     """Indices that sort by the last of `keys`, equal elements by the one before it, and so on."""
-    columns = [asarray(k) for k in keys] if isinstance(keys, (list, tuple)) else list(asarray(keys))
+    columns = [asarray(k) for k in keys]
     if not columns:
         raise type_error("lexsort", "there are no keys; at least one is needed")
     for position, key in enumerate(columns):
@@ -172,7 +172,8 @@ def top_k(x: ArrayLike, k: int, /, *, axis: int = -1, largest: bool = True) -> T
     count = as_int(k, "top_k", "k")
     if not 0 <= count <= array.shape[place]:
         raise value_error(
-            "top_k", f"k is {count}; it must be from 0 to {array.shape[place]}, the size of axis {axis}"
+            "top_k",
+            f"k is {count}; it must be from 0 to {array.shape[place]}, the size of axis {axis}",
         )
     order = argsort(array, axis=place, descending=largest)
     chosen = order[(slice(None),) * place + (slice(0, count),)]
@@ -264,17 +265,19 @@ def _interval(array: Array, range: tuple[float, float] | None) -> tuple[Any, Any
 
 def _edges(array: Array, bins: Any, range: tuple[float, float] | None) -> Array:
     """The borders of the bins."""
-    if isinstance(bins, (int, np.integer)):
-        if bins < 1:
-            raise value_error("histogram", f"bins is {bins}; there must be at least 1")
+    edges = wrap(lift(bins, "histogram", 1))
+    if not edges.ndim:
+        count = as_int(bins, "histogram", "bins")
+        if count < 1:
+            raise value_error("histogram", f"bins is {count}; there must be at least 1")
         low, high = _interval(array, range)
         kind = np.result_type(low, high, array.dtype)
         wanted = np.result_type(kind, float) if kind.kind in "iub" else kind
-        return linspace(float(low), float(high), int(bins) + 1, dtype=wanted)
-    edges = wrap(lift(bins, "histogram", 1))
+        return linspace(float(low), float(high), count + 1, dtype=wanted)
     if edges.ndim != 1 or not edges.size:
         raise value_error(
-            "histogram", f"bins have shape {edges.shape}; they must be a number or edges on one axis"
+            "histogram",
+            f"bins have shape {edges.shape}; they must be a number or edges on one axis",
         )
     value = edges.node.value
     if value is not None and bool(np.any(value[1:] < value[:-1])):
@@ -316,7 +319,7 @@ def histogram(
     place = searchsorted(edges, array, side="right")
     inside = e.logical_and(e.greater_equal(array, edges[0]), e.less_equal(array, edges[-1]))
     # place 1 is the first bin; what is outside goes to an extra bin 0, which is cut off
-    place = e.select_where(inside, e.minimum(place, count), asarray(0))
+    place = e.where(inside, e.minimum(place, count), asarray(0))
     if weights is None:
         counts = wrap(make(BinCount(count + 1), (place.node,)))
     else:

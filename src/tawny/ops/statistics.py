@@ -19,7 +19,7 @@ from tawny.shape import Shape, normalise_axes, reduced, size
 
 
 def _lanes(x: Array, axis: Axis, op: str) -> tuple[Array, Shape]:
-    """`x` with the reduced axes as one last axis, sorted, and the shape of a result that keeps them."""
+    """`x` sorted with the reduced axes as its last, and the shape of a result that keeps them."""
     axes = normalise_axes(axis, x.ndim, op)
     kept = tuple(a for a in range(x.ndim) if a not in axes)
     lanes = permute_dims(x, (*kept, *axes))
@@ -33,7 +33,7 @@ def _nan_where_any(result: Array, lanes: Array) -> Array:
     if lanes.dtype.kind not in "fc":
         return result
     nan = asarray(float("nan"), dtype=result.dtype)
-    return e.select_where(e.isnan(lanes[..., -1]), nan, result)
+    return e.where(e.isnan(lanes[..., -1]), nan, result)
 
 
 def _middle(low: Array, high: Array) -> Array:
@@ -93,9 +93,7 @@ def _fractions(op: str, q: Any, whole: float, array: Array) -> Array:
     if node.value is not None and not ((node.value >= 0) & (node.value <= whole)).all():
         raise value_error(op, f"q is {q!r}; it must be from 0 to {whole:g}")
     weak = dt.is_weak(q) and array.dtype.kind == "f"
-    fraction = astype(
-        wrap(node), array.dtype if weak else dt.inexact_dtype(node.dtype), copy=False
-    )
+    fraction = astype(wrap(node), array.dtype if weak else dt.inexact_dtype(node.dtype), copy=False)
     return fraction if whole == 1.0 else e.divide(fraction, whole)
 
 
@@ -121,7 +119,7 @@ def _quantile(
     weight = expand_dims(part, axis=tuple(range(part.ndim, part.ndim + rank))) if rank else part
     gap = e.subtract(high, low)
     # from the nearer end, so that it never passes the other
-    result = e.select_where(
+    result = e.where(
         e.less(weight, 0.5),
         e.add(low, e.multiply(gap, weight)),
         e.subtract(high, e.multiply(gap, e.subtract(1, weight))),

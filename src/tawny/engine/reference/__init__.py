@@ -16,7 +16,9 @@ from tawny.engine.reference import (
     equations,
     factorisation,
     fft,
+    indexing,
     linalg,
+    movement,
     pooling,
     random,
     reduction,
@@ -36,6 +38,8 @@ CHAPTERS = (
     creation,
     elementwise,
     reduction,
+    movement,
+    indexing,
     convolution,
     pooling,
     random,
@@ -55,17 +59,22 @@ def run(
 ) -> list[Value]:
     """Fresh values of `outputs`, given those of the variables.
 
-    `draw` numbers the run, for random ops.  A value is freed as soon as the last node that reads it is done.
+    `draw` numbers the run, for random ops: values kept from run 0 stand for that run alone.  A
+    value is freed as soon as the last node that reads it is done.
     """
     values: dict[int, Any] = {id(n): v for n, v in (feeds or {}).items()}
     given = {id(v) for v in values.values()}
-    order = toposort(outputs, lambda n: n.value is not None or id(n) in values)
-    steps = [n for n in order if n.value is None and id(n) not in values]
+
+    def is_there(node: Node) -> bool:
+        return id(node) in values or (node.value is not None and not (draw and node.volatile))
+
+    order = toposort(outputs, is_there)
+    steps = [n for n in order if not is_there(n)]
     readers = Counter(id(i) for n in steps for i in n.inputs)
     readers.update(map(id, outputs))
     for node in order:
-        if node.value is not None:
-            values[id(node)] = node.value
+        if is_there(node):
+            values.setdefault(id(node), node.value)
     with np.errstate(all="ignore"):
         for node in steps:
             values[id(node)] = compute(node, [values[id(i)] for i in node.inputs], draw)

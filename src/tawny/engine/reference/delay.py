@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -36,11 +36,15 @@ def apply(op: Apply, *operands: Value) -> Value:
     return np.array(result, order="C")
 
 
+_KINDS: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+"""Kinds of numbers, each a part of those after it."""
+
+
 def _numbers(op: UserFunction, objects: Value) -> Value:
     """Python numbers as the declared dtype, if they are of its kind."""
     if objects.size:
         given = np.array(objects.tolist()).dtype
-        if not np.can_cast(given, op.dtype, "same_kind"):
+        if _KINDS.get(given.kind, len(_KINDS)) > _KINDS[op.dtype.kind]:
             raise TypeError(
                 f"{op.facts().name}: {op.function!r} gave {given} numbers, which are not "
                 f"{op.dtype}; declare dtype={str(given)!r}"

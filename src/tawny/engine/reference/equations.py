@@ -19,6 +19,7 @@ _ROUNDS: Final = 100
 @kernel(Sylvester)
 def sylvester(op: Sylvester, a: Value, b: Value, q: Value) -> Value:
     """One linear system where it is small; else column by column, and then refined."""
+    del op
     m, n = q.shape
     if m * n <= _DENSE:
         system = np.kron(a, np.eye(n)) + np.kron(np.eye(m), b.T)
@@ -27,10 +28,10 @@ def sylvester(op: Sylvester, a: Value, b: Value, q: Value) -> Value:
     a, b, q = (x.astype(wide) for x in (a, b, q))
     t, u = _schur(b)
     x = _by_columns(a, t, u, q)
-    least = np.inf
+    least = float("inf")
     for _ in range(_ROUNDS):
         rest = q - (a @ x + x @ b)
-        size = np.linalg.norm(rest)
+        size = float(np.linalg.norm(rest))
         if not size < least / 2:
             break
         least = size
@@ -53,12 +54,13 @@ def _by_columns(a: Value, t: Value, u: Value, q: Value) -> Value:
     for j in range(len(t)):
         y[:, j] = np.linalg.solve(a + t[j, j] * one, right[:, j] - y[:, :j] @ t[:j, j])
     x = y @ u.conj().T
-    return x if q.dtype.kind == "c" else x.real
+    return x if q.dtype.kind == "c" else np.real(x)
 
 
 @kernel(Care)
 def care(op: Care, a: Value, b: Value, q: Value, r: Value) -> Value:
     """The stable subspace of the Hamiltonian, from the sign function by Newton's iteration."""
+    del op
     wide = np.result_type(q, np.float64)
     a, b, q, r = (x.astype(wide) for x in (a, b, q, r))
     n = len(a)
@@ -83,6 +85,7 @@ def care(op: Care, a: Value, b: Value, q: Value, r: Value) -> Value:
 @kernel(Dare)
 def dare(op: Dare, a: Value, b: Value, q: Value, r: Value) -> Value:
     """Doubling: each step stands for twice as many steps of the recursion as the one before."""
+    del op
     wide = np.result_type(q, np.float64)
     a, b, q, r = (x.astype(wide) for x in (a, b, q, r))
     n = len(a)

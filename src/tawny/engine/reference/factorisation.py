@@ -48,13 +48,13 @@ def inv(op: Inv, x: Value) -> Any:
 
 
 @kernel(Det)
-def det(op: Det, x: Value) -> Any:
+def det(_: Det, x: Value) -> Any:
     """NumPy's own."""
     return np.linalg.det(x)
 
 
 @kernel(Slogdet)
-def slogdet(op: Slogdet, x: Value) -> Any:
+def slogdet(_: Slogdet, x: Value) -> Any:
     """NumPy's own."""
     return np.linalg.slogdet(x)
 
@@ -72,13 +72,13 @@ def eigvalsh(op: Eigvalsh, x: Value) -> Any:
 
 
 @kernel(Eig)
-def eig(op: Eig, x: Value) -> Any:
+def eig(_: Eig, x: Value) -> Any:
     """NumPy's own, which may come out real and is then converted."""
     return np.linalg.eig(x)
 
 
 @kernel(Eigvals)
-def eigvals(op: Eigvals, x: Value) -> Any:
+def eigvals(_: Eigvals, x: Value) -> Any:
     """NumPy's own, which may come out real and is then converted."""
     return np.linalg.eigvals(x)
 
@@ -96,13 +96,13 @@ def svd(op: SVD, x: Value) -> Any:
 
 
 @kernel(Svdvals)
-def svdvals(op: Svdvals, x: Value) -> Any:
+def svdvals(_: Svdvals, x: Value) -> Any:
     """NumPy's own."""
     return np.linalg.svdvals(x)
 
 
 @kernel(Solve)
-def solve(op: Solve, a: Value, b: Value) -> Any:
+def solve(_: Solve, a: Value, b: Value) -> Any:
     """NumPy's own."""
     return np.linalg.solve(a, b)
 
@@ -112,7 +112,7 @@ def solve_triangular(op: SolveTriangular, a: Value, b: Value) -> Any:
     """The general solution for the triangle alone."""
     triangle = np.tril(a) if op.lower else np.triu(a)
     if op.unit:
-        places = np.arange(a.shape[-1])
+        places = range(a.shape[-1])
         triangle[..., places, places] = 1
     if op.transposed:
         triangle = np.swapaxes(triangle, -1, -2)

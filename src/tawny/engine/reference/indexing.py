@@ -51,7 +51,8 @@ def gather(op: Gather, x: Value, *indices: Value) -> Value:
 def scatter(op: Scatter, x: Value, value: Value, *indices: Value) -> Value:
     """A copy, changed through a view of the part; repeated indices take in every value."""
     out = np.array(x)
-    part = out[(*_slices(op.ranges), ...)]
+    everything: tuple[Any, ...] = (*_slices(op.ranges), ...)
+    part: Value = out[everything]
     if not op.axes:
         _put(op.mode, part, ..., value)
         return out

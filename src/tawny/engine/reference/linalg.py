@@ -11,7 +11,7 @@ from tawny.ops.linalg import Einsum, Matmul
 
 
 @kernel(Matmul)
-def matmul(op: Matmul, a: Value, b: Value) -> Any:
+def matmul(_: Matmul, a: Value, b: Value) -> Any:
     """NumPy's own."""
     return np.matmul(a, b)
 

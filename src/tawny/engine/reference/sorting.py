@@ -49,5 +49,5 @@ def bincount(op: BinCount, x: Value, weights: Value | None = None) -> Any:
     places = x.astype(np.int64, copy=False)
     if weights is None or weights.dtype.kind != "c":
         return np.bincount(places, weights, op.length)
-    real, imag = (np.bincount(places, part, op.length) for part in (weights.real, weights.imag))
-    return real + 1j * imag
+    real = np.bincount(places, np.real(weights), op.length)
+    return real + 1j * np.bincount(places, np.imag(weights), op.length)

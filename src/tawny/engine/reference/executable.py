@@ -1,0 +1,179 @@
+"""A plan run by NumPy: every value at its planned place in one arena."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tawny.engine.reference import compute
+from tawny.engine.reference.elementwise import SPELLING
+from tawny.graph.engine import ENGINES, Task
+from tawny.graph.lowering import Lowered, types, view_base
+from tawny.memory.schedule import RESIDENT
+from tawny.node import Node, Part, Value, Variable
+from tawny.op import Elementwise
+from tawny.scalar import Arg, Call
+from tawny.shape import Shape, size
+
+POISON = 0xFF
+"""What fresh arena bytes hold: NaN in every floating dtype, so that a stray read shows."""
+
+
+class ReferenceExecutable:
+    """Steps over an arena; kernels make temporaries of their own, results are copied to their place."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._lowered = task.lowered
+        self.arena = np.full(task.apart_bytes + task.layout.arena_bytes, POISON, np.uint8)
+        self._apart = dict(task.apart)
+        self._index = {node: i for i, node in enumerate(task.variables)}
+        self._moments = [self._moment(p) for p in range(len(task.layout.schedule.sequence))]
+        self._kept = {n: self._final(n) for n in self._lowered.results if _has_memory(n)}
+
+    def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
+        """Run some positions of the schedule, in order."""
+        with np.errstate(all="ignore"):
+            for position in positions:
+                self._moments[position](variables, draw)
+
+    def value(self, node: Node) -> Value:
+        """The value of a kept node, as it lies in memory."""
+        return self._kept[node] if node in self._kept else self._final(node)
+
+    # ------------------------------------------------------------------ memory
+
+    def _at(self, offset: int, shape: Shape, dtype: np.dtype[Any]) -> Value:
+        count = size(shape) * dtype.itemsize
+        return self.arena[offset : offset + count].view(dtype).reshape(shape)
+
+    def _offset(self, node: Node, storage: int) -> int:
+        if node in self._apart:
+            return self._apart[node]
+        return self._task.apart_bytes + self._task.layout.offsets[storage]
+
+    def _final(self, node: Node) -> Value:
+        """Where the last making of a value lies."""
+        placed = self._task.layout.schedule.placed
+        return self._seen(node, lambda root, part: placed[self._lowered.values[root, part]])
+
+    def _seen(self, node: Node, storage: Callable[[Node, int], int]) -> Value:
+        """The memory of a node, through the views that lead to it."""
+        chain: list[Node] = []
+        place = node, 0
+        while (base := self._base(place[0])) is not None:
+            chain.append(place[0])
+            place = base
+        root, part = place
+        if root.value is not None:
+            value: Any = root.value
+        else:
+            shape, dtype = types(root)[part]
+            value = self._at(self._offset(root, storage(root, part)) + self._part(root, part), shape, dtype)
+        for view in reversed(chain):
+            if not isinstance(view.op, Part):
+                value = compute(view, [value], 0)
+        return value
+
+    def _part(self, root: Node, part: int) -> int:
+        if root not in self._apart:
+            return 0
+        return sum(_aligned(size(s) * d.itemsize) for s, d in types(root)[:part])
+
+    def _base(self, node: Node) -> tuple[Node, int] | None:
+        if node.value is not None or isinstance(node.op, Variable):
+            return None
+        if node in self._lowered.step_of:
+            return None
+        return view_base(node, self._lowered.strided)
+
+    # ------------------------------------------------------------------- steps
+
+    def _moment(self, position: int) -> Callable[[Sequence[Value], int], None]:
+        """One step of the schedule, its operands and results found beforehand."""
+        schedule = self._task.layout.schedule
+        index = schedule.sequence[position]
+        node = self._lowered.steps[index]
+        reads, writes = schedule.reads[position], schedule.writes[position]
+        operands = [
+            self._operand(source, storage)
+            for source, storage in zip(node.inputs, reads, strict=True)
+        ]
+        targets = [
+            self._at(self._offset(node, storage) + self._part(node, part), shape, dtype)
+            for part, (storage, (shape, dtype)) in enumerate(zip(writes, types(node), strict=True))
+        ]
+        ufunc = _single_ufunc(node)
+        if ufunc is not None:
+            (target,) = targets
+
+            def direct(variables: Sequence[Value], draw: int) -> None:
+                del draw
+                ufunc(*(read(variables) for read in operands), out=target)
+
+            return direct
+
+        def general(variables: Sequence[Value], draw: int) -> None:
+            result = compute(node, [read(variables) for read in operands], draw)
+            for target, value in zip(targets, result if node.parts else (result,), strict=True):
+                np.copyto(target, value)
+
+        return general
+
+    def _operand(self, node: Node, storage: int) -> Callable[[Sequence[Value]], Value]:
+        """How a step finds an operand: in the arena, or through the variables given to the run."""
+        chain: list[Node] = []
+        root = node
+        while (base := self._base(root)) is not None:
+            chain.append(root)
+            root = base[0]
+        if isinstance(root.op, Variable) and root.value is None:
+            index = self._index[root]
+
+            def given(variables: Sequence[Value]) -> Value:
+                value = variables[index]
+                for view in reversed(chain):
+                    value = compute(view, [value], 0)
+                return value
+
+            return given
+        if storage == RESIDENT and root.value is None and root not in self._apart:
+            raise AssertionError(f"{root!r} is resident but has no value")
+        value = self._seen(node, lambda *_: storage)
+        return lambda variables: value
+
+
+def _aligned(count: int, alignment: int = 64) -> int:
+    return -(-count // alignment) * alignment
+
+
+def _has_memory(node: Node) -> bool:
+    return not isinstance(node.op, Variable)
+
+
+def _single_ufunc(node: Node) -> np.ufunc | None:
+    """The ufunc that computes the node by itself and can write to a given place."""
+    op = node.op
+    if not isinstance(op, Elementwise) or not isinstance(op.scalar, Call):
+        return None
+    if [a for a in op.scalar.args if not isinstance(a, Arg)]:
+        return None
+    positions = [a.position for a in op.scalar.args if isinstance(a, Arg)]
+    function = SPELLING[op.scalar.prim]
+    if positions != list(range(len(node.inputs))) or not isinstance(function, np.ufunc):
+        return None
+    return function
+
+
+class ReferenceEngine:
+    """NumPy, one step at a time."""
+
+    def prepare(self, task: Task) -> ReferenceExecutable:
+        """Allocate the arena and find every operand's place."""
+        return ReferenceExecutable(task)
+
+
+ENGINES["reference"] = ReferenceEngine()
+ENGINES["cpu"] = ENGINES["reference"]

@@ -1,0 +1,64 @@
+"""Kernels of fused ops: the ops they were made from, one after another, so the bits are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tawny.dtype import DType
+from tawny.engine.reference import elementwise
+from tawny.engine.reference.kernel import KERNELS, Value, cast, kernel
+from tawny.op import ELEMENTWISE, Elementwise, Op
+from tawny.ops.convolution import Convolution
+from tawny.ops.fused import Epilogue, FusedConvolution, FusedMatmul, Group
+from tawny.ops.linalg import Matmul
+
+
+def _apply(op: Op, dtype: DType, operands: Sequence[Value]) -> Value:
+    """What the unfused node would give."""
+    if isinstance(op, Elementwise):
+        return cast(elementwise.compute(op, operands), dtype)
+    return cast(KERNELS[type(op)](op, *operands), dtype)
+
+
+@kernel(Group)
+def group(op: Group, *operands: Value) -> Any:
+    """Step by step; a value is freed after the last step that reads it."""
+    body = op.body
+    values: list[Any] = list(operands)
+    last = body.last_uses()
+    for number, step in enumerate(body.steps):
+        values.append(_apply(step.op, step.dtype, [values[i] for i in step.inputs]))
+        for value in step.inputs:
+            if last[value] == number:
+                values[value] = None
+    results = tuple(values[r] for r in body.results)
+    return results if len(results) > 1 else results[0]
+
+
+def _epilogue(epilogue: Epilogue, product: Value, operands: Sequence[Value]) -> Value:
+    """Bias, residual, activation."""
+    result, dtype = product, product.dtype
+    for operand in operands:
+        result = _apply(ELEMENTWISE["add"], dtype, (result, operand))
+    last = epilogue.activation.op
+    return result if last is None else _apply(last, dtype, (result,))
+
+
+@kernel(FusedMatmul)
+def fused_matmul(op: FusedMatmul, a: Value, b: Value, *operands: Value) -> Value:
+    """NumPy's product of views, then the epilogue."""
+    left = np.swapaxes(a, -1, -2) if op.transpose_a else a
+    right = np.swapaxes(b, -1, -2) if op.transpose_b else b
+    dtype = op.infer_dtype(a.dtype, b.dtype)
+    return _epilogue(op.epilogue, _apply(Matmul(), dtype, (left, right)), operands)
+
+
+@kernel(FusedConvolution)
+def fused_convolution(op: FusedConvolution, x: Value, weights: Value, *operands: Value) -> Value:
+    """The convolution, then the epilogue."""
+    plain = Convolution(op.strides, op.padding, op.dilation, op.groups)
+    dtype = op.infer_dtype(x.dtype, weights.dtype)
+    return _epilogue(op.epilogue, _apply(plain, dtype, (x, weights)), operands)

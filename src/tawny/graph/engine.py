@@ -1,0 +1,55 @@
+"""What an engine is to a graph: something that makes a plan runnable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tawny.errors import value_error
+from tawny.graph.lowering import Lowered
+from tawny.memory.plan import Layout
+from tawny.node import Node, Value
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything an engine needs to run a graph: the steps, their order, every byte's place."""
+
+    lowered: Lowered
+    layout: Layout
+    variables: tuple[Node, ...]
+    apart: tuple[tuple[Node, int], ...]
+    """Nodes whose values lie before the arena, each in memory of its own, and their offsets there."""
+    apart_bytes: int
+
+
+class Executable(Protocol):
+    """A task made runnable: it holds the memory."""
+
+    def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
+        """Run some positions of the schedule, in order."""
+        ...
+
+    def value(self, node: Node) -> Value:
+        """The value of a kept node, as it lies in memory."""
+        ...
+
+
+class Engine(Protocol):
+    """Makes tasks runnable."""
+
+    def prepare(self, task: Task) -> Executable:
+        """Allocate the memory and lower the steps."""
+        ...
+
+
+ENGINES: Final[dict[str, Engine]] = {}
+"""Engines by name, filled as they are imported."""
+
+
+def engine_named(name: str) -> Engine:
+    """The engine called `name`."""
+    if name not in ENGINES:
+        raise value_error("compile", f"engine {name!r} is not known; accepted: {', '.join(ENGINES)}")
+    return ENGINES[name]

@@ -1,0 +1,168 @@
+"""The static graph: inputs, outputs and update edges, checked once and never changed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, final
+
+from tawny.array import Array, array_for
+from tawny.errors import located, type_error, value_error
+from tawny.node import Node, Variable, toposort
+from tawny.tree import leaves, map_leaves
+
+
+@final
+class Graph:
+    """What is computed from what: variables in, arrays out, and what variables become after a run.
+
+    `outputs` is an array or a nested structure of arrays.  `updates` maps variables to the arrays
+    whose values they take after each run, all at once.  Variables that are updated but are no
+    inputs are the graph's own state.
+    """
+
+    def __init__(
+        self,
+        inputs: Iterable[Array],
+        outputs: Any,
+        updates: Mapping[Array, Array] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.name = name
+        self.input_nodes = _inputs(inputs)
+        self.output_nodes = _outputs(outputs)
+        self.update_nodes = _updates(updates or {})
+        self._structure = map_leaves(lambda _: None, outputs)
+        self.variables: tuple[Node, ...] = tuple(
+            dict.fromkeys((*self.input_nodes, *(target for target, _ in self.update_nodes)))
+        )
+        _check_names(self.variables)
+        self._check_reached()
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
+        """The input variables."""
+        return tuple(map(array_for, self.input_nodes))
+
+    @property
+    def outputs(self) -> Any:
+        """The output arrays, in the structure they were given in."""
+        return self.structured(map(array_for, self.output_nodes))
+
+    @property
+    def updates(self) -> dict[Array, Array]:
+        """What each updated variable becomes."""
+        return {array_for(t): array_for(e) for t, e in self.update_nodes}
+
+    @cached_property
+    def results(self) -> tuple[Node, ...]:
+        """Every node whose value a run must leave behind: outputs, then sources of updates."""
+        return (*self.output_nodes, *(source for _, source in self.update_nodes))
+
+    @cached_property
+    def order(self) -> tuple[Node, ...]:
+        """Every node a run needs, inputs first, in the report's post-order."""
+        return tuple(toposort(self.results))
+
+    def structured(self, values: Iterable[Any]) -> Any:
+        """`values` in the structure of the outputs; a list of outputs gives a tuple."""
+        source = iter(values)
+        filled = map_leaves(lambda _: next(source), self._structure)
+        return tuple(filled) if isinstance(filled, list) else filled
+
+    def __repr__(self) -> str:
+        title = f" {self.name!r}" if self.name else ""
+        names = ", ".join(n.name for n in self.input_nodes)
+        return (
+            f"<Graph{title}: inputs {names or 'none'}; {len(self.output_nodes)} outputs; "
+            f"{len(self.update_nodes)} updates; {len(self.order)} nodes>"
+        )
+
+    def _check_reached(self) -> None:
+        reached = [n for n in self.order if isinstance(n.op, Variable)]
+        known = set(self.variables)
+        missing = [n for n in reached if n not in known]
+        if missing:
+            listed = ", ".join(f"{n.name!r} ({_place(n)})" for n in missing)
+            raise value_error(
+                "Graph", f"the outputs depend on variables that are not inputs: {listed}"
+            )
+        used = {*reached, *(target for target, _ in self.update_nodes)}
+        for node in self.input_nodes:
+            if node not in used:
+                warnings.warn(
+                    located(f"Graph: input {node.name!r} is used by no output"), stacklevel=3
+                )
+
+
+def _place(node: Node) -> str:
+    return ", ".join(map(str, node.sources)) or "unknown place"
+
+
+def _inputs(inputs: Iterable[Array]) -> tuple[Node, ...]:
+    if isinstance(inputs, Array):
+        raise type_error("Graph", "inputs must be a list of variables, not one array")
+    nodes: dict[Node, int] = {}
+    for position, x in enumerate(inputs):
+        node = _variable(x, f"input {position}")
+        if node in nodes:
+            raise value_error("Graph", f"input {position} is {node.name!r}, as is input {nodes[node]}")
+        nodes[node] = position
+    return tuple(nodes)
+
+
+def _variable(x: object, what: str) -> Node:
+    if not isinstance(x, Array):
+        raise type_error("Graph", f"{what} is {type(x).__name__}; accepted: variables of tw.var")
+    if not isinstance(x.node.op, Variable):
+        raise value_error(
+            "Graph",
+            f"{what} is {x.node.name} ({_place(x.node)}), not a variable; accepted: arrays of tw.var",
+        )
+    return x.node
+
+
+def _outputs(outputs: Any) -> tuple[Node, ...]:
+    nodes: list[Node] = []
+    for position, x in enumerate(leaves(outputs)):
+        if not isinstance(x, Array):
+            raise type_error(
+                "Graph", f"output {position} is {type(x).__name__}; accepted: arrays of tawny.numpy"
+            )
+        nodes.append(x.node)
+    if not nodes:
+        raise value_error("Graph", "there is no output")
+    return tuple(nodes)
+
+
+def _updates(updates: Mapping[Array, Array]) -> tuple[tuple[Node, Node], ...]:
+    pairs: dict[Node, Node] = {}
+    for target, source in updates.items():
+        variable = _variable(target, "the target of an update")
+        if not isinstance(source, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise type_error(
+                "Graph", f"the update of {variable.name!r} is {type(source).__name__}, not an array"
+            )
+        if (source.shape, source.dtype) != (variable.shape, variable.dtype):
+            raise value_error(
+                "Graph",
+                f"the update of {variable.name!r} is {source.dtype}{list(source.shape)}; "
+                f"it must be {variable.dtype}{list(variable.shape)}",
+            )
+        if variable in pairs:
+            raise value_error("Graph", f"variable {variable.name!r} is updated twice")
+        pairs[variable] = source.node
+    return tuple(pairs.items())
+
+
+def _check_names(variables: tuple[Node, ...]) -> None:
+    seen: dict[str, Node] = {}
+    for node in variables:
+        if node.name in seen:
+            raise value_error(
+                "Graph",
+                f"two variables are called {node.name!r} ({_place(seen[node.name])} and "
+                f"{_place(node)}); names must be unique",
+            )
+        seen[node.name] = node

@@ -1,0 +1,87 @@
+"""Which steps a change of inputs reaches, and what must be kept so that only those run.
+
+Every step knows the set of inputs it depends on, as a bit mask.  A run executes the steps whose
+mask meets the changed inputs.  A value read by a step that may run without it must be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tawny.graph.lowering import is_leaf
+from tawny.node import Node, Part, toposort
+
+VOLATILE = 1
+"""The bit of what changes in every run: random draws and impure user functions."""
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """The inputs each node depends on, as bits; `bit` gives each variable's."""
+
+    bit: Mapping[Node, int]
+    mask: Mapping[Node, int]
+    watched: int
+    """The bits that are told apart; a change of any other makes everything run."""
+
+    def reaches(self, changed: int) -> frozenset[Node] | None:
+        """The nodes that depend on `changed`; None for all of them."""
+        if changed & ~self.watched:
+            return None
+        changed |= VOLATILE
+        return frozenset(n for n, mask in self.mask.items() if mask & changed)
+
+
+def dependence(
+    results: Sequence[Node], variables: Sequence[Node], often: Collection[Node]
+) -> Dependence:
+    """Follow every variable through the graph; `often` are those told apart (all, if empty)."""
+    bit = {node: 2 << index for index, node in enumerate(variables)}
+    mask: dict[Node, int] = {}
+    for node in toposort(results, is_leaf):
+        own = bit.get(node, 0)
+        if node.op.facts().impure and node not in bit:
+            own |= VOLATILE
+        for source in node.inputs if not is_leaf(node) else ():
+            own |= mask[source]
+        mask[node] = own
+    watched = VOLATILE
+    for node in often or variables:
+        watched |= bit[node]
+    return Dependence(bit, mask, watched)
+
+
+def boundary(results: Sequence[Node], known: Dependence, views: Mapping[Node, Node]) -> list[Node]:
+    """Nodes with memory of their own that some reader may be run without.
+
+    `views` maps each view to the node whose memory it shares.
+    """
+    out: dict[Node, None] = {}
+    for node in toposort(results, is_leaf):
+        if is_leaf(node):
+            continue
+        here = known.mask[node] & known.watched
+        for source in node.inputs:
+            root = views.get(source, source)
+            if is_leaf(root) or isinstance(node.op, Part) or node in views:
+                continue
+            if known.mask[root] & known.watched != here:
+                out[root] = None
+    return list(out)
+
+
+def closed(
+    wanted: Iterable[Node], kept: Collection[Node], views: Mapping[Node, Node]
+) -> frozenset[Node]:
+    """`wanted` and whatever must run before them because its value is not kept."""
+    stack = [n for n in wanted if not is_leaf(n)]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        for source in node.inputs:
+            root = views.get(source, source)
+            if root not in seen and not is_leaf(root) and root not in kept:
+                seen.add(root)
+                stack.append(root)
+    return frozenset(seen)

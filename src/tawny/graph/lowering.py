@@ -1,0 +1,121 @@
+"""From a graph to what the planner plans: values with bytes, steps, views, what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tawny.graph.cost import seconds
+from tawny.memory.problem import Problem, Step, Value
+from tawny.node import Constant, Node, Part, Variable, toposort
+from tawny.op import Trait, Type
+from tawny.ops.delay import Delay
+from tawny.ops.movement import Reshape
+from tawny.shape import size
+
+Place = tuple[Node, int]
+"""A node and which of its results; 0 for nodes that have one."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A graph's nodes as a planning problem.
+
+    `values` gives the index of each node's value, `steps` the node of each step.  Views, parts,
+    constants and variables have a value but no step.
+    """
+
+    results: tuple[Node, ...]
+    problem: Problem
+    values: Mapping[Place, int]
+    steps: tuple[Node, ...]
+    strided: frozenset[Node]
+    """Nodes whose value is a view that is not laid out as a new array would be."""
+
+    @cached_property
+    def step_of(self) -> dict[Node, int]:
+        """The step that computes each node."""
+        return {node: index for index, node in enumerate(self.steps)}
+
+    def value(self, node: Node) -> int:
+        """The value of a node with one result."""
+        return self.values[node, 0]
+
+
+def is_leaf(node: Node) -> bool:
+    """Whether the node has its value before the run: a variable, a constant, a kept value."""
+    return isinstance(node.op, (Variable, Constant)) or (
+        node.value is not None and not node.volatile
+    )
+
+
+def lower(
+    results: Sequence[Node], kept: Iterable[Node] = (), apart: Iterable[Node] = ()
+) -> Lowered:
+    """The planning problem of computing `results`.
+
+    `kept` values are whole when the run ends; those `apart` lie outside the arena, in memory that
+    is theirs alone, and take none of its bytes.
+    """
+    order = toposort(results, is_leaf)
+    whole, outside = {*kept, *results}, set(apart)
+    values: dict[Place, int] = {}
+    table: list[Value] = []
+    steps: list[Step] = []
+    nodes: list[Node] = []
+    strided: set[Node] = set()
+    for node in order:
+        base = None if is_leaf(node) else view_base(node, strided)
+        if base is not None:
+            values[node, 0] = len(table)
+            table.append(Value(0, node, node in whole, values[base]))
+            if not isinstance(node.op, (Part, Reshape)) or base[0] in strided:
+                strided.add(node)
+            continue
+        made = tuple(range(len(table), len(table) + max(1, len(node.parts))))
+        for index, (value, (shape, dtype)) in enumerate(zip(made, types(node), strict=True)):
+            values[node, index] = value
+            own = 0 if node in outside else size(shape) * dtype.itemsize
+            table.append(Value(own, node, node in whole))
+        if not is_leaf(node):
+            steps.append(_step(node, made, values, strided))
+            nodes.append(node)
+    return Lowered(
+        tuple(results), Problem(tuple(table), tuple(steps)), values, tuple(nodes), frozenset(strided)
+    )
+
+
+def types(node: Node) -> tuple[Type, ...]:
+    """Shape and dtype of each result."""
+    return node.parts or ((node.shape, node.dtype),)
+
+
+def view_base(node: Node, strided: Iterable[Node]) -> Place | None:
+    """The value a view shares memory with; None for what has memory of its own.
+
+    A reshape of a strided view cannot be one: its elements are not evenly spaced.
+    """
+    if Trait.VIEW not in node.op.facts().traits:
+        return None
+    (base,) = node.inputs
+    if isinstance(node.op, Part):
+        return base, node.op.index
+    if isinstance(node.op, Reshape) and base in strided:
+        return None
+    return base, 0
+
+
+def _step(
+    node: Node, made: tuple[int, ...], values: Mapping[Place, int], strided: Iterable[Node]
+) -> Step:
+    given = [(i.shape, i.dtype) for i in node.inputs]
+    over = node.op.may_overwrite(*given) if node.inputs else frozenset[int]()
+    return Step(
+        inputs=tuple(values[i, 0] for i in node.inputs),
+        outputs=made,
+        overwrites=tuple((p, 0) for p in sorted(over) if node.inputs[p] not in strided),
+        seconds=seconds(node),
+        pure=not (node.op.facts().impure and isinstance(node.op, Delay)),
+        label=node,
+    )

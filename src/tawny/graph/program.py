@@ -1,0 +1,297 @@
+"""A compiled graph: values that persist, runs that execute only what changed, update edges."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, final
+
+import numpy as np
+
+from tawny.array import Array, array_for, as_value
+from tawny.errors import type_error, value_error
+from tawny.graph.compiled import Compiled
+from tawny.graph.graph import Graph
+from tawny.graph.plan import Plan
+from tawny.node import Node, Value
+from tawny.rewrite.ledger import Rewrites
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run did."""
+
+    executed: list[Array]
+    """The arrays that were computed."""
+    reused: list[Array]
+    """The arrays whose values were still right."""
+    seconds: float
+    bytes: int
+    """Bytes of the values computed."""
+
+
+@final
+class Program:
+    """A graph made ready to run: optimised, planned, its memory allocated.
+
+    Calling it sets inputs (by position or by name) and runs; values set before stay set.  Calls
+    from several threads are taken one after the other.
+    """
+
+    def __init__(self, graph: Graph, compiled: Compiled) -> None:
+        self.graph = graph
+        self._compiled = compiled
+        self._lock = threading.RLock()
+        self._names = {n.name: i for i, n in enumerate(graph.variables)}
+        self._buffers: list[Value | None] = [None] * len(graph.variables)
+        self._bound: set[int] = set()
+        self._changed = 0
+        self._fresh = True
+        self._draw = 0
+        self._last: Run | None = None
+
+    # ------------------------------------------------------------- inspection
+
+    @property
+    def plan(self) -> Plan:
+        """Where every byte lies, decided before the first run."""
+        return self._compiled.plan
+
+    @property
+    def rewrites(self) -> Rewrites:
+        """What the optimiser did."""
+        return self._compiled.rewrites
+
+    @property
+    def engine(self) -> str:
+        """The engine that runs this program."""
+        return self._compiled.engine
+
+    @property
+    def last_run(self) -> Run:
+        """What the newest run did."""
+        if self._last is None:
+            raise value_error("last_run", "the program has not run yet")
+        return self._last
+
+    @property
+    def state(self) -> Mapping[str, Value]:
+        """Copies of the values of the variables that have one, by name."""
+        with self._lock:
+            return MappingProxyType(
+                {
+                    name: value.copy()
+                    for name, index in self._names.items()
+                    if (value := self._buffers[index]) is not None
+                }
+            )
+
+    def __repr__(self) -> str:
+        return f"<Program of {self.graph!r} on {self.engine}>"
+
+    # ------------------------------------------------------------------ input
+
+    def set(self, *, bind: bool = False, **values: Any) -> None:
+        """Give variables new values; nothing is set unless all can be.
+
+        With `bind` the arrays themselves are used, without a copy: they must outlive the program, and
+        changes made to them are declared with `touch`.
+        """
+        with self._lock:
+            self._assign({self._index(name): v for name, v in values.items()}, bind)
+
+    def touch(self, *names: str) -> None:
+        """Say that the arrays bound to these variables have changed."""
+        with self._lock:
+            for index in [self._bound_index(name) for name in names]:
+                self._changed |= self._compiled.bit(self.graph.variables[index])
+
+    def _bound_index(self, name: str) -> int:
+        index = self._index(name)
+        if index not in self._bound:
+            raise value_error("touch", f"variable {name!r} is bound to no array; use set")
+        return index
+
+    def _index(self, name: str) -> int:
+        if name not in self._names:
+            raise type_error(
+                "Program", f"unknown variable {name!r}; accepted: {', '.join(self._names) or 'none'}"
+            )
+        return self._names[name]
+
+    def _assign(self, values: Mapping[int, Any], bind: bool) -> None:
+        ready = {i: _checked(self.graph.variables[i], v, bind) for i, v in values.items()}
+        for index, value in ready.items():
+            own = self._buffers[index]
+            if bind:
+                self._buffers[index] = value
+                self._bound.add(index)
+            elif own is None or index in self._bound:
+                self._buffers[index] = np.array(value, order="C")
+                self._bound.discard(index)
+            else:
+                np.copyto(own, value)
+            self._changed |= self._compiled.bit(self.graph.variables[index])
+
+    # -------------------------------------------------------------------- run
+
+    def __call__(self, *values: Any, **by_name: Any) -> Any:
+        """Set inputs, run once, and give the outputs in the graph's structure."""
+        with self._lock:
+            given = dict(enumerate(values))
+            if len(values) > len(self.graph.input_nodes):
+                raise type_error(
+                    "Program",
+                    f"{len(values)} values were given; there are {len(self.graph.input_nodes)} inputs",
+                )
+            for name, value in by_name.items():
+                index = self._index(name)
+                if index in given:
+                    raise type_error("Program", f"input {name!r} was given twice")
+                given[index] = value
+            self._assign(given, bind=False)
+            return self.run()
+
+    def run(self, steps: int = 1, *, views: bool = False) -> Any:
+        """Run `steps` times, with update edges in between; gives the outputs of the last.
+
+        Outputs are new arrays; with `views` they are read-only views of the program's own memory,
+        right until the next run.
+        """
+        if steps < 1:
+            raise value_error("run", f"steps is {steps}; it must be at least 1")
+        with self._lock:
+            missing = [n for n, i in self._names.items() if self._buffers[i] is None]
+            if missing:
+                raise value_error(
+                    "run", f"variables have no value yet: {', '.join(map(repr, missing))}"
+                )
+            for _ in range(steps - 1):
+                self._step()
+            return self.graph.structured(self._outputs(self._step(), views))
+
+    def _step(self) -> list[Value]:
+        """One run and its updates; gives the results as they lie in memory."""
+        compiled, changed, everything = self._compiled, self._changed, self._fresh
+        buffers = [b for b in self._buffers if b is not None]
+        start = time.perf_counter()
+        self._fresh = True  # until the run has succeeded, nothing in memory is to be trusted
+        nodes = compiled.needed(None if everything else changed)
+        compiled.execute(nodes, buffers, self._draw)
+        seconds = time.perf_counter() - start
+        self._fresh, self._changed = False, 0
+        self._draw += 1
+        self._last = _report(compiled, nodes, seconds)
+        results = [compiled.value(n, buffers) for n in compiled.results]
+        count = len(self.graph.output_nodes)
+        outputs = results[:count]
+        if self.graph.update_nodes:
+            outputs = [np.array(v, order="C") for v in outputs]
+            self._update(results[count:])
+        return outputs
+
+    def _update(self, sources: Sequence[Value]) -> None:
+        """Let every updated variable take its source's value, all at once."""
+        indices = [self._names[target.name] for target, _ in self.graph.update_nodes]
+        variables = [b for b in self._buffers if b is not None]
+        taken = [
+            v.copy() if any(np.may_share_memory(v, b) for b in variables) else v for v in sources
+        ]
+        for index, value in zip(indices, taken, strict=True):
+            own = self._buffers[index]
+            assert own is not None
+            np.copyto(own, value)
+            self._changed |= self._compiled.bit(self.graph.variables[index])
+
+    def _outputs(self, values: Sequence[Value], views: bool) -> Iterator[Value]:
+        for value in values:
+            if views:
+                shown = value.view()
+                shown.flags.writeable = False
+                yield shown
+            else:
+                yield value if self.graph.update_nodes else np.array(value, order="C")
+
+    # ----------------------------------------------------------------- values
+
+    def affected(self, *variables: Array) -> list[Array]:
+        """The arrays that a change of `variables` would compute again."""
+        changed = 0
+        for x in variables:
+            if not isinstance(x, Array) or x.node not in self.graph.variables:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise value_error("affected", f"{x!r} is no variable of this program")
+            changed |= self._compiled.bit(x.node)
+        nodes = self._compiled.needed(changed)
+        return [array_for(n) for n in self._compiled.origins(nodes)]
+
+    def get(self, array: Array) -> Value:
+        """The value `array` had in the newest run: a variable, an output or a kept value."""
+        with self._lock:
+            node = array.node
+            if node in self.graph.variables:
+                own = self._buffers[self._names[node.name]]
+                if own is None:
+                    raise value_error("get", f"variable {node.name!r} has no value yet")
+                return own.copy()
+            if self._last is None or self._fresh:
+                raise value_error("get", "the program has not run yet")
+            kept = self._compiled.kept_value(node)
+            if kept is None:
+                raise value_error(
+                    "get",
+                    f"{node!r} is no output and is not kept: its memory was used again; "
+                    "add it to the graph's outputs",
+                )
+            return np.array(kept, order="C")
+
+    def sweep(self, **lists: Sequence[Any]) -> list[Any]:
+        """Outputs for every position of the given lists, what does not depend on them computed once."""
+        lengths = {name: len(values) for name, values in lists.items()}
+        if len(set(lengths.values())) != 1:
+            raise value_error("sweep", f"the lists must be of one length, not {lengths}")
+        with self._lock:
+            return [self(**dict(zip(lists, row, strict=True))) for row in zip(*lists.values(), strict=True)]
+
+
+def _checked(node: Node, value: Any, bind: bool) -> Value:
+    """`value` as the variable's array, refused if it cannot be."""
+    what = f"variable {node.name!r}"
+    if isinstance(value, Array):
+        raise type_error("Program", f"{what} was given a lazy array; compute it first: x.numpy()")
+    if bind:
+        return _bindable(node, value)
+    array = value if isinstance(value, np.ndarray) else as_value(value, f"Program: {what}")
+    if array.shape != node.shape:
+        raise value_error("Program", f"{what} was given shape {array.shape}; it has {node.shape}")
+    weak = not isinstance(value, (np.ndarray, np.generic))
+    if not np.can_cast(array.dtype, node.dtype, "same_kind") and not (weak and array.dtype.kind in "bi"):
+        raise type_error("Program", f"{what} was given dtype {array.dtype}; it has {node.dtype}")
+    return array.astype(node.dtype, copy=False)
+
+
+def _bindable(node: Node, value: Any) -> Value:
+    if (
+        not isinstance(value, np.ndarray)
+        or value.shape != node.shape
+        or value.dtype != node.dtype
+        or not value.flags.c_contiguous
+        or not value.flags.aligned
+    ):
+        raise value_error(
+            "Program",
+            f"variable {node.name!r} can be bound only to a contiguous {node.dtype}{list(node.shape)} array",
+        )
+    return value
+
+
+def _report(compiled: Compiled, nodes: frozenset[Node], seconds: float) -> Run:
+    executed = compiled.origins(nodes)
+    done = set(executed)
+    reused = [n for n in compiled.origins(None) if n not in done]
+    size = sum(compiled.bytes_of(n) for n in nodes)
+    return Run([array_for(n) for n in executed], [array_for(n) for n in reused], seconds, size)
+
+

@@ -1,0 +1,238 @@
+"""Orders of a problem's steps: the report's, and several that need less memory.
+
+All are of O(E log n).  None is best on every graph: lists are poor on trees, post-orders on
+training steps, so `best_order` tries several and keeps the one with the smallest peak.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from tawny.memory.model import Model, model
+from tawny.memory.problem import Problem
+from tawny.memory.search import Search
+
+LARGEST_SEARCHED = 4000
+"""Steps above which the exact search is not tried."""
+
+
+class Run:
+    """A run under way: what is ready, what is live, what each step would change."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.order: list[int] = []
+        self.live = 0
+        self.peak = 0
+        self.left = model.readers.copy()
+        self.sums = model.sum_of_readers.copy()
+        self.waits = [len(p) for p in model.predecessors]
+        self.net = model.stays.copy()
+        """What each step would add to the live bytes if it ran now."""
+        self.done = bytearray(len(model))
+        for cell, count in enumerate(self.left):
+            if count == 1:
+                self.net[self.sums[cell]] -= model.size[cell]
+
+    def need(self, step: int) -> int:
+        """Bytes that a ready step adds while it runs."""
+        model = self.model
+        if not model.slides[step]:
+            return model.made[step]
+        left = self.left
+        return model.made[step] - model.saved(step, [c for c in model.reads[step] if left[c] == 1])
+
+    def step(self, step: int) -> list[int]:
+        """Run a ready step; the steps that are ready now and are new or cost less than before."""
+        model, left, sums, net, waits = self.model, self.left, self.sums, self.net, self.waits
+        self.peak = max(self.peak, self.live + self.need(step))
+        self.live += net[step]
+        self.done[step] = 1
+        self.order.append(step)
+        changed: list[int] = []
+        for c in model.reads[step]:
+            left[c] -= 1
+            sums[c] -= step
+            if left[c] == 1:
+                other = sums[c]
+                net[other] -= model.size[c]
+                if not waits[other]:
+                    changed.append(other)
+        for s in model.successors[step]:
+            waits[s] -= 1
+            if not waits[s]:
+                changed.append(s)
+        return changed
+
+    def ready(self) -> list[int]:
+        """The steps that are ready at the start."""
+        return [s for s, count in enumerate(self.waits) if not count]
+
+
+def peak_of(model: Model, order: Sequence[int]) -> int:
+    """The peak of a given order."""
+    run = Run(model)
+    for s in order:
+        run.step(s)
+    return run.peak
+
+
+def natural(model: Model) -> list[int]:
+    """The order in which the steps are given, as far as their inputs allow."""
+    if all(p < s for s, before in enumerate(model.predecessors) for p in before):
+        return list(range(len(model)))
+    waits = [len(p) for p in model.predecessors]
+    heap = [s for s, count in enumerate(waits) if not count]
+    order: list[int] = []
+    while heap:
+        step = heappop(heap)
+        order.append(step)
+        for s in model.successors[step]:
+            waits[s] -= 1
+            if not waits[s]:
+                heappush(heap, s)
+    return order
+
+
+def depth_first(problem: Problem) -> list[int]:
+    """The report's order: each kept value in turn, its operands first, left to right."""
+    values, steps, makers = problem.values, problem.steps, problem.makers
+    done = bytearray(len(steps))
+    order: list[int] = []
+    read = {v for step in steps for v in step.inputs}
+    wanted = [v for v, value in enumerate(values) if value.kept]
+    wanted += [v for v in range(len(values)) if v not in read]
+    for target in wanted:
+        stack = [(target, False)]
+        while stack:
+            v, operands_done = stack.pop()
+            s = makers[v]
+            if s is None:
+                base = values[v].view_of
+                if base is not None:
+                    stack.append((base, False))
+            elif operands_done:
+                if not done[s]:
+                    done[s] = 1
+                    order.append(s)
+            elif not done[s]:
+                stack.append((v, True))
+                stack.extend([(i, False) for i in reversed(steps[s].inputs)])
+    order.extend(s for s in range(len(steps)) if not done[s])
+    return order
+
+
+def postorder(model: Model) -> list[int]:
+    """Liu's best post-order of a tree; on other graphs each step counts for its first reader."""
+    size = [sum([model.size[v] for v in own]) for own in model.outputs]
+    need = [0] * len(model)
+    children: list[list[int]] = [[] for _ in range(len(model))]
+    for s in natural(model):
+        before = sorted(model.predecessors[s], key=lambda p: (size[p] - need[p], p))
+        children[s] = before
+        held = highest = 0
+        for p in before:
+            highest = max(highest, held + need[p])
+            held += size[p]
+        need[s] = max(highest, held + model.made[s])
+    order: list[int] = []
+    state = bytearray(len(model))
+    for root in range(len(model)):
+        if model.successors[root]:
+            continue
+        stack = [root]
+        while stack:
+            s = stack[-1]
+            if state[s]:
+                stack.pop()
+                if state[s] == 1:
+                    state[s] = 2
+                    order.append(s)
+                continue
+            state[s] = 1
+            stack.extend([p for p in reversed(children[s]) if not state[p]])
+    return order
+
+
+def list_order(model: Model) -> tuple[list[int], int]:
+    """Always the ready step that frees most, net of what it makes; then the one most awaited."""
+    run = Run(model)
+    net, successors = run.net, model.successors
+    heap = [(net[s], -len(successors[s]), s) for s in run.ready()]
+    heapify(heap)
+    while heap:
+        _, _, step = heappop(heap)
+        if not run.done[step]:
+            for s in run.step(step):
+                heappush(heap, (net[s], -len(successors[s]), s))
+    return run.order, run.peak
+
+
+def eager(model: Model, base: Sequence[int], bound: int = 0) -> tuple[list[int], int]:
+    """Follow `base`, but run at once every step that frees what it needs under the peak so far.
+
+    Such a step is *safe*: pulling it forward in any order makes nothing later cost more.
+    """
+    run = Run(model)
+    run.peak = bound
+    net = run.net
+    heap = [(run.need(s), s) for s in run.ready() if net[s] <= 0]
+    heapify(heap)
+    for step in base:
+        if run.done[step]:
+            continue
+        while heap and run.live + heap[0][0] <= run.peak:
+            _, safe = heappop(heap)
+            if not run.done[safe]:
+                for s in run.step(safe):
+                    if net[s] <= 0:
+                        heappush(heap, (run.need(s), s))
+        if not run.done[step]:
+            for s in run.step(step):
+                if net[s] <= 0:
+                    heappush(heap, (run.need(s), s))
+    return run.order, run.peak
+
+
+class Order(NamedTuple):
+    """A sequence of steps, its peak, and whether no sequence has a smaller one."""
+
+    sequence: list[int]
+    peak: int
+    optimal: bool
+
+
+def best_order(problem: Problem, *, seconds: float = 0.1, states: int = 50_000) -> Order:
+    """The order with the smallest peak found within the limits; never above the report's order."""
+    start = time.thread_time()
+    graph = model(problem)
+    floor = graph.floor()
+    best: tuple[list[int], int] = ([], -1)
+    for sequence, peak in candidates(problem, graph, floor):
+        if not best[0] or peak < best[1]:
+            best = sequence, peak
+        if best[1] <= floor:
+            return Order(*best, optimal=True)
+    if len(graph) > LARGEST_SEARCHED:
+        return Order(*best, optimal=False)
+
+    def stop(count: int) -> bool:
+        return count > states or (count & 15 == 0 and time.thread_time() - start > seconds)
+
+    search = Search(graph, floor)
+    found, certain = search.run(best[1], stop)
+    if found is None:
+        return Order(*best, optimal=certain)
+    return Order(found, search.accepted, optimal=True)
+
+
+def candidates(problem: Problem, graph: Model, floor: int) -> Iterator[tuple[list[int], int]]:
+    """The portfolio, with its peaks; the report's order first."""
+    report = depth_first(problem)
+    yield report, peak_of(graph, report)
+    yield eager(graph, postorder(graph), floor)
+    yield eager(graph, natural(graph), floor)
+    yield list_order(graph)

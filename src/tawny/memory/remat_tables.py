@@ -1,0 +1,172 @@
+"""A problem as the search for recomputation reads it: by steps and by roots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tawny.memory.inplace import declared_refusal
+from tawny.memory.problem import Problem
+
+ALIGNMENT = 64
+"""Sizes in the arena are multiples of this."""
+OUTSIDE = -1
+"""The root of values that live outside the arena."""
+
+
+def aligned(bytes: int) -> int:
+    """The bytes that a storage of that size takes in the arena."""
+    return -(-bytes // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A problem as the simulation reads it: by steps and by roots (values with own memory)."""
+
+    makers: tuple[int | None, ...]
+    """For each value the step that makes it."""
+    roots: tuple[int, ...]
+    """For each value the root whose memory it shares, `OUTSIDE` if not in the arena."""
+    views: tuple[tuple[int, ...], ...]
+    """For each root the views that steps make of it."""
+    sizes: tuple[int, ...]
+    needs: tuple[tuple[int, ...], ...]
+    """For each step the values it reads that some step makes."""
+    reads: tuple[tuple[int, ...], ...]
+    """For each step the roots it reads."""
+    makes: tuple[tuple[int, ...], ...]
+    """For each step the values it makes."""
+    writes: tuple[tuple[int, ...], ...]
+    """For each step the roots among them."""
+    slides: tuple[tuple[tuple[int, int], ...], ...]
+    """For each step the (read root, written root) pairs that may share memory."""
+    extra: tuple[int, ...]
+    """For each step its scratch and the bytes of the roots it makes."""
+    seconds: tuple[float, ...]
+    again: tuple[bool, ...]
+    """For each step whether it may run again."""
+    kept: frozenset[int]
+    anchors: tuple[int, ...]
+    """For each root the set (bits) of values that cannot be made again and that making it needs."""
+    anchor_bits: tuple[tuple[int, int], ...]
+    """The (root, bit) of every value that cannot be made again and is not kept."""
+    readers: tuple[tuple[int, ...], ...]
+    """For each root the roots that are made from it in one step."""
+    sources: tuple[tuple[int, ...], ...]
+    """For each root the roots that it is made from in one step."""
+
+
+def tables(problem: Problem) -> Tables:
+    """Read a problem into tables."""
+    values, steps, makers = problem.values, problem.steps, problem.makers
+    count = len(values)
+    roots = tuple(OUTSIDE if v in problem.resident else problem.roots[v] for v in range(count))
+
+    def made(v: int) -> int | None:
+        """The value a step must have made for `v` to exist."""
+        base: int | None = v
+        while base is not None and makers[base] is None:
+            base = values[base].view_of
+        return base
+
+    views: list[list[int]] = [[] for _ in values]
+    for v in range(count):
+        if makers[v] is not None and roots[v] not in {v, OUTSIDE}:
+            views[roots[v]].append(v)
+    needs = [tuple({m: 0 for v in step.inputs if (m := made(v)) is not None}) for step in steps]
+    reads = [tuple({roots[v]: 0 for v in row if roots[v] != OUTSIDE}) for row in needs]
+    writes = [tuple(v for v in step.outputs if roots[v] == v) for step in steps]
+    sizes = tuple(aligned(v.bytes) for v in values)
+    slides = [
+        tuple(
+            (roots[step.inputs[i]], step.outputs[o])
+            for i, o in step.overwrites
+            if declared_refusal(problem, step, i, o) is None
+        )
+        for step in steps
+    ]
+    again = tuple(
+        step.pure and not any(roots[v] in problem.kept_roots for v in step.outputs)
+        for step in steps
+    )
+    readers: list[set[int]] = [set() for _ in values]
+    sources: list[set[int]] = [set() for _ in values]
+    for read, written in zip(reads, writes, strict=True):
+        for r in read:
+            readers[r].update(written)
+        for r in written:
+            sources[r].update(read)
+    anchors, bits = _anchors(problem, roots, needs, again)
+    return Tables(
+        makers,
+        roots,
+        tuple(map(tuple, views)),
+        sizes,
+        tuple(needs),
+        tuple(reads),
+        tuple(step.outputs for step in steps),
+        tuple(writes),
+        tuple(slides),
+        tuple(
+            aligned(step.scratch) + sum(sizes[v] for v in row)
+            for step, row in zip(steps, writes, strict=True)
+        ),
+        tuple(step.seconds for step in steps),
+        again,
+        problem.kept_roots,
+        anchors,
+        bits,
+        tuple(map(tuple, readers)),
+        tuple(map(tuple, sources)),
+    )
+
+
+def _anchors(
+    problem: Problem,
+    roots: Sequence[int],
+    needs: Sequence[tuple[int, ...]],
+    again: Sequence[bool],
+) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+    """`Tables.anchors` and `Tables.anchor_bits`."""
+    found = [0] * len(problem.values)
+    bits: dict[int, int] = {}
+    for s in topological(problem):
+        needed = 0
+        for v in needs[s]:
+            if roots[v] in bits:
+                needed |= bits[roots[v]]
+            elif roots[v] not in problem.kept_roots:
+                needed |= found[v]
+        for v in problem.steps[s].outputs:
+            found[v] = needed
+            if roots[v] == v and not again[s] and v not in problem.kept_roots:
+                bits[v] = 1 << len(bits)
+    for v, root in enumerate(roots):  # making a view again is making its root again
+        if root not in {v, OUTSIDE}:
+            found[root] |= found[v] & ~bits.get(root, 0)
+    return tuple(found), tuple(bits.items())
+
+
+def topological(problem: Problem) -> list[int]:
+    """The steps in some order in which each runs after those it reads from."""
+    makers, values = problem.makers, problem.values
+    waiting = [0] * len(problem.steps)
+    after: list[list[int]] = [[] for _ in problem.steps]
+    for s, step in enumerate(problem.steps):
+        before: set[int] = set()
+        for v in step.inputs:
+            base: int | None = v
+            while base is not None and makers[base] is None:
+                base = values[base].view_of
+            if base is not None and (maker := makers[base]) is not None:
+                before.add(maker)
+        waiting[s] = len(before)
+        for b in before:
+            after[b].append(s)
+    ready = [s for s, count in enumerate(waiting) if count == 0]
+    for s in ready:
+        for t in after[s]:
+            waiting[t] -= 1
+            if waiting[t] == 0:
+                ready.append(t)
+    return ready

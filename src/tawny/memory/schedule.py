@@ -1,0 +1,224 @@
+"""A schedule: the steps in the order they run, what is written in place, and what that costs.
+
+A *cell* is one making of a root value; views of it read and keep alive the same cell.  A *storage*
+is a run of cells, each written in place over the one before: one piece of memory with one lifetime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+from tawny.memory.inplace import declared_refusal, match
+from tawny.memory.problem import Problem, Step
+
+RESIDENT = -1
+"""Stands for the storage of a resident value, which has none in the arena."""
+
+
+class Storage(NamedTuple):
+    """One piece of memory: its bytes, and when it is occupied: `birth <= position < death`."""
+
+    bytes: int
+    birth: int
+    death: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A sequence of steps (one that occurs again is recomputed) with its storages."""
+
+    problem: Problem
+    sequence: tuple[int, ...]
+    """Indices of steps, in the order they run."""
+    slides: tuple[tuple[tuple[int, int], ...], ...]
+    """At each position the (input, output) pairs that are written in place."""
+    reads: tuple[tuple[int, ...], ...]
+    """At each position the storage of each input, or `RESIDENT`."""
+    writes: tuple[tuple[int, ...], ...]
+    """At each position the storage of each output."""
+    storages: tuple[Storage, ...]
+
+    @cached_property
+    def live(self) -> tuple[int, ...]:
+        """Bytes that are occupied while each position runs, its scratch included."""
+        return live_bytes(len(self.sequence), [*self.storages, *self.scratches])
+
+    @property
+    def peak(self) -> int:
+        """The most bytes ever occupied: no arena for this schedule is smaller."""
+        return max(self.live, default=0)
+
+    @cached_property
+    def scratches(self) -> tuple[Storage, ...]:
+        """The scratch memory of each position that needs some."""
+        steps = self.problem.steps
+        return tuple(
+            Storage(steps[s].scratch, position, position + 1)
+            for position, s in enumerate(self.sequence)
+            if steps[s].scratch
+        )
+
+    @cached_property
+    def seconds(self) -> float:
+        """What running the sequence costs."""
+        return sum(self.problem.steps[s].seconds for s in self.sequence)
+
+    def alive(self, position: int) -> Iterator[int]:
+        """The storages that are occupied while `position` runs."""
+        for index, storage in enumerate(self.storages):
+            if storage.birth <= position < storage.death:
+                yield index
+
+    @cached_property
+    def tenants(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each storage its (value, position of making), views included, in order of making."""
+        tenants: list[list[tuple[int, int]]] = [[] for _ in self.storages]
+        for position, (s, written) in enumerate(zip(self.sequence, self.writes, strict=True)):
+            for value, storage in zip(self.problem.steps[s].outputs, written, strict=True):
+                if storage != RESIDENT:
+                    tenants[storage].append((value, position))
+        return tuple(map(tuple, tenants))
+
+    @cached_property
+    def placed(self) -> tuple[int, ...]:
+        """For each value the storage of its last making; `RESIDENT` if outside the arena."""
+        problem, current = self.problem, [RESIDENT] * len(self.problem.values)
+        for s, written in zip(self.sequence, self.writes, strict=True):
+            for v, storage in zip(problem.steps[s].outputs, written, strict=True):
+                current[v] = storage
+        for v, value in enumerate(problem.values):
+            base = value.view_of
+            while base is not None and problem.makers[v] is None:
+                current[v] = current[base]
+                base = None if problem.makers[base] is not None else problem.values[base].view_of
+        return tuple(current)
+
+
+def live_bytes(length: int, storages: Sequence[Storage]) -> tuple[int, ...]:
+    """For each of `length` positions the bytes of the storages that are occupied there."""
+    change = [0] * (length + 1)
+    for bytes, birth, death in storages:
+        change[birth] += bytes
+        change[death] -= bytes
+    return tuple(accumulate(change[:length]))
+
+
+class Cells(NamedTuple):
+    """Which cells a sequence reads and makes, before anything is written in place."""
+
+    reads: list[tuple[int, ...]]
+    writes: list[tuple[int, ...]]
+    roots: list[int]
+    births: list[int]
+    last: list[int]
+    """The last position that reads (or makes) the cell; the end of the sequence if it is kept."""
+
+
+def cells(problem: Problem, sequence: Sequence[int]) -> Cells:
+    """Follow each value through the sequence to the cell it is read from."""
+    values, steps, makers = problem.values, problem.steps, problem.makers
+    current: list[int | None] = [None if maker is not None else RESIDENT for maker in makers]
+    for v, value in enumerate(values):
+        if makers[v] is None and value.view_of is not None:
+            current[v] = None
+    result = Cells([], [], [], [], [])
+    _, _, roots, births, last = result
+
+    def cell(v: int) -> int:
+        """The newest cell of `v`."""
+        found = current[v]
+        while found is None:
+            base = values[v].view_of
+            if base is None or makers[v] is not None:
+                raise ValueError(f"schedule: value {v} is read before step {makers[v]} makes it")
+            v = base
+            found = current[v]
+        return found
+
+    for position, s in enumerate(sequence):
+        step = steps[s]
+        read = tuple([cell(v) for v in step.inputs])
+        for c in read:
+            if c >= 0:
+                last[c] = position
+        for v in step.outputs:
+            if values[v].view_of is None:
+                current[v] = len(roots)
+                roots.append(v)
+                births.append(position)
+                last.append(position)
+        for v in step.outputs:
+            base = values[v].view_of
+            if base is not None:
+                current[v] = cell(base)
+        result.reads.append(read)
+        result.writes.append(tuple([cell(v) for v in step.outputs]))
+    for v, value in enumerate(values):
+        if value.kept and (c := cell(v)) >= 0:
+            last[c] = len(sequence)
+    return result
+
+
+def schedule(problem: Problem, sequence: Sequence[int], *, in_place: bool = True) -> Schedule:
+    """The schedule that runs `sequence`, writing in place wherever that is safe."""
+    found = cells(problem, sequence)
+    values, last, end = problem.values, found.last, len(sequence)
+    storage_of: list[int] = []
+    bytes, births, deaths = list[int](), list[int](), list[int]()
+    slides: list[tuple[tuple[int, int], ...]] = []
+    for position, s in enumerate(sequence):
+        step = problem.steps[s]
+        pairs: tuple[tuple[int, int], ...] = ()
+        if step.overwrites and in_place:
+            pairs = choose(problem, step, position, found, lambda c: births[storage_of[c]])
+        slides.append(pairs)
+        over = {o: found.reads[position][i] for i, o in pairs}
+        for o, v in enumerate(step.outputs):
+            if values[v].view_of is not None:
+                continue
+            death = min(last[len(storage_of)] + 1, end)
+            if o in over:
+                storage_of.append(storage_of[over[o]])
+                deaths[storage_of[-1]] = death
+            else:
+                storage_of.append(len(births))
+                bytes.append(values[v].bytes)
+                births.append(position)
+                deaths.append(death)
+    storage_of.append(RESIDENT)  # what index RESIDENT finds
+    return Schedule(
+        problem,
+        tuple(sequence),
+        tuple(slides),
+        tuple([tuple([storage_of[c] for c in row]) for row in found.reads]),
+        tuple([tuple([storage_of[c] for c in row]) for row in found.writes]),
+        tuple(map(Storage, bytes, births, deaths)),
+    )
+
+
+def choose(
+    problem: Problem,
+    step: Step,
+    position: int,
+    found: Cells,
+    age: Callable[[int], int],
+) -> tuple[tuple[int, int], ...]:
+    """The pairs to write in place: for each output the dying operand whose storage is oldest."""
+    read, last = found.reads[position], found.last
+    dying = [
+        (age(read[i]), i, o)
+        for i, o in step.overwrites
+        if read[i] != RESIDENT
+        and last[read[i]] == position
+        and declared_refusal(problem, step, i, o) is None
+    ]
+    if len(dying) < 2:
+        return tuple([(i, o) for _, i, o in dying])
+    dying.sort()
+    position_of = {(read[i], o): i for _, i, o in reversed(dying)}
+    chosen = match((read[i], o) for _, i, o in dying)
+    return tuple([(position_of[c, o], o) for o, c in sorted(chosen.items())])

@@ -1,0 +1,388 @@
+"""What fusion makes of several ops: groups, and products with an epilogue.
+
+No user writes these: `rewrite` puts them where they compute the same bits with less memory traffic.
+They are differentiated before they are fused, or after `expanded`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, NamedTuple, final
+
+from tawny.dtype import DType
+from tawny.errors import type_error, value_error
+from tawny.node import Node, make
+from tawny.op import ELEMENTWISE, Elementwise, Gradient, Op, Type, not_boolean
+from tawny.ops import elementwise as table
+from tawny.ops.convolution import Windowed
+from tawny.ops.linalg import Matmul
+from tawny.ops.reduction import Reduction
+from tawny.scalar import Call, Expr
+from tawny.shape import Shape, size
+
+
+class Cost(NamedTuple):
+    """What one evaluation costs: scalar operations, and bytes moved to and from memory."""
+
+    operations: int
+    bytes_read: int
+    bytes_written: int
+
+
+def nbytes(kind: Type) -> int:
+    """Bytes of a value of this shape and dtype."""
+    shape, dtype = kind
+    return size(shape) * dtype.itemsize
+
+
+@cache
+def primitives(op: Elementwise) -> int:
+    """How many scalar operations an elementwise op does for each element."""
+    count, stack = 0, list[Expr]([op.scalar])
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, Call):
+            count += 1
+            stack.extend(expr.args)
+    return count
+
+
+# ---------------------------------------------------------------------- groups
+
+
+class Step(NamedTuple):
+    """One op of a body.  Input `i` is operand `i` of the body or, past those, an earlier step."""
+
+    op: Op
+    inputs: tuple[int, ...]
+    shape: Shape
+    dtype: DType
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A straight-line program: what a group computes, whatever arrays it is applied to.
+
+    Equal bodies are the same function, so an engine compiles each once.
+    """
+
+    operands: tuple[Type, ...]
+    steps: tuple[Step, ...]
+    results: tuple[int, ...]
+    """Numbers of the values it gives, counted as the inputs of steps are."""
+    key: int
+    """The hash, which is asked for often."""
+
+    @staticmethod
+    def of(operands: tuple[Type, ...], steps: tuple[Step, ...], results: tuple[int, ...]) -> Body:
+        """The body of these steps."""
+        key = hash((operands, tuple([(s.op, s.inputs) for s in steps]), results))
+        return Body(operands, steps, results, key)
+
+    def __hash__(self) -> int:
+        return self.key
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Body)
+            and self.key == other.key
+            and self.results == other.results
+            and self.operands == other.operands
+            and self.steps == other.steps
+        )
+
+    def __repr__(self) -> str:
+        names = " ".join(s.op.facts().name for s in self.steps)
+        return f"<{len(self.operands)} operands: {names}: {len(self.results)} results>"
+
+    def type_of(self, value: int) -> Type:
+        """Shape and dtype of an operand or a step."""
+        first = len(self.operands)
+        if value < first:
+            return self.operands[value]
+        step = self.steps[value - first]
+        return step.shape, step.dtype
+
+    def space(self) -> Shape:
+        """The sizes its loops run over: those of the largest array it computes or reduces."""
+        shapes = [s.shape for s in self.steps]
+        shapes += [self.type_of(s.inputs[0])[0] for s in self.steps if isinstance(s.op, Reduction)]
+        return max(shapes, key=size)
+
+    def stages(self) -> tuple[int, ...]:
+        """For each step how many reductions, one after another, must be whole before it can run.
+
+        Steps of one stage can share a sweep over the same elements.
+        """
+        first, out = len(self.operands), list[int]()
+        for step in self.steps:
+            stage = 0
+            for value in step.inputs:
+                if value >= first:
+                    before = self.steps[value - first]
+                    after = out[value - first] + isinstance(before.op, Reduction)
+                    stage = max(stage, after)
+            out.append(stage)
+        return tuple(out)
+
+    def last_uses(self) -> tuple[int, ...]:
+        """For each value the last step that reads it; results are read after the last step."""
+        last = [-1] * (len(self.operands) + len(self.steps))
+        for number, step in enumerate(self.steps):
+            for value in step.inputs:
+                last[value] = number
+        for value in self.results:
+            last[value] = len(self.steps)
+        return tuple(last)
+
+    def overwrites(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (operand, result): the result may be written over the operand, if it dies here.
+
+        Both have the same shape and item size and span the whole space, so each element is read
+        where it is written; and no step reads the operand after the one that makes the result.
+        """
+        first, last, whole = len(self.operands), self.last_uses(), size(self.space())
+        pairs: list[tuple[int, int]] = []
+        for number, result in enumerate(self.results):
+            shape, dtype = self.type_of(result)
+            if size(shape) != whole:
+                continue
+            for operand, (given, kind) in enumerate(self.operands):
+                fits = given == shape and kind.itemsize == dtype.itemsize
+                if fits and last[operand] <= result - first:
+                    pairs.append((operand, number))
+        return tuple(pairs)
+
+    def cost(self) -> Cost:
+        """Each step's operations; each operand read once, each result written once."""
+        operations = 0
+        for step in self.steps:
+            if isinstance(step.op, Elementwise):
+                operations += primitives(step.op) * size(step.shape)
+            elif isinstance(step.op, Reduction):
+                operations += size(self.type_of(step.inputs[0])[0])
+        return Cost(
+            operations,
+            sum(map(nbytes, self.operands)),
+            sum(nbytes(self.type_of(r)) for r in self.results),
+        )
+
+
+class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
+    """Elementwise ops and reductions that run as one kernel, without storing what is between.
+
+    The elementwise steps run over one space of loops.  Reductions all fold the same of its axes;
+    where their results meet the whole space again, those axes are the last ones and short, so
+    that a row is swept several times while it is in the cache.
+    """
+
+    body: Body
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        if shapes != tuple([s for s, _ in self.body.operands]):
+            listed = " and ".join(str(s) for s, _ in self.body.operands)
+            raise value_error("group", f"operands have shapes {shapes}; its body takes {listed}")
+        return self.body.type_of(self.body.results[0])[0]
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        if dtypes != tuple([d for _, d in self.body.operands]):
+            listed = " and ".join(str(d) for _, d in self.body.operands)
+            raise type_error("group", f"operands have dtypes {dtypes}; its body takes {listed}")
+        return self.body.type_of(self.body.results[0])[1]
+
+    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
+        results = self.body.results
+        return tuple(map(self.body.type_of, results)) if len(results) > 1 else ()
+
+    def may_overwrite(self, *types: Type) -> frozenset[int]:
+        """Operands that some result may be written over; `body.overwrites` says which result."""
+        return frozenset(operand for operand, _ in self.body.overwrites())
+
+    def cost(self) -> Cost:
+        """What one evaluation costs."""
+        return self.body.cost()
+
+
+def expanded(node: Node) -> tuple[Node, ...]:
+    """The results of a group as the plain nodes it was made from."""
+    if not isinstance(node.op, Group):
+        raise type_error("expanded", f"{node.name} is not a group")
+    values = list(node.inputs)
+    for step in node.op.body.steps:
+        made = make(step.op, tuple([values[i] for i in step.inputs]))
+        made.sources = made.sources or node.sources
+        values.append(made)
+    return tuple([values[r] for r in node.op.body.results])
+
+
+# ------------------------------------------------------------------- epilogues
+
+
+class Activation(enum.Enum):
+    """What is applied last: nothing, or the elementwise op of this name."""
+
+    NONE = ""
+    RELU = "relu"
+    SIGMOID = "sigmoid"
+    TANH = "tanh"
+    SOFTPLUS = "softplus"
+
+    @property
+    def op(self) -> Elementwise | None:
+        """The elementwise op; None for nothing."""
+        return ELEMENTWISE[self.value] if self.value else None
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """`activation(product + bias + residual)`, each part optional, in this order.
+
+    The bias has one element for each place on the last axis, the residual the result's shape; both
+    have its dtype, and are the operands after the first two.
+    """
+
+    bias: bool = False
+    residual: bool = False
+    activation: Activation = Activation.NONE
+
+    @property
+    def arity(self) -> int:
+        """How many operands it adds."""
+        return self.bias + self.residual
+
+    def check(self, op: str, product: Type, types: Sequence[Type]) -> None:
+        """Refuse operands that do not fit the product."""
+        shape, dtype = product
+        if len(types) != self.arity:
+            raise type_error(op, f"{len(types) + 2} operands came; accepted: {self.arity + 2}")
+        for position, (given, kind) in enumerate(types, 2):
+            if kind != dtype:
+                raise type_error(
+                    op, f"operand {position} has dtype {kind}; it must be that of the product, {dtype}"
+                )
+            is_bias = self.bias and position == 2
+            if not (is_bias_shape(given, shape) if is_bias else given == shape):
+                wanted = f"{shape[-1:]}, after any axes of size 1" if is_bias else str(shape)
+                raise value_error(
+                    op, f"operand {position} has shape {given}; it must be {wanted}"
+                )
+
+    def operations(self, elements: int) -> int:
+        """Scalar operations for so many elements."""
+        last = self.activation.op
+        return elements * (self.arity + (0 if last is None else primitives(last)))
+
+
+PLAIN: Final = Epilogue()
+"""Nothing after the product."""
+
+
+def is_bias_shape(shape: Shape, product: Shape) -> bool:
+    """Whether `shape` has one element for each place on the product's last axis."""
+    return (
+        0 < len(shape) <= len(product)
+        and shape[-1] == product[-1]
+        and all(n == 1 for n in shape[:-1])
+    )
+
+
+class FusedMatmul(Op, name="fused_matmul", arity=None, gradient=Gradient.NONE):
+    """A matrix product of operands whose last two axes may be exchanged, and its epilogue."""
+
+    transpose_a: bool
+    transpose_b: bool
+    epilogue: Epilogue
+
+    def product(self, a: Shape, b: Shape) -> Shape:
+        """Shape of the matrix product."""
+        for position, (shape, exchanged) in enumerate(
+            ((a, self.transpose_a), (b, self.transpose_b))
+        ):
+            if exchanged and len(shape) < 2:
+                raise value_error(
+                    "fused_matmul",
+                    f"operand {position} has shape {shape}; to be transposed it must have two axes",
+                )
+        return Matmul().infer_shape(
+            exchanged_axes(a) if self.transpose_a else a,
+            exchanged_axes(b) if self.transpose_b else b,
+        )
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return self.product(shapes[0], shapes[1])
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return Matmul().infer_dtype(*dtypes[:2])
+
+    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
+        self.epilogue.check("fused_matmul", self._product_type(types), types[2:])
+        return ()
+
+    def may_overwrite(self, *types: Type) -> frozenset[int]:
+        """The residual, which is read where the result is written."""
+        return frozenset({len(types) - 1}) if self.epilogue.residual else frozenset()
+
+    def cost(self, *types: Type) -> Cost:
+        """Two operations for each product of elements, then the epilogue."""
+        product = self._product_type(types)
+        left = types[0][0]
+        inner = left[-2] if self.transpose_a else left[-1]
+        elements = size(product[0])
+        return Cost(
+            2 * inner * elements + self.epilogue.operations(elements),
+            sum(map(nbytes, types)),
+            nbytes(product),
+        )
+
+    def _product_type(self, types: Sequence[Type]) -> Type:
+        (a, left), (b, right) = types[:2]
+        return self.product(a, b), Matmul().infer_dtype(left, right)
+
+
+def exchanged_axes(shape: Shape) -> Shape:
+    """`shape` with its last two sizes exchanged."""
+    return (*shape[:-2], shape[-1], shape[-2])
+
+
+class FusedConvolution(Windowed, name="fused_convolution", arity=None, gradient=Gradient.NONE):
+    """A convolution and its epilogue."""
+
+    epilogue: Epilogue
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return self.convolved(shapes[0], shapes[1], "fused_convolution")
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return not_boolean("fused_convolution", dtypes[:2])
+
+    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
+        self.epilogue.check("fused_convolution", self._product_type(types), types[2:])
+        return ()
+
+    def may_overwrite(self, *types: Type) -> frozenset[int]:
+        """The residual, which is read where the result is written."""
+        return frozenset({len(types) - 1}) if self.epilogue.residual else frozenset()
+
+    def cost(self, *types: Type) -> Cost:
+        """Two operations for each product of elements, then the epilogue."""
+        product, kernel = self._product_type(types), types[1][0]
+        elements = size(product[0])
+        return Cost(
+            2 * math.prod(kernel[:-1]) * elements + self.epilogue.operations(elements),
+            sum(map(nbytes, types)),
+            nbytes(product),
+        )
+
+    def _product_type(self, types: Sequence[Type]) -> Type:
+        (x, kind), (kernel, other) = types[:2]
+        shape = self.convolved(x, kernel, "fused_convolution")
+        return shape, not_boolean("fused_convolution", (kind, other))
+
+
+ACTIVATIONS: Final = {table_name: a for a in Activation if (table_name := a.value)}
+"""Which activation an elementwise op is, by its name."""

@@ -1,0 +1,1 @@
+"""The optimiser: rule tables, their driver, and one visible pipeline of passes."""

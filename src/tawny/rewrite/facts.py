@@ -1,0 +1,153 @@
+"""What the side conditions of rules ask about nodes, without computing anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from tawny.dtype import DType
+from tawny.node import Constant, Node, Value
+from tawny.op import ELEMENTWISE, Elementwise, Trait
+from tawny.ops import random
+from tawny.ops.creation import Arange, BroadcastTo, Cast, Eye
+from tawny.ops.reduction import Max, Min, Sum
+
+FILL_LIMIT: Final = 65_536
+"""Constant arrays of at most so many bytes are looked through for a value that fills them."""
+DEPTH: Final = 4
+"""How many nodes a proof looks through."""
+
+_MISSING: Final = object()
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known while a pass runs."""
+
+    assume_finite: bool = False
+    uses: Counter[Node] = field(default_factory=Counter[Node])
+    """How often each node is read, counting outputs."""
+    twins: dict[tuple[object, ...], Node] = field(default_factory=dict[tuple[object, ...], Node])
+    """The first node met for each commutative op and set of operands."""
+    _fills: dict[Node, Any] = field(default_factory=dict[Node, Any])
+
+    def fill(self, node: Node) -> Any:
+        """The value that fills `node`, a NumPy scalar; None if it is not a filled constant."""
+        while type(node.op) is BroadcastTo:
+            (node,) = node.inputs
+        if type(node.op) is not Constant:
+            return None
+        found = self._fills.get(node, _MISSING)
+        if found is _MISSING:
+            found = self._fills[node] = None if node.value is None else _fill(node.value)
+        return found
+
+    def finite(self, node: Node, depth: int = DEPTH) -> bool:
+        """Whether `node` is known to hold neither NaN nor infinity."""
+        if self.assume_finite or node.dtype.kind in "biu":
+            return True
+        op = node.op
+        if type(op) is Constant:
+            value = node.value
+            return value is not None and value.nbytes <= FILL_LIMIT and bool(np.isfinite(value).all())
+        if type(op) in _FINITE_LEAVES:
+            return True
+        if not depth or not node.inputs:
+            return False
+        if type(op) is Cast and not lossless(node.inputs[0].dtype, node.dtype):
+            return False
+        if op in _KEEP_FINITE or type(op) in _KEEP_FINITE_CLASSES or _is_view(node):
+            return all(self.finite(i, depth - 1) for i in node.inputs)
+        return False
+
+    def nonnegative(self, node: Node, depth: int = DEPTH) -> bool:
+        """Whether `node` is known to be +0, positive or NaN, and never -0."""
+        if node.dtype.kind in "bu":
+            return True
+        if node.dtype.kind == "c":
+            return False
+        op = node.op
+        value = self.fill(node)
+        if value is not None:
+            return bool(value >= 0) and not np.signbit(value)
+        if op in _NONNEGATIVE:
+            return node.inputs[0].dtype.kind != "c"
+        if not depth or not node.inputs:
+            return False
+        if op in _KEEP_NONNEGATIVE or type(op) in _KEEP_NONNEGATIVE_CLASSES or _is_view(node):
+            return all(self.nonnegative(i, depth - 1) for i in node.inputs)
+        return False
+
+    def never_negative_zero(self, node: Node, depth: int = DEPTH) -> bool:
+        """Whether `node` is known to hold no -0.0, so that adding +0.0 changes no bit."""
+        if node.dtype.kind in "biu":
+            return True
+        if node.dtype.kind == "c":
+            return False
+        value = self.fill(node)
+        if value is not None:
+            return not is_negative_zero(value)
+        if self.nonnegative(node, depth):
+            return True
+        if not depth or not node.inputs:
+            return False
+        op = node.op
+        if op is _ADD:  # -0.0 only as the sum of two
+            return any(self.never_negative_zero(i, depth - 1) for i in node.inputs)
+        if op is _SUBTRACT or type(op) in _KEEP_NONNEGATIVE_CLASSES or _is_view(node):
+            return self.never_negative_zero(node.inputs[0], depth - 1)
+        return False
+
+
+def _fill(value: Value) -> Any:
+    """The value of every element, if they are the same to the bit."""
+    if not 0 < value.nbytes <= FILL_LIMIT:
+        return None
+    flat = value.reshape(-1)
+    first = flat[0]
+    if flat.size > 1 and flat.tobytes() != first.tobytes() * flat.size:
+        return None
+    return first
+
+
+def is_negative_zero(value: Any) -> bool:
+    """Whether a scalar is -0.0, or a complex zero with a negative part."""
+    return bool(value == 0) and bool(np.signbit(value.real) or np.signbit(value.imag))
+
+
+def lossless(source: DType, target: DType) -> bool:
+    """Whether every value of `source` is a value of `target`."""
+    if source == target:
+        return True
+    if not np.can_cast(source, target, "safe"):
+        return False
+    if source.kind in "iu" and target.kind in "fc":
+        bits = 8 * source.itemsize - (source.kind == "i")
+        return bits <= np.finfo(target).nmant + 1
+    return True
+
+
+def _is_view(node: Node) -> bool:
+    return Trait.VIEW in node.op.facts().traits
+
+
+_ADD: Final = ELEMENTWISE["add"]
+_SUBTRACT: Final = ELEMENTWISE["subtract"]
+
+
+def _rows(*names: str) -> frozenset[Elementwise]:
+    return frozenset(ELEMENTWISE[n] for n in names)
+
+
+_FINITE_LEAVES: Final = frozenset({Arange, Eye, random.Uniform, random.Normal})
+_KEEP_FINITE: Final = _rows(
+    *("negative", "positive", "abs", "sign", "relu", "tanh", "sigmoid", "sin", "cos", "atan"),
+    *("floor", "ceil", "trunc", "rint", "maximum", "minimum", "fmax", "fmin", "real", "imag"),
+)
+_KEEP_FINITE_CLASSES: Final = frozenset({Cast, Max, Min})
+_NONNEGATIVE: Final = _rows("abs", "square", "exp", "exp2", "sigmoid", "softplus", "cosh")
+_KEEP_NONNEGATIVE: Final = _rows("add", "multiply", "divide", "maximum", "minimum", "pow")
+_KEEP_NONNEGATIVE_CLASSES: Final = frozenset({Sum, Max, Min, Cast})

@@ -1,0 +1,167 @@
+"""What passes work on: a graph given by its outputs, and the protocol of a pass.
+
+A pass takes a `Flow` and gives another.  Nodes are immutable and interned, so a pass never changes
+a graph: it makes the nodes that differ and shares the rest.  Variables, constants, random draws and
+impure delays keep their identity: a rewrite may give an impure node other inputs, but never makes
+two of one or one of two.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tawny.node import Node, Part, Value, make, part, toposort, written_at
+from tawny.op import Trait
+from tawny.source import Source
+
+Evaluate = Callable[[Sequence[Node]], "list[Value]"]
+"""Computes nodes that depend on no variable; given by the caller, since engines sit above."""
+
+
+class Kind(enum.Enum):
+    """What a rule promises about values."""
+
+    EXACT = "exact"
+    """The same bits.  (NaN is one value, whatever its sign and payload.)"""
+    CONTRACTING = "contracting"
+    """The same up to rounding in the last place, or the sign of a zero."""
+    FINITE = "finite"
+    """The same where no NaN or infinity occurs, up to the sign of a zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInfo:
+    """What is known of a rule by name: its class and the equation it stands for."""
+
+    name: str
+    kind: Kind
+    says: str
+
+
+class Recorder(Protocol):
+    """Where passes report what they did, and ask what they may do."""
+
+    def allows(self, rule: RuleInfo) -> bool:
+        """Whether the rule is switched on, by its name and by its class."""
+        ...
+
+    def record(self, rule: RuleInfo, before: Sequence[Node], after: Sequence[Node]) -> None:
+        """Say that `rule` put the nodes `after` in place of the nodes `before`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every pass is given besides the flow."""
+
+    evaluate: Evaluate
+    recorder: Recorder
+    assume_finite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A named step of the pipeline, with the rules it may apply."""
+
+    name: str
+    rules: tuple[RuleInfo, ...]
+    run: Callable[[Flow, Context], Flow]
+
+    def __call__(self, flow: Flow, context: Context) -> Flow:
+        return self.run(flow, context)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A graph, given by its outputs in the order the user asked for them."""
+
+    outputs: tuple[Node, ...]
+
+    def order(self) -> list[Node]:
+        """Every node, inputs first."""
+        return toposort(self.outputs)
+
+    def uses(self) -> Counter[Node]:
+        """How often each node is read: once for every edge and every output.
+
+        A node that is read twice by one consumer counts twice.
+        """
+        count = Counter(i for n in self.order() for i in n.inputs)
+        count.update(self.outputs)
+        return count
+
+    def consumers(self) -> dict[Node, list[Node]]:
+        """The distinct nodes that read each node, in order; outputs are not listed."""
+        order = self.order()
+        readers: dict[Node, list[Node]] = {n: [] for n in order}
+        for node in order:
+            for source in dict.fromkeys(node.inputs):
+                readers[source].append(node)
+        return readers
+
+    def replaced(self, replacements: Mapping[Node, Node]) -> Flow:
+        """The flow with nodes put in place of others; see `rebuild`."""
+        return Flow(rebuild(self.outputs, replacements)) if replacements else self
+
+
+MOST_SOURCES: Final = 16
+"""A rewritten node names at most so many places of the user's program."""
+
+
+def is_impure(node: Node) -> bool:
+    """Whether `node` must keep its identity: a variable, a random draw, an impure delay."""
+    return Trait.IMPURE in node.op.facts().traits
+
+
+def united_sources(nodes: Iterable[Node]) -> tuple[Source, ...]:
+    """The places where `nodes` were written, each once, the first ones if they are many."""
+    out: dict[tuple[int, int], Source] = {}
+    for node in nodes:
+        for source in node.sources:
+            out.setdefault((id(source.code), source.instruction), source)
+        if len(out) >= MOST_SOURCES:
+            break
+    return tuple(out.values())[:MOST_SOURCES]
+
+
+def remade(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """`node` with other inputs; itself when they are the same."""
+    if inputs == node.inputs:
+        return node
+    with written_at(node.sources):
+        if type(node.op) is Part:
+            return part(inputs[0], node.op.index)
+        return make(node.op, inputs)
+
+
+def rebuild(outputs: Sequence[Node], replacements: Mapping[Node, Node]) -> tuple[Node, ...]:
+    """The outputs after `replacements`, their consumers made anew.
+
+    Inputs of replacements are rebuilt too; a replacement must not depend on the node it replaces.
+    """
+    done: dict[Node, Node] = {}
+    opened: set[Node] = set()
+    stack = list(reversed(outputs))
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        target = replacements.get(node, node)
+        pending = [n for n in (node.inputs if target is node else (target,)) if n not in done]
+        if pending:
+            if node in opened:
+                raise ValueError(f"rebuild: the replacement of {node} depends on it")
+            opened.add(node)
+            stack.extend(reversed(pending))
+            continue
+        stack.pop()
+        if target is node:
+            done[node] = remade(node, tuple([done[i] for i in node.inputs]))
+        else:
+            done[node] = done[target]
+    return tuple([done[n] for n in outputs])
