@@ -19,7 +19,9 @@ def table(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """A Markdown table."""
     head = list(heading)
     lines = [head, ["---"] * len(head), *map(list, rows)]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    return "".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines
+    )
 
 
 def owl() -> str:
@@ -56,7 +58,15 @@ def operations() -> str:
     ]
     for chapter in sorted({f.chapter for f in FACTS.values()}):
         rows = (
-            (f"`{f.name}`", f.doc.splitlines()[0], f.dtype.says, f.overwrites.value, traits(f), gradient(f), f.oracle)
+            (
+                f"`{f.name}`",
+                f.doc.splitlines()[0],
+                f.dtype.says,
+                f.overwrites.value,
+                traits(f),
+                gradient(f),
+                f.oracle,
+            )
             for f in FACTS.values()
             if f.chapter == chapter
         )

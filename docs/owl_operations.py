@@ -99,9 +99,13 @@ _COMPARE: Final = {
 
 
 def _unary() -> dict[str, str]:
-    rows = {owl: f"np.{name}(x + 1)" if owl == "Acosh" else f"np.{name}(x)" for owl, name in _UNARY.items()}
+    rows = {
+        owl: f"np.{name}(x + 1)" if owl == "Acosh" else f"np.{name}(x)"
+        for owl, name in _UNARY.items()
+    }
     scalar = {
-        f"Scalar_{owl}": f"np.{name}({'t' if owl == 'Acosh' else 's'})" for owl, name in _UNARY.items()
+        f"Scalar_{owl}": f"np.{name}({'t' if owl == 'Acosh' else 's'})"
+        for owl, name in _UNARY.items()
     }
     return {**rows, **scalar}
 
@@ -132,8 +136,7 @@ def _windows() -> dict[str, str]:
             f"TransposeConv{d}d": f"np.conv_transpose{d}d({a}, {k}, strides=2)",
             f"TransposeConv{d}dBackwardInput": f"np.conv{d}d({h}, {swap.format(k)}, strides=2)",
             f"TransposeConv{d}dBackwardKernel": swap.format(
-                f"np.conv_kernel_gradient({h}, {a}, "
-                f"kernel_shape={swap.format(k)}.shape, strides=2)"
+                f"np.conv_kernel_gradient({h}, {a}, kernel_shape={swap.format(k)}.shape, strides=2)"
             ),
             f"DilatedConv{d}d": f"np.conv{d}d({a}, {k}, dilation=2)",
             f"DilatedConv{d}dBackwardInput": (

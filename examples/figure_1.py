@@ -1,8 +1,8 @@
 """The program of the report's Figure 1: its graph, the order it runs in, and its values.
 
-    x2 = 2 - x1
-    x4 = x2 * x3
-    x5 = sin(x4)
+x2 = 2 - x1
+x4 = x2 * x3
+x5 = sin(x4)
 """
 
 from __future__ import annotations

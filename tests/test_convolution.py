@@ -7,10 +7,10 @@ import pytest
 import scipy.signal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_windows import correlate
 
 import tawny.eager as np_now
 import tawny.numpy as tnp
+from naive_windows import correlate
 from tawny.ops.creation import var
 from tawny.ops.window import same_padding
 

@@ -22,23 +22,28 @@ def test_code_in_the_page_runs(page: Path) -> None:
     text = page.read_text()
     for block in BLOCK.finditer(text):
         first = text[: block.start()].count("\n") + 2
+        exec(compile("\n" * (first - 1) + block[1], str(page), "exec"), names)
         for number, line in enumerate(block[1].splitlines(), first):
             if "# ->" in line:
                 code, _, expected = line.partition("# ->")
                 assert repr(eval(code.strip(), names)) == expected.strip(), f"{page.name}:{number}"
-        exec(compile("\n" * (first - 1) + block[1], str(page), "exec"), names)
 
 
 def test_generated_pages_are_up_to_date() -> None:
     pages = runpy.run_path(str(ROOT / "docs" / "generate.py"))["PAGES"]
     assert pages
     for name, render in pages.items():
-        assert (ROOT / "docs" / name).read_text() == render(), f"docs/{name} is old: run `make docs`"
+        assert (ROOT / "docs" / name).read_text() == render(), (
+            f"docs/{name} is old: run `make docs`"
+        )
 
 
 def test_the_demo_runs() -> None:
     done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "figure_1.py"], check=True, capture_output=True, text=True
+        [sys.executable, ROOT / "examples" / "figure_1.py"],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     assert "sin: x5" in done.stdout
     assert "the same bits" in done.stdout

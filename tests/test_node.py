@@ -130,7 +130,11 @@ print((after - before) / 1024)
 
 
 def test_a_million_nodes_made_and_dropped_leave_no_growth() -> None:
-    grown = float(subprocess.run([sys.executable, "-c", GROWTH], check=True, capture_output=True, text=True).stdout)
+    grown = float(
+        subprocess.run(
+            [sys.executable, "-c", GROWTH], check=True, capture_output=True, text=True
+        ).stdout
+    )
     assert grown < 4.0, f"resident memory grew by {grown:.1f} MiB"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 0
 

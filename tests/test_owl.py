@@ -55,11 +55,21 @@ def put(x: np.ndarray, where: object, value: object) -> np.ndarray:
 
 
 def names(np_like: object, operands: dict[str, object]) -> dict[str, object]:
-    return {"np": np_like, "tw": tw, "numpy": np, "scipy": scipy, "put": put, "quiet": io.StringIO(), **operands}
+    return {
+        "np": np_like,
+        "tw": tw,
+        "numpy": np,
+        "scipy": scipy,
+        "put": put,
+        "quiet": io.StringIO(),
+        **operands,
+    }
 
 
 def lazy(expression: str) -> list[np.ndarray]:
-    operands = {k: tawny.numpy.asarray(v) if isinstance(v, np.ndarray) else v for k, v in OPERANDS.items()}
+    operands = {
+        k: tawny.numpy.asarray(v) if isinstance(v, np.ndarray) else v for k, v in OPERANDS.items()
+    }
     result = parts(eval(expression, names(tawny.numpy, operands)))
     return [a.numpy() if isinstance(a, Array) and a.node.known else a for a in result]
 

@@ -44,21 +44,39 @@ def test_limits(name: str) -> None:
     dtype = np.dtype(name)
     if dtype.kind in "fc":
         ours, theirs = tnp.finfo(tnp.zeros((1,), dtype=dtype)), np.finfo(dtype)
-        assert (ours.bits, ours.eps, ours.max, ours.min) == (theirs.bits, theirs.eps, theirs.max, theirs.min)
+        assert (ours.bits, ours.eps, ours.max, ours.min) == (
+            theirs.bits,
+            theirs.eps,
+            theirs.max,
+            theirs.min,
+        )
         assert ours.smallest_normal == theirs.smallest_normal
         assert {type(v) for v in (ours.eps, ours.max, ours.min, ours.smallest_normal)} == {float}
         with pytest.raises(ValueError, match="iinfo: dtype"):
             tnp.iinfo(dtype)
     elif dtype.kind in "iu":
         ours, theirs = tnp.iinfo(dtype), np.iinfo(dtype)
-        assert (ours.bits, ours.max, ours.min, ours.dtype) == (theirs.bits, theirs.max, theirs.min, dtype)
+        assert (ours.bits, ours.max, ours.min, ours.dtype) == (
+            theirs.bits,
+            theirs.max,
+            theirs.min,
+            dtype,
+        )
         with pytest.raises(ValueError, match="finfo: dtype"):
             tnp.finfo(dtype)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_kinds_are_numpys(name: str) -> None:
-    for kind in ("bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric"):
+    for kind in (
+        "bool",
+        "signed integer",
+        "unsigned integer",
+        "integral",
+        "real floating",
+        "complex floating",
+        "numeric",
+    ):
         assert tnp.isdtype(np.dtype(name), kind) == np.isdtype(np.dtype(name), kind)
     assert tnp.isdtype(np.dtype(name), ("bool", np.dtype(name)))
 

@@ -1,10 +1,10 @@
 """Tawny: write NumPy, record a graph, run it again and again.
 
-    import tawny as tw
-    import tawny.numpy as np       # NumPy's names, lazily
+import tawny as tw
+import tawny.numpy as np       # NumPy's names, lazily
 
-    x = tw.var("x", shape=(1000, 1000))
-    y = np.sin(2 - x)              # nothing is computed
+x = tw.var("x", shape=(1000, 1000))
+y = np.sin(2 - x)              # nothing is computed
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from tawny import dtype as dt
 from tawny.dtype import DType, Number
 from tawny.errors import needs_values, type_error, value_error
 from tawny.methods import Methods
-from tawny.op import DTypeRule
 from tawny.node import Constant, Node, Value, Variable, constant, scalar, variables
+from tawny.op import DTypeRule
 from tawny.registry import FUNCTIONS
 from tawny.shape import Shape, size
 
@@ -234,10 +234,8 @@ class Array(Methods):
             raise value_error("__dlpack__", f"stream must be None on the cpu, not {stream!r}")
         value = value_of(self, "__dlpack__")
         if max_version is None or max_version < (1, 0):  # such consumers know no read-only flag
-            if copy is False:
-                raise BufferError(
-                    "__dlpack__: an array's value is read-only; exporting it needs a copy"
-                )
+            if copy is False:  # asked for the memory itself, so it is theirs not to write to
+                return _lent(value).__dlpack__(stream=stream, dl_device=dl_device)
             value = value.copy()
         return value.__dlpack__(
             stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
@@ -249,18 +247,24 @@ class Array(Methods):
     # --------------------------------------------------------------- mutation
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        holders = sys.getrefcount(self)
-        self.rename(FUNCTIONS["setitem"](self, key, value)._node, "setitem", holders)
-
-    def rename(self, node: Node, op: str, holders: int) -> None:
-        """Let this name stand for `node`; `holders` counts the references to it."""
-        if self._shared and holders > _SOLE_HOLDER:
+        if self.is_shared(sys.getrefcount(self)):
             raise value_error(
-                op,
+                "setitem",
                 "this array was computed twice and both names hold the same object, so changing "
                 "one would change the other; change a copy (np.copy(x)), or write "
                 "x = x.at[i].set(v)",
             )
+        self.rename(FUNCTIONS["setitem"](self, key, value).node)
+
+    def is_shared(self, holders: int) -> bool:
+        """Whether a name besides the caller's may hold this array because it was computed twice.
+
+        `holders` counts the references to it, as seen inside the operator the caller used.
+        """
+        return self._shared and holders > _SOLE_HOLDER
+
+    def rename(self, node: Node) -> None:
+        """Let this name stand for `node`."""
         self._node.handle = None
         self._node = node
         if node.handle is None or node.handle() is None:
@@ -280,7 +284,9 @@ def in_place(x: Array, name: str, other: Any, holders: int) -> Array:
                 name, f"the result has dtype {result.dtype}; in place it must cast to {x.dtype}"
             )
         result = FUNCTIONS["astype"](result, x.dtype)
-    x.rename(result.node, name, holders)
+    if x.is_shared(holders):
+        return wrap(result.node)  # the name alone changes; what else was computed alike does not
+    x.rename(result.node)
     return x
 
 
@@ -291,8 +297,12 @@ ArrayLike = Array | npt.ArrayLike
 
 
 def wrap(node: Node) -> Array:
-    """The array that names `node`: the one the user already holds, if any."""
-    if node.handle is not None:
+    """The array that names `node`.
+
+    One that depends on a variable is the array the user already holds, if any: the same expression
+    is the same object.  One that does not is new, and can be changed alone as in NumPy.
+    """
+    if node.handle is not None and not node.known:
         array = node.handle()
         if array is not None:
             array._shared = True  # pyright: ignore[reportPrivateUsage]
@@ -329,6 +339,18 @@ def _count_holders() -> int:
 
 
 _SOLE_HOLDER: Final = _count_holders()
+
+
+def _lent(value: Value) -> Value:
+    """A view of a kept value that does not say it is read-only."""
+    if value.flags.writeable:
+        return value
+    if not value.flags.owndata:
+        raise BufferError("__dlpack__: the array's memory is read-only; exporting it needs a copy")
+    value.flags.writeable = True
+    lent = value.view()
+    value.flags.writeable = False
+    return lent
 
 
 def check_device(device: object, op: str) -> None:

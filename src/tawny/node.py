@@ -93,7 +93,7 @@ class Node:
     known: bool
     """Whether the value depends on no variable."""
     volatile: bool
-    """Whether the value may differ from run to run: it depends on a random draw or impure function."""
+    """Whether the value may differ from run to run: a random draw or impure function is in it."""
     value: Value | None
     """The value, once it is known and somebody asked for it."""
     handle: weakref.ref[Array] | None

@@ -34,7 +34,8 @@ def broadcast(op: str, shapes: Sequence[Shape]) -> Shape:
                 raise value_error(
                     op,
                     f"operand {position} has shape {shape}; its axis {axis - rank} is {n} and "
-                    f"must be {out[axis]} or 1 to broadcast with the operands before it (shapes {listed})",
+                    f"must be {out[axis]} or 1 to broadcast with the operands before it "
+                    f"(shapes {listed})",
                 )
             out[axis] = n
     return tuple(out)

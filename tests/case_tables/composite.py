@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from cases import COMMON, EVERYTHING, FLOATS, INEXACT, INTEGERS, NUMERIC, REAL, Case
 
 MATRIX = (3, 4)

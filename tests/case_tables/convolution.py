@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from cases import FLOATS, INEXACT, INTEGERS, Case
 from naive_windows import correlate, input_gradient, kernel_gradient, spread
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
+
 from cases import COMMON, EVERYTHING, Case
 
 SHAPES = ((), (5,), (3, 4), (2, 0, 3), (2, 3, 4))

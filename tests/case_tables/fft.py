@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from cases import EVERYTHING, FLOATS, INEXACT, REAL, Case
 
 NORMS = ("backward", "ortho", "forward")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
+
 from cases import COMMON, EVERYTHING, FLOATS, INEXACT, Case
 
 NARROW = (-2.0, 2.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from cases import COMMON, EVERYTHING, Case
 
 MATRIX, CUBE, FLAT, NONE, EMPTY = (3, 4), (2, 3, 4), (5,), (), (3, 0, 2)

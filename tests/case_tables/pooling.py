@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import naive_windows as naive
 import numpy as np
+
+import naive_windows as naive
 from cases import EVERYTHING, FLOATS, INEXACT, INTEGERS, REAL, Case
 
 IMAGES = {1: (2, 9, 3), 2: (2, 7, 6, 3), 3: (1, 5, 4, 6, 2)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from cases import COMMON, EVERYTHING, FLOATS, INTEGERS, Case
 
 FEW = (-3.0, 3.0)

@@ -40,6 +40,7 @@ class Tables:
     """For each step the roots among them."""
     slides: tuple[tuple[tuple[int, int], ...], ...]
     """For each step the (read root, written root) pairs that may share memory."""
+    scratch: tuple[int, ...]
     extra: tuple[int, ...]
     """For each step its scratch and the bytes of the roots it makes."""
     seconds: tuple[float, ...]
@@ -107,6 +108,7 @@ def tables(problem: Problem) -> Tables:
         tuple(step.outputs for step in steps),
         tuple(writes),
         tuple(slides),
+        tuple(aligned(step.scratch) for step in steps),
         tuple(
             aligned(step.scratch) + sum(sizes[v] for v in row)
             for step, row in zip(steps, writes, strict=True)

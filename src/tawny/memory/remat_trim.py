@@ -1,11 +1,14 @@
 """Take back recomputation that a sequence does not need: dead repetitions, and those that fit.
 
 A repetition is needless if nothing reads what it makes.  It is *taken back* if keeping the former
-making alive until then stays inside the limit.
+making alive until then stays inside a limit.  A `Path` takes back one repetition after the other as
+the limit rises through given levels, so that one sequence yields a schedule for every limit above
+its own, and a higher limit never costs more.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
@@ -14,217 +17,248 @@ from numpy.typing import NDArray
 
 from tawny.memory.remat_tables import OUTSIDE, Tables
 
+REFRESH = 16
+"""After so many levels the order of what is taken back is worked out afresh."""
+
 
 def prune(tables: Tables, sequence: Sequence[int]) -> list[int]:
     """The sequence without repetitions that change nothing or that nothing reads."""
     stamp = [0] * len(tables.sizes)
     seen: dict[int, int] = {}
-    kept: list[int] = []
-    for s in sequence:  # a view that is made again of the same making
-        if not tables.writes[s] and s in seen and tables.makes[s]:
-            base = tables.roots[tables.makes[s][0]]
-            if base == OUTSIDE or stamp[base] < seen[s]:
-                continue
-        kept.append(s)
-        seen[s] = len(kept)
+    changing: list[int] = []
+    for s in sequence:
+        if s in seen and not tables.writes[s]:
+            bases = {tables.roots[v] for v in tables.makes[s]}
+            if all(base == OUTSIDE or stamp[base] < seen[s] for base in bases):
+                continue  # a view made again of the same making
+        changing.append(s)
+        seen[s] = len(changing)
         for r in tables.writes[s]:
-            stamp[r] = len(kept)
-    wanted: set[int] = set()
+            stamp[r] = len(changing)
     runs: dict[int, int] = {}
-    for s in kept:
+    for s in changing:
         runs[s] = runs.get(s, 0) + 1
+    wanted: set[int] = set()
     result: list[int] = []
-    final = set[int]()
-    for s in reversed(kept):
-        makes = tables.makes[s]
-        first_kept = s not in final and any(tables.roots[v] in tables.kept for v in makes)
-        if runs[s] > 1 and not first_kept and not any(v in wanted for v in makes):
+    for s in reversed(changing):
+        if runs[s] > 1 and not wanted.intersection(tables.makes[s]):
             runs[s] -= 1
             continue
-        final.add(s)
         result.append(s)
-        wanted.difference_update(makes)
+        wanted.difference_update(tables.makes[s])
         wanted.update(tables.needs[s])
     result.reverse()
     return result
 
 
-class Trim:
-    """A sequence whose repetitions are taken back one by one."""
+class Cells:
+    """The makings of roots in a sequence, and who reads them."""
 
-    def __init__(self, tables: Tables, sequence: Sequence[int], limit: int) -> None:
-        self.tables, self.limit = tables, limit
-        self.sequence: list[int | None] = list(sequence)
-        self.reads: list[list[int]] = []
-        """For each cell the positions that read it."""
-        self.birth: list[int] = []
+    def __init__(self, tables: Tables, sequence: Sequence[int]) -> None:
         self.root: list[int] = []
-        self.cells_read: list[list[int]] = []
-        self.cells_made: list[list[int]] = []
+        self.birth: list[int] = []
+        self.reads: list[list[int]] = []
+        """For each cell the positions that read it; the end of the sequence if it is kept."""
         self.former: list[int] = []
         """For each cell the one made before it of the same root, or -1."""
-        self._follow()
-        self.live = self._profile()
-
-    def _follow(self) -> None:
-        """Find the cells that each position reads and makes."""
-        tables = self.tables
+        self.later: list[int] = []
+        self.read_at: list[list[int]] = []
+        self.made_at: list[list[int]] = []
         current: dict[int, int] = {}
-        for position, s in enumerate(self.sequence):
-            assert s is not None
-            read = list(dict.fromkeys(current[v] for v in tables.needs[s] if v in current))
+        for position, s in enumerate(sequence):
+            read = list(dict.fromkeys([current[v] for v in tables.needs[s] if v in current]))
             for c in read:
                 self.reads[c].append(position)
-            made: list[int] = []
-            for r in tables.writes[s]:
-                self.former.append(current.get(r, -1))
-                current[r] = len(self.root)
-                made.append(len(self.root))
-                self.root.append(r)
-                self.birth.append(position)
-                self.reads.append([])
+            self.read_at.append(read)
+            self.made_at.append([self._make(r, position, current) for r in tables.writes[s]])
             for v in tables.makes[s]:
                 if tables.roots[v] not in {v, OUTSIDE}:
                     current[v] = current[tables.roots[v]]
-            self.cells_read.append(read)
-            self.cells_made.append(made)
-        end = len(self.sequence)
         for r in tables.kept:
-            self.reads[current[r]].append(end)
+            self.reads[current[r]].append(len(sequence))
 
-    def _profile(self) -> NDArray[np.int64]:
-        """Live bytes at each position, as the simulation counts them."""
-        tables, length = self.tables, len(self.sequence)
-        change = np.zeros(length + 2, np.int64)
-        for c, r in enumerate(self.root):
-            change[self.birth[c]] += tables.sizes[r]
-            change[self.death(c) + 1] -= tables.sizes[r]
-        live = np.cumsum(change)[: length + 1]
-        self.slid: dict[int, int] = {}
-        for position, s in enumerate(self.sequence):
-            assert s is not None
-            live[position] += tables.extra[s] - sum(tables.sizes[r] for r in tables.writes[s])
-            taken: set[int] = set()
-            for read, written in tables.slides[s]:
-                for c in self.cells_read[position]:
-                    if self.root[c] == read and self.death(c) == position:
-                        if c not in self.slid and written not in taken:
-                            self.slid[c] = position
-                            taken.add(written)
-                            live[position] -= tables.sizes[written]
-        return live
+    def _make(self, r: int, position: int, current: dict[int, int]) -> int:
+        """A new cell of `r`."""
+        c, before = len(self.root), current.get(r, -1)
+        if before >= 0:
+            self.later[before] = c
+        self.root.append(r)
+        self.birth.append(position)
+        self.reads.append([])
+        self.former.append(before)
+        self.later.append(-1)
+        current[r] = c
+        return c
 
     def death(self, c: int) -> int:
         """The last position at which a cell is occupied."""
         return self.reads[c][-1] if self.reads[c] else self.birth[c]
 
-    def gain(self, position: int) -> float:
+    def unlink(self, c: int) -> None:
+        """Take a cell out of the makings of its root."""
+        before, after = self.former[c], self.later[c]
+        if before >= 0:
+            self.later[before] = after
+        if after >= 0:
+            self.former[after] = before
+
+
+class Path:
+    """A sequence, and what it becomes as the limit rises from `levels[start]` to the highest."""
+
+    def __init__(
+        self, tables: Tables, sequence: Sequence[int], levels: Sequence[int], start: int
+    ) -> None:
+        self.tables, self.levels, self.start, self.level = tables, levels, start, start
+        self.steps = prune(tables, sequence)
+        self.removed = [len(levels)] * len(self.steps)
+        """For each position the level from which on it is taken back."""
+        self.cells = Cells(tables, self.steps)
+        self.slid: dict[int, int] = {}
+        """The cells that are written over, and where."""
+        self.live = self._profile()
+        self._rise()
+        saved = [0.0] * (len(levels) + 1)
+        for s, level in zip(self.steps, self.removed, strict=True):
+            saved[level] += tables.seconds[s]
+        left, self.seconds = sum(saved), list[float]()
+        """For each level the seconds of the sequence there."""
+        for won in saved[:-1]:
+            left -= won
+            self.seconds.append(left)
+
+    def at(self, level: int) -> list[int]:
+        """The sequence at a level."""
+        kept = [s for s, gone in zip(self.steps, self.removed, strict=True) if gone > level]
+        return prune(self.tables, kept)
+
+    def _profile(self) -> NDArray[np.int64]:
+        """Live bytes at each position, as the simulation counts them."""
+        tables, cells, length = self.tables, self.cells, len(self.steps)
+        change = np.zeros(length + 2, np.int64)
+        for c, r in enumerate(cells.root):
+            change[cells.birth[c]] += tables.sizes[r]
+            change[cells.death(c) + 1] -= tables.sizes[r]
+        live = np.cumsum(change)[: length + 1]
+        for position, s in enumerate(self.steps):
+            live[position] += tables.scratch[s]
+            if not tables.slides[s]:
+                continue
+            taken: set[int] = set()
+            by_root = {cells.root[c]: c for c in cells.read_at[position]}
+            for read, written in tables.slides[s]:
+                c = by_root[read]
+                if c not in self.slid and written not in taken and cells.death(c) == position:
+                    self.slid[c] = position
+                    taken.add(written)
+                    live[position] -= tables.sizes[read]
+        return live
+
+    def _gain(self, position: int) -> float:
         """Seconds won for each byte and position when the repetition there is taken back."""
-        s = self.sequence[position]
-        if s is None or not self.cells_made[position]:
-            return 0.0
+        cells = self.cells
         area = 1
-        for c in self.cells_made[position]:
-            before = self.former[c]
+        for c in cells.made_at[position]:
+            before = cells.former[c]
             if before < 0:
                 return 0.0
-            area += self.tables.sizes[self.root[c]] * max(position - self.death(before), 1)
-        return self.tables.seconds[s] / area
+            area += self.tables.sizes[cells.root[c]] * max(position - cells.death(before), 1)
+        return self.tables.seconds[self.steps[position]] / area if area > 1 else 0.0
 
-    def fits(self, position: int) -> bool:
-        """Whether the former makings can be kept until `position`'s are read."""
-        need: dict[int, int] = {}
-        sizes = self.tables.sizes
-        for c in self.cells_made[position]:
-            before = self.former[c]
-            start = self.death(before)
-            if self.slid.get(before) != start:
-                start += 1
-            need[start] = need.get(start, 0) + sizes[self.root[c]]
-        total = 0
-        starts = sorted(need)
-        for start, until in zip(starts, [*starts[1:], position], strict=True):
-            total += need[start]
-            if start < until and int(self.live[start:until].max()) + total > self.limit:
-                return False
-        return True
+    def _need(self, position: int) -> int:
+        """The most live bytes while the former makings are kept until `position`'s are read."""
+        cells, sizes = self.cells, self.tables.sizes
+        parts: list[tuple[int, int]] = []
+        for c in cells.made_at[position]:
+            start = cells.death(cells.former[c])
+            slid = self.slid.get(cells.former[c]) == start
+            parts.append((start if slid else start + 1, sizes[cells.root[c]]))
+        parts.sort()
+        most = total = 0
+        for (start, size), (until, _) in zip(parts, [*parts[1:], (position, 0)], strict=True):
+            total += size
+            if start < until:
+                most = max(most, int(self.live[start:until].max()) + total)
+        return most
 
-    def take_back(self, position: int) -> None:
-        """Drop the repetition at `position`; its cells become the former ones, prolonged."""
-        for c in self.cells_made[position]:
-            before, size = self.former[c], self.tables.sizes[self.root[c]]
-            death = self.death(before)
+    def _queue(self) -> list[tuple[int, float, int]]:
+        """What can be taken back: the level at which it fits, how little it gains, where."""
+        top = len(self.levels)
+        queue: list[tuple[int, float, int]] = []
+        for position, removed in enumerate(self.removed):
+            if removed == top and (gain := self._gain(position)):
+                level = bisect_left(self.levels, self._need(position), self.level)
+                if level < top:
+                    queue.append((level, -gain, position))
+        heapify(queue)
+        return queue
+
+    def _rise(self) -> None:
+        """Take back all that fits some level: the lowest level first, then the most gain."""
+        queue, top = self._queue(), len(self.levels)
+        refresh, changed = self.level + REFRESH, False
+        while queue:
+            level, _, position = heappop(queue)
+            if self.removed[position] == top and (gain := self._gain(position)):
+                now = bisect_left(self.levels, self._need(position), self.level)
+                if now <= level:
+                    self.level, changed = level, True
+                    self._take_back(position)
+                elif now < top:
+                    heappush(queue, (now, -gain, position))
+            if changed and (not queue or queue[0][0] >= refresh):
+                queue = self._queue()
+                refresh, changed = self.level + REFRESH, False
+
+    def _take_back(self, position: int) -> None:
+        """Remove the repetition at `position`; its cells become the former ones, prolonged."""
+        cells = self.cells
+        for c in cells.made_at[position]:
+            before, size = cells.former[c], self.tables.sizes[cells.root[c]]
+            death = cells.death(before)
             if self.slid.get(before) == death:
                 self.live[death] += size
                 del self.slid[before]
             self.live[death + 1 : position] += size
-            for p in self.reads[c]:
-                if p < len(self.sequence):
-                    row = self.cells_read[p]
+            for p in cells.reads[c]:
+                if p < len(self.steps):
+                    row = cells.read_at[p]
                     row[row.index(c)] = before
-            self.reads[before].extend(self.reads[c])
+            cells.reads[before] = sorted({*cells.reads[before], *cells.reads[c]})
+            cells.reads[c] = []
             if c in self.slid:
                 self.slid[before] = self.slid.pop(c)
-            self.reads[c] = []
-            for later in range(c + 1, len(self.former)):
-                if self.former[later] == c:
-                    self.former[later] = before
-                    break
+            cells.unlink(c)
+        cells.made_at[position] = []
         self._forget(position)
 
     def _forget(self, position: int) -> None:
         """Remove a position; repetitions whose results only it read go with it."""
+        cells, sizes, live = self.cells, self.tables.sizes, self.live
         stack = [position]
         while stack:
             p = stack.pop()
-            s = self.sequence[p]
-            self.sequence[p] = None
-            for c in self.cells_read[p]:
-                size, death = self.tables.sizes[self.root[c]], self.death(c)
-                self.reads[c].remove(p)
-                new = self.death(c)
-                if new < death:
-                    if self.slid.get(c) == death:
-                        del self.slid[c]
-                        self.live[p] += size if s is None else 0
-                    self.live[new + 1 : death + 1] -= size
-                if not self.reads[c] and self._needless(self.birth[c]):
-                    for dead in self.cells_made[self.birth[c]]:
-                        self.live[self.birth[c]] -= self.tables.sizes[self.root[dead]]
-                        for later in range(dead + 1, len(self.former)):
-                            if self.former[later] == dead:
-                                self.former[later] = self.former[dead]
-                    stack.append(self.birth[c])
-            self.cells_read[p] = []
-            self.cells_made[p] = []
+            self.removed[p] = self.level
+            live[p] -= self.tables.scratch[self.steps[p]]
+            for c in cells.made_at[p]:
+                live[p] -= sizes[cells.root[c]]
+                cells.unlink(c)
+            cells.made_at[p] = []
+            for c in cells.read_at[p]:
+                death = cells.death(c)
+                cells.reads[c].remove(p)
+                if self.slid.get(c) == p:
+                    live[p] += sizes[cells.root[c]]
+                    del self.slid[c]
+                live[cells.death(c) + 1 : death + 1] -= sizes[cells.root[c]]
+                birth = cells.birth[c]
+                if self._needless(birth) and birth not in stack:
+                    stack.append(birth)
+            cells.read_at[p] = []
 
     def _needless(self, position: int) -> bool:
-        """Whether the position repeats a step (or is repeated) and nothing reads its results."""
-        made = self.cells_made[position]
-        s = self.sequence[position]
-        return (
-            s is not None
-            and not any(self.reads[c] for c in made)
-            and all(self.former[c] >= 0 for c in made)
+        """Whether nothing reads what a position makes, and the step also runs before or after."""
+        cells, made = self.cells, self.cells.made_at[position]
+        return bool(made) and all(
+            not cells.reads[c] and (cells.former[c] >= 0 or cells.later[c] >= 0) for c in made
         )
-
-    def run(self) -> list[int]:
-        """Take back all that fits, the most seconds for a byte first."""
-        queue = [(-g, p) for p in range(len(self.sequence)) if (g := self.gain(p)) > 0]
-        heapify(queue)
-        while queue:
-            old, position = heappop(queue)
-            new = -self.gain(position)
-            if new == 0:
-                continue
-            if new > old and queue and new > queue[0][0]:
-                heappush(queue, (new, position))
-                continue
-            if self.fits(position):
-                self.take_back(position)
-        return [s for s in self.sequence if s is not None]
-
-
-def trim(tables: Tables, sequence: Sequence[int], limit: int) -> list[int]:
-    """The sequence with every repetition taken back that need not be, inside `limit` live bytes."""
-    return prune(tables, Trim(tables, prune(tables, sequence), limit).run())

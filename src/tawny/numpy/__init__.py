@@ -1,6 +1,6 @@
 """NumPy's names over lazy arrays: the array API standard 2025.12 and NumPy's own beside it.
 
-This is the one list of what is public here.  `tawny.eager` has the same functions, computed at once.
+This is the one list of what is public here.  `tawny.eager` has the same functions, computed now.
 """
 
 from __future__ import annotations
@@ -69,6 +69,11 @@ from tawny.ops.creation import ones as ones
 from tawny.ops.creation import ones_like as ones_like
 from tawny.ops.creation import zeros as zeros
 from tawny.ops.creation import zeros_like as zeros_like
+from tawny.ops.delay import delay as delay
+from tawny.ops.delay import fold as fold
+from tawny.ops.delay import lazy_print as lazy_print
+from tawny.ops.delay import map_elements as map_elements
+from tawny.ops.delay import scan as scan
 from tawny.ops.diagonal import diag as diag
 from tawny.ops.diagonal import diagflat as diagflat
 from tawny.ops.diagonal import diagonal as diagonal
@@ -429,6 +434,7 @@ __all__ = [
     "dawsn",
     "deg2rad",
     "degrees",
+    "delay",
     "delete",
     "depthwise_conv1d",
     "depthwise_conv2d",
@@ -473,6 +479,7 @@ __all__ = [
     "fmax",
     "fmin",
     "fmod",
+    "fold",
     "from_dlpack",
     "full",
     "full_like",
@@ -509,6 +516,7 @@ __all__ = [
     "isposinf",
     "isreal",
     "kron",
+    "lazy_print",
     "left_shift",
     "less",
     "less_equal",
@@ -527,6 +535,7 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logsumexp",
+    "map_elements",
     "matmul",
     "matrix_transpose",
     "matvec",
@@ -594,6 +603,7 @@ __all__ = [
     "rollaxis",
     "rot90",
     "round",
+    "scan",
     "searchsorted",
     "select",
     "setdiff1d",

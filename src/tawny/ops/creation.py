@@ -22,7 +22,7 @@ from tawny.array import (
 )
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import type_error, value_error
-from tawny.node import constant, make, scalar, variable
+from tawny.node import borrowed, constant, make, scalar, variable
 from tawny.op import Gradient, Op, Overwrites, Trait, promoted
 from tawny.operator import emit_new, public
 from tawny.shape import Shape, as_int, as_shape
@@ -179,10 +179,13 @@ def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True, device: str | None
 
 @public()
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Array:
-    """An array of the values another library exports."""
+    """An array of the values another library exports.
+
+    They are copied, unless `copy` is False: then the exporter must not change them any more.
+    """
     check_device(device, "from_dlpack")
     if copy is False:
-        raise value_error("from_dlpack", "a constant owns its values; copy=False is not possible")
+        return fresh(borrowed(np.from_dlpack(x, copy=False)))
     return fresh(constant(np.array(np.from_dlpack(x))))
 
 

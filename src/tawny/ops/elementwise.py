@@ -21,10 +21,12 @@ from tawny.op import (
     numeric,
     promoted,
     quotient,
-    real as real_rule,
     real_numeric,
     real_truth,
     truth,
+)
+from tawny.op import (
+    real as real_rule,
 )
 from tawny.operator import elementwise
 from tawny.scalar import LN2, Prim, Scalar, call, select

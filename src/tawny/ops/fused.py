@@ -15,9 +15,8 @@ from typing import Final, NamedTuple, final
 
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
-from tawny.node import Node, make
+from tawny.node import Node, make, written_at
 from tawny.op import ELEMENTWISE, Elementwise, Gradient, Op, Type, not_boolean
-from tawny.ops import elementwise as table
 from tawny.ops.convolution import Windowed
 from tawny.ops.linalg import Matmul
 from tawny.ops.reduction import Reduction
@@ -200,24 +199,23 @@ class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
         return tuple(map(self.body.type_of, results)) if len(results) > 1 else ()
 
     def may_overwrite(self, *types: Type) -> frozenset[int]:
-        """Operands that some result may be written over; `body.overwrites` says which result."""
-        return frozenset(operand for operand, _ in self.body.overwrites())
+        """Operands that result 0 may be written over; `body.overwrites` answers for each result."""
+        return frozenset(operand for operand, result in self.body.overwrites() if not result)
 
     def cost(self) -> Cost:
         """What one evaluation costs."""
         return self.body.cost()
 
 
-def expanded(node: Node) -> tuple[Node, ...]:
-    """The results of a group as the plain nodes it was made from."""
-    if not isinstance(node.op, Group):
-        raise type_error("expanded", f"{node.name} is not a group")
-    values = list(node.inputs)
-    for step in node.op.body.steps:
-        made = make(step.op, tuple([values[i] for i in step.inputs]))
-        made.sources = made.sources or node.sources
-        values.append(made)
-    return tuple([values[r] for r in node.op.body.results])
+def expanded(group: Node, operands: Sequence[Node] | None = None) -> tuple[Node, ...]:
+    """The results of a group, or of its body on other operands, as nodes of plain ops."""
+    if not isinstance(group.op, Group):
+        raise type_error("expanded", f"operand 0 is {group.name}; accepted: a group")
+    values = list(group.inputs if operands is None else operands)
+    with written_at(group.sources):
+        for step in group.op.body.steps:
+            values.append(make(step.op, tuple([values[i] for i in step.inputs])))
+    return tuple([values[r] for r in group.op.body.results])
 
 
 # ------------------------------------------------------------------- epilogues
@@ -263,14 +261,13 @@ class Epilogue:
         for position, (given, kind) in enumerate(types, 2):
             if kind != dtype:
                 raise type_error(
-                    op, f"operand {position} has dtype {kind}; it must be that of the product, {dtype}"
+                    op,
+                    f"operand {position} has dtype {kind}; it must be that of the product, {dtype}",
                 )
             is_bias = self.bias and position == 2
             if not (is_bias_shape(given, shape) if is_bias else given == shape):
                 wanted = f"{shape[-1:]}, after any axes of size 1" if is_bias else str(shape)
-                raise value_error(
-                    op, f"operand {position} has shape {given}; it must be {wanted}"
-                )
+                raise value_error(op, f"operand {position} has shape {given}; it must be {wanted}")
 
     def operations(self, elements: int) -> int:
         """Scalar operations for so many elements."""
@@ -384,5 +381,5 @@ class FusedConvolution(Windowed, name="fused_convolution", arity=None, gradient=
         return shape, not_boolean("fused_convolution", (kind, other))
 
 
-ACTIVATIONS: Final = {table_name: a for a in Activation if (table_name := a.value)}
+ACTIVATIONS: Final = {a.value: a for a in Activation if a is not Activation.NONE}
 """Which activation an elementwise op is, by its name."""

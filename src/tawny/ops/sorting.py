@@ -113,22 +113,44 @@ def _along(x: ArrayLike, axis: int | None, op: str) -> tuple[Node, int]:
     return node, normalise_axis(axis, len(node.shape), op)
 
 
+def _check_kind(op: str, kind: object) -> None:
+    """Accept NumPy's names of algorithms, all of which a stable sort satisfies."""
+    if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
+        raise value_error(
+            op, f"kind is {kind!r}; accepted: 'quicksort', 'mergesort', 'heapsort', 'stable'"
+        )
+
+
 @public()
 def sort(
-    x: ArrayLike, /, *, axis: int | None = -1, descending: bool = False, stable: bool = True
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = -1,
+    descending: bool = False,
+    stable: bool = True,
+    kind: str | None = None,
 ) -> Array:
     """Elements in order along `axis`, NaN at the greater end; always stable."""
     del stable
+    _check_kind("sort", kind)
     node, place = _along(x, axis, "sort")
     return wrap(make(Sort(place, bool(descending)), (node,)))
 
 
 @public()
 def argsort(
-    x: ArrayLike, /, *, axis: int | None = -1, descending: bool = False, stable: bool = True
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = -1,
+    descending: bool = False,
+    stable: bool = True,
+    kind: str | None = None,
 ) -> Array:
     """Indices that sort along `axis`; equal elements keep their order."""
     del stable
+    _check_kind("argsort", kind)
     node, place = _along(x, axis, "argsort")
     return wrap(make(ArgSort(place, bool(descending)), (node,)))
 
@@ -154,7 +176,7 @@ def lexsort(keys: Iterable[ArrayLike], axis: int = -1) -> Array:
 
 
 @public()
-def partition(x: ArrayLike, kth: int | Sequence[int], axis: int | None = -1) -> Array:
+def partition(x: ArrayLike, /, kth: int | Sequence[int], axis: int | None = -1) -> Array:
     """Elements along `axis` so that the `kth` are where sorting puts them; all are sorted here."""
     node, place = _along(x, axis, "partition")
     n = node.shape[place]
@@ -287,7 +309,7 @@ def _edges(array: Array, bins: Any, range: tuple[float, float] | None) -> Array:
 
 @public()
 def histogram_bin_edges(
-    x: ArrayLike, bins: int | ArrayLike = 10, range: tuple[float, float] | None = None
+    x: ArrayLike, /, bins: int | ArrayLike = 10, range: tuple[float, float] | None = None
 ) -> Array:
     """The edges that `histogram` uses for the same arguments."""
     return _edges(wrap(lift(x, "histogram")), bins, range)
@@ -303,6 +325,7 @@ class HistogramResult(NamedTuple):
 @public()
 def histogram(
     x: ArrayLike,
+    /,
     bins: int | ArrayLike = 10,
     range: tuple[float, float] | None = None,
     density: bool | None = None,

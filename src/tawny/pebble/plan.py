@@ -2,7 +2,8 @@
 
 Vertices are the values that have memory of their own in the arena (roots, by index); views share
 their root's pebble, and resident values are no vertices.  A pebble weighs the bytes of its value.
-The scratch memory of step s is a vertex of its own, `Work(s)`, pebbled while the step runs.
+The scratch memory of step s is a vertex of its own, `Work(s)`, pebbled while the step runs; it
+counts in the time of a strategy as the values do.
 """
 
 from __future__ import annotations

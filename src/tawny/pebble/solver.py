@@ -97,7 +97,7 @@ def _spaces(board: Board, under: int) -> list[int]:
     sums = {0}
     for weight in board.weights:
         sums |= {total + weight for total in sums if total + weight < under}
-    return sorted(total for total in sums if total >= board.floor)
+    return sorted(total for total in sums if board.floor <= total < under)
 
 
 def _board(game: Game, slide: bool, limit: int) -> Board:

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Final
 
 from tawny.node import Node, written_at
+from tawny.op import Op
 from tawny.rewrite.facts import Facts
 from tawny.rewrite.flow import (
     Context,
     Flow,
     Pass,
     Recorder,
-    RuleInfo,
     remade,
     united_sources,
 )
@@ -28,29 +28,24 @@ Index = Mapping[Key, Sequence[Rule]]
 
 
 def indexed(rules: Iterable[Rule]) -> Index:
-    """The rules by the op at the root of their patterns, in the order of the table."""
+    """The rules by the op at the root of their patterns; those for every op under `Op`."""
     out: dict[Key, list[Rule]] = {}
     for rule in rules:
         for pattern in orders(rule.pattern):
             if isinstance(pattern, Call):
-                for key in pattern.ops:
+                for key in pattern.ops or (Op,):
                     out.setdefault(key, []).append(replace(rule, pattern=pattern))
     return out
 
 
-def rules_pass(name: str, *tables: Sequence[Rule], uses: bool = False) -> Pass:
-    """A pass that applies rule tables to a fixpoint.
-
-    `uses` counts readers first, for rules that ask whether a node is read once.
-    """
+def rules_pass(name: str, *tables: Sequence[Rule]) -> Pass:
+    """A pass that applies rule tables to a fixpoint."""
     rules = [rule for table in tables for rule in table]
     infos = tuple({rule.info.name: rule.info for rule in rules}.values())
     index = indexed(rules)
 
     def run(flow: Flow, context: Context) -> Flow:
-        facts = Facts(context.assume_finite)
-        if uses:
-            facts.uses = flow.uses()
+        facts = Facts(context.evaluate, context.assume_finite, flow.uses())
         off = {info.name for info in infos if not context.recorder.allows(info)}
         allowed = _without(index, off) if off else index
         return Driver(allowed, facts, context.recorder).normal(flow)
@@ -67,6 +62,7 @@ class Driver:
 
     def __init__(self, index: Index, facts: Facts, recorder: Recorder) -> None:
         self._index: Final = index
+        self._general: Final = index.get(Op, ())
         self._facts: Final = facts
         self._recorder: Final = recorder
         self._done: Final[dict[Node, Node]] = {}
@@ -115,16 +111,12 @@ class Driver:
     def _inherit(self, old: Node, new: Node) -> None:
         """A node made anew is read where the old one was."""
         uses = self._facts.uses
-        if uses:
-            uses[new] += uses[old]
+        uses[new] += uses[old]
 
     def _rewritten(self, node: Node) -> Node | None:
         """What the first rule that applies puts in place of `node`."""
-        rules = self._index.get(key_of(node.op))
-        if rules is None:
-            return None
         facts = self._facts
-        for rule in rules:
+        for rule in (*self._general, *self._index.get(key_of(node.op), ())):
             match = rule.match(node, facts)
             if match is None:
                 continue
@@ -135,7 +127,8 @@ class Driver:
             if new.shape != node.shape or new.dtype != node.dtype:
                 raise RuntimeError(f"rule {rule.info.name} changes the type of {node} to {new}")
             self._inherit(node, new)
-            self._recorder.record(rule.info, match.through, self._made(new))
+            gone = [n for n in match.through if n is node or facts.uses[n] == 1]
+            self._recorder.record(rule.info, gone, self._made(new))
             return new
         return None
 
@@ -149,6 +142,3 @@ class Driver:
                 out[node] = None
                 stack.extend(node.inputs)
         return list(out)[::-1]
-
-
-__all__ = ["Driver", "RuleInfo", "indexed", "rules_pass"]

@@ -9,11 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from tawny.dtype import DType
-from tawny.node import Constant, Node, Value
+from tawny.node import Constant, Node, Value, constant
 from tawny.op import ELEMENTWISE, Elementwise, Trait
 from tawny.ops import random
 from tawny.ops.creation import Arange, BroadcastTo, Cast, Eye
+from tawny.ops.movement import broadcasted
 from tawny.ops.reduction import Max, Min, Sum
+from tawny.rewrite.flow import Evaluate
 
 FILL_LIMIT: Final = 65_536
 """Constant arrays of at most so many bytes are looked through for a value that fills them."""
@@ -27,6 +29,7 @@ _MISSING: Final = object()
 class Facts:
     """What is known while a pass runs."""
 
+    evaluate: Evaluate
     assume_finite: bool = False
     uses: Counter[Node] = field(default_factory=Counter[Node])
     """How often each node is read, counting outputs."""
@@ -51,8 +54,7 @@ class Facts:
             return True
         op = node.op
         if type(op) is Constant:
-            value = node.value
-            return value is not None and value.nbytes <= FILL_LIMIT and bool(np.isfinite(value).all())
+            return node.value is not None and _all_finite(node.value)
         if type(op) in _FINITE_LEAVES:
             return True
         if not depth or not node.inputs:
@@ -113,6 +115,10 @@ def _fill(value: Value) -> Any:
     return first
 
 
+def _all_finite(value: Value) -> bool:
+    return value.nbytes <= FILL_LIMIT and bool(np.isfinite(value).all())
+
+
 def is_negative_zero(value: Any) -> bool:
     """Whether a scalar is -0.0, or a complex zero with a negative part."""
     return bool(value == 0) and bool(np.signbit(value.real) or np.signbit(value.imag))
@@ -128,6 +134,16 @@ def lossless(source: DType, target: DType) -> bool:
         bits = 8 * source.itemsize - (source.kind == "i")
         return bits <= np.finfo(target).nmant + 1
     return True
+
+
+def scalar_like(value: Any, node: Node) -> Node:
+    """A zero-dimensional constant of the dtype of `node`."""
+    return constant(np.array(value, dtype=node.dtype))
+
+
+def filled_like(value: Any, node: Node) -> Node:
+    """`value` everywhere, with the shape and dtype of `node`."""
+    return broadcasted(scalar_like(value, node), node.shape)
 
 
 def _is_view(node: Node) -> bool:

@@ -1,9 +1,9 @@
 """Patterns as data: what a rule looks for, and what it puts there instead.
 
-    negative(negative(x))          a call of an op on patterns
-    x                              any node, captured under a name; twice the same name, the same node
-    filled("z", 0)                 a constant filled with one value, also behind `broadcast_to`
-    constant("k")                  the same with any value
+    negative(negative(x))    a call of an op on patterns
+    Capture("x")             any node, captured under a name; the same name twice, the same node
+    Filled("z", 0)           a constant filled with one value, also behind `broadcast_to`
+    Filled("k")              the same with any value
 
 The same trees serve as results: captures stand for what was matched.
 """
@@ -76,7 +76,7 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An op applied to patterns; without `args` to anything.
+    """An op applied to patterns; without `args` to anything, without `ops` any op.
 
     `name` captures the node itself; `once` asks that nothing else reads it and it is no output.
     """
@@ -87,8 +87,7 @@ class Call:
     once: bool = False
 
     def matches(self, node: Node, match: Match) -> bool:
-        op = node.op
-        if (op if type(op) is Elementwise else type(op)) not in self.ops:
+        if self.ops and key_of(node.op) not in self.ops:
             return False
         if self.once and match.facts.uses[node] != 1:
             return False
@@ -106,6 +105,8 @@ class Call:
 
 
 Pattern = Capture | Filled | Call
+ANYTHING: Final = Call(())
+"""A pattern that every node matches."""
 Build = Callable[[Match], Node | None]
 
 
@@ -124,9 +125,9 @@ def call(op: type[Op], *args: Pattern, name: str = "", once: bool = False) -> Ca
     return Call((op,), args, name, once)
 
 
-def any_of(ops: Sequence[Key], *args: Pattern) -> Call:
+def any_of(ops: Sequence[Key], *args: Pattern, name: str = "") -> Call:
     """A pattern for one of several ops; without `args` whatever they are applied to."""
-    return Call(tuple(ops), args or None)
+    return Call(tuple(ops), args or None, name)
 
 
 def always(match: Match) -> bool:
@@ -194,8 +195,8 @@ def orders(pattern: Pattern) -> list[Pattern]:
         return [pattern]
     choices = [orders(a) for a in pattern.args]
     out = [replace(pattern, args=args) for args in itertools.product(*choices)]
-    (first, *_) = pattern.ops
-    facts = first.info if isinstance(first, Elementwise) else first.declaration
-    if Trait.COMMUTATIVE in facts.traits and len(set(pattern.args)) > 1:
+    op, *others = pattern.ops
+    commutes = isinstance(op, Elementwise) and Trait.COMMUTATIVE in op.info.traits
+    if commutes and not others and len(set(pattern.args)) > 1:
         out += [replace(p, args=p.args[::-1]) for p in out if p.args is not None]
     return list(out)

@@ -16,6 +16,7 @@ from tawny.engine.reference import (
     equations,
     factorisation,
     fft,
+    fused,
     indexing,
     linalg,
     movement,
@@ -51,6 +52,7 @@ CHAPTERS = (
     fft,
     sorting,
     sets,
+    fused,
 )
 
 

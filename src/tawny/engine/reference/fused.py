@@ -1,4 +1,4 @@
-"""Kernels of fused ops: the ops they were made from, one after another, so the bits are the same."""
+"""Kernels of fused ops: the ops they were made from, one after another, for the same bits."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def group(op: Group, *operands: Value) -> Any:
         for value in step.inputs:
             if last[value] == number:
                 values[value] = None
-    results = tuple(values[r] for r in body.results)
-    return results if len(results) > 1 else results[0]
+    if len(body.results) == 1:
+        return values[body.results[0]]
+    return tuple([values[r] for r in body.results])
 
 
 def _epilogue(epilogue: Epilogue, product: Value, operands: Sequence[Value]) -> Value:

@@ -52,3 +52,35 @@ def dawsn(x: Value) -> Value:
     size = np.abs(wide)
     out = np.where(size > 100.0, tail, np.where(size < 1e-3, series, sampled))
     return np.asarray(out).astype(dtype)
+
+
+def floor_divide(x: Value, y: Value) -> Value:
+    """The quotient rounded down; with an infinite operand the floor of the IEEE quotient.
+
+    There NumPy follows Python's `//` instead: NaN for inf // 1.0, and -1.0 for 1.0 // -inf.
+    """
+    out = np.asarray(np.floor_divide(x, y))
+    if out.dtype.kind != "f":
+        return out
+    infinite = np.isinf(x) | np.isinf(y)
+    return np.where(infinite, np.floor(np.divide(x, y)), out) if infinite.any() else out
+
+
+def expm1(x: Value) -> Value:
+    """`exp(x) - 1`; complex numbers with infinite or NaN parts as the array API standard says."""
+    out = np.asarray(np.expm1(x))
+    if out.dtype.kind != "c":
+        return out
+    real, imag = np.real(x), np.imag(x)
+    above, below = real == np.inf, real == -np.inf
+    lost = ~np.isfinite(imag)
+    nan = np.full_like(imag, np.nan)
+    fixed_real = np.where(above, np.inf, np.where(below, -1.0, np.nan))
+    fixed_imag = np.where(below, 0.0, np.where(imag == 0, imag, nan))
+    special = (above & (lost | (imag == 0))) | (below & lost) | (np.isnan(real) & (imag == 0))
+    if not special.any():
+        return out
+    out = np.array(out)
+    out.real = np.where(special, fixed_real, out.real)
+    out.imag = np.where(special, fixed_imag, out.imag)
+    return out

@@ -1,0 +1,388 @@
+"""Algebra: identities of elementwise ops, each with the guard that keeps shape, dtype and bits.
+
+Floating-point zero has a sign, so `x + 0.0` is not `x` where x is -0.0: that row is contracting,
+and a row before it is exact where the sign cannot differ.  Complex products and quotients by one
+make NaN of infinities, so those rows are finite.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from tawny.node import Node, make
+from tawny.op import ELEMENTWISE, Elementwise, Trait
+from tawny.ops.creation import Cast
+from tawny.ops.movement import broadcasted
+from tawny.rewrite.facts import filled_like, is_negative_zero, scalar_like
+from tawny.rewrite.flow import Kind
+from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, elementwise, rule
+
+EXACT: Final = Kind.EXACT
+CONTRACTING: Final = Kind.CONTRACTING
+FINITE: Final = Kind.FINITE
+
+x: Final = Capture("x")
+y: Final = Capture("y")
+zero: Final = Filled("zero", 0)
+one: Final = Filled("one", 1)
+minus_one: Final = Filled("k", -1)
+k: Final = Filled("k")
+
+add: Final = elementwise("add")
+subtract: Final = elementwise("subtract")
+multiply: Final = elementwise("multiply")
+divide: Final = elementwise("divide")
+power: Final = elementwise("pow")
+negative: Final = elementwise("negative")
+absolute: Final = elementwise("abs")
+square: Final = elementwise("square")
+sqrt: Final = elementwise("sqrt")
+reciprocal: Final = elementwise("reciprocal")
+maximum: Final = elementwise("maximum")
+relu: Final = elementwise("relu")
+where: Final = elementwise("where")
+
+
+# ------------------------------------------------------------- side conditions
+
+
+def _whole(m: Match) -> bool:
+    """The result is boolean or an integer."""
+    return m.node.dtype.kind in "biu"
+
+
+def _integer(m: Match) -> bool:
+    return m.node.dtype.kind in "iu"
+
+
+def _real(m: Match) -> bool:
+    return m.node.dtype.kind != "c"
+
+
+def _float(m: Match) -> bool:
+    return m.node.dtype.kind == "f"
+
+
+def _finite(m: Match) -> bool:
+    return m.facts.finite(m["x"])
+
+
+def _no_nan(m: Match) -> bool:
+    return m.facts.assume_finite
+
+
+def _zero_adds_nothing(m: Match) -> bool:
+    return _whole(m) or (
+        _all_negative(m.fill("zero"))
+        if is_negative_zero(m.fill("zero"))
+        else m.facts.never_negative_zero(m["x"])
+    )
+
+
+def _all_negative(value: Any) -> bool:
+    """Whether the zero is negative in every part."""
+    return bool(np.signbit(value.real)) and (
+        value.dtype.kind != "c" or bool(np.signbit(value.imag))
+    )
+
+
+def _positive_zero(m: Match) -> bool:
+    return _whole(m) or not is_negative_zero(m.fill("zero"))
+
+
+def _negative_zero(m: Match) -> bool:
+    return _integer(m) or _all_negative(m.fill("zero"))
+
+
+def _zero_last(m: Match) -> bool:
+    """A zero that equals the other operand gives way to it, as in `relu`."""
+    return _whole(m) or (m.node.inputs[1] is m["zero"] and not is_negative_zero(m.fill("zero")))
+
+
+def _same_dtype(m: Match) -> bool:
+    """Operands are computed in the dtype they have: nothing is promoted before it is negated."""
+    return all(m[n].dtype == m.node.dtype for n in ("x", "y"))
+
+
+def _power_of_two(m: Match) -> bool:
+    """The quotient by the constant is the product by its reciprocal, to the bit."""
+    if m.node.dtype.kind != "f" or m["k"].dtype != m.node.dtype:
+        return False
+    value = float(m.fill("k"))
+    if not value or not math.isfinite(value) or abs(math.frexp(value)[0]) != 0.5 or value == 1.0:
+        return False
+    least = float(np.finfo(m.node.dtype).smallest_normal)
+    return least <= abs(value) and least <= abs(1 / value) <= float(np.finfo(m.node.dtype).max)
+
+
+# --------------------------------------------------------------------- results
+
+
+def _zeros(m: Match) -> Node:
+    return filled_like(0, m.node)
+
+
+def _ones(m: Match) -> Node:
+    return filled_like(1, m.node)
+
+
+def _false(m: Match) -> Node:
+    return filled_like(False, m.node)
+
+
+def _true(m: Match) -> Node:
+    return filled_like(True, m.node)
+
+
+def _times_reciprocal(m: Match) -> Node:
+    factor = scalar_like(1 / float(m.fill("k")), m.node)
+    return broadcasted(make(ELEMENTWISE["multiply"], (m["x"], factor)), m.node.shape)
+
+
+def _merged(m: Match) -> Node | None:
+    """`(x * k) * l` as `x * (k * l)`: the constants meet and are folded."""
+    op = m.node.op
+    if any(m[n].dtype != m.node.dtype for n in ("x", "k", "l")):
+        return None
+    return make(op, (m["x"], make(op, (m["k"], m["l"]))))
+
+
+def _converted(m: Match) -> Node:
+    return m["x"] if m["x"].dtype == m.node.dtype else make(Cast(m.node.dtype), (m["x"],))
+
+
+def _chosen(m: Match) -> Node | None:
+    """The operand that a constant condition picks."""
+    picked = m["x"] if bool(m.fill("k")) else m["y"]
+    if picked.dtype != m.node.dtype:
+        picked = make(Cast(m.node.dtype), (picked,))
+    return broadcasted(picked, m.node.shape)
+
+
+def _twin(m: Match) -> Node | None:
+    """The node that applies the same op to the same operands in the other order."""
+    node = m.node
+    if node.dtype.kind == "c":
+        return None
+    first, second = sorted(map(id, node.inputs))
+    return m.facts.twins.setdefault((node.op, first, second), node)
+
+
+# ------------------------------------------------------------------ the tables
+
+_SIGNED_ZERO: Final = frozenset({"maximum", "minimum", "fmax", "fmin"})
+"""Commutative but for which of -0.0 and 0.0 they give."""
+
+
+def _rows(trait: Trait, arity: int) -> list[Elementwise]:
+    return [op for op in ELEMENTWISE.values() if trait in op.info.traits and op.info.arity == arity]
+
+
+_INTEGER_ROUNDING: Final = [ELEMENTWISE[n] for n in ("floor", "ceil", "trunc", "rint")]
+_REAL_PARTS: Final = [ELEMENTWISE[n] for n in ("conj", "real")]
+
+SUMS: Final[tuple[Rule, ...]] = (
+    rule("add_zero", EXACT, add(x, zero), x, "x + 0 = x", _zero_adds_nothing),
+    rule("add_zero_float", CONTRACTING, add(x, zero), x, "x + 0.0 = x, but for the sign of zero"),
+    rule("subtract_zero", EXACT, subtract(x, zero), x, "x - 0 = x", _positive_zero),
+    rule("subtract_zero_float", CONTRACTING, subtract(x, zero), x, "x - -0.0 = x"),
+    rule("zero_minus", EXACT, subtract(zero, x), negative(x), "0 - x = -x", _negative_zero),
+    rule("zero_minus_float", CONTRACTING, subtract(zero, x), negative(x), "0.0 - x = -x"),
+    rule("subtract_self", EXACT, subtract(x, x), _zeros, "x - x = 0", _whole),
+    rule("subtract_self_float", FINITE, subtract(x, x), _zeros, "x - x = 0", _finite),
+    rule("double_negative", EXACT, negative(negative(x)), x, "--x = x"),
+    rule("add_negative", EXACT, add(x, negative(y)), subtract(x, y), "x + -y = x - y", _same_dtype),
+    rule(
+        "subtract_negative",
+        EXACT,
+        subtract(x, negative(y)),
+        add(x, y),
+        "x - -y = x + y",
+        _same_dtype,
+    ),
+    rule(
+        "merge_sums",
+        EXACT,
+        add(add(x, k), Filled("l")),
+        _merged,
+        "(x + k) + l = x + (k + l) for integers",
+        _integer,
+    ),
+)
+
+PRODUCTS: Final[tuple[Rule, ...]] = (
+    rule("multiply_one", EXACT, multiply(x, one), x, "x * 1 = x", _real),
+    rule("multiply_one_complex", FINITE, multiply(x, one), x, "x * 1 = x", _finite),
+    rule("multiply_zero", EXACT, multiply(x, zero), _zeros, "x * 0 = 0", _whole),
+    rule("multiply_zero_float", FINITE, multiply(x, zero), _zeros, "x * 0.0 = 0", _finite),
+    rule("multiply_minus_one", EXACT, multiply(x, minus_one), negative(x), "x * -1 = -x", _real),
+    rule(
+        "multiply_negatives",
+        EXACT,
+        multiply(negative(x), negative(y)),
+        multiply(x, y),
+        "-x * -y = x * y",
+        lambda m: _same_dtype(m) and _real(m),
+    ),
+    rule("divide_one", EXACT, divide(x, one), x, "x / 1 = x", _real),
+    rule("divide_one_complex", FINITE, divide(x, one), x, "x / 1 = x", _finite),
+    rule("divide_minus_one", EXACT, divide(x, minus_one), negative(x), "x / -1 = -x", _real),
+    rule("zero_divide", FINITE, divide(zero, x), _zeros, "0 / x = 0", _no_nan),
+    rule("divide_self", FINITE, divide(x, x), _ones, "x / x = 1", _no_nan),
+    rule(
+        "divide_negatives",
+        EXACT,
+        divide(negative(x), negative(y)),
+        divide(x, y),
+        "-x / -y = x / y",
+        lambda m: _same_dtype(m) and _real(m),
+    ),
+    rule(
+        "divide_power_of_two",
+        EXACT,
+        divide(x, k),
+        _times_reciprocal,
+        "x / 2**n = x * 2**-n",
+        _power_of_two,
+    ),
+    rule(
+        "merge_products",
+        EXACT,
+        multiply(multiply(x, k), Filled("l")),
+        _merged,
+        "(x * k) * l = x * (k * l) for integers",
+        _integer,
+    ),
+)
+
+POWERS: Final[tuple[Rule, ...]] = (
+    rule("power_zero", EXACT, power(x, zero), _ones, "x ** 0 = 1", _real),
+    rule("power_one", EXACT, power(x, one), x, "x ** 1 = x", _real),
+    rule("power_one_complex", CONTRACTING, power(x, one), x, "x ** 1 = x"),
+    rule("power_two", EXACT, power(x, Filled("k", 2)), square(x), "x ** 2 = square(x)", _integer),
+    rule("power_two_float", CONTRACTING, power(x, Filled("k", 2)), square(x), "x ** 2 = square(x)"),
+    rule(
+        "power_half",
+        CONTRACTING,
+        power(x, Filled("k", 0.5)),
+        sqrt(x),
+        "x ** 0.5 = sqrt(x) for x not negative",
+        lambda m: m.facts.nonnegative(m["x"]),
+    ),
+    rule(
+        "power_half_finite",
+        FINITE,
+        power(x, Filled("k", 0.5)),
+        sqrt(x),
+        "x ** 0.5 = sqrt(x), but for -inf",
+        lambda m: _float(m) and _finite(m),
+    ),
+    rule(
+        "power_minus_one",
+        CONTRACTING,
+        power(x, minus_one),
+        reciprocal(x),
+        "x ** -1 = 1 / x",
+        _float,
+    ),
+    rule("square_negative", EXACT, square(negative(x)), square(x), "(-x) ** 2 = x ** 2", _real),
+    rule("square_absolute", EXACT, square(absolute(x)), square(x), "abs(x) ** 2 = x ** 2", _real),
+)
+
+CHOICES: Final[tuple[Rule, ...]] = (
+    rule("absolute_negative", EXACT, absolute(negative(x)), absolute(x), "abs(-x) = abs(x)", _real),
+    rule(
+        "absolute_positive",
+        EXACT,
+        absolute(x),
+        x,
+        "abs(x) = x for x not negative",
+        lambda m: m.facts.nonnegative(m["x"]),
+    ),
+    rule("maximum_zero", EXACT, maximum(x, zero), relu(x), "maximum(x, 0) = relu(x)", _zero_last),
+    rule("relu_twice", EXACT, relu(relu(x)), relu(x), "relu(relu(x)) = relu(x)"),
+    rule("where_constant", EXACT, where(k, x, y), _chosen, "where(true, x, y) = x"),
+    rule("where_same", EXACT, where(y, x, x), x, "where(c, x, x) = x"),
+    rule("positive", EXACT, elementwise("positive")(x), x, "+x = x"),
+    rule(
+        "round_integer",
+        EXACT,
+        any_of(_INTEGER_ROUNDING, x),
+        _converted,
+        "floor(x) = x for integers",
+        lambda m: m["x"].dtype.kind in "biu",
+    ),
+    rule(
+        "real_part",
+        EXACT,
+        any_of(_REAL_PARTS, x),
+        _converted,
+        "conj(x) = real(x) = x for real x",
+        lambda m: m["x"].dtype.kind != "c",
+    ),
+    rule(
+        "no_nan_in_integers",
+        EXACT,
+        any_of([ELEMENTWISE["isnan"], ELEMENTWISE["isinf"]], x),
+        _false,
+        "isnan(x) = False for integers",
+        lambda m: m["x"].dtype.kind in "biu",
+    ),
+    rule(
+        "integers_are_finite",
+        EXACT,
+        elementwise("isfinite")(x),
+        _true,
+        "isfinite(x) = True for integers",
+        lambda m: m["x"].dtype.kind in "biu",
+    ),
+)
+
+
+def _twice(m: Match) -> Node | None:
+    """The inner of two applications of the same op."""
+    inner = m["x"]
+    return inner if inner.op is m.node.op and inner.dtype == m.node.dtype else None
+
+
+def _undone(m: Match) -> Node | None:
+    """What an op that is its own inverse was applied to, twice."""
+    inner = m["x"]
+    if inner.op is not m.node.op or inner.inputs[0].dtype != m.node.dtype:
+        return None
+    return inner.inputs[0]
+
+
+TRAITS: Final[tuple[Rule, ...]] = (
+    rule(
+        "involution",
+        EXACT,
+        any_of([op for op in _rows(Trait.INVOLUTION, 1) if op.info.name != "negative"], x),
+        _undone,
+        "f(f(x)) = x",
+    ),
+    rule("idempotent", EXACT, any_of(_rows(Trait.IDEMPOTENT, 1), x), _twice, "f(f(x)) = f(x)"),
+    rule(
+        "same_operands",
+        EXACT,
+        any_of(_rows(Trait.IDEMPOTENT, 2), x, x),
+        x,
+        "maximum(x, x) = x",
+    ),
+)
+
+TWINS: Final[tuple[Rule, ...]] = (
+    rule(
+        "commute",
+        EXACT,
+        any_of(
+            [op for op in _rows(Trait.COMMUTATIVE, 2) if op.info.name not in _SIGNED_ZERO], x, y
+        ),
+        _twin,
+        "x + y and y + x are the same",
+    ),
+)
+"""Comes last: a node that reaches it is in its final form."""

@@ -1,0 +1,175 @@
+"""Batch normalisation with constant statistics, taken into the weights of the product before it.
+
+A product followed by multiplications and additions of constants, one for each output channel, is a
+product with other weights and a bias.  This holds for a scale and a shift, and for the expression
+`(conv - mean) / sqrt(var + eps) * gamma + beta`, since what depends on constants alone is constant.
+The weights are computed in double precision and rounded once; where they would not be finite
+(a variance of zero) nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tawny.node import Node, Value, constant, make, toposort, written_at
+from tawny.op import ELEMENTWISE, Elementwise
+from tawny.ops.fused import Activation, Epilogue, FusedMatmul, is_bias_shape
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
+from tawny.rewrite.fusion import epilogue_of, with_epilogue
+from tawny.rewrite.group_lifetime import is_leaf
+from tawny.shape import size
+
+BATCH_NORM: Final = RuleInfo(
+    "batch_norm", Kind.CONTRACTING, "conv(x, w) * s + t = conv(x, w * s) + t, s and t constant"
+)
+
+_ADD: Final = ELEMENTWISE["add"]
+_SUBTRACT: Final = ELEMENTWISE["subtract"]
+_MULTIPLY: Final = ELEMENTWISE["multiply"]
+_DIVIDE: Final = ELEMENTWISE["divide"]
+_NEGATIVE: Final = ELEMENTWISE["negative"]
+_FMA: Final = ELEMENTWISE["fma"]
+_AFFINE: Final = frozenset({_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _NEGATIVE, _FMA})
+_SCALES: Final = _AFFINE - {_ADD, _SUBTRACT}
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A product and the affine steps after it, each with the place of the value it continues."""
+
+    product: Node
+    steps: tuple[tuple[Node, int], ...] = ()
+
+    @property
+    def scales(self) -> bool:
+        """Whether some step does more than add."""
+        return any(n.op in _SCALES or place for n, place in self.steps if n.op is not _ADD)
+
+
+def _run(flow: Flow, context: Context) -> Flow:
+    if not context.recorder.allows(BATCH_NORM):
+        return flow
+    replacements: dict[Node, Node] = {}
+    for chain in _chains(flow):
+        after = _folded(chain, context)
+        if after is not None:
+            end = chain.steps[-1][0]
+            context.recorder.record(
+                BATCH_NORM, (chain.product, *(n for n, _ in chain.steps)), (after,)
+            )
+            replacements[end] = after
+    return flow.replaced(replacements)
+
+
+fold_batch_norm: Final = Pass("fold_batch_norm", (BATCH_NORM,), _run)
+
+
+def _is_constant(node: Node) -> bool:
+    return node.known and not node.volatile
+
+
+def _begins(node: Node) -> bool:
+    """Whether a chain can begin here: a product with constant weights and at most a bias."""
+    epilogue = epilogue_of(node.op)
+    if epilogue is None or epilogue.residual or epilogue.activation is not Activation.NONE:
+        return False
+    weights = node.inputs[1]
+    return (
+        node.dtype.kind == "f"
+        and len(weights.shape) >= 2
+        and weights.dtype == node.dtype
+        and all(map(_is_constant, node.inputs[1:]))
+        and not node.known
+    )
+
+
+def _chains(flow: Flow) -> list[_Chain]:
+    """The longest chains that multiply."""
+    order = toposort(flow.outputs, is_leaf)
+    found: dict[Node, _Chain] = {}
+    uses: Counter[Node] | None = None
+    for node in order:
+        if is_leaf(node):
+            continue
+        if _begins(node):
+            found[node] = _Chain(node)
+        elif found and isinstance(node.op, Elementwise) and node.op in _AFFINE:
+            place = next((p for p, i in enumerate(node.inputs) if i in found), None)
+            if place is None:
+                continue
+            if uses is None:
+                uses = Counter(i for n in order if not is_leaf(n) for i in n.inputs)
+                uses.update(flow.outputs)
+            before = node.inputs[place]
+            if uses[before] == 1 and _continues(node, place):
+                chain = found.pop(before)
+                found[node] = _Chain(chain.product, (*chain.steps, (node, place)))
+    return [chain for chain in found.values() if chain.scales]
+
+
+def _continues(node: Node, place: int) -> bool:
+    """Whether a node multiplies or adds constants, one a channel, to its operand at `place`."""
+    value = node.inputs[place]
+    if (node.shape, node.dtype) != (value.shape, value.dtype):
+        return False
+    if (node.op is _DIVIDE and place != 0) or (node.op is _FMA and place == 2):
+        return False
+    return all(
+        _is_constant(c)
+        and c.dtype == node.dtype
+        and (is_bias_shape(c.shape, node.shape) or size(c.shape) == 1)
+        for position, c in enumerate(node.inputs)
+        if position != place
+    )
+
+
+def _folded(chain: _Chain, context: Context) -> Node | None:
+    """The product with the chain in its weights; None where the weights would not be finite."""
+    product = chain.product
+    constants = [c for n, place in chain.steps for p, c in enumerate(n.inputs) if p != place]
+    values = context.evaluate([*product.inputs[1:], *constants])
+    weights, rest = values[0], values[1:]
+    channels = product.shape[-1]
+    scale, shift = np.ones(channels), np.zeros(channels)
+    epilogue = epilogue_of(product.op)
+    if epilogue is not None and epilogue.bias:
+        shift = shift + rest.pop(0).reshape(-1)
+    given = iter(rest)
+    with np.errstate(all="ignore"):
+        for node, place in chain.steps:
+            operands = [next(given).reshape(-1).astype(np.float64) for _ in node.inputs[1:]]
+            scale, shift = _composed(node, place, scale, shift, operands)
+        exchanged = isinstance(product.op, FusedMatmul) and product.op.transpose_b
+        wide = weights * (scale[:, None] if exchanged else scale)
+        scaled, bias = wide.astype(product.dtype), shift.astype(product.dtype)
+    if not (np.isfinite(scaled).all() and np.isfinite(bias).all()):
+        return None
+    biased = bool(bias.any())
+    with written_at(united_sources((product, *(n for n, _ in chain.steps)))):
+        inputs: tuple[Node, ...] = (product.inputs[0], constant(scaled))
+        if biased:
+            inputs = (*inputs, constant(bias))
+        return make(with_epilogue(product.op, Epilogue(bias=biased)), inputs)
+
+
+def _composed(
+    node: Node, place: int, scale: Value, shift: Value, operands: list[Value]
+) -> tuple[Value, Value]:
+    """Scale and shift after one more step."""
+    op = node.op
+    if op is _NEGATIVE:
+        return -scale, -shift
+    c = operands[0]
+    if op is _ADD:
+        return scale, shift + c
+    if op is _SUBTRACT:
+        return (scale, shift - c) if place == 0 else (-scale, c - shift)
+    if op is _MULTIPLY:
+        return scale * c, shift * c
+    if op is _DIVIDE:
+        return scale / c, shift / c
+    return scale * c, shift * c + operands[1]

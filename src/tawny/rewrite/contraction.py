@@ -1,0 +1,125 @@
+"""Contraction: several ops that one kernel does, as the report has them.
+
+A product may round differently inside a fused multiply-add, so these rows are contracting, except
+those that compute the same expression.  A node disappears into another only when nothing else reads
+it and it is no output: then it is never computed twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tawny.node import Node, make
+from tawny.op import ELEMENTWISE
+from tawny.ops.fused import PLAIN, FusedMatmul
+from tawny.ops.linalg import Matmul
+from tawny.ops.movement import Transpose
+from tawny.rewrite.flow import Kind
+from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, elementwise, rule
+
+EXACT: Final = Kind.EXACT
+CONTRACTING: Final = Kind.CONTRACTING
+
+x: Final = Capture("x")
+y: Final = Capture("y")
+z: Final = Capture("z")
+k: Final = Filled("k")
+rate: Final = Filled("rate")
+epsilon: Final = Filled("epsilon")
+
+add: Final = elementwise("add")
+subtract: Final = elementwise("subtract")
+multiply: Final = elementwise("multiply")
+divide: Final = elementwise("divide")
+square: Final = elementwise("square")
+sqrt: Final = elementwise("sqrt")
+fma: Final = elementwise("fma")
+adagrad_rate: Final = elementwise("adagrad_rate")
+
+
+def _product_dtype(m: Match) -> bool:
+    """The product is computed in the dtype of the sum, and is no logical `and`."""
+    return m["product"].dtype == m.node.dtype and m.node.dtype.kind != "b"
+
+
+def _negated(m: Match) -> Node:
+    """`z - k * x` with the sign in the constant."""
+    minus = make(ELEMENTWISE["negative"], (m["k"],))
+    return make(ELEMENTWISE["fma"], (minus, m["x"], m["z"]))
+
+
+def _adagrad(m: Match) -> bool:
+    """Everything is computed in one floating-point dtype."""
+    dtypes = {m[n].dtype for n in ("x", "rate", "epsilon")}
+    return dtypes == {m.node.dtype} and m.node.dtype.kind == "f"
+
+
+def _exchanges_last_two(node: Node) -> bool:
+    if not isinstance(node.op, Transpose):
+        return False
+    rank = len(node.shape)
+    return rank >= 2 and node.op.axes == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _with_flags(m: Match) -> Node | None:
+    """The product of what was transposed, with flags instead."""
+    node = m.node
+    old = node.op if isinstance(node.op, FusedMatmul) else _PLAIN
+    a, b, *rest = node.inputs
+    exchanged = [_exchanges_last_two(n) for n in (a, b)]
+    if not any(exchanged):
+        return None
+    op = FusedMatmul(old.transpose_a ^ exchanged[0], old.transpose_b ^ exchanged[1], old.epilogue)
+    a, b = (n.inputs[0] if e else n for n, e in zip((a, b), exchanged, strict=True))
+    return make(op, (a, b, *rest))
+
+
+_PLAIN: Final = FusedMatmul(False, False, PLAIN)
+
+TRANSPOSES: Final[tuple[Rule, ...]] = (
+    rule(
+        "matmul_transpose",
+        CONTRACTING,
+        any_of([Matmul, FusedMatmul]),
+        _with_flags,
+        "transpose(a) @ b = fused_matmul(a, b, transpose_a)",
+    ),
+)
+
+ADAGRAD: Final[tuple[Rule, ...]] = (
+    rule(
+        "adagrad",
+        EXACT,
+        divide(rate, sqrt(add(x, epsilon, once=True), once=True)),
+        adagrad_rate(x, rate, epsilon),
+        "rate / sqrt(x + epsilon) = adagrad_rate(x, rate, epsilon)",
+        _adagrad,
+    ),
+)
+
+FMA: Final[tuple[Rule, ...]] = (
+    rule(
+        "fma",
+        CONTRACTING,
+        add(multiply(x, y, name="product", once=True), z),
+        fma(x, y, z),
+        "x * y + z = fma(x, y, z)",
+        _product_dtype,
+    ),
+    rule(
+        "fma_square",
+        CONTRACTING,
+        add(square(x, name="product", once=True), z),
+        fma(x, x, z),
+        "square(x) + z = fma(x, x, z)",
+        _product_dtype,
+    ),
+    rule(
+        "fma_negative",
+        CONTRACTING,
+        subtract(z, multiply(x, k, name="product", once=True)),
+        _negated,
+        "z - k * x = fma(-k, x, z) for constant k",
+        _product_dtype,
+    ),
+)

@@ -1,0 +1,131 @@
+"""Constant folding: what depends on constants alone is computed once, when the graph is optimised.
+
+Never folded: what would be large, what repeats a smaller constant, and what differs from run to
+run.  `broadcast_to` of a constant stays as it is; elementwise work on it is done on the constant
+and broadcast afterwards (see `broadcasting`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tawny.node import Constant, Node, constant, written_at
+from tawny.op import Elementwise
+from tawny.ops.creation import BroadcastTo, Cast
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
+from tawny.rewrite.pattern import ANYTHING, Match, Rule
+from tawny.shape import size
+
+FOLD: Final = RuleInfo("fold_constants", Kind.EXACT, "f(constants) = constant")
+
+ALWAYS: Final = 2**20
+"""Results of at most so many bytes are folded."""
+NEVER: Final = 2**26
+"""Results of more bytes are not; between the two, only those no larger than their constants."""
+
+AT_ONCE: Final = 4096
+"""Results of at most so many bytes are folded as soon as rules make them."""
+
+
+def nbytes(node: Node) -> int:
+    """Size of the value of `node`."""
+    return size(node.shape) * node.dtype.itemsize
+
+
+def _small(node: Node) -> bool:
+    """Whether the value of `node` may be kept as a constant."""
+    bytes_ = nbytes(node)
+    return bytes_ <= ALWAYS or (
+        bytes_ <= NEVER and bytes_ <= sum(map(nbytes, node.inputs)) and bool(node.inputs)
+    )
+
+
+def _repeats(node: Node) -> bool:
+    """Whether `node` is a smaller array, repeated."""
+    return type(node.op) is BroadcastTo and size(node.shape) != size(node.inputs[0].shape)
+
+
+def _foldable(node: Node) -> bool:
+    if not node.known or node.volatile or not _small(node):
+        return False
+    return type(node.op) not in (Elementwise, Cast) or not any(map(_repeats, node.inputs))
+
+
+def _worth_it(node: Node) -> bool:
+    """Whether a constant in place of `node` saves anything: not of what only repeats a constant."""
+    return bool(node.inputs) and not node.parts and not _repeats(node)
+
+
+def fold_constants(flow: Flow, context: Context) -> Flow:
+    """The flow with its largest constant subgraphs computed, all of them in one call."""
+    if not context.recorder.allows(FOLD):
+        return flow
+    order = flow.order()
+    foldable: set[Node] = set()
+    for node in order:
+        if _foldable(node) and all(i in foldable for i in node.inputs):
+            foldable.add(node)
+    needed = {i for n in order if n not in foldable for i in n.inputs if i in foldable}
+    needed.update(n for n in flow.outputs if n in foldable)
+    roots = _roots(order, needed)
+    if not roots:
+        return flow
+    replacements: dict[Node, Node] = {}
+    seen: set[Node] = set()
+    for node, value in zip(roots, context.evaluate(roots), strict=True):
+        computed = _computed(node, seen)
+        with written_at(united_sources(computed)):
+            replacements[node] = constant(value)
+        context.recorder.record(FOLD, computed, [replacements[node]])
+    return flow.replaced(replacements)
+
+
+def _computed(root: Node, seen: set[Node]) -> list[Node]:
+    """The nodes that are computed for `root` and not for one before it, it first."""
+    out: list[Node] = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            out.append(node)
+            stack.extend(node.inputs)
+    return out
+
+
+def _roots(order: list[Node], needed: set[Node]) -> list[Node]:
+    """The needed nodes to compute; where one only repeats another, that other."""
+    out: dict[Node, None] = {}
+    for node in order:
+        if node not in needed:
+            continue
+        root = node
+        while _repeats(root):
+            (root,) = root.inputs
+        if _worth_it(root):
+            out[root] = None
+    return list(out)
+
+
+FOLDING: Final = Pass("fold_constants", (FOLD,), fold_constants)
+
+
+def _of_constants(m: Match) -> bool:
+    """A small node all of whose operands are constants: those that other rules make."""
+    node = m.node
+    return (
+        all(type(i.op) is Constant for i in node.inputs)
+        and nbytes(node) <= AT_ONCE
+        and node.known
+        and not node.volatile
+        and _worth_it(node)
+    )
+
+
+def _folded(m: Match) -> Node:
+    (value,) = m.facts.evaluate([m.node])
+    return constant(value)
+
+
+FOLDS: Final = (Rule(FOLD, ANYTHING, _folded, _of_constants),)
+"""Folding among the other rules, so that constants they bring together can be matched again."""

@@ -1,0 +1,207 @@
+"""Products and what surrounds them: transposes before, bias, residual and activation after.
+
+A step after a product is taken into it only when nothing else reads the product.  An addend that
+is made later delays the product, which must not raise the peak (see `group_lifetime`).  Where both
+addends are products, the later one takes the other as its residual, and nothing is delayed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from tawny.node import Node, make, toposort, written_at
+from tawny.op import ELEMENTWISE, Elementwise, Op
+from tawny.ops.convolution import Convolution
+from tawny.ops.fused import (
+    ACTIVATIONS,
+    PLAIN,
+    Activation,
+    Epilogue,
+    FusedConvolution,
+    FusedMatmul,
+    is_bias_shape,
+)
+from tawny.ops.linalg import Matmul
+from tawny.ops.movement import Transpose
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, remade, united_sources
+from tawny.rewrite.group_lifetime import Lifetimes, is_leaf
+
+TRANSPOSE: Final = RuleInfo("matmul_transpose", Kind.EXACT, "transpose(a) @ b = matmul(a, b, ta)")
+BIAS: Final = RuleInfo("product_bias", Kind.EXACT, "a @ b + c = fused(a, b, c)")
+RESIDUAL: Final = RuleInfo("product_residual", Kind.EXACT, "a @ b + y = fused(a, b, y)")
+ACTIVATION: Final = RuleInfo("product_activation", Kind.EXACT, "f(a @ b) = fused(a, b, f)")
+
+_ADD: Final = ELEMENTWISE["add"]
+_FUNCTIONS: Final = {ELEMENTWISE[name]: activation for name, activation in ACTIVATIONS.items()}
+
+
+def epilogue_of(op: Op) -> Epilogue | None:
+    """What is done after a product; None if `op` is none."""
+    if type(op) is Matmul or type(op) is Convolution:
+        return PLAIN
+    if isinstance(op, (FusedMatmul, FusedConvolution)):
+        return op.epilogue
+    return None
+
+
+def with_epilogue(op: Op, epilogue: Epilogue) -> Op:
+    """The product with another epilogue; a plain op where that is enough."""
+    if isinstance(op, (Convolution, FusedConvolution)):
+        geometry = (op.strides, op.padding, op.dilation, op.groups)
+        if epilogue == PLAIN:
+            return Convolution(*geometry)
+        return FusedConvolution(*geometry, epilogue)
+    a, b = (op.transpose_a, op.transpose_b) if isinstance(op, FusedMatmul) else (False, False)
+    if epilogue == PLAIN and not a and not b:
+        return Matmul()
+    return FusedMatmul(a, b, epilogue)
+
+
+def exchanges_last_axes(node: Node) -> bool:
+    """Whether `node` transposes matrices: the last two axes exchanged, the others in place."""
+    if type(node.op) is not Transpose:
+        return False
+    axes = node.op.axes
+    rank = len(axes)
+    return rank >= 2 and axes == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _run(flow: Flow, context: Context) -> Flow:
+    """Fuse until nothing changes; the second round hardly ever finds anything."""
+    while True:
+        fused = Flow(_Fusion(flow, context).outputs())
+        if fused == flow:
+            return flow
+        flow = fused
+
+
+fuse_products: Final = Pass("fuse_products", (TRANSPOSE, BIAS, RESIDUAL, ACTIVATION), _run)
+
+
+class _Fusion:
+    """One walk over a flow, inputs first."""
+
+    def __init__(self, flow: Flow, context: Context) -> None:
+        self.flow = flow
+        self.recorder = context.recorder
+        self.allowed = {r for r in fuse_products.rules if context.recorder.allows(r)}
+        order = toposort(flow.outputs, is_leaf)
+        self.products = any(epilogue_of(n.op) is not None for n in order)
+        self.made: dict[Node, Node] = {}
+        if not self.products:
+            return
+        self.lifetimes = Lifetimes(order, flow.outputs)
+        self.reads: dict[Node, tuple[Node, ...]] = {}
+        """What each product reads, with all that was taken into it."""
+        self.uses = Counter(i for n in order if not is_leaf(n) for i in n.inputs)
+        self.uses.update(flow.outputs)
+        for node in order:
+            self.made[node] = node if is_leaf(node) else self._visited(node)
+
+    def outputs(self) -> tuple[Node, ...]:
+        """What stands for the outputs."""
+        given = self.flow.outputs
+        return tuple([self.made[n] for n in given]) if self.products else given
+
+    def _visited(self, node: Node) -> Node:
+        op = node.op
+        if isinstance(op, Elementwise):
+            if op is _ADD:
+                return self._added(node)
+            if op in _FUNCTIONS:
+                return self._activated(node, _FUNCTIONS[op])
+        node_now = self._remade(node)
+        if epilogue_of(op) is not None:
+            self.reads[node] = node.inputs
+            if type(op) is Matmul or type(op) is FusedMatmul:
+                return self._without_transposes(node_now)
+        return node_now
+
+    def _remade(self, node: Node) -> Node:
+        return remade(node, tuple([self.made[i] for i in node.inputs]))
+
+    def _record(self, rule: RuleInfo, before: tuple[Node, ...], op: Op, *inputs: Node) -> Node:
+        with written_at(united_sources(before)):
+            after = make(op, inputs)
+        self.recorder.record(rule, before, (after,))
+        return after
+
+    # ---------------------------------------------------------------- transposes
+
+    def _without_transposes(self, node: Node) -> Node:
+        """A matrix product that reads what its transposed operands are made from."""
+        if TRANSPOSE not in self.allowed:
+            return node
+        operands, flags = list(node.inputs), [False, False]
+        if isinstance(node.op, FusedMatmul):
+            flags = [node.op.transpose_a, node.op.transpose_b]
+        taken: list[Node] = []
+        for position in (0, 1):
+            while exchanges_last_axes(operands[position]):
+                taken.append(operands[position])
+                (operands[position],) = operands[position].inputs
+                flags[position] = not flags[position]
+        if not taken:
+            return node
+        epilogue = epilogue_of(node.op) or PLAIN
+        op = with_epilogue(FusedMatmul(flags[0], flags[1], epilogue), epilogue)
+        return self._record(TRANSPOSE, (*dict.fromkeys(taken), node), op, *operands)
+
+    # ----------------------------------------------------------------- epilogues
+
+    def _open(self, node: Node, reader: Node) -> Epilogue | None:
+        """The epilogue of a product that `reader` alone reads and to which more can be added."""
+        epilogue = epilogue_of(self.made[node].op)
+        if (
+            epilogue is None
+            or epilogue.activation is not Activation.NONE
+            or self.uses[node] != 1
+            or (node.shape, node.dtype) != (reader.shape, reader.dtype)
+        ):
+            return None
+        return epilogue
+
+    def _activated(self, node: Node, activation: Activation) -> Node:
+        (source,) = node.inputs
+        epilogue = self._open(source, node)
+        if epilogue is None or ACTIVATION not in self.allowed:
+            return self._remade(node)
+        product = self.made[source]
+        op = with_epilogue(product.op, replace(epilogue, activation=activation))
+        return self._record(ACTIVATION, (product, node), op, *product.inputs)
+
+    def _added(self, node: Node) -> Node:
+        place = self.lifetimes.index
+        for source in sorted(set(node.inputs), key=lambda n: place[n], reverse=True):
+            epilogue = self._open(source, node)
+            if epilogue is None or epilogue.residual:
+                continue
+            other = node.inputs[1 - node.inputs.index(source)]
+            if other.dtype != node.dtype:
+                continue
+            if is_bias_shape(other.shape, node.shape) and not epilogue.bias:
+                rule, wider = BIAS, replace(epilogue, bias=True)
+            elif other.shape == node.shape:
+                rule, wider = RESIDUAL, replace(epilogue, residual=True)
+            else:
+                continue
+            if rule not in self.allowed or not self._may_wait(source, other):
+                continue
+            product = self.made[source]
+            self.reads[node] = (*self.reads[source], other)
+            op = with_epilogue(product.op, wider)
+            return self._record(rule, (product, node), op, *product.inputs, self.made[other])
+        return self._remade(node)
+
+    def _may_wait(self, product: Node, addend: Node) -> bool:
+        """Whether a product may be computed as late as its addend is there."""
+        lifetimes = self.lifetimes
+        start = lifetimes.index[product]
+        until = lifetimes.owner[lifetimes.index[addend]]
+        if lifetimes.leaf[until] or until < start:
+            return True
+        reads = [lifetimes.index[n] for n in self.reads[product]]
+        kept = lifetimes.ending(reads, until)
+        return lifetimes.delay(kept, lifetimes.bytes[start], start, until)

@@ -1,0 +1,170 @@
+"""The ledger: every rule that was applied, where, and what it saved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, overload
+
+from tawny.dtype import DType
+from tawny.errors import value_error
+from tawny.node import Node
+from tawny.ops.fused import Cost
+from tawny.rewrite.cost import NOTHING, total
+from tawny.rewrite.flow import Kind, RuleInfo, united_sources
+from tawny.shape import Shape
+from tawny.source import Source
+
+
+class Entry(NamedTuple):
+    """A node as the ledger remembers it: the node itself is not kept alive."""
+
+    name: str
+    shape: Shape
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype}{list(self.shape)}"
+
+
+class Record(NamedTuple):
+    """One application of a rule."""
+
+    rule: RuleInfo
+    before: tuple[Entry, ...]
+    after: tuple[Entry, ...]
+    sources: tuple[Source, ...]
+    operations: int
+    """Scalar operations saved."""
+    bytes: int
+    """Bytes saved of those read from and written to memory."""
+
+    def __str__(self) -> str:
+        after = ", ".join(map(str, self.after)) or "nothing new"
+        where = ", ".join(map(str, self.sources)) or "unknown"
+        return f"{self.rule.name}: {', '.join(map(str, self.before))} -> {after}  [{where}]"
+
+
+@dataclass(slots=True)
+class Rewrites(Sequence[Record]):
+    """What was done to a graph, in order; printed, a table with a line for each rule."""
+
+    records: list[Record] = field(default_factory=list[Record])
+    nodes_before: int = 0
+    nodes_after: int = 0
+    cost_before: Cost = NOTHING
+    cost_after: Cost = NOTHING
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | list[Record]:
+        return self.records[index]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    @property
+    def operations_saved(self) -> int:
+        """Scalar operations the optimised graph does less."""
+        return self.cost_before.operations - self.cost_after.operations
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes the optimised graph reads and writes less."""
+        before, after = self.cost_before, self.cost_after
+        return before.bytes_read + before.bytes_written - after.bytes_read - after.bytes_written
+
+    def counts(self) -> Counter[str]:
+        """How often each rule was applied, by name."""
+        return Counter(r.rule.name for r in self.records)
+
+    def kinds(self) -> Counter[Kind]:
+        """How often rules of each class were applied."""
+        return Counter(r.rule.kind for r in self.records)
+
+    def details(self) -> str:
+        """A line for each application."""
+        return "\n".join(map(str, self.records))
+
+    def __str__(self) -> str:
+        first = (
+            f"{self.nodes_before} nodes to {self.nodes_after}, "
+            f"{_short(self.operations_saved)} operations and {_short(self.bytes_saved)}B saved"
+        )
+        if not self.records:
+            return f"{first}; no rule applied"
+        return "\n".join([first, *_table(self.records)])
+
+
+_COLUMNS: Final = ("rule", "class", "times", "operations", "bytes", "says", "where")
+
+
+def _table(records: Iterable[Record]) -> list[str]:
+    by_rule: dict[str, list[Record]] = {}
+    for record in records:
+        by_rule.setdefault(record.rule.name, []).append(record)
+    rows: list[tuple[str, ...]] = [_COLUMNS]
+    for name, group in by_rule.items():
+        rule = group[0].rule
+        places = dict.fromkeys(str(s) for r in group[:100] for s in r.sources)
+        where = ", ".join(list(places)[:3]) + (" ..." if len(places) > 3 else "")
+        saved = _short(sum(r.operations for r in group)), _short(sum(r.bytes for r in group))
+        rows.append((name, rule.kind.value, str(len(group)), *saved, rule.says, where))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(t.ljust(w) for t, w in zip(r, widths, strict=True)).rstrip() for r in rows]
+
+
+def _short(number: float) -> str:
+    """A number to three digits, with a letter for thousands."""
+    sign = "-" if number < 0 else ""
+    number = abs(number)
+    for letter in ("", "k", "M", "G", "T"):
+        if number < 1000 or letter == "T":
+            return f"{sign}{number:.3g}{letter}" if number < 1000 else f"{sign}{number:.0f}{letter}"
+        number /= 1000
+    raise AssertionError
+
+
+def _entry(node: Node) -> Entry:
+    return Entry(node.name, node.shape, node.dtype)
+
+
+class Ledger:
+    """A recorder that writes `Rewrites`, and knows what is switched off."""
+
+    def __init__(self, known: Collection[RuleInfo], disable: Iterable[str]) -> None:
+        self.rewrites: Final = Rewrites()
+        self._off: Final = frozenset(disable)
+        names = {r.name for r in known}
+        kinds = {k.value for k in Kind}
+        for name in self._off:
+            if name not in names and name not in kinds:
+                raise value_error(
+                    "optimise",
+                    f"disable names {name!r}, which is neither a class of rules "
+                    f"({', '.join(sorted(kinds))}) nor a rule ({', '.join(sorted(names))})",
+                )
+
+    def allows(self, rule: RuleInfo) -> bool:
+        """Whether the rule is switched on, by its name and by its class."""
+        return rule.name not in self._off and rule.kind.value not in self._off
+
+    def record(self, rule: RuleInfo, before: Sequence[Node], after: Sequence[Node]) -> None:
+        """Write that `rule` put the nodes `after` in place of the nodes `before`."""
+        old, new = total(before), total(after)
+        self.rewrites.records.append(
+            Record(
+                rule,
+                tuple([_entry(n) for n in before]),
+                tuple([_entry(n) for n in after]),
+                united_sources(before),
+                old.operations - new.operations,
+                old.bytes_read + old.bytes_written - new.bytes_read - new.bytes_written,
+            )
+        )

@@ -1,0 +1,108 @@
+"""The pipeline: every pass of the optimiser, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tawny.node import Node
+from tawny.rewrite import algebra, broadcasting, contraction, folding, movement, reductions, spec
+from tawny.rewrite.cost import total
+from tawny.rewrite.driver import rules_pass
+from tawny.rewrite.flow import Context, Evaluate, Flow, Pass, RuleInfo
+from tawny.rewrite.ledger import Ledger, Rewrites
+
+MOST_ROUNDS: Final = 16
+"""A repeated pass that still finds something after so many rounds stops there."""
+
+
+def repeated(name: str, *passes: Pass) -> Pass:
+    """A pass that runs others in turn until none of them changes anything."""
+    rules = {r.name: r for p in passes for r in p.rules}
+
+    def run(flow: Flow, context: Context) -> Flow:
+        for _ in range(MOST_ROUNDS):
+            old = flow
+            for step in passes:
+                flow = step(flow, context)
+            if flow.outputs == old.outputs:
+                break
+        return flow
+
+    return Pass(name, tuple(rules.values()), run)
+
+
+SIMPLIFY: Final = repeated(
+    "simplify",
+    folding.FOLDING,
+    rules_pass(
+        "rules",
+        folding.FOLDS,
+        movement.VIEWS,
+        movement.CHAINS,
+        algebra.SUMS,
+        algebra.PRODUCTS,
+        algebra.POWERS,
+        algebra.CHOICES,
+        algebra.TRAITS,
+        broadcasting.BROADCASTS,
+        reductions.REDUCTIONS,
+        algebra.TWINS,
+    ),
+)
+
+PIPELINE: Final[tuple[Pass, ...]] = (
+    SIMPLIFY,
+    rules_pass("transpose_into_matmul", contraction.TRANSPOSES),
+    rules_pass("fuse_adagrad", contraction.ADAGRAD),
+    rules_pass("fuse_fma", folding.FOLDS, contraction.FMA),
+)
+
+
+def rules(pipeline: Sequence[Pass] = PIPELINE) -> tuple[RuleInfo, ...]:
+    """Every rule of a pipeline, in the order of its passes."""
+    return tuple({r.name: r for p in pipeline for r in p.rules}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Optimised:
+    """Outputs that compute the same with less, and what was done to them."""
+
+    outputs: tuple[Node, ...]
+    rewrites: Rewrites
+
+
+def optimise(
+    outputs: Sequence[Node],
+    *,
+    evaluate: Evaluate,
+    assume_finite: bool = False,
+    disable: Iterable[str] = (),
+    check: bool = False,
+    pipeline: Sequence[Pass] = PIPELINE,
+) -> Optimised:
+    """The graph of `outputs`, optimised; the nodes given are never changed.
+
+    `evaluate` computes constants.  `assume_finite` lets finite rules apply everywhere, not just
+    where an operand is proved finite.  `disable` names rules or classes of rules to leave out.
+    `check` refuses illegal graphs after each pass (see `spec`).
+    """
+    ledger = Ledger(rules(pipeline), disable)
+    context = Context(evaluate, ledger, assume_finite)
+    flow = Flow(tuple(outputs))
+    _measure(flow, ledger.rewrites, before=True)
+    for step in pipeline:
+        old, flow = flow, step(flow, context)
+        if check:
+            spec.check(flow, step.name, old)
+    _measure(flow, ledger.rewrites, before=False)
+    return Optimised(flow.outputs, ledger.rewrites)
+
+
+def _measure(flow: Flow, rewrites: Rewrites, before: bool) -> None:
+    order = flow.order()
+    if before:
+        rewrites.nodes_before, rewrites.cost_before = len(order), total(order)
+    else:
+        rewrites.nodes_after, rewrites.cost_after = len(order), total(order)

@@ -1,0 +1,126 @@
+"""Reductions: of one element, of reductions, and with axes kept only to be dropped."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from tawny.node import Node, make
+from tawny.ops.creation import Cast
+from tawny.ops.movement import Reshape, reshaped
+from tawny.ops.reduction import (
+    Accumulation,
+    AllTrue,
+    AnyTrue,
+    LogSumExp,
+    Max,
+    Mean,
+    Min,
+    Prod,
+    Reduction,
+    Sum,
+    Var,
+)
+from tawny.rewrite.flow import Kind
+from tawny.rewrite.pattern import Capture, Match, Rule, any_of, call, rule
+from tawny.shape import reduced
+
+EXACT: Final = Kind.EXACT
+CONTRACTING: Final = Kind.CONTRACTING
+x: Final = Capture("x")
+
+ALL: Final = (Sum, Prod, Mean, Var, Max, Min, AllTrue, AnyTrue, LogSumExp)
+CHOOSING: Final = (Max, Min, AllTrue, AnyTrue)
+FOLDING: Final = (Sum, Prod)
+
+
+def _op(node: Node) -> Reduction:
+    return cast("Reduction", node.op)
+
+
+def _one_element(m: Match) -> Node | None:
+    """The element itself, where every reduced axis has just one."""
+    source = m["x"]
+    if any(source.shape[a] != 1 for a in _op(m.node).axes):
+        return None
+    if source.dtype.kind == "c" and type(m.node.op) is not Sum:
+        return None  # multiplied or divided by one, an infinity becomes NaN
+    if source.dtype != m.node.dtype:
+        source = make(Cast(m.node.dtype), (source,))
+    return reshaped(source, m.node.shape)
+
+
+def _adds_no_zero(m: Match) -> bool:
+    """No sum that starts from 0.0, which makes 0.0 of -0.0."""
+    return type(m.node.op) not in (Sum, Mean) or m.facts.never_negative_zero(m["x"])
+
+
+def _with_axes(op: Reduction, axes: tuple[int, ...], keepdims: bool) -> Reduction:
+    """The same reduction over other axes."""
+    attributes: dict[str, Any] = op.attributes() | {"axes": axes, "keepdims": keepdims}
+    return type(op)(**attributes)
+
+
+def _together(m: Match) -> Node | None:
+    """One reduction over the axes of both."""
+    outer, inner, source = _op(m.node), _op(m["inner"]), m["inner"].inputs[0]
+    if type(outer) is not type(inner):
+        return None
+    if isinstance(outer, Accumulation) and outer.dtype != cast("Accumulation", inner).dtype:
+        return None
+    left = [a for a in range(len(source.shape)) if inner.keepdims or a not in inner.axes]
+    axes = tuple(sorted({*inner.axes, *(left[a] for a in outer.axes)}))
+    return reshaped(make(_with_axes(outer, axes, False), (source,)), m.node.shape)
+
+
+def _whole(m: Match) -> bool:
+    return m["inner"].inputs[0].dtype.kind in "biu" and m.node.dtype.kind in "biu"
+
+
+def _axes_kept(m: Match) -> Node | None:
+    """The reduction that keeps or drops its axes itself."""
+    inner = m["inner"]
+    op, source = _op(inner), inner.inputs[0]
+    if reduced(source.shape, op.axes, not op.keepdims) != m.node.shape:
+        return None
+    return make(_with_axes(op, op.axes, not op.keepdims), (source,))
+
+
+REDUCTIONS: Final[tuple[Rule, ...]] = (
+    rule(
+        "reduce_one",
+        EXACT,
+        any_of((Sum, Prod, Mean, *CHOOSING), x),
+        _one_element,
+        "max(x) = x over axes of size 1",
+        _adds_no_zero,
+    ),
+    rule(
+        "reduce_one_float",
+        CONTRACTING,
+        any_of((Sum, Mean), x),
+        _one_element,
+        "sum(x) = x over axes of size 1, but for the sign of zero",
+    ),
+    rule(
+        "reduce_reduce",
+        EXACT,
+        any_of((*FOLDING, *CHOOSING), any_of((*FOLDING, *CHOOSING), x, name="inner")),
+        _together,
+        "max(max(x, a), b) = max(x, a and b); sums and products of integers",
+        _whole,
+    ),
+    rule(
+        "reduce_reduce_float",
+        CONTRACTING,
+        any_of(CHOOSING, any_of(CHOOSING, x, name="inner")),
+        _together,
+        "max(max(x, a), b) = max(x, a and b), but for the sign of zero",
+    ),
+    rule(
+        "reduce_keepdims",
+        EXACT,
+        call(Reshape, any_of(ALL, x, name="inner")),
+        _axes_kept,
+        "reshape(sum(x, keepdims), shape without) = sum(x)",
+    ),
+)

@@ -1,0 +1,552 @@
+"""Random graphs over all ops, for tests that compare two ways to compute the same.
+
+    @given(graphs())
+    def test(graph: RandomGraph) -> None:
+        expected = evaluated(graph.outputs, graph.feeds)
+
+Graphs broadcast, share nodes, read a node twice, return inner nodes and the same node twice, and
+contain views, reductions, filled constants, random draws and user functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import tawny as tw
+import tawny.numpy as tnp
+from cases import SPECIAL
+from tawny.array import Array
+from tawny.engine.reference import compute
+from tawny.node import Node, Value, toposort
+from tawny.op import ELEMENTWISE
+from tawny.operator import emit
+from tawny.shape import broadcast
+
+DTYPES = ("float64", "float32", "float64", "int64", "int8", "uint8", "bool", "complex128")
+SMOOTH_DTYPES = ("float64", "float32", "float64", "int64")
+SHAPES = ((), (1,), (3,), (4,), (1, 1), (1, 3), (4, 1), (4, 3), (2, 1, 3), (2, 4, 3), (1, 4, 3), (0, 3))
+FILLS = (0, 1, -1, 2, 0.5, -0.0, 3, -2)
+
+
+@dataclass(frozen=True)
+class RandomGraph:
+    """Outputs and values for the variables they depend on."""
+
+    outputs: tuple[Node, ...]
+    feeds: dict[Node, Value]
+
+    def __repr__(self) -> str:
+        order = toposort(self.outputs)
+        number = {n: i for i, n in enumerate(order)}
+        lines = [f"{i}: {n.op!r}({', '.join(str(number[s]) for s in n.inputs)}) {n.dtype}{list(n.shape)} {'' if n.value is None or n.inputs else n.value.tolist()}" for n, i in number.items()]
+        return "\n".join([*lines, f"outputs {[number[n] for n in self.outputs]}"])
+
+
+def evaluated(outputs: Sequence[Node], feeds: dict[Node, Value], draw: int = 0) -> list[Value]:
+    """Values by the reference kernels, each operand contiguous.
+
+    NumPy's sums and products round by the layout of their operands; here layout says nothing.
+    """
+    values: dict[Node, Any] = dict(feeds)
+    with np.errstate(all="ignore"):
+        for node in toposort(outputs):
+            if node in values:
+                continue
+            value = node.value
+            if value is None or node.inputs:
+                value = compute(node, [values[i] for i in node.inputs], draw)
+            values[node] = value if node.parts else np.array(value, order="C")
+    return [values[n] for n in outputs]
+
+
+def assert_same_bits(got: Sequence[Value], expected: Sequence[Value]) -> None:
+    """Equal shapes, dtypes and bits; NaN is NaN whatever its sign and payload."""
+    for g, w in zip(got, expected, strict=True):
+        assert (g.shape, g.dtype) == (w.shape, w.dtype)
+        for a, b in zip(_floats(g), _floats(w), strict=True):
+            np.testing.assert_array_equal(a, b)
+            if a.dtype.kind == "f":
+                np.testing.assert_array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b))
+
+
+def _floats(x: Value) -> tuple[Value, ...]:
+    return (x.real, x.imag) if x.dtype.kind == "c" else (x,)
+
+
+def assert_close(got: Sequence[Value], expected: Sequence[Value]) -> None:
+    """Equal shapes and dtypes, and values up to rounding."""
+    for g, w in zip(got, expected, strict=True):
+        assert (g.shape, g.dtype) == (w.shape, w.dtype)
+        if g.dtype.kind in "fc":
+            narrow = g.dtype.itemsize <= (4 if g.dtype.kind == "f" else 8)
+            tol = 1e-4 if narrow else 1e-9
+            np.testing.assert_allclose(g, w, rtol=tol, atol=tol)
+        else:
+            np.testing.assert_array_equal(g, w)
+
+
+# ------------------------------------------------------------------ generating
+
+
+@st.composite
+def graphs(
+    draw: st.DrawFn,
+    *,
+    most: int = 14,
+    smooth: bool = False,
+    special: bool = True,
+    impure: bool = True,
+) -> RandomGraph:
+    """Graphs of up to `most` steps.
+
+    `smooth` ones hold no NaN or infinity, and are continuous in their inputs.  `special` feeds
+    variables infinities, NaN and zeros of both signs.  `impure` allows draws and delays.
+    """
+    random = draw(st.randoms(use_true_random=False))
+    steps = draw(st.integers(1, most))
+    return Builder(random, smooth, special and not smooth, impure).graph(steps)
+
+
+def graph_of(seed: int, steps: int, **options: bool) -> RandomGraph:
+    """The graph that `seed` gives, without hypothesis: for tests over many."""
+    settings = {"smooth": False, "special": True, "impure": True} | options
+    if settings["smooth"]:
+        settings["special"] = False
+    return Builder(Random(seed), **settings).graph(steps)
+
+
+class Builder:
+    """Makes a graph step by step, from choices of `random`."""
+
+    def __init__(self, random: Random, smooth: bool, special: bool, impure: bool) -> None:
+        self.random = random
+        self.smooth = smooth
+        self.special = special
+        self.pool: list[Array] = []
+        self.feeds: dict[Node, Value] = {}
+        self.makers: list[Callable[[Builder], Array]] = list(SMOOTH if smooth else STEPS)
+        if impure:
+            self.makers += IMPURE
+
+    def graph(self, steps: int) -> RandomGraph:
+        for _ in range(self.random.randint(1, 3)):
+            self.pool.append(self.variable())
+        for _ in range(steps):
+            maker = self.random.choice(self.makers)
+            try:
+                made = maker(self)
+            except (ValueError, TypeError, IndexError, OverflowError):
+                continue  # the op refuses these operands
+            if made.size <= 4096:
+                self.pool.append(made)
+        count = self.random.randint(1, 3)
+        outputs = [self.pool[-1], *(self.pick() for _ in range(count - 1))]
+        return RandomGraph(tuple(a.node for a in outputs), self.feeds)
+
+    def pick(self) -> Array:
+        """One of the arrays so far, recent ones more often."""
+        if self.random.random() < 0.5:
+            return self.random.choice(self.pool[-4:])
+        return self.random.choice(self.pool)
+
+    def fitting(self, x: Array) -> Array:
+        """An operand that broadcasts with `x`, often one that is made for it."""
+        chance = self.random.random()
+        if chance < 0.15:
+            return x
+        if chance < 0.5:
+            return self.filled(x)
+        candidates = [a for a in self.pool if _fits(x, a)]
+        return self.random.choice(candidates)
+
+    def filled(self, x: Array) -> Array:
+        """A number, or a filled array of the shape of `x` or one that broadcasts with it."""
+        value = self.random.choice(FILLS)
+        dtype = x.dtype if not isinstance(value, float) else np.result_type(x.dtype, np.float16)
+        if x.dtype.kind in "bu":
+            value = abs(value)
+        shapes = [(), x.shape, (1,) * x.ndim, (2, *x.shape)]
+        shape = self.random.choice(shapes)
+        if self.random.random() < 0.3:
+            return tnp.asarray(np.full(shape, value).astype(dtype))
+        return tnp.full(shape, value, dtype=dtype)
+
+    def variable(self) -> Array:
+        dtype = self.random.choice(SMOOTH_DTYPES if self.smooth else DTYPES)
+        shape = self.random.choice(SHAPES[:-1] if self.smooth else SHAPES)
+        x = tw.var(shape=shape, dtype=dtype)
+        self.feeds[x.node] = self.value(shape, np.dtype(dtype))
+        return x
+
+    def value(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
+        rng = np.random.default_rng(self.random.randint(0, 2**16))
+        if dtype.kind == "b":
+            return np.asarray(rng.random(shape) < 0.5)
+        if dtype.kind in "iu":
+            return np.asarray(rng.integers(0 if dtype.kind == "u" else -3, 4, shape)).astype(dtype)
+        out = np.asarray(rng.uniform(-2, 2, shape))
+        if dtype.kind == "c":
+            out = out + 1j * rng.uniform(-2, 2, shape)
+        if self.special and self.random.random() < 0.5 and out.size:
+            flat = out.reshape(-1)
+            flat[::2] = rng.choice(SPECIAL, flat[::2].shape)
+            out = flat.reshape(shape)
+        return np.asarray(out).astype(dtype)
+
+    def axis(self, x: Array) -> int:
+        return self.random.randrange(-x.ndim, x.ndim)
+
+    def axes(self, x: Array) -> tuple[int, ...]:
+        return tuple(a for a in range(x.ndim) if self.random.random() < 0.5)
+
+    def matrix(self) -> Array:
+        return self.random.choice([a for a in self.pool if a.ndim >= 2])
+
+
+def _fits(x: Array, y: Array) -> bool:
+    try:
+        broadcast("", (x.shape, y.shape))
+    except ValueError:
+        return False
+    return True
+
+
+# ----------------------------------------------------------------------- steps
+
+
+def step_elementwise(b: Builder) -> Array:
+    op = b.random.choice([n for n in ELEMENTWISE if n not in ("pow", "adagrad_rate")])
+    return _applied(b, op)
+
+
+def _applied(b: Builder, name: str) -> Array:
+    arity = ELEMENTWISE[name].info.arity
+    x = b.pick()
+    others = [b.fitting(x) for _ in range((arity or 1) - 1)]
+    operands = [x, *others]
+    b.random.shuffle(operands)
+    return emit(ELEMENTWISE[name], *operands)
+
+
+def step_arithmetic(b: Builder) -> Array:
+    return _applied(b, b.random.choice(("add", "subtract", "multiply", "divide", "negative", "square")))
+
+
+def step_power(b: Builder) -> Array:
+    x = b.pick()
+    exponent = b.random.choice((0, 1, 2, 3) if x.dtype.kind in "biu" else (0, 1, 2, 0.5, -1, 3))
+    return x**exponent if b.random.random() < 0.5 else tnp.pow(x, tnp.full(x.shape, exponent))
+
+
+def step_broadcast(b: Builder) -> Array:
+    x = b.pick()
+    shape = tuple(b.random.choice((2, 3, 4)) if n == 1 else n for n in x.shape)
+    return tnp.broadcast_to(x, (2, *shape) if b.random.random() < 0.5 else shape)
+
+
+def step_reshape(b: Builder) -> Array:
+    x = b.pick()
+    choice = b.random.randrange(5)
+    if choice == 0:
+        return tnp.ravel(x)
+    if choice == 1:
+        return tnp.expand_dims(x, axis=b.random.randint(0, x.ndim))
+    if choice == 2:
+        return tnp.squeeze(x)
+    if choice == 3:
+        return tnp.reshape(x, x.shape[::-1])
+    return tnp.reshape(x, (1, *x.shape, 1))
+
+
+def step_transpose(b: Builder) -> Array:
+    x = b.pick()
+    order = list(range(x.ndim))
+    b.random.shuffle(order)
+    return tnp.permute_dims(x, tuple(order))
+
+
+def step_move(b: Builder) -> Array:
+    x = b.pick()
+    choice = b.random.randrange(5)
+    if choice == 0:
+        return tnp.flip(x, axis=b.axes(x))
+    if choice == 1:
+        return tnp.roll(x, b.random.randint(-2, 2), axis=b.axis(x))
+    if choice == 2:
+        return tnp.tile(x, b.random.choice((1, 2, (2, 1), (1, 3))))
+    if choice == 3:
+        return tnp.repeat(x, b.random.choice((1, 2, 3)), axis=b.axis(x))
+    return tnp.pad(x, b.random.choice((0, 1, (0, 1))), constant_values=b.random.choice((0, 1)))
+
+
+def step_cast(b: Builder) -> Array:
+    x = b.pick()
+    wider = [d for d in ("float32", "float64", "int64", "int16", "complex128", "bool", "int8") if d == "bool" or np.can_cast(x.dtype, d, "same_kind")]
+    return tnp.astype(x, b.random.choice(wider)) if b.random.random() < 0.8 else tnp.copy(x)
+
+
+def step_slice(b: Builder) -> Array:
+    x = b.pick()
+    key: list[Any] = []
+    for n in x.shape:
+        choice = b.random.randrange(5)
+        if choice == 0:
+            key.append(slice(None, None, -1))
+        elif choice == 1:
+            key.append(slice(b.random.randint(0, n), None))
+        elif choice == 2:
+            key.append(slice(None, None, 2))
+        elif choice == 3:
+            key.append(slice(None, max(n - 1, 1)))
+        else:
+            key.append(slice(None))
+    if key and b.random.random() < 0.2:
+        key[0] = 0
+    return x[tuple(key)]
+
+
+def step_gather(b: Builder) -> Array:
+    x = b.pick()
+    axis = b.axis(x)
+    indices = [b.random.randrange(x.shape[axis]) for _ in range(3)]
+    if b.random.random() < 0.3:
+        return x.at[indices[0]].add(1)
+    return tnp.take(x, tnp.asarray(indices), axis=axis)
+
+
+def step_join(b: Builder) -> Array:
+    x = b.pick()
+    same = [a for a in b.pool if a.shape == x.shape]
+    arrays = [x, *(b.random.choice(same) for _ in range(b.random.randint(0, 2)))]
+    if x.ndim and b.random.random() < 0.7:
+        return tnp.concat(arrays, axis=b.axis(x))
+    return tnp.stack(arrays)
+
+
+def step_reduce(b: Builder) -> Array:
+    x = b.pick()
+    names = ["sum", "prod", "mean", "max", "min", "var", "std"]
+    if not b.smooth:
+        names += ["all", "any", "argmax", "argmin", "logsumexp", "count_nonzero"]
+    function = getattr(tnp, b.random.choice(names))
+    keepdims = b.random.random() < 0.5
+    axis: Any = b.random.choice((None, b.axis(x) if x.ndim else None))
+    if function.__name__ not in ("argmax", "argmin") and b.random.random() < 0.4:
+        axis = b.axes(x)
+    return function(x, axis=axis, keepdims=keepdims)
+
+
+def step_scan(b: Builder) -> Array:
+    x = b.pick()
+    return b.random.choice((tnp.cumulative_sum, tnp.cumulative_prod))(x, axis=b.axis(x))
+
+
+def step_sort(b: Builder) -> Array:
+    x = b.pick()
+    return b.random.choice((tnp.sort, tnp.argsort))(x, axis=b.axis(x))
+
+
+def step_search(b: Builder) -> Array:
+    x = b.pick()
+    edges = tnp.asarray(np.array([-1.0, 0.0, 2.0]))
+    choice = b.random.randrange(3)
+    if choice == 0:
+        return tnp.searchsorted(edges, tnp.astype(x, "float64"))
+    if choice == 1:
+        return tnp.digitize(x, edges)
+    return tnp.isin(x, edges)
+
+
+def step_product(b: Builder) -> Array:
+    x, y = b.matrix(), b.matrix()
+    left = tnp.matrix_transpose(x) if b.random.random() < 0.5 else x
+    if b.random.random() < 0.3:
+        return tnp.matmul(left, tnp.matrix_transpose(left))
+    right = tnp.matrix_transpose(y) if b.random.random() < 0.5 else y
+    return tnp.matmul(left, right)
+
+
+def step_einsum(b: Builder) -> Array:
+    x = b.random.choice([a for a in b.pool if a.ndim == 2])
+    return tnp.einsum(b.random.choice(("ij->ji", "ij->i", "ij,ij->", "ij,kj->ik")), *([x] * 2))
+
+
+def step_solve(b: Builder) -> Array:
+    """What is worked out of a symmetric positive definite matrix."""
+    x = b.random.choice([a for a in b.pool if a.ndim == 2 and a.size and a.dtype.kind in "if"])
+    safe = tnp.tanh(tnp.astype(x, "float64"))
+    finite = tnp.where(tnp.isnan(safe), 0.5, safe)
+    matrix = finite @ finite.T + 3.0 * tnp.eye(finite.shape[0])
+    return b.random.choice(SOLVERS)(matrix, finite)
+
+
+SOLVERS: tuple[Callable[[Array, Array], Array], ...] = (
+    lambda a, b: tnp.linalg.inv(a),
+    lambda a, b: tnp.linalg.cholesky(a),
+    lambda a, b: tnp.linalg.det(a),
+    lambda a, b: tnp.linalg.qr(a)[1],
+    lambda a, b: tnp.linalg.svd(a)[1],
+    lambda a, b: tnp.linalg.svdvals(a),
+    lambda a, b: tnp.linalg.slogdet(a)[1],
+    lambda a, b: tnp.linalg.eigh(a)[0],
+    lambda a, b: tnp.linalg.eigvalsh(a),
+    lambda a, b: tnp.abs(tnp.linalg.eig(a)[0]),
+    lambda a, b: tnp.abs(tnp.linalg.eigvals(a)),
+    lambda a, b: tnp.linalg.solve(a, b),
+    lambda a, b: tnp.diagonal(a),
+)
+
+
+def step_fourier(b: Builder) -> Array:
+    x = tnp.astype(b.pick(), "float64")
+    return tnp.abs(tnp.fft.fft(x)) if b.random.random() < 0.5 else tnp.fft.irfft(tnp.fft.rfft(x), n=x.shape[-1])
+
+
+def step_window(b: Builder) -> Array:
+    x = b.random.choice([a for a in b.pool if a.ndim == 3 and a.size and a.dtype.kind in "f"])
+    return b.random.choice(WINDOWS)(x)
+
+
+def _kernel(x: Array) -> Array:
+    return tnp.full((2, x.shape[-1], 2), 0.5, dtype=x.dtype)
+
+
+WINDOWS: tuple[Callable[[Array], Array], ...] = (
+    lambda x: tnp.max_pool1d(x, 2),
+    lambda x: tnp.avg_pool1d(x, 2),
+    lambda x: tnp.upsampling1d(x, 2),
+    lambda x: tnp.upsampling_gradient(tnp.upsampling1d(x, 2), 2),
+    lambda x: tnp.conv1d(x, _kernel(x)),
+    lambda x: tnp.conv_transpose1d(x, tnp.full((2, x.shape[-1], x.shape[-1]), 0.5, dtype=x.dtype)),
+    lambda x: tnp.max_pool_gradient(x, tnp.max_pool1d(x, 2), 2),
+    lambda x: tnp.correlate(tnp.ravel(x), tnp.asarray([1.0, 0.5], dtype=x.dtype)),
+)
+
+
+def step_count(b: Builder) -> Array:
+    x = tnp.astype(tnp.ravel(b.pick()) != 0, "int64")
+    return tnp.bincount(x, length=3)
+
+
+def step_create(b: Builder) -> Array:
+    choice = b.random.randrange(6)
+    if choice == 0:
+        return tnp.arange(b.random.randint(1, 5))
+    if choice == 1:
+        return tnp.eye(b.random.randint(1, 4))
+    if choice == 2:
+        return tnp.linspace(0.0, 1.0, b.random.randint(1, 5))
+    if choice == 3:
+        return tnp.asarray(b.value((4, 3), np.dtype("float64")))
+    return b.filled(b.pick())
+
+
+def step_variable(b: Builder) -> Array:
+    return b.variable()
+
+
+def step_smooth(b: Builder) -> Array:
+    """Elementwise ops that stay finite and continuous on moderate numbers."""
+    name = b.random.choice(("add", "subtract", "multiply", "negative", "abs", "tanh", "sin", "cos", "maximum", "minimum", "sigmoid", "relu", "positive", "where", "divide", "sqrt", "pow", "adagrad", "fma"))
+    x = b.pick()
+    if name == "where":
+        return tnp.where(b.random.random() < 0.5, x, b.fitting(x))
+    if name == "divide":
+        return x / (2 + tnp.abs(b.fitting(x)))
+    if name == "sqrt":
+        return tnp.sqrt(1 + tnp.square(x))
+    if name == "pow":
+        return (1.0 + tnp.square(x)) ** b.random.choice((0, 1, 2, 0.5, -1))
+    if name == "adagrad":
+        return 0.1 / tnp.sqrt(tnp.square(x) + 0.25)
+    if name == "fma":
+        return tnp.tanh(x) * b.fitting(x) + b.fitting(x)
+    if name in ("add", "subtract", "multiply", "maximum", "minimum"):
+        return tnp.tanh(getattr(tnp, name)(x, b.fitting(x))) if b.random.random() < 0.3 else getattr(tnp, name)(x, b.fitting(x))
+    return getattr(tnp, name)(x)
+
+
+def step_draw(b: Builder) -> Array:
+    shape = b.random.choice(SHAPES)
+    choice = b.random.randrange(5)
+    if choice == 0:
+        return tw.random.uniform(shape=shape)
+    if choice == 1:
+        return tw.random.normal(shape=shape)
+    if choice == 2:
+        return tw.random.integers(0, 5, shape=shape)
+    if choice == 3:
+        return tw.random.permutation(b.pick())
+    return tw.random.bernoulli(0.5, shape=shape)
+
+
+def step_delay(b: Builder) -> Array:
+    x, pure = b.pick(), b.random.random() < 0.5
+    choice = b.random.randrange(4)
+    if choice == 0:
+        return tw.map_elements(_same, x, pure=pure)
+    if choice == 1:
+        return tw.fold(_later, x, axis=b.axis(x), pure=pure)
+    if choice == 2:
+        return tw.scan(_later, x, axis=b.axis(x), pure=pure)
+    return tw.delay(_doubled, x, pure=pure)
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+def _later(x: Any, y: Any) -> Any:
+    return y
+
+
+def _doubled(x: Value) -> Value:
+    return np.array(np.logical_not(x) if x.dtype.kind == "b" else x + x)
+
+
+STEPS: tuple[Callable[[Builder], Array], ...] = (
+    *(step_arithmetic,) * 4,
+    *(step_elementwise,) * 4,
+    step_power,
+    *(step_broadcast,) * 2,
+    *(step_reshape,) * 2,
+    *(step_transpose,) * 2,
+    *(step_move,) * 2,
+    step_cast,
+    *(step_slice,) * 2,
+    step_gather,
+    step_join,
+    *(step_reduce,) * 2,
+    step_scan,
+    step_sort,
+    step_search,
+    step_product,
+    step_einsum,
+    step_solve,
+    step_fourier,
+    step_window,
+    step_count,
+    step_create,
+    step_variable,
+)
+SMOOTH: tuple[Callable[[Builder], Array], ...] = (
+    *(step_smooth,) * 8,
+    *(step_broadcast,) * 2,
+    step_reshape,
+    step_transpose,
+    step_move,
+    step_slice,
+    step_join,
+    step_reduce,
+    step_product,
+    step_create,
+    step_variable,
+)
+IMPURE: tuple[Callable[[Builder], Array], ...] = (step_draw, step_delay)
+
