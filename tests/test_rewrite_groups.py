@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import tawny.numpy as tnp
 from fusion_checks import again, apply, assert_same_bits, random_graph
-from random_graphs import graph_of
 from random_graphs import assert_same_bits as same_bits
+from random_graphs import graph_of
 from tawny import random as twr
 from tawny.array import Array, wrap
 from tawny.dtype import FLOAT32

@@ -6,6 +6,7 @@ computed from `x` before stays as it was.
 
 from __future__ import annotations
 
+import enum
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -421,13 +422,20 @@ def as_value(x: Any, op: str, position: int = 0) -> Value:
     return value.astype(native, copy=False)
 
 
+class Weak(enum.Enum):
+    """What a Python number becomes beside arrays, for an op."""
+
+    ADAPTS = "a number of the arrays' dtype; an integer must fit it"
+    COMPARES = "a number of the arrays' dtype, or one wide enough to compare exactly"
+    TRUTH = "true or false"
+
+
 def lift_all(
-    op: str, operands: Sequence[Any], rule: DTypeRule | None = None, compares: bool = False
+    op: str, operands: Sequence[Any], rule: DTypeRule | None = None, weak: Weak = Weak.ADAPTS
 ) -> tuple[Node, ...]:
     """The operands as nodes; Python numbers take the dtype of the arrays they meet.
 
-    A Python integer too large for that is refused, unless `rule` computes in floating point
-    anyway, or the op `compares`, which is then done exactly.
+    A Python integer too large for that is refused, unless `rule` computes in floating point anyway.
     """
     if all(type(x) is Array for x in operands):
         return tuple([x.node for x in operands])
@@ -437,17 +445,19 @@ def lift_all(
         return tuple(lift(x, op) for x in operands)
     common = dt.promote(*strong)
     return tuple(
-        n if n is not None else _weak(x, common, op, rule, compares)
+        n if n is not None else _lift_weak(x, common, op, rule, weak)
         for n, x in zip(nodes, operands, strict=True)
     )
 
 
-def _weak(x: Number, beside: DType, op: str, rule: DTypeRule | None, compares: bool) -> Node:
+def _lift_weak(x: Number, beside: DType, op: str, rule: DTypeRule | None, weak: Weak) -> Node:
+    if weak is Weak.TRUTH:
+        return scalar(bool(x), dt.BOOL, op)
     dtype = dt.weak_dtype(type(x), beside)
     if type(x) is int and dtype.kind in "iu" and not dt.fits(x, dtype):
         if rule is not None and dtype not in rule.loops:
             dtype = rule.computes_in(op, (beside, dtype))
-        elif compares:
+        elif weak is Weak.COMPARES:
             if dt.fits(x, dt.INT64) or dt.fits(x, dt.UINT64):
                 dtype = dt.INT64 if x < 2**63 else dt.UINT64
             else:

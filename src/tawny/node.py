@@ -141,6 +141,11 @@ class Node:
 _INTERNED: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = (
     weakref.WeakValueDictionary()
 )
+_SCALARS: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = (
+    weakref.WeakValueDictionary()
+)
+"""Constants of Python numbers, found without making an array."""
+
 _SMALL: Final = 4096
 """Constants of at most so many bytes are interned by content."""
 
@@ -153,10 +158,10 @@ def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
     node = _INTERNED.get(key)
     if node is not None:
         return node
-    shape = op.infer_shape(*[i.shape for i in inputs])
     dtype = op.infer_dtype(*[i.dtype for i in inputs])
-    parts = op.infer_parts(*[(i.shape, i.dtype) for i in inputs])
-    if parts:
+    shape = op.infer_shape(*[i.shape for i in inputs])
+    parts: tuple[Type, ...] = ()
+    if op.several and (parts := op.infer_parts(*[(i.shape, i.dtype) for i in inputs])):
         shape, dtype = parts[0]
     node = Node(op, inputs, shape, dtype, parts)
     if not op.facts().impure:
@@ -203,8 +208,14 @@ def borrowed(value: Value) -> Node:
 
 def scalar(value: Number, dtype: DType, op: str) -> Node:
     """A zero-dimensional constant."""
-    dt.check_fits(value, dtype, op)
-    return constant(np.array(value, dtype=dtype))
+    key = (type(value), value, dtype)
+    node = _SCALARS.get(key)
+    if node is None:
+        dt.check_fits(value, dtype, op)
+        node = constant(np.array(value, dtype=dtype))
+        if value and value == value and type(value) is not complex:  # as keys, -0.0 is 0.0
+            _SCALARS[key] = node
+    return node
 
 
 def variable(name: str | None, shape: Shape, dtype: DType) -> Node:

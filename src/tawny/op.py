@@ -18,6 +18,7 @@ import enum
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, final
 
 import numpy as np
@@ -93,9 +94,7 @@ class DTypeRule:
     @property
     def accepts(self) -> frozenset[Category]:
         """Categories of operands some loop takes."""
-        return frozenset(
-            c for d, c in dt.DTYPES.items() if any(np.can_cast(d, t) for t in self.loops)
-        )
+        return _accepted(self.loops)
 
     def computes_in(self, op: str, dtypes: Sequence[DType]) -> DType:
         """The dtype the operands are converted to."""
@@ -119,6 +118,11 @@ class DTypeRule:
 
     def __call__(self, op: str, dtypes: Sequence[DType]) -> DType:
         return self.result(self.computes_in(op, dtypes))
+
+
+@cache
+def _accepted(loops: tuple[DType, ...]) -> frozenset[Category]:
+    return frozenset(c for d, c in dt.DTYPES.items() if any(np.can_cast(d, t) for t in loops))
 
 
 def _same(dtype: DType) -> DType:
@@ -188,6 +192,8 @@ class Op:
     declaration: ClassVar[Facts]
     fields: ClassVar[tuple[str, ...]] = ()
     defaults: ClassVar[dict[str, Any]] = {}
+    several: ClassVar[bool] = False
+    """Whether the op may have several results."""
 
     def __init_subclass__(
         cls,
@@ -205,6 +211,7 @@ class Op:
         super().__init_subclass__()
         own = inspect.get_annotations(cls)
         cls.fields += tuple(f for f, kind in own.items() if "ClassVar" not in str(kind))
+        cls.several = cls.several or "infer_parts" in cls.__dict__
         cls.defaults = cls.defaults | {f: cls.__dict__[f] for f in own if f in cls.__dict__}
         if not name:
             return
@@ -224,14 +231,15 @@ class Op:
         register(cls.declaration, cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        values = dict(zip(self.fields, args, strict=False)) | kwargs
-        complete = {**self.defaults, **values}
-        if len(args) > len(self.fields) or complete.keys() != set(self.fields):
-            raise TypeError(f"{type(self).__name__} takes {self.fields}, not {args} {kwargs}")
-        key = tuple(complete[f] for f in self.fields)
-        self.__dict__.update(complete)
-        self.__dict__["_key"] = key = tuple(map(_exact, key))
-        self.__dict__["_hash"] = hash((type(self), key))
+        fields, own = self.fields, self.__dict__
+        if len(args) != len(fields) or kwargs:
+            given = {**self.defaults, **dict(zip(fields, args, strict=False)), **kwargs}
+            if len(args) > len(fields) or given.keys() != set(fields):
+                raise TypeError(f"{type(self).__name__} takes {fields}, not {args} {kwargs}")
+            args = tuple([given[f] for f in fields])
+        own.update(zip(fields, args, strict=True))
+        own["_key"] = key = tuple(map(_exact, args))
+        own["_hash"] = hash((type(self), key))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
@@ -291,6 +299,9 @@ class Op:
 
 def _exact(value: Any) -> Any:
     """A key that tells 0.0 from -0.0, which compare equal."""
+    kind = type(value)
+    if kind is int or kind is bool or kind is str:
+        return value
     if isinstance(value, float):
         return (float, value.hex())
     if isinstance(value, complex):

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
 
-from tawny.array import Array, ArrayLike, fresh, lift, lift_all, wrap
+from tawny.array import Array, ArrayLike, Weak, fresh, lift, lift_all, wrap
 from tawny.errors import type_error
 from tawny.node import Node, make, make_parts
 from tawny.op import (
@@ -124,13 +124,13 @@ def elementwise(
     identity: complex | None = None,
     domain: Domain = Domain(),  # noqa: B008  (immutable)
     oracle: str | None = None,
-    compares: bool = False,
+    weak: Weak = Weak.ADAPTS,
 ) -> Declare:
     """Declare an elementwise op.
 
     The decorated body gives the name, the arity, the documentation and the scalar expression.
     `names` are further public names.  The oracle is NumPy's function of the same name unless
-    another is given.  `compares` lets a Python integer exceed the array's dtype.
+    another is given.  `weak` says what Python numbers become beside arrays.
     """
 
     def declare(body: Callable[..., Scalar], /) -> Callable[..., Array]:
@@ -150,7 +150,7 @@ def elementwise(
         )
         op = Elementwise(info, body(*arguments(arity)).expr)
         register(info, op)
-        function = _FUNCTION[arity](op, compares)
+        function = _FUNCTION[arity](op, weak)
         function.__name__ = function.__qualname__ = info.name
         function.__doc__ = inspect.cleandoc(info.doc)
         function.__module__ = body.__module__
@@ -159,8 +159,8 @@ def elementwise(
     return cast("Declare", declare)
 
 
-def _unary(op: Elementwise, compares: bool) -> Callable[..., Array]:
-    del compares
+def _unary(op: Elementwise, weak: Weak) -> Callable[..., Array]:
+    del weak
     name = op.info.name
 
     def function(x: ArrayLike, /) -> Array:
@@ -169,20 +169,22 @@ def _unary(op: Elementwise, compares: bool) -> Callable[..., Array]:
     return function
 
 
-def _binary(op: Elementwise, compares: bool) -> Callable[..., Array]:
+def _binary(op: Elementwise, weak: Weak) -> Callable[..., Array]:
     name = op.info.name
 
     def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-        return wrap(make(op, lift_all(name, (x1, x2), op.info.dtype, compares)))
+        if type(x1) is Array and type(x2) is Array:
+            return wrap(make(op, (x1.node, x2.node)))
+        return wrap(make(op, lift_all(name, (x1, x2), op.info.dtype, weak)))
 
     return function
 
 
-def _ternary(op: Elementwise, compares: bool) -> Callable[..., Array]:
+def _ternary(op: Elementwise, weak: Weak) -> Callable[..., Array]:
     name = op.info.name
 
     def function(x1: ArrayLike, x2: ArrayLike, x3: ArrayLike, /) -> Array:
-        return wrap(make(op, lift_all(name, (x1, x2, x3), op.info.dtype, compares)))
+        return wrap(make(op, lift_all(name, (x1, x2, x3), op.info.dtype, weak)))
 
     return function
 

@@ -20,7 +20,13 @@ def size(shape: Shape) -> int:
 def broadcast(op: str, shapes: Sequence[Shape]) -> Shape:
     """The common shape under NumPy broadcasting."""
     first = shapes[0]
-    if all(s == first for s in shapes):
+    if len(shapes) == 2:
+        second = shapes[1]
+        if first == second or not second:
+            return first
+        if not first:
+            return second
+    elif len(set(shapes)) == 1:
         return first
     rank = max(map(len, shapes))
     out = [1] * rank
@@ -54,9 +60,11 @@ def as_shape(shape: object, op: str, word: str = "shape") -> Shape:
 
 def as_int(value: object, op: str, word: str) -> int:
     """An integer, refusing what only looks like one."""
-    if isinstance(value, SupportsIndex):
-        return operator.index(value)
-    raise type_error(op, f"{word} must be an integer, not {type(value).__name__} {value!r}")
+    try:
+        return operator.index(cast("SupportsIndex", value))
+    except TypeError:
+        kind = type(value).__name__
+        raise type_error(op, f"{word} must be an integer, not {kind} {value!r}") from None
 
 
 def normalise_axis(axis: object, rank: int, op: str) -> int:

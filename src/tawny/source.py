@@ -37,12 +37,19 @@ class Source(NamedTuple):
         return f"{Path(self.file).name}:{self.line}"
 
 
+_OURS: Final[dict[str, bool]] = {}
+"""Whether a file is of this package, for the files met so far."""
+
+
 def caller() -> Source | None:
     """The innermost frame outside this package; None when there is none."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(PACKAGE):
+        ours = _OURS.get(code.co_filename)
+        if ours is None:
+            ours = _OURS[code.co_filename] = code.co_filename.startswith(PACKAGE)
+        if not ours:
             return Source(code, frame.f_lasti)
         frame = frame.f_back
     return None

@@ -21,7 +21,7 @@ from tawny.array import (
     wrap,
 )
 from tawny.dtype import DType, Number, as_dtype
-from tawny.errors import type_error, value_error
+from tawny.errors import located, type_error, value_error
 from tawny.node import borrowed, constant, make, scalar, variable
 from tawny.op import Gradient, Op, Overwrites, Trait, promoted
 from tawny.operator import emit_new, public
@@ -294,7 +294,7 @@ def arange(
     ]
     first, last, stride = numbers
     if stride == 0:
-        raise value_error("arange", "step is 0; it must be positive or negative")
+        raise ZeroDivisionError(located("arange: step is 0; it must be positive or negative"))
     if isinstance(first, int) and isinstance(last, int) and isinstance(stride, int):
         default, length = dt.INT64, -((first - last) // stride)
     else:

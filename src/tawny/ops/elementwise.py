@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from tawny.array import Weak
 from tawny.op import (
     Domain,
     Gradient,
@@ -431,37 +432,37 @@ def isfinite(x: Scalar) -> Scalar:
 # ------------------------------------------------------------------ comparison
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=COMMUTATIVE, compares=True)
+@elementwise(dtype=truth, gradient=ZERO, traits=COMMUTATIVE, weak=Weak.COMPARES)
 def equal(x: Scalar, y: Scalar) -> Scalar:
     """Whether elements are equal."""
     return call(Prim.EQ, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=COMMUTATIVE, compares=True)
+@elementwise(dtype=truth, gradient=ZERO, traits=COMMUTATIVE, weak=Weak.COMPARES)
 def not_equal(x: Scalar, y: Scalar) -> Scalar:
     """Whether elements differ."""
     return call(Prim.NE, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, compares=True)
+@elementwise(dtype=truth, gradient=ZERO, weak=Weak.COMPARES)
 def less(x: Scalar, y: Scalar) -> Scalar:
     """Whether `x` is less than `y`."""
     return x < y
 
 
-@elementwise(dtype=truth, gradient=ZERO, compares=True)
+@elementwise(dtype=truth, gradient=ZERO, weak=Weak.COMPARES)
 def less_equal(x: Scalar, y: Scalar) -> Scalar:
     """Whether `x` is at most `y`."""
     return x <= y
 
 
-@elementwise(dtype=truth, gradient=ZERO, compares=True)
+@elementwise(dtype=truth, gradient=ZERO, weak=Weak.COMPARES)
 def greater(x: Scalar, y: Scalar) -> Scalar:
     """Whether `x` is greater than `y`."""
     return x > y
 
 
-@elementwise(dtype=truth, gradient=ZERO, compares=True)
+@elementwise(dtype=truth, gradient=ZERO, weak=Weak.COMPARES)
 def greater_equal(x: Scalar, y: Scalar) -> Scalar:
     """Whether `x` is at least `y`."""
     return x >= y
@@ -530,19 +531,19 @@ def bitwise_right_shift(x: Scalar, y: Scalar) -> Scalar:
     return call(Prim.SHR, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=1, compares=True)
+@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=1, weak=Weak.TRUTH)
 def logical_and(x: Scalar, y: Scalar) -> Scalar:
     """Whether both are true."""
     return call(Prim.AND, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=0, compares=True)
+@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=0, weak=Weak.TRUTH)
 def logical_or(x: Scalar, y: Scalar) -> Scalar:
     """Whether either is true."""
     return call(Prim.OR, x, y)
 
 
-@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=0, compares=True)
+@elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=0, weak=Weak.TRUTH)
 def logical_xor(x: Scalar, y: Scalar) -> Scalar:
     """Whether exactly one is true."""
     return call(Prim.XOR, x, y)

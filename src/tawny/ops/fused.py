@@ -261,8 +261,7 @@ class Epilogue:
         for position, (given, kind) in enumerate(types, 2):
             if kind != dtype:
                 raise type_error(
-                    op,
-                    f"operand {position} has dtype {kind}; it must be that of the product, {dtype}",
+                    op, f"operand {position} has dtype {kind}; the product has {dtype}"
                 )
             is_bias = self.bias and position == 2
             if not (is_bias_shape(given, shape) if is_bias else given == shape):
@@ -288,6 +287,9 @@ def is_bias_shape(shape: Shape, product: Shape) -> bool:
     )
 
 
+_MATMUL: Final = Matmul()
+
+
 class FusedMatmul(Op, name="fused_matmul", arity=None, gradient=Gradient.NONE):
     """A matrix product of operands whose last two axes may be exchanged, and its epilogue."""
 
@@ -305,7 +307,7 @@ class FusedMatmul(Op, name="fused_matmul", arity=None, gradient=Gradient.NONE):
                     "fused_matmul",
                     f"operand {position} has shape {shape}; to be transposed it must have two axes",
                 )
-        return Matmul().infer_shape(
+        return _MATMUL.infer_shape(
             exchanged_axes(a) if self.transpose_a else a,
             exchanged_axes(b) if self.transpose_b else b,
         )
@@ -314,7 +316,7 @@ class FusedMatmul(Op, name="fused_matmul", arity=None, gradient=Gradient.NONE):
         return self.product(shapes[0], shapes[1])
 
     def infer_dtype(self, *dtypes: DType) -> DType:
-        return Matmul().infer_dtype(*dtypes[:2])
+        return _MATMUL.infer_dtype(*dtypes[:2])
 
     def infer_parts(self, *types: Type) -> tuple[Type, ...]:
         self.epilogue.check("fused_matmul", self._product_type(types), types[2:])
@@ -338,7 +340,7 @@ class FusedMatmul(Op, name="fused_matmul", arity=None, gradient=Gradient.NONE):
 
     def _product_type(self, types: Sequence[Type]) -> Type:
         (a, left), (b, right) = types[:2]
-        return self.product(a, b), Matmul().infer_dtype(left, right)
+        return self.product(a, b), _MATMUL.infer_dtype(left, right)
 
 
 def exchanged_axes(shape: Shape) -> Shape:

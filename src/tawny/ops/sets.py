@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, known_value, lift, lift_all, wrap
+from tawny.array import Array, ArrayLike, Weak, fresh, known_value, lift, lift_all, wrap
 from tawny.dtype import DType
 from tawny.node import Value, constant, make
 from tawny.op import Gradient, Op
@@ -61,7 +61,7 @@ class IsIn(Op, name="isin", arity=2, gradient=Gradient.ZERO, oracle="numpy.isin"
 @public()
 def isin(x1: ArrayLike, x2: ArrayLike, /, *, invert: bool = False) -> Array:
     """Whether each element of `x1` occurs in `x2`, or does not if `invert`."""
-    return wrap(make(IsIn(bool(invert)), lift_all("isin", (x1, x2), compares=True)))
+    return wrap(make(IsIn(bool(invert)), lift_all("isin", (x1, x2), weak=Weak.COMPARES)))
 
 
 def _known(x: ArrayLike, op: str, position: int = 0) -> Value:

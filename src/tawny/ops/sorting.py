@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, known_value, lift, lift_all, wrap
+from tawny.array import Array, ArrayLike, Weak, known_value, lift, lift_all, wrap
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
@@ -220,7 +220,7 @@ def searchsorted(
     """
     if side not in ("left", "right"):
         raise value_error("searchsorted", f"side is {side!r}; accepted: 'left', 'right'")
-    ordered, wanted = lift_all("searchsorted", (x1, x2), compares=True)
+    ordered, wanted = lift_all("searchsorted", (x1, x2), weak=Weak.COMPARES)
     if sorter is not None:
         ordered = take(wrap(ordered), sorter).node
     return wrap(make(SearchSorted(side == "right"), (ordered, wanted)))
@@ -229,7 +229,7 @@ def searchsorted(
 @public()
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     """The number of the interval of `bins` each element falls in; `right` closes them there."""
-    return wrap(make(Digitize(bool(right)), lift_all("digitize", (x, bins), compares=True)))
+    return wrap(make(Digitize(bool(right)), lift_all("digitize", (x, bins), weak=Weak.COMPARES)))
 
 
 # ------------------------------------------------------------------- histograms

@@ -29,6 +29,8 @@ y: Final = Capture("y")
 zero: Final = Filled("zero", 0)
 one: Final = Filled("one", 1)
 minus_one: Final = Filled("k", -1)
+two: Final = Filled("k", 2)
+half: Final = Filled("k", 0.5)
 k: Final = Filled("k")
 
 add: Final = elementwise("add")
@@ -105,6 +107,15 @@ def _zero_last(m: Match) -> bool:
 def _same_dtype(m: Match) -> bool:
     """Operands are computed in the dtype they have: nothing is promoted before it is negated."""
     return all(m[n].dtype == m.node.dtype for n in ("x", "y"))
+
+
+def _lone_exponent(m: Match) -> bool:
+    """For one exponent NumPy's power is the square, root or reciprocal itself, to the bit.
+
+    For an array of exponents it is a function of its own, even where all of them are the same.
+    """
+    kind, bytes_ = m.node.dtype.kind, m.node.dtype.itemsize
+    return kind in "iu" or (kind == "f" and bytes_ >= 4 and m["k"].shape == ())
 
 
 def _power_of_two(m: Match) -> bool:
@@ -262,30 +273,39 @@ POWERS: Final[tuple[Rule, ...]] = (
     rule("power_zero", EXACT, power(x, zero), _ones, "x ** 0 = 1", _real),
     rule("power_one", EXACT, power(x, one), x, "x ** 1 = x", _real),
     rule("power_one_complex", CONTRACTING, power(x, one), x, "x ** 1 = x"),
-    rule("power_two", EXACT, power(x, Filled("k", 2)), square(x), "x ** 2 = square(x)", _integer),
-    rule("power_two_float", CONTRACTING, power(x, Filled("k", 2)), square(x), "x ** 2 = square(x)"),
+    rule("power_two", EXACT, power(x, two), square(x), "x ** 2 = square(x)", _lone_exponent),
+    rule("power_two_float", CONTRACTING, power(x, two), square(x), "x ** [2, ...] = square(x)"),
+    rule("power_half", EXACT, power(x, half), sqrt(x), "x ** 0.5 = sqrt(x)", _lone_exponent),
     rule(
-        "power_half",
+        "power_half_positive",
         CONTRACTING,
-        power(x, Filled("k", 0.5)),
+        power(x, half),
         sqrt(x),
-        "x ** 0.5 = sqrt(x) for x not negative",
+        "x ** [0.5, ...] = sqrt(x) for x not negative",
         lambda m: m.facts.nonnegative(m["x"]),
     ),
     rule(
         "power_half_finite",
         FINITE,
-        power(x, Filled("k", 0.5)),
+        power(x, half),
         sqrt(x),
-        "x ** 0.5 = sqrt(x), but for -inf",
+        "x ** [0.5, ...] = sqrt(x), but for -inf",
         lambda m: _float(m) and _finite(m),
     ),
     rule(
         "power_minus_one",
-        CONTRACTING,
+        EXACT,
         power(x, minus_one),
         reciprocal(x),
         "x ** -1 = 1 / x",
+        lambda m: _float(m) and _lone_exponent(m),
+    ),
+    rule(
+        "power_minus_one_float",
+        CONTRACTING,
+        power(x, minus_one),
+        reciprocal(x),
+        "x ** [-1, ...] = 1 / x",
         _float,
     ),
     rule("square_negative", EXACT, square(negative(x)), square(x), "(-x) ** 2 = x ** 2", _real),

@@ -28,6 +28,8 @@ def _hoisted(m: Match) -> Node | None:
     if not size(node.shape):
         return None
     small = [i.inputs[0] if type(i.op) is BroadcastTo else i for i in node.inputs]
+    if node.op is _POWER and m.facts.fill(node.inputs[1]) in _LONE:
+        small[1] = node.inputs[1]
     if all(s is i for s, i in zip(small, node.inputs, strict=True)):
         return None
     return broadcasted(make(node.op, tuple(small)), node.shape)
@@ -49,6 +51,10 @@ def _reduced_once(m: Match) -> Node | None:
     result = make(type(op)(op.axes, True), (broadcasted(source, narrow),))
     return reshaped(result, m.node.shape)
 
+
+_POWER: Final = ELEMENTWISE["pow"]
+_LONE: Final = (2, 0.5, -1)
+"""Exponents that round differently alone than in an array: see `algebra`."""
 
 ELEMENTWISE_KEYS: Final[tuple[Key, ...]] = (*ELEMENTWISE.values(), Cast)
 

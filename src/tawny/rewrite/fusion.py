@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cached_property, lru_cache
 from typing import Final
 
 from tawny.node import Node, make, toposort, written_at
@@ -28,7 +29,11 @@ from tawny.ops.movement import Transpose
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, remade, united_sources
 from tawny.rewrite.group_lifetime import Lifetimes, is_leaf
 
-TRANSPOSE: Final = RuleInfo("matmul_transpose", Kind.EXACT, "transpose(a) @ b = matmul(a, b, ta)")
+TRANSPOSE: Final = RuleInfo(
+    "matmul_transpose",
+    Kind.CONTRACTING,
+    "transpose(a) @ b = fused_matmul(a, b, transpose_a)",
+)
 BIAS: Final = RuleInfo("product_bias", Kind.EXACT, "a @ b + c = fused(a, b, c)")
 RESIDUAL: Final = RuleInfo("product_residual", Kind.EXACT, "a @ b + y = fused(a, b, y)")
 ACTIVATION: Final = RuleInfo("product_activation", Kind.EXACT, "f(a @ b) = fused(a, b, f)")
@@ -46,6 +51,7 @@ def epilogue_of(op: Op) -> Epilogue | None:
     return None
 
 
+@lru_cache(4096)
 def with_epilogue(op: Op, epilogue: Epilogue) -> Op:
     """The product with another epilogue; a plain op where that is enough."""
     if isinstance(op, (Convolution, FusedConvolution)):
@@ -69,12 +75,12 @@ def exchanges_last_axes(node: Node) -> bool:
 
 
 def _run(flow: Flow, context: Context) -> Flow:
-    """Fuse until nothing changes; the second round hardly ever finds anything."""
+    """Fuse, and again as long as what was done may have opened the way to more."""
     while True:
-        fused = Flow(_Fusion(flow, context).outputs())
-        if fused == flow:
+        fusion = _Fusion(flow, context)
+        flow = Flow(fusion.outputs())
+        if not fusion.may_find_more:
             return flow
-        flow = fused
 
 
 fuse_products: Final = Pass("fuse_products", (TRANSPOSE, BIAS, RESIDUAL, ACTIVATION), _run)
@@ -87,23 +93,39 @@ class _Fusion:
         self.flow = flow
         self.recorder = context.recorder
         self.allowed = {r for r in fuse_products.rules if context.recorder.allows(r)}
-        order = toposort(flow.outputs, is_leaf)
-        self.products = any(epilogue_of(n.op) is not None for n in order)
+        self.order = toposort(flow.outputs, is_leaf)
         self.made: dict[Node, Node] = {}
-        if not self.products:
-            return
-        self.lifetimes = Lifetimes(order, flow.outputs)
+        """What stands for each node."""
         self.reads: dict[Node, tuple[Node, ...]] = {}
         """What each product reads, with all that was taken into it."""
-        self.uses = Counter(i for n in order if not is_leaf(n) for i in n.inputs)
-        self.uses.update(flow.outputs)
-        for node in order:
-            self.made[node] = node if is_leaf(node) else self._visited(node)
+        self.uses = Counter[Node]()
+        self.places: dict[Node, int] = {}
+        self.waiting = False
+        """Whether some product was not delayed; in another order it may be."""
+        self.products = any(epilogue_of(n.op) is not None for n in self.order)
+        if self.products:
+            self.places = {node: i for i, node in enumerate(self.order)}
+            self.uses.update(i for n in self.order if not is_leaf(n) for i in n.inputs)
+            self.uses.update(flow.outputs)
+            for node in self.order:
+                self.made[node] = node if is_leaf(node) else self._visited(node)
+
+    @cached_property
+    def lifetimes(self) -> Lifetimes:
+        """How long values live; only asked when a product would have to wait."""
+        return Lifetimes(self.order, self.flow.outputs)
 
     def outputs(self) -> tuple[Node, ...]:
         """What stands for the outputs."""
         given = self.flow.outputs
         return tuple([self.made[n] for n in given]) if self.products else given
+
+    @property
+    def may_find_more(self) -> bool:
+        """Whether another walk may fuse more: the order changed, or two nodes became one."""
+        if self.outputs() == self.flow.outputs:
+            return False
+        return self.waiting or len(set(self.made.values())) < len(self.made)
 
     def _visited(self, node: Node) -> Node:
         op = node.op
@@ -173,12 +195,12 @@ class _Fusion:
         return self._record(ACTIVATION, (product, node), op, *product.inputs)
 
     def _added(self, node: Node) -> Node:
-        place = self.lifetimes.index
-        for source in sorted(set(node.inputs), key=lambda n: place[n], reverse=True):
+        first, second = node.inputs
+        later_first = self.places[first] > self.places[second]
+        for source, other in ((first, second), (second, first))[:: 1 if later_first else -1]:
             epilogue = self._open(source, node)
             if epilogue is None or epilogue.residual:
                 continue
-            other = node.inputs[1 - node.inputs.index(source)]
             if other.dtype != node.dtype:
                 continue
             if is_bias_shape(other.shape, node.shape) and not epilogue.bias:
@@ -197,6 +219,8 @@ class _Fusion:
 
     def _may_wait(self, product: Node, addend: Node) -> bool:
         """Whether a product may be computed as late as its addend is there."""
+        if is_leaf(addend) or self.places[addend] < self.places[product]:
+            return True
         lifetimes = self.lifetimes
         start = lifetimes.index[product]
         until = lifetimes.owner[lifetimes.index[addend]]
@@ -204,4 +228,7 @@ class _Fusion:
             return True
         reads = [lifetimes.index[n] for n in self.reads[product]]
         kept = lifetimes.ending(reads, until)
-        return lifetimes.delay(kept, lifetimes.bytes[start], start, until)
+        if lifetimes.delay(kept, lifetimes.bytes[start], start, until):
+            return True
+        self.waiting = True
+        return False

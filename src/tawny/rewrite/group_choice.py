@@ -116,6 +116,9 @@ def is_free_view(node: Node) -> bool:
     return type(op) is Reshape and nonunit(op.shape) == nonunit(node.inputs[0].shape)
 
 
+_VIEWS: Final = frozenset({BroadcastTo, Reshape})
+
+
 def folded_axes(op: Reduction, shape: Shape) -> tuple[int, ...]:
     """Which axes of the space of `shape` a reduction folds."""
     loops = [a for a, n in enumerate(shape) if n != 1]
@@ -140,7 +143,6 @@ class Choice:
     def __init__(self, order: Sequence[Node], outputs: Sequence[Node]) -> None:
         self.order = order
         self.lifetimes = lifetimes = Lifetimes(order, outputs)
-        self.index = lifetimes.index
         self.leaf = lifetimes.leaf
         count = len(order)
         self.base = list(range(count))
@@ -152,10 +154,10 @@ class Choice:
         """Values that are read outside their unit."""
         self.units: list[Unit] = []
         for i, node in enumerate(order):
-            if not self.leaf[i] and is_free_view(node):
-                self.base[i] = self.base[self.index[node.inputs[0]]]
+            if type(node.op) in _VIEWS and not self.leaf[i] and is_free_view(node):
+                self.base[i] = self.base[lifetimes.reads[i][0]]
         for node in outputs:
-            self.result[self.base[self.index[node]]] = True
+            self.result[self.base[lifetimes.index[node]]] = True
         for i, node in enumerate(order):
             if not self.leaf[i] and self.base[i] == i:
                 self._place(i, node)
@@ -164,8 +166,8 @@ class Choice:
 
     def _place(self, i: int, node: Node) -> None:
         """Put a node into the groups it reads, or begin a unit."""
-        base, index = self.base, self.index
-        reads = [base[index[source]] for source in node.inputs]
+        base = self.base
+        reads = [base[k] for k in self.lifetimes.reads[i]]
         loops = _loops(node)
         if loops is not None:
             self._place_in_loops(i, node, reads, *loops)

@@ -37,20 +37,24 @@ class Lifetimes:
     """
 
     def __init__(self, order: Sequence[Node], outputs: Iterable[Node]) -> None:
-        self.index = {node: i for i, node in enumerate(order)}
+        self.index = index = {node: i for i, node in enumerate(order)}
+        self.leaf = [is_leaf(node) for node in order]
+        self.reads: list[list[int]] = [
+            [] if leaf else [index[source] for source in node.inputs]
+            for node, leaf in zip(order, self.leaf, strict=True)
+        ]
+        """The places of what each node reads."""
         count = len(order)
-        index = self.index
         self.owner = owner = list(range(count))
         self.last = last = list(range(count))
         self.bytes = held = [0] * count
-        self.leaf = leaf = [is_leaf(node) for node in order]
         for i, node in enumerate(order):
-            if leaf[i]:
+            if self.leaf[i]:
                 continue
-            for source in node.inputs:
-                last[owner[index[source]]] = i
+            for k in self.reads[i]:
+                last[owner[k]] = i
             if type(node.op) is not Elementwise and Trait.VIEW in node.op.facts().traits:
-                owner[i] = owner[index[node.inputs[0]]]
+                owner[i] = owner[self.reads[i][0]]
             else:
                 held[i] = bytes_of(node)
         for node in outputs:
@@ -60,18 +64,18 @@ class Lifetimes:
 
     def _profile(self, order: Sequence[Node]) -> list[int]:
         """The bytes alive while each step runs."""
-        last, held, owner, index = self.last, self.bytes, self.owner, self.index
+        last, held, owner = self.last, self.bytes, self.owner
+        dead = [False] * len(order)
         profile: list[int] = []
         alive = 0
         for i, node in enumerate(order):
-            if self.leaf[i]:
-                profile.append(alive)
-                continue
             own = held[i]
             alive += own
             freed = reused = 0
-            for k in {owner[index[source]] for source in node.inputs}:
-                if last[k] == i:
+            for read in self.reads[i]:
+                k = owner[read]
+                if last[k] == i and not dead[k]:
+                    dead[k] = True
                     freed += held[k]
                     if held[k] == own and type(node.op) is Elementwise:
                         reused = own

@@ -86,15 +86,16 @@ class _Rebuilding:
 
     def outputs(self, outputs: Sequence[Node]) -> tuple[Node, ...]:
         """What stands for the outputs."""
-        return tuple([self._node(self.choice.index[n]) for n in outputs])
+        index = self.choice.lifetimes.index
+        return tuple([self._node(index[n]) for n in outputs])
 
     def _node(self, i: int) -> Node:
         """What stands for a node whose inputs have been made; free views are made now."""
-        made, index, order = self.made, self.choice.index, self.choice.order
+        made, reads, order = self.made, self.choice.lifetimes.reads, self.choice.order
         path: list[int] = []
         while (known := made[i]) is None:
             path.append(i)
-            i = index[order[i].inputs[0]]
+            i = reads[i][0]
         for view in reversed(path):
             known = made[view] = self._remade(order[view], (known,))
         return known
@@ -104,8 +105,8 @@ class _Rebuilding:
         return remade(self.origins.get(node, node), inputs)
 
     def _alone(self, i: int) -> None:
-        node, index = self.choice.order[i], self.choice.index
-        self.made[i] = self._remade(node, tuple([self._node(index[s]) for s in node.inputs]))
+        node, reads = self.choice.order[i], self.choice.lifetimes.reads[i]
+        self.made[i] = self._remade(node, tuple([self._node(s) for s in reads]))
 
     def _group(self, unit: Unit) -> None:
         choice = self.choice
@@ -125,14 +126,13 @@ class _Rebuilding:
     def _body(self, members: list[int], results: list[int]) -> tuple[tuple[Node, ...], Body]:
         """The operands of a group, in the order they are first read, and its steps."""
         choice = self.choice
-        order, index, base = choice.order, choice.index, choice.base
+        order, reads, base = choice.order, choice.lifetimes.reads, choice.base
         inside = set(members)
         operands: dict[int, int] = {}
         needed: list[int] = []
         taken: set[int] = set()
         for i in members:
-            for source in order[i].inputs:
-                s = index[source]
+            for s in reads[i]:
                 if base[s] == s:
                     if s not in inside and s not in operands:
                         operands[s] = len(operands)
@@ -140,7 +140,7 @@ class _Rebuilding:
                 path: list[int] = []
                 while base[s] != s and s not in taken:
                     path.append(s)
-                    s = index[order[s].inputs[0]]
+                    s = reads[s][0]
                 if base[s] == s and s not in inside and s not in operands:
                     operands[s] = len(operands)
                 taken.update(path)
@@ -151,7 +151,7 @@ class _Rebuilding:
         for i in needed:
             node = order[i]
             numbers[i] = len(numbers)
-            inputs = tuple([numbers[index[s]] for s in node.inputs])
+            inputs = tuple([numbers[s] for s in reads[i]])
             steps.append(Step(node.op, inputs, node.shape, node.dtype))
         given = tuple([self._node(s) for s in operands])
         types: tuple[Type, ...] = tuple([(n.shape, n.dtype) for n in given])
