@@ -1,25 +1,32 @@
 """Tawny: write NumPy, record a graph, run it again and again.
 
-import tawny as tw
-import tawny.numpy as np       # NumPy's names, lazily
+    import tawny as tw
+    import tawny.numpy as np       # NumPy's names, lazily
 
-x = tw.var("x", shape=(1000, 1000))
-y = np.sin(2 - x)              # nothing is computed
+    x = tw.var("x", shape=(1000, 1000))
+    y = np.sin(2 - x)              # nothing is computed
+
+Importing is light: each name below loads its part of the library when it is first used.
 """
 
 from __future__ import annotations
 
-from tawny import eager as eager
-from tawny import numpy as numpy
-from tawny import random as random
-from tawny.array import Array as Array
-from tawny.engine import evaluate as evaluate
-from tawny.ops.creation import var as var
-from tawny.ops.delay import delay as delay
-from tawny.ops.delay import fold as fold
-from tawny.ops.delay import lazy_print as lazy_print
-from tawny.ops.delay import map_elements as map_elements
-from tawny.ops.delay import scan as scan
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tawny import eager as eager
+    from tawny import numpy as numpy
+    from tawny import pebble as pebble
+    from tawny import random as random
+    from tawny.array import Array as Array
+    from tawny.engine import evaluate as evaluate
+    from tawny.ops.creation import var as var
+    from tawny.ops.delay import delay as delay
+    from tawny.ops.delay import fold as fold
+    from tawny.ops.delay import lazy_print as lazy_print
+    from tawny.ops.delay import map_elements as map_elements
+    from tawny.ops.delay import scan as scan
 
 __version__ = "0.1.0"
 
@@ -33,7 +40,36 @@ __all__ = [
     "lazy_print",
     "map_elements",
     "numpy",
+    "pebble",
     "random",
     "scan",
     "var",
 ]
+
+_HOME: Final = {
+    "Array": "tawny.array",
+    "delay": "tawny.numpy",
+    "evaluate": "tawny.engine",
+    "fold": "tawny.numpy",
+    "lazy_print": "tawny.numpy",
+    "map_elements": "tawny.numpy",
+    "scan": "tawny.numpy",
+    "var": "tawny.ops.creation",
+}
+"""The module of each name that is no module itself."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'tawny' has no attribute {name!r}")
+    importlib.import_module("tawny.numpy")  # whatever is used, arrays have all their methods
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    else:
+        value = importlib.import_module(f"tawny.{name}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

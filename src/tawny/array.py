@@ -7,6 +7,7 @@ computed from `x` before stays as it was.
 from __future__ import annotations
 
 import enum
+import importlib
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,9 @@ from tawny.shape import Shape, size
 
 Evaluator = Callable[[Sequence[Node]], list[Value]]
 
+DEFAULT_ENGINES: Final = "tawny.engine"
+"""The module that says who evaluates; it stands above this one and is loaded on demand."""
+
 _evaluate: Evaluator | None = None
 
 
@@ -37,9 +41,10 @@ def set_evaluator(evaluate: Evaluator) -> None:
 
 
 def evaluator() -> Evaluator:
-    """The engine that computes arrays asked for their values."""
+    """The engine that computes arrays asked for their values, loaded at the first question."""
     if _evaluate is None:
-        raise RuntimeError("no engine is loaded: import tawny")
+        importlib.import_module(DEFAULT_ENGINES)
+    assert _evaluate is not None, f"{DEFAULT_ENGINES} sets the evaluator"
     return _evaluate
 
 

@@ -299,8 +299,7 @@ class Op:
 
 def _exact(value: Any) -> Any:
     """A key that tells 0.0 from -0.0, which compare equal."""
-    kind = type(value)
-    if kind is int or kind is bool or kind is str:
+    if isinstance(value, (int, str)):
         return value
     if isinstance(value, float):
         return (float, value.hex())

@@ -13,8 +13,8 @@ def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
         kind = type(cast("object", structure))
         return kind(*items) if hasattr(kind, "_fields") else kind(items)  # type: ignore[call-arg]
     if isinstance(structure, dict):
-        entries: dict[Any, Any] = structure
-        return {key: map_leaves(function, item) for key, item in entries.items()}
+        entries = cast("list[tuple[Any, Any]]", structure.items())
+        return {key: map_leaves(function, item) for key, item in entries}
     return function(structure)
 
 

@@ -102,6 +102,7 @@ class Simulation:
         self.now = 0.0
         self.tick = path.clock[-1] / max(len(path.order), 1) or 1.0
         self.sequence: list[int] = []
+        self.work = 0
 
     def run(self) -> list[int] | None:
         """Walk the order."""
@@ -163,6 +164,7 @@ class Simulation:
                     seen.add(maker)
                     stack.append(maker)
                     wants.extend(tables.reads[maker])
+        self.work += len(wants)
         return wants
 
     def lock_present(self, s: int) -> None:
@@ -176,6 +178,7 @@ class Simulation:
         tables, alive = self.tables, self.alive
         self.find_room(s)
         self.sequence.append(s)
+        self.work += 3
         self.now += tables.seconds[s]
         fresh: list[int] = []
         for r in tables.writes[s]:
@@ -276,6 +279,7 @@ class Simulation:
         """Drop values, the least score first, until `short` bytes are free."""
         sizes = self.tables.sizes
         ranked = sorted((self.rank(r), r) for r in self.alive if self.may_drop(r, over))
+        self.work += len(self.alive) // 4
         chosen: list[int] = []
         for _, r in ranked:
             if short <= 0:
@@ -379,4 +383,5 @@ class Simulation:
                             stack.append(x)
                             maker = makers[x]
                             total += 0.0 if maker is None else seconds[maker]
+        self.work += len(seen)
         return total

@@ -107,9 +107,14 @@ class Path:
     """A sequence, and what it becomes as the limit rises from `levels[start]` to the highest."""
 
     def __init__(
-        self, tables: Tables, sequence: Sequence[int], levels: Sequence[int], start: int
+        self,
+        tables: Tables,
+        sequence: Sequence[int],
+        levels: Sequence[int],
+        start: int,
+        key: tuple[int, ...] = (),
     ) -> None:
-        self.tables, self.levels, self.start, self.level = tables, levels, start, start
+        self.tables, self.levels, self.key = tables, levels, key
         self.steps = prune(tables, sequence)
         self.removed = [len(levels)] * len(self.steps)
         """For each position the level from which on it is taken back."""
@@ -117,6 +122,9 @@ class Path:
         self.slid: dict[int, int] = {}
         """The cells that are written over, and where."""
         self.live = self._profile()
+        self.peak = int(self.live.max())
+        self.start = self.level = max(start, min(bisect_left(levels, self.peak), len(levels) - 1))
+        """The level of the sequence as it is."""
         self._rise()
         saved = [0.0] * (len(levels) + 1)
         for s, level in zip(self.steps, self.removed, strict=True):
@@ -131,6 +139,10 @@ class Path:
         """The sequence at a level."""
         kept = [s for s, gone in zip(self.steps, self.removed, strict=True) if gone > level]
         return prune(self.tables, kept)
+
+    def below(self, level: int) -> int | None:
+        """The next lower level at which the sequence differs."""
+        return max((r - 1 for r in self.removed if self.start < r <= level), default=None)
 
     def _profile(self) -> NDArray[np.int64]:
         """Live bytes at each position, as the simulation counts them."""

@@ -11,7 +11,7 @@ import numpy as _numpy
 
 from tawny.numpy import fft as fft
 from tawny.numpy import linalg as linalg
-from tawny.numpy import protocols as _protocols  # noqa: F401  (NumPy finds them in the registry)
+from tawny.numpy import protocols as _protocols  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from tawny.numpy.info import __array_namespace_info__ as __array_namespace_info__
 from tawny.numpy.types import can_cast as can_cast
 from tawny.numpy.types import finfo as finfo

@@ -132,19 +132,17 @@ class _Rebuilding:
         needed: list[int] = []
         taken: set[int] = set()
         for i in members:
-            for s in reads[i]:
-                if base[s] == s:
-                    if s not in inside and s not in operands:
-                        operands[s] = len(operands)
-                    continue
+            for read in reads[i]:
+                s = read
                 path: list[int] = []
                 while base[s] != s and s not in taken:
                     path.append(s)
                     s = reads[s][0]
                 if base[s] == s and s not in inside and s not in operands:
                     operands[s] = len(operands)
-                taken.update(path)
-                needed.extend(reversed(path))
+                if path:
+                    taken.update(path)
+                    needed.extend(reversed(path))
             needed.append(i)
         numbers = dict(operands)
         steps: list[Step] = []

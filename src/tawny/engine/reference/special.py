@@ -68,7 +68,7 @@ def floor_divide(x: Value, y: Value) -> Value:
 
 def expm1(x: Value) -> Value:
     """`exp(x) - 1`; complex numbers with infinite or NaN parts as the array API standard says."""
-    out = np.asarray(np.expm1(x))
+    out: Value = np.asarray(np.expm1(x))
     if out.dtype.kind != "c":
         return out
     real, imag = np.real(x), np.imag(x)
@@ -80,7 +80,6 @@ def expm1(x: Value) -> Value:
     special = (above & (lost | (imag == 0))) | (below & lost) | (np.isnan(real) & (imag == 0))
     if not special.any():
         return out
-    out = np.array(out)
-    out.real = np.where(special, fixed_real, out.real)
-    out.imag = np.where(special, fixed_imag, out.imag)
-    return out
+    fixed = np.empty_like(out)
+    fixed.real, fixed.imag = fixed_real, fixed_imag
+    return np.where(special, fixed, out)

@@ -1,0 +1,95 @@
+"""A budget of bytes: parse it, and find the cheapest schedule whose arena stays within it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+
+from tawny.memory.problem import Problem
+from tawny.memory.remat_search import Fit, Place, Search
+from tawny.memory.schedule import Schedule
+
+UNITS = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
+PATTERN = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+
+
+def parse_bytes(text: str | int) -> int:
+    """A number of bytes: an int, or a number and a unit such as "512MB" or "1.5 GiB"."""
+    if isinstance(text, bool) or not isinstance(text, str | int):
+        raise TypeError(
+            f"memory: a budget is an int (bytes) or a str such as '512MB', got {text!r}"
+        )
+    if isinstance(text, int):
+        bytes = text
+    else:
+        found = PATTERN.fullmatch(text)
+        if found is None or found[2].lower() not in UNITS:
+            accepted = "B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024)"
+            raise ValueError(
+                f"memory: {text!r} is no number of bytes; write a number and one of {accepted}"
+            )
+        bytes = int(float(found[1]) * UNITS[found[2].lower()])
+    if bytes < 0:
+        raise ValueError(f"memory: a budget is not negative, got {bytes} bytes")
+    return bytes
+
+
+class MemoryBudgetError(MemoryError):
+    """No schedule was found whose arena is within the budget."""
+
+    def __init__(self, budget: int, least_bytes: int, alive: tuple[Hashable, ...]) -> None:
+        super().__init__(
+            f"memory: {budget} bytes are too few; the least that was planned is {least_bytes} bytes"
+        )
+        self.budget = budget
+        self.least_bytes = least_bytes
+        """The least arena that was planned: this budget can be met."""
+        self.alive = alive
+        """The labels of the values that are alive where that plan needs most."""
+
+
+class Budget:
+    """The schedules of one problem by budget."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        orders: Sequence[Sequence[int]],
+        place: Place,
+        *,
+        seconds: float = 2.0,
+    ) -> None:
+        self.search = Search(problem, orders, place, seconds)
+
+    def within(self, budget: str | int) -> Fit:
+        """The cheapest schedule found whose arena is within the budget."""
+        bytes = parse_bytes(budget)
+        found = self.search.within(bytes)
+        if found is None:
+            least = self.search.least()
+            raise MemoryBudgetError(bytes, least.arena, bottleneck(least.schedule))
+        return found
+
+
+def bottleneck(schedule: Schedule) -> tuple[Hashable, ...]:
+    """The labels of the values that are alive where a schedule needs most, the largest first."""
+    if not schedule.sequence:
+        return ()
+    position = schedule.live.index(schedule.peak)
+    values = schedule.problem.values
+    tenants = [
+        [value for value, made in schedule.tenants[storage] if made <= position][-1]
+        for storage in schedule.alive(position)
+    ]
+    return tuple(values[v].label for v in sorted(tenants, key=lambda v: (-values[v].bytes, v)))
