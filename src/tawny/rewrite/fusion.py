@@ -227,8 +227,8 @@ class _Fusion:
         if lifetimes.leaf[until] or until < start:
             return True
         reads = [lifetimes.index[n] for n in self.reads[product]]
-        kept = lifetimes.ending(reads, until)
-        if lifetimes.delay(kept, lifetimes.bytes[start], start, until):
+        extra = lifetimes.kept(reads, until + 1) - lifetimes.bytes[start]
+        if lifetimes.allows(extra, start, until + 1):
             return True
         self.waiting = True
         return False

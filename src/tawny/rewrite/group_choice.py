@@ -15,8 +15,9 @@ and a path can never come back.  A unit may be raised to a level only below the 
 readers, which is remembered; joining two raises both to one level.  This refuses a few joins that
 would be sound (when the path through a reader leads elsewhere) and takes constant time.
 
-Lifetimes.  A unit runs when the last of what it reads is there.  Joining may delay a group that
-could have run earlier, which must not raise the peak: see `group_lifetime`.
+Lifetimes.  A unit runs at a place of the order as written: that of its last member, or an earlier
+one when another unit that reads it must come after it.  Joining moves what ran elsewhere, which
+must not keep more bytes alive than it saves: see `group_lifetime`.
 """
 
 from __future__ import annotations
@@ -53,24 +54,24 @@ class Unit:
     """A group in the making, or (`space` is None) a node that runs alone."""
 
     __slots__ = (
+        "at",
         "folded",
         "inputs",
         "level",
         "members",
         "nearest",
         "outer",
-        "ready",
         "results",
         "space",
     )
 
-    def __init__(self, member: int, level: int, ready: int, space: Shape | None) -> None:
+    def __init__(self, member: int, level: int, at: int, space: Shape | None) -> None:
         self.members = [member]
         self.level = level
         self.nearest = NEVER
         """The least level of the units that read this one."""
-        self.ready = ready
-        """The place in the order of the last value it reads."""
+        self.at = at
+        """The place in the order where it runs; for a view, where its value is made."""
         self.space = space
         self.folded: tuple[int, ...] | None = None
         """Axes of the space that its reductions fold."""
@@ -172,10 +173,8 @@ class Choice:
         if loops is not None:
             self._place_in_loops(i, node, reads, *loops)
             return
-        level, ready = self._after(reads, ())
-        if self.lifetimes.owner[i] == i:
-            ready = i
-        self._begin(i, level, ready, None, reads)
+        level, at = self._after(reads, ())
+        self._begin(i, level, i if self.lifetimes.owner[i] == i else at, None, reads)
 
     def _place_in_loops(
         self,
@@ -197,11 +196,11 @@ class Choice:
             if self._fits(unit, node, reads, space, axes):
                 chosen.append(unit)
                 spans = whole
-        level, ready = self._settle(i, reads, chosen)
+        level = self._settle(i, reads, chosen)
         if not chosen:
-            unit = self._begin(i, level, ready, space, reads)
+            unit = self._begin(i, level, i, space, reads)
         else:
-            unit = self._join(i, level, ready, chosen, reads)
+            unit = self._join(i, level, chosen, reads)
         if axes is not None:
             unit.fold(axes)
             self.row[i] = True
@@ -262,74 +261,75 @@ class Choice:
     # ------------------------------------------------------------------ settling
 
     def _after(self, reads: list[int], chosen: Sequence[Unit]) -> tuple[int, int]:
-        """The level and the place in the order after everything that is read outside `chosen`."""
-        level, ready = 0, -1
+        """The level above, and the place of, the last unit that is read outside `chosen`."""
+        level, at = 0, -1
         for b in reads:
             unit = self.unit[b]
-            if unit is None or unit in chosen:
-                continue
-            level = max(level, unit.level)
-            ready = max(ready, unit.ready)
-            if b > ready and unit.space is not None:
-                ready = b
-        return level + 1, ready
+            if unit is not None and unit not in chosen:
+                level = max(level, unit.level)
+                at = max(at, unit.at)
+        return level + 1, at
 
-    def _settle(self, i: int, reads: list[int], chosen: list[Unit]) -> tuple[int, int]:
-        """Drop from `chosen` what node `i` must not join; the level and readiness of the rest."""
+    def _settle(self, i: int, reads: list[int], chosen: list[Unit]) -> int:
+        """Drop from `chosen` what node `i` must not join; the level of the rest."""
         while True:
-            level, ready = self._after(reads, chosen)
-            if not chosen:
-                return level, ready
-            if len(chosen) == 1 and self._keeps_up(chosen[0], i, reads, level, ready):
-                return chosen[0].level, chosen[0].ready
+            level, at = self._after(reads, chosen)
             for unit in chosen:
                 level = max(level, unit.level)
-                ready = max(ready, unit.ready)
-            refused = self._refused(i, reads, chosen, level, ready)
+            refused = self._refused(i, reads, chosen, level, at)
             if refused is None:
-                return level, ready
+                return level
             chosen.remove(refused)
 
-    def _keeps_up(self, unit: Unit, i: int, reads: list[int], level: int, ready: int) -> bool:
-        """Whether a node plainly may join a group: nothing is raised, delayed or near a bound."""
-        return (
-            level <= unit.level
-            and ready <= unit.ready
-            and len(unit.members) < MOST_STEPS
-            and unit.results + self.result[i] <= MOST_RESULTS
-            and len(unit.inputs) + len(reads) <= MOST_INPUTS
-        )
-
     def _refused(
-        self, i: int, reads: list[int], chosen: list[Unit], level: int, ready: int
+        self, i: int, reads: list[int], chosen: list[Unit], level: int, at: int
     ) -> Unit | None:
-        """A group that must not be joined at this level and readiness."""
+        """A group that must not be joined at this level."""
         steps, results = 1, int(self.result[i])
-        inputs = {b for b in reads if self.unit[b] not in chosen and self._is_large(b)}
+        inputs = len(reads)
         for unit in chosen:
             steps += len(unit.members)
             results += unit.results
-            inputs |= unit.inputs
-            if steps > MOST_STEPS or results > MOST_RESULTS or len(inputs) > MOST_INPUTS:
+            inputs += len(unit.inputs)
+            if steps > MOST_STEPS or results > MOST_RESULTS or unit.nearest <= level:
                 return unit
-            if unit.nearest <= level:
+            if inputs > MOST_INPUTS and self._inputs(reads, chosen) > MOST_INPUTS:
                 return unit
-            if unit.ready < ready and not self._delayed(i, unit, reads, ready):
+        for unit in chosen:
+            if unit.nearest == NEVER:
+                may = self._may_be_late(i, unit, chosen)
+            else:
+                may = len(chosen) == 1 and at < unit.at and self._may_be_early(i, unit)
+            if not may:
                 return unit
         return None
 
-    def _delayed(self, i: int, unit: Unit, reads: list[int], ready: int) -> bool:
-        """Whether a group may run as late as `ready`; see `group_lifetime`."""
-        lifetimes = self.lifetimes
-        kept = lifetimes.ending(unit.inputs, ready)
+    def _inputs(self, reads: list[int], chosen: list[Unit]) -> int:
+        """How many arrays a group of `chosen` and a node would read."""
+        inputs = {b for b in reads if self.unit[b] not in chosen and self._is_large(b)}
+        return len(inputs.union(*[u.inputs for u in chosen]))
+
+    def _may_be_late(self, i: int, unit: Unit, chosen: list[Unit]) -> bool:
+        """Whether a group that nothing has read yet may run at place `i`.
+
+        What it reads lives longer; what it makes is not there in between.
+        """
+        lifetimes, at = self.lifetimes, unit.at
+        between = lifetimes.steps_between(at, i)
+        if len(chosen) > 1:
+            between -= sum([m > at for u in chosen for m in u.members])
+        if between <= 0:
+            return True
+        kept = lifetimes.kept(unit.inputs, i)
         if not kept:
             return True
-        saved = sum(
-            lifetimes.bytes[b]
-            for b in set(reads)
-            if self.unit[b] is unit and not self.result[b] and lifetimes.last[b] == i
-        )
-        return lifetimes.delay(kept, saved, unit.ready, ready)
+        saved = sum([lifetimes.bytes[m] for m in unit.members if lifetimes.last[m] > at])
+        return lifetimes.allows(kept - saved, at + 1, i)
+
+    def _may_be_early(self, i: int, unit: Unit) -> bool:
+        """Whether node `i` may run at the place of a group that others have read already."""
+        lifetimes = self.lifetimes
+        return lifetimes.allows(lifetimes.bytes[i], unit.at + 1, i)
 
     def _is_large(self, b: int) -> bool:
         """Whether a value has more than one element."""
@@ -337,13 +337,13 @@ class Choice:
 
     # ------------------------------------------------------------------- joining
 
-    def _begin(self, i: int, level: int, ready: int, space: Shape | None, reads: list[int]) -> Unit:
-        unit = Unit(i, level, ready, space)
+    def _begin(self, i: int, level: int, at: int, space: Shape | None, reads: list[int]) -> Unit:
+        unit = Unit(i, level, at, space)
         self.units.append(unit)
         self._enter(i, unit, reads)
         return unit
 
-    def _join(self, i: int, level: int, ready: int, chosen: list[Unit], reads: list[int]) -> Unit:
+    def _join(self, i: int, level: int, chosen: list[Unit], reads: list[int]) -> Unit:
         """Make one unit of those chosen and node `i`."""
         unit = chosen[0]
         if len(chosen) > 1:
@@ -361,7 +361,10 @@ class Choice:
                 unit.folded, unit.outer = other.folded, other.outer
             other.members = []
         unit.members.append(i)
-        unit.level, unit.ready = level, ready
+        unit.level = level
+        if unit.nearest == NEVER:
+            unit.at = i
+            self.lifetimes.keep(unit.inputs, i)
         self._enter(i, unit, reads)
         return unit
 

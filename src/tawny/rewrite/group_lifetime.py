@@ -1,15 +1,16 @@
-"""How long values live in the order a flow is written, and what delaying a step would cost.
+"""How long values live in the order a flow is written, and what moving a step would cost.
 
 The planner chooses its own order later; this one says which values are far apart.  Running a step
-later keeps what it reads alive longer, and what it makes is not there before.  That is allowed when
-it keeps no more bytes than it saves, or else when the bytes kept longer would not raise the peak
-of the flow as written: the most bytes alive at any step, each elementwise op done in place where
-it can.
+later keeps what it reads alive longer, and what it makes is not there before; running it earlier
+does the opposite.  Where other steps run in between, this is allowed only when it keeps no more bytes
+than it saves, so that no step sees more bytes alive than before.  A little more is allowed, at any
+step no more than a small part of the peak: small arrays may be kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Final
 
 from tawny.node import Constant, Node, Variable
@@ -17,7 +18,10 @@ from tawny.op import Elementwise, Trait
 from tawny.shape import size
 
 FARTHEST: Final = 512
-"""Bytes are not kept longer for more than so many steps of the order."""
+"""Small arrays are not kept longer for more than so many steps of the order."""
+
+SPARE: Final = 1 / 32
+"""How much of the peak of the flow as written may be added to what is alive at any step."""
 
 
 def is_leaf(node: Node) -> bool:
@@ -59,15 +63,15 @@ class Lifetimes:
                 held[i] = bytes_of(node)
         for node in outputs:
             last[owner[index[node]]] = count
-        self._alive = self._profile(order)
-        self.peak = max(self._alive, default=0)
+        self._spare = int(SPARE * self._peak(order))
+        self._added = [0] * count
+        self._made = list(accumulate(map(bool, held), initial=0))
 
-    def _profile(self, order: Sequence[Node]) -> list[int]:
-        """The bytes alive while each step runs."""
+    def _peak(self, order: Sequence[Node]) -> int:
+        """The most bytes alive while a step runs, each elementwise op in place where it can."""
         last, held, owner = self.last, self.bytes, self.owner
         dead = [False] * len(order)
-        profile: list[int] = []
-        alive = 0
+        alive = most = 0
         for i, node in enumerate(order):
             own = held[i]
             alive += own
@@ -79,24 +83,35 @@ class Lifetimes:
                     freed += held[k]
                     if held[k] == own and type(node.op) is Elementwise:
                         reused = own
-            profile.append(alive - reused)
+            most = max(most, alive - reused)
             alive -= freed
-        return profile
+        return most
 
-    def ending(self, values: Iterable[int], until: int) -> int:
-        """Bytes of memory that nothing reads after step `until`."""
+    def steps_between(self, start: int, stop: int) -> int:
+        """How many nodes that take memory are between two places of the order."""
+        return self._made[stop] - self._made[start + 1] if stop > start else 0
+
+    def kept(self, values: Iterable[int], until: int) -> int:
+        """Bytes of memory that nothing reads at step `until` or later."""
         owners = {self.owner[v] for v in values}
-        return sum(self.bytes[k] for k in owners if self.last[k] <= until)
+        return sum([self.bytes[k] for k in owners if self.last[k] < until])
 
-    def delay(self, kept: int, saved: int, start: int, stop: int) -> bool:
-        """Whether `kept` bytes may live from `start` to `stop` instead of `saved`; then they do."""
-        extra = kept - saved
+    def keep(self, values: Iterable[int], until: int) -> None:
+        """Note that values are read at step `until`."""
+        for v in values:
+            k = self.owner[v]
+            self.last[k] = max(self.last[k], until)
+
+    def allows(self, extra: int, start: int, stop: int) -> bool:
+        """Whether `extra` bytes more may be alive from `start` to `stop`; then they are."""
         if extra <= 0:
             return True
-        span = slice(max(start, 0), stop + 1)
-        if span.stop - span.start > FARTHEST or max(self._alive[span]) + extra > self.peak:
+        if extra > self._spare or stop - start > FARTHEST:
             return False
-        self._alive[span] = [alive + extra for alive in self._alive[span]]
+        added = self._added[start:stop]
+        if max(added, default=0) + extra > self._spare:
+            return False
+        self._added[start:stop] = [bytes + extra for bytes in added]
         return True
 
 

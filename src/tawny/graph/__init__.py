@@ -1,0 +1,1 @@
+"""Graphs: inputs, outputs and update edges; compiling them to programs; files and pictures."""
