@@ -92,7 +92,7 @@ def random_graph(seed: int, steps: int = 40) -> list[Array]:
         made = _random_step(rng, x, y)
         if made is not None:
             pool.append(made)
-    return rng.sample(pool, rng.randint(1, 3)) + [pool[-1], pool[-1]]
+    return [*rng.sample(pool, rng.randint(1, 3)), pool[-1], pool[-1]]
 
 
 def _random_step(rng: random.Random, x: Array, y: Array) -> Array | None:

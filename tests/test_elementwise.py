@@ -187,3 +187,38 @@ def test_comparison_with_a_python_integer_is_exact() -> None:
 def test_axis_error_is_numpys() -> None:
     with pytest.raises(AxisError):
         tnp.sum(tnp.zeros((2,)), axis=3)
+
+
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        (INF, 1.0, INF),
+        (INF, -1.0, -INF),
+        (-INF, 1.0, -INF),
+        (1.0, -INF, -0.0),
+        (-1.0, INF, -0.0),
+        (INF, INF, NAN),
+        (7.0, 2.0, 3.0),
+    ],
+)
+def test_floor_divide_of_infinities_is_the_standards(x: float, y: float, expected: float) -> None:
+    got = float(tnp.floor_divide(tnp.asarray(x), y))
+    np.testing.assert_equal(got, expected)
+    assert np.signbit(got) == np.signbit(expected)
+
+
+@pytest.mark.parametrize(
+    ("z", "expected"),
+    [
+        (complex(INF, 0), complex(INF, 0)), (complex(-INF, INF), complex(-1, 0)), (complex(INF, INF), complex(INF, NAN)),
+        (complex(-INF, NAN), complex(-1, 0)), (complex(NAN, 0), complex(NAN, 0)), (complex(-0.0, 0), complex(0, 0)),
+        (complex(0.5, 0.25), np.expm1(complex(0.5, 0.25))),
+    ],
+)  # fmt: skip
+def test_expm1_of_special_complex_numbers_is_the_standards(z: complex, expected: complex) -> None:
+    got = complex(tnp.expm1(tnp.asarray(z)))
+    np.testing.assert_equal((got.real, got.imag), (expected.real, expected.imag))
+    assert not np.signbit(got.real) or expected.real < 0

@@ -39,7 +39,7 @@ def fused(*outputs: Array) -> tuple[list[Node], list[str]]:
     flow, ledger = apply(fuse_products, outputs=outputs)
     assert_same_bits([o.node for o in outputs], flow.outputs)
     flow_again, nothing = again(flow, fuse_products)
-    assert flow_again == flow
+    assert flow_again.outputs == flow.outputs
     assert not nothing.entries
     return list(flow.outputs), ledger.names
 
@@ -282,7 +282,7 @@ def test_batch_normalisation_goes_into_weights(case: str, kind: str) -> None:
     assert out.op.epilogue.activation is Activation.RELU
     assert ledger.names == ["batch_norm", "product_activation"]
     np.testing.assert_allclose(values([out])[0], values([y.node])[0], rtol=1e-4, atol=1e-5)
-    assert again(flow, fold_batch_norm, fuse_products)[0] == flow
+    assert again(flow, fold_batch_norm, fuse_products)[0].outputs == flow.outputs
 
 
 def test_batch_normalisation_is_left_alone() -> None:
@@ -333,11 +333,11 @@ def test_random_graphs_keep_their_bits(seed: int) -> None:
     outputs = [a.node for a in random_graph(seed, 60)]
     flow, _ = again(Flow(tuple(outputs)), *passes)
     assert_same_bits(outputs, flow.outputs)
-    assert again(flow, *passes)[0] == flow
+    assert again(flow, *passes)[0].outputs == flow.outputs
     graph = graph_of(seed, 40)
     flow, _ = again(Flow(graph.outputs), *passes)
     same_bits(run(flow.outputs, graph.feeds), run(graph.outputs, graph.feeds))
-    assert again(flow, *passes)[0] == flow
+    assert again(flow, *passes)[0].outputs == flow.outputs
 
 
 def test_plain_ops_stay_plain() -> None:

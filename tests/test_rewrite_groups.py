@@ -10,13 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tawny.numpy as tnp
-from fusion_checks import again, apply, assert_same_bits, random_graph
+from fusion_checks import again, apply, assert_same_bits, random_graph, values
 from random_graphs import assert_same_bits as same_bits
 from random_graphs import graph_of
 from tawny import random as twr
 from tawny.array import Array, wrap
 from tawny.dtype import FLOAT32
 from tawny.engine.reference import run
+from tawny.graph.lowering import lower
+from tawny.memory.order import best_order
 from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import BroadcastTo, Cast, var
@@ -24,8 +26,9 @@ from tawny.ops.delay import delay
 from tawny.ops.fused import Body, Group, Step, expanded
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import Reduction
-from tawny.rewrite import group_choice
+from tawny.rewrite import group_choice, spec
 from tawny.rewrite.flow import Flow
+from tawny.rewrite.fusion import fuse_products
 from tawny.rewrite.groups import group_elementwise
 
 
@@ -42,9 +45,10 @@ def grouped(*outputs: Array) -> tuple[tuple[Node, ...], list[Node]]:
     flow, ledger = apply(group_elementwise, outputs=outputs)
     assert_same_bits([o.node for o in outputs], flow.outputs)
     groups = groups_of(flow.outputs)
-    assert [after for _, _, (after,) in ledger.entries] == sorted(
-        groups, key=lambda g: [a for _, _, (a,) in ledger.entries].index(g)
-    )
+    assert {after for _, _, (after,) in ledger.entries if after in groups} == set(
+        groups_of(flow.outputs)
+    ) - set(groups_of([o.node for o in outputs]))
+    spec.check(flow, "group_elementwise", Flow(tuple(o.node for o in outputs)))
     flow_again, nothing = again(flow, group_elementwise)
     assert flow_again.outputs == flow.outputs
     assert nothing.entries == []
@@ -314,6 +318,50 @@ def test_what_is_there_anyway_costs_nothing() -> None:
     assert len(groups) == 1
 
 
+def attention_block(x: Array) -> Array:
+    width = x.shape[-1]
+
+    def dense(y: Array, name: str, outputs: int) -> Array:
+        return y @ x32(y.shape[-1], outputs, name=f"w{name}") + x32(outputs, name=f"b{name}")
+
+    gamma, beta = x32(width, name="gamma"), x32(width, name="beta")
+    h = layer_norm(x, gamma, beta)
+    q, k, v = (dense(h, name, width) for name in "qkv")
+    y = x + dense(tnp.softmax(q @ tnp.matrix_transpose(k) * 0.125) @ v, "o", width)
+    return y + dense(gelu(dense(layer_norm(y, gamma, beta), "up", 4 * width)), "down", width)
+
+
+def lstm(steps: int) -> list[Array]:
+    h, c = x32(16, 64, name="h"), x32(16, 64, name="c")
+    for t in range(steps):
+        x = x32(16, 64, name=f"x{t}")
+        i, f, g, o = (
+            x @ x32(64, 64, name=f"w{k}") + h @ x32(64, 64, name=f"u{k}") + x32(64, name=f"b{k}")
+            for k in range(4)
+        )
+        c = tnp.sigmoid(f) * c + tnp.sigmoid(i) * tnp.tanh(g)
+        h = tnp.sigmoid(o) * tnp.tanh(c)
+    return [h, c]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "groups"),
+    [([attention_block(attention_block(x32(2, 64, 128)))], 8), (lstm(5), 9)],
+    ids=["attention", "lstm"],
+)
+def test_the_planned_peak_does_not_rise(outputs: list[Array], groups: int) -> None:
+    def peak(nodes) -> int:
+        return best_order(lower(nodes).problem).peak
+
+    nodes = [o.node for o in outputs]
+    flow, _ = again(Flow(tuple(nodes)), fuse_products, group_elementwise)
+    assert peak(flow.outputs) <= peak(nodes)
+    assert len(groups_of(flow.outputs)) == groups
+    np.testing.assert_allclose(
+        values(flow.outputs)[0], values(nodes)[0], rtol=1e-5, atol=1e-6
+    )  # transposes of NumPy's products round by layout
+
+
 # ------------------------------------------------------------------------- bounds
 
 
@@ -358,7 +406,7 @@ def test_random_graphs_of_all_ops(seed: int) -> None:
     graph = graph_of(seed, 30)
     flow, _ = again(Flow(graph.outputs), group_elementwise)
     same_bits(run(flow.outputs, graph.feeds), run(graph.outputs, graph.feeds))
-    assert again(flow, group_elementwise)[0] == flow
+    assert again(flow, group_elementwise)[0].outputs == flow.outputs
     check_once(flow.outputs, graph.outputs)
 
 
@@ -411,7 +459,7 @@ def test_a_long_chain() -> None:
     assert sum(len(before) for _, before, _ in ledger.entries) == 50_000
     assert seconds < 50_000 * 60e-6, "some 8 microseconds a node where nothing else runs"
     assert_same_bits([y.node], flow.outputs)
-    assert again(flow, group_elementwise)[0] == flow
+    assert again(flow, group_elementwise)[0].outputs == flow.outputs
 
 
 def test_a_rule_that_is_off_changes_nothing() -> None:

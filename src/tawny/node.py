@@ -169,6 +169,20 @@ def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
     return node
 
 
+def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """`node` on other inputs of the same shapes and dtypes, which are not worked out again."""
+    op = node.op
+    key = (op, *map(id, inputs))
+    known = _INTERNED.get(key)
+    if known is not None:
+        return known
+    with written_at(node.sources):
+        new = Node(op, inputs, node.shape, node.dtype, node.parts)
+    if not op.facts().impure:
+        _INTERNED[key] = new
+    return new
+
+
 def make_parts(op: Op, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
     """One node for each result of an op that has several."""
     node = make(op, inputs)

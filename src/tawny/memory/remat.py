@@ -1,6 +1,6 @@
 """Recomputation: run an order inside a byte limit, dropping values and making them again.
 
-`simulate` walks an order once.  When the next step does not fit it drops the value with the least
+A `Simulation` walks an order once.  When the next step does not fit it drops the value with the least
 score; when a step reads a dropped value, what made it runs again.  The outcome is a sequence of
 steps with repetitions: what it occupies is for `schedule` to say.
 """
@@ -15,8 +15,9 @@ from tawny.memory.remat_tables import Tables
 
 NEVER = 1 << 60
 """A position after every other."""
-MOST_REPEATS = 30
-"""A sequence this many times as long as its order is given up."""
+
+WIDEST = 160
+"""A cost is not followed further than to so many values."""
 
 
 class Score(NamedTuple):
@@ -33,12 +34,7 @@ class Score(NamedTuple):
 
 
 class Stuck(Exception):  # noqa: N818
-    """The order cannot be run inside the limit this way; the roots that were held."""
-
-    def __init__(self, held: tuple[int, ...], position: int) -> None:
-        super().__init__(held, position)
-        self.held = held
-        self.position = position
+    """The order cannot be run inside the limit this way, or only too slowly."""
 
 
 class Walk(NamedTuple):
@@ -62,26 +58,22 @@ def walk(tables: Tables, order: Sequence[int]) -> Walk:
     return Walk(tuple(order), tuple(map(tuple, uses)), tuple(clock))
 
 
-def simulate(
-    tables: Tables, path: Walk, limit: int, score: Score, most_seconds: float = inf
-) -> list[int] | None:
-    """The sequence that runs the order within `limit` live bytes; None if it takes too long.
-
-    Raises `Stuck` where nothing more can be dropped.
-    """
-    return Simulation(tables, path, limit, score, most_seconds).run()
-
-
 class Simulation:
     """The state of one walk."""
 
     def __init__(
-        self, tables: Tables, path: Walk, limit: int, score: Score, most_seconds: float
+        self,
+        tables: Tables,
+        path: Walk,
+        limit: int,
+        score: Score,
+        *,
+        most_seconds: float = inf,
+        most_work: float = inf,
     ) -> None:
         count = len(tables.sizes)
         self.tables, self.path, self.limit, self.score = tables, path, limit, score
-        self.most_seconds = most_seconds
-        self.most_steps = MOST_REPEATS * len(path.order)
+        self.most_seconds, self.most_work = most_seconds, most_work
         self.exists = [maker is None for maker in tables.makers]
         self.alive: dict[int, None] = {}
         self.live = 0
@@ -104,8 +96,8 @@ class Simulation:
         self.sequence: list[int] = []
         self.work = 0
 
-    def run(self) -> list[int] | None:
-        """Walk the order."""
+    def run(self) -> list[int]:
+        """Walk the order: the sequence that runs it within the limit, or `Stuck`."""
         tables, uses, pointer = self.tables, self.path.uses, self.pointer
         for position, s in enumerate(self.path.order):
             self.position = position
@@ -116,8 +108,6 @@ class Simulation:
                 self.next[r] = row[at] if at < len(row) else NEVER
                 self.cost[r] = -1.0
             self.execute(s)
-            if self.now > self.most_seconds:
-                return None
         return self.sequence
 
     def make_ready(self, s: int) -> None:
@@ -137,8 +127,8 @@ class Simulation:
             missing = next((v for v in tables.needs[top] if not exists[v]), None)
             if missing is not None:
                 maker = tables.makers[missing]
-                if maker is None or not tables.again[maker] or len(stack) > len(tables.needs):
-                    raise Stuck(tuple(self.alive), self.position)
+                if maker is None or not tables.again[maker]:
+                    raise Stuck
                 stack.append(maker)
                 self.lock_present(maker)
                 continue
@@ -147,8 +137,8 @@ class Simulation:
                 break
             below = stack[-1]
             self.execute(top, below)
-            if self.now > self.most_seconds or len(self.sequence) > self.most_steps:
-                raise Stuck(tuple(self.alive), self.position)
+            if self.now > self.most_seconds or self.work > self.most_work:
+                raise Stuck
         for r in wants:
             self.wanted[r] -= 1
             self.release(r)
@@ -278,7 +268,7 @@ class Simulation:
     def drop(self, s: int, short: int, over: dict[int, int]) -> None:
         """Drop values, the least score first, until `short` bytes are free."""
         sizes = self.tables.sizes
-        ranked = sorted((self.rank(r), r) for r in self.alive if self.may_drop(r, over))
+        ranked = sorted([(self.rank(r), r) for r in self.candidates(over)])
         self.work += len(self.alive) // 4
         chosen: list[int] = []
         for _, r in ranked:
@@ -321,21 +311,21 @@ class Simulation:
                     chosen.append(r)
                     short -= self.tables.sizes[r]
         if short > 0:
-            raise Stuck(tuple(self.alive), self.position)
+            raise Stuck
         return chosen, short
 
-    def may_drop(self, r: int, over: dict[int, int]) -> bool:
-        """Whether `r` can be made again later and nothing is about to read it."""
-        maker = self.tables.makers[r]
-        return (
-            (not self.locks[r] or r in over)
-            and (self.next[r] != NEVER or self.wanted[r] > 0)
-            and r not in self.tables.kept
-            and maker is not None
-            and self.tables.again[maker]
-            and not self.tables.anchors[r] & self.gone
-            and self.tables.sizes[r] > 0
-        )
+    def candidates(self, over: dict[int, int]) -> list[int]:
+        """What can be made again later and nothing is about to read."""
+        locks, next, wanted = self.locks, self.next, self.wanted
+        remade, anchors, gone = self.tables.remade, self.tables.anchors, self.gone
+        return [
+            r
+            for r in self.alive
+            if remade[r]
+            and (not locks[r] or r in over)
+            and (next[r] != NEVER or wanted[r])
+            and not (gone and anchors[r] & gone)
+        ]
 
     def rank(self, r: int) -> float:
         """The score of `r`."""
@@ -357,6 +347,7 @@ class Simulation:
         """The seconds it takes to make `r` again, and those that would then read it."""
         tables, alive, last, score = self.tables, self.alive, self.last, self.score
         makers, seconds, sources = tables.makers, tables.seconds, tables.sources
+        watchers = self.watchers
         when = self.next[r] if score.foresee and not self.wanted[r] else -1
         seen, steps, stack = {r}, set[int](), [r]
         total = 0.0
@@ -369,16 +360,18 @@ class Simulation:
             for u in sources[x]:
                 if u not in seen:
                     seen.add(u)
-                    self.watchers[u].append(r)
+                    watchers[u].append(r)
                     if u not in alive or (last[u] < when and u not in tables.kept):
                         stack.append(u)
+            if len(seen) > WIDEST:
+                break
         if score.descendants:
             stack = [r]
-            while stack:
+            while stack and len(seen) <= WIDEST:
                 for x in tables.readers[stack.pop()]:
                     if x not in seen and self.made[x]:
                         seen.add(x)
-                        self.watchers[x].append(r)
+                        watchers[x].append(r)
                         if x not in alive and self.next[x] != NEVER:
                             stack.append(x)
                             maker = makers[x]

@@ -10,8 +10,8 @@ as long as the effort suffices for all levels under the budget; the nearest are 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from math import gcd
 from typing import NamedTuple
@@ -24,10 +24,14 @@ from tawny.memory.remat_trim import Path
 from tawny.memory.schedule import Schedule, schedule
 
 MOST_LEVELS = 256
-WORK_PER_SECOND = 400_000
-"""How much of a simulation's work a second of search stands for."""
+WORK_PER_SECOND = 650_000
+"""How much work a second of search stands for: about as much as is done in one."""
+MOST_WORK = 150
+"""A simulation that takes more work than this for each step is given up."""
 MOST_SLOWDOWN = 6.0
 """A sequence this many times as slow as the order alone is given up."""
+CHAIN = -1
+"""Stands for the checkpoints of the chain among the ways of recomputing."""
 SCORES = (
     Score(time=0.0, size=0.75),
     Score(time=0.25, size=1.0),
@@ -39,8 +43,12 @@ SCORES = (
     Score(time=0.25, size=0.5),
     Score(time=1.0, size=1.0),
 )
-FRUGAL = (0, 1, 3, 7)
-"""The scores that are tried when the least memory is sought."""
+FIRST = (CHAIN, *range(len(SCORES)))
+"""What is tried on the first order."""
+OTHERS = (0, 1, 4)
+"""What is tried on the others."""
+FRUGAL = (CHAIN, 0, 1, 3, 7)
+"""What is tried when the least memory is sought."""
 
 
 class Fit(NamedTuple):
@@ -64,7 +72,8 @@ class Search:
         self.tables = tables(problem)
         self.walks = [walk(self.tables, order) for order in dict.fromkeys(map(tuple, orders))]
         self.paths: list[Path] = []
-        self.tried: set[tuple[int, int, int]] = set()
+        self.tried: dict[tuple[int, int, int], Path | None] = {}
+        """By order, way and limit."""
         self.chains: dict[int, Chain] = {}
         self.fits: dict[tuple[int, ...], Fit] = {}
         self.work = 0
@@ -79,29 +88,35 @@ class Search:
         if key not in self.fits:
             found = schedule(self.problem, key)
             self.fits[key] = Fit(found, self.place(found))
-            self.work += 3 * len(key)
+            self.work += 20 * len(key)
         return self.fits[key]
 
     def within(self, budget: int) -> Fit | None:
         """The cheapest schedule found whose arena is within the budget."""
         if self.once.arena <= budget:
             return self.once
-        top = bisect_right(self.levels, budget) - 1
+        limits = [level for level in self.levels if level <= budget]
+        if len(self.levels) >= MOST_LEVELS and limits:
+            limits.append(budget)
         end = self.work + int(self.seconds * WORK_PER_SECOND)
-        for level in range(top, -1, -1):
-            self.explore(level, end)
+        for limit in reversed(limits):
+            self.explore(limit, [*limits, *self.levels[len(limits) :]], end)
             if self.work > end:
                 break
         else:
             self.least()
-        best = self.cheapest(budget, top, end)
+        best = self.cheapest(budget)
         if best is None and self.least().arena <= budget:
             return self.least()
         return best
 
-    def cheapest(self, budget: int, top: int, end: int) -> Fit | None:
-        """The cheapest schedule on the paths known, up to the level `top`, whose arena fits."""
-        heap = [(p.seconds[top], i, top) for i, p in enumerate(self.paths) if p.start <= top]
+    def cheapest(self, budget: int) -> Fit | None:
+        """The cheapest schedule on the paths known whose arena is within the budget."""
+        heap: list[tuple[float, int, int]] = []
+        for index, path in enumerate(self.paths):
+            level = bisect_right(path.levels, budget) - 1
+            if path.start <= level:
+                heap.append((path.seconds[level], index, level))
         heapify(heap)
         while heap:
             _, index, level = heappop(heap)
@@ -114,44 +129,46 @@ class Search:
                 heappush(heap, (path.seconds[lower], index, lower))
         return None
 
-    def explore(self, level: int, end: int) -> None:
-        """Try every way of recomputing from a level, until the work done reaches `end`."""
-        for order, path in enumerate(self.walks):
-            for way in range(-1, len(SCORES)):
+    def explore(self, limit: int, levels: Sequence[int], end: int) -> None:
+        """Try every way of recomputing from a limit, until the work done reaches `end`."""
+        for order in range(len(self.walks)):
+            for way in OTHERS if order else FIRST:
                 if self.work > end:
                     return
-                self.attempt(order, path, way, level)
+                self.attempt(order, way, limit, levels)
 
-    def attempt(self, order: int, path: Walk, way: int, level: int) -> bool:
-        """Try one way from a level; whether it led anywhere."""
-        key = (order, way, level)
-        if key in self.tried:
-            return any(p.key == key for p in self.paths)
-        self.tried.add(key)
-        limit = self.levels[level]
-        if way < 0:
-            sequence = self.chain(order, path).sequence(limit)
-        else:
-            sequence = self.simulate(path, limit, SCORES[way])
-        if sequence is None:
-            return False
-        found = Path(self.tables, sequence, self.levels, level, key)
-        self.work += 2 * len(sequence)
-        if found.peak > self.levels[-1]:
-            return False
-        self.paths.append(found)
-        return True
+    def attempt(self, order: int, way: int, limit: int, levels: Sequence[int]) -> Path | None:
+        """Try one way from a limit: the path that starts there, if it leads anywhere."""
+        key = (order, way, limit)
+        if key not in self.tried:
+            self.tried[key] = None
+            if way == CHAIN:
+                sequence = self.chain(order).sequence(limit)
+            else:
+                sequence = self.simulate(self.walks[order], limit, SCORES[way])
+            if sequence is not None:
+                path = Path(self.tables, sequence, levels, limit)
+                self.work += 8 * len(sequence)
+                if path.peak <= levels[-1]:
+                    self.tried[key] = path
+                    self.paths.append(path)
+        return self.tried[key]
 
-    def chain(self, order: int, path: Walk) -> Chain:
+    def chain(self, order: int) -> Chain:
         """The chain of an order."""
         if order not in self.chains:
-            self.chains[order] = chain = Chain(self.tables, path, self.levels[-1])
-            self.work += 40 * len(chain.stages) ** 2
+            chain = Chain(self.tables, self.walks[order], self.levels[-1])
+            self.chains[order] = chain
+            self.work += 30 * len(chain.stages) ** 2
         return self.chains[order]
 
     def simulate(self, path: Walk, limit: int, score: Score) -> list[int] | None:
         """The sequence of a simulation; None if it is stuck or too slow."""
-        run = Simulation(self.tables, path, limit, score, MOST_SLOWDOWN * path.clock[-1])
+        slowest = MOST_SLOWDOWN * path.clock[-1]
+        most = MOST_WORK * len(path.order)
+        run = Simulation(
+            self.tables, path, limit, score, most_seconds=slowest, most_work=most
+        )
         try:
             return run.run()
         except Stuck:
@@ -160,28 +177,29 @@ class Search:
             self.work += run.work
 
     def least(self) -> Fit:
-        """The schedule with the least arena that is found: each way from the lowest level it can."""
+        """The schedule with the least arena found: each way from the lowest level it can."""
         if self._least is None:
-            best = self.once
-            for order, path in enumerate(self.walks):
-                for way in (-1, *FRUGAL):
-                    level = self.lowest(order, path, way)
-                    for p in self.paths:
-                        if p.key == (order, way, level):
-                            best = min(best, self.fit(p.at(p.start)), key=lambda fit: fit.arena)
-            self._least = best
+            found = [self.once]
+            for order in range(len(self.walks)):
+                for way in FRUGAL:
+                    path = self.lowest(order, way)
+                    if path is not None:
+                        found.append(self.fit(path.at(path.start)))
+            self._least = min(found, key=lambda fit: fit.arena)
         return self._least
 
-    def lowest(self, order: int, path: Walk, way: int) -> int:
-        """The lowest level from which a way leads anywhere, by bisection."""
-        low, high = 0, len(self.levels) - 1
+    def lowest(self, order: int, way: int) -> Path | None:
+        """The path from the lowest level that a way leads anywhere from, by bisection."""
+        low, high = 0, len(self.levels)
+        found: Path | None = None
         while low < high:
             middle = (low + high) // 2
-            if self.attempt(order, path, way, middle):
-                high = middle
-            else:
+            path = self.attempt(order, way, self.levels[middle], self.levels)
+            if path is None:
                 low = middle + 1
-        return low
+            else:
+                high, found = middle, path
+        return found
 
 
 def levels(tables: Tables, walks: Sequence[Walk], most: int) -> list[int]:

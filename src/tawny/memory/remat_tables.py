@@ -47,6 +47,8 @@ class Tables:
     again: tuple[bool, ...]
     """For each step whether it may run again."""
     kept: frozenset[int]
+    remade: tuple[bool, ...]
+    """For each root whether dropping it frees bytes and its step may run again."""
     anchors: tuple[int, ...]
     """For each root the set (bits) of values that cannot be made again and that making it needs."""
     anchor_bits: tuple[tuple[int, int], ...]
@@ -116,6 +118,10 @@ def tables(problem: Problem) -> Tables:
         tuple(step.seconds for step in steps),
         again,
         problem.kept_roots,
+        tuple(
+            sizes[v] > 0 and roots[v] == v and maker is not None and again[maker]
+            for v, maker in enumerate(makers)
+        ),
         anchors,
         bits,
         tuple(map(tuple, readers)),

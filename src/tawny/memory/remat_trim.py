@@ -104,17 +104,16 @@ class Cells:
 
 
 class Path:
-    """A sequence, and what it becomes as the limit rises from `levels[start]` to the highest."""
+    """A sequence, and what it becomes as the limit rises from its own through the levels."""
 
     def __init__(
         self,
         tables: Tables,
         sequence: Sequence[int],
         levels: Sequence[int],
-        start: int,
-        key: tuple[int, ...] = (),
+        limit: int,
     ) -> None:
-        self.tables, self.levels, self.key = tables, levels, key
+        self.tables, self.levels = tables, levels
         self.steps = prune(tables, sequence)
         self.removed = [len(levels)] * len(self.steps)
         """For each position the level from which on it is taken back."""
@@ -123,7 +122,8 @@ class Path:
         """The cells that are written over, and where."""
         self.live = self._profile()
         self.peak = int(self.live.max())
-        self.start = self.level = max(start, min(bisect_left(levels, self.peak), len(levels) - 1))
+        lowest = bisect_left(levels, max(self.peak, limit))
+        self.start = self.level = min(lowest, len(levels) - 1)
         """The level of the sequence as it is."""
         self._rise()
         saved = [0.0] * (len(levels) + 1)

@@ -364,27 +364,33 @@ CHOICES: Final[tuple[Rule, ...]] = (
 
 def _twice(m: Match) -> Node | None:
     """The inner of two applications of the same op."""
-    inner = m["x"]
+    inner = m["inner"]
     return inner if inner.op is m.node.op and inner.dtype == m.node.dtype else None
 
 
 def _undone(m: Match) -> Node | None:
     """What an op that is its own inverse was applied to, twice."""
-    inner = m["x"]
-    if inner.op is not m.node.op or inner.inputs[0].dtype != m.node.dtype:
-        return None
-    return inner.inputs[0]
+    return m["x"] if m["inner"].op is m.node.op and m["x"].dtype == m.node.dtype else None
 
+
+_INVOLUTIONS: Final = [o for o in _rows(Trait.INVOLUTION, 1) if o.info.name != "negative"]
+_IDEMPOTENT: Final = _rows(Trait.IDEMPOTENT, 1)
 
 TRAITS: Final[tuple[Rule, ...]] = (
     rule(
         "involution",
         EXACT,
-        any_of([op for op in _rows(Trait.INVOLUTION, 1) if op.info.name != "negative"], x),
+        any_of(_INVOLUTIONS, any_of(_INVOLUTIONS, x, name="inner")),
         _undone,
         "f(f(x)) = x",
     ),
-    rule("idempotent", EXACT, any_of(_rows(Trait.IDEMPOTENT, 1), x), _twice, "f(f(x)) = f(x)"),
+    rule(
+        "idempotent",
+        EXACT,
+        any_of(_IDEMPOTENT, any_of(_IDEMPOTENT, x, name="inner")),
+        _twice,
+        "f(f(x)) = f(x)",
+    ),
     rule(
         "same_operands",
         EXACT,

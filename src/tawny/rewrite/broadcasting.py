@@ -62,7 +62,7 @@ BROADCASTS: Final[tuple[Rule, ...]] = (
     rule(
         "hoist_broadcast",
         EXACT,
-        any_of(ELEMENTWISE_KEYS),
+        any_of(ELEMENTWISE_KEYS, some=(BroadcastTo,)),
         _hoisted,
         "f(broadcast_to(p), q) = broadcast_to(f(p, q))",
     ),

@@ -80,7 +80,7 @@ TRANSPOSES: Final[tuple[Rule, ...]] = (
     rule(
         "matmul_transpose",
         CONTRACTING,
-        any_of([Matmul, FusedMatmul]),
+        any_of([Matmul, FusedMatmul], some=(Transpose,)),
         _with_flags,
         "transpose(a) @ b = fused_matmul(a, b, transpose_a)",
     ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
+from math import prod
 from typing import Final
 
 from tawny.node import Node
@@ -25,6 +25,11 @@ NOTHING: Final = Cost(0, 0, 0)
 def cost_of(node: Node) -> Cost:
     """Cost of computing one node; views, constants and variables cost nothing."""
     op = node.op
+    if type(op) is Elementwise:
+        read, elements = 0, prod(node.shape)
+        for source in node.inputs:
+            read += prod(source.shape) * source.dtype.itemsize
+        return Cost(primitives(op) * elements, read, elements * node.dtype.itemsize)
     if not node.inputs and node.value is not None:
         return NOTHING
     facts = op.facts()
@@ -42,19 +47,17 @@ def cost_of(node: Node) -> Cost:
 def _operations(node: Node) -> int:
     op = node.op
     elements = size(node.shape)
-    if isinstance(op, Elementwise):
-        return primitives(op) * elements
     if isinstance(op, (Reduction, ArgExtremum, Scan)):
         return size(node.inputs[0].shape)
     if isinstance(op, Matmul):
         return 2 * node.inputs[0].shape[-1] * elements
     if isinstance(op, Convolution):
-        return 2 * math.prod(node.inputs[1].shape[:-1]) * elements
+        return 2 * prod(node.inputs[1].shape[:-1]) * elements
     if isinstance(op, ConvolutionInputGradient):
         kernel, gradient = (i.shape for i in node.inputs)
-        return 2 * math.prod(kernel[:-1]) * size(gradient)
+        return 2 * prod(kernel[:-1]) * size(gradient)
     if isinstance(op, ConvolutionKernelGradient):
-        return 2 * math.prod(node.shape[:-1]) * size(node.inputs[1].shape)
+        return 2 * prod(node.shape[:-1]) * size(node.inputs[1].shape)
     if isinstance(op, Pool):
         return max(size(i.shape) for i in node.inputs)
     return elements

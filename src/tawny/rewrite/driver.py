@@ -3,6 +3,9 @@
 Inputs come first, so when a node is looked at they are in their final form.  What a rule gives is
 brought to its final form in turn, and every node's final form is remembered: consumers are made on
 final inputs and looked at once.
+
+Rules are found by the op of a node and the ops of its operands: which rules can match is worked out
+once for each combination met, and is none for most.
 """
 
 from __future__ import annotations
@@ -12,17 +15,10 @@ from dataclasses import replace
 from typing import Final
 
 from tawny.node import Node, written_at
-from tawny.op import Op
+from tawny.op import Elementwise, Op
 from tawny.rewrite.facts import Facts
-from tawny.rewrite.flow import (
-    Context,
-    Flow,
-    Pass,
-    Recorder,
-    remade,
-    united_sources,
-)
-from tawny.rewrite.pattern import Call, Key, Rule, key_of, orders
+from tawny.rewrite.flow import Context, Flow, Pass, Recorder, remade, united_sources
+from tawny.rewrite.pattern import Call, Key, Rule, orders
 
 Index = Mapping[Key, Sequence[Rule]]
 
@@ -48,7 +44,7 @@ def rules_pass(name: str, *tables: Sequence[Rule]) -> Pass:
         facts = Facts(context.evaluate, context.assume_finite, flow.uses())
         off = {info.name for info in infos if not context.recorder.allows(info)}
         allowed = _without(index, off) if off else index
-        return Driver(allowed, facts, context.recorder).normal(flow)
+        return Driver(allowed, facts, context.recorder).settled(flow)
 
     return Pass(name, infos, run)
 
@@ -62,62 +58,86 @@ class Driver:
 
     def __init__(self, index: Index, facts: Facts, recorder: Recorder) -> None:
         self._index: Final = index
-        self._general: Final = index.get(Op, ())
         self._facts: Final = facts
         self._recorder: Final = recorder
-        self._done: Final[dict[Node, Node]] = {}
+        self._final: Final[dict[Node, Node]] = {}
+        """The final form of each node met."""
+        self._candidates: Final[dict[tuple[object, ...], list[Rule]]] = {}
 
-    def normal(self, flow: Flow) -> Flow:
+    def settled(self, flow: Flow) -> Flow:
         """The flow with every node in its final form."""
-        done = self._done
+        final = self._final
+        for node in flow.order():
+            if node not in final:
+                for source in node.inputs:
+                    if final[source] is not source:
+                        break
+                else:
+                    if not self._rules_for(node):
+                        final[node] = node
+                        continue
+                self._settle(node)
+        return flow.with_outputs(tuple([final[n] for n in flow.outputs]))
+
+    def _settle(self, root: Node) -> None:
+        """Find the final form of a node; those of its operands, if it is a rule's, come first."""
+        final = self._final
+        stack = [root]
         forward: dict[Node, Node] = {}
-        stack = list(reversed(flow.outputs))
         while stack:
             node = stack[-1]
-            if node in done:
+            if node in final:
                 stack.pop()
-                continue
-            target = forward.get(node)
-            if target is not None:
-                if target not in done:
+            elif node in forward:
+                if forward[node] not in final:
                     raise RuntimeError(f"the rules for {node} come back to it")
-                done[node] = done[target]
-                stack.pop()
-                continue
-            inputs = node.inputs
-            pending = [i for i in inputs if i not in done]
-            if pending:
+                final[node] = final[forward[node]]
+            elif pending := [i for i in node.inputs if i not in final]:
                 stack.extend(reversed(pending))
-                continue
-            current = remade(node, tuple([done[i] for i in inputs])) if inputs else node
-            if current is not node:
-                if current in done:
-                    done[node] = done[current]
-                    stack.pop()
-                    continue
-                self._inherit(node, current)
-            new = self._rewritten(current)
-            if new is None:
-                done[current] = done[node] = current
-                stack.pop()
-            elif new in done:
-                done[current] = done[node] = done[new]
-                stack.pop()
             else:
-                forward[current] = forward[node] = new
-                stack.append(new)
-        return Flow(tuple([done[n] for n in flow.outputs]))
+                current = self._on_final_inputs(node)
+                if current in final:
+                    final[node] = final[current]
+                elif (new := self._rewritten(current)) is None:
+                    final[current] = final[node] = current
+                else:
+                    forward[current] = forward[node] = new
+                    stack.append(new)
+
+    def _on_final_inputs(self, node: Node) -> Node:
+        final = self._final
+        for source in node.inputs:
+            if final[source] is not source:
+                break
+        else:
+            return node
+        new = remade(node, tuple([final[i] for i in node.inputs]))
+        self._inherit(node, new)
+        return new
 
     def _inherit(self, old: Node, new: Node) -> None:
-        """A node made anew is read where the old one was."""
+        """What stands for a node is read where that was."""
         uses = self._facts.uses
         uses[new] += uses[old]
 
+    def _rules_for(self, node: Node) -> list[Rule]:
+        """The rules that can match, by what `node` and its operands are made by."""
+        inputs = node.inputs
+        keys = [op if type(op := n.op) is Elementwise else type(op) for n in (node, *inputs)]
+        same = len(inputs) > 1 and inputs.count(inputs[0]) == len(inputs)
+        signature = (*keys, same)
+        found = self._candidates.get(signature)
+        if found is None:
+            key, *operands = keys
+            rules = (*self._index.get(Op, ()), *self._index.get(key, ()))
+            found = [r for r in rules if r.pattern.may_match(operands, same)]
+            self._candidates[signature] = found
+        return found
+
     def _rewritten(self, node: Node) -> Node | None:
         """What the first rule that applies puts in place of `node`."""
-        facts = self._facts
-        for rule in (*self._general, *self._index.get(key_of(node.op), ())):
-            match = rule.match(node, facts)
+        for rule in self._rules_for(node):
+            match = rule.match(node, self._facts)
             if match is None:
                 continue
             with written_at(united_sources(match.through)):
@@ -126,8 +146,9 @@ class Driver:
                 continue
             if new.shape != node.shape or new.dtype != node.dtype:
                 raise RuntimeError(f"rule {rule.info.name} changes the type of {node} to {new}")
+            uses = self._facts.uses
+            gone = [n for n in match.through if n is node or uses[n] == 1]
             self._inherit(node, new)
-            gone = [n for n in match.through if n is node or facts.uses[n] == 1]
             self._recorder.record(rule.info, gone, self._made(new))
             return new
         return None
@@ -138,7 +159,7 @@ class Driver:
         stack = [new]
         while stack:
             node = stack.pop()
-            if node not in self._done and node not in out:
+            if node not in self._final and node not in out:
                 out[node] = None
                 stack.extend(node.inputs)
         return list(out)[::-1]

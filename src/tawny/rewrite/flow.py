@@ -12,9 +12,10 @@ import enum
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from itertools import chain
+from typing import Final, Protocol, final
 
-from tawny.node import Node, Part, Value, make, part, toposort, written_at
+from tawny.node import Node, Value, remake, toposort
 from tawny.op import Trait
 from tawny.source import Source
 
@@ -75,22 +76,28 @@ class Pass:
         return self.run(flow, context)
 
 
-@dataclass(frozen=True, slots=True)
+@final
 class Flow:
     """A graph, given by its outputs in the order the user asked for them."""
 
-    outputs: tuple[Node, ...]
+    __slots__ = ("_order", "outputs")
+
+    def __init__(self, outputs: tuple[Node, ...]) -> None:
+        self.outputs: Final = outputs
+        self._order: list[Node] | None = None
 
     def order(self) -> list[Node]:
-        """Every node, inputs first."""
-        return toposort(self.outputs)
+        """Every node, inputs first; worked out once."""
+        if self._order is None:
+            self._order = toposort(self.outputs)
+        return self._order
 
     def uses(self) -> Counter[Node]:
         """How often each node is read: once for every edge and every output.
 
         A node that is read twice by one consumer counts twice.
         """
-        count = Counter(i for n in self.order() for i in n.inputs)
+        count = Counter(chain.from_iterable([n.inputs for n in self.order()]))
         count.update(self.outputs)
         return count
 
@@ -105,7 +112,11 @@ class Flow:
 
     def replaced(self, replacements: Mapping[Node, Node]) -> Flow:
         """The flow with nodes put in place of others; see `rebuild`."""
-        return Flow(rebuild(self.outputs, replacements)) if replacements else self
+        return self.with_outputs(rebuild(self.outputs, replacements)) if replacements else self
+
+    def with_outputs(self, outputs: tuple[Node, ...]) -> Flow:
+        """The flow of other outputs; this one when they are the same."""
+        return self if outputs == self.outputs else Flow(outputs)
 
 
 MOST_SOURCES: Final = 16
@@ -129,17 +140,12 @@ def united_sources(nodes: Iterable[Node]) -> tuple[Source, ...]:
 
 
 def remade(node: Node, inputs: tuple[Node, ...]) -> Node:
-    """`node` with other inputs; itself when they are the same."""
-    if inputs == node.inputs:
-        return node
-    with written_at(node.sources):
-        if type(node.op) is Part:
-            return part(inputs[0], node.op.index)
-        return make(node.op, inputs)
+    """`node` with other inputs of the same types; itself when they are the same."""
+    return node if inputs == node.inputs else remake(node, inputs)
 
 
 def rebuild(outputs: Sequence[Node], replacements: Mapping[Node, Node]) -> tuple[Node, ...]:
-    """The outputs after `replacements`, their consumers made anew.
+    """The outputs after `replacements`, which have the types of what they replace.
 
     Inputs of replacements are rebuilt too; a replacement must not depend on the node it replaces.
     """

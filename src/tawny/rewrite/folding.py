@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tawny.node import Constant, Node, constant, written_at
+from tawny.node import Node, constant, written_at
 from tawny.op import Elementwise
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
-from tawny.rewrite.pattern import ANYTHING, Match, Rule
+from tawny.rewrite.pattern import OF_CONSTANTS, Match, Rule
 from tawny.shape import size
 
 FOLD: Final = RuleInfo("fold_constants", Kind.EXACT, "f(constants) = constant")
@@ -46,7 +46,7 @@ def _repeats(node: Node) -> bool:
 
 
 def _foldable(node: Node) -> bool:
-    if not node.known or node.volatile or not _small(node):
+    if node.volatile or not _small(node):
         return False
     return type(node.op) not in (Elementwise, Cast) or not any(map(_repeats, node.inputs))
 
@@ -62,12 +62,14 @@ def fold_constants(flow: Flow, context: Context) -> Flow:
         return flow
     order = flow.order()
     foldable: set[Node] = set()
+    needed: set[Node] = set()
     for node in order:
-        if _foldable(node) and all(i in foldable for i in node.inputs):
+        if node.known and _foldable(node) and foldable.issuperset(node.inputs):
             foldable.add(node)
-    needed = {i for n in order if n not in foldable for i in n.inputs if i in foldable}
-    needed.update(n for n in flow.outputs if n in foldable)
-    roots = _roots(order, needed)
+        else:
+            needed.update(node.inputs)
+    needed.update(flow.outputs)
+    roots = _roots([n for n in order if n in needed and n in foldable])
     if not roots:
         return flow
     replacements: dict[Node, Node] = {}
@@ -93,12 +95,10 @@ def _computed(root: Node, seen: set[Node]) -> list[Node]:
     return out
 
 
-def _roots(order: list[Node], needed: set[Node]) -> list[Node]:
-    """The needed nodes to compute; where one only repeats another, that other."""
+def _roots(needed: list[Node]) -> list[Node]:
+    """The nodes to compute; where one only repeats another, that other."""
     out: dict[Node, None] = {}
-    for node in order:
-        if node not in needed:
-            continue
+    for node in needed:
         root = node
         while _repeats(root):
             (root,) = root.inputs
@@ -110,16 +110,10 @@ def _roots(order: list[Node], needed: set[Node]) -> list[Node]:
 FOLDING: Final = Pass("fold_constants", (FOLD,), fold_constants)
 
 
-def _of_constants(m: Match) -> bool:
-    """A small node all of whose operands are constants: those that other rules make."""
+def _small_and_pure(m: Match) -> bool:
+    """A small node that gives the same in every run."""
     node = m.node
-    return (
-        all(type(i.op) is Constant for i in node.inputs)
-        and nbytes(node) <= AT_ONCE
-        and node.known
-        and not node.volatile
-        and _worth_it(node)
-    )
+    return nbytes(node) <= AT_ONCE and node.known and not node.volatile and _worth_it(node)
 
 
 def _folded(m: Match) -> Node:
@@ -127,5 +121,5 @@ def _folded(m: Match) -> Node:
     return constant(value)
 
 
-FOLDS: Final = (Rule(FOLD, ANYTHING, _folded, _of_constants),)
+FOLDS: Final = (Rule(FOLD, OF_CONSTANTS, _folded, _small_and_pure),)
 """Folding among the other rules, so that constants they bring together can be matched again."""

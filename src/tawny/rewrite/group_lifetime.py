@@ -2,9 +2,9 @@
 
 The planner chooses its own order later; this one says which values are far apart.  Running a step
 later keeps what it reads alive longer, and what it makes is not there before; running it earlier
-does the opposite.  Where other steps run in between, this is allowed only when it keeps no more bytes
-than it saves, so that no step sees more bytes alive than before.  A little more is allowed, at any
-step no more than a small part of the peak: small arrays may be kept.
+does the opposite.  Where other steps run in between, this is allowed only when it keeps no more
+bytes than it saves, so that no step sees more bytes alive than before.  A little more is allowed,
+at any step no more than a small part of the peak: small arrays may be kept.
 """
 
 from __future__ import annotations

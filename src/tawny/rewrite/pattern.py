@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, final
 
-from tawny.node import Node, make
+from tawny.node import Constant, Node, make
 from tawny.op import ELEMENTWISE, Elementwise, Op, Trait
-from tawny.ops.creation import Cast
+from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.movement import broadcasted
 from tawny.rewrite.flow import Kind, RuleInfo
 
@@ -33,14 +33,17 @@ def key_of(op: Op) -> Key:
     return op if type(op) is Elementwise else type(op)
 
 
-@dataclass(slots=True)
+@final
 class Match:
     """Where a pattern was found: the node, what it captured, and the nodes it looked through."""
 
-    node: Node
-    facts: Facts
-    captured: dict[str, Node] = field(default_factory=dict[str, Node])
-    through: list[Node] = field(default_factory=list[Node])
+    __slots__ = ("captured", "facts", "node", "through")
+
+    def __init__(self, node: Node, facts: Facts) -> None:
+        self.node = node
+        self.facts = facts
+        self.captured: dict[str, Node] = {}
+        self.through: list[Node] = []
 
     def __getitem__(self, name: str) -> Node:
         return self.captured[name]
@@ -78,13 +81,33 @@ class Filled:
 class Call:
     """An op applied to patterns; without `args` to anything, without `ops` any op.
 
-    `name` captures the node itself; `once` asks that nothing else reads it and it is no output.
+    `name` captures the node itself; `once` asks that nothing else reads it and it is no output;
+    `some` and `each` ask that at least one, or every, operand is made by one of these ops.
     """
 
     ops: tuple[Key, ...]
     args: tuple[Pattern, ...] | None = None
     name: str = ""
     once: bool = False
+    some: tuple[Key, ...] = ()
+    each: tuple[Key, ...] = ()
+
+    def may_match(self, operands: Sequence[Key], same: bool) -> bool:
+        """Whether a node can match whose operands are made by these ops; `same`: all one node.
+
+        This is all a rule needs to know to be left out for nearly every node.
+        """
+        if self.some and not any(k in self.some for k in operands):
+            return False
+        if self.each and not all(k in self.each for k in operands):
+            return False
+        if self.args is None:
+            return True
+        if len(self.args) != len(operands):
+            return False
+        if len(self.args) > 1 and len(set(self.args)) == 1 and not same:
+            return isinstance(self.args[0], Call)
+        return all(_may_be(a, k) for a, k in zip(self.args, operands, strict=True))
 
     def matches(self, node: Node, match: Match) -> bool:
         if self.ops and key_of(node.op) not in self.ops:
@@ -104,9 +127,17 @@ class Call:
         return True
 
 
+def _may_be(pattern: Pattern, key: Key) -> bool:
+    if isinstance(pattern, Filled):
+        return key in FILLERS
+    return not isinstance(pattern, Call) or not pattern.ops or key in pattern.ops
+
+
 Pattern = Capture | Filled | Call
-ANYTHING: Final = Call(())
-"""A pattern that every node matches."""
+FILLERS: Final[tuple[Key, ...]] = (Constant, BroadcastTo)
+"""Ops that make filled constants."""
+OF_CONSTANTS: Final = Call((), each=(Constant,))
+"""Any op, applied to constants."""
 Build = Callable[[Match], Node | None]
 
 
@@ -125,9 +156,9 @@ def call(op: type[Op], *args: Pattern, name: str = "", once: bool = False) -> Ca
     return Call((op,), args, name, once)
 
 
-def any_of(ops: Sequence[Key], *args: Pattern, name: str = "") -> Call:
+def any_of(ops: Sequence[Key], *args: Pattern, name: str = "", some: tuple[Key, ...] = ()) -> Call:
     """A pattern for one of several ops; without `args` whatever they are applied to."""
-    return Call(tuple(ops), args or None, name)
+    return Call(tuple(ops), args or None, name, some=some)
 
 
 def always(match: Match) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,15 +19,19 @@ MOST_ROUNDS: Final = 16
 
 
 def repeated(name: str, *passes: Pass) -> Pass:
-    """A pass that runs others in turn until none of them changes anything."""
+    """A pass that runs others in turn until none changes anything.
+
+    Each of them must leave nothing to do for itself.
+    """
     rules = {r.name: r for p in passes for r in p.rules}
 
     def run(flow: Flow, context: Context) -> Flow:
-        for _ in range(MOST_ROUNDS):
-            old = flow
-            for step in passes:
-                flow = step(flow, context)
-            if flow.outputs == old.outputs:
+        settled = 0
+        for step in itertools.islice(itertools.cycle(passes), MOST_ROUNDS * len(passes)):
+            new = step(flow, context)
+            settled = settled + 1 if new is flow else 1
+            flow = new
+            if settled == len(passes):
                 break
         return flow
 
@@ -48,13 +53,13 @@ SIMPLIFY: Final = repeated(
         algebra.TRAITS,
         broadcasting.BROADCASTS,
         reductions.REDUCTIONS,
+        contraction.TRANSPOSES,
         algebra.TWINS,
     ),
 )
 
 PIPELINE: Final[tuple[Pass, ...]] = (
     SIMPLIFY,
-    rules_pass("transpose_into_matmul", contraction.TRANSPOSES),
     rules_pass("fuse_adagrad", contraction.ADAGRAD),
     rules_pass("fuse_fma", folding.FOLDS, contraction.FMA),
 )

@@ -75,9 +75,11 @@ def expm1(x: Value) -> Value:
     above, below = real == np.inf, real == -np.inf
     lost = ~np.isfinite(imag)
     nan = np.full_like(imag, np.nan)
-    fixed_real = np.where(above, np.inf, np.where(below, -1.0, np.nan))
+    nothing = (real == 0) & (imag == 0)
+    fixed_real = np.where(above, np.inf, np.where(below, -1.0, np.where(nothing, 0.0, np.nan)))
     fixed_imag = np.where(below, 0.0, np.where(imag == 0, imag, nan))
     special = (above & (lost | (imag == 0))) | (below & lost) | (np.isnan(real) & (imag == 0))
+    special |= nothing
     if not special.any():
         return out
     fixed = np.empty_like(out)

@@ -1,0 +1,381 @@
+"""Programs: values that persist, runs of exactly what changed, update edges, budgets, threads."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tawny as tw
+import tawny.numpy as tnp
+from tawny.engine.reference import run
+
+
+def figure_1(shape=(4,)):
+    x1, x3 = tw.var("x1", shape=shape), tw.var("x3", shape=shape)
+    x2 = 2 - x1
+    x4 = x2 * x3
+    return x1, x2, x3, x4, tnp.sin(x4)
+
+
+def same_nodes(arrays, expected) -> bool:
+    return [a.node for a in arrays] == [a.node for a in expected]
+
+
+A, B, C = np.arange(4.0), np.full(4, 0.5), np.linspace(-1, 1, 4)
+
+
+def test_the_reports_figure_1() -> None:
+    x1, x2, x3, x4, x5 = figure_1()
+    p = tw.Graph([x1, x3], [x5]).compile(engine="reference")
+    (y,) = p(x1=A, x3=B)
+    np.testing.assert_array_equal(y, np.sin((2 - A) * B))
+    assert same_nodes(p.last_run.executed, [x2, x4, x5])
+    assert same_nodes(p.affected(x3), [x4, x5])
+    (y,) = p(x3=C)
+    np.testing.assert_array_equal(y, np.sin((2 - A) * C))
+    assert same_nodes(p.last_run.executed, [x4, x5])
+    assert same_nodes(p.last_run.reused, [x2])
+    (y,) = p()
+    assert p.last_run.executed == []
+    np.testing.assert_array_equal(y, np.sin((2 - A) * C))
+
+
+def test_arguments_by_position_and_name() -> None:
+    x1, _, x3, _, x5 = figure_1()
+    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    np.testing.assert_array_equal(p(A, B), p(x3=B, x1=A))
+    with pytest.raises(TypeError, match="3 values were given; there are 2 inputs"):
+        p(A, B, C)
+    with pytest.raises(TypeError, match="input 'x1' was given twice"):
+        p(A, x1=A)
+    with pytest.raises(TypeError, match="unknown variable 'zz'; accepted: x1, x3"):
+        p(zz=A)
+
+
+def test_an_unassigned_variable_is_named() -> None:
+    x1, _, x3, _, x5 = figure_1()
+    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    with pytest.raises(ValueError, match="variables have no value yet: 'x3'"):
+        p(x1=A)
+    with pytest.raises(ValueError, match="has not run yet"):
+        p.get(x5)
+
+
+def test_bad_values_change_nothing() -> None:
+    x1, _, x3, _, x5 = figure_1()
+    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    before = p(A, B)
+    for bad, match in (
+        (np.ones(5), r"'x3' was given shape \(5,\); it has \(4,\)"),
+        (np.ones(4, complex), "'x3' was given dtype complex128"),
+        (x1, "lazy array"),
+        ("text", "x3"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=match):
+            p(x1=C, x3=bad)
+    np.testing.assert_array_equal(p(), before)
+
+
+def test_values_are_copied_in_and_bound_ones_are_not() -> None:
+    x1, _, x3, _, x5 = figure_1()
+    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    mine = A.copy()
+    p(mine, B)
+    mine[:] = 7.0
+    np.testing.assert_array_equal(p(), np.sin((2 - A) * B))
+    p.set(x1=mine, bind=True)
+    np.testing.assert_array_equal(p(), np.sin((2 - mine) * B))
+    mine[:] = 1.0
+    p.touch("x1")
+    np.testing.assert_array_equal(p(), np.sin((2 - mine) * B))
+    with pytest.raises(ValueError, match="bound to no array"):
+        p.touch("x3")
+    with pytest.raises(ValueError, match="bound only to a contiguous"):
+        p.set(x1=np.ones((4, 2))[:, 0], bind=True)
+
+
+def test_outputs_are_fresh_or_views() -> None:
+    x1, _, x3, _, x5 = figure_1()
+    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    first = p(A, B)
+    first[:] = 99.0
+    np.testing.assert_array_equal(p(), np.sin((2 - A) * B))
+    seen = p.run(views=True)
+    with pytest.raises(ValueError, match="read-only"):
+        seen[0] = 1.0
+
+
+def test_outputs_that_are_inputs_constants_and_repeated() -> None:
+    x = tw.var("x", shape=(2,))
+    graph = tw.Graph([x], [x, tnp.asarray([1.0, 2.0]), x, tnp.flip(x), tnp.reshape(x, (2, 1))])
+    p = graph.compile(engine="reference")
+    out = p(np.array([3.0, 4.0]))
+    for got, expected in zip(out, ([3, 4], [1, 2], [3, 4], [4, 3], [[3], [4]]), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    out[0][:] = 0.0
+    np.testing.assert_array_equal(p()[2], [3, 4])
+
+
+# ------------------------------------------------- the five unsound cases of Owl
+
+
+def test_recomputation_never_clobbers_a_live_sibling() -> None:
+    v1, v3 = tw.var("v1", shape=(3, 3)), tw.var("v3", shape=(3, 3))
+    m = tnp.sin(v1)
+    n = m.T
+    o1 = -n
+    a = tnp.cos(v1)
+    q = n * v3
+    d = a + q
+    p = tw.Graph([v1, v3], [o1, d]).compile(engine="reference")
+    rng = np.random.default_rng(0)
+    u, w1, w2 = rng.random((3, 3, 3))
+    p(u, w1)
+    _, got = p(v3=w2)
+    np.testing.assert_array_equal(got, np.cos(u) + np.sin(u).T * w2)
+
+
+def test_an_output_and_what_is_made_of_it() -> None:
+    x = tw.var("x", shape=(3,))
+    y = tnp.exp(x)
+    z = -y
+    p = tw.Graph([x], [y, z]).compile(engine="reference")
+    got = p(np.arange(3.0))
+    np.testing.assert_array_equal(got[0], np.exp(np.arange(3.0)))
+    np.testing.assert_array_equal(got[1], -np.exp(np.arange(3.0)))
+
+
+def test_a_new_consumer_of_old_temporaries() -> None:
+    x = tw.var("x", shape=(3,))
+    a, b = tnp.sin(x), tnp.cos(x)
+    tw.Graph([x], [a * 2, b * 3]).compile(engine="reference")(np.arange(3.0))
+    p = tw.Graph([x], a + b).compile(engine="reference")
+    np.testing.assert_array_equal(p(np.arange(3.0)), np.sin(np.arange(3.0)) + np.cos(np.arange(3.0)))
+
+
+def test_two_graphs_over_shared_nodes_do_not_disturb_each_other() -> None:
+    x = tw.var("x", shape=(3,))
+    y = tnp.sin(x)
+    first = tw.Graph([x], y + 1).compile(engine="reference")
+    second = tw.Graph([x], y * 2).compile(engine="reference")
+    first(np.ones(3))
+    second(np.zeros(3))
+    np.testing.assert_array_equal(first(), np.sin(np.ones(3)) + 1)
+    np.testing.assert_array_equal(second(np.full(3, 2.0)), np.sin(np.full(3, 2.0)) * 2)
+    np.testing.assert_array_equal(first(), np.sin(np.ones(3)) + 1)
+
+
+def test_a_declared_but_unassigned_variable_is_never_garbage() -> None:
+    x = tw.var("x", shape=(3,))
+    with pytest.raises(ValueError, match="no value yet: 'x'"):
+        tw.Graph([x], x + 1).compile(engine="reference").run()
+
+
+# ------------------------------------------------------------------- updates
+
+
+def test_counter_accumulator_and_swap() -> None:
+    n, total, step = tw.var("n", dtype="int64"), tw.var("total"), tw.var("step")
+    p = tw.Graph([step], [n, total], updates={n: n + 1, total: total + step}).compile(engine="reference")
+    p.set(n=0, total=0.0)
+    assert [float(v) for v in p(step=2.0)] == [0, 0.0]
+    assert [float(v) for v in p.run(steps=9)] == [9, 18.0]
+    assert (int(p.state["n"]), float(p.state["total"])) == (10, 20.0)
+    a, b = tw.var("a", shape=(2,)), tw.var("b", shape=(2,))
+    swap = tw.Graph([], [a, b], updates={a: b, b: a}).compile(engine="reference")
+    swap.set(a=[1.0, 2.0], b=[3.0, 4.0])
+    swap.run()
+    assert swap.state["a"].tolist() == [3.0, 4.0]
+    assert swap.state["b"].tolist() == [1.0, 2.0]
+
+
+def test_recurrence_equals_the_eager_loop() -> None:
+    rng = np.random.default_rng(1)
+    w, h0 = rng.normal(size=(3, 3)), rng.normal(size=3)
+    h, x = tw.var("h", shape=(3,)), tw.var("x", shape=(3,))
+    p = tw.Graph([x], h, updates={h: tnp.tanh(w @ h + x)}).compile(engine="reference")
+    p.set(h=h0)
+    expected = h0
+    for _ in range(10):
+        step = rng.normal(size=3)
+        p(step)
+        expected = np.tanh(w @ expected + step)
+    np.testing.assert_allclose(p.state["h"], expected, rtol=1e-12)
+
+
+# ------------------------------------------------------------ random and delay
+
+
+def test_random_nodes_are_drawn_anew_and_reproducible() -> None:
+    def draws() -> list[np.ndarray]:
+        tw.random.seed(7)
+        x = tw.var("x", shape=(3,))
+        p = tw.Graph([x], tw.random.normal(shape=(3,)) + x * 2).compile(engine="reference")
+        p.set(x=np.zeros(3))
+        return [p.run() for _ in range(3)]
+
+    first, again = draws(), draws()
+    assert not np.array_equal(first[0], first[1])
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_an_exception_in_a_delay_leaves_the_program_usable() -> None:
+    fail = [False]
+
+    def risky(a):
+        if fail[0]:
+            raise RuntimeError("risky failed")
+        return a + 1
+
+    x = tw.var("x", shape=(2,))
+    y = tw.delay(risky, x * 2)
+    p = tw.Graph([x], [y * 3]).compile(engine="reference")
+    p(np.ones(2))
+    fail[0] = True
+    with pytest.raises(RuntimeError, match="risky failed") as caught:
+        p(np.zeros(2))
+    assert any("test_program.py" in note for note in caught.value.__notes__)
+    fail[0] = False
+    np.testing.assert_array_equal(p()[0], [3.0, 3.0])
+
+
+# --------------------------------------------------------------------- misc
+
+
+def test_sweep_runs_the_common_part_once() -> None:
+    calls: list[int] = []
+
+    def slow(a):
+        calls.append(1)
+        return a * 2
+
+    x, lam = tw.var("x", shape=(3,)), tw.var("lam")
+    p = tw.Graph([x, lam], tw.delay(slow, x, pure=True) * lam).compile(engine="reference")
+    p.set(x=np.arange(3.0))
+    rows = p.sweep(lam=[1.0, 2.0, 3.0])
+    assert calls == [1]
+    np.testing.assert_array_equal(rows, [np.arange(3.0) * 2 * k for k in (1, 2, 3)])
+    with pytest.raises(ValueError, match="of one length"):
+        p.sweep(lam=[1.0], x=[A, B])
+
+
+def test_often_keeps_only_the_boundary_of_what_changes() -> None:
+    x, y, z = (tw.var(n, shape=(100,)) for n in "xyz")
+    out = tnp.sin(tnp.cos(x) * y) + z
+    graph = tw.Graph([x, y, z], out)
+    every = graph.compile(engine="reference")
+    only = graph.compile(engine="reference", often=[z])
+    assert only.plan.peak_bytes < every.plan.peak_bytes
+    a, b, c = (np.linspace(k, k + 1, 100) for k in range(3))
+    for p in (every, only):
+        p(a, b, c)
+        np.testing.assert_array_equal(p(z=b), np.sin(np.cos(a) * b) + b)
+        assert len(p.last_run.executed) == 1
+        np.testing.assert_array_equal(p(y=c), np.sin(np.cos(a) * c) + b)
+    assert len(only.last_run.executed) == 4
+    assert len(every.last_run.executed) == 3
+
+
+def test_without_incremental_everything_runs() -> None:
+    x1, _, x3, _, x5 = figure_1()
+    p = tw.Graph([x1, x3], x5).compile(engine="reference", incremental=False)
+    p(A, B)
+    p(x3=C)
+    assert len(p.last_run.executed) == 3
+
+
+def test_get_gives_variables_outputs_and_kept_values() -> None:
+    x1, x2, x3, x4, x5 = figure_1()
+    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    p(A, B)
+    np.testing.assert_array_equal(p.get(x1), A)
+    np.testing.assert_array_equal(p.get(x2), 2 - A)
+    np.testing.assert_array_equal(p.get(x5), np.sin((2 - A) * B))
+    with pytest.raises(ValueError, match="is not kept"):
+        p.get(x4)
+
+
+def test_calls_from_several_threads_are_safe() -> None:
+    x, y = tw.var("x", shape=(200,)), tw.var("y", shape=(200,))
+    p = tw.Graph([x, y], tnp.sum(tnp.sin(x) * y)).compile(engine="reference")
+    wrong: list[float] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(30):
+            a, b = rng.random((2, 200))
+            if not np.isclose(p(a, b), np.sum(np.sin(a) * b)):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(s,)) for s in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+def test_programs_are_given_back() -> None:
+    x = tw.var("x", shape=(2,))
+    p = tw.Graph([x], x + 1).compile(engine="reference")
+    p(np.ones(2))
+    alive = weakref.ref(p)
+    del p
+    gc.collect()
+    assert alive() is None
+
+
+# ------------------------------------------------------------ random programs
+
+UNARY = (tnp.sin, tnp.exp, tnp.negative, tnp.transpose, lambda a: a[::-1], lambda a: tnp.reshape(a, (9,))[:9].reshape(3, 3))
+BINARY = (tnp.add, tnp.multiply, tnp.subtract, tnp.maximum, tnp.matmul, lambda a, b: a + tnp.sum(b, axis=0))
+
+
+@st.composite
+def programs(draw: st.DrawFn):
+    """A random graph over three variables, its outputs and updates."""
+    variables = [tw.var(n, shape=(3, 3)) for n in "abc"]
+    pool = list(variables)
+    for _ in range(draw(st.integers(1, 14))):
+        pick = st.sampled_from(pool)
+        if draw(st.booleans()):
+            pool.append(draw(st.sampled_from(UNARY))(draw(pick)))
+        else:
+            pool.append(draw(st.sampled_from(BINARY))(draw(pick), draw(pick)) * 0.25)
+    outputs = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3))
+    targets = draw(st.lists(st.sampled_from(variables), max_size=2, unique_by=id))
+    return variables, outputs, {t: tnp.tanh(draw(st.sampled_from(pool))) for t in targets}
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs(), st.data())
+def test_random_programs_agree_with_a_fresh_evaluation(program, data: st.DataObject) -> None:
+    variables, outputs, updates = program
+    often = data.draw(st.lists(st.sampled_from(variables), max_size=2, unique_by=id))
+    incremental = data.draw(st.booleans())
+    graph = tw.Graph(variables, outputs, updates=updates)
+    p = graph.compile(
+        engine="reference", often=often, incremental=incremental, optimise=data.draw(st.booleans())
+    )
+    state = {v.name: np.full((3, 3), i + 1.0) / 8 for i, v in enumerate(variables)}
+    p.set(**state)
+    for _ in range(4):
+        for name in data.draw(st.lists(st.sampled_from("abc"), max_size=2, unique=True)):
+            state[name] = np.asarray(data.draw(st.lists(st.floats(-1, 1), min_size=9, max_size=9))).reshape(3, 3)
+            p.set(**{name: state[name]})
+        feeds = {v.node: state[v.name] for v in variables}
+        expected = run([o.node for o in outputs], feeds)
+        after = run([e.node for e in updates.values()], feeds)
+        for got, want in zip(p.run(), expected, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+        for target, value in zip(updates, after, strict=True):
+            state[target.name] = value
+            np.testing.assert_allclose(p.state[target.name], value, rtol=1e-9, atol=1e-12)
+            p.set(**{target.name: value})
