@@ -82,7 +82,7 @@ class Ranges:
         self.pieces: list[tuple[int, int, object]] = []
 
     def write(self, start: int, size: int, symbol: object) -> None:
-        assert 0 <= start and start + size <= self.arena, "outside the arena"
+        assert start >= 0 and start + size <= self.arena, "outside the arena"
         if not size:
             return
         self.touched = max(self.touched, start + size)
@@ -164,9 +164,7 @@ def peak_of_order(problem: Problem, order: Sequence[int], in_place: bool = True)
     return peak
 
 
-def most_saved(
-    problem: Problem, options: list[tuple[int, set[int]]], taken: frozenset[int]
-) -> int:
+def most_saved(problem: Problem, options: list[tuple[int, set[int]]], taken: frozenset[int]) -> int:
     """The most bytes that results can take over from distinct operands, by trying all."""
     if not options:
         return 0

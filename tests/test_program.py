@@ -354,6 +354,7 @@ def programs(draw: st.DrawFn):
     return variables, outputs, {t: tnp.tanh(draw(st.sampled_from(pool))) for t in targets}
 
 
+@pytest.mark.filterwarnings("ignore:Graph. input")
 @settings(max_examples=150, deadline=None)
 @given(programs(), st.data())
 def test_random_programs_agree_with_a_fresh_evaluation(program, data: st.DataObject) -> None:
@@ -379,3 +380,29 @@ def test_random_programs_agree_with_a_fresh_evaluation(program, data: st.DataObj
             state[target.name] = value
             np.testing.assert_allclose(p.state[target.name], value, rtol=1e-9, atol=1e-12)
             p.set(**{target.name: value})
+
+
+@pytest.mark.filterwarnings("ignore:Graph. input")
+@settings(max_examples=60, deadline=None)
+@given(programs(), st.data())
+def test_random_programs_within_a_budget(program, data: st.DataObject) -> None:
+    variables, outputs, updates = program
+    graph = tw.Graph(variables, outputs, updates=updates)
+    free = graph.compile(engine="reference")
+    try:
+        graph.compile(engine="reference", memory=0)
+        least = 0
+    except tw.MemoryBudgetError as error:
+        least = error.least_bytes
+    budget = data.draw(st.sampled_from(sorted({least, (least + free.plan.peak_bytes) // 2, free.plan.peak_bytes})))
+    p = graph.compile(engine="reference", memory=budget)
+    assert p.plan.peak_bytes <= budget
+    state = {v.name: np.linspace(i, i + 1, 9).reshape(3, 3) / 4 for i, v in enumerate(variables)}
+    p.set(**state)
+    free.set(**state)
+    for name in ("a", "c", "b"):
+        for got, want in zip(p.run(), free.run(), strict=True):
+            np.testing.assert_array_equal(got, want)
+        value = {name: np.cos(state[name])}
+        p.set(**value)
+        free.set(**value)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tawny import random as random
     from tawny.array import Array as Array
     from tawny.engine import evaluate as evaluate
+    from tawny.graph.graph import Graph as Graph
+    from tawny.graph.program import Program as Program
+    from tawny.memory.budget import MemoryBudgetError as MemoryBudgetError
     from tawny.ops.creation import var as var
     from tawny.ops.delay import delay as delay
     from tawny.ops.delay import fold as fold
@@ -32,6 +35,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array",
+    "Graph",
+    "MemoryBudgetError",
+    "Program",
     "__version__",
     "delay",
     "eager",
@@ -48,6 +54,9 @@ __all__ = [
 
 _HOME: Final = {
     "Array": "tawny.array",
+    "Graph": "tawny.graph.graph",
+    "MemoryBudgetError": "tawny.memory.budget",
+    "Program": "tawny.graph.program",
     "delay": "tawny.numpy",
     "evaluate": "tawny.engine",
     "fold": "tawny.numpy",

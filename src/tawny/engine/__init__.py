@@ -6,12 +6,15 @@ from typing import Any
 
 from tawny.array import Array, set_evaluator
 from tawny.engine.reference import run
+from tawny.engine.reference.executable import ReferenceEngine
 from tawny.errors import needs_values, type_error
+from tawny.graph.engine import ENGINES
 from tawny.node import variables
 
 __all__ = ["evaluate"]
 
 set_evaluator(run)
+ENGINES["reference"] = ENGINES["cpu"] = ReferenceEngine()
 
 
 def evaluate(*arrays: Array) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from tawny.array import DEFAULT_ENGINES
 from tawny.errors import value_error
 from tawny.graph.lowering import Lowered
 from tawny.memory.plan import Layout
@@ -31,7 +33,7 @@ class Executable(Protocol):
         """Run some positions of the schedule, in order."""
         ...
 
-    def value(self, node: Node) -> Value:
+    def value(self, node: Node, variables: Sequence[Value]) -> Value:
         """The value of a kept node, as it lies in memory."""
         ...
 
@@ -50,6 +52,7 @@ ENGINES: Final[dict[str, Engine]] = {}
 
 def engine_named(name: str) -> Engine:
     """The engine called `name`."""
+    importlib.import_module(DEFAULT_ENGINES)
     if name not in ENGINES:
         raise value_error("compile", f"engine {name!r} is not known; accepted: {', '.join(ENGINES)}")
     return ENGINES[name]

@@ -7,9 +7,13 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, final
 
-from tawny.array import Array, array_for
+from tawny.array import Array, array_for, evaluator
 from tawny.errors import located, type_error, value_error
+from tawny.graph.compiled import Compiled
+from tawny.graph.program import Program
 from tawny.node import Node, Variable, toposort
+from tawny.rewrite.ledger import Rewrites
+from tawny.rewrite.pipeline import optimise as optimise_nodes
 from tawny.tree import leaves, map_leaves
 
 
@@ -70,6 +74,43 @@ class Graph:
         source = iter(values)
         filled = map_leaves(lambda _: next(source), self._structure)
         return tuple(filled) if isinstance(filled, list) else filled
+
+    def compile(
+        self,
+        engine: str = "cpu",
+        memory: str | int | None = None,
+        often: Iterable[Array] = (),
+        optimise: bool = True,
+        assume_finite: bool = False,
+        incremental: bool = True,
+        threads: int | None = None,
+    ) -> Program:
+        """Optimise, plan and allocate: a program that runs this graph again and again.
+
+        `memory` is a budget for what the run computes ("2GB", or bytes).  `often` names the inputs
+        that change often, so that only their boundary is kept.  Without `incremental` every
+        run computes everything, and nothing is kept for the next.
+        """
+        watched = [_variable(x, "an input that changes often") for x in often]
+        for node in watched:
+            if node not in self.variables:
+                raise value_error("compile", f"often: {node.name!r} is no variable of this graph")
+        if threads is not None and threads < 1:
+            raise value_error("compile", f"threads is {threads}; it must be at least 1")
+        results, rewrites = self.results, Rewrites()
+        if optimise:
+            done = optimise_nodes(results, evaluate=evaluator(), assume_finite=assume_finite)
+            results, rewrites = done.outputs, done.rewrites
+        compiled = Compiled(
+            self.variables,
+            results,
+            rewrites,
+            engine=engine,
+            memory=memory,
+            often=watched,
+            incremental=incremental,
+        )
+        return Program(self, compiled)
 
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
-from tawny.graph.cost import seconds
 from tawny.memory.problem import Problem, Step, Value
+from tawny.rewrite.cost import cost_of
 from tawny.node import Constant, Node, Part, Variable, toposort
 from tawny.op import Trait, Type
 from tawny.ops.delay import Delay
 from tawny.ops.movement import Reshape
 from tawny.shape import size
+
+OPERATIONS: Final = 5e10
+"""Scalar operations an ordinary machine does in a second."""
+
+BANDWIDTH: Final = 1e10
+"""Bytes it moves in a second."""
+
+OVERHEAD: Final = 1e-6
+"""Seconds of starting any step."""
 
 Place = tuple[Node, int]
 """A node and which of its results; 0 for nodes that have one."""
@@ -69,9 +79,10 @@ def lower(
         base = None if is_leaf(node) else view_base(node, strided)
         if base is not None:
             values[node, 0] = len(table)
-            table.append(Value(0, node, node in whole, values[base]))
             if not isinstance(node.op, (Part, Reshape)) or base[0] in strided:
                 strided.add(node)
+            seen = table[values[base]].bytes
+            table.append(Value(seen, node, node in whole, values[base]))
             continue
         made = tuple(range(len(table), len(table) + max(1, len(node.parts))))
         for index, (value, (shape, dtype)) in enumerate(zip(made, types(node), strict=True)):
@@ -104,6 +115,12 @@ def view_base(node: Node, strided: Iterable[Node]) -> Place | None:
     if isinstance(node.op, Reshape) and base in strided:
         return None
     return base, 0
+
+
+def seconds(node: Node) -> float:
+    """An estimate of the time a node takes, its inputs being there: a roofline."""
+    cost = cost_of(node)
+    return OVERHEAD + max(cost.operations / OPERATIONS, (cost.bytes_read + cost.bytes_written) / BANDWIDTH)
 
 
 def _step(

@@ -5,32 +5,54 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from tawny.array import Array, array_for, as_value
 from tawny.errors import type_error, value_error
 from tawny.graph.compiled import Compiled
-from tawny.graph.graph import Graph
 from tawny.graph.plan import Plan
 from tawny.node import Node, Value
 from tawny.rewrite.ledger import Rewrites
 
+if TYPE_CHECKING:
+    from tawny.graph.graph import Graph
 
-@dataclass(frozen=True)
+
+@final
 class Run:
     """What one run did."""
 
-    executed: list[Array]
-    """The arrays that were computed."""
-    reused: list[Array]
-    """The arrays whose values were still right."""
-    seconds: float
-    bytes: int
-    """Bytes of the values computed."""
+    def __init__(self, compiled: Compiled, nodes: frozenset[Node], seconds: float) -> None:
+        self._compiled = compiled
+        self._nodes = nodes
+        self.seconds = seconds
+        """How long it took."""
+
+    @cached_property
+    def executed(self) -> list[Array]:
+        """The arrays that were computed, in order."""
+        return [array_for(n) for n in self._compiled.in_order(self._nodes)]
+
+    @cached_property
+    def reused(self) -> list[Array]:
+        """The arrays whose values were still right."""
+        everything = self._compiled.needed(None)
+        return [array_for(n) for n in self._compiled.in_order(everything - self._nodes)]
+
+    @cached_property
+    def bytes(self) -> int:
+        """Bytes of the values computed."""
+        return sum(a.nbytes for a in self.executed)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Run: {len(self.executed)} executed, {len(self.reused)} reused, "
+            f"{self.seconds * 1e3:.3f} ms, {self.bytes} bytes>"
+        )
 
 
 @final
@@ -174,17 +196,16 @@ class Program:
             return self.graph.structured(self._outputs(self._step(), views))
 
     def _step(self) -> list[Value]:
-        """One run and its updates; gives the results as they lie in memory."""
-        compiled, changed, everything = self._compiled, self._changed, self._fresh
+        """One run and its updates; gives the outputs as they lie in memory."""
+        compiled = self._compiled
         buffers = [b for b in self._buffers if b is not None]
+        changed = None if self._fresh else self._changed
         start = time.perf_counter()
         self._fresh = True  # until the run has succeeded, nothing in memory is to be trusted
-        nodes = compiled.needed(None if everything else changed)
-        compiled.execute(nodes, buffers, self._draw)
-        seconds = time.perf_counter() - start
+        nodes = compiled.execute(changed, buffers, self._draw)
+        self._last = Run(compiled, nodes, time.perf_counter() - start)
         self._fresh, self._changed = False, 0
         self._draw += 1
-        self._last = _report(compiled, nodes, seconds)
         results = [compiled.value(n, buffers) for n in compiled.results]
         count = len(self.graph.output_nodes)
         outputs = results[:count]
@@ -224,8 +245,7 @@ class Program:
             if not isinstance(x, Array) or x.node not in self.graph.variables:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise value_error("affected", f"{x!r} is no variable of this program")
             changed |= self._compiled.bit(x.node)
-        nodes = self._compiled.needed(changed)
-        return [array_for(n) for n in self._compiled.origins(nodes)]
+        return [array_for(n) for n in self._compiled.in_order(self._compiled.needed(changed))]
 
     def get(self, array: Array) -> Value:
         """The value `array` had in the newest run: a variable, an output or a kept value."""
@@ -238,14 +258,14 @@ class Program:
                 return own.copy()
             if self._last is None or self._fresh:
                 raise value_error("get", "the program has not run yet")
-            kept = self._compiled.kept_value(node)
-            if kept is None:
+            if not self._compiled.is_kept(node):
                 raise value_error(
                     "get",
                     f"{node!r} is no output and is not kept: its memory was used again; "
                     "add it to the graph's outputs",
                 )
-            return np.array(kept, order="C")
+            buffers = [b for b in self._buffers if b is not None]
+            return np.array(self._compiled.value(node, buffers), order="C")
 
     def sweep(self, **lists: Sequence[Any]) -> list[Any]:
         """Outputs for every position of the given lists, what does not depend on them computed once."""
@@ -285,13 +305,3 @@ def _bindable(node: Node, value: Any) -> Value:
             f"variable {node.name!r} can be bound only to a contiguous {node.dtype}{list(node.shape)} array",
         )
     return value
-
-
-def _report(compiled: Compiled, nodes: frozenset[Node], seconds: float) -> Run:
-    executed = compiled.origins(nodes)
-    done = set(executed)
-    reused = [n for n in compiled.origins(None) if n not in done]
-    size = sum(compiled.bytes_of(n) for n in nodes)
-    return Run([array_for(n) for n in executed], [array_for(n) for n in reused], seconds, size)
-
-

@@ -144,7 +144,9 @@ def search(
         if capacity >= limit:
             return None
         rows = numpy.flatnonzero(most <= capacity)
-        key = grown.name[rows] + numpy.where(grown.lowest[rows] < FAR, grown.lowest[rows], 0) @ names
+        key = (
+            grown.name[rows] + numpy.where(grown.lowest[rows] < FAR, grown.lowest[rows], 0) @ names
+        )
         rows = rows[numpy.unique(key, return_index=True)[1]]
         if len(rows) > width:
             value = total_slack(score, capacity, needed[rows], problem.load, grown.rest[rows])

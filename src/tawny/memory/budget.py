@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
+from decimal import Decimal
+from operator import index
 
+from tawny.memory.model import model
+from tawny.memory.order import best_order, eager, natural
+from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
-from tawny.memory.remat_search import Fit, Place, Search
+from tawny.memory.remat_search import Search
 from tawny.memory.schedule import Schedule
 
 UNITS = {
@@ -26,20 +31,20 @@ PATTERN = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 def parse_bytes(text: str | int) -> int:
     """A number of bytes: an int, or a number and a unit such as "512MB" or "1.5 GiB"."""
-    if isinstance(text, bool) or not isinstance(text, str | int):
-        raise TypeError(
-            f"memory: a budget is an int (bytes) or a str such as '512MB', got {text!r}"
-        )
-    if isinstance(text, int):
-        bytes = text
-    else:
+    if isinstance(text, str):
         found = PATTERN.fullmatch(text)
         if found is None or found[2].lower() not in UNITS:
-            accepted = "B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024)"
             raise ValueError(
-                f"memory: {text!r} is no number of bytes; write a number and one of {accepted}"
+                f"memory: {text!r} is no number of bytes; write a number and one of B, kB, MB, GB, "
+                "TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024)"
             )
-        bytes = int(float(found[1]) * UNITS[found[2].lower()])
+        return int(Decimal(found[1]) * UNITS[found[2].lower()])
+    try:
+        bytes = index(text)
+    except TypeError:
+        raise TypeError(
+            f"memory: a budget is an int (bytes) or a str such as '512MB', got {text!r}"
+        ) from None
     if bytes < 0:
         raise ValueError(f"memory: a budget is not negative, got {bytes} bytes")
     return bytes
@@ -60,26 +65,40 @@ class MemoryBudgetError(MemoryError):
 
 
 class Budget:
-    """The schedules of one problem by budget."""
+    """The layouts of one problem by budget; what was found for one budget serves the others."""
 
     def __init__(
         self,
         problem: Problem,
-        orders: Sequence[Sequence[int]],
-        place: Place,
+        orders: Sequence[Sequence[int]] | None = None,
         *,
+        alignment: int = 64,
         seconds: float = 2.0,
     ) -> None:
-        self.search = Search(problem, orders, place, seconds)
+        """`seconds` says how much work to put into each budget, not how long that takes."""
+        orders = good_orders(problem, alignment) if orders is None else orders
+        self.search = Search(problem, orders, alignment, seconds)
 
-    def within(self, budget: str | int) -> Fit:
-        """The cheapest schedule found whose arena is within the budget."""
+    def within(self, budget: str | int) -> Layout:
+        """The cheapest layout found, by the seconds of its steps, that is within the budget."""
         bytes = parse_bytes(budget)
         found = self.search.within(bytes)
         if found is None:
             least = self.search.least()
             raise MemoryBudgetError(bytes, least.arena, bottleneck(least.schedule))
         return found
+
+
+def good_orders(problem: Problem, alignment: int = 64) -> list[list[int]]:
+    """The order with the smallest peak, and the given one where it needs hardly more.
+
+    A given order tends to come back the way it went forth, which makes recomputation cheap; it
+    goes first unless its peak is far higher.
+    """
+    best = best_order(problem, alignment=alignment)
+    graph = model(problem, alignment)
+    given, peak = eager(graph, natural(graph), graph.floor())
+    return [given, best.sequence] if peak <= 1.1 * best.peak else [best.sequence, given]
 
 
 def bottleneck(schedule: Schedule) -> tuple[Hashable, ...]:

@@ -61,8 +61,8 @@ class Model:
         )
 
 
-def model(problem: Problem) -> Model:
-    """The ordering model of a problem."""
+def model(problem: Problem, alignment: int = 1) -> Model:
+    """The ordering model of a problem, with sizes rounded up to multiples of `alignment`."""
     values, makers, roots = problem.values, problem.makers, problem.roots
     source: list[int | None] = list(makers)
     for v, value in enumerate(values):
@@ -70,7 +70,8 @@ def model(problem: Problem) -> Model:
         while source[v] is None and base is not None:
             source[v], base = makers[base], values[base].view_of
     result = Model([], [[] for _ in problem.steps], [], [], [], [], [], [], [], [])
-    result.size.extend([value.bytes for value in values])
+    size = result.size
+    size.extend([-(-value.bytes // alignment) * alignment for value in values])
     readers, sums = [0] * len(values), [0] * len(values)
     for root in problem.kept_roots:
         readers[root] = KEPT
@@ -98,8 +99,9 @@ def model(problem: Problem) -> Model:
     for step in problem.steps:
         own = tuple([v for v in step.outputs if values[v].view_of is None])
         result.outputs.append(own)
-        result.made.append(step.scratch + sum([values[v].bytes for v in own]))
-        result.stays.append(sum([values[v].bytes for v in own if readers[v]]))
+        scratch = -(-step.scratch // alignment) * alignment
+        result.made.append(scratch + sum([size[v] for v in own]))
+        result.stays.append(sum([size[v] for v in own if readers[v]]))
     result.readers.extend(readers)
     result.sum_of_readers.extend(sums)
     return result

@@ -205,10 +205,15 @@ class Order(NamedTuple):
     optimal: bool
 
 
-def best_order(problem: Problem, *, seconds: float = 0.1, states: int = 50_000) -> Order:
-    """The order with the smallest peak found within the limits; never above the report's order."""
+def best_order(
+    problem: Problem, *, alignment: int = 1, seconds: float = 0.1, states: int = 50_000
+) -> Order:
+    """The order with the smallest peak found within the limits; never above the report's order.
+
+    `seconds` limits what goes beyond the portfolio; sizes are rounded up to `alignment`.
+    """
     start = time.thread_time()
-    graph = model(problem)
+    graph = model(problem, alignment)
     floor = graph.floor()
     best: tuple[list[int], int] = ([], -1)
     for sequence, peak in candidates(problem, graph, floor):

@@ -105,9 +105,7 @@ def place(
     return Placement(tuple(result), height * unit, problem.bound * unit)
 
 
-def candidates(
-    problem: Buffers, best: Callable[[], int], deadline: float
-) -> Iterator[list[int]]:
+def candidates(problem: Buffers, best: Callable[[], int], deadline: float) -> Iterator[list[int]]:
     """One placement after the other, cheap ones first."""
     births, deaths, sizes = problem.births, problem.deaths, problem.sizes
     if not sizes:

@@ -1,8 +1,8 @@
 """Recomputation: run an order inside a byte limit, dropping values and making them again.
 
-A `Simulation` walks an order once.  When the next step does not fit it drops the value with the least
-score; when a step reads a dropped value, what made it runs again.  The outcome is a sequence of
-steps with repetitions: what it occupies is for `schedule` to say.
+A `Simulation` walks an order once.  When the next step does not fit it drops the value with the
+least score; when a step reads a dropped value, what made it runs again.  The outcome is a sequence
+of steps with repetitions: what it occupies is for `schedule` to say.
 """
 
 from __future__ import annotations
@@ -213,8 +213,7 @@ class Simulation:
         """Whether a value that is used later could only be made again from `r`."""
         bit = self.bit[r]
         return self.held_for[r] > 0 or any(
-            anchors & bit and self.next[x] != NEVER
-            for x, anchors in enumerate(self.tables.anchors)
+            anchors & bit and self.next[x] != NEVER for x, anchors in enumerate(self.tables.anchors)
         )
 
     def hold(self, r: int, change: int) -> None:

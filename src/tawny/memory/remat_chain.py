@@ -102,7 +102,8 @@ def forth(tables: Tables, path: Walk) -> Forth:
         kept = [
             c
             for i, c in enumerate(found)
-            if width[c] * 32 <= min(width[n] for n in found[max(i - spread, 0) : i + spread + 1]) * 33
+            if width[c] * 32
+            <= min(width[n] for n in found[max(i - spread, 0) : i + spread + 1]) * 33
         ]
         found = kept if len(kept) < len(found) else found[::2]
         spread *= 2
@@ -112,7 +113,7 @@ def forth(tables: Tables, path: Walk) -> Forth:
 def _is_low(width: NDArray[np.int64], c: int) -> bool:
     """Whether no fewer bytes are read across the neighbours of a cut."""
     before = width[c - 1] if c > 1 else width[c]
-    return bool(0 < width[c] <= before and width[c] <= max(width[c + 1], 1) or width[c + 1] == 0)
+    return bool(0 < width[c] <= before) and not 0 < width[c + 1] < width[c]
 
 
 def stages(tables: Tables, path: Walk) -> list[Stage]:
@@ -335,9 +336,7 @@ class Chain:
             if choice != HOLD:
                 for u in range(s, choice):
                     run(self.stages[u].steps)
-                held = self._in_slots(
-                    self._bytes(self.stages[choice].front - self.stages[s].front)
-                )
+                held = self._in_slots(self._bytes(self.stages[choice].front - self.stages[s].front))
                 stack += [(s, choice - 1, m), (choice, t, m - held)]
                 continue
             run(self.stages[s].steps)

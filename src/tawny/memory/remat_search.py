@@ -3,102 +3,95 @@
 Live bytes are counted in fixed *levels*.  From a level each way of recomputing (a score of the
 simulation, or the chain's checkpoints, on one of the orders) yields a sequence, and from that a
 path of cheaper and larger ones up to the highest level.  A budget is answered with the cheapest
-schedule, on any path from a level under it, whose arena fits.  A larger budget has the same paths to
-choose from and more: it never costs more, and a smaller one never has a larger arena.  That holds
-as long as the effort suffices for all levels under the budget; the nearest are tried first.
+schedule, on any path from a level under it, whose arena fits.  A larger budget has the same paths
+to choose from and more: it never costs more, and a smaller one never has a larger arena.  That
+holds as long as the work allowed suffices for all levels under the budget (the nearest are tried
+first, and what was found before is kept).  Work is counted, not timed, so that a search has the
+same outcome on every machine.
 """
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from math import gcd
-from typing import NamedTuple
 
+from tawny.memory.plan import Layout, laid_out
 from tawny.memory.problem import Problem
 from tawny.memory.remat import Score, Simulation, Stuck, Walk, walk
 from tawny.memory.remat_chain import Chain
 from tawny.memory.remat_tables import Tables, tables
 from tawny.memory.remat_trim import Path
-from tawny.memory.schedule import Schedule, schedule
+from tawny.memory.schedule import schedule
 
 MOST_LEVELS = 256
-WORK_PER_SECOND = 650_000
+WORK_PER_SECOND = 550_000
 """How much work a second of search stands for: about as much as is done in one."""
 MOST_WORK = 150
 """A simulation that takes more work than this for each step is given up."""
 MOST_SLOWDOWN = 6.0
 """A sequence this many times as slow as the order alone is given up."""
+PATIENCE, MOST_PATIENCE = 0.05, 5
+"""Seconds for placing a schedule that should fit but does not at once, and how often."""
 CHAIN = -1
 """Stands for the checkpoints of the chain among the ways of recomputing."""
 SCORES = (
-    Score(time=0.0, size=0.75),
     Score(time=0.25, size=1.0),
+    Score(time=1.0, size=1.0),
+    Score(time=0.0, size=0.75),
     Score(time=0.0, size=0.5),
     Score(time=0.25, size=0.75),
     Score(time=1.0, size=1.0, descendants=True, ahead=False),
     Score(time=0.0, size=1.0),
     Score(time=0.5, size=1.0),
     Score(time=0.25, size=0.5),
-    Score(time=1.0, size=1.0),
 )
 FIRST = (CHAIN, *range(len(SCORES)))
 """What is tried on the first order."""
-OTHERS = (0, 1, 4)
+OTHERS = (0, 2, 5)
 """What is tried on the others."""
-FRUGAL = (CHAIN, 0, 1, 3, 7)
+FRUGAL = (CHAIN, 0, 2, 4, 8)
 """What is tried when the least memory is sought."""
-
-
-class Fit(NamedTuple):
-    """A schedule, and the bytes of its arena."""
-
-    schedule: Schedule
-    arena: int
-
-
-Place = Callable[[Schedule], int]
-"""Places the storages of a schedule; the bytes of the arena."""
 
 
 class Search:
     """All that was found for one problem; budgets are asked of it one after the other."""
 
     def __init__(
-        self, problem: Problem, orders: Sequence[Sequence[int]], place: Place, seconds: float
+        self, problem: Problem, orders: Sequence[Sequence[int]], alignment: int, seconds: float
     ) -> None:
-        self.problem, self.place, self.seconds = problem, place, seconds
-        self.tables = tables(problem)
+        self.problem, self.alignment, self.seconds = problem, alignment, seconds
+        self.tables = tables(problem, alignment)
         self.walks = [walk(self.tables, order) for order in dict.fromkeys(map(tuple, orders))]
         self.paths: list[Path] = []
         self.tried: dict[tuple[int, int, int], Path | None] = {}
         """By order, way and limit."""
         self.chains: dict[int, Chain] = {}
-        self.fits: dict[tuple[int, ...], Fit] = {}
-        self.work = 0
-        self.once = min((self.fit(w.order) for w in self.walks), key=lambda fit: fit.arena)
+        self.layouts: dict[tuple[int, ...], Layout] = {}
+        self.work = self.spent = 0
+        self.once = min((self.layout(w.order) for w in self.walks), key=_arena)
         """The best without recomputation."""
         self.levels = levels(self.tables, self.walks, self.once.arena)
-        self._least: Fit | None = None
+        self._least: Layout | None = None
 
-    def fit(self, sequence: Sequence[int]) -> Fit:
-        """The schedule of a sequence with its arena."""
+    def layout(self, sequence: Sequence[int]) -> Layout:
+        """The layout of a sequence, by the quick ways of placing, which depend on no clock."""
         key = tuple(sequence)
-        if key not in self.fits:
-            found = schedule(self.problem, key)
-            self.fits[key] = Fit(found, self.place(found))
+        if key not in self.layouts:
+            self.layouts[key] = laid_out(schedule(self.problem, key), self.alignment, 0.0, 0.0)
             self.work += 20 * len(key)
-        return self.fits[key]
+        return self.layouts[key]
 
-    def within(self, budget: int) -> Fit | None:
+    def within(self, budget: int) -> Layout | None:
         """The cheapest schedule found whose arena is within the budget."""
         if self.once.arena <= budget:
             return self.once
         limits = [level for level in self.levels if level <= budget]
         if len(self.levels) >= MOST_LEVELS and limits:
             limits.append(budget)
-        end = self.work + int(self.seconds * WORK_PER_SECOND)
+        end = self.spent + int(self.seconds * WORK_PER_SECOND)
         for limit in reversed(limits):
             self.explore(limit, [*limits, *self.levels[len(limits) :]], end)
             if self.work > end:
@@ -107,10 +100,11 @@ class Search:
             self.least()
         best = self.cheapest(budget)
         if best is None and self.least().arena <= budget:
-            return self.least()
+            best = self.least()
+        self.spent = self.work
         return best
 
-    def cheapest(self, budget: int) -> Fit | None:
+    def cheapest(self, budget: int) -> Layout | None:
         """The cheapest schedule on the paths known whose arena is within the budget."""
         heap: list[tuple[float, int, int]] = []
         for index, path in enumerate(self.paths):
@@ -118,10 +112,14 @@ class Search:
             if path.start <= level:
                 heap.append((path.seconds[level], index, level))
         heapify(heap)
+        patience = MOST_PATIENCE
         while heap:
             _, index, level = heappop(heap)
             path = self.paths[index]
-            found = self.fit(path.at(level))
+            found = self.layout(path.at(level))
+            if found.bound <= budget < found.arena and patience > 0:
+                patience -= 1
+                found = laid_out(found.schedule, self.alignment, PATIENCE, time.thread_time())
             if found.arena <= budget:
                 return found
             lower = path.below(level)
@@ -148,7 +146,7 @@ class Search:
                 sequence = self.simulate(self.walks[order], limit, SCORES[way])
             if sequence is not None:
                 path = Path(self.tables, sequence, levels, limit)
-                self.work += 8 * len(sequence)
+                self.work += 12 * len(sequence)
                 if path.peak <= levels[-1]:
                     self.tried[key] = path
                     self.paths.append(path)
@@ -166,9 +164,7 @@ class Search:
         """The sequence of a simulation; None if it is stuck or too slow."""
         slowest = MOST_SLOWDOWN * path.clock[-1]
         most = MOST_WORK * len(path.order)
-        run = Simulation(
-            self.tables, path, limit, score, most_seconds=slowest, most_work=most
-        )
+        run = Simulation(self.tables, path, limit, score, most_seconds=slowest, most_work=most)
         try:
             return run.run()
         except Stuck:
@@ -176,16 +172,16 @@ class Search:
         finally:
             self.work += run.work
 
-    def least(self) -> Fit:
+    def least(self) -> Layout:
         """The schedule with the least arena found: each way from the lowest level it can."""
         if self._least is None:
             found = [self.once]
             for order in range(len(self.walks)):
-                for way in FRUGAL:
+                for way in OTHERS if order else FRUGAL:
                     path = self.lowest(order, way)
                     if path is not None:
-                        found.append(self.fit(path.at(path.start)))
-            self._least = min(found, key=lambda fit: fit.arena)
+                        found.append(self.layout(path.at(path.start)))
+            self._least = min(found, key=_arena)
         return self._least
 
     def lowest(self, order: int, way: int) -> Path | None:
@@ -200,6 +196,10 @@ class Search:
             else:
                 high, found = middle, path
         return found
+
+
+def _arena(layout: Layout) -> int:
+    return layout.arena
 
 
 def levels(tables: Tables, walks: Sequence[Walk], most: int) -> list[int]:

@@ -8,15 +8,8 @@ from dataclasses import dataclass
 from tawny.memory.inplace import declared_refusal
 from tawny.memory.problem import Problem
 
-ALIGNMENT = 64
-"""Sizes in the arena are multiples of this."""
 OUTSIDE = -1
 """The root of values that live outside the arena."""
-
-
-def aligned(bytes: int) -> int:
-    """The bytes that a storage of that size takes in the arena."""
-    return -(-bytes // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -59,8 +52,12 @@ class Tables:
     """For each root the roots that it is made from in one step."""
 
 
-def tables(problem: Problem) -> Tables:
-    """Read a problem into tables."""
+def tables(problem: Problem, alignment: int = 64) -> Tables:
+    """Read a problem into tables, with sizes rounded up to the alignment."""
+
+    def aligned(bytes: int) -> int:
+        return -(-bytes // alignment) * alignment
+
     values, steps, makers = problem.values, problem.steps, problem.makers
     count = len(values)
     roots = tuple(OUTSIDE if v in problem.resident else problem.roots[v] for v in range(count))

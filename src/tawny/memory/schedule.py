@@ -15,6 +15,9 @@ from typing import NamedTuple
 from tawny.memory.inplace import declared_refusal, match
 from tawny.memory.problem import Problem, Step
 
+Slides = tuple[tuple[int, int], ...]
+"""Pairs (input, output) of one step that are written in place."""
+
 RESIDENT = -1
 """Stands for the storage of a resident value, which has none in the arena."""
 
@@ -34,7 +37,7 @@ class Schedule:
     problem: Problem
     sequence: tuple[int, ...]
     """Indices of steps, in the order they run."""
-    slides: tuple[tuple[tuple[int, int], ...], ...]
+    slides: tuple[Slides, ...]
     """At each position the (input, output) pairs that are written in place."""
     reads: tuple[tuple[int, ...], ...]
     """At each position the storage of each input, or `RESIDENT`."""
@@ -163,19 +166,30 @@ def cells(problem: Problem, sequence: Sequence[int]) -> Cells:
     return result
 
 
-def schedule(problem: Problem, sequence: Sequence[int], *, in_place: bool = True) -> Schedule:
-    """The schedule that runs `sequence`, writing in place wherever that is safe."""
+def schedule(
+    problem: Problem,
+    sequence: Sequence[int],
+    *,
+    in_place: bool = True,
+    slides: Sequence[Slides] | None = None,
+) -> Schedule:
+    """The schedule that runs `sequence`, writing in place wherever that is safe.
+
+    `slides` says instead, for each position, which pairs to write in place; they are not checked.
+    """
     found = cells(problem, sequence)
     values, last, end = problem.values, found.last, len(sequence)
     storage_of: list[int] = []
     bytes, births, deaths = list[int](), list[int](), list[int]()
-    slides: list[tuple[tuple[int, int], ...]] = []
+    chosen: list[Slides] = []
     for position, s in enumerate(sequence):
         step = problem.steps[s]
-        pairs: tuple[tuple[int, int], ...] = ()
-        if step.overwrites and in_place:
+        pairs: Slides = ()
+        if slides is not None:
+            pairs = slides[position]
+        elif step.overwrites and in_place:
             pairs = choose(problem, step, position, found, lambda c: births[storage_of[c]])
-        slides.append(pairs)
+        chosen.append(pairs)
         over = {o: found.reads[position][i] for i, o in pairs}
         for o, v in enumerate(step.outputs):
             if values[v].view_of is not None:
@@ -193,7 +207,7 @@ def schedule(problem: Problem, sequence: Sequence[int], *, in_place: bool = True
     return Schedule(
         problem,
         tuple(sequence),
-        tuple(slides),
+        tuple(chosen),
         tuple([tuple([storage_of[c] for c in row]) for row in found.reads]),
         tuple([tuple([storage_of[c] for c in row]) for row in found.writes]),
         tuple(map(Storage, bytes, births, deaths)),
@@ -206,7 +220,7 @@ def choose(
     position: int,
     found: Cells,
     age: Callable[[int], int],
-) -> tuple[tuple[int, int], ...]:
+) -> Slides:
     """The pairs to write in place: for each output the dying operand whose storage is oldest."""
     read, last = found.reads[position], found.last
     dying = [

@@ -173,13 +173,18 @@ def _chosen(m: Match) -> Node | None:
     return broadcasted(picked, m.node.shape)
 
 
-def _twin(m: Match) -> Node | None:
-    """The node that applies the same op to the same operands in the other order."""
+def _pair(node: Node) -> tuple[object, ...]:
+    return (node.op, *sorted(map(id, node.inputs)))
+
+
+def _has_twin(m: Match) -> bool:
+    """Another node applies the same op to the same operands in the other order."""
     node = m.node
-    if node.dtype.kind == "c":
-        return None
-    first, second = sorted(map(id, node.inputs))
-    return m.facts.twins.setdefault((node.op, first, second), node)
+    return node.dtype.kind != "c" and m.facts.twins.setdefault(_pair(node), node) is not node
+
+
+def _twin(m: Match) -> Node:
+    return m.facts.twins[_pair(m.node)]
 
 
 # ------------------------------------------------------------------ the tables
@@ -409,6 +414,7 @@ TWINS: Final[tuple[Rule, ...]] = (
         ),
         _twin,
         "x + y and y + x are the same",
+        _has_twin,
     ),
 )
 """Comes last: a node that reaches it is in its final form."""

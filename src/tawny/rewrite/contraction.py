@@ -11,11 +11,8 @@ from typing import Final
 
 from tawny.node import Node, make
 from tawny.op import ELEMENTWISE
-from tawny.ops.fused import PLAIN, FusedMatmul
-from tawny.ops.linalg import Matmul
-from tawny.ops.movement import Transpose
 from tawny.rewrite.flow import Kind
-from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, elementwise, rule
+from tawny.rewrite.pattern import Capture, Filled, Match, Rule, elementwise, rule
 
 EXACT: Final = Kind.EXACT
 CONTRACTING: Final = Kind.CONTRACTING
@@ -54,37 +51,10 @@ def _adagrad(m: Match) -> bool:
     return dtypes == {m.node.dtype} and m.node.dtype.kind == "f"
 
 
-def _exchanges_last_two(node: Node) -> bool:
-    if not isinstance(node.op, Transpose):
-        return False
-    rank = len(node.shape)
-    return rank >= 2 and node.op.axes == (*range(rank - 2), rank - 1, rank - 2)
+def _adagrad_fma(m: Match) -> bool:
+    dtypes = {m[n].dtype for n in ("y", "z", "rate", "epsilon")}
+    return dtypes == {m.node.dtype} and m.node.dtype.kind == "f"
 
-
-def _with_flags(m: Match) -> Node | None:
-    """The product of what was transposed, with flags instead."""
-    node = m.node
-    old = node.op if isinstance(node.op, FusedMatmul) else _PLAIN
-    a, b, *rest = node.inputs
-    exchanged = [_exchanges_last_two(n) for n in (a, b)]
-    if not any(exchanged):
-        return None
-    op = FusedMatmul(old.transpose_a ^ exchanged[0], old.transpose_b ^ exchanged[1], old.epilogue)
-    a, b = (n.inputs[0] if e else n for n, e in zip((a, b), exchanged, strict=True))
-    return make(op, (a, b, *rest))
-
-
-_PLAIN: Final = FusedMatmul(False, False, PLAIN)
-
-TRANSPOSES: Final[tuple[Rule, ...]] = (
-    rule(
-        "matmul_transpose",
-        CONTRACTING,
-        any_of([Matmul, FusedMatmul], some=(Transpose,)),
-        _with_flags,
-        "transpose(a) @ b = fused_matmul(a, b, transpose_a)",
-    ),
-)
 
 ADAGRAD: Final[tuple[Rule, ...]] = (
     rule(
@@ -94,6 +64,14 @@ ADAGRAD: Final[tuple[Rule, ...]] = (
         adagrad_rate(x, rate, epsilon),
         "rate / sqrt(x + epsilon) = adagrad_rate(x, rate, epsilon)",
         _adagrad,
+    ),
+    rule(
+        "adagrad_fma",
+        CONTRACTING,
+        divide(rate, sqrt(fma(y, z, epsilon, once=True), once=True)),
+        adagrad_rate(multiply(y, z), rate, epsilon),
+        "rate / sqrt(fma(y, z, epsilon)) = adagrad_rate(y * z, rate, epsilon)",
+        _adagrad_fma,
     ),
 )
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
-from tawny.node import Node, written_at
+from tawny.node import Constant, Node, written_at
 from tawny.op import Elementwise, Op
+from tawny.ops.creation import BroadcastTo
 from tawny.rewrite.facts import Facts
 from tawny.rewrite.flow import Context, Flow, Pass, Recorder, remade, united_sources
-from tawny.rewrite.pattern import Call, Key, Rule, orders
+from tawny.rewrite.pattern import Call, Filled, Key, Made, Rule, orders
 
 Index = Mapping[Key, Sequence[Rule]]
 
@@ -53,6 +55,16 @@ def _without(index: Index, off: set[str]) -> Index:
     return {key: [r for r in rules if r.info.name not in off] for key, rules in index.items()}
 
 
+NAN: Final = float("nan")
+
+
+def values_asked_for(index: Index) -> frozenset[complex]:
+    """The values that patterns ask constants to be filled with."""
+    rules = chain.from_iterable(index.values())
+    operands = chain.from_iterable(r.pattern.args or () for r in rules)
+    return frozenset(a.value for a in operands if isinstance(a, Filled) and a.value is not None)
+
+
 class Driver:
     """One run of a set of rules over a graph."""
 
@@ -63,24 +75,25 @@ class Driver:
         self._final: Final[dict[Node, Node]] = {}
         """The final form of each node met."""
         self._candidates: Final[dict[tuple[object, ...], list[Rule]]] = {}
+        self._values: Final = values_asked_for(index)
 
     def settled(self, flow: Flow) -> Flow:
         """The flow with every node in its final form."""
         final = self._final
         for node in flow.order():
             if node not in final:
-                for source in node.inputs:
-                    if final[source] is not source:
-                        break
+                current = self._on_final_inputs(node)
+                if current in final:
+                    final[node] = final[current]
+                elif (new := self._rewritten(current)) is None:
+                    final[node] = final[current] = current
                 else:
-                    if not self._rules_for(node):
-                        final[node] = node
-                        continue
-                self._settle(node)
+                    self._settle(new)
+                    final[node] = final[current] = final[new]
         return flow.with_outputs(tuple([final[n] for n in flow.outputs]))
 
     def _settle(self, root: Node) -> None:
-        """Find the final form of a node; those of its operands, if it is a rule's, come first."""
+        """Find the final form of what a rule gave, and of the nodes it made for it."""
         final = self._final
         stack = [root]
         forward: dict[Node, Node] = {}
@@ -118,21 +131,33 @@ class Driver:
     def _inherit(self, old: Node, new: Node) -> None:
         """What stands for a node is read where that was."""
         uses = self._facts.uses
-        uses[new] += uses[old]
+        uses[new] = uses.get(new, 0) + uses.get(old, 0)
 
     def _rules_for(self, node: Node) -> list[Rule]:
         """The rules that can match, by what `node` and its operands are made by."""
         inputs = node.inputs
-        keys = [op if type(op := n.op) is Elementwise else type(op) for n in (node, *inputs)]
-        same = len(inputs) > 1 and inputs.count(inputs[0]) == len(inputs)
-        signature = (*keys, same)
-        found = self._candidates.get(signature)
+        signature: list[object] = [len(inputs) > 1 and inputs.count(inputs[0]) == len(inputs)]
+        for operand in (node, *inputs):
+            op = operand.op
+            key = op if type(op) is Elementwise else type(op)
+            if (key is Constant or key is BroadcastTo) and operand is not node:
+                signature.append(Made(key, self._asked_for(self._facts.fill(operand))))
+            else:
+                signature.append(key)
+        found = self._candidates.get(tuple(signature))
         if found is None:
-            key, *operands = keys
-            rules = (*self._index.get(Op, ()), *self._index.get(key, ()))
-            found = [r for r in rules if r.pattern.may_match(operands, same)]
-            self._candidates[signature] = found
+            same, *made = signature
+            found = self._candidates[tuple(signature)] = self._found(bool(same), made)
         return found
+
+    def _asked_for(self, fill: Any) -> complex | None:
+        """The value that fills a constant, if some pattern asks for it."""
+        return None if fill is None else fill.item() if fill in self._values else NAN
+
+    def _found(self, same: bool, signature: Sequence[Any]) -> list[Rule]:
+        made = [key if isinstance(key, Made) else Made(key) for key in signature]
+        rules = (*self._index.get(Op, ()), *self._index.get(made[0].by, ()))
+        return [r for r in rules if r.pattern.may_match(made[1:], same)]
 
     def _rewritten(self, node: Node) -> Node | None:
         """What the first rule that applies puts in place of `node`."""
@@ -147,7 +172,7 @@ class Driver:
             if new.shape != node.shape or new.dtype != node.dtype:
                 raise RuntimeError(f"rule {rule.info.name} changes the type of {node} to {new}")
             uses = self._facts.uses
-            gone = [n for n in match.through if n is node or uses[n] == 1]
+            gone = [n for n in match.through if n is node or uses.get(n) == 1]
             self._inherit(node, new)
             self._recorder.record(rule.info, gone, self._made(new))
             return new

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -31,7 +30,7 @@ class Facts:
 
     evaluate: Evaluate
     assume_finite: bool = False
-    uses: Counter[Node] = field(default_factory=Counter[Node])
+    uses: dict[Node, int] = field(default_factory=dict[Node, int])
     """How often each node is read, counting outputs."""
     twins: dict[tuple[object, ...], Node] = field(default_factory=dict[tuple[object, ...], Node])
     """The first node met for each commutative op and set of operands."""

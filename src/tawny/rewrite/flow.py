@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Protocol, final
@@ -128,8 +128,10 @@ def is_impure(node: Node) -> bool:
     return Trait.IMPURE in node.op.facts().traits
 
 
-def united_sources(nodes: Iterable[Node]) -> tuple[Source, ...]:
+def united_sources(nodes: Sequence[Node]) -> tuple[Source, ...]:
     """The places where `nodes` were written, each once, the first ones if they are many."""
+    if len(nodes) == 1:
+        return nodes[0].sources
     out: dict[tuple[int, int], Source] = {}
     for node in nodes:
         for source in node.sources:

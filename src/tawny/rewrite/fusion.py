@@ -78,7 +78,7 @@ def _run(flow: Flow, context: Context) -> Flow:
     """Fuse, and again as long as what was done may have opened the way to more."""
     while True:
         fusion = _Fusion(flow, context)
-        flow = Flow(fusion.outputs())
+        flow = flow.with_outputs(fusion.outputs())
         if not fusion.may_find_more:
             return flow
 

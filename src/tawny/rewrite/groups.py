@@ -34,7 +34,7 @@ def _run(flow: Flow, context: Context) -> Flow:
     for before, group in rebuilding.groups:
         if group not in had:
             context.recorder.record(GROUP, before, (group,))
-    return Flow(rebuilding.outputs(outputs))
+    return flow.with_outputs(rebuilding.outputs(outputs))
 
 
 group_elementwise: Final = Pass("group_elementwise", (GROUP,), _run)

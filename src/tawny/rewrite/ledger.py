@@ -9,7 +9,8 @@ from typing import Final, NamedTuple, overload
 
 from tawny.dtype import DType
 from tawny.errors import value_error
-from tawny.node import Node
+from tawny.node import Node, Variable
+from tawny.op import Op
 from tawny.ops.fused import Cost
 from tawny.rewrite.cost import NOTHING, total
 from tawny.rewrite.flow import Kind, RuleInfo, united_sources
@@ -18,11 +19,16 @@ from tawny.source import Source
 
 
 class Entry(NamedTuple):
-    """A node as the ledger remembers it: the node itself is not kept alive."""
+    """A node as the ledger remembers it: the node itself, and its value, are not kept alive."""
 
-    name: str
+    op: Op
     shape: Shape
     dtype: DType
+
+    @property
+    def name(self) -> str:
+        """The op's name, or the variable's."""
+        return self.op.name if isinstance(self.op, Variable) else self.op.facts().name
 
     def __str__(self) -> str:
         return f"{self.name} {self.dtype}{list(self.shape)}"
@@ -131,10 +137,6 @@ def _short(number: float) -> str:
     raise AssertionError
 
 
-def _entry(node: Node) -> Entry:
-    return Entry(node.name, node.shape, node.dtype)
-
-
 class Ledger:
     """A recorder that writes `Rewrites`, and knows what is switched off."""
 
@@ -161,8 +163,8 @@ class Ledger:
         self.rewrites.records.append(
             Record(
                 rule,
-                tuple([_entry(n) for n in before]),
-                tuple([_entry(n) for n in after]),
+                tuple([Entry(n.op, n.shape, n.dtype) for n in before]),
+                tuple([Entry(n.op, n.shape, n.dtype) for n in after]),
                 united_sources(before),
                 old.operations - new.operations,
                 old.bytes_read + old.bytes_written - new.bytes_read - new.bytes_written,

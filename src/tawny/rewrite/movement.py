@@ -22,7 +22,7 @@ from tawny.ops.movement import (
 from tawny.ops.sorting import Sort
 from tawny.rewrite.facts import filled_like, lossless
 from tawny.rewrite.flow import Kind
-from tawny.rewrite.pattern import Capture, Match, Rule, any_of, call, rule
+from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, call, rule
 
 EXACT: Final = Kind.EXACT
 x: Final = Capture("x")
@@ -31,10 +31,10 @@ x: Final = Capture("x")
 # -------------------------------------------------------------------- one view
 
 
-def _itself(m: Match) -> Node | None:
-    """The operand, where the view shows all of it as it is."""
+def _same_type(m: Match) -> bool:
+    """The view shows all of the operand as it is."""
     node, source = m.node, m["x"]
-    return source if node.shape == source.shape and node.dtype == source.dtype else None
+    return node.shape == source.shape and node.dtype == source.dtype
 
 
 def _in_order(m: Match) -> bool:
@@ -213,10 +213,9 @@ def _sort_twice(m: Match) -> Node | None:
 # -------------------------------------------------------------- filled arrays
 
 
-def _still_filled(m: Match) -> Node | None:
+def _still_filled(m: Match) -> Node:
     """A filled array, moved, is a filled array of another shape."""
-    value = m.facts.fill(m["x"])
-    return None if value is None else filled_like(value, m.node)
+    return filled_like(m.fill("k"), m.node)
 
 
 MOVES: Final[tuple[type[Op], ...]] = (Reshape, Transpose, Flip, Roll, Slice, Repeat, Tile)
@@ -238,20 +237,27 @@ fill: Final = Capture("fill")
 
 VIEWS: Final[tuple[Rule, ...]] = (
     rule("copy", EXACT, call(Copy, x), x, "copy(x) = x"),
-    rule("cast_same", EXACT, call(Cast, x), _itself, "astype(x, its dtype) = x"),
-    rule("reshape_same", EXACT, call(Reshape, x), _itself, "reshape(x, its shape) = x"),
-    rule("broadcast_same", EXACT, call(BroadcastTo, x), _itself, "broadcast_to(x, its shape) = x"),
+    rule("cast_same", EXACT, call(Cast, x), x, "astype(x, its dtype) = x", _same_type),
+    rule("reshape_same", EXACT, call(Reshape, x), x, "reshape(x, its shape) = x", _same_type),
+    rule(
+        "broadcast_same",
+        EXACT,
+        call(BroadcastTo, x),
+        x,
+        "broadcast_to(x, its shape) = x",
+        _same_type,
+    ),
     rule("transpose_same", EXACT, call(Transpose, x), x, "transpose(x, in order) = x", _in_order),
     rule("slice_whole", EXACT, call(Slice, x), x, "x[:] = x", _whole_slice),
     rule("flip_ones", EXACT, call(Flip, x), x, "flip of axes of size 1 = x", _flips_nothing),
     rule("roll_nothing", EXACT, call(Roll, x), x, "roll(x, 0) = x", _rolls_nothing),
     rule("pad_nothing", EXACT, call(Pad, x, fill), x, "pad(x, 0) = x", _pads_nothing),
-    rule("repeat_once", EXACT, call(Repeat, x), _itself, "repeat(x, 1) = x"),
-    rule("tile_once", EXACT, call(Tile, x), _itself, "tile(x, 1) = x"),
+    rule("repeat_once", EXACT, call(Repeat, x), x, "repeat(x, 1) = x", _same_type),
+    rule("tile_once", EXACT, call(Tile, x), x, "tile(x, 1) = x", _same_type),
     rule(
         "move_filled",
         EXACT,
-        any_of(MOVES, x),
+        any_of(MOVES, Filled("k")),
         _still_filled,
         "reshape(zeros(a), b) = zeros(b), and so for every movement",
     ),

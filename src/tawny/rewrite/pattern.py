@@ -13,11 +13,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from tawny.node import Constant, Node, make
 from tawny.op import ELEMENTWISE, Elementwise, Op, Trait
-from tawny.ops.creation import BroadcastTo, Cast
+from tawny.ops.creation import Cast
 from tawny.ops.movement import broadcasted
 from tawny.rewrite.flow import Kind, RuleInfo
 
@@ -31,6 +31,14 @@ Key = Elementwise | type[Op]
 def key_of(op: Op) -> Key:
     """The index of `op`."""
     return op if type(op) is Elementwise else type(op)
+
+
+class Made(NamedTuple):
+    """What decides which rules can match: the op, and the value that fills a constant."""
+
+    by: Key
+    filled_with: complex | None = None
+    """None if it is no filled constant, NaN if no pattern asks for its value."""
 
 
 @final
@@ -92,14 +100,14 @@ class Call:
     some: tuple[Key, ...] = ()
     each: tuple[Key, ...] = ()
 
-    def may_match(self, operands: Sequence[Key], same: bool) -> bool:
-        """Whether a node can match whose operands are made by these ops; `same`: all one node.
+    def may_match(self, operands: Sequence[Made], same: bool) -> bool:
+        """Whether a node can match whose operands are made like this; `same`: all one node.
 
         This is all a rule needs to know to be left out for nearly every node.
         """
-        if self.some and not any(k in self.some for k in operands):
+        if self.some and not any(made.by in self.some for made in operands):
             return False
-        if self.each and not all(k in self.each for k in operands):
+        if self.each and not (operands and all(made.by in self.each for made in operands)):
             return False
         if self.args is None:
             return True
@@ -107,35 +115,37 @@ class Call:
             return False
         if len(self.args) > 1 and len(set(self.args)) == 1 and not same:
             return isinstance(self.args[0], Call)
-        return all(_may_be(a, k) for a, k in zip(self.args, operands, strict=True))
+        return all(_may_be(a, made) for a, made in zip(self.args, operands, strict=True))
 
     def matches(self, node: Node, match: Match) -> bool:
         if self.ops and key_of(node.op) not in self.ops:
             return False
-        if self.once and match.facts.uses[node] != 1:
+        if self.once and match.facts.uses.get(node) != 1:
             return False
-        if self.name and match.captured.setdefault(self.name, node) is not node:
+        if self.args is not None and len(self.args) != len(node.inputs):
             return False
+        return self.matches_operands(node, match)
+
+    def matches_operands(self, node: Node, match: Match) -> bool:
+        """Whether the operands match, for a node that `may_match` said can."""
+        if self.name:
+            match.captured[self.name] = node
         match.through.append(node)
-        if self.args is not None:
-            inputs = node.inputs
-            if len(inputs) != len(self.args):
-                return False
-            for arg, source in zip(self.args, inputs, strict=True):
+        args = self.args
+        if args is not None:
+            for arg, source in zip(args, node.inputs):  # noqa: B905  (lengths were compared)
                 if not arg.matches(source, match):
                     return False
         return True
 
 
-def _may_be(pattern: Pattern, key: Key) -> bool:
+def _may_be(pattern: Pattern, made: Made) -> bool:
     if isinstance(pattern, Filled):
-        return key in FILLERS
-    return not isinstance(pattern, Call) or not pattern.ops or key in pattern.ops
+        return made.filled_with is not None and pattern.value in (None, made.filled_with)
+    return not isinstance(pattern, Call) or not pattern.ops or made.by in pattern.ops
 
 
 Pattern = Capture | Filled | Call
-FILLERS: Final[tuple[Key, ...]] = (Constant, BroadcastTo)
-"""Ops that make filled constants."""
 OF_CONSTANTS: Final = Call((), each=(Constant,))
 """Any op, applied to constants."""
 Build = Callable[[Match], Node | None]
@@ -182,9 +192,11 @@ class Rule:
     when: Callable[[Match], bool] = always
 
     def match(self, node: Node, facts: Facts) -> Match | None:
-        """Where the rule applies to `node`."""
+        """Where the rule applies to `node`, whose op and operands are those of the pattern."""
         match = Match(node, facts)
-        return match if self.pattern.matches(node, match) and self.when(match) else None
+        if not self.pattern.matches_operands(node, match):
+            return None
+        return match if self.when is always or self.when(match) else None
 
     def build(self, match: Match) -> Node | None:
         """What stands for the node that was matched."""

@@ -37,13 +37,16 @@ def _op(node: Node) -> Reduction:
     return cast("Reduction", node.op)
 
 
-def _one_element(m: Match) -> Node | None:
-    """The element itself, where every reduced axis has just one."""
+def _one_element(m: Match) -> bool:
+    """Every reduced axis has one element; multiplied by one, a complex infinity becomes NaN."""
     source = m["x"]
-    if any(source.shape[a] != 1 for a in _op(m.node).axes):
-        return None
-    if source.dtype.kind == "c" and type(m.node.op) is not Sum:
-        return None  # multiplied or divided by one, an infinity becomes NaN
+    return all(source.shape[a] == 1 for a in _op(m.node).axes) and (
+        source.dtype.kind != "c" or type(m.node.op) is Sum
+    )
+
+
+def _element(m: Match) -> Node:
+    source = m["x"]
     if source.dtype != m.node.dtype:
         source = make(Cast(m.node.dtype), (source,))
     return reshaped(source, m.node.shape)
@@ -90,16 +93,17 @@ REDUCTIONS: Final[tuple[Rule, ...]] = (
         "reduce_one",
         EXACT,
         any_of((Sum, Prod, Mean, *CHOOSING), x),
-        _one_element,
+        _element,
         "max(x) = x over axes of size 1",
-        _adds_no_zero,
+        lambda m: _one_element(m) and _adds_no_zero(m),
     ),
     rule(
         "reduce_one_float",
         CONTRACTING,
         any_of((Sum, Mean), x),
-        _one_element,
+        _element,
         "sum(x) = x over axes of size 1, but for the sign of zero",
+        _one_element,
     ),
     rule(
         "reduce_reduce",

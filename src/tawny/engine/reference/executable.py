@@ -9,9 +9,8 @@ import numpy as np
 
 from tawny.engine.reference import compute
 from tawny.engine.reference.elementwise import SPELLING
-from tawny.graph.engine import ENGINES, Task
-from tawny.graph.lowering import Lowered, types, view_base
-from tawny.memory.schedule import RESIDENT
+from tawny.graph.engine import Task
+from tawny.graph.lowering import is_leaf, types, view_base
 from tawny.node import Node, Part, Value, Variable
 from tawny.op import Elementwise
 from tawny.scalar import Arg, Call
@@ -27,11 +26,11 @@ class ReferenceExecutable:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._lowered = task.lowered
-        self.arena = np.full(task.apart_bytes + task.layout.arena_bytes, POISON, np.uint8)
+        self.arena = np.full(task.apart_bytes + task.layout.arena, POISON, np.uint8)
         self._apart = dict(task.apart)
         self._index = {node: i for i, node in enumerate(task.variables)}
         self._moments = [self._moment(p) for p in range(len(task.layout.schedule.sequence))]
-        self._kept = {n: self._final(n) for n in self._lowered.results if _has_memory(n)}
+        self._reads: dict[Node, Callable[[Sequence[Value]], Value]] = {}
 
     def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
         """Run some positions of the schedule, in order."""
@@ -39,9 +38,14 @@ class ReferenceExecutable:
             for position in positions:
                 self._moments[position](variables, draw)
 
-    def value(self, node: Node) -> Value:
+    def value(self, node: Node, variables: Sequence[Value]) -> Value:
         """The value of a kept node, as it lies in memory."""
-        return self._kept[node] if node in self._kept else self._final(node)
+        read = self._reads.get(node)
+        if read is None:
+            index = self._lowered.values[node, 0]
+            placed = self._task.layout.schedule.placed
+            read = self._reads[node] = self._operand(node, placed[index])
+        return read(variables)
 
     # ------------------------------------------------------------------ memory
 
@@ -52,26 +56,26 @@ class ReferenceExecutable:
     def _offset(self, node: Node, storage: int) -> int:
         if node in self._apart:
             return self._apart[node]
-        return self._task.apart_bytes + self._task.layout.offsets[storage]
+        return self._task.apart_bytes + self._task.layout.placement.offsets[storage]
 
-    def _final(self, node: Node) -> Value:
-        """Where the last making of a value lies."""
-        placed = self._task.layout.schedule.placed
-        return self._seen(node, lambda root, part: placed[self._lowered.values[root, part]])
-
-    def _seen(self, node: Node, storage: Callable[[Node, int], int]) -> Value:
+    def _seen(self, node: Node, storage: int) -> Value:
         """The memory of a node, through the views that lead to it."""
         chain: list[Node] = []
-        place = node, 0
-        while (base := self._base(place[0])) is not None:
-            chain.append(place[0])
-            place = base
-        root, part = place
-        if root.value is not None:
-            value: Any = root.value
+        root, part = node, 0
+        while (base := self._base(root)) is not None:
+            chain.append(root)
+            root, part = base
+        if is_leaf(root):
+            assert root.value is not None
+            value = root.value
         else:
             shape, dtype = types(root)[part]
-            value = self._at(self._offset(root, storage(root, part)) + self._part(root, part), shape, dtype)
+            offset = self._offset(root, storage) + self._part(root, part)
+            value = self._at(offset, shape, dtype)
+        return self._viewed(chain, value)
+
+    def _viewed(self, chain: Sequence[Node], value: Value) -> Value:
+        """`value` through views, the last first."""
         for view in reversed(chain):
             if not isinstance(view.op, Part):
                 value = compute(view, [value], 0)
@@ -83,9 +87,7 @@ class ReferenceExecutable:
         return sum(_aligned(size(s) * d.itemsize) for s, d in types(root)[:part])
 
     def _base(self, node: Node) -> tuple[Node, int] | None:
-        if node.value is not None or isinstance(node.op, Variable):
-            return None
-        if node in self._lowered.step_of:
+        if is_leaf(node) or node in self._lowered.step_of:
             return None
         return view_base(node, self._lowered.strided)
 
@@ -132,25 +134,13 @@ class ReferenceExecutable:
         if isinstance(root.op, Variable) and root.value is None:
             index = self._index[root]
 
-            def given(variables: Sequence[Value]) -> Value:
-                value = variables[index]
-                for view in reversed(chain):
-                    value = compute(view, [value], 0)
-                return value
-
-            return given
-        if storage == RESIDENT and root.value is None and root not in self._apart:
-            raise AssertionError(f"{root!r} is resident but has no value")
-        value = self._seen(node, lambda *_: storage)
+            return lambda variables: self._viewed(chain, variables[index])
+        value = self._seen(node, storage)
         return lambda variables: value
 
 
 def _aligned(count: int, alignment: int = 64) -> int:
     return -(-count // alignment) * alignment
-
-
-def _has_memory(node: Node) -> bool:
-    return not isinstance(node.op, Variable)
 
 
 def _single_ufunc(node: Node) -> np.ufunc | None:
@@ -174,6 +164,3 @@ class ReferenceEngine:
         """Allocate the arena and find every operand's place."""
         return ReferenceExecutable(task)
 
-
-ENGINES["reference"] = ReferenceEngine()
-ENGINES["cpu"] = ENGINES["reference"]

@@ -1,0 +1,348 @@
+"""Ops as plain data: each attribute is written and read as the type its op declares.
+
+Nothing is guessed from the data: an attribute declared `tuple[int, ...]` is a list of integers or
+is refused, and a type that has no form here cannot be written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import types
+from collections.abc import Sequence
+from typing import Any, Final, Union, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.dtype import DType
+from tawny.graph.registry import function_named, name_of
+from tawny.graph.safetensors import MAX_RANK, Json, natural, shown
+from tawny.graph.wellformed import MalformedError, check
+from tawny.node import Constant, Part, Variable
+from tawny.op import CLASSES, ELEMENTWISE, Elementwise, Op, Type
+from tawny.ops.delay import Delay, Held
+from tawny.ops.fused import Body, Group, Step
+from tawny.ops.random import Draw
+from tawny.shape import Shape
+
+_DTYPES: Final = {str(d): d for d in dt.DTYPES}
+_FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+_MOST_BITS: Final = 1024
+_UNIONS: Final = (Union, types.UnionType)
+
+
+# ------------------------------------------------------------------------- ops
+
+
+def encode_op(op: Op) -> dict[str, Json]:
+    """An op's name and attributes."""
+    name = op.facts().name
+    if isinstance(op, Elementwise):
+        return {"op": name}
+    if CLASSES.get(name) is not type(op):
+        raise MalformedError(f"op {name} is not one of the library's")
+    attributes: dict[str, Json] = {}
+    for field, kind in field_types(type(op)).items():
+        try:
+            attributes[field] = encode(getattr(op, field), kind)
+        except MalformedError as error:
+            raise MalformedError(f"attribute {field}: {error}") from None
+    return {"op": name, "attributes": attributes} if attributes else {"op": name}
+
+
+def decode_op(record: dict[str, Json]) -> Op:
+    """The op that `encode_op` wrote; its keys are taken out of `record`."""
+    name, attributes = record.pop("op", None), record.pop("attributes", {})
+    if not isinstance(name, str) or (name not in ELEMENTWISE and name not in CLASSES):
+        raise MalformedError(f"op {shown(name)} is not known")
+    if not isinstance(attributes, dict):
+        raise MalformedError(f"op {name}: expected an object of attributes")
+    kinds = {} if name in ELEMENTWISE else field_types(CLASSES[name])
+    for field in attributes:
+        if field not in kinds:
+            raise MalformedError(
+                f"op {name}: attribute {shown(field)} is not known; {_listed(kinds)}"
+            )
+    values: list[Any] = []
+    for field, kind in kinds.items():
+        if field not in attributes:
+            raise MalformedError(f"op {name}: attribute {field} is missing")
+        try:
+            values.append(decode(attributes[field], kind))
+        except MalformedError as error:
+            raise MalformedError(f"op {name}: attribute {field}: {error}") from None
+    return ELEMENTWISE[name] if name in ELEMENTWISE else CLASSES[name](*values)
+
+
+def _listed(names: Sequence[str] | dict[str, Any]) -> str:
+    return f"expected: {', '.join(names) or 'none'}"
+
+
+def field_types(cls: type[Op]) -> dict[str, Any]:
+    """The declared type of each attribute."""
+    return {field: _hints(cls)[field] for field in cls.fields}
+
+
+# ---------------------------------------------------------------------- values
+
+
+def encode(value: Any, kind: Any) -> Json:
+    """`value` as data, for an attribute declared as `kind`."""
+    if get_origin(kind) in _UNIONS:
+        for choice in get_args(kind):
+            try:
+                return encode(value, choice)
+            except MalformedError:
+                continue
+    elif get_origin(kind) is tuple and isinstance(value, tuple):
+        items = cast("tuple[object, ...]", value)
+        return [encode(v, k) for v, k in zip(items, _items(kind, len(items)), strict=True)]
+    elif get_origin(kind) is np.dtype and value in _DTYPES.values():
+        return str(value)
+    elif kind is Held:
+        return _encode_held(value)
+    elif kind is Body:
+        return _encode_body(value)
+    elif isinstance(kind, type):
+        return _encode_plain(value.item() if isinstance(value, np.generic) else value, kind)
+    raise _no_form(value, kind)
+
+
+def _encode_plain(value: Any, kind: type[Any]) -> Json:
+    if kind in (bool, str, types.NoneType) and type(value) is kind:
+        return cast("Json", value)
+    if kind in (int, float) and type(value) is int:
+        return _integer(value)
+    if kind is float and isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    if kind is complex and isinstance(value, complex):
+        return [_encode_plain(value.real, float), _encode_plain(value.imag, float)]
+    if issubclass(kind, enum.Enum) and isinstance(value, kind):
+        return value.name
+    if dataclasses.is_dataclass(kind) and type(value) is kind:
+        return {f: encode(getattr(value, f), k) for f, k in _hints(kind).items()}
+    raise _no_form(value, kind)
+
+
+def decode(data: Json, kind: Any) -> Any:
+    """The value that `encode` wrote for an attribute declared as `kind`."""
+    if get_origin(kind) in _UNIONS:
+        for choice in get_args(kind):
+            try:
+                return decode(data, choice)
+            except MalformedError:
+                continue
+    elif get_origin(kind) is tuple and isinstance(data, list):
+        return tuple(decode(d, k) for d, k in zip(data, _items(kind, len(data)), strict=True))
+    elif get_origin(kind) is np.dtype:
+        return decode_dtype(data)
+    elif kind is Held:
+        return _decode_held(data)
+    elif kind is Body:
+        return _decode_body(data)
+    elif isinstance(kind, type):
+        return _decode_plain(data, kind)
+    raise _mismatch(data, kind)
+
+
+def _decode_plain(data: Json, kind: type[Any]) -> Any:
+    if kind in (bool, str, types.NoneType) and type(data) is kind:
+        return data
+    if kind in (int, float) and type(data) is int:
+        return _integer(data)
+    if kind is float and type(data) is float and math.isfinite(data):
+        return data
+    if kind is float and isinstance(data, str) and data in _FLOATS:
+        return _FLOATS[data]
+    if kind is complex and isinstance(data, list) and len(data) == 2:
+        return complex(_decode_plain(data[0], float), _decode_plain(data[1], float))
+    if issubclass(kind, enum.Enum) and isinstance(data, str) and data in kind.__members__:
+        return kind[data]
+    if dataclasses.is_dataclass(kind) and isinstance(data, dict):
+        fields = _hints(kind)
+        if data.keys() == fields.keys():
+            return kind(**{f: decode(data[f], k) for f, k in fields.items()})
+    raise _mismatch(data, kind)
+
+
+def _integer(value: int) -> int:
+    if value.bit_length() > _MOST_BITS:
+        raise MalformedError(
+            f"an integer of {value.bit_length()} bits; expected at most {_MOST_BITS}"
+        )
+    return value
+
+
+def _items(kind: Any, count: int) -> Sequence[Any]:
+    """The declared types of a tuple's items."""
+    items = get_args(kind)
+    if len(items) == 2 and items[1] is Ellipsis:
+        return (items[0],) * count
+    if len(items) != count:
+        raise MalformedError(f"{count} items; expected {len(items)}")
+    return items
+
+
+_HINTS: Final[dict[object, dict[str, Any]]] = {}
+
+
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    """The types a class declares for its fields, worked out once."""
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind)
+    return _HINTS[kind]
+
+
+def _no_form(value: object, kind: Any) -> MalformedError:
+    return MalformedError(
+        f"{type(value).__name__} {shown(value)} cannot be written as plain data; "
+        f"it is declared {_spelled(kind)}"
+    )
+
+
+def _mismatch(data: Json, kind: Any) -> MalformedError:
+    return MalformedError(f"{shown(data)} is not of the declared type {_spelled(kind)}")
+
+
+def _spelled(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
+
+
+# ------------------------------------------------------------ shapes and types
+
+
+def encode_shape(shape: Shape) -> Json:
+    """A shape as data."""
+    if len(shape) > MAX_RANK:
+        raise MalformedError(f"{len(shape)} axes; at most {MAX_RANK} can be written")
+    return [_integer(n) for n in shape]
+
+
+def decode_shape(data: Json) -> Shape:
+    """A shape, of at most as many axes as NumPy's arrays have."""
+    if not isinstance(data, list) or len(data) > MAX_RANK or not all(map(_size, data)):
+        raise MalformedError(f"shape is {shown(data)}; expected at most {MAX_RANK} integers from 0")
+    return tuple(cast("list[int]", data))
+
+
+def _size(value: Json) -> bool:
+    return type(value) is int and 0 <= value.bit_length() <= _MOST_BITS and value >= 0
+
+
+def decode_dtype(data: Json) -> DType:
+    """A supported dtype, by name."""
+    if not isinstance(data, str) or data not in _DTYPES:
+        raise MalformedError(f"dtype is {shown(data)}; {_listed(_DTYPES)}")
+    return _DTYPES[data]
+
+
+def encode_type(kind: Type) -> Json:
+    """A shape and a dtype as data."""
+    return [encode_shape(kind[0]), str(kind[1])]
+
+
+def decode_type(data: Json) -> Type:
+    """A shape and a dtype."""
+    if not isinstance(data, list) or len(data) != 2:
+        raise MalformedError(f"{shown(data)}; expected a shape and a dtype")
+    return decode_shape(data[0]), decode_dtype(data[1])
+
+
+def decode_indices(data: Json, below: int, what: str) -> list[int]:
+    """A list of integers from 0, all less than `below`."""
+    if not isinstance(data, list):
+        raise MalformedError(f"{what} are {shown(data)}; expected a list of integers")
+    return [decode_index(i, below, what) for i in data]
+
+
+def decode_index(data: Json, below: int, what: str) -> int:
+    """An integer from 0, less than `below`."""
+    if type(data) is not int or not natural(data) or data >= below:
+        raise MalformedError(f"{what}: {shown(data)} is not an integer from 0 to {below - 1}")
+    return data
+
+
+# ------------------------------------------------------------- functions, bodies
+
+
+def _encode_held(value: Any) -> Json:
+    held: object = value.it
+    if held is None:
+        return None
+    name = name_of(held)
+    if name is None:
+        raise MalformedError(
+            f"{value!r} is not registered; give it a name with tw.register_function(name, f), "
+            "here and before loading"
+        )
+    return name
+
+
+def _decode_held(data: Json) -> Held:
+    if data is None:
+        return Held(None)
+    if not isinstance(data, str):
+        raise MalformedError(f"{shown(data)}; expected the name of a registered function")
+    function = function_named(data)
+    if function is None:
+        raise MalformedError(
+            f"no function is registered as {shown(data)}; "
+            f"call tw.register_function({shown(data)}, f) before loading"
+        )
+    return Held(function)
+
+
+def _encode_body(body: Body) -> Json:
+    return {
+        "operands": [encode_type(t) for t in body.operands],
+        "steps": [
+            {**encode_op(s.op), "inputs": list(s.inputs), "type": encode_type((s.shape, s.dtype))}
+            for s in body.steps
+        ],
+        "results": list(body.results),
+    }
+
+
+def _decode_body(data: Json) -> Body:
+    if not isinstance(data, dict) or data.keys() != {"operands", "steps", "results"}:
+        raise MalformedError("expected an object of operands, steps and results")
+    operands, records = data["operands"], data["steps"]
+    if not isinstance(operands, list) or not isinstance(records, list) or not records:
+        raise MalformedError("operands and steps: expected lists, and at least one step")
+    values = [decode_type(t) for t in operands]
+    count = len(values)
+    steps: list[Step] = []
+    for number, record in enumerate(records):
+        try:
+            step = _decode_step(record, values)
+        except MalformedError as error:
+            raise MalformedError(f"step {number}: {error}") from None
+        steps.append(step)
+        values.append((step.shape, step.dtype))
+    results = decode_indices(data["results"], len(values), "results")
+    if not results:
+        raise MalformedError("results: expected at least one")
+    return Body.of(tuple(values[:count]), tuple(steps), tuple(results))
+
+
+_NO_STEPS: Final = (Constant, Variable, Part, Delay, Draw, Group)
+
+
+def _decode_step(record: Json, values: Sequence[Type]) -> Step:
+    if not isinstance(record, dict):
+        raise MalformedError(f"{shown(record)}; expected an object")
+    rest = dict(record)
+    op = decode_op(rest)
+    if rest.keys() != {"inputs", "type"} or isinstance(op, _NO_STEPS) or op.several:
+        raise MalformedError(f"{op.facts().name} cannot be a step with {_listed(rest)}")
+    inputs = decode_indices(rest["inputs"], len(values), "inputs")
+    given = [values[i] for i in inputs]
+    check(op, given)
+    shape, dtype = op.infer_shape(*(s for s, _ in given)), op.infer_dtype(*(d for _, d in given))
+    if (shape, dtype) != decode_type(rest["type"]):
+        raise MalformedError(
+            f"{op.facts().name} gives {dtype}{list(shape)}, not {shown(rest['type'])}"
+        )
+    return Step(op, tuple(inputs), shape, dtype)

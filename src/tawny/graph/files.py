@@ -1,0 +1,362 @@
+"""Graphs and arrays in files: plain data, checked when read, never code.
+
+A graph is one safetensors file.  Its constants are the arrays; its structure is JSON text beside
+them: each node's op, attributes, inputs (numbers of earlier nodes), shape and dtype.  Reading it
+makes every node anew, which infers shapes and dtypes again, and holds them against those written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import cache
+from types import CodeType
+from typing import Any, Final, cast
+
+import numpy.typing as npt
+
+import tawny.numpy  # noqa: F401  # pyright: ignore[reportUnusedImport]  (declares every op)
+from tawny.array import Array, array_for, as_value
+from tawny.errors import type_error, value_error
+from tawny.graph.encoding import (
+    decode_dtype,
+    decode_index,
+    decode_indices,
+    decode_op,
+    decode_shape,
+    decode_type,
+    encode_op,
+    encode_shape,
+    encode_type,
+)
+from tawny.graph.graph import Graph
+from tawny.graph.safetensors import GraphFileError, Json, parse, read, shown, write
+from tawny.graph.trace import kind, listing, places
+from tawny.graph.wellformed import MalformedError, check
+from tawny.node import Constant, Node, Part, Value, Variable, constant, make, part, written_at
+from tawny.source import Source
+
+__all__ = ["GraphFileError", "load", "load_arrays", "save", "save_arrays"]
+
+Path = str | os.PathLike[str]
+
+VERSION: Final = 1
+MAX_NODES: Final = 1_000_000
+MAX_NESTING: Final = 100
+_GRAPH: Final = "tawny.graph"
+_ARRAYS: Final = "tawny.arrays"
+
+
+# ------------------------------------------------------------------------ save
+
+
+def save(graph: Graph, path: Path) -> None:
+    """Write a graph to a file, for `load`.
+
+    User functions are written as the names they were registered under; others are refused.
+    """
+    nodes = listing(graph)
+    if len(nodes) > MAX_NODES:
+        raise value_error(
+            "save", f"the graph has {len(nodes)} nodes; at most {MAX_NODES} fit a file"
+        )
+    number = {node: i for i, node in enumerate(nodes)}
+    lines: dict[str, int] = {}
+    records: list[Json] = []
+    for node, i in number.items():
+        try:
+            records.append(_record(node, number, lines))
+        except MalformedError as error:
+            raise value_error(
+                "save", f"node {i}, {node.name} ({places(node) or 'unknown place'}): {error}"
+            ) from None
+    structure = graph.structured([number[n] for n in graph.output_nodes])
+    data: dict[str, Json] = {
+        "name": graph.name,
+        "sources": list(lines),
+        "nodes": records,
+        "inputs": [number[n] for n in graph.input_nodes],
+        "outputs": _encode_structure(structure, 0),
+        "updates": [[number[t], number[s]] for t, s in graph.update_nodes],
+    }
+    values = {_array_name(number[n]): n.value for n in nodes if isinstance(n.op, Constant)}
+    text = {
+        "format": _GRAPH,
+        "version": str(VERSION),
+        "graph": json.dumps(data, separators=(",", ":"), allow_nan=False),
+    }
+    write(path, cast("dict[str, Value]", values), text, "save")
+
+
+def _array_name(number: int) -> str:
+    return f"constant.{number}"
+
+
+def _record(node: Node, number: Mapping[Node, int], lines: dict[str, int]) -> dict[str, Json]:
+    record = encode_op(node.op)
+    if node.inputs:
+        record["inputs"] = [number[i] for i in node.inputs]
+    if node.parts:
+        record["parts"] = [encode_type(t) for t in node.parts]
+    else:
+        record["shape"], record["dtype"] = encode_shape(node.shape), str(node.dtype)
+    if node.sources:
+        record["at"] = [lines.setdefault(str(s), len(lines)) for s in node.sources]
+    return record
+
+
+def _encode_structure(item: Any, depth: int) -> Json:
+    """Outputs as data: a number is a node, an object says which container it is."""
+    if depth > MAX_NESTING:
+        raise value_error("save", f"the outputs are nested more than {MAX_NESTING} deep")
+    if isinstance(item, int):
+        return item
+    if isinstance(item, (tuple, list)):
+        word = "tuple" if isinstance(item, tuple) else "list"
+        items = cast("list[Any]", item)
+        return {word: [_encode_structure(i, depth + 1) for i in items]}
+    if not isinstance(item, dict):
+        raise type_error("save", f"the outputs are in a {type(item).__name__}, which has no form")
+    pairs: list[Json] = []
+    for key, value in cast("dict[object, object]", item).items():
+        if type(key) not in (str, int, bool):
+            raise type_error(
+                "save", f"outputs have the key {key!r}; accepted: strings, integers, booleans"
+            )
+        pairs.append([cast("Json", key), _encode_structure(value, depth + 1)])
+    return {"dict": pairs}
+
+
+# ------------------------------------------------------------------------ load
+
+
+def load(path: Path) -> Graph:
+    """The graph that `save` wrote.  A file that is damaged or no graph raises `GraphFileError`."""
+    return _Loader(path).graph()
+
+
+class _Loader:
+    """A pass over a file: checks each record, then makes its node."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = os.fspath(path)
+        contents = read(path)
+        self.values = contents.arrays
+        text = contents.text
+        if text.get("format") != _GRAPH:
+            raise self.fail("format", f"{shown(text.get('format'))}; expected {_GRAPH!r}")
+        if text.get("version") != str(VERSION):
+            raise self.fail(
+                "version", f"{shown(text.get('version'))}; this library reads version {VERSION}"
+            )
+        if text.keys() != {"format", "version", "graph"}:
+            raise self.fail("metadata", "expected format, version and graph")
+        self.data = self.members(
+            parse(text["graph"], "graph", self.fail),
+            "graph",
+            {"name": (str, type(None)), "sources": (list,), "nodes": (list,), "inputs": (list,),
+             "outputs": (int, dict), "updates": (list,)},
+        )  # fmt: skip
+        self.nodes: list[Node] = []
+        self.names: set[str] = set()
+
+    def fail(self, place: str, detail: str) -> GraphFileError:
+        return GraphFileError(self.path, place, detail)
+
+    def members(
+        self, data: Json, place: str, kinds: Mapping[str, tuple[type, ...]]
+    ) -> dict[str, Any]:
+        """An object with exactly these members, each of one of its types."""
+        if not isinstance(data, dict) or data.keys() != kinds.keys():
+            raise self.fail(place, f"expected an object of {', '.join(kinds)}")
+        for name, accepted in kinds.items():
+            if type(data[name]) not in accepted:
+                words = " or ".join(k.__name__ for k in accepted)
+                raise self.fail(f"{place}, {name}", f"expected {words}, not {shown(data[name])}")
+        return data
+
+    def graph(self) -> Graph:
+        """All of it."""
+        records: list[Json] = self.data["nodes"]
+        if len(records) > MAX_NODES:
+            raise self.fail("graph", f"{len(records)} nodes; at most {MAX_NODES} are allowed")
+        self.sources = self.read_sources()
+        for number, record in enumerate(records):
+            self.nodes.append(self.node(number, record))
+        if self.values:
+            raise self.fail("arrays", f"{shown(min(self.values))} belongs to no constant")
+        try:
+            inputs = decode_indices(self.data["inputs"], len(self.nodes), "inputs")
+            outputs = self.structure(self.data["outputs"], 0)
+            updates = self.updates()
+            return Graph(
+                [array_for(self.nodes[i]) for i in inputs], outputs, updates, self.data["name"]
+            )
+        except (ValueError, TypeError) as error:
+            raise self.fail("graph", str(error)) from error
+
+    def read_sources(self) -> list[Source]:
+        """The lines of the user's program, for messages about nodes."""
+        out: list[Source] = []
+        for number, text in enumerate(self.data["sources"]):
+            source = _source(text) if isinstance(text, str) else None
+            if source is None:
+                raise self.fail(f"source {number}", f"{shown(text)}; expected 'file:line'")
+            out.append(source)
+        return out
+
+    def node(self, number: int, record: Json) -> Node:
+        """The node of a record, whose shape and dtype are those written."""
+        if not isinstance(record, dict):
+            raise self.fail(f"node {number}", f"expected an object, not {shown(record)}")
+        place = f"node {number} ({shown(record.get('op'))})"
+        try:
+            return self.made(number, dict(record))
+        except GraphFileError:
+            raise
+        except Exception as error:
+            raise self.fail(place, str(error) or type(error).__name__) from error
+
+    def made(self, number: int, record: dict[str, Json]) -> Node:
+        op = decode_op(record)
+        at = decode_indices(record.pop("at", []), len(self.sources), "at")
+        inputs = tuple(
+            self.nodes[i] for i in decode_indices(record.pop("inputs", []), number, "inputs")
+        )
+        if not isinstance(op, Part):
+            for position, node in enumerate(inputs):
+                if node.parts:
+                    raise MalformedError(f"input {position} has several results; take a part")
+        check(op, [(i.shape, i.dtype) for i in inputs])
+        several = record.keys() == {"parts"}
+        if not several and record.keys() != {"shape", "dtype"}:
+            raise MalformedError(f"expected shape and dtype beside the op, not {list(record)}")
+        with written_at(tuple(self.sources[i] for i in at)):
+            if several:
+                return _compared(make(op, inputs), record)
+            shape, dtype = decode_shape(record["shape"]), decode_dtype(record["dtype"])
+            if isinstance(op, Variable):
+                if op.name in self.names:
+                    raise MalformedError(f"two variables are called {op.name!r}")
+                self.names.add(op.name)
+                return Node(op, (), shape, dtype)
+            if isinstance(op, Constant):
+                return _compared(constant(self.value(number)), record)
+            if isinstance(op, Part):
+                if op.index >= len(inputs[0].parts):
+                    raise MalformedError(f"its input has {len(inputs[0].parts)} parts")
+                return _compared(part(inputs[0], op.index), record)
+            return _compared(make(op, inputs), record)
+
+    def value(self, number: int) -> Value:
+        """The value of a constant; no other has it."""
+        name = _array_name(number)
+        if name not in self.values:
+            raise MalformedError(f"there is no array {name!r}")
+        return self.values.pop(name)
+
+    def structure(self, item: Json, depth: int) -> Any:
+        """The outputs, as arrays in their containers."""
+        if depth > MAX_NESTING:
+            raise MalformedError(f"outputs are nested more than {MAX_NESTING} deep")
+        if not isinstance(item, dict):
+            node = self.nodes[decode_index(item, len(self.nodes), "outputs")]
+            if node.parts:
+                raise MalformedError(f"outputs: {node.name} has several results; take a part")
+            return array_for(node)
+        if len(item) != 1 or not item.keys() <= {"tuple", "list", "dict"}:
+            raise MalformedError(f"outputs: {shown(item)}; expected a tuple, list or dict")
+        ((word, items),) = item.items()
+        if not isinstance(items, list):
+            raise MalformedError(f"outputs: {shown(items)}; expected a list")
+        if word != "dict":
+            inner = [self.structure(i, depth + 1) for i in items]
+            return tuple(inner) if word == "tuple" else inner
+        out: dict[Any, Any] = {}
+        for pair in items:
+            if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) not in _KEYS:
+                raise MalformedError(f"outputs: {shown(pair)}; expected a key and what it is for")
+            if pair[0] in out:
+                raise MalformedError(f"outputs: the key {shown(pair[0])} occurs twice")
+            out[pair[0]] = self.structure(pair[1], depth + 1)
+        return out
+
+    def updates(self) -> dict[Array, Array]:
+        """What each updated variable becomes."""
+        out: dict[Array, Array] = {}
+        for pair in self.data["updates"]:
+            ends = [self.nodes[i] for i in decode_indices(pair, len(self.nodes), "updates")]
+            if len(ends) != 2 or ends[1].parts:
+                raise MalformedError(f"updates: {shown(pair)}; expected a variable and a value")
+            target = array_for(ends[0])
+            if target in out:
+                raise MalformedError(f"updates: variable {ends[0].name!r} is updated twice")
+            out[target] = array_for(ends[1])
+        return out
+
+
+_KEYS: Final = (str, int, bool)
+
+
+def _compared(node: Node, record: Mapping[str, Json]) -> Node:
+    """`node`, refused unless its shape and dtype are those written."""
+    if "parts" in record:
+        data = record["parts"]
+        written = [decode_type(t) for t in data] if isinstance(data, list) else []
+        agrees = bool(written) and tuple(written) == node.parts
+    else:
+        written = [(decode_shape(record["shape"]), decode_dtype(record["dtype"]))]
+        agrees = not node.parts and written[0] == (node.shape, node.dtype)
+    if not agrees:
+        said = " ".join(f"{d}{list(s)}" for s, d in written)
+        raise MalformedError(f"it gives {kind(node)}, but {said or 'nothing'} is written")
+    return node
+
+
+_CODE: Final = compile("", "", "exec")
+_MOST_LINES: Final = 2**31 - 1
+
+
+@cache
+def _source(text: str) -> Source | None:
+    """A place in a program, as its text says: an empty code object stands for its file."""
+    file, _, line = text.rpartition(":")
+    if not file or not line.isascii() or not line.isdigit() or len(line) > 10:
+        return None
+    first = int(line)
+    if not file.isprintable() or first > _MOST_LINES:
+        return None
+    code: CodeType = _CODE.replace(co_filename=file, co_firstlineno=first)
+    return Source(code, -1)
+
+
+# ---------------------------------------------------------------------- arrays
+
+
+def save_arrays(path: Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
+    """Write arrays by name to a file, as a program's state: `save_arrays(path, p.state)`."""
+    values: dict[str, Value] = {}
+    for name, array in arrays.items():
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise type_error("save_arrays", f"the name {name!r} is no string")
+        values[name] = as_value(array, "save_arrays")
+    write(path, values, {"format": _ARRAYS, "version": str(VERSION)}, "save_arrays")
+
+
+def load_arrays(path: Path) -> dict[str, Value]:
+    """The arrays of a file by name, as new NumPy arrays: `p.set(**load_arrays(path))`.
+
+    Safetensors files of other libraries are read too.
+    """
+    contents = read(path)
+    name = os.fspath(path)
+    if contents.text.get("format") == _GRAPH:
+        raise GraphFileError(name, "format", "this is a graph; read it with load")
+    if contents.text.get("format") == _ARRAYS and contents.text.get("version") != str(VERSION):
+        raise GraphFileError(
+            name,
+            "version",
+            f"{shown(contents.text.get('version'))}; this library reads version {VERSION}",
+        )
+    return contents.arrays

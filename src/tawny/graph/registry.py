@@ -1,0 +1,42 @@
+"""User functions by name, so that graphs that call them can be written to files and read again.
+
+A file never holds a function: it holds the name under which one was registered.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from tawny.errors import type_error
+
+Function = Callable[..., Any]
+
+_LOCK: Final = threading.Lock()
+_FUNCTIONS: Final[dict[str, Function]] = {}
+
+
+def register_function(name: str, f: Function) -> None:
+    """Let files refer to `f` as `name`; a later function of that name takes its place.
+
+    A graph that delays `f` can then be saved, and loaded wherever a function was registered under
+    the same name.
+    """
+    if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error("register_function", f"name must be a non-empty string, not {name!r}")
+    if not callable(f):
+        raise type_error("register_function", f"f must be a function, not {type(f).__name__} {f!r}")
+    with _LOCK:
+        _FUNCTIONS[name] = f
+
+
+def function_named(name: str) -> Function | None:
+    """The function registered as `name`."""
+    return _FUNCTIONS.get(name)
+
+
+def name_of(f: object) -> str | None:
+    """The name `f` itself was last registered under."""
+    with _LOCK:
+        return next((n for n, g in reversed(_FUNCTIONS.items()) if g is f), None)

@@ -1,0 +1,336 @@
+"""The safetensors format: named arrays and a little text in one file, and nothing that can run.
+
+A file is the length of a header (8 bytes, little endian), the header (JSON: each array's dtype,
+shape and place, and a table of strings) and the arrays' bytes, without holes.  Everything a header
+claims is held against the bytes that are there before any array is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import stat
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from tawny.dtype import DTYPES, FLOAT32, FLOAT64, DType
+from tawny.errors import type_error, value_error
+from tawny.node import Value
+from tawny.shape import Shape, size
+
+MAX_HEADER: Final = 100_000_000
+"""Bytes of the longest header, as the format's own library has it."""
+
+MAX_RANK: Final = 64
+"""Axes of an array, as NumPy has it."""
+
+_MOST_BYTES: Final = 2**63 - 1
+_DIGEST: Final = "sha256"
+_COMPLEX: Final = "complex"
+_NO_DIGEST: Final = "0" * 64
+_METADATA: Final = "__metadata__"
+
+_CODES: Final[dict[str, DType]] = {
+    "BOOL": np.dtype("?"),
+    "I8": np.dtype("<i1"),
+    "I16": np.dtype("<i2"),
+    "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
+    "U8": np.dtype("<u1"),
+    "U16": np.dtype("<u2"),
+    "U32": np.dtype("<u4"),
+    "U64": np.dtype("<u8"),
+    "F16": np.dtype("<f2"),
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "C64": np.dtype("<c8"),
+}
+_CODE_OF: Final = {dtype: code for code, dtype in _CODES.items() if code != "C64"}
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+class GraphFileError(ValueError):
+    """A file that cannot be what it should be: which file, where in it, and what was expected."""
+
+    def __init__(self, path: str, place: str, detail: str) -> None:
+        super().__init__(f"{path}: {place}: {detail}")
+        self.path = path
+        self.place = place
+        self.detail = detail
+
+
+Fail = Callable[[str, str], GraphFileError]
+"""The error for a place in a file and what is wrong there."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds."""
+
+    arrays: dict[str, Value]
+    text: dict[str, str]
+
+
+class _Entry(NamedTuple):
+    """An array as the header describes it; offsets count from the end of the header."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+    begin: int
+    end: int
+
+
+# ------------------------------------------------------------------------ JSON
+
+
+def parse(text: str | bytes, place: str, fail: Fail) -> Json:
+    """The JSON value `text` is, refusing what readers disagree about: repeated keys, NaN."""
+
+    def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+        table = dict(pairs)
+        if len(table) != len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(n for n in names if names.count(n) > 1)
+            raise fail(place, f"the key {shown(twice)} occurs twice in one object")
+        return table
+
+    def constant(name: str) -> Json:
+        raise fail(place, f"{name} is no JSON number")
+
+    try:
+        decoded = text if isinstance(text, str) else text.decode()
+        result: Json = json.loads(decoded, object_pairs_hook=unique, parse_constant=constant)
+    except GraphFileError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise fail(place, f"expected JSON text: {error}") from None
+    return result
+
+
+def shown(value: object) -> str:
+    """`value` for an error message, cut short."""
+    text = ascii(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def natural(value: object) -> bool:
+    """Whether a JSON value is an integer from 0 that an array's size can be."""
+    return type(value) is int and 0 <= value <= _MOST_BYTES
+
+
+# --------------------------------------------------------------------- reading
+
+
+def read(path: str | os.PathLike[str]) -> Contents:
+    """The arrays and the text of a file, all of it checked."""
+    name = os.fspath(path)
+
+    def fail(place: str, detail: str) -> GraphFileError:
+        return GraphFileError(name, place, detail)
+
+    with open(name, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise fail("file", "expected a regular file")
+        raw = _header(file, status.st_size, fail)
+        header = parse(raw, "header", fail)
+        if not isinstance(header, dict):
+            raise fail("header", "expected a JSON object")
+        text = _text(header.pop(_METADATA, {}), fail)
+        entries = [_entry(key, value, fail) for key, value in header.items()]
+        _check_places(entries, status.st_size - 8 - len(raw), fail)
+        digest = hashlib.sha256(_without_digest(raw, text))
+        arrays = {e.name: _array(file, e, digest.update, fail) for e in _by_place(entries)}
+    claimed = text.pop(_DIGEST, None)
+    if claimed is not None and claimed != digest.hexdigest():
+        raise fail("checksum", "the bytes are not those that were written: the file is damaged")
+    for key in _complex_names(text.pop(_COMPLEX, "[]"), fail):
+        arrays[key] = _paired(key, arrays.get(key), fail)
+    return Contents({e.name: arrays[e.name] for e in entries}, text)
+
+
+def _header(file: io.BufferedReader, total: int, fail: Fail) -> bytes:
+    start = file.read(8)
+    if len(start) < 8:
+        raise fail("file", f"expected at least 8 bytes, found {len(start)}")
+    length = int.from_bytes(start, "little")
+    if length > min(MAX_HEADER, total - 8):
+        raise fail(
+            "header length",
+            f"{length} bytes are claimed; the file has {total - 8} and {MAX_HEADER} are allowed",
+        )
+    raw = file.read(length)
+    if len(raw) != length:
+        raise fail("header", f"expected {length} bytes, found {len(raw)}")
+    if not raw.startswith(b"{"):
+        raise fail("header", "expected a JSON object, starting with '{'")
+    return raw
+
+
+def _text(metadata: Json, fail: Fail) -> dict[str, str]:
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise fail(_METADATA, "expected an object whose values are strings")
+    return cast("dict[str, str]", metadata)
+
+
+def _entry(name: str, value: Json, fail: Fail) -> _Entry:
+    place = f"array {shown(name)}"
+    if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
+        raise fail(place, "expected an object of dtype, shape and data_offsets")
+    code, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
+    if not isinstance(code, str) or code not in _CODES:
+        raise fail(place, f"dtype is {shown(code)}; expected one of {', '.join(_CODES)}")
+    dtype = _CODES[code]
+    if not isinstance(shape, list) or len(shape) > MAX_RANK or not all(map(natural, shape)):
+        raise fail(place, f"shape is {shown(shape)}; expected at most {MAX_RANK} sizes from 0")
+    sizes = cast("list[int]", shape)
+    if math.prod(n for n in sizes if n) * dtype.itemsize > _MOST_BYTES:
+        raise fail(place, f"shape {shown(shape)} is larger than any array")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(natural, offsets)):
+        raise fail(place, f"data_offsets are {shown(offsets)}; expected [begin, end]")
+    begin, end = cast("list[int]", offsets)
+    needed = size(tuple(sizes)) * dtype.itemsize
+    if end - begin != needed:
+        raise fail(
+            place, f"{shown(shape)} of {code} is {needed} bytes; its place has {end - begin}"
+        )
+    return _Entry(name, dtype, tuple(sizes), begin, end)
+
+
+def _by_place(entries: list[_Entry]) -> list[_Entry]:
+    return sorted(entries, key=lambda e: (e.begin, e.end))
+
+
+def _check_places(entries: list[_Entry], available: int, fail: Fail) -> None:
+    """Refuse arrays that overlap, leave holes, or are not all of the bytes that are there."""
+    reached = 0
+    for entry in _by_place(entries):
+        if entry.begin != reached:
+            problem = "overlaps another" if entry.begin < reached else "leaves a hole before it"
+            raise fail(
+                f"array {shown(entry.name)}",
+                f"it {problem}: expected to begin at {reached}, not {entry.begin}",
+            )
+        reached = entry.end
+    if reached != available:
+        raise fail("data", f"the arrays take {reached} bytes; the file has {available}")
+
+
+def _array(
+    file: io.BufferedReader, entry: _Entry, seen: Callable[[memoryview], None], fail: Fail
+) -> Value:
+    """The bytes of one array; `_check_places` has found that the file has them."""
+    raw = np.empty(entry.end - entry.begin, np.uint8)
+    view = raw.data
+    if (count := file.readinto(view)) != len(raw):
+        raise fail(f"array {shown(entry.name)}", f"expected {len(raw)} bytes, found {count}")
+    seen(view)
+    if entry.dtype.kind == "b" and raw.size and int(raw.max()) > 1:
+        raise fail(f"array {shown(entry.name)}", "a boolean is neither 0 nor 1")
+    shaped = raw.view(entry.dtype).reshape(entry.shape)
+    return shaped.astype(entry.dtype.newbyteorder("="), copy=False)
+
+
+def _without_digest(raw: bytes, text: Mapping[str, str]) -> bytes:
+    claimed = text.get(_DIGEST, "")
+    return raw.replace(claimed.encode(errors="replace"), _NO_DIGEST.encode(), 1) if claimed else raw
+
+
+def _complex_names(listed: str, fail: Fail) -> list[str]:
+    names = parse(listed, "the list of complex arrays", fail)
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise fail("the list of complex arrays", "expected a list of names")
+    if len(set(map(str, names))) != len(names):
+        raise fail("the list of complex arrays", "a name occurs twice")
+    return cast("list[str]", names)
+
+
+def _paired(name: str, value: Value | None, fail: Fail) -> Value:
+    """A complex array from pairs of real numbers."""
+    if value is None or value.dtype not in (FLOAT32, FLOAT64) or value.shape[-1:] != (2,):
+        raise fail(f"array {shown(name)}", "expected pairs of F32 or F64 numbers: it is complex")
+    return value.view(np.result_type(value.dtype, np.complex64))[..., 0]
+
+
+# --------------------------------------------------------------------- writing
+
+
+def write(
+    path: str | os.PathLike[str], arrays: Mapping[str, Value], text: Mapping[str, str], op: str
+) -> None:
+    """Write a file whole: what stood at `path` before is replaced when all is written.
+
+    Complex numbers are pairs of real ones, which every reader of the format knows.
+    """
+    plain = {name: _plain(name, value, op) for name, value in arrays.items()}
+    order = sorted(plain, key=lambda n: (-plain[n].dtype.itemsize, n))
+    table: dict[str, Any] = {_METADATA: {**text, _DIGEST: _NO_DIGEST}}
+    pairs = sorted(name for name, value in arrays.items() if value.dtype.kind == "c")
+    if pairs:
+        table[_METADATA][_COMPLEX] = json.dumps(pairs)
+    place = 0
+    for name in order:
+        value = plain[name]
+        table[name] = {
+            "dtype": _CODE_OF[value.dtype],
+            "shape": list(value.shape),
+            "data_offsets": [place, place + value.nbytes],
+        }
+        place += value.nbytes
+    raw = json.dumps(table, separators=(",", ":")).encode()
+    raw += b" " * (-len(raw) % 8)
+    if len(raw) > MAX_HEADER:
+        raise value_error(op, f"the header is {len(raw)} bytes; at most {MAX_HEADER} are allowed")
+    views = [plain[name].reshape(-1).view(np.uint8).data for name in order]
+    digest = hashlib.sha256(raw)
+    for view in views:
+        digest.update(view)
+    raw = raw.replace(
+        f'"{_DIGEST}":"{_NO_DIGEST}"'.encode(), f'"{_DIGEST}":"{digest.hexdigest()}"'.encode(), 1
+    )
+    _write_whole(os.path.realpath(path), [len(raw).to_bytes(8, "little"), raw, *views])
+
+
+def _plain(name: str, value: Value, op: str) -> Value:
+    """`value` as the format stores it: contiguous, little endian, real."""
+    if name == _METADATA or not _is_text(name):
+        raise value_error(op, f"an array cannot be called {shown(name)}")
+    if value.dtype not in DTYPES:
+        raise type_error(
+            op,
+            f"array {name!r} has dtype {value.dtype}; accepted: {', '.join(map(str, DTYPES))}",
+        )
+    out = np.array(value, dtype=value.dtype.newbyteorder("<"), order="C", copy=None)
+    if out.dtype.kind == "c":
+        out = out[..., None].view(np.dtype(f"<f{out.dtype.itemsize // 2}"))
+    return out
+
+
+def _is_text(name: str) -> bool:
+    """Whether a string can be written as UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _write_whole(path: str, blocks: list[bytes | memoryview]) -> None:
+    unfinished = f"{path}.{os.getpid()}-{threading.get_ident()}.unfinished"
+    with open(unfinished, "xb") as file:
+        try:
+            file.writelines(blocks)
+            file.close()
+            os.replace(unfinished, path)
+        except BaseException:
+            os.unlink(unfinished)
+            raise

@@ -1,0 +1,102 @@
+"""A graph as a table of text, one line for each node in the order they run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tawny.graph.graph import Graph
+from tawny.node import Constant, Node, Part, Variable
+from tawny.op import Elementwise
+from tawny.shape import size
+
+
+def listing(graph: Graph) -> tuple[Node, ...]:
+    """Every node of a graph, variables first, inputs before what reads them.
+
+    A node's place here is its number: in pictures, in traces and in files.
+    """
+    return tuple(dict.fromkeys((*graph.variables, *graph.order)))
+
+
+def reads(graph: Graph) -> Counter[Node]:
+    """How often each node is read: by nodes, as an output, by an update edge."""
+    count = Counter(i for n in graph.order for i in n.inputs)
+    count.update(graph.results)
+    return count
+
+
+def kind(node: Node) -> str:
+    """Dtype and shape, as in `float64[2, 3]`; of all results, if there are several."""
+    types = node.parts or ((node.shape, node.dtype),)
+    return " ".join(f"{dtype}{list(shape)}" for shape, dtype in types)
+
+
+def places(node: Node) -> str:
+    """The lines a node was written at."""
+    return ", ".join(dict.fromkeys(map(str, node.sources)))
+
+
+def small_value(node: Node) -> str | None:
+    """The value of a constant of one element, as text."""
+    if not isinstance(node.op, Constant) or node.value is None or size(node.shape) != 1:
+        return None
+    item = node.value.reshape(-1)[0]
+    return str(item) if item.dtype.kind in "biu" else f"{item:.6g}"
+
+
+def attributes(node: Node) -> str:
+    """What an op's attributes are, in few words."""
+    op = node.op
+    if isinstance(op, (Elementwise, Variable, Constant)):
+        return ""
+    if isinstance(op, Part):
+        return str(op.index)
+    return ", ".join(f"{name}={_short(value)}" for name, value in op.attributes().items())
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def trace(graph: Graph) -> str:
+    """The nodes of a graph in the order they run, in columns.
+
+    A line gives the node's number, what it is called if it is a variable, an output or the source
+    of an update, its op with attributes, the numbers of its inputs, dtype and shape, and the line
+    that wrote it.
+    """
+    order = listing(graph)
+    number = {node: i for i, node in enumerate(order)}
+    names = roles(graph)
+    rows = [("", "name", "op", "inputs", "type", "line")]
+    for node, i in number.items():
+        inputs = " ".join(f"#{number[n]}" for n in node.inputs)
+        rows.append((f"#{i}", names.get(node, ""), _op(node), inputs, kind(node), places(node)))
+    return _columns(rows)
+
+
+def roles(graph: Graph) -> dict[Node, str]:
+    """What the nodes are to their graph: variables by name, outputs, sources of updates."""
+    out: dict[Node, list[str]] = {n: [n.name] for n in graph.variables}
+    single = len(graph.output_nodes) == 1
+    for position, node in enumerate(graph.output_nodes):
+        out.setdefault(node, []).append("output" if single else f"output {position}")
+    for target, source in graph.update_nodes:
+        out.setdefault(source, []).append(f"next {target.name}")
+    return {node: ", ".join(words) for node, words in out.items()}
+
+
+def _op(node: Node) -> str:
+    value = small_value(node)
+    if value is not None:
+        return f"constant {value}"
+    name, details = node.op.facts().name, attributes(node)
+    return f"{name}({details})" if details else name
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [min(max(map(len, column)), 60) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,243 @@
+"""The plan: order, in-place writing and offsets of a problem in one immutable result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tawny.memory.blocks import How, allocate
+from tawny.memory.inplace import Refusal, declared_refusal
+from tawny.memory.order import best_order, depth_first
+from tawny.memory.placement import Placement, place
+from tawny.memory.problem import Problem
+from tawny.memory.schedule import (
+    RESIDENT,
+    Cells,
+    Schedule,
+    Slides,
+    Storage,
+    cells,
+    live_bytes,
+    schedule,
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where every value of a schedule lives in one arena."""
+
+    schedule: Schedule
+    alignment: int
+    placement: Placement
+    """The offsets of the schedule's storages, then of its scratches."""
+
+    @property
+    def problem(self) -> Problem:
+        """What is planned."""
+        return self.schedule.problem
+
+    @property
+    def sequence(self) -> tuple[int, ...]:
+        """The steps in the order they run."""
+        return self.schedule.sequence
+
+    @property
+    def arena(self) -> int:
+        """Bytes of the arena: all that a run needs beside its resident values."""
+        return self.placement.arena
+
+    @property
+    def bound(self) -> int:
+        """Bytes that no arena for this schedule can go below, each value rounded up."""
+        return self.placement.bound
+
+    @cached_property
+    def unshared(self) -> int:
+        """Bytes that the run would need if every value had memory of its own."""
+        problem = self.problem
+        made = [
+            problem.values[v].bytes
+            for step in problem.steps
+            for v in step.outputs
+            if problem.values[v].view_of is None
+        ]
+        scratch = [step.scratch for step in problem.steps]
+        return sum([self.rounded(size) for size in [*made, *scratch]])
+
+    def rounded(self, size: int) -> int:
+        """`size` rounded up to the alignment."""
+        return -(-size // self.alignment) * self.alignment
+
+    @cached_property
+    def occupied(self) -> tuple[tuple[Storage, int], ...]:
+        """Every storage and scratch, rounded up, with its offset."""
+        everything = [*self.schedule.storages, *self.schedule.scratches]
+        return tuple(
+            (Storage(self.rounded(size), birth, death), offset)
+            for (size, birth, death), offset in zip(everything, self.placement.offsets, strict=True)
+        )
+
+    @cached_property
+    def live(self) -> tuple[int, ...]:
+        """At each position the bytes in use, rounded up."""
+        return live_bytes(len(self.sequence), [storage for storage, _ in self.occupied])
+
+    @cached_property
+    def allocated(self) -> tuple[int, ...]:
+        """At each position where the highest bytes in use end: live bytes and the holes below."""
+        tops = [0] * len(self.sequence)
+        for (size, birth, death), offset in self.occupied:
+            for position in range(birth, death):
+                tops[position] = max(tops[position], offset + size)
+        return tuple(tops)
+
+    @cached_property
+    def offsets(self) -> tuple[int | None, ...]:
+        """For each value its first byte in the arena when it was last made; None outside it."""
+        places = self.placement.offsets
+        return tuple([None if s == RESIDENT else places[s] for s in self.schedule.placed])
+
+    def writes(self, position: int) -> tuple[int | None, ...]:
+        """The first byte of each output of the step at `position`."""
+        places = self.placement.offsets
+        return tuple(None if s == RESIDENT else places[s] for s in self.schedule.writes[position])
+
+    def reads(self, position: int) -> tuple[int | None, ...]:
+        """The first byte of each input of the step at `position`; None outside the arena."""
+        places = self.placement.offsets
+        return tuple(None if s == RESIDENT else places[s] for s in self.schedule.reads[position])
+
+    @cached_property
+    def scratch(self) -> dict[int, int]:
+        """The first byte of the scratch memory, for each position that has some."""
+        places = self.placement.offsets[len(self.schedule.storages) :]
+        scratches = self.schedule.scratches
+        return {s.birth: offset for s, offset in zip(scratches, places, strict=True)}
+
+    def sharers(self, value: int) -> tuple[int, ...]:
+        """The other values that use some of the bytes of `value` at some time."""
+        places, storages, tenants = (
+            self.placement.offsets,
+            self.schedule.storages,
+            self.schedule.tenants,
+        )
+        found: set[int] = set()
+        own = {s for s, who in enumerate(tenants) if any(v == value for v, _ in who)}
+        for mine in own:
+            low, high = places[mine], places[mine] + storages[mine].bytes
+            for s, who in enumerate(tenants):
+                if places[s] < high and low < places[s] + storages[s].bytes:
+                    found.update(v for v, _ in who)
+        return tuple(sorted(found - {value}))
+
+    def overwrites(self, value: int) -> int | None:
+        """The value that `value` was written over when it was last made; None if in no place."""
+        position, o = self._making(value)
+        if position < 0:
+            return None
+        step = self.problem.steps[self.sequence[position]]
+        taken = {output: step.inputs[i] for i, output in self.schedule.slides[position]}
+        return taken.get(o)
+
+    def refusals(self, value: int) -> tuple[tuple[int, Refusal], ...]:
+        """For each operand of the step that last made `value` why it was not overwritten.
+
+        Pairs of the operand's position and the reason; the operand that was overwritten is left
+        out.
+        """
+        position, o = self._making(value)
+        if position < 0:
+            return ()
+        step = self.problem.steps[self.sequence[position]]
+        slides = dict(self.schedule.slides[position])
+        read = self._cells.reads[position]
+        taken = {read[i]: output for i, output in slides.items()}
+        result: list[tuple[int, Refusal]] = []
+        for i in range(len(step.inputs)):
+            if taken.get(read[i]) == o and read[i] != RESIDENT:
+                continue
+            refusal = declared_refusal(self.problem, step, i, o)
+            if refusal is None and self._cells.last[read[i]] != position:
+                refusal = Refusal.READ_LATER
+            if refusal is None:
+                refusal = Refusal.TAKEN if read[i] in taken else Refusal.CHOSEN
+            result.append((i, refusal))
+        return tuple(result)
+
+    @cached_property
+    def _cells(self) -> Cells:
+        """Which cells are read where, and when last."""
+        return cells(self.problem, self.sequence)
+
+    @cached_property
+    def _made(self) -> dict[int, tuple[int, int]]:
+        """For each value where it was last made: position and output."""
+        steps = self.problem.steps
+        return {
+            v: (position, o)
+            for position, s in enumerate(self.sequence)
+            for o, v in enumerate(steps[s].outputs)
+        }
+
+    def _making(self, value: int) -> tuple[int, int]:
+        return self._made.get(value, (-1, -1))
+
+
+def plan(
+    problem: Problem,
+    *,
+    order: Sequence[int] | None = None,
+    alignment: int = 64,
+    seconds: float | None = None,
+    hard: bool = False,
+) -> Layout:
+    """Order, in-place writing and offsets; `order` fixes the first (and may repeat steps).
+
+    `seconds` (of processor time) limits the searches that go beyond near-linear methods; `hard`
+    allows more by default, and tries to meet the lower bound with all of it.
+    """
+    seconds = (60.0 if hard else 0.08) if seconds is None else seconds
+    start = time.thread_time()
+    sequence = order
+    if sequence is None:
+        sequence = best_order(problem, alignment=alignment, seconds=seconds / 2).sequence
+    layout = laid_out(schedule(problem, sequence), alignment, seconds, start)
+    if order is None and layout.arena > layout.bound:
+        report = as_blocks(problem, alignment)
+        if report.arena < layout.arena:
+            return report
+    return layout
+
+
+def laid_out(found: Schedule, alignment: int, seconds: float, start: float) -> Layout:
+    """The layout of a schedule, within `seconds` from `start`."""
+    storages = [*found.storages, *found.scratches]
+    left = max(0.0, start + seconds - time.thread_time())
+    return Layout(found, alignment, place(storages, alignment=alignment, seconds=left))
+
+
+def as_blocks(problem: Problem, alignment: int) -> Layout:
+    """The report's order and Algorithm 1, its blocks one after the other."""
+    blocks = allocate(problem, depth_first(problem))
+    starts = [0]
+    for size in blocks.sizes:
+        starts.append(starts[-1] + -(-size // alignment) * alignment)
+    over = {c.value: c.block for c in blocks.history if c.how is How.IN_PLACE}
+    slides: list[Slides] = []
+    for step in map(problem.steps.__getitem__, blocks.order):
+        pairs = {
+            step.outputs[o]: (i, o)
+            for i, o in step.overwrites
+            if over.get(step.outputs[o]) == blocks.block_of[step.inputs[i]]
+            and declared_refusal(problem, step, i, o) is None
+        }
+        slides.append(tuple(pairs.values()))
+    found = schedule(problem, blocks.order, slides=slides)
+    homes = [blocks.block_of[tenants[0][0]] for tenants in found.tenants]
+    homes += [choice.block for choice in blocks.history if choice.value is None]
+    offsets = tuple([0 if block is None else starts[block] for block in homes])
+    layout = Layout(found, alignment, Placement(offsets, starts[-1], 0))
+    bound = max(layout.live, default=0)
+    return Layout(found, alignment, Placement(offsets, starts[-1], bound))
