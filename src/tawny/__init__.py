@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tawny.array import Array as Array
     from tawny.engine import evaluate as evaluate
     from tawny.graph.graph import Graph as Graph
+    from tawny.graph.jit import jit as jit
     from tawny.graph.program import Program as Program
     from tawny.memory.budget import MemoryBudgetError as MemoryBudgetError
     from tawny.ops.creation import var as var
@@ -43,6 +44,7 @@ __all__ = [
     "eager",
     "evaluate",
     "fold",
+    "jit",
     "lazy_print",
     "map_elements",
     "numpy",
@@ -60,6 +62,7 @@ _HOME: Final = {
     "delay": "tawny.numpy",
     "evaluate": "tawny.engine",
     "fold": "tawny.numpy",
+    "jit": "tawny.graph.jit",
     "lazy_print": "tawny.numpy",
     "map_elements": "tawny.numpy",
     "scan": "tawny.numpy",

@@ -1,8 +1,9 @@
-"""Nested structures of tuples, named tuples, lists and dicts; everything else is a leaf."""
+"""Nested structures of tuples, named tuples, lists, dicts and dataclasses; the rest are leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 
@@ -15,11 +16,38 @@ def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
     if isinstance(structure, dict):
         entries = cast("list[tuple[Any, Any]]", structure.items())
         return {key: map_leaves(function, item) for key, item in entries}
+    if _is_dataclass(structure):
+        fields = {name: map_leaves(function, item) for name, item in _fields(structure)}
+        return dataclasses.replace(structure, **fields)
     return function(structure)
 
 
 def leaves(structure: Any) -> list[Any]:
     """The leaves of a structure, in order."""
-    out: list[Any] = []
-    map_leaves(out.append, structure)
-    return out
+    return [leaf for _, leaf in paths(structure)]
+
+
+def paths(structure: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every leaf with the path that leads to it: `params.layers.0.weight`."""
+    items: list[tuple[Any, Any]]
+    if isinstance(structure, (tuple, list)):
+        items = list(enumerate(cast("list[Any]", structure)))
+    elif isinstance(structure, dict):
+        items = list(cast("list[tuple[Any, Any]]", structure.items()))
+    elif _is_dataclass(structure):
+        items = list(_fields(structure))
+    else:
+        yield prefix, structure
+        return
+    for key, item in items:
+        yield from paths(item, f"{prefix}.{key}" if prefix else str(key))
+
+
+def _is_dataclass(x: Any) -> bool:
+    return dataclasses.is_dataclass(x) and not isinstance(x, type)
+
+
+def _fields(x: Any) -> Iterator[tuple[str, Any]]:
+    for f in dataclasses.fields(x):
+        if f.init:
+            yield f.name, getattr(x, f.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Literal, final
 
 from tawny.array import Array, array_for, evaluator
 from tawny.errors import located, type_error, value_error
@@ -13,6 +13,8 @@ from tawny.graph.compiled import Compiled
 from tawny.graph.program import Program
 from tawny.node import Node, Variable, toposort
 from tawny.rewrite.ledger import Rewrites
+from tawny.rewrite.batch_norm import fold_batch_norm
+from tawny.rewrite.pipeline import SIMPLIFY
 from tawny.rewrite.pipeline import optimise as optimise_nodes
 from tawny.tree import leaves, map_leaves
 
@@ -32,6 +34,8 @@ class Graph:
         outputs: Any,
         updates: Mapping[Array, Array] | None = None,
         name: str | None = None,
+        *,
+        unused: Literal["warn", "ignore"] = "warn",
     ) -> None:
         self.name = name
         self.input_nodes = _inputs(inputs)
@@ -42,7 +46,7 @@ class Graph:
             dict.fromkeys((*self.input_nodes, *(target for target, _ in self.update_nodes)))
         )
         _check_names(self.variables)
-        self._check_reached()
+        self._check_reached(unused)
 
     @property
     def inputs(self) -> tuple[Array, ...]:
@@ -99,7 +103,12 @@ class Graph:
             raise value_error("compile", f"threads is {threads}; it must be at least 1")
         results, rewrites = self.results, Rewrites()
         if optimise:
-            done = optimise_nodes(results, evaluate=evaluator(), assume_finite=assume_finite)
+            done = optimise_nodes(
+                results,
+                evaluate=evaluator(),
+                assume_finite=assume_finite,
+                pipeline=(SIMPLIFY, fold_batch_norm),
+            )
             results, rewrites = done.outputs, done.rewrites
         compiled = Compiled(
             self.variables,
@@ -120,7 +129,7 @@ class Graph:
             f"{len(self.update_nodes)} updates; {len(self.order)} nodes>"
         )
 
-    def _check_reached(self) -> None:
+    def _check_reached(self, unused: Literal["warn", "ignore"]) -> None:
         reached = [n for n in self.order if isinstance(n.op, Variable)]
         known = set(self.variables)
         missing = [n for n in reached if n not in known]
@@ -130,7 +139,7 @@ class Graph:
                 "Graph", f"the outputs depend on variables that are not inputs: {listed}"
             )
         used = {*reached, *(target for target, _ in self.update_nodes)}
-        for node in self.input_nodes:
+        for node in self.input_nodes if unused == "warn" else ():
             if node not in used:
                 warnings.warn(
                     located(f"Graph: input {node.name!r} is used by no output"), stacklevel=3

@@ -27,7 +27,7 @@ from tawny.memory.remat_trim import Path
 from tawny.memory.schedule import schedule
 
 MOST_LEVELS = 256
-WORK_PER_SECOND = 550_000
+WORK_PER_SECOND = 500_000
 """How much work a second of search stands for: about as much as is done in one."""
 MOST_WORK = 150
 """A simulation that takes more work than this for each step is given up."""
@@ -146,7 +146,7 @@ class Search:
                 sequence = self.simulate(self.walks[order], limit, SCORES[way])
             if sequence is not None:
                 path = Path(self.tables, sequence, levels, limit)
-                self.work += 12 * len(sequence)
+                self.work += 15 * len(sequence)
                 if path.peak <= levels[-1]:
                     self.tried[key] = path
                     self.paths.append(path)
@@ -157,7 +157,7 @@ class Search:
         if order not in self.chains:
             chain = Chain(self.tables, self.walks[order], self.levels[-1])
             self.chains[order] = chain
-            self.work += 30 * len(chain.stages) ** 2
+            self.work += 40 * len(chain.stages) ** 2
         return self.chains[order]
 
     def simulate(self, path: Walk, limit: int, score: Score) -> list[int] | None:
@@ -177,7 +177,7 @@ class Search:
         if self._least is None:
             found = [self.once]
             for order in range(len(self.walks)):
-                for way in OTHERS if order else FRUGAL:
+                for way in OTHERS[:1] if order else FRUGAL:
                     path = self.lowest(order, way)
                     if path is not None:
                         found.append(self.layout(path.at(path.start)))

@@ -26,10 +26,7 @@ def cost_of(node: Node) -> Cost:
     """Cost of computing one node; views, constants and variables cost nothing."""
     op = node.op
     if type(op) is Elementwise:
-        read, elements = 0, prod(node.shape)
-        for source in node.inputs:
-            read += prod(source.shape) * source.dtype.itemsize
-        return Cost(primitives(op) * elements, read, elements * node.dtype.itemsize)
+        return total((node,))
     if not node.inputs and node.value is not None:
         return NOTHING
     facts = op.facts()
@@ -67,8 +64,15 @@ def total(nodes: Iterable[Node]) -> Cost:
     """Cost of several nodes together."""
     operations = read = written = 0
     for node in nodes:
-        cost = cost_of(node)
-        operations += cost.operations
-        read += cost.bytes_read
-        written += cost.bytes_written
+        if type(node.op) is Elementwise:
+            elements = prod(node.shape)
+            operations += primitives(node.op) * elements
+            written += elements * node.dtype.itemsize
+            for source in node.inputs:
+                read += prod(source.shape) * source.dtype.itemsize
+        else:
+            cost = cost_of(node)
+            operations += cost.operations
+            read += cost.bytes_read
+            written += cost.bytes_written
     return Cost(operations, read, written)

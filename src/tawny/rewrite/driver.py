@@ -141,7 +141,7 @@ class Driver:
             op = operand.op
             key = op if type(op) is Elementwise else type(op)
             if (key is Constant or key is BroadcastTo) and operand is not node:
-                signature.append(Made(key, self._asked_for(self._facts.fill(operand))))
+                signature.append((key, self._asked_for(self._facts.fill(operand))))
             else:
                 signature.append(key)
         found = self._candidates.get(tuple(signature))
@@ -155,7 +155,7 @@ class Driver:
         return None if fill is None else fill.item() if fill in self._values else NAN
 
     def _found(self, same: bool, signature: Sequence[Any]) -> list[Rule]:
-        made = [key if isinstance(key, Made) else Made(key) for key in signature]
+        made = [Made(*key) if isinstance(key, tuple) else Made(key) for key in signature]
         rules = (*self._index.get(Op, ()), *self._index.get(made[0].by, ()))
         return [r for r in rules if r.pattern.may_match(made[1:], same)]
 

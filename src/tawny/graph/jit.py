@@ -1,0 +1,166 @@
+"""Functions as programs: traced once per shapes and dtypes, then run again and again."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple, final, overload
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.array import Array, fresh, lift
+from tawny.dtype import DType
+from tawny.errors import type_error, value_error
+from tawny.graph.graph import Graph
+from tawny.graph.plan import Plan
+from tawny.graph.program import Program
+from tawny.node import variable
+from tawny.tree import leaves, map_leaves, paths
+
+Key = tuple[Hashable, ...]
+
+
+class Lowering(NamedTuple):
+    """What a call would run, without running it."""
+
+    program: Program
+
+    @property
+    def graph(self) -> Graph:
+        """The traced graph."""
+        return self.program.graph
+
+    @property
+    def plan(self) -> Plan:
+        """Where every byte of a call lies."""
+        return self.program.plan
+
+
+@final
+class Jitted:
+    """A function that records a graph at its first call with given shapes and dtypes.
+
+    Arguments may be nested structures of arrays and numbers.  A number takes the dtype it would
+    have beside the call's arrays.  Arguments named in `static` are part of the program: another value
+    makes another program.  Called with lazy arrays, the function is simply called.
+    """
+
+    def __init__(self, function: Callable[..., Any], static: Iterable[str], options: Any) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._signature = inspect.signature(function)
+        self._static = frozenset(static)
+        for name in self._static:
+            if name not in self._signature.parameters:
+                accepted = ", ".join(self._signature.parameters)
+                raise value_error("jit", f"static argument {name!r} is not among: {accepted}")
+        self._options = options
+        self._programs: dict[Key, Program] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        bound = self._bound(args, kwargs)
+        dynamic = {k: v for k, v in bound.arguments.items() if k not in self._static}
+        given = leaves(dynamic)
+        if any(isinstance(x, Array) for x in given):
+            return self._function(*args, **kwargs)
+        program = self._program(bound, dynamic)
+        return program(*(x for x in given if _is_data(x)))
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowering:
+        """The graph and plan that a call with such arguments would run."""
+        bound = self._bound(args, kwargs)
+        dynamic = {k: v for k, v in bound.arguments.items() if k not in self._static}
+        return Lowering(self._program(bound, dynamic))
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise type_error(self._function.__name__, str(error)) from None
+        bound.apply_defaults()
+        return bound
+
+    def _program(self, bound: inspect.BoundArguments, dynamic: dict[str, Any]) -> Program:
+        key = self._key(bound, dynamic)
+        with self._lock:
+            program = self._programs.get(key)
+            if program is None:
+                program = self._programs[key] = self._traced(bound, dynamic)
+        return program
+
+    def _key(self, bound: inspect.BoundArguments, dynamic: dict[str, Any]) -> Key:
+        fixed = [(k, v) for k, v in bound.arguments.items() if k in self._static]
+        kinds = [(p, _kind(x, dynamic)) for p, x in paths(dynamic)]
+        key: Key = (tuple(kinds), tuple(fixed), str(map_leaves(lambda _: None, dynamic)))
+        try:
+            hash(key)
+        except TypeError:
+            raise type_error(
+                self._function.__name__, "static arguments must be hashable: numbers, strings, tuples"
+            ) from None
+        return key
+
+    def _traced(self, bound: inspect.BoundArguments, dynamic: dict[str, Any]) -> Program:
+        names = iter([p for p, x in paths(dynamic) if _is_data(x)])
+        inputs: list[Array] = []
+
+        def place(x: Any) -> Any:
+            if not _is_data(x):
+                return x
+            shape, dtype = np.shape(x), _dtype(x, dynamic)
+            inputs.append(fresh(variable(next(names), shape, dtype)))
+            return inputs[-1]
+
+        for name, value in dynamic.items():
+            bound.arguments[name] = map_leaves(place, value)
+        result = self._function(*bound.args, **bound.kwargs)
+        outputs = map_leaves(lambda x: _output(x, self._function.__name__), result)
+        graph = Graph(inputs, outputs, name=self._function.__name__, unused="ignore")
+        return graph.compile(**self._options)
+
+
+def _is_data(x: Any) -> bool:
+    """Whether a leaf is an array or number; None, strings and other objects are part of the program."""
+    return isinstance(x, (np.ndarray, np.generic)) or dt.is_weak(x)
+
+
+def _dtype(x: Any, dynamic: Any) -> DType:
+    if not dt.is_weak(x):
+        return dt.as_dtype(x.dtype, "jit")
+    beside = [dt.as_dtype(v.dtype, "jit") for v in leaves(dynamic) if isinstance(v, np.ndarray)]
+    return dt.weak_dtype(type(x), dt.promote(*beside)) if beside else dt.default_dtype(x)
+
+
+def _kind(x: Any, dynamic: Any) -> Hashable:
+    if _is_data(x):
+        return (np.shape(x), _dtype(x, dynamic))
+    return x
+
+
+def _output(x: Any, name: str) -> Array:
+    if isinstance(x, Array):
+        return x
+    if _is_data(x):
+        return fresh(lift(x, name))
+    raise type_error(name, f"a jitted function gives arrays, not {type(x).__name__} {x!r}")
+
+
+@overload
+def jit(function: Callable[..., Any], /) -> Jitted: ...
+@overload
+def jit(*, static: Iterable[str] = (), **options: Any) -> Callable[[Callable[..., Any]], Jitted]: ...
+def jit(
+    function: Callable[..., Any] | None = None, /, *, static: Iterable[str] = (), **options: Any
+) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
+    """Make a function a program, traced once for each combination of shapes and dtypes.
+
+    `static` names arguments that are part of the program; `options` are those of `Graph.compile`.
+    """
+    names = (static,) if isinstance(static, str) else tuple(static)
+    if function is None:
+        return lambda f: Jitted(f, names, options)
+    return Jitted(function, names, options)

@@ -1,0 +1,341 @@
+"""Budgets: every schedule is replayed, and met by oracles for chains and small graphs."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_checks import assert_apart, random_problem, replay
+
+from tawny.memory.budget import Budget, MemoryBudgetError, parse_bytes
+from tawny.memory.plan import Layout
+from tawny.memory.problem import Problem, Step, Value
+from tawny.pebble.families import backprop_chain, figure_2, figure_3, pyramid
+from tawny.pebble.plan import from_problem
+from tawny.pebble.solver import frontier
+
+UNIT = 64
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes"),
+    [
+        (0, 0),
+        (512, 512),
+        ("512", 512),
+        ("512MB", 512_000_000),
+        ("2GB", 2 * 10**9),
+        ("2 gb", 2 * 10**9),
+        ("1.5 GiB", 3 * 2**29),
+        (" .5KiB ", 512),
+        ("3 kB", 3000),
+        ("7B", 7),
+        ("1.1GB", 1_100_000_000),
+        ("1 TiB", 2**40),
+    ],
+)
+def test_bytes_are_parsed(text, bytes):
+    assert parse_bytes(text) == bytes
+
+
+@pytest.mark.parametrize("text", ["", "GB", "2 XB", "two", "1..5MB", "-3MB", "1e3", -1])
+def test_what_is_no_number_of_bytes_is_refused(text):
+    with pytest.raises(ValueError, match="memory: "):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", [None, 1.5, b"2GB", [1]])
+def test_what_is_neither_int_nor_str_is_refused(text):
+    with pytest.raises(TypeError, match="'512MB'"):
+        parse_bytes(text)
+
+
+def check(problem: Problem, layout: Layout, budget: int) -> None:
+    """The layout keeps to the budget, to what may run again and to the definition of a run."""
+    sequence = layout.sequence
+    assert layout.arena <= budget
+    runs = Counter(sequence)
+    assert set(runs) == set(range(len(problem.steps)))
+    assert all(problem.steps[s].pure for s, count in runs.items() if count > 1)
+    address = {
+        (position, o): offset
+        for position in range(len(sequence))
+        for o, offset in enumerate(layout.writes(position))
+        if offset is not None
+    }
+    replay(problem, sequence, address, layout.arena)
+    occupied = [(size, birth, death, at) for (size, birth, death), at in layout.occupied]
+    assert_apart(occupied)
+    assert all(at + size <= layout.arena for size, _, _, at in occupied)
+
+
+def budgets(problem: Problem) -> list[int]:
+    """Every budget that can matter for a small problem, and the one below all."""
+    most = Budget(problem).search.once.arena
+    return list(range(0, most + UNIT, UNIT))
+
+
+def trade_off(problem: Problem, **options) -> dict[int, Layout]:
+    """The checked layout for each budget that can be met, each from a search of its own."""
+    found: dict[int, Layout] = {}
+    least: set[int] = set()
+    for budget in budgets(problem):
+        try:
+            found[budget] = Budget(problem, **options).within(budget)
+        except MemoryBudgetError as error:
+            assert not found, "a smaller budget was met"
+            least.add(error.least_bytes)
+            assert error.budget == budget < error.least_bytes
+        else:
+            check(problem, found[budget], budget)
+    assert least <= {min(found)}
+    return found
+
+
+def vary(problem: Problem, rng: random.Random, impure: float) -> Problem:
+    """The same graph in units, with costs, and some steps that may run once only."""
+    values = [replace(value, bytes=value.bytes * UNIT) for value in problem.values]
+    steps = [
+        replace(
+            step,
+            seconds=rng.choice([1.0, 2.0, 5.0]),
+            scratch=step.scratch * UNIT,
+            pure=rng.random() >= impure,
+        )
+        for step in problem.steps
+    ]
+    return Problem(tuple(values), tuple(steps))
+
+
+@given(st.integers(0, 10**6), st.integers(2, 14), st.sampled_from([0.0, 0.2, 1.0]))
+@settings(max_examples=60, deadline=None)
+def test_random_problems_for_every_budget(seed, steps, impure):
+    rng = random.Random(seed)
+    problem = vary(random_problem(rng, steps), rng, impure)
+    found = trade_off(problem)
+    for (_, small), (_, large) in pairwise(sorted(found.items())):
+        assert small.arena <= large.arena
+        assert small.schedule.seconds >= large.schedule.seconds - 1e-9
+    if impure == 1.0:
+        assert all(len(layout.sequence) == len(problem.steps) for layout in found.values())
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=15, deadline=None)
+def test_larger_random_problems(seed):
+    rng = random.Random(seed)
+    problem = vary(random_problem(rng, 60), rng, 0.1)
+    search = Budget(problem, seconds=0.2)
+    most = search.search.once.arena
+    for share in (0.9, 0.7, 0.5, 0.3):
+        try:
+            check(problem, search.within(int(most * share)), int(most * share))
+        except MemoryBudgetError as error:
+            check(problem, search.within(error.least_bytes), error.least_bytes)
+            check(problem, Budget(problem).within(error.least_bytes), error.least_bytes)
+
+
+def test_the_error_names_what_is_alive_at_the_bottleneck():
+    values = (Value(UNIT), Value(3 * UNIT, "a"), Value(5 * UNIT, "b"), Value(UNIT, "c", kept=True))
+    steps = (Step((0,), (1,)), Step((0,), (2,)), Step((1, 2), (3,)))
+    with pytest.raises(MemoryBudgetError, match="576 bytes") as caught:
+        Budget(Problem(values, steps)).within("100B")
+    assert caught.value.least_bytes == 9 * UNIT
+    assert caught.value.alive == ("b", "a", "c")
+    assert isinstance(caught.value, MemoryError)
+
+
+def test_a_problem_without_steps_fits_in_nothing():
+    assert Budget(Problem((Value(8),), ())).within(0).arena == 0
+
+
+def test_an_operand_that_was_overwritten_is_made_again_first():
+    # a -> b in place over a; c reads a as well: with room for two, a is made twice.
+    values = (Value(UNIT), *(Value(UNIT, name) for name in "abd"), Value(UNIT, "c", kept=True))
+    steps = (
+        Step((0,), (1,), seconds=1.0),
+        Step((1,), (2,), ((0, 0),), seconds=1.0),
+        Step((2,), (3,), ((0, 0),), seconds=1.0),
+        Step((3, 1), (4,), ((0, 0), (1, 0)), seconds=1.0),
+    )
+    problem = Problem(values, steps)
+    layout = Budget(problem).within(2 * UNIT)
+    check(problem, layout, 2 * UNIT)
+    stubborn = Problem(values, (replace(steps[0], pure=False), *steps[1:]))
+    layout = Budget(stubborn).within(3 * UNIT)
+    assert layout.sequence.count(0) == 1
+
+
+def graph(edges: dict[object, list[object]]) -> Problem:
+    """Unit values of a graph whose steps may overwrite any operand; sinks are kept."""
+    index = {vertex: i for i, vertex in enumerate(edges)}
+    read = {operand for operands in edges.values() for operand in operands}
+    values = tuple(Value(UNIT, v, kept=v not in read) for v in edges)
+    steps = tuple(
+        Step(
+            tuple(index[u] for u in operands),
+            (index[v],),
+            tuple((i, 0) for i in range(len(operands))),
+            seconds=1.0,
+        )
+        for v, operands in edges.items()
+    )
+    return Problem(values, steps)
+
+
+def points(problem: Problem) -> dict[int, int]:
+    """The least time found for each space, where more space saves time."""
+    result: dict[int, int] = {}
+    for budget, layout in trade_off(problem).items():
+        time = len(layout.sequence)
+        if not result or time < min(result.values()):
+            result[budget // UNIT] = time
+    return result
+
+
+def exact(problem: Problem) -> dict[int, int]:
+    """The same by exhaustive search over pebblings."""
+    return {s.space // UNIT: s.time for s in frontier(from_problem(problem))}
+
+
+def edges_of(game) -> dict[object, list[object]]:
+    """Each vertex with its operands, operands first."""
+    return {v: list(game.predecessors[v]) for v in game.vertices}
+
+
+@pytest.mark.parametrize(
+    ("game", "expected"),
+    [
+        (figure_2(), {2: 6}),
+        (figure_3(), {2: 8, 3: 6}),
+        (backprop_chain(3), {2: 11, 3: 9, 4: 8}),
+        (backprop_chain(4), {2: 16, 3: 12, 4: 11, 5: 10}),
+        (backprop_chain(5), {2: 22, 3: 15, 4: 14, 5: 13, 6: 12}),
+        (pyramid(3), {4: 10}),
+    ],
+)
+def test_known_trade_offs_of_space_and_time(game, expected):
+    problem = graph(edges_of(game))
+    assert exact(problem) == expected
+    assert points(problem) == expected
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=25, deadline=None)
+def test_never_better_than_the_optimum_and_mostly_as_good(seed):
+    rng = random.Random(seed)
+    edges: dict[object, list[object]] = {}
+    for v in range(rng.randint(4, 9)):
+        edges[v] = rng.sample(range(v), rng.randint(0 if v == 0 else 1, min(v, 2)))
+    problem = graph(edges)
+    best, ours = exact(problem), points(problem)
+    assert max(best) == max(ours)
+    for space, time in ours.items():
+        assert time >= min(t for s, t in best.items() if s <= space)
+    assert min(ours) <= min(best) + 1
+
+
+@cache
+def revolve(steps: int, slots: int) -> int:
+    """The least forward steps to come back through a chain with that many checkpoints."""
+    if steps <= 1:
+        return 0
+    if slots == 1:
+        return steps * (steps - 1) // 2
+    return min(
+        j + revolve(steps - j, slots - 1) + revolve(j, slots) for j in range(1, steps)
+    )
+
+
+def training_chain(length: int) -> Problem:
+    """`length` equal steps and the way back; the first operand lives outside the arena."""
+    values, steps = [Value(UNIT)], []
+    for _ in range(length - 1):
+        steps.append(Step((len(values) - 1,), (len(values),), ((0, 0),), seconds=1.0))
+        values.append(Value(UNIT))
+    gradient: tuple[int, ...] = ()
+    for x in range(length - 1, -1, -1):
+        overwrites = ((1, 0),) if gradient else ()
+        steps.append(Step((x, *gradient), (len(values),), overwrites, seconds=1.0))
+        gradient = (len(values),)
+        values.append(Value(UNIT, kept=x == 0))
+    return Problem(tuple(values), tuple(steps))
+
+
+def test_the_oracle_is_the_published_one():
+    known = {(10, 2): 20, (10, 3): 15, (56, 5): 140, (100, 5): 316, (100, 10): 222}
+    assert {key: revolve(*key) for key in known} == known
+
+
+@pytest.mark.parametrize("length", [2, 3, 10, 33, 56, 100])
+def test_a_chain_meets_the_revolve_optimum(length):
+    problem = training_chain(length)
+    search = Budget(problem, seconds=0.5)
+    for slots in (1, 2, 3, 5, 10):
+        budget = (slots + 1) * UNIT  # the first checkpoint is outside, but the gradient is not
+        layout = search.within(budget)
+        check(problem, layout, budget)
+        assert len(layout.sequence) - length == revolve(length, slots)
+
+
+def test_a_chain_of_different_steps_keeps_to_its_budget_and_to_order():
+    rng = random.Random(3)
+    plain = training_chain(30)
+    sizes = [rng.randint(1, 9) * UNIT for _ in range(30)]
+    values = tuple(
+        replace(value, bytes=sizes[v if v < 30 else 59 - v]) for v, value in enumerate(plain.values)
+    )
+    steps = tuple(replace(s, overwrites=(), seconds=rng.random()) for s in plain.steps)
+    problem = Problem(values, steps)
+    search = Budget(problem, seconds=0.5)
+    most, last = search.search.once.arena, 0.0
+    for share in (1.0, 0.8, 0.6, 0.4):
+        layout = search.within(int(most * share))
+        check(problem, layout, int(most * share))
+        assert layout.schedule.seconds >= last
+        last = layout.schedule.seconds
+
+
+def test_the_same_search_has_the_same_outcome():
+    rng = random.Random(5)
+    problem = vary(random_problem(rng, 80), rng, 0.0)
+    first, second = Budget(problem, seconds=0.2), Budget(problem, seconds=0.2)
+    budget = int(first.search.once.arena * 0.8)
+    try:
+        assert first.within(budget).sequence == second.within(budget).sequence
+    except MemoryBudgetError as error:
+        assert first.within(error.least_bytes).arena == error.least_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "most"),
+    [
+        ("resnet50_b32_r224_train", 0.5, 7.2),
+        ("resnet50_b32_r224_train", 0.25, 17.3),
+        ("unet_b8_416x608_train", 0.5, 3.6),
+    ],
+)
+def test_training_steps_stay_under_the_published_cost(name, share, most, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    sys.modules.pop("budget", None)
+    import budget as bench
+
+    problem = bench.roofline(name)
+    bytes = int(bench.ONE_SHOT[name] * share)
+    layout = Budget(problem).within(bytes)
+    check_sizes(problem, layout, bytes)
+    seconds = sum(step.seconds for step in problem.steps)
+    assert 100 * (layout.schedule.seconds / seconds - 1) <= most
+
+
+def check_sizes(problem: Problem, layout: Layout, budget: int) -> None:
+    """Like `check`, without the replay of every byte range, which is slow for many steps."""
+    check(problem, layout, budget)
