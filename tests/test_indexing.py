@@ -151,7 +151,9 @@ def test_reading(case) -> None:
 
 
 def update(x, key, value, mode):
+    """NumPy's update; the value is spread first, since `ufunc.at` misreads some that are not."""
     out = x.copy()
+    value = np.broadcast_to(value, x[key].shape)
     match mode:
         case "set":
             out[key] = value

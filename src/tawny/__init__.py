@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from tawny import numpy as numpy
     from tawny import pebble as pebble
     from tawny import random as random
+    from tawny import testing as testing
     from tawny.array import Array as Array
     from tawny.engine import evaluate as evaluate
     from tawny.graph.graph import Graph as Graph
     from tawny.graph.jit import jit as jit
+    from tawny.graph.largest import largest as largest
     from tawny.graph.program import Program as Program
     from tawny.memory.budget import MemoryBudgetError as MemoryBudgetError
     from tawny.ops.creation import var as var
@@ -45,12 +47,14 @@ __all__ = [
     "evaluate",
     "fold",
     "jit",
+    "largest",
     "lazy_print",
     "map_elements",
     "numpy",
     "pebble",
     "random",
     "scan",
+    "testing",
     "var",
 ]
 
@@ -63,6 +67,7 @@ _HOME: Final = {
     "evaluate": "tawny.engine",
     "fold": "tawny.numpy",
     "jit": "tawny.graph.jit",
+    "largest": "tawny.graph.largest",
     "lazy_print": "tawny.numpy",
     "map_elements": "tawny.numpy",
     "scan": "tawny.numpy",

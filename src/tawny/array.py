@@ -21,8 +21,18 @@ from tawny import dtype as dt
 from tawny.dtype import DType, Number
 from tawny.errors import needs_values, type_error, value_error
 from tawny.methods import Methods
-from tawny.node import Constant, Node, Value, Variable, constant, scalar, variables
-from tawny.op import DTypeRule
+from tawny.node import (
+    Constant,
+    Node,
+    Value,
+    Variable,
+    constant,
+    scalar,
+    settle,
+    toposort,
+    variables,
+)
+from tawny.op import DTypeRule, Trait
 from tawny.registry import FUNCTIONS
 from tawny.shape import Shape, size
 
@@ -253,7 +263,9 @@ class Array(Methods):
     # --------------------------------------------------------------- mutation
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if self.is_shared(sys.getrefcount(self)):
+        holders = sys.getrefcount(self)
+        check_no_view(self, "setitem")
+        if self.is_shared(holders):
             raise value_error(
                 "setitem",
                 "this array was computed twice and both names hold the same object, so changing "
@@ -261,6 +273,20 @@ class Array(Methods):
                 "x = x.at[i].set(v)",
             )
         self.rename(FUNCTIONS["setitem"](self, key, value).node)
+
+    def __copy__(self) -> Array:
+        return fresh(self._node)
+
+    def __deepcopy__(self, memo: object) -> Array:
+        return fresh(self._node)
+
+    def __reduce__(self) -> Any:
+        raise type_error(
+            "pickle", "a lazy array is part of a graph; pickle its value (x.numpy()), or save the graph"
+        )
+
+    def __format__(self, spec: str) -> str:
+        return format(self._element("format"), spec) if spec else str(self)
 
     def is_shared(self, holders: int) -> bool:
         """Whether a name besides the caller's may hold this array because it was computed twice.
@@ -279,6 +305,8 @@ class Array(Methods):
 
 def in_place(x: Array, name: str, other: Any, holders: int) -> Array:
     """`x` after an augmented assignment with the function called `name`."""
+    if holders > _UNNAMED:  # a[0] += v changes no name but a, which gets the result
+        check_no_view(x, name)
     result: Array = FUNCTIONS[name](x, other)
     if result.shape != x.shape:
         raise value_error(
@@ -331,20 +359,65 @@ def array_for(node: Node) -> Array:
     return fresh(node) if array is None else array
 
 
-def _count_holders() -> int:
-    """References to an array that one name holds, as seen inside `__setitem__`."""
-    seen: list[int] = []
+def check_no_view(x: Array, op: str) -> None:
+    """Refuse to change a slice, transpose or reshape of an array that somebody still holds.
 
-    class Probe:
-        def __setitem__(self, key: object, value: object) -> None:
-            seen.append(sys.getrefcount(self))
+    In NumPy the change would be seen there; here it would silently not be.
+    """
+    node = x.node
+    while node.op.facts().window and node.inputs:
+        node = node.inputs[0]
+        base = None if node.handle is None else node.handle()
+        if base is not None and base is not x and base.node is node:
+            raise value_error(
+                op,
+                "this array is a view of another one, which would not see the change; index that "
+                "one (a[0, 1] = v, not a[0][1] = v), or change a copy (np.copy(x))",
+            )
 
-    probe = Probe()
+
+class _Probe:
+    """Counts references to itself as the operators of `Array` count theirs."""
+
+    def __init__(self) -> None:
+        self.holders = 0
+
+    def __setitem__(self, key: object, value: object) -> None:
+        holders = sys.getrefcount(self)
+        self.holders = holders
+
+    def __iadd__(self, other: object) -> _Probe:
+        holders = sys.getrefcount(self)
+        self.holders = holders
+        return self
+
+
+def _count_of_one_name() -> int:
+    probe = _Probe()
     probe[0] = 0
-    return seen[0]
+    return probe.holders
 
 
-_SOLE_HOLDER: Final = _count_holders()
+def _count_without_name() -> int:
+    kept: list[_Probe] = []
+
+    class Box:
+        def __getitem__(self, key: object) -> _Probe:
+            return _Probe()
+
+        def __setitem__(self, key: object, value: _Probe) -> None:
+            kept.append(value)
+
+    box = Box()
+    box[0] += 0
+    return kept[0].holders
+
+
+_SOLE_HOLDER: Final = _count_of_one_name()
+"""References to an array that one name holds, seen inside an operator."""
+
+_UNNAMED: Final = _count_without_name()
+"""References to an array that no name holds, seen inside an augmented assignment."""
 
 
 def _lent(value: Value) -> Value:
@@ -366,7 +439,11 @@ def check_device(device: object, op: str) -> None:
 
 
 def value_of(array: Array, op: str) -> Value:
-    """The value of an array that depends on no variable, kept for the next time."""
+    """The value of an array that depends on no variable, kept for the next time.
+
+    Arrays on the way that the user still holds are kept too, and so are results of impure functions,
+    which a second run would make anew.
+    """
     node = array.node
     if node.value is None:
         if not node.known:
@@ -375,10 +452,24 @@ def value_of(array: Array, op: str) -> Value:
                 variables([node]),
                 "compile a tw.Graph and give it values, or pass it to tw.delay",
             )
-        (value,) = evaluator()([node])
-        value.flags.writeable = False
-        node.value = value
+        wanted = [node, *(n for n in toposort([node], has_value) if _worth_keeping(n, node))]
+        for known, value in zip(wanted, evaluator()(wanted), strict=True):
+            settle(known, value)
+    assert node.value is not None
     return node.value
+
+
+def has_value(node: Node) -> bool:
+    """Whether the value is there already."""
+    return node.value is not None
+
+
+def _worth_keeping(node: Node, asked: Node) -> bool:
+    if node is asked or node.value is not None or node.parts:
+        return False
+    held = node.handle is not None and node.handle() is not None
+    facts = node.op.facts()
+    return facts.impure or (held and Trait.VIEW not in facts.traits)
 
 
 def known_value(x: Array, op: str, way_out: str) -> Value:

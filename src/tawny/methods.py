@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 Axis = int | tuple[int, ...] | None
 
-_FOREIGN: Final = (str, bytes, dict, set)
+_FOREIGN: Final = frozenset({str, bytes, dict, set})
+"""Types that are no operands: the operator is left to them."""
 
 
 def _call(name: str, *args: Any, **kwargs: Any) -> Array:
@@ -22,7 +23,8 @@ def _call(name: str, *args: Any, **kwargs: Any) -> Array:
 
 
 def _binary(name: str, left: Any, right: Any, other: object) -> Array:
-    if other is None or isinstance(other, _FOREIGN):
+    kind = type(other)
+    if other is None or kind in _FOREIGN or getattr(kind, "__array_ufunc__", True) is None:
         return NotImplemented  # type: ignore[no-any-return]
     return _call(name, left, right)
 
@@ -39,7 +41,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("add", other, self, other)
 
     def __iadd__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "add", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "add", other, holders)
 
     def __sub__(self, other: ArrayLike, /) -> Array:
         return _binary("subtract", self, other, other)
@@ -48,7 +51,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("subtract", other, self, other)
 
     def __isub__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "subtract", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "subtract", other, holders)
 
     def __mul__(self, other: ArrayLike, /) -> Array:
         return _binary("multiply", self, other, other)
@@ -57,7 +61,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("multiply", other, self, other)
 
     def __imul__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "multiply", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "multiply", other, holders)
 
     def __truediv__(self, other: ArrayLike, /) -> Array:
         return _binary("divide", self, other, other)
@@ -66,7 +71,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("divide", other, self, other)
 
     def __itruediv__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "divide", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "divide", other, holders)
 
     def __floordiv__(self, other: ArrayLike, /) -> Array:
         return _binary("floor_divide", self, other, other)
@@ -75,7 +81,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("floor_divide", other, self, other)
 
     def __ifloordiv__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "floor_divide", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "floor_divide", other, holders)
 
     def __mod__(self, other: ArrayLike, /) -> Array:
         return _binary("remainder", self, other, other)
@@ -84,7 +91,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("remainder", other, self, other)
 
     def __imod__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "remainder", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "remainder", other, holders)
 
     def __pow__(self, other: ArrayLike, /) -> Array:
         return _binary("pow", self, other, other)
@@ -93,7 +101,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("pow", other, self, other)
 
     def __ipow__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "pow", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "pow", other, holders)
 
     def __and__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_and", self, other, other)
@@ -102,7 +111,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("bitwise_and", other, self, other)
 
     def __iand__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "bitwise_and", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "bitwise_and", other, holders)
 
     def __or__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_or", self, other, other)
@@ -111,7 +121,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("bitwise_or", other, self, other)
 
     def __ior__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "bitwise_or", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "bitwise_or", other, holders)
 
     def __xor__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_xor", self, other, other)
@@ -120,7 +131,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("bitwise_xor", other, self, other)
 
     def __ixor__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "bitwise_xor", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "bitwise_xor", other, holders)
 
     def __lshift__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_left_shift", self, other, other)
@@ -129,7 +141,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("bitwise_left_shift", other, self, other)
 
     def __ilshift__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "bitwise_left_shift", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "bitwise_left_shift", other, holders)
 
     def __rshift__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_right_shift", self, other, other)
@@ -138,7 +151,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("bitwise_right_shift", other, self, other)
 
     def __irshift__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "bitwise_right_shift", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "bitwise_right_shift", other, holders)
 
     def __matmul__(self, other: ArrayLike, /) -> Array:
         return _binary("matmul", self, other, other)
@@ -147,7 +161,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("matmul", other, self, other)
 
     def __imatmul__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "matmul", other, sys.getrefcount(self))
+        holders = sys.getrefcount(self)
+        return _call("in_place", self, "matmul", other, holders)
 
     def __eq__(self, other: ArrayLike, /) -> Array:  # type: ignore[override]
         return _binary("equal", self, other, other)
@@ -178,6 +193,17 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
 
     def __invert__(self) -> Array:
         return _call("bitwise_invert", self)
+
+    def __divmod__(self, other: ArrayLike, /) -> tuple[Array, Array]:
+        result: tuple[Array, Array] = FUNCTIONS["divmod"](self, other)
+        return result
+
+    def __rdivmod__(self, other: ArrayLike, /) -> tuple[Array, Array]:
+        result: tuple[Array, Array] = FUNCTIONS["divmod"](other, self)
+        return result
+
+    def __contains__(self, value: ArrayLike, /) -> bool:
+        return bool(_call("any", _call("equal", self, value)))
 
     def __getitem__(self, key: Any, /) -> Array:
         return _call("getitem", self, key)

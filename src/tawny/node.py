@@ -215,6 +215,20 @@ def constant(value: Value) -> Node:
     return node
 
 
+def settle(node: Node, value: Value) -> None:
+    """Keep the value of a known node, which from then on is a constant and holds no inputs.
+
+    What depends on a random draw keeps its op too: programs draw it anew in each run.
+    """
+    value.flags.writeable = False
+    node.value = value
+    if not node.volatile:
+        key = (node.op, *map(id, node.inputs))
+        if _INTERNED.get(key) is node:
+            del _INTERNED[key]
+        node.op, node.inputs = _CONSTANT, ()
+
+
 def borrowed(value: Value) -> Node:
     """A constant over memory that somebody else owns and will not change while it lives."""
     return Node(_CONSTANT, (), value.shape, dt.as_dtype(value.dtype, "asarray"), value=value)

@@ -45,6 +45,8 @@ class Trait(enum.Flag):
     INVOLUTION = enum.auto()
     VIEW = enum.auto()
     """The result may share the memory of operand 0: only shape and strides change."""
+    WINDOW = enum.auto()
+    """NumPy gives a view here that writes through to operand 0."""
     IMPURE = enum.auto()
     """Two nodes of this op are never merged and never evaluated early."""
 
@@ -180,9 +182,12 @@ class Facts:
     oracle: str = ""
     impure: bool = field(init=False)
     """Whether `Trait.IMPURE` is among the traits, for whoever asks of every node."""
+    window: bool = field(init=False)
+    """Whether NumPy's function gives a view that writes through to operand 0."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "impure", Trait.IMPURE in self.traits)
+        object.__setattr__(self, "window", Trait.WINDOW in self.traits)
 
 
 @dataclass_transform(frozen_default=True)

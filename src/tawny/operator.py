@@ -57,6 +57,22 @@ def emit_parts(op: Op, *operands: ArrayLike) -> tuple[Array, ...]:
     return tuple(map(wrap, make_parts(op, nodes)))
 
 
+def guarded(function: Callable[P, R]) -> Callable[P, R]:
+    """`function`, saying which arguments it takes when it is called with others."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                raise _misuse(function, name, args, kwargs, error) from None
+            raise
+
+    return boundary
+
+
 def public(*names: str, module: str = "") -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function public under its own name and `names`.
 
@@ -67,16 +83,7 @@ def public(*names: str, module: str = "") -> Callable[[Callable[P, R]], Callable
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
         name = f"{module}.{function.__name__}" if module else function.__name__
-
-        @functools.wraps(function)
-        def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                return function(*args, **kwargs)
-            except TypeError as error:
-                if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                    raise _misuse(function, name, args, kwargs, error) from None
-                raise
-
+        boundary = guarded(function)
         for key in (name, *names):
             FUNCTIONS[key] = boundary
         return boundary
@@ -94,6 +101,8 @@ def _misuse(
     """What was wrong with the arguments of a call that Python could not bind."""
     parameters = inspect.signature(function).parameters
     unknown = [k for k in kwargs if k not in parameters]
+    if "out" in unknown:
+        return type_error(name, "out= cannot be a target: a lazy array has no memory of its own; use the result")
     accepted = ", ".join(
         f"{p.name} (keyword only)" if p.kind is p.KEYWORD_ONLY else p.name
         for p in parameters.values()

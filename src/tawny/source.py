@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Final, NamedTuple
 
-PACKAGE: Final = str(Path(__file__).parent)
+import numpy
+
+PACKAGES: Final = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, numpy.__file__))
+"""Folders whose frames are not the user's: this package, and NumPy's, which calls it back."""
 
 
 class Source(NamedTuple):
@@ -38,17 +42,17 @@ class Source(NamedTuple):
 
 
 _OURS: Final[dict[str, bool]] = {}
-"""Whether a file is of this package, for the files met so far."""
+"""Whether a file lies in `PACKAGES`, for the files met so far."""
 
 
 def caller() -> Source | None:
-    """The innermost frame outside this package; None when there is none."""
+    """The innermost frame of the user's; None when there is none."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         code = frame.f_code
         ours = _OURS.get(code.co_filename)
         if ours is None:
-            ours = _OURS[code.co_filename] = code.co_filename.startswith(PACKAGE)
+            ours = _OURS[code.co_filename] = code.co_filename.startswith(PACKAGES)
         if not ours:
             return Source(code, frame.f_lasti)
         frame = frame.f_back

@@ -18,12 +18,6 @@ def naive_one_hot(x, n, axis=-1):
     return np.moveaxis(out, -1, axis)
 
 
-def naive_put(x, i, v):
-    out = x.copy()
-    np.put_along_axis(out, i, v, 0)
-    return out
-
-
 CASES = [
     Case(
         "take",
@@ -79,19 +73,6 @@ CASES = [
         lambda xp, x, i: xp.take_along_axis(x, i, axis=None),
         lambda x, i: np.take_along_axis(x, i, None),
         [(3, 4), ALONG[0]],
-    ),
-    Case(
-        "put_along_axis",
-        lambda xp, x, i, v: xp.put_along_axis(x, i, v, 0),
-        naive_put,
-        [(3, 4), ALONG, (2, 4)],
-        COMMON,
-    ),
-    Case(
-        "put_along_axis",
-        lambda xp, x, i: xp.put_along_axis(x, i, 1, axis=0),
-        lambda x, i: naive_put(x, i, 1),
-        [(3, 4), ALONG],
     ),
     Case(
         "one_hot",

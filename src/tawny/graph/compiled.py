@@ -34,6 +34,7 @@ class Compiled:
         often: Collection[Node],
         incremental: bool,
     ) -> None:
+        engine_named(engine)
         self.engine = engine
         self.rewrites = rewrites
         self.results = tuple(results)
@@ -43,7 +44,6 @@ class Compiled:
         kept = self._boundary() if incremental else []
         self._lowered, self._layout, self._kept = self._fit(kept, memory)
         self.plan = self._described()
-        self._executable: Executable = engine_named(engine).prepare(self._task())
         self._needed: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
 
     # ---------------------------------------------------------------- planning
@@ -128,6 +128,11 @@ class Compiled:
 
     # ----------------------------------------------------------------- running
 
+    @cached_property
+    def executable(self) -> Executable:
+        """The steps made runnable; asking for it allocates the memory."""
+        return engine_named(self.engine).prepare(self._task())
+
     def bit(self, variable: Node) -> int:
         """The bit that stands for a change of `variable`."""
         return self._dependence.bit[variable]
@@ -155,12 +160,12 @@ class Compiled:
     def execute(self, changed: int | None, variables: Sequence[Value], draw: int) -> frozenset[Node]:
         """Run what a change reaches; gives the nodes computed."""
         nodes, positions = self._run_set(changed)
-        self._executable.run(positions, variables, draw)
+        self.executable.run(positions, variables, draw)
         return nodes
 
     def value(self, node: Node, variables: Sequence[Value]) -> Value:
         """The value of a result, as it lies in memory."""
-        return self._executable.value(node, variables)
+        return self.executable.value(node, variables)
 
     def is_kept(self, node: Node) -> bool:
         """Whether the node's value is still there after a run."""

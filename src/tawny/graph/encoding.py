@@ -28,6 +28,7 @@ from tawny.ops.random import Draw
 from tawny.shape import Shape
 
 _DTYPES: Final = {str(d): d for d in dt.DTYPES}
+_NAMES: Final = {d: name for name, d in _DTYPES.items()}
 _FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _MOST_BITS: Final = 1024
 _UNIONS: Final = (Union, types.UnionType)
@@ -99,8 +100,8 @@ def encode(value: Any, kind: Any) -> Json:
     elif get_origin(kind) is tuple and isinstance(value, tuple):
         items = cast("tuple[object, ...]", value)
         return [encode(v, k) for v, k in zip(items, _items(kind, len(items)), strict=True)]
-    elif get_origin(kind) is np.dtype and value in _DTYPES.values():
-        return str(value)
+    elif get_origin(kind) is np.dtype and value in _NAMES:
+        return encode_dtype(value)
     elif kind is Held:
         return _encode_held(value)
     elif kind is Body:
@@ -231,6 +232,11 @@ def _size(value: Json) -> bool:
     return type(value) is int and 0 <= value.bit_length() <= _MOST_BITS and value >= 0
 
 
+def encode_dtype(dtype: DType) -> str:
+    """A dtype's name."""
+    return _NAMES[dtype]
+
+
 def decode_dtype(data: Json) -> DType:
     """A supported dtype, by name."""
     if not isinstance(data, str) or data not in _DTYPES:
@@ -240,7 +246,7 @@ def decode_dtype(data: Json) -> DType:
 
 def encode_type(kind: Type) -> Json:
     """A shape and a dtype as data."""
-    return [encode_shape(kind[0]), str(kind[1])]
+    return [encode_shape(kind[0]), encode_dtype(kind[1])]
 
 
 def decode_type(data: Json) -> Type:

@@ -26,6 +26,7 @@ from tawny.graph.encoding import (
     decode_op,
     decode_shape,
     decode_type,
+    encode_dtype,
     encode_op,
     encode_shape,
     encode_type,
@@ -62,7 +63,7 @@ def save(graph: Graph, path: Path) -> None:
             "save", f"the graph has {len(nodes)} nodes; at most {MAX_NODES} fit a file"
         )
     number = {node: i for i, node in enumerate(nodes)}
-    lines: dict[str, int] = {}
+    lines = _Lines()
     records: list[Json] = []
     for node, i in number.items():
         try:
@@ -74,7 +75,7 @@ def save(graph: Graph, path: Path) -> None:
     structure = graph.structured([number[n] for n in graph.output_nodes])
     data: dict[str, Json] = {
         "name": graph.name,
-        "sources": list(lines),
+        "sources": list(lines.texts),
         "nodes": records,
         "inputs": [number[n] for n in graph.input_nodes],
         "outputs": _encode_structure(structure, 0),
@@ -93,16 +94,31 @@ def _array_name(number: int) -> str:
     return f"constant.{number}"
 
 
-def _record(node: Node, number: Mapping[Node, int], lines: dict[str, int]) -> dict[str, Json]:
+class _Lines:
+    """The lines nodes were written at, each once."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {}
+        self.known: dict[tuple[int, int], int] = {}
+
+    def number(self, source: Source) -> int:
+        """The number of a line; a code object's own hash would cost more than the text."""
+        key = (id(source.code), source.instruction)
+        if key not in self.known:
+            self.known[key] = self.texts.setdefault(str(source), len(self.texts))
+        return self.known[key]
+
+
+def _record(node: Node, number: Mapping[Node, int], lines: _Lines) -> dict[str, Json]:
     record = encode_op(node.op)
     if node.inputs:
         record["inputs"] = [number[i] for i in node.inputs]
     if node.parts:
         record["parts"] = [encode_type(t) for t in node.parts]
     else:
-        record["shape"], record["dtype"] = encode_shape(node.shape), str(node.dtype)
+        record["shape"], record["dtype"] = encode_shape(node.shape), encode_dtype(node.dtype)
     if node.sources:
-        record["at"] = [lines.setdefault(str(s), len(lines)) for s in node.sources]
+        record["at"] = list(dict.fromkeys(map(lines.number, node.sources)))
     return record
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, final
 from tawny.array import Array, array_for, evaluator
 from tawny.errors import located, type_error, value_error
 from tawny.graph.compiled import Compiled
+from tawny.graph.plan import Plan
 from tawny.graph.program import Program
 from tawny.node import Node, Variable, toposort
 from tawny.rewrite.ledger import Rewrites
@@ -95,12 +96,35 @@ class Graph:
         that change often, so that only their boundary is kept.  Without `incremental` every
         run computes everything, and nothing is kept for the next.
         """
+        compiled = self._compiled(engine, memory, often, optimise, assume_finite, incremental)
+        if threads is not None and threads < 1:
+            raise value_error("compile", f"threads is {threads}; it must be at least 1")
+        return Program(self, compiled)
+
+    def plan(
+        self,
+        memory: str | int | None = None,
+        often: Iterable[Array] = (),
+        optimise: bool = True,
+        assume_finite: bool = False,
+        incremental: bool = True,
+    ) -> Plan:
+        """The plan `compile` would follow, without allocating anything."""
+        return self._compiled("reference", memory, often, optimise, assume_finite, incremental).plan
+
+    def _compiled(
+        self,
+        engine: str,
+        memory: str | int | None,
+        often: Iterable[Array],
+        optimise: bool,
+        assume_finite: bool,
+        incremental: bool,
+    ) -> Compiled:
         watched = [_variable(x, "an input that changes often") for x in often]
         for node in watched:
             if node not in self.variables:
                 raise value_error("compile", f"often: {node.name!r} is no variable of this graph")
-        if threads is not None and threads < 1:
-            raise value_error("compile", f"threads is {threads}; it must be at least 1")
         results, rewrites = self.results, Rewrites()
         if optimise:
             done = optimise_nodes(
@@ -110,7 +134,7 @@ class Graph:
                 pipeline=(SIMPLIFY, fold_batch_norm),
             )
             results, rewrites = done.outputs, done.rewrites
-        compiled = Compiled(
+        return Compiled(
             self.variables,
             results,
             rewrites,
@@ -119,7 +143,6 @@ class Graph:
             often=watched,
             incremental=incremental,
         )
-        return Program(self, compiled)
 
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""

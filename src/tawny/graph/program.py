@@ -28,6 +28,7 @@ class Run:
 
     def __init__(self, compiled: Compiled, nodes: frozenset[Node], seconds: float) -> None:
         self._compiled = compiled
+        _ = compiled.executable  # all memory is allocated here
         self._nodes = nodes
         self.seconds = seconds
         """How long it took."""
@@ -66,6 +67,7 @@ class Program:
     def __init__(self, graph: Graph, compiled: Compiled) -> None:
         self.graph = graph
         self._compiled = compiled
+        _ = compiled.executable  # all memory is allocated here
         self._lock = threading.RLock()
         self._names = {n.name: i for i, n in enumerate(graph.variables)}
         self._buffers: list[Value | None] = [None] * len(graph.variables)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tawny.graph.graph import Graph
-from tawny.node import Constant, Node, Part, Variable
+from tawny.node import Constant, Node, Variable
 from tawny.op import Elementwise
 from tawny.shape import size
 
@@ -46,13 +46,15 @@ def small_value(node: Node) -> str | None:
 
 
 def attributes(node: Node) -> str:
-    """What an op's attributes are, in few words."""
+    """What an op's attributes are, in few words; shape and dtype are seen anyway."""
     op = node.op
     if isinstance(op, (Elementwise, Variable, Constant)):
         return ""
-    if isinstance(op, Part):
-        return str(op.index)
-    return ", ".join(f"{name}={_short(value)}" for name, value in op.attributes().items())
+    return ", ".join(
+        f"{name}={_short(value)}"
+        for name, value in op.attributes().items()
+        if name not in ("shape", "dtype")
+    )
 
 
 def _short(value: object) -> str:
@@ -64,16 +66,17 @@ def trace(graph: Graph) -> str:
     """The nodes of a graph in the order they run, in columns.
 
     A line gives the node's number, what it is called if it is a variable, an output or the source
-    of an update, its op with attributes, the numbers of its inputs, dtype and shape, and the line
-    that wrote it.
+    of an update, its op, the numbers of its inputs, dtype and shape, the line that wrote it, and
+    the op's attributes.
     """
     order = listing(graph)
     number = {node: i for i, node in enumerate(order)}
     names = roles(graph)
-    rows = [("", "name", "op", "inputs", "type", "line")]
+    rows = [("", "name", "op", "inputs", "type", "line", "attributes")]
     for node, i in number.items():
         inputs = " ".join(f"#{number[n]}" for n in node.inputs)
-        rows.append((f"#{i}", names.get(node, ""), _op(node), inputs, kind(node), places(node)))
+        name, op, details = names.get(node, ""), node.op.facts().name, _details(node)
+        rows.append((f"#{i}", name, op, inputs, kind(node), places(node), details))
     return _columns(rows)
 
 
@@ -88,15 +91,12 @@ def roles(graph: Graph) -> dict[Node, str]:
     return {node: ", ".join(words) for node, words in out.items()}
 
 
-def _op(node: Node) -> str:
+def _details(node: Node) -> str:
     value = small_value(node)
-    if value is not None:
-        return f"constant {value}"
-    name, details = node.op.facts().name, attributes(node)
-    return f"{name}({details})" if details else name
+    return attributes(node) if value is None else f"value={value}"
 
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [min(max(map(len, column)), 60) for column in zip(*rows, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)) for row in rows]
     return "\n".join(line.rstrip() for line in lines)

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+STRETCH = 16
+"""After how many buffers the layouts are remembered, to come back to."""
+
 Piece = tuple[int, int, int]
 """Where a live buffer starts and ends, and when it dies."""
 
@@ -32,7 +35,7 @@ def search(
     moment: int,
     key: Callable[[int], int],
     capacity: int,
-    width: int,
+    widest: int,
     stop: Callable[[], bool],
 ) -> list[int] | None:
     """Offsets within a capacity, or None: from `moment` outward, what lives then stacked by `key`.
@@ -52,7 +55,7 @@ def search(
     for order, start, end in ((later, births, deaths), (earlier, back, forth)):
         order.sort(key=lambda b: (start[b], -sizes[b], -end[b]))  # noqa: B023
         first = tuple([(offsets[b], offsets[b] + sizes[b], end[b]) for b in stack])
-        layouts = carry({first: None}, order, start, end, sizes, capacity, width, stop)
+        layouts = carry({first: None}, order, start, end, sizes, capacity, widest, stop)
         if not layouts:
             return None
         trail = next(iter(layouts.values()))
@@ -69,20 +72,38 @@ def carry(
     deaths: Sequence[int],
     sizes: Sequence[int],
     capacity: int,
-    width: int,
+    widest: int,
     stop: Callable[[], bool],
 ) -> Layouts:
-    """The layouts after all buffers of `order`, which is by birth, have been added."""
+    """The layouts after all buffers of `order`, which is by birth, have been added.
+
+    One layout is carried along where that is enough.  Where it comes to an end the last stretch is
+    gone over again, from further back and with more layouts each time.
+    """
+    marks: list[tuple[int, Layouts]] = []
     now: int | None = None
-    for b in order:
+    i = furthest = tries = 0
+    width = 1
+    while i < len(order):
+        b = order[i]
         if births[b] != now:
             now = births[b]
             if stop():
                 return {}
+            if i > furthest:
+                width, tries = 1, 0
             layouts = kept(layouts, now, width)
+            if not marks or i >= marks[-1][0] + STRETCH:
+                marks.append((i, layouts))
         layouts = with_one_more(layouts, sizes[b], deaths[b], capacity)
+        i += 1
         if not layouts:
-            break
+            furthest, tries, width = max(furthest, i + STRETCH), tries + 1, width * 4
+            if width > widest:
+                return {}
+            del marks[max(1, len(marks) - 2**tries) :]
+            i, layouts = marks.pop()
+            now = None
     return layouts
 
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from math import gcd
+from typing import NamedTuple
 
 from tawny.memory.plan import Layout, laid_out
 from tawny.memory.problem import Problem
@@ -56,6 +57,13 @@ FRUGAL = (CHAIN, 0, 2, 4, 8)
 """What is tried when the least memory is sought."""
 
 
+class Attempt(NamedTuple):
+    """What came of a way from a limit, and the work it took."""
+
+    path: Path | None
+    work: int
+
+
 class Search:
     """All that was found for one problem; budgets are asked of it one after the other."""
 
@@ -66,7 +74,7 @@ class Search:
         self.tables = tables(problem, alignment)
         self.walks = [walk(self.tables, order) for order in dict.fromkeys(map(tuple, orders))]
         self.paths: list[Path] = []
-        self.tried: dict[tuple[int, int, int], Path | None] = {}
+        self.tried: dict[tuple[int, int, int], Attempt] = {}
         """By order, way and limit."""
         self.chains: dict[int, Chain] = {}
         self.layouts: dict[tuple[int, ...], Layout] = {}
@@ -129,17 +137,22 @@ class Search:
 
     def explore(self, limit: int, levels: Sequence[int], end: int) -> None:
         """Try every way of recomputing from a limit, until the work done reaches `end`."""
+        for order, way in self.ways():
+            if self.work > end:
+                return
+            self.attempt(order, way, limit, levels)
+
+    def ways(self) -> Iterator[tuple[int, int]]:
+        """The orders, and what is tried on each."""
         for order in range(len(self.walks)):
             for way in OTHERS if order else FIRST:
-                if self.work > end:
-                    return
-                self.attempt(order, way, limit, levels)
+                yield order, way
 
-    def attempt(self, order: int, way: int, limit: int, levels: Sequence[int]) -> Path | None:
+    def attempt(self, order: int, way: int, limit: int, levels: Sequence[int]) -> Attempt:
         """Try one way from a limit: the path that starts there, if it leads anywhere."""
         key = (order, way, limit)
         if key not in self.tried:
-            self.tried[key] = None
+            before, path = self.work, None
             if way == CHAIN:
                 sequence = self.chain(order).sequence(limit)
             else:
@@ -147,9 +160,11 @@ class Search:
             if sequence is not None:
                 path = Path(self.tables, sequence, levels, limit)
                 self.work += 15 * len(sequence)
-                if path.peak <= levels[-1]:
-                    self.tried[key] = path
+                if path.peak > levels[-1]:
+                    path = None
+                else:
                     self.paths.append(path)
+            self.tried[key] = Attempt(path, self.work - before)
         return self.tried[key]
 
     def chain(self, order: int) -> Chain:
@@ -173,15 +188,15 @@ class Search:
             self.work += run.work
 
     def least(self) -> Layout:
-        """The schedule with the least arena found: each way from the lowest level it can."""
+        """The layout with the least arena found; it does not depend on what was asked before."""
         if self._least is None:
-            found = [self.once]
-            for order in range(len(self.walks)):
-                for way in OTHERS[:1] if order else FRUGAL:
+            best = self.once
+            for order, way in self.ways():
+                if way in FRUGAL:
                     path = self.lowest(order, way)
                     if path is not None:
-                        found.append(self.layout(path.at(path.start)))
-            self._least = min(found, key=_arena)
+                        best = min(best, self.layout(path.steps), key=_arena)
+            self._least = self.lower(best)
         return self._least
 
     def lowest(self, order: int, way: int) -> Path | None:
@@ -190,12 +205,24 @@ class Search:
         found: Path | None = None
         while low < high:
             middle = (low + high) // 2
-            path = self.attempt(order, way, self.levels[middle], self.levels)
+            path = self.attempt(order, way, self.levels[middle], self.levels).path
             if path is None:
                 low = middle + 1
             else:
                 high, found = middle, path
         return found
+
+    def lower(self, best: Layout) -> Layout:
+        """A layout with a smaller arena, by any way from the levels under it, or the same."""
+        left = self.seconds * WORK_PER_SECOND / 2
+        for level in reversed(self.levels):
+            for order, way in self.ways():
+                if level < best.arena and left > 0:
+                    attempt = self.attempt(order, way, level, self.levels)
+                    left -= attempt.work
+                    if attempt.path is not None and attempt.path.peak < best.arena:
+                        best = min(best, self.layout(attempt.path.steps), key=_arena)
+        return best
 
 
 def _arena(layout: Layout) -> int:

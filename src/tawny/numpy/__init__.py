@@ -18,6 +18,7 @@ from tawny.numpy.types import finfo as finfo
 from tawny.numpy.types import iinfo as iinfo
 from tawny.numpy.types import isdtype as isdtype
 from tawny.numpy.types import result_type as result_type
+from tawny.ops import scatter as _scatter  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from tawny.ops.composite import allclose as allclose
 from tawny.ops.composite import angle as angle
 from tawny.ops.composite import array_equal as array_equal
@@ -53,7 +54,7 @@ from tawny.ops.convolution import depthwise_conv1d as depthwise_conv1d
 from tawny.ops.convolution import depthwise_conv2d as depthwise_conv2d
 from tawny.ops.convolution import depthwise_conv3d as depthwise_conv3d
 from tawny.ops.creation import arange as arange
-from tawny.ops.creation import asarray as array
+from tawny.ops.creation import array as array
 from tawny.ops.creation import asarray as asarray
 from tawny.ops.creation import astype as astype
 from tawny.ops.creation import copy as copy
@@ -285,7 +286,6 @@ from tawny.ops.reduction import softmax as softmax
 from tawny.ops.reduction import std as std
 from tawny.ops.reduction import sum as sum
 from tawny.ops.reduction import var as var
-from tawny.ops.scatter import put_along_axis as put_along_axis
 from tawny.ops.series import convolve as convolve
 from tawny.ops.series import correlate as correlate
 from tawny.ops.series import polyval as polyval
@@ -585,7 +585,6 @@ __all__ = [
     "power",
     "prod",
     "ptp",
-    "put_along_axis",
     "quantile",
     "rad2deg",
     "radians",

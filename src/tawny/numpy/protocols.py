@@ -39,7 +39,7 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
 ) -> Any:
     """A NumPy ufunc, or a method of one, called with a lazy array."""
     name = ufunc.__name__
-    options = {k: v for k, v in kwargs.items() if not _is_default(k, v)}
+    options = {k: v for k, v in kwargs.items() if k == "axis" or not _is_default(k, v)}
     if "out" in options:
         raise type_error(
             name,
@@ -50,8 +50,7 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
             function = _function("numpy", name)
             dtype = options.pop("dtype", None)
             _refuse(name, options)
-            result = function(*inputs)
-            return result if dtype is None else FUNCTIONS["astype"](result, dtype)
+            return function(*inputs) if dtype is None else _computed_in(dtype, function, inputs, name)
         case "reduce" if name in REDUCE:
             axis = options.pop("axis", 0)
             if options.pop("dtype", None) is not None:
@@ -71,6 +70,16 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
             return _function("numpy", name)(reshape(x, (*x.shape, *(1,) * y.ndim)), y)
         case _:
             raise type_error(f"{name}.{method}", "this method of the ufunc has no lazy counterpart")
+
+
+def _computed_in(
+    dtype: Any, function: Callable[..., Any], inputs: Sequence[Any], name: str
+) -> Any:
+    """The function of operands converted to `dtype`, as NumPy's `dtype=` asks."""
+    result = function(*(FUNCTIONS["asarray"](x, dtype=dtype) for x in inputs))
+    if result.dtype != np.dtype(dtype):
+        raise type_error(name, f"dtype={dtype} is not taken: the result would be {result.dtype}")
+    return result
 
 
 def _is_default(key: str, value: Any) -> bool:

@@ -24,7 +24,7 @@ from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import located, type_error, value_error
 from tawny.node import borrowed, constant, make, scalar, variable
 from tawny.op import Gradient, Op, Overwrites, Trait, promoted
-from tawny.operator import emit_new, public
+from tawny.operator import emit_new, guarded, public
 from tawny.shape import Shape, as_int, as_shape
 
 
@@ -110,6 +110,7 @@ class Copy(Op, name="copy", overwrites=Overwrites.SAME_SIZE, oracle="numpy.copy"
     """The same value in memory of its own."""
 
 
+@guarded
 def var(name: str | None = None, *, shape: int | Sequence[int] = (), dtype: Any = None) -> Array:
     """A variable: an input of graphs, whose value is given when they run."""
     if name is not None and (not isinstance(name, str) or not name):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -117,7 +118,13 @@ def var(name: str | None = None, *, shape: int | Sequence[int] = (), dtype: Any 
     return fresh(variable(name, as_shape(shape, "var"), _dtype_or(dtype, dt.FLOAT64, "var")))
 
 
-@public("array")
+@public()
+def array(obj: Any, dtype: Any = None, *, copy: bool = True, device: str | None = None) -> Array:
+    """A new array of the given values; with `copy` False, `asarray`."""
+    return asarray(obj, dtype=dtype, copy=True if copy else None, device=device)
+
+
+@public()
 def asarray(
     obj: Any, /, *, dtype: Any = None, device: str | None = None, copy: bool | None = None
 ) -> Array:

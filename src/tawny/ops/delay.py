@@ -120,6 +120,7 @@ def delay(
     `shape` and `dtype`: those of the first array unless given.  A `pure` f depends on its arguments
     alone, so that equal calls are made once; calls of others are never merged.
     """
+    held = _callable(f, "delay")
     nodes = tuple(lift(x, "delay", i) for i, x in enumerate(arrays))
     for word, declared in (("shape", shape), ("dtype", dtype)):
         if declared is None and not nodes:
@@ -127,7 +128,7 @@ def delay(
                 "delay", f"{word} is needed when there is no array to take it from; give {word}=..."
             )
     made = Apply(
-        _callable(f, "delay"),
+        held,
         bool(pure),
         nodes[0].shape if shape is None else as_shape(shape, "delay"),
         nodes[0].dtype if dtype is None else as_dtype(dtype, "delay"),

@@ -32,7 +32,7 @@ Range = tuple[int, int, int]
 """Start, length and step along an axis."""
 
 
-class Slice(Op, name="slice", traits=Trait.VIEW, oracle="operator.getitem"):
+class Slice(Op, name="slice", traits=Trait.VIEW | Trait.WINDOW, oracle="operator.getitem"):
     """Along each axis the elements `start`, `start + step`, and so on, `length` of them."""
 
     ranges: tuple[Range, ...]

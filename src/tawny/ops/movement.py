@@ -25,7 +25,7 @@ from tawny.shape import (
 Axis = int | tuple[int, ...] | None
 
 
-class Reshape(Op, name="reshape", traits=Trait.VIEW, oracle="numpy.reshape"):
+class Reshape(Op, name="reshape", traits=Trait.VIEW | Trait.WINDOW, oracle="numpy.reshape"):
     """The same elements, read row by row, in another shape."""
 
     shape: Shape
@@ -41,7 +41,7 @@ class Reshape(Op, name="reshape", traits=Trait.VIEW, oracle="numpy.reshape"):
         return self.shape
 
 
-class Transpose(Op, name="transpose", traits=Trait.VIEW, oracle="numpy.transpose"):
+class Transpose(Op, name="transpose", traits=Trait.VIEW | Trait.WINDOW, oracle="numpy.transpose"):
     """The axes in another order: axis `i` of the result is axis `axes[i]` of the operand."""
 
     axes: tuple[int, ...]
@@ -57,7 +57,7 @@ class Transpose(Op, name="transpose", traits=Trait.VIEW, oracle="numpy.transpose
         return tuple(shape[a] for a in self.axes)
 
 
-class Flip(Op, name="flip", traits=Trait.VIEW | Trait.INVOLUTION, oracle="numpy.flip"):
+class Flip(Op, name="flip", traits=Trait.VIEW | Trait.WINDOW | Trait.INVOLUTION, oracle="numpy.flip"):
     """The elements in reverse order along `axes`."""
 
     axes: tuple[int, ...]

@@ -272,18 +272,3 @@ class At:
 def at(x: ArrayLike, /) -> At:
     """Functional updates: `at(x)[key].set(value)`, `.add`, `.mul`, `.min`, `.max`, `.get()`."""
     return At(x if isinstance(x, Array) else fresh(lift(x, "at")))
-
-
-@public()
-def put_along_axis(
-    x: ArrayLike, /, indices: ArrayLike, values: ArrayLike, axis: int | None = -1
-) -> Array:
-    """A new array: `x` with `values` at `indices`, which say a place along `axis`."""
-    x_node, places = lift(x, "put_along_axis"), integers(indices, "put_along_axis")
-    node = flattened(x_node) if axis is None else x_node
-    along = normalise_axis(0 if axis is None else axis, len(node.shape), "put_along_axis")
-    everywhere = along_axis(node, places, along, "put_along_axis")
-    _, new = _operands(node, values, "set", "put_along_axis")
-    whole = tuple((0, n, 1) for n in node.shape)
-    scatter = Scatter(whole, tuple(range(len(whole))), 0, "set")
-    return wrap(reshaped(make(scatter, (node, new, *everywhere)), x_node.shape))

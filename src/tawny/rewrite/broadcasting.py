@@ -13,11 +13,11 @@ from typing import Final, cast
 from tawny.node import Node, make
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.movement import broadcasted, reshaped
+from tawny.ops.movement import Reshape, broadcasted, reshaped
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Capture, Key, Match, Rule, any_of, call, rule
-from tawny.shape import size
+from tawny.shape import broadcast, size
 
 EXACT: Final = Kind.EXACT
 
@@ -33,6 +33,25 @@ def _hoisted(m: Match) -> Node | None:
     if all(s is i for s, i in zip(small, node.inputs, strict=True)):
         return None
     return broadcasted(make(node.op, tuple(small)), node.shape)
+
+
+def _adds_ones(node: Node) -> bool:
+    """Whether `node` only puts axes of size 1 before those of its operand."""
+    if type(node.op) is not Reshape:
+        return False
+    new = len(node.shape) - len(node.inputs[0].shape)
+    return new > 0 and node.shape == (1,) * new + node.inputs[0].shape
+
+
+def _without_ones(m: Match) -> Node | None:
+    """The op on operands without axes that broadcasting puts there anyway."""
+    node, inputs = m.node, m.node.inputs
+    for operand in dict.fromkeys(filter(_adds_ones, node.inputs)):
+        (source,) = operand.inputs
+        fewer = tuple(source if n is operand else n for n in inputs)
+        if broadcast(node.name, [n.shape for n in fewer]) == node.shape:
+            inputs = fewer
+    return None if inputs == node.inputs else make(node.op, inputs)
 
 
 def _reduced_once(m: Match) -> Node | None:
@@ -67,10 +86,28 @@ BROADCASTS: Final[tuple[Rule, ...]] = (
         "f(broadcast_to(p), q) = broadcast_to(f(p, q))",
     ),
     rule(
+        "broadcast_ones",
+        EXACT,
+        call(BroadcastTo, Capture("x")),
+        lambda m: reshaped(m["x"], m.node.shape),
+        "broadcast_to(x) = reshape(x) where it only adds axes of size 1",
+        lambda m: size(m.node.shape) == size(m["x"].shape) > 0,
+    ),
+    rule(
         "reduce_broadcast",
         EXACT,
         any_of([Max, Min, AllTrue, AnyTrue], call(BroadcastTo, Capture("x"), name="wide")),
         _reduced_once,
         "max(broadcast_to(x)) = max(x) along the broadcast axes",
+    ),
+)
+
+ONES: Final[tuple[Rule, ...]] = (
+    rule(
+        "drop_ones",
+        EXACT,
+        any_of(tuple(ELEMENTWISE.values()), some=(Reshape,)),
+        _without_ones,
+        "f(reshape(x, (1, n)), y) = f(x, y) where broadcasting adds the axis",
     ),
 )

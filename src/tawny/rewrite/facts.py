@@ -58,7 +58,7 @@ class Facts:
             return True
         if not depth or not node.inputs:
             return False
-        if type(op) is Cast and not lossless(node.inputs[0].dtype, node.dtype):
+        if type(op) is Cast and not _holds_all(node.inputs[0].dtype, node.dtype):
             return False
         if op in _KEEP_FINITE or type(op) in _KEEP_FINITE_CLASSES or _is_view(node):
             return all(self.finite(i, depth - 1) for i in node.inputs)
@@ -143,6 +143,11 @@ def scalar_like(value: Any, node: Node) -> Node:
 def filled_like(value: Any, node: Node) -> Node:
     """`value` everywhere, with the shape and dtype of `node`."""
     return broadcasted(scalar_like(value, node), node.shape)
+
+
+def _holds_all(source: DType, target: DType) -> bool:
+    """Whether no value of `source` is too large for `target`."""
+    return lossless(source, target) or (source.kind in "iu" and target.itemsize > 2)
 
 
 def _is_view(node: Node) -> bool:

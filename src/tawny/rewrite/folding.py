@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tawny.node import Node, constant, written_at
+from tawny.node import Constant, Node, constant, written_at
 from tawny.op import Elementwise
 from tawny.ops.creation import BroadcastTo, Cast
+from tawny.ops.joining import Pad
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
+from tawny.rewrite.movement import MOVES
 from tawny.rewrite.pattern import OF_CONSTANTS, Match, Rule
 from tawny.shape import size
 
@@ -26,6 +28,9 @@ NEVER: Final = 2**26
 AT_ONCE: Final = 4096
 """Results of at most so many bytes are folded as soon as rules make them."""
 
+LEFT_TO_RULES: Final = (Elementwise, Cast, *MOVES, Pad)
+"""What other rules do to repeated constants without making them real."""
+
 
 def nbytes(node: Node) -> int:
     """Size of the value of `node`."""
@@ -35,9 +40,7 @@ def nbytes(node: Node) -> int:
 def _small(node: Node) -> bool:
     """Whether the value of `node` may be kept as a constant."""
     bytes_ = nbytes(node)
-    return bytes_ <= ALWAYS or (
-        bytes_ <= NEVER and bytes_ <= sum(map(nbytes, node.inputs)) and bool(node.inputs)
-    )
+    return bytes_ <= ALWAYS or (bytes_ <= NEVER and bytes_ <= sum(map(nbytes, set(node.inputs))))
 
 
 def _repeats(node: Node) -> bool:
@@ -46,9 +49,11 @@ def _repeats(node: Node) -> bool:
 
 
 def _foldable(node: Node) -> bool:
+    if type(node.op) is Constant:
+        return True
     if node.volatile or not _small(node):
         return False
-    return type(node.op) not in (Elementwise, Cast) or not any(map(_repeats, node.inputs))
+    return type(node.op) not in LEFT_TO_RULES or not any(map(_repeats, node.inputs))
 
 
 def _worth_it(node: Node) -> bool:

@@ -57,16 +57,21 @@ SIMPLIFY: Final = repeated(
         algebra.CHOICES,
         algebra.TRAITS,
         broadcasting.BROADCASTS,
+        broadcasting.ONES,
         reductions.REDUCTIONS,
         algebra.TWINS,
     ),
+)
+
+CONTRACT: Final = rules_pass(
+    "contract", folding.FOLDS, contraction.ADAGRAD, contraction.FMA, broadcasting.ONES
 )
 
 PIPELINE: Final[tuple[Pass, ...]] = (
     SIMPLIFY,
     fold_batch_norm,
     fuse_products,
-    rules_pass("contract", folding.FOLDS, contraction.ADAGRAD, contraction.FMA),
+    CONTRACT,
     group_elementwise,
 )
 

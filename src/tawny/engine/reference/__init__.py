@@ -77,6 +77,7 @@ def run(
     for node in order:
         if is_there(node):
             values.setdefault(id(node), node.value)
+            given.add(id(values[id(node)]))
     with np.errstate(all="ignore"):
         for node in steps:
             values[id(node)] = compute(node, [values[id(i)] for i in node.inputs], draw)

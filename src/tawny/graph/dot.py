@@ -1,0 +1,181 @@
+"""A graph as Graphviz text, and what every picture of a graph shows of a node."""
+
+from __future__ import annotations
+
+import colorsys
+import enum
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tawny.graph.graph import Graph
+from tawny.graph.trace import attributes, kind, listing, places, reads, small_value
+from tawny.node import Constant, Node, Variable
+
+
+class BlockPlan(Protocol):
+    """A memory plan, as far as pictures need it."""
+
+    def block_of(self, node: Node, /) -> int | None:
+        """The block of memory a node's value lies in; None for what has none in the plan."""
+        ...
+
+
+class Role(enum.Enum):
+    """How a node is drawn."""
+
+    VARIABLE = "#dbeafe"
+    CONSTANT = "#f3f4f6"
+    DRAWN_ANEW = "#fef3c7"
+    COMPUTED = "#ffffff"
+
+
+LINE: Final = "#374151"
+FAINT: Final = "#6b7280"
+UPDATE: Final = "#c2410c"
+OUTPUT: Final = "#15803d"
+
+
+@dataclass(frozen=True)
+class Box:
+    """What a picture says of a node."""
+
+    node: Node
+    number: int
+    role: Role
+    title: str
+    details: tuple[str, ...]
+    place: str
+    fill: str
+    badge: str
+    """Which output it is; empty if none."""
+
+    @property
+    def small(self) -> bool:
+        """Whether the box is to take little room."""
+        return self.role is Role.CONSTANT
+
+
+def boxes(graph: Graph, plan: BlockPlan | None = None) -> list[Box]:
+    """Every node of a graph as it is drawn, in the order of their numbers."""
+    count = reads(graph)
+    badges: dict[Node, str] = {}
+    for position, node in enumerate(graph.output_nodes):
+        words = f"{badges[node]}," if node in badges else "output"
+        badges[node] = words if len(graph.output_nodes) == 1 else f"{words} {position}"
+    return [
+        _box(node, number, count[node], badges.get(node, ""), plan)
+        for number, node in enumerate(listing(graph))
+    ]
+
+
+def _box(node: Node, number: int, count: int, badge: str, plan: BlockPlan | None) -> Box:
+    role = _role(node)
+    block = None if plan is None else plan.block_of(node)
+    value = small_value(node)
+    facts = [f"#{number}", f"s:{kind(node)}", f"r:{count}"]
+    if value is not None:
+        facts[1] = f"v:{value} {node.dtype}" if not node.shape else f"v:{value} {kind(node)}"
+    if block is not None:
+        facts.append(f"b:{block}")
+    extra = _cut(attributes(node), 40)
+    return Box(
+        node=node,
+        number=number,
+        role=role,
+        title=_cut(node.name, 32),
+        details=(*([extra] if extra else []), " ".join(facts)),
+        place=_cut(places(node), 40),
+        fill=role.value if block is None else block_colour(block),
+        badge=badge,
+    )
+
+
+def _role(node: Node) -> Role:
+    if isinstance(node.op, Variable):
+        return Role.VARIABLE
+    if isinstance(node.op, Constant):
+        return Role.CONSTANT
+    return Role.DRAWN_ANEW if node.op.facts().impure else Role.COMPUTED
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def block_colour(block: int) -> str:
+    """A light colour for a block of memory; neighbours in number are far apart in colour."""
+    hue = (block * 0.381966 + 0.55) % 1.0
+    red, green, blue = colorsys.hls_to_rgb(hue, (0.84, 0.78, 0.88)[block // 8 % 3], 0.7)
+    return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
+
+
+# -------------------------------------------------------------------- Graphviz
+
+
+def to_dot(graph: Graph, plan: BlockPlan | None = None) -> str:
+    """The graph in Graphviz's language.
+
+    A box is a node: its number, its op or name, `s:` dtype and shape (`v:` a number's value), `r:`
+    how often it is read, and the line that wrote it.  With a plan, `b:` is the block of memory it
+    lies in, and boxes of one block have one colour.  Outputs have a double border; dashed edges
+    are updates.
+    """
+    return "\n".join(_lines(graph, plan)) + "\n"
+
+
+def _lines(graph: Graph, plan: BlockPlan | None) -> Iterator[str]:
+    all_boxes = boxes(graph, plan)
+    number = {box.node: box.number for box in all_boxes}
+    yield f"digraph {_quoted(graph.name or 'graph')} {{"
+    yield '  graph [rankdir=TB, nodesep=0.3, ranksep=0.4, fontname="Helvetica"];'
+    yield (
+        '  node [shape=box, style="filled,rounded", fontname="Helvetica", fontsize=12, '
+        f'color="{LINE}", margin="0.12,0.06", height=0.3];'
+    )
+    yield f'  edge [color="{LINE}", arrowsize=0.6, fontname="Helvetica", fontsize=9];'
+    for box in all_boxes:
+        yield f"  n{box.number} [{', '.join(_attributes(box))}];"
+    for box in all_boxes:
+        for source in box.node.inputs:
+            yield f"  n{number[source]} -> n{box.number};"
+    for target, source in graph.update_nodes:
+        yield (
+            f"  n{number[source]} -> n{number[target]} [style=dashed, constraint=false, "
+            f'color="{UPDATE}", fontcolor="{UPDATE}", label="update"];'
+        )
+    yield "}"
+
+
+def _attributes(box: Box) -> Iterator[str]:
+    yield f"label={_label(box)}"
+    yield f'fillcolor="{box.fill}"'
+    if box.role is Role.VARIABLE:
+        yield "penwidth=1.8"
+    elif box.small:
+        yield f'color="{FAINT}", penwidth=0.6, margin="0.06,0.02"'
+    if box.badge:
+        yield f'peripheries=2, color="{OUTPUT}"'
+
+
+def _label(box: Box) -> str:
+    """The text of a box, in Graphviz's own markup."""
+    rows = [f'<FONT POINT-SIZE="9" COLOR="{OUTPUT}"><B>{box.badge}</B></FONT>'] if box.badge else []
+    size = 8 if box.small else 10
+    rows.append(_marked(box.title) if box.small else f"<B>{_marked(box.title)}</B>")
+    rows += [f'<FONT POINT-SIZE="{size}">{_marked(line)}</FONT>' for line in box.details]
+    if box.place:
+        rows.append(f'<FONT POINT-SIZE="8" COLOR="{FAINT}">{_marked(box.place)}</FONT>')
+    joined = "<BR/>".join(rows)
+    return f'<<FONT POINT-SIZE="9">{joined}</FONT>>' if box.small else f"<{joined}>"
+
+
+def _marked(text: str) -> str:
+    """Text as Graphviz's markup shows it; characters that are no text are replaced."""
+    return html.escape("".join(c if c.isprintable() else "�" for c in text))
+
+
+def _quoted(text: str) -> str:
+    shown = "".join(c if c.isprintable() else "�" for c in text)
+    return '"' + shown.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,74 @@
+"""A picture of a plan: blocks of memory over time."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tawny.graph.plan import Block, Plan
+
+_COLOURS: Final = {"kept": "#8a8a8a", "scratch": "#d8a03a"}
+_PALETTE: Final = (
+    "#4878a8", "#6aa66a", "#b0605a", "#8a6ab0", "#5aa0a8", "#c08a50", "#7890c0", "#90a850",
+)  # fmt: skip
+_LABELLED: Final = 0.03
+"""Blocks of at least this share of the peak get a label."""
+
+
+def draw(plan: Plan, ax: Any = None) -> Any:
+    """Draw `plan` on matplotlib axes (new ones if none are given) and give them back."""
+    try:
+        pyplot: Any = importlib.import_module("matplotlib.pyplot")
+    except ImportError:
+        raise ImportError("plan.plot needs matplotlib: pip install 'tawny[plot]'") from None
+    if ax is None:
+        _, ax = pyplot.subplots(figsize=(9, 5), layout="constrained")
+    unit, name = _unit(plan.peak_bytes)
+    steps = max(1, len(plan.steps))
+    for index, block in enumerate(plan.blocks):
+        _block(ax, block, index, unit, plan.peak_bytes, steps)
+    moments = plan.timeline()
+    xs = [m.position - 0.5 for m in moments] + [steps - 0.5]
+    live = [m.live_bytes / unit for m in moments]
+    ax.step(xs, [*live, live[-1] if live else 0], where="post", color="black", lw=1.2, label="live")
+    ax.axhline(plan.peak_bytes / unit, color="black", ls="--", lw=0.8, label="peak")
+    ax.set_xlim(-0.5, steps - 0.5)
+    ax.set_ylim(0, max(1, plan.peak_bytes) * 1.05 / unit)
+    ax.set_xlabel("step")
+    ax.set_ylabel(f"memory [{name}]")
+    ax.set_title(str(plan).splitlines()[0], fontsize=10)
+    ax.legend(loc="upper right", fontsize=8, framealpha=0.9)
+    return ax
+
+
+def _block(ax: Any, block: Block, index: int, unit: int, peak: int, steps: int) -> None:
+    width = block.last - block.first + 1
+    colour = _COLOURS.get(block.kind, _PALETTE[index % len(_PALETTE)])
+    ax.broken_barh(
+        [(block.first - 0.5, width)],
+        (block.offset / unit, block.bytes / unit),
+        facecolor=colour,
+        edgecolor="white",
+        lw=0.8,
+    )
+    if block.bytes >= _LABELLED * peak and width >= 0.04 * steps:
+        names = [a.node.name for a in block.arrays] or [block.kind]
+        text = " > ".join(names[:3]) + (" ..." if len(names) > 3 else "")
+        room = max(3, int(90 * width / steps))
+        ax.text(
+            block.first - 0.5 + width / 2,
+            (block.offset + block.bytes / 2) / unit,
+            text if len(text) <= room else text[: room - 1] + "\u2026",
+            ha="center",
+            va="center",
+            fontsize=7,
+            color="white",
+        )
+
+
+def _unit(count: int) -> tuple[int, str]:
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= unit:
+            return unit, name
+    return 1, "bytes"

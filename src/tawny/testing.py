@@ -1,0 +1,28 @@
+"""Assertions for users' own tests."""
+
+from __future__ import annotations
+
+from tawny.errors import type_error
+from tawny.graph.plan import Plan
+from tawny.graph.program import Program
+from tawny.memory.budget import parse_bytes
+
+__all__ = ["assert_peak"]
+
+
+def assert_peak(program: Program | Plan, memory: str | int) -> None:
+    """Fail unless the planned peak is at most `memory`; says what is alive where it is reached."""
+    plan = program.plan if isinstance(program, Program) else program
+    if not isinstance(plan, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error("assert_peak", f"{type(program).__name__} is neither a program nor a plan")
+    budget = parse_bytes(memory)
+    if plan.peak_bytes <= budget:
+        return
+    moments = plan.timeline()
+    top = max(moments, key=lambda m: m.live_bytes).position if moments else 0
+    alive = [b for b in plan.blocks if b.first <= top <= b.last]
+    listed = "\n".join(f"  {b.bytes:>14,} {b.kind:<10} {b.arrays[-1]!r}" for b in alive if b.arrays)
+    raise AssertionError(
+        f"the planned peak is {plan.peak_bytes:,} bytes, more than {budget:,}; "
+        f"alive at step {top}:\n{listed}"
+    )
