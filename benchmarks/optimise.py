@@ -74,7 +74,13 @@ def measure(make: Callable[[int], Array], size: int) -> dict[str, float | int | 
         result = optimise([graph.node], evaluate=run)
         best = min(best, time.perf_counter() - start)
         nodes, left = result.rewrites.nodes_before, result.rewrites.nodes_after
-    return {"graph": make.__name__, "nodes": nodes, "left": left, "seconds": best, "per_node": best / nodes}
+    return {
+        "graph": make.__name__,
+        "nodes": nodes,
+        "left": left,
+        "seconds": best,
+        "per_node": best / nodes,
+    }
 
 
 def main() -> int:

@@ -174,6 +174,33 @@ CASES = [
         domain=(0.5, 2),
         exact=False,
     ),
+    *(
+        Case(
+            "average",
+            lambda xp, x, w, a=a, k=k: xp.average(x, a, w, True, keepdims=k),
+            lambda x, w, a=a, k=k: np.average(x, a, w, True, keepdims=k),
+            [(3, 4, 5), w],
+            ("int8", "int32", "float16", *FLOATS, "complex64"),
+            domain=(1, 4),
+            exact=False,
+            rtol=1e-3 if k else 1e-12,
+        )
+        for a, w, k in (
+            (None, (3, 4, 5), True),
+            (1, (4,), False),
+            (-1, np.arange(1.0, 6.0), False),
+            ((2, 0), (5, 3), False),
+            ((0, 1, 2), (3, 4, 5), True),
+        )
+    ),
+    Case(
+        "average",
+        lambda xp, x: xp.average(x, 1, returned=True),
+        lambda x: np.average(x, 1, returned=True),
+        [(3, 4)],
+        ("bool", "int32", *FLOATS, "complex64"),
+        exact=False,
+    ),
     Case(
         "clip_by_norm",
         lambda xp, x: xp.clip_by_norm(x, 2.0),

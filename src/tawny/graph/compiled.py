@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import final
 
 from tawny.graph.engine import Executable, Task, engine_named
 from tawny.graph.incremental import Dependence, boundary, closed, dependence
 from tawny.graph.lowering import Lowered, is_leaf, lower, seconds, types
-from tawny.graph.plan import Plan, Region
+from tawny.graph.plan import Plan
 from tawny.memory.budget import Budget, MemoryBudgetError, parse_bytes
 from tawny.memory.plan import Layout, plan
 from tawny.node import Node, Value
@@ -71,13 +71,13 @@ class Compiled:
     ) -> tuple[Lowered, Layout, tuple[Node, ...]]:
         """The plan that keeps most of `kept` within the budget."""
         if memory is None:
-            lowered = lower(self.results, apart=kept)
+            lowered = lower(self.results, kept)
             return lowered, plan(lowered.problem, alignment=ALIGNMENT), tuple(kept)
         budget = parse_bytes(memory)
         for chosen in self._keepable(kept):
-            lowered = lower(self.results, apart=chosen)
+            lowered = lower(self.results, chosen, into_kept=len(chosen) == len(kept))
             layout = plan(lowered.problem, alignment=ALIGNMENT)
-            if layout.arena + _region_bytes(chosen) <= budget:
+            if layout.arena <= budget:
                 return lowered, layout, tuple(chosen)
         return self._fit_tightly(budget, kept)
 
@@ -85,53 +85,40 @@ class Compiled:
         """Fewer and fewer of what could be kept, dropping first what is cheap to compute again."""
         results = {self._views.get(n, n) for n in self.results}
         needed = [n for n in kept if n in results]
-        worth = sorted(
-            (n for n in kept if n not in results), key=lambda n: seconds(n) / max(1, _bytes(n))
-        )
+        worth = sorted((n for n in kept if n not in results), key=lambda n: seconds(n) / _bytes(n))
         for drop in dict.fromkeys((0, len(worth) // 4, len(worth) // 2, len(worth))):
             yield [*needed, *worth[drop:]]
 
     def _fit_tightly(
         self, budget: int, kept: Sequence[Node]
     ) -> tuple[Lowered, Layout, tuple[Node, ...]]:
-        """A plan that computes some values again, keeping the results apart or, at last, nothing."""
+        """A plan that computes some values again, keeping the results or, at last, nothing."""
         *_, needed = self._keepable(kept)
         least: MemoryBudgetError | None = None
         for chosen in (needed, []) if needed else ([],):
-            lowered = lower(self.results, apart=chosen)
-            aside = _region_bytes(chosen)
+            lowered = lower(self.results, chosen, into_kept=not chosen)
             try:
-                layout = Budget(lowered.problem, alignment=ALIGNMENT).within(max(0, budget - aside))
+                layout = Budget(lowered.problem, alignment=ALIGNMENT).within(budget)
             except MemoryBudgetError as error:
-                found = error.least_bytes + aside
-                alive = (*error.alive, *chosen)
+                if least is None or error.least_bytes < least.least_bytes:
+                    least = error
             else:
-                found, alive = layout.arena + aside, tuple[Hashable, ...](chosen)
-                if found <= budget:
-                    self._incremental = self._incremental and bool(chosen)
-                    return lowered, layout, tuple(chosen)
-            if least is None or found < least.least_bytes:
-                least = MemoryBudgetError(budget, found, alive)
+                self._incremental = self._incremental and bool(chosen)
+                return lowered, layout, tuple(chosen)
         assert least is not None
         raise least
 
-    def _task(self) -> Task:
-        offset, apart = 0, list[tuple[Node, int]]()
-        for node in self._kept:
-            apart.append((node, offset))
-            offset += _bytes(node)
-        return Task(self._lowered, self._layout, self._variables, tuple(apart), offset)
-
     def _described(self) -> Plan:
-        regions = tuple(Region(n, _bytes(n)) for n in self._kept)
-        return Plan(self._lowered, self._layout, regions)
+        return Plan(self._lowered, self._layout, self._kept)
 
     # ----------------------------------------------------------------- running
 
     @cached_property
     def executable(self) -> Executable:
         """The steps made runnable; asking for it allocates the memory."""
-        return engine_named(self.engine).prepare(self._task())
+        return engine_named(self.engine).prepare(
+            Task(self._lowered, self._layout, self._variables)
+        )
 
     def bit(self, variable: Node) -> int:
         """The bit that stands for a change of `variable`."""
@@ -188,8 +175,4 @@ class Compiled:
 
 
 def _bytes(node: Node) -> int:
-    return sum(-(-size(s) * d.itemsize // ALIGNMENT) * ALIGNMENT for s, d in types(node))
-
-
-def _region_bytes(nodes: Sequence[Node]) -> int:
-    return sum(map(_bytes, nodes))
+    return max(1, sum(size(s) * d.itemsize for s, d in types(node)))

@@ -21,9 +21,6 @@ class Task:
     lowered: Lowered
     layout: Layout
     variables: tuple[Node, ...]
-    apart: tuple[tuple[Node, int], ...]
-    """Nodes whose values lie before the arena, each in memory of its own, and their offsets there."""
-    apart_bytes: int
 
 
 class Executable(Protocol):

@@ -110,6 +110,7 @@ class _Lines:
 
 
 def _record(node: Node, number: Mapping[Node, int], lines: _Lines) -> dict[str, Json]:
+    check(node.op, [(i.shape, i.dtype) for i in node.inputs])
     record = encode_op(node.op)
     if node.inputs:
         record["inputs"] = [number[i] for i in node.inputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -61,15 +61,16 @@ def is_leaf(node: Node) -> bool:
 
 
 def lower(
-    results: Sequence[Node], kept: Iterable[Node] = (), apart: Iterable[Node] = ()
+    results: Sequence[Node], kept: Collection[Node] = (), into_kept: bool = True
 ) -> Lowered:
     """The planning problem of computing `results`.
 
-    `kept` values are whole when the run ends; those `apart` lie outside the arena, in memory that
-    is theirs alone, and take none of its bytes.
+    Results are whole when the run ends; `kept` values have memory of their own for the whole run,
+    since they may be right from an earlier one.  Without `into_kept` none of them is written over
+    an operand, whose memory would then be theirs.
     """
     order = toposort(results, is_leaf)
-    whole, outside = {*kept, *results}, set(apart)
+    whole, lasting = {*kept, *results}, frozenset(kept)
     values: dict[Place, int] = {}
     table: list[Value] = []
     steps: list[Step] = []
@@ -82,15 +83,16 @@ def lower(
             if not isinstance(node.op, (Part, Reshape)) or base[0] in strided:
                 strided.add(node)
             seen = table[values[base]].bytes
-            table.append(Value(seen, node, node in whole, values[base]))
+            table.append(Value(seen, node, node in whole, view_of=values[base]))
             continue
         made = tuple(range(len(table), len(table) + max(1, len(node.parts))))
         for index, (value, (shape, dtype)) in enumerate(zip(made, types(node), strict=True)):
             values[node, index] = value
-            own = 0 if node in outside else size(shape) * dtype.itemsize
-            table.append(Value(own, node, node in whole))
+            own = size(shape) * dtype.itemsize
+            table.append(Value(own, node, node in whole, node in lasting))
         if not is_leaf(node):
-            steps.append(_step(node, made, values, strided))
+            barred = node in lasting and not into_kept
+            steps.append(_step(node, made, values, node.inputs if barred else strided))
             nodes.append(node)
     return Lowered(
         tuple(results), Problem(tuple(table), tuple(steps)), values, tuple(nodes), frozenset(strided)
@@ -124,14 +126,15 @@ def seconds(node: Node) -> float:
 
 
 def _step(
-    node: Node, made: tuple[int, ...], values: Mapping[Place, int], strided: Iterable[Node]
+    node: Node, made: tuple[int, ...], values: Mapping[Place, int], barred: Collection[Node]
 ) -> Step:
+    """One step; operands in `barred` are never overwritten."""
     given = [(i.shape, i.dtype) for i in node.inputs]
     over = node.op.may_overwrite(*given) if node.inputs else frozenset[int]()
     return Step(
         inputs=tuple(values[i, 0] for i in node.inputs),
         outputs=made,
-        overwrites=tuple((p, 0) for p in sorted(over) if node.inputs[p] not in strided),
+        overwrites=tuple((p, 0) for p in sorted(over) if node.inputs[p] not in barred),
         seconds=seconds(node),
         pure=not (node.op.facts().impure and isinstance(node.op, Delay)),
         label=node,

@@ -15,13 +15,6 @@ from tawny.memory.plan import Layout
 from tawny.node import Node
 
 
-class Region(NamedTuple):
-    """Memory that is one value's alone, from run to run."""
-
-    node: Node
-    bytes: int
-
-
 class Block(NamedTuple):
     """A piece of memory and whose it is, one after the other."""
 
@@ -69,83 +62,62 @@ class Plan:
 
     lowered: Lowered
     layout: Layout
-    kept: tuple[Region, ...]
-
-    @cached_property
-    def kept_bytes(self) -> int:
-        """Bytes of the values that are valid from run to run."""
-        return sum(region.bytes for region in self.kept)
+    kept: tuple[Node, ...]
+    """Nodes whose values stay right from run to run."""
 
     @property
     def peak_bytes(self) -> int:
-        """All the bytes a run has: kept values and the arena.  They are allocated once."""
-        return self.kept_bytes + self.layout.arena
+        """All the bytes a run has, kept values included; they are allocated once."""
+        return self.layout.arena
 
     @property
     def lower_bound_bytes(self) -> int:
         """The most bytes in use at any step: no plan in this order needs less."""
-        return self.kept_bytes + self.layout.bound
+        return self.layout.bound
 
     @property
     def unshared_bytes(self) -> int:
         """What the run would need if every value had memory of its own."""
-        return self.kept_bytes + self.layout.unshared
+        return self.layout.unshared
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """Every piece of memory, kept ones first, then by offset."""
-        end = max(0, len(self.layout.sequence) - 1)
+        """Every piece of memory by offset, then by time."""
+        schedule, lasting = self.layout.schedule, frozenset(self.kept)
         out: list[Block] = []
-        offset = 0
-        for node, size in self.kept:
-            out.append(Block(offset, size, 0, end, "kept", (array_for(node),)))
-            offset += size
-        schedule = self.layout.schedule
         for index, (storage, start) in enumerate(self.layout.occupied):
             if not storage.bytes:
                 continue
             scratch = index >= len(schedule.storages)
             tenants = () if scratch else schedule.tenants[index]
-            arrays = tuple(array_for(self._node(value)) for value, _ in tenants)
-            kind = "scratch" if scratch else "transient"
-            first, last = storage.birth, storage.death - 1
-            out.append(Block(self.kept_bytes + start, storage.bytes, first, last, kind, arrays))
-        return tuple(sorted(out, key=lambda b: (b.kind != "kept", b.offset, b.first)))
+            nodes = [self._node(value) for value, _ in tenants]
+            kind = "scratch" if scratch else "kept" if lasting.intersection(nodes) else "transient"
+            arrays = tuple(map(array_for, nodes))
+            out.append(Block(start, storage.bytes, storage.birth, storage.death - 1, kind, arrays))
+        return tuple(sorted(out, key=lambda b: (b.offset, b.first)))
 
     @cached_property
     def steps(self) -> tuple[PlannedStep, ...]:
         """What runs, in order."""
-        apart = self._apart
         seen: set[int] = set()
         out: list[PlannedStep] = []
         for position, s in enumerate(self.layout.sequence):
             node = self.lowered.steps[s]
-            step = self.lowered.problem.steps[s]
-            place = self.layout.writes(position)[0]
-            offset = apart.get(node, self.kept_bytes + (place or 0))
+            value = self.lowered.problem.values[self.lowered.problem.steps[s].outputs[0]]
             pairs = {o: i for i, o in self.layout.schedule.slides[position]}
             over = array_for(node.inputs[pairs[0]]) if 0 in pairs else None
-            size = self.lowered.problem.values[step.outputs[0]].bytes or array_for(node).nbytes
-            out.append(PlannedStep(position, array_for(node), offset, size, over, s in seen))
+            place = self.layout.writes(position)[0] or 0
+            again = s in seen
+            out.append(PlannedStep(position, array_for(node), place, value.bytes, over, again))
             seen.add(s)
         return tuple(out)
 
     def timeline(self) -> list[Moment]:
-        """Live and allocated bytes while each step runs, kept values included."""
-        kept = self.kept_bytes
+        """Live and allocated bytes while each step runs."""
         pairs = zip(self.layout.live, self.layout.allocated, strict=True)
-        return [Moment(p, kept + live, kept + top) for p, (live, top) in enumerate(pairs)]
+        return [Moment(p, live, top) for p, (live, top) in enumerate(pairs)]
 
     # ------------------------------------------------------------- explanation
-
-    @cached_property
-    def _apart(self) -> dict[Node, int]:
-        offsets: dict[Node, int] = {}
-        offset = 0
-        for node, size in self.kept:
-            offsets[node] = offset
-            offset += size
-        return offsets
 
     def _node(self, value: int) -> Node:
         label = self.lowered.problem.values[value].label
@@ -173,22 +145,19 @@ class Plan:
             )
         if is_leaf(node):
             return f"{node.name}: an input or constant, outside the plan"
-        if node in self._apart:
-            return (
-                f"{node.name}: kept, {array.nbytes} bytes of its own at {self._apart[node]}: it is an "
-                "output, or a later run may need it without computing it again"
-            )
         value = self.lowered.value(node)
         root = self._node(self.lowered.problem.roots[value])
         if root is not node:
             return f"{node.name}: a view of {root!r}, without memory of its own"
-        return self._why_transient(node, value)
+        return self._why_there(node, value)
 
-    def _why_transient(self, node: Node, value: int) -> str:
+    def _why_there(self, node: Node, value: int) -> str:
         parts: list[str] = []
+        if node in self.kept:
+            parts.append("kept for later runs, which may need it without computing it again")
         over = self.layout.overwrites(value)
         place = self.layout.offsets[value]
-        where = "nowhere" if place is None else str(self.kept_bytes + place)
+        where = "nowhere" if place is None else str(place)
         if over is not None:
             parts.append(f"in place of {self._node(over)!r}")
         else:
@@ -245,7 +214,7 @@ class Plan:
             for what, mine, theirs in (
                 ("peak", self.peak_bytes, other.peak_bytes),
                 ("lower bound", self.lower_bound_bytes, other.lower_bound_bytes),
-                ("kept", self.kept_bytes, other.kept_bytes),
+                ("unshared", self.unshared_bytes, other.unshared_bytes),
             )
             if mine != theirs
         ]

@@ -151,6 +151,8 @@ def read(path: str | os.PathLike[str]) -> Contents:
         digest = hashlib.sha256(_without_digest(raw, text))
         arrays = {e.name: _array(file, e, digest.update, fail) for e in _by_place(entries)}
     claimed = text.pop(_DIGEST, None)
+    if claimed is None and text.get("format", "").startswith("tawny."):
+        raise fail("checksum", f"expected {_DIGEST} beside format")
     if claimed is not None and claimed != digest.hexdigest():
         raise fail("checksum", "the bytes are not those that were written: the file is damaged")
     for key in _complex_names(text.pop(_COMPLEX, "[]"), fail):

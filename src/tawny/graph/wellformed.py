@@ -64,7 +64,8 @@ OPERANDS: Final = {"axes", "axis", "place", "ranges", "mode", "shifts", "subscri
 FREE: Final = {
     "body", "complete", "correction", "descending", "dtype", "endpoint", "epilogue", "file",
     "format", "full", "function", "header", "include_initial", "inverse", "invert", "keepdims",
-    "lower", "name", "named", "offset", "pure", "right", "start", "step", "strict", "unit", "upper",
+    "lower", "name", "named", "offset", "pure", "right", "start", "step", "strict", "transpose_a", "transpose_b",
+    "unit", "upper",
 }  # fmt: skip
 """Attributes that any value of their declared type fits."""
 
@@ -151,12 +152,13 @@ MODES: Final[dict[type[Op], tuple[str, ...]]] = {
 
 
 def _check_axes(op: Op, shape: Shape) -> None:
-    """Axes are those of operand 0, each named once."""
+    """Axes are those of operand 0, each named once; a transform may go over one again."""
     name, rank = op.facts().name, len(shape)
     axes: tuple[int, ...] | None = getattr(op, "axes", None)
     axis: int | None = getattr(op, "axis", None)
     named = (axis,) if axis is not None else () if axes is None else axes
-    if len(set(named)) != len(named) or not all(0 <= a < rank for a in named):
+    twice = len(set(named)) != len(named) and not isinstance(op, Transform)
+    if twice or not all(0 <= a < rank for a in named):
         raise MalformedError(
             f"{name}: axes are {named}; operand 0 has {rank}, each named at most once"
         )

@@ -108,7 +108,10 @@ def bottleneck(schedule: Schedule) -> tuple[Hashable, ...]:
     position = schedule.live.index(schedule.peak)
     values = schedule.problem.values
     tenants = [
-        [value for value, made in schedule.tenants[storage] if made <= position][-1]
+        max(
+            schedule.tenants[storage],
+            key=lambda tenant: (tenant[1] <= position, tenant[1] * (tenant[1] <= position)),
+        )[0]
         for storage in schedule.alive(position)
     ]
     return tuple(values[v].label for v in sorted(tenants, key=lambda v: (-values[v].bytes, v)))

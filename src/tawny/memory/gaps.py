@@ -95,6 +95,8 @@ def carry(
             layouts = kept(layouts, now, width)
             if not marks or i >= marks[-1][0] + STRETCH:
                 marks.append((i, layouts))
+        elif len(layouts) > 8 * width:
+            layouts = kept(layouts, now, 2 * width)
         layouts = with_one_more(layouts, sizes[b], deaths[b], capacity)
         i += 1
         if not layouts:

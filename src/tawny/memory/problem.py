@@ -17,6 +17,9 @@ class Value:
     kept: bool = False
     """Must be whole when the run ends and, once made, never be overwritten: outputs, sources of
     update edges, what incremental evaluation reads later."""
+    always: bool = False
+    """A kept value whose memory is its own for the whole run, also before it is made: it may still
+    hold what an earlier run made."""
     view_of: int | None = None
     """The value whose memory this one shares (a reshape, a slice): it has no bytes of its own.
     A view is made by a step that reads its base, or by none: then it exists with its base."""
@@ -82,6 +85,12 @@ class Problem:
         makers, roots = self.makers, self.roots
         kept = (roots[v] for v, value in enumerate(self.values) if value.kept)
         return frozenset(root for root in kept if makers[root] is not None)
+
+    @cached_property
+    def always_roots(self) -> frozenset[int]:
+        """Roots whose memory holds a value that is there for the whole run."""
+        roots = self.roots
+        return frozenset(roots[v] for v, value in enumerate(self.values) if value.always)
 
     def root(self, value: int) -> int:
         """The value whose memory `value` shares; itself if it has its own."""

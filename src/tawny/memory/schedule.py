@@ -179,6 +179,7 @@ def schedule(
     """
     found = cells(problem, sequence)
     values, last, end = problem.values, found.last, len(sequence)
+    always = problem.always_roots
     storage_of: list[int] = []
     bytes, births, deaths = list[int](), list[int](), list[int]()
     chosen: list[Slides] = []
@@ -203,6 +204,8 @@ def schedule(
                 bytes.append(values[v].bytes)
                 births.append(position)
                 deaths.append(death)
+            if v in always:
+                births[storage_of[-1]], deaths[storage_of[-1]] = 0, end
     storage_of.append(RESIDENT)  # what index RESIDENT finds
     return Schedule(
         problem,

@@ -19,6 +19,20 @@ from tawny.numpy.types import iinfo as iinfo
 from tawny.numpy.types import isdtype as isdtype
 from tawny.numpy.types import result_type as result_type
 from tawny.ops import scatter as _scatter  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from tawny.ops.arrangement import apply_along_axis as apply_along_axis
+from tawny.ops.arrangement import block as block
+from tawny.ops.arrangement import resize as resize
+from tawny.ops.arrangement import sliding_window_view as sliding_window_view
+from tawny.ops.calculus import corrcoef as corrcoef
+from tawny.ops.calculus import cov as cov
+from tawny.ops.calculus import ediff1d as ediff1d
+from tawny.ops.calculus import gradient as gradient
+from tawny.ops.calculus import interp as interp
+from tawny.ops.calculus import nancumprod as nancumprod
+from tawny.ops.calculus import nancumsum as nancumsum
+from tawny.ops.calculus import polyfit as polyfit
+from tawny.ops.calculus import trapezoid as trapezoid
+from tawny.ops.calculus import unwrap as unwrap
 from tawny.ops.composite import allclose as allclose
 from tawny.ops.composite import angle as angle
 from tawny.ops.composite import array_equal as array_equal
@@ -184,6 +198,21 @@ from tawny.ops.elementwise import tan as tan
 from tawny.ops.elementwise import tanh as tanh
 from tawny.ops.elementwise import trunc as fix
 from tawny.ops.elementwise import trunc as trunc
+from tawny.ops.grids import bartlett as bartlett
+from tawny.ops.grids import blackman as blackman
+from tawny.ops.grids import diag_indices as diag_indices
+from tawny.ops.grids import fromfunction as fromfunction
+from tawny.ops.grids import geomspace as geomspace
+from tawny.ops.grids import hamming as hamming
+from tawny.ops.grids import hanning as hanning
+from tawny.ops.grids import indices as indices
+from tawny.ops.grids import ix_ as ix_
+from tawny.ops.grids import kaiser as kaiser
+from tawny.ops.grids import logspace as logspace
+from tawny.ops.grids import ravel_multi_index as ravel_multi_index
+from tawny.ops.grids import tril_indices as tril_indices
+from tawny.ops.grids import triu_indices as triu_indices
+from tawny.ops.grids import unravel_index as unravel_index
 from tawny.ops.indexing import argwhere as argwhere
 from tawny.ops.indexing import flatnonzero as flatnonzero
 from tawny.ops.indexing import nonzero as nonzero
@@ -258,6 +287,20 @@ from tawny.ops.pooling import upsampling1d as upsampling1d
 from tawny.ops.pooling import upsampling2d as upsampling2d
 from tawny.ops.pooling import upsampling3d as upsampling3d
 from tawny.ops.pooling import upsampling_gradient as upsampling_gradient
+from tawny.ops.queries import array_equiv as array_equiv
+from tawny.ops.queries import choose as choose
+from tawny.ops.queries import compress as compress
+from tawny.ops.queries import extract as extract
+from tawny.ops.queries import iscomplexobj as iscomplexobj
+from tawny.ops.queries import isrealobj as isrealobj
+from tawny.ops.queries import isscalar as isscalar
+from tawny.ops.queries import nanargmax as nanargmax
+from tawny.ops.queries import nanargmin as nanargmin
+from tawny.ops.queries import ndim as ndim
+from tawny.ops.queries import piecewise as piecewise
+from tawny.ops.queries import shape as shape
+from tawny.ops.queries import size as size
+from tawny.ops.queries import trim_zeros as trim_zeros
 from tawny.ops.reduction import all as all
 from tawny.ops.reduction import any as any
 from tawny.ops.reduction import argmax as argmax
@@ -300,6 +343,7 @@ from tawny.ops.sets import unique_all as unique_all
 from tawny.ops.sets import unique_counts as unique_counts
 from tawny.ops.sets import unique_inverse as unique_inverse
 from tawny.ops.sets import unique_values as unique_values
+from tawny.ops.sorting import argpartition as argpartition
 from tawny.ops.sorting import argsort as argsort
 from tawny.ops.sorting import bincount as bincount
 from tawny.ops.sorting import digitize as digitize
@@ -310,8 +354,14 @@ from tawny.ops.sorting import partition as partition
 from tawny.ops.sorting import searchsorted as searchsorted
 from tawny.ops.sorting import sort as sort
 from tawny.ops.sorting import top_k as top_k
+from tawny.ops.special import bitwise_count as bitwise_count
+from tawny.ops.special import i0 as i0
+from tawny.ops.special import ldexp as ldexp
+from tawny.ops.special import spacing as spacing
 from tawny.ops.statistics import median as median
 from tawny.ops.statistics import nanmedian as nanmedian
+from tawny.ops.statistics import nanpercentile as nanpercentile
+from tawny.ops.statistics import nanquantile as nanquantile
 from tawny.ops.statistics import percentile as percentile
 from tawny.ops.statistics import quantile as quantile
 
@@ -355,6 +405,7 @@ __all__ = [
     "angle",
     "any",
     "append",
+    "apply_along_axis",
     "arange",
     "arccos",
     "arccosh",
@@ -365,11 +416,13 @@ __all__ = [
     "arctanh",
     "argmax",
     "argmin",
+    "argpartition",
     "argsort",
     "argwhere",
     "around",
     "array",
     "array_equal",
+    "array_equiv",
     "array_split",
     "asarray",
     "asin",
@@ -386,14 +439,18 @@ __all__ = [
     "avg_pool2d",
     "avg_pool3d",
     "avg_pool_gradient",
+    "bartlett",
     "bincount",
     "bitwise_and",
+    "bitwise_count",
     "bitwise_invert",
     "bitwise_left_shift",
     "bitwise_not",
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "blackman",
+    "block",
     "bool",
     "bool_",
     "broadcast_arrays",
@@ -402,11 +459,13 @@ __all__ = [
     "can_cast",
     "cbrt",
     "ceil",
+    "choose",
     "clip",
     "clip_by_norm",
     "column_stack",
     "complex128",
     "complex64",
+    "compress",
     "concat",
     "concatenate",
     "conj",
@@ -422,10 +481,12 @@ __all__ = [
     "convolve",
     "copy",
     "copysign",
+    "corrcoef",
     "correlate",
     "cos",
     "cosh",
     "count_nonzero",
+    "cov",
     "cross",
     "cumprod",
     "cumsum",
@@ -440,6 +501,7 @@ __all__ = [
     "depthwise_conv2d",
     "depthwise_conv3d",
     "diag",
+    "diag_indices",
     "diagflat",
     "diagonal",
     "diff",
@@ -450,6 +512,7 @@ __all__ = [
     "dsplit",
     "dstack",
     "e",
+    "ediff1d",
     "einsum",
     "empty",
     "empty_like",
@@ -460,6 +523,7 @@ __all__ = [
     "exp2",
     "expand_dims",
     "expm1",
+    "extract",
     "eye",
     "fabs",
     "fft",
@@ -481,21 +545,28 @@ __all__ = [
     "fmod",
     "fold",
     "from_dlpack",
+    "fromfunction",
     "full",
     "full_like",
+    "geomspace",
     "global_avg_pool",
     "global_max_pool",
+    "gradient",
     "greater",
     "greater_equal",
+    "hamming",
+    "hanning",
     "heaviside",
     "histogram",
     "histogram_bin_edges",
     "hsplit",
     "hstack",
     "hypot",
+    "i0",
     "identity",
     "iinfo",
     "imag",
+    "indices",
     "inf",
     "inner",
     "insert",
@@ -503,10 +574,12 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "interp",
     "intersect1d",
     "invert",
     "isclose",
     "iscomplex",
+    "iscomplexobj",
     "isdtype",
     "isfinite",
     "isin",
@@ -515,8 +588,13 @@ __all__ = [
     "isneginf",
     "isposinf",
     "isreal",
+    "isrealobj",
+    "isscalar",
+    "ix_",
+    "kaiser",
     "kron",
     "lazy_print",
+    "ldexp",
     "left_shift",
     "less",
     "less_equal",
@@ -534,6 +612,7 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logspace",
     "logsumexp",
     "map_elements",
     "matmul",
@@ -557,14 +636,21 @@ __all__ = [
     "multiply",
     "nan",
     "nan_to_num",
+    "nanargmax",
+    "nanargmin",
+    "nancumprod",
+    "nancumsum",
     "nanmax",
     "nanmean",
     "nanmedian",
     "nanmin",
+    "nanpercentile",
     "nanprod",
+    "nanquantile",
     "nanstd",
     "nansum",
     "nanvar",
+    "ndim",
     "negative",
     "newaxis",
     "nextafter",
@@ -579,6 +665,8 @@ __all__ = [
     "percentile",
     "permute_dims",
     "pi",
+    "piecewise",
+    "polyfit",
     "polyval",
     "positive",
     "pow",
@@ -589,12 +677,14 @@ __all__ = [
     "rad2deg",
     "radians",
     "ravel",
+    "ravel_multi_index",
     "real",
     "reciprocal",
     "relu",
     "remainder",
     "repeat",
     "reshape",
+    "resize",
     "result_type",
     "right_shift",
     "rint",
@@ -607,15 +697,19 @@ __all__ = [
     "select",
     "setdiff1d",
     "setxor1d",
+    "shape",
     "sigmoid",
     "sign",
     "signbit",
     "sin",
     "sinc",
     "sinh",
+    "size",
+    "sliding_window_view",
     "softmax",
     "softplus",
     "sort",
+    "spacing",
     "split",
     "sqrt",
     "square",
@@ -634,9 +728,13 @@ __all__ = [
     "top_k",
     "trace",
     "transpose",
+    "trapezoid",
     "tri",
     "tril",
+    "tril_indices",
+    "trim_zeros",
     "triu",
+    "triu_indices",
     "true_divide",
     "trunc",
     "uint16",
@@ -649,7 +747,9 @@ __all__ = [
     "unique_counts",
     "unique_inverse",
     "unique_values",
+    "unravel_index",
     "unstack",
+    "unwrap",
     "upsampling1d",
     "upsampling2d",
     "upsampling3d",

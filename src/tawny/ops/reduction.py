@@ -13,7 +13,15 @@ from tawny.op import Domain, Gradient, Op, Trait, real, truth
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, asarray
-from tawny.shape import Shape, normalise_axes, normalise_axis, reduced, replaced
+from tawny.ops.movement import broadcasted, permuted, reshaped
+from tawny.shape import (
+    Shape,
+    normalise_axes,
+    normalise_axis,
+    ordered_axes,
+    reduced,
+    replaced,
+)
 
 Axis = int | tuple[int, ...] | None
 
@@ -357,19 +365,53 @@ def ptp(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
 
 @public()
 def average(
-    x: ArrayLike, /, axis: Axis = None, weights: ArrayLike | None = None, *, keepdims: bool = False
-) -> Array:
-    """Mean over `axis`, weighted if `weights` of the shape of `x` are given."""
+    x: ArrayLike,
+    /,
+    axis: Axis = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Mean over `axis`, weighted by `weights` of the shape of `x` or of those axes.
+
+    With `returned`, the sum of the weights comes too.
+    """
+    array = asarray(x)
     if weights is None:
-        return mean(x, axis=axis, keepdims=keepdims)
-    array, weight = asarray(x), asarray(weights)
-    if weight.shape != array.shape:
+        result = mean(array, axis=axis, keepdims=keepdims)
+        total = asarray(array.size / result.size if result.size else 0, dtype=result.dtype)
+    else:
+        weight = _spread(asarray(weights), array.shape, axis)
+        least = [dt.FLOAT64] if array.dtype.kind in "biu" else []
+        common = dt.promote(array.dtype, weight.dtype, *least)
+        array, weight = asarray(array, dtype=common), asarray(weight, dtype=common)
+        total = sum(weight, axis=axis, keepdims=keepdims)
+        result = e.divide(sum(e.multiply(array, weight), axis=axis, keepdims=keepdims), total)
+    return (result, wrap(broadcasted(total.node, result.shape))) if returned else result
+
+
+def _spread(weight: Array, shape: Shape, axis: Axis) -> Array:
+    """Weights along `axis` as an array of `shape`."""
+    if weight.shape == shape:
+        return weight
+    if axis is None:
+        raise type_error(
+            "average",
+            f"weights have shape {weight.shape} and operand 0 {shape}; axis is needed unless they "
+            "are equal",
+        )
+    axes = ordered_axes(axis if isinstance(axis, tuple) else (axis,), len(shape), "average")
+    sizes = tuple(shape[a] for a in axes)
+    if weight.shape != sizes:
         raise value_error(
             "average",
-            f"weights have shape {weight.shape}; they must have that of operand 0, {array.shape}",
+            f"weights have shape {weight.shape}; accepted: {shape}, that of operand 0, or {sizes}, "
+            f"that of axis {axis}",
         )
-    total = sum(e.multiply(array, weight), axis=axis, keepdims=keepdims)
-    return e.divide(total, sum(weight, axis=axis, keepdims=keepdims))
+    ordered = permuted(weight.node, tuple(sorted(range(len(axes)), key=axes.__getitem__)))
+    aligned = reshaped(ordered, tuple(n if a in axes else 1 for a, n in enumerate(shape)))
+    return wrap(broadcasted(aligned, shape))
 
 
 # ------------------------------------------------------------- ignoring NaN

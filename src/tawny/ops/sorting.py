@@ -179,11 +179,22 @@ def lexsort(keys: Iterable[ArrayLike], axis: int = -1) -> Array:
 def partition(x: ArrayLike, /, kth: int | Sequence[int], axis: int | None = -1) -> Array:
     """Elements along `axis` so that the `kth` are where sorting puts them; all are sorted here."""
     node, place = _along(x, axis, "partition")
-    n = node.shape[place]
-    for k in kth if isinstance(kth, (list, tuple)) else (kth,):
-        if not -n <= as_int(k, "partition", "kth") < n:
-            raise value_error("partition", f"kth is {k}; it must be from {-n} to {n - 1}")
+    _check_kth("partition", kth, node.shape[place])
     return wrap(make(Sort(place, descending=False), (node,)))
+
+
+@public()
+def argpartition(x: ArrayLike, /, kth: int | Sequence[int], axis: int | None = -1) -> Array:
+    """Indices that put the `kth` elements where sorting puts them; here they sort all."""
+    node, place = _along(x, axis, "argpartition")
+    _check_kth("argpartition", kth, node.shape[place])
+    return wrap(make(ArgSort(place, descending=False), (node,)))
+
+
+def _check_kth(op: str, kth: int | Sequence[int], n: int) -> None:
+    for k in kth if isinstance(kth, (list, tuple)) else (kth,):
+        if not -n <= as_int(k, op, "kth") < n:
+            raise value_error(op, f"kth is {k}; it must be from {-n} to {n - 1}")
 
 
 @public()

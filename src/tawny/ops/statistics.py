@@ -117,12 +117,51 @@ def _quantile(
     )
     rank = lanes.ndim - 1
     weight = expand_dims(part, axis=tuple(range(part.ndim, part.ndim + rank))) if rank else part
+    result = _nan_where_any(_interpolated(low, high, weight), lanes)
+    return reshape(result, (*fraction.shape, *kept)) if keepdims else result
+
+
+def _interpolated(low: Array, high: Array, weight: Array) -> Array:
+    """`low + (high - low) * weight`, from the nearer end so that it never passes the other."""
     gap = e.subtract(high, low)
-    # from the nearer end, so that it never passes the other
-    result = e.where(
+    return e.where(
         e.less(weight, 0.5),
         e.add(low, e.multiply(gap, weight)),
         e.subtract(high, e.multiply(gap, e.subtract(1, weight))),
     )
-    result = _nan_where_any(result, lanes)
-    return reshape(result, (*fraction.shape, *kept)) if keepdims else result
+
+
+@public()
+def nanquantile(
+    x: ArrayLike, q: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False
+) -> Array:
+    """As `quantile`, of the elements that are not NaN; NaN where there is none."""
+    return _nan_quantile("nanquantile", x, q, 1.0, axis, keepdims)
+
+
+@public()
+def nanpercentile(
+    x: ArrayLike, q: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False
+) -> Array:
+    """As `percentile`, of the elements that are not NaN; NaN where there is none."""
+    return _nan_quantile("nanpercentile", x, q, 100.0, axis, keepdims)
+
+
+def _nan_quantile(
+    op: str, x: ArrayLike, q: ArrayLike, whole: float, axis: Axis, keepdims: bool
+) -> Array:
+    array = wrap(lift(x, op))
+    if array.dtype.kind != "f" or not array.size:
+        return _quantile(op, array, q, whole, axis, keepdims)
+    fraction = _fractions(op, q, whole, array)
+    lanes, kept = _lanes(array, axis, op)
+    there = sum(e.logical_not(e.isnan(lanes)), axis=-1, keepdims=True)
+    # one row of places in each lane, a place for each fraction
+    last = astype(e.maximum(e.subtract(there, 1), 0), fraction.dtype)
+    place = e.multiply(reshape(fraction, (fraction.size,)), last)
+    below = e.floor(place)
+    first = astype(below, dt.INT64)
+    second = e.minimum(e.add(first, 1), astype(last, dt.INT64))
+    low, high = (take_along_axis(lanes, i, axis=-1) for i in (first, second))
+    result = moveaxis(_interpolated(low, high, e.subtract(place, below)), -1, 0)
+    return reshape(result, (*fraction.shape, *(kept if keepdims else lanes.shape[:-1])))

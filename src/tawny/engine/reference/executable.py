@@ -26,8 +26,8 @@ class ReferenceExecutable:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._lowered = task.lowered
-        self.arena = np.full(task.apart_bytes + task.layout.arena, POISON, np.uint8)
-        self._apart = dict(task.apart)
+        self.arena = np.full(task.layout.arena, POISON, np.uint8)
+        self._offsets = task.layout.placement.offsets
         self._index = {node: i for i, node in enumerate(task.variables)}
         self._moments = [self._moment(p) for p in range(len(task.layout.schedule.sequence))]
         self._reads: dict[Node, Callable[[Sequence[Value]], Value]] = {}
@@ -53,11 +53,6 @@ class ReferenceExecutable:
         count = size(shape) * dtype.itemsize
         return self.arena[offset : offset + count].view(dtype).reshape(shape)
 
-    def _offset(self, node: Node, storage: int) -> int:
-        if node in self._apart:
-            return self._apart[node]
-        return self._task.apart_bytes + self._task.layout.placement.offsets[storage]
-
     def _seen(self, node: Node, storage: int) -> Value:
         """The memory of a node, through the views that lead to it."""
         chain: list[Node] = []
@@ -70,8 +65,7 @@ class ReferenceExecutable:
             value = root.value
         else:
             shape, dtype = types(root)[part]
-            offset = self._offset(root, storage) + self._part(root, part)
-            value = self._at(offset, shape, dtype)
+            value = self._at(self._offsets[storage], shape, dtype)
         return self._viewed(chain, value)
 
     def _viewed(self, chain: Sequence[Node], value: Value) -> Value:
@@ -80,11 +74,6 @@ class ReferenceExecutable:
             if not isinstance(view.op, Part):
                 value = compute(view, [value], 0)
         return value
-
-    def _part(self, root: Node, part: int) -> int:
-        if root not in self._apart:
-            return 0
-        return sum(_aligned(size(s) * d.itemsize) for s, d in types(root)[:part])
 
     def _base(self, node: Node) -> tuple[Node, int] | None:
         if is_leaf(node) or node in self._lowered.step_of:
@@ -104,8 +93,8 @@ class ReferenceExecutable:
             for source, storage in zip(node.inputs, reads, strict=True)
         ]
         targets = [
-            self._at(self._offset(node, storage) + self._part(node, part), shape, dtype)
-            for part, (storage, (shape, dtype)) in enumerate(zip(writes, types(node), strict=True))
+            self._at(self._offsets[storage], shape, dtype)
+            for storage, (shape, dtype) in zip(writes, types(node), strict=True)
         ]
         ufunc = _single_ufunc(node)
         if ufunc is not None:
@@ -137,10 +126,6 @@ class ReferenceExecutable:
             return lambda variables: self._viewed(chain, variables[index])
         value = self._seen(node, storage)
         return lambda variables: value
-
-
-def _aligned(count: int, alignment: int = 64) -> int:
-    return -(-count // alignment) * alignment
 
 
 def _single_ufunc(node: Node) -> np.ufunc | None:

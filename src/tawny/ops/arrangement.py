@@ -1,0 +1,137 @@
+"""Arrays put together from blocks, repeated, cut into windows, and mapped line by line."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.errors import value_error
+from tawny.operator import public
+from tawny.ops.creation import copy, zeros
+from tawny.ops.indexing import positions, taken
+from tawny.ops.joining import concat, stack, tile
+from tawny.ops.movement import expanded, moveaxis, ravel, reshape
+from tawny.shape import as_shape, normalise_axis, size
+
+
+@public()
+def block(arrays: Any, /) -> Array:
+    """The arrays of nested lists put together: the innermost lists along the last axis, and so on."""
+    depth = _depth(arrays, "arrays")
+    leaves = _leaves(arrays)
+    rank = max([depth, *(x.ndim for x in leaves)])
+    result = _assembled(arrays, rank, rank - depth)
+    return copy(result) if depth == 0 else result
+
+
+def _depth(item: Any, place: str) -> int:
+    """How deep the lists are nested, which must be the same everywhere."""
+    if not isinstance(item, list):
+        return 0
+    items = cast("list[Any]", item)
+    if not items:
+        raise value_error("block", f"{place} is an empty list; each must hold an array")
+    depths = [_depth(x, f"{place}[{i}]") for i, x in enumerate(items)]
+    for i, depth in enumerate(depths):
+        if depth != depths[0]:
+            raise value_error(
+                "block",
+                f"{place}[{i}] has lists nested {depth} deep and {place}[0] {depths[0]} deep; "
+                "there must be as many everywhere",
+            )
+    return depths[0] + 1
+
+
+def _leaves(item: Any) -> list[Array]:
+    if isinstance(item, list):
+        return [leaf for x in cast("list[Any]", item) for leaf in _leaves(x)]
+    return [wrap(lift(item, "block"))]
+
+
+def _assembled(item: Any, rank: int, axis: int) -> Array:
+    """The arrays of a list joined along `axis`, those of the lists in it along the next."""
+    if isinstance(item, list):
+        return concat([_assembled(x, rank, axis + 1) for x in cast("list[Any]", item)], axis=axis)
+    node = lift(item, "block")
+    return wrap(expanded(node, range(rank - len(node.shape))))
+
+
+@public()
+def resize(a: ArrayLike, /, new_shape: int | Sequence[int]) -> Array:
+    """The elements of `a`, read row by row and repeated as needed, in another shape."""
+    array = wrap(lift(a, "resize"))
+    shape = as_shape(new_shape, "resize", "new_shape")
+    wanted = size(shape)
+    if not array.size or not wanted:
+        return zeros(shape, dtype=array.dtype)
+    repeated = tile(ravel(array), -(-wanted // array.size))
+    return reshape(repeated[:wanted], shape)
+
+
+@public()
+def sliding_window_view(
+    x: ArrayLike,
+    /,
+    window_shape: int | Sequence[int],
+    axis: int | Sequence[int] | None = None,
+) -> Array:
+    """Every window of `window_shape` along `axis`, or along all axes, as the last axes.
+
+    Unlike NumPy's it may be a new array.
+    """
+    node = lift(x, "sliding_window_view")
+    window = as_shape(window_shape, "sliding_window_view", "window_shape")
+    rank = len(node.shape)
+    if axis is None:
+        axes = tuple(range(rank))
+    else:
+        given = axis if isinstance(axis, Sequence) else (axis,)
+        axes = tuple(normalise_axis(a, rank, "sliding_window_view") for a in given)
+    if len(axes) != len(window):
+        raise value_error(
+            "sliding_window_view",
+            f"window_shape {window} has {len(window)} sizes for {len(axes)} axes; there must be "
+            "one for each",
+        )
+    for along, length in zip(axes, window, strict=True):
+        count = node.shape[along] - length + 1
+        if count < 1:
+            raise value_error(
+                "sliding_window_view",
+                f"operand 0 has shape {node.shape}; a window of {length} does not fit its axis "
+                f"{along}",
+            )
+        starts, steps = expanded(positions(count), (1,)), positions(length)
+        windows = taken(node, along, (wrap(starts) + wrap(steps)).node)
+        node = moveaxis(wrap(windows), along + 1, -1).node
+    return wrap(node)
+
+
+@public()
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> Array:
+    """What `func1d` makes of each line of `arr` along `axis`, in the place of that line.
+
+    The function is called once for each line, so the graph grows with their number.
+    """
+    array = wrap(lift(arr, "apply_along_axis", 2))
+    along = normalise_axis(axis, array.ndim, "apply_along_axis")
+    others = (*array.shape[:along], *array.shape[along + 1 :])
+    if 0 in others:
+        raise value_error(
+            "apply_along_axis",
+            f"operand 2 has shape {array.shape}: there is no line along axis {axis}",
+        )
+    lines = moveaxis(array, along, -1)
+    results = [
+        wrap(lift(func1d(lines[place], *args, **kwargs), "apply_along_axis"))
+        for place in itertools.product(*map(range, others))
+    ]
+    inner = results[0].ndim
+    result = reshape(stack(results), (*others, *results[0].shape))
+    return moveaxis(
+        result, range(len(others), len(others) + inner), range(along, along + inner)
+    )

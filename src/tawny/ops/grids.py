@@ -1,0 +1,288 @@
+"""Grids: spaced numbers, index arrays, and functions sampled on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.array import Array, ArrayLike, fresh, known_value, lift, lift_all, wrap
+from tawny.dtype import as_dtype, check_categories
+from tawny.errors import index_error, type_error, value_error
+from tawny.node import Node, constant
+from tawny.operator import public
+from tawny.ops import elementwise as e
+from tawny.ops.composite import clip
+from tawny.ops.creation import arange, astype, filled, linspace, ones, zeros
+from tawny.ops.indexing import integers
+from tawny.ops.joining import concat, stack
+from tawny.ops.movement import broadcast_to, reshape
+from tawny.ops.special import i0
+from tawny.shape import Shape, as_int, as_shape, size
+
+# -------------------------------------------------------------- spaced numbers
+
+
+@public()
+def logspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    base: ArrayLike = 10.0,
+    dtype: Any = None,
+) -> Array:
+    """`num` powers of `base`, their exponents evenly spaced from `start` to `stop`."""
+    powers = e.pow(base, linspace(start, stop, num, endpoint=endpoint))
+    return powers if dtype is None else astype(powers, dtype, copy=False)
+
+
+@public()
+def geomspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: Any = None
+) -> Array:
+    """`num` numbers from `start` to `stop`, each the same multiple of the one before."""
+    ends = [wrap(n) for n in lift_all("geomspace", (start, stop))]
+    for word, end in zip(("start", "stop"), ends, strict=True):
+        if end.node.value is not None and not end.node.value.all():
+            raise value_error("geomspace", f"{word} is 0; a geometric sequence has no 0")
+    common = dt.promote(dt.FLOAT64, *(end.dtype for end in ends))
+    first, last = (astype(end, common, copy=False) for end in ends)
+    # turned to begin on the positive axis, where the logarithm is real
+    sign = e.sign(first)
+    turned = [e.divide(end, sign) for end in (first, last)]
+    numbers = e.multiply(logspace(*map(e.log10, turned), num, endpoint), sign)
+    exact = [first] if numbers.size else []
+    behind = [last] if numbers.size > 1 and endpoint else []
+    middle = numbers[len(exact) : numbers.size - len(behind)]
+    pieces = [*(reshape(x, (1,)) for x in exact), middle, *(reshape(x, (1,)) for x in behind)]
+    return astype(concat(pieces), common if dtype is None else dtype, copy=False)
+
+
+# ---------------------------------------------------------------- index arrays
+
+
+@public()
+def indices(dimensions: Sequence[int], dtype: Any = int, sparse: bool = False) -> Any:
+    """The index along each axis of an array of shape `dimensions`, an array for each.
+
+    They are stacked along a first axis; if `sparse`, a tuple of arrays that broadcast together.
+    """
+    shape, kind = as_shape(dimensions, "indices", "dimensions"), as_dtype(dtype, "indices")
+    lines = tuple(
+        reshape(arange(n, dtype=kind), tuple(n if b == a else 1 for b in range(len(shape))))
+        for a, n in enumerate(shape)
+    )
+    if sparse:
+        return lines
+    return stack([broadcast_to(x, shape) for x in lines]) if lines else zeros((0,), dtype=kind)
+
+
+@public()
+def fromfunction(
+    function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = float, **kwargs: Any
+) -> Any:
+    """What `function` makes of the indices along each axis of an array of `shape`."""
+    grid = indices(shape, dtype)
+    return function(*(grid[a] for a in range(grid.shape[0])), **kwargs)
+
+
+@public()
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
+    """Index arrays that together select the given places along each axis.
+
+    A boolean array gives the places where it is true, which must be known.
+    """
+    return tuple(
+        reshape(places, tuple(places.size if b == a else 1 for b in range(len(args))))
+        for a, places in enumerate(_places(x, i) for i, x in enumerate(args))
+    )
+
+
+def _places(x: ArrayLike, position: int) -> Array:
+    node = lift(x, "ix_", position)
+    if len(node.shape) != 1:
+        raise value_error(
+            "ix_", f"operand {position} has shape {node.shape}; it must have one axis"
+        )
+    if node.dtype == dt.BOOL:
+        way_out = "how many elements are true must be known: give the places as integers"
+        return fresh(constant(known_value(wrap(node), "ix_", way_out).nonzero()[0]))
+    if isinstance(x, Sequence) and not node.shape[0]:
+        return filled(0, (0,), dt.INT64, "ix_")
+    return wrap(node)
+
+
+@public()
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Rows and columns of the elements on and below diagonal `k` of an `n` by `m` matrix."""
+    return _triangle("tril_indices", n, k, m, lower=True)
+
+
+@public()
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Rows and columns of the elements on and above diagonal `k` of an `n` by `m` matrix."""
+    return _triangle("triu_indices", n, k, m, lower=False)
+
+
+def _triangle(op: str, n: int, k: int, m: int | None, lower: bool) -> tuple[Array, Array]:
+    rows, columns = as_shape((n, n if m is None else m), op, "n, m")
+    offset = as_int(k, op, "k")
+    below = np.tri(rows, columns, offset if lower else offset - 1, dtype=bool)
+    first, second = np.nonzero(below if lower else ~below)
+    return fresh(constant(first)), fresh(constant(second))
+
+
+@public()
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The indices, along each of `ndim` axes, of the elements on the main diagonal."""
+    (length, rank) = as_shape((n, ndim), "diag_indices", "n, ndim")
+    return tuple(arange(length) for _ in range(rank))
+
+
+def _strides(shape: Shape, order: str, op: str) -> tuple[int, ...]:
+    """How far apart in the flattened array neighbours along each axis are."""
+    if order not in ("C", "F"):
+        raise value_error(op, f"order {order!r} is not known; accepted: 'C', 'F'")
+    if order == "C":
+        return tuple(size(shape[a + 1 :]) for a in range(len(shape)))
+    return tuple(size(shape[:a]) for a in range(len(shape)))
+
+
+@public()
+def unravel_index(
+    indices: ArrayLike, /, shape: int | Sequence[int], order: str = "C"
+) -> tuple[Array, ...]:
+    """The index along each axis of an array of `shape`, of places in the flattened array."""
+    places = _indices(indices, "unravel_index")
+    sizes = as_shape(shape, "unravel_index")
+    _check_places("unravel_index", places.node, size(sizes), f"an array of shape {sizes}")
+    return tuple(
+        e.remainder(e.floor_divide(places, max(step, 1)), max(n, 1))
+        for n, step in zip(sizes, _strides(sizes, order, "unravel_index"), strict=True)
+    )
+
+
+def _indices(x: ArrayLike, op: str) -> Array:
+    places = wrap(integers(x, op))
+    return astype(places, dt.INT64, copy=False)
+
+
+def _check_places(op: str, node: Node, n: int, where: str) -> None:
+    """Refuse known places that are outside."""
+    if node.value is None or not node.value.size:
+        return
+    low, high = int(node.value.min()), int(node.value.max())
+    if low < 0 or high >= n:
+        raise value_error(
+            op,
+            f"index {low if low < 0 else high} is outside {where}; it must be from 0 to {n - 1}",
+        )
+
+
+@public()
+def ravel_multi_index(
+    multi_index: Sequence[ArrayLike] | ArrayLike,
+    /,
+    dims: int | Sequence[int],
+    mode: str | Sequence[str] = "raise",
+    order: str = "C",
+) -> Array:
+    """Places in the flattened array of shape `dims`, of indices along each axis.
+
+    An index outside its axis is refused ("raise"; one that is not known yet is not looked at),
+    taken around it ("wrap") or moved to its end ("clip").
+    """
+    op = "ravel_multi_index"
+    sizes = as_shape(dims, op, "dims")
+    modes = (mode,) * len(sizes) if isinstance(mode, str) else tuple(mode)
+    parts = _rows(multi_index)
+    if len(parts) != len(sizes) or len(modes) != len(sizes):
+        raise value_error(
+            op,
+            f"{len(parts)} indices and {len(modes)} modes came for {len(sizes)} axes; there must "
+            "be as many",
+        )
+    total = filled(0, (), dt.INT64, op)
+    for place, n, how, step in zip(parts, sizes, modes, _strides(sizes, order, op), strict=True):
+        total = e.add(total, e.multiply(bounded(place, n, how, op), step))
+    return total
+
+
+def _rows(multi_index: Any) -> list[Array]:
+    if isinstance(multi_index, (tuple, list)):
+        return [_indices(x, "ravel_multi_index") for x in multi_index]  # pyright: ignore[reportUnknownVariableType]
+    rows = _indices(multi_index, "ravel_multi_index")
+    return [rows[i] for i in range(rows.shape[0])]
+
+
+def bounded(places: Array, n: int, mode: str, op: str) -> Array:
+    """Indices of an axis of size `n`, those outside treated as `mode` says."""
+    if mode == "wrap":
+        return e.remainder(places, n)
+    if mode == "clip":
+        return clip(places, 0, n - 1)
+    if mode != "raise":
+        raise value_error(op, f"mode is {mode!r}; accepted: 'raise', 'wrap', 'clip'")
+    _check_places(op, places.node, n, f"an axis of size {n}")
+    return places
+
+
+# ------------------------------------------------------------ window functions
+
+
+def _window(op: str, length: object, formula: Callable[[Array, float], Array]) -> Array:
+    """`formula` of the angles from -pi to pi and of the greatest index; 1 for a single point."""
+    if isinstance(length, float) and length.is_integer():
+        length = int(length)
+    n = as_int(length, op, "M")
+    if n < 2:
+        return ones((max(n, 0),))
+    return formula(arange(1.0 - n, float(n), 2.0), n - 1.0)
+
+
+@public()
+def hanning(M: int) -> Array:  # noqa: N803
+    """A raised cosine of `M` points that falls to 0 at both ends."""
+    return _window("hanning", M, lambda n, last: _cosines(n, last, 0.5, 0.5))
+
+
+@public()
+def hamming(M: int) -> Array:  # noqa: N803
+    """A raised cosine of `M` points that falls to 0.08 at both ends."""
+    return _window("hamming", M, lambda n, last: _cosines(n, last, 0.54, 0.46))
+
+
+@public()
+def blackman(M: int) -> Array:  # noqa: N803
+    """A sum of two cosines of `M` points that falls smoothly to 0 at both ends."""
+    return _window("blackman", M, lambda n, last: _cosines(n, last, 0.42, 0.5, 0.08))
+
+
+def _cosines(n: Array, last: float, *weights: float) -> Array:
+    """The sum of `weights[k] * cos(k * pi * n / last)`."""
+    angle = e.divide(e.multiply(n, math.pi), last)
+    total = filled(weights[0], n.shape, dt.FLOAT64, "window")
+    for k, weight in enumerate(weights[1:], 1):
+        total = e.add(total, e.multiply(e.cos(e.multiply(angle, k)), weight))
+    return total
+
+
+@public()
+def bartlett(M: int) -> Array:  # noqa: N803
+    """A triangle of `M` points, 0 at both ends."""
+    return _window("bartlett", M, lambda n, last: e.subtract(1, e.divide(e.abs(n), last)))
+
+
+@public()
+def kaiser(M: int, beta: ArrayLike) -> Array:  # noqa: N803
+    """A Bessel function of `M` points; the greater `beta`, the narrower it is."""
+
+    def formula(n: Array, last: float) -> Array:
+        height = e.sqrt(e.subtract(1, e.square(e.divide(n, last))))
+        return e.divide(i0(e.multiply(height, beta)), i0(e.multiply(ones(()), beta)))
+
+    return _window("kaiser", M, formula)
