@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_checks import assert_apart, random_problem, replay
+from memory_checks import Ranges, assert_apart, random_problem
 from tawny.memory.budget import Budget, MemoryBudgetError, parse_bytes
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem, Step, Value
@@ -58,6 +58,64 @@ def test_what_is_neither_int_nor_str_is_refused(text):
         parse_bytes(text)
 
 
+def replay(problem: Problem, layout: Layout) -> None:
+    """Run a layout on memory that remembers who wrote it last.
+
+    A value is read where it was made last, a view where its base was when the view was made.
+    Scratch memory is written over by every step that has some.
+    """
+    values, memory = problem.values, Ranges(layout.arena)
+    where: dict[int, tuple[int, int, object]] = {}
+
+    def find(v: int) -> tuple[int, int, object] | None:
+        base = values[v].view_of
+        if v in where or base is None:
+            return where.get(v)
+        return find(base)
+
+    def intact(v: int) -> None:
+        place = find(v)
+        resident = problem.makers[problem.roots[v]] is None
+        assert resident or place, f"value {v} is not made yet"
+        assert place is None or memory.holds(*place), f"value {v} is overwritten"
+
+    for position, s in enumerate(layout.sequence):
+        step, own = problem.steps[s], list[tuple[int, int]]()
+        for v in step.inputs:
+            intact(v)
+        if position in layout.scratch:
+            own.append((layout.scratch[position], step.scratch))
+            memory.write(*own[0], "scratch")
+            for v in step.inputs:
+                intact(v)
+        writes = layout.writes(position)
+        for o, v in enumerate(step.outputs):
+            if values[v].view_of is not None:
+                continue
+            start, size = writes[o], values[v].bytes
+            assert start is not None
+            assert all(a + n <= start or start + size <= a for a, n in own if n and size)
+            own.append((start, size))
+            for i, u in enumerate(step.inputs):
+                place = find(u)
+                if place and size and place[0] < start + size and start < place[0] + place[1]:
+                    assert (i, o) in step.overwrites
+                    assert place[:2] == (start, size)
+        for o, v in enumerate(step.outputs):
+            if values[v].view_of is None:
+                where[v] = (writes[o] or 0, values[v].bytes, (position, o))
+                memory.write(*where[v])
+        for v in step.outputs:
+            base = values[v].view_of
+            if base is not None and (place := find(base)):
+                where[v] = place
+            elif base is not None:
+                where.pop(v, None)
+    for v, value in enumerate(values):
+        if value.kept:
+            intact(v)
+
+
 def check(problem: Problem, layout: Layout, budget: int) -> None:
     """The layout keeps to the budget, to what may run again and to the definition of a run."""
     sequence = layout.sequence
@@ -65,13 +123,7 @@ def check(problem: Problem, layout: Layout, budget: int) -> None:
     runs = Counter(sequence)
     assert set(runs) == set(range(len(problem.steps)))
     assert all(problem.steps[s].pure for s, count in runs.items() if count > 1)
-    address = {
-        (position, o): offset
-        for position in range(len(sequence))
-        for o, offset in enumerate(layout.writes(position))
-        if offset is not None
-    }
-    replay(problem, sequence, address, layout.arena)
+    replay(problem, layout)
     occupied = [(size, birth, death, at) for (size, birth, death), at in layout.occupied]
     assert_apart(occupied)
     assert all(at + size <= layout.arena for size, _, _, at in occupied)
@@ -104,7 +156,10 @@ def trade_off(problem: Problem, **options) -> dict[int, Layout]:
 
 def vary(problem: Problem, rng: random.Random, impure: float) -> Problem:
     """The same graph in units, with costs, and some steps that may run once only."""
-    values = [replace(value, bytes=value.bytes * UNIT) for value in problem.values]
+    values = [
+        replace(value, bytes=value.bytes * UNIT, always=value.kept and rng.random() < 0.2)
+        for value in problem.values
+    ]
     steps = [
         replace(
             step,

@@ -406,3 +406,43 @@ def test_random_programs_within_a_budget(program, data: st.DataObject) -> None:
         value = {name: np.cos(state[name])}
         p.set(**value)
         free.set(**value)
+
+
+def test_what_runs_at_different_times_is_not_fused() -> None:
+    x, w, b = tw.var("x", shape=(4, 3)), tw.var("w", shape=(3, 3)), tw.var("b", shape=(3,))
+    y = tnp.relu(x @ w + b)
+    every = tw.Graph([x, w, b], y).compile(engine="reference")
+    assert "matmul_bias" not in every.rewrites.counts()
+    whole = tw.Graph([x, w, b], y).compile(engine="reference", incremental=False)
+    assert len(whole.plan.steps) == 1
+    xs = np.ones((4, 3)), np.ones((3, 3)), np.ones(3)
+    np.testing.assert_array_equal(every(*xs), whole(*xs))
+    every(b=np.zeros(3))
+    assert len(every.last_run.executed) == 2
+    some = tw.Graph([x, w, b], y).compile(engine="reference", often=[x])
+    assert len(some.plan.steps) == 1
+
+
+def test_updated_variables_change_in_every_run_so_nothing_is_kept_for_them() -> None:
+    x, w = tw.var("x", shape=(50, 3)), tw.var("w", shape=(3, 3))
+    h = tnp.tanh(x @ w)
+    step = tw.Graph([x], tnp.sum(h * h), updates={w: w - 0.1 * (x.T @ h)})
+    plain = tw.Graph([x, w], tnp.sum(h * h))
+    assert step.compile(engine="reference").plan.kept != plain.compile(engine="reference").plan.kept
+    kept = {n.name for n in step.compile(engine="reference").plan.kept}
+    assert "tanh" not in kept
+
+
+def test_optimise_gives_a_graph_and_a_ledger() -> None:
+    x = tw.var("x", shape=(3,))
+    graph = tw.Graph([x], {"y": (x * 1 + 0.0 * 2) * 3 + 1})
+    better = tw.optimise(graph)
+    assert len(better.order) < len(graph.order)
+    assert len(better.rewrites) > 0
+    assert "multiply" in str(better.rewrites) or "fma" in str(better.rewrites)
+    assert not graph.rewrites
+    got = better.compile(engine="reference")(np.arange(3.0))
+    np.testing.assert_allclose(got["y"], np.arange(3.0) * 3 + 1)
+    with pytest.raises(ValueError, match="neither a class of rules"):
+        tw.optimise(graph, disable=["nonsense"])
+    assert not tw.optimise(graph, disable=["exact", "contracting", "finite"]).rewrites

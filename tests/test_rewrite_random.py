@@ -78,7 +78,7 @@ def test_every_graph_is_accepted_and_left_legal(graph: RandomGraph) -> None:
         (n.shape, n.dtype) for n in graph.outputs
     ]
     result = optimised(graph)
-    assert result.rewrites.nodes_after <= result.rewrites.nodes_before
+    assert result.rewrites.operations_saved >= 0
 
 
 @THOROUGH

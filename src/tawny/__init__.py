@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tawny.array import Array as Array
     from tawny.engine import evaluate as evaluate
     from tawny.graph.graph import Graph as Graph
+    from tawny.graph.graph import optimise as optimise
     from tawny.graph.jit import jit as jit
     from tawny.graph.largest import largest as largest
     from tawny.graph.program import Program as Program
@@ -51,6 +52,7 @@ __all__ = [
     "lazy_print",
     "map_elements",
     "numpy",
+    "optimise",
     "pebble",
     "random",
     "scan",
@@ -68,6 +70,7 @@ _HOME: Final = {
     "fold": "tawny.numpy",
     "jit": "tawny.graph.jit",
     "largest": "tawny.graph.largest",
+    "optimise": "tawny.graph.graph",
     "lazy_print": "tawny.numpy",
     "map_elements": "tawny.numpy",
     "scan": "tawny.numpy",

@@ -119,6 +119,27 @@ def quantiles():
         )
 
 
+def nan_quantiles():
+    holes = np.where(np.arange(60).reshape(3, 4, 5) % 4 == 1, np.nan, np.sin(np.arange(60.0)).reshape(3, 4, 5))
+    holes[1, 2] = np.nan
+    for name, whole in (("nanquantile", 1), ("nanpercentile", 100)):
+        for q in (0.3, 0.5, 1.0, np.array([0.0, 0.75]), np.array([[0.2, 0.5, 0.9]])):
+            for axis, keepdims in ((None, False), (0, True), (-1, False), ((0, 2), True), ((0, 2), False)):
+                for operand, dtypes in (
+                    (holes, ["float64"]),
+                    (holes.astype("float32"), ["float32"]),
+                    ((3, 4, 5), ["int32", "float64"]),
+                ):
+                    yield Case(
+                        name,
+                        lambda xp, x, n=name, q=q * whole, a=axis, k=keepdims: getattr(xp, n)(x, q, a, keepdims=k),
+                        lambda x, n=name, q=q * whole, a=axis, k=keepdims: getattr(np, n)(x, q, a, keepdims=k),
+                        [operand],
+                        dtypes,
+                        exact=False,
+                    )  # fmt: skip
+
+
 def binned(name: str, call, witness, shapes, dtypes, **options):
     return Case(name, call, lambda *x: witness(*x), shapes, dtypes, exact=False, **options)
 
@@ -252,6 +273,19 @@ CASES = [
         COMMON,
     ),
     Case(
+        "argpartition",
+        lambda xp, x: xp.take_along_axis(x, xp.argpartition(x, 2), axis=-1)[..., 2],
+        lambda x: np.partition(x, 2)[..., 2],
+        [(4, 5)],
+        COMMON,
+    ),
+    Case(
+        "argpartition",
+        lambda xp, x: xp.argpartition(x, (0, -1), axis=None),
+        lambda x: np.argsort(x, axis=None),
+        [np.array([[3, 1], [2, 7]])],
+    ),
+    Case(
         "lexsort",
         lambda xp, x, y, z: xp.lexsort((x, y, z)),
         lambda x, y, z: np.lexsort((x, y, z)),
@@ -335,6 +369,7 @@ CASES = [
         for a, k in ((None, False), (2, True), ((0, 1), False))
     ),
     *quantiles(),
+    *nan_quantiles(),
     Case("bincount", lambda xp, x: xp.bincount(x), np.bincount, [COUNTS], needs_values=True),
     Case(
         "bincount",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from typing import final
+from typing import Final, final
 
 from tawny.graph.engine import Executable, Task, engine_named
 from tawny.graph.incremental import Dependence, boundary, closed, dependence
@@ -13,10 +13,19 @@ from tawny.graph.plan import Plan
 from tawny.memory.budget import Budget, MemoryBudgetError, parse_bytes
 from tawny.memory.plan import Layout, plan
 from tawny.node import Node, Value
+from tawny.rewrite.flow import Pass
 from tawny.rewrite.ledger import Rewrites
+from tawny.rewrite.pipeline import PIPELINE, Optimised
 from tawny.shape import size
 
 ALIGNMENT = 64
+
+Optimise = Callable[[Sequence[Node], Sequence[Pass]], Optimised]
+"""Runs some passes of the optimiser."""
+
+SIMPLIFYING: Final = tuple(p for p in PIPELINE if p.name in ("simplify", "fold_batch_norm"))
+FUSING: Final = tuple(p for p in PIPELINE if p.name in ("fuse_products", "contract"))
+"""The passes for engines that run one op at a time: groups are for those that compile them."""
 
 
 @final
@@ -26,39 +35,54 @@ class Compiled:
     def __init__(
         self,
         variables: Sequence[Node],
+        updated: Collection[Node],
         results: Sequence[Node],
-        rewrites: Rewrites,
         *,
         engine: str,
         memory: str | int | None,
         often: Collection[Node],
         incremental: bool,
+        optimise: Optimise | None,
     ) -> None:
         engine_named(engine)
         self.engine = engine
-        self.rewrites = rewrites
-        self.results = tuple(results)
         self._variables = tuple(variables)
         self._incremental = incremental
-        self._dependence = dependence(results, variables, often)
+        self._watch = frozenset(often), frozenset(updated)
+        self.results, self.rewrites = self._optimised(tuple(results), optimise)
+        self._dependence = dependence(self.results, variables, *self._watch)
         kept = self._boundary() if incremental else []
         self._lowered, self._layout, self._kept = self._fit(kept, memory)
         self.plan = self._described()
         self._needed: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
+
+    def _optimised(
+        self, results: tuple[Node, ...], optimise: Optimise | None
+    ) -> tuple[tuple[Node, ...], Rewrites]:
+        """The results computed with less; what runs at different times is never fused.
+
+        To that end the boundary between such parts takes part in fusion as if it were asked for.
+        """
+        if optimise is None:
+            return results, Rewrites()
+        simple = optimise(results, SIMPLIFYING)
+        held = [n for n in self._held(simple.outputs) if n not in simple.outputs]
+        fused = optimise((*simple.outputs, *held), FUSING)
+        rewrites = simple.rewrites.followed_by(fused.rewrites)
+        return fused.outputs[: len(results)], rewrites
+
+    def _held(self, results: Sequence[Node]) -> list[Node]:
+        if not self._incremental:
+            return []
+        known = dependence(results, self._variables, *self._watch)
+        return boundary(results, known, views_of(results))
 
     # ---------------------------------------------------------------- planning
 
     @cached_property
     def _views(self) -> dict[Node, Node]:
         """The node whose memory each view shares."""
-        plain = lower(self.results)
-        roots = plain.problem.roots
-        owner = {value: node for (node, _), value in plain.values.items() if roots[value] == value}
-        return {
-            node: owner[roots[value]]
-            for (node, _), value in plain.values.items()
-            if roots[value] != value
-        }
+        return views_of(self.results)
 
     def _boundary(self) -> list[Node]:
         """What must survive a run so that the next can skip what it does not depend on."""
@@ -172,6 +196,18 @@ class Compiled:
     def dependence(self) -> Dependence:
         """Which inputs each node depends on."""
         return self._dependence
+
+
+def views_of(results: Sequence[Node]) -> dict[Node, Node]:
+    """The node whose memory each view shares."""
+    plain = lower(results)
+    roots = plain.problem.roots
+    owner = {value: node for (node, _), value in plain.values.items() if roots[value] == value}
+    return {
+        node: owner[roots[value]]
+        for (node, _), value in plain.values.items()
+        if roots[value] != value
+    }
 
 
 def _bytes(node: Node) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, final
 
@@ -13,9 +13,9 @@ from tawny.graph.compiled import Compiled
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
 from tawny.node import Node, Variable, toposort
+from tawny.rewrite.flow import Pass
 from tawny.rewrite.ledger import Rewrites
-from tawny.rewrite.batch_norm import fold_batch_norm
-from tawny.rewrite.pipeline import SIMPLIFY
+from tawny.rewrite.pipeline import Optimised
 from tawny.rewrite.pipeline import optimise as optimise_nodes
 from tawny.tree import leaves, map_leaves
 
@@ -39,6 +39,8 @@ class Graph:
         unused: Literal["warn", "ignore"] = "warn",
     ) -> None:
         self.name = name
+        self.rewrites: Rewrites = Rewrites()
+        """What the optimiser did to make this graph; nothing, for one written by hand."""
         self.input_nodes = _inputs(inputs)
         self.output_nodes = _outputs(outputs)
         self.update_nodes = _updates(updates or {})
@@ -125,23 +127,21 @@ class Graph:
         for node in watched:
             if node not in self.variables:
                 raise value_error("compile", f"often: {node.name!r} is no variable of this graph")
-        results, rewrites = self.results, Rewrites()
-        if optimise:
-            done = optimise_nodes(
-                results,
-                evaluate=evaluator(),
-                assume_finite=assume_finite,
-                pipeline=(SIMPLIFY, fold_batch_norm),
+        def run(results: Sequence[Node], pipeline: Sequence[Pass]) -> Optimised:
+            evaluate = evaluator()
+            return optimise_nodes(
+                results, evaluate=evaluate, assume_finite=assume_finite, pipeline=pipeline
             )
-            results, rewrites = done.outputs, done.rewrites
+
         return Compiled(
             self.variables,
-            results,
-            rewrites,
+            [target for target, _ in self.update_nodes],
+            self.results,
             engine=engine,
             memory=memory,
             often=watched,
             incremental=incremental,
+            optimise=run if optimise else None,
         )
 
     def __repr__(self) -> str:
@@ -167,6 +167,33 @@ class Graph:
                 warnings.warn(
                     located(f"Graph: input {node.name!r} is used by no output"), stacklevel=3
                 )
+
+
+def optimise(
+    graph: Graph, *, assume_finite: bool = False, disable: Iterable[str] = ()
+) -> Graph:
+    """A graph that computes the same with less; its `rewrites` say what was done.
+
+    `assume_finite` lets rules apply that hold only without NaN and infinities.  `disable` names
+    rules, or classes of rules ("exact", "contracting", "finite"), to leave out.
+    """
+    if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error("optimise", f"{type(graph).__name__} is no Graph")
+    done = optimise_nodes(
+        graph.results, evaluate=evaluator(), assume_finite=assume_finite, disable=disable
+    )
+    arrays = [array_for(n) for n in done.outputs]
+    count = len(graph.output_nodes)
+    targets = [array_for(target) for target, _ in graph.update_nodes]
+    better = Graph(
+        graph.inputs,
+        graph.structured(arrays[:count]),
+        dict(zip(targets, arrays[count:], strict=True)),
+        graph.name,
+        unused="ignore",
+    )
+    better.rewrites = done.rewrites
+    return better
 
 
 def _place(node: Node) -> str:

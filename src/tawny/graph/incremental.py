@@ -13,7 +13,7 @@ from tawny.graph.lowering import is_leaf
 from tawny.node import Node, Part, toposort
 
 VOLATILE = 1
-"""The bit of what changes in every run: random draws and impure user functions."""
+"""The bit of what changes in every run: random draws, impure functions, updated variables."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,11 @@ class Dependence:
     watched: int
     """The bits that are told apart; a change of any other makes everything run."""
 
+    def moment(self, node: Node) -> int:
+        """When the node runs, as a key: nodes of equal keys run in the same runs."""
+        mask = self.mask[node]
+        return VOLATILE if mask & VOLATILE else mask & self.watched
+
     def reaches(self, changed: int) -> frozenset[Node] | None:
         """The nodes that depend on `changed`; None for all of them."""
         if changed & ~self.watched:
@@ -34,10 +39,18 @@ class Dependence:
 
 
 def dependence(
-    results: Sequence[Node], variables: Sequence[Node], often: Collection[Node]
+    results: Sequence[Node],
+    variables: Sequence[Node],
+    often: Collection[Node],
+    updated: Collection[Node],
 ) -> Dependence:
-    """Follow every variable through the graph; `often` are those told apart (all, if empty)."""
-    bit = {node: 2 << index for index, node in enumerate(variables)}
+    """Follow every variable through the graph.
+
+    `often` are the variables told apart (all, if empty); those `updated` change in every run.
+    """
+    bit = {
+        node: VOLATILE if node in updated else 2 << index for index, node in enumerate(variables)
+    }
     mask: dict[Node, int] = {}
     for node in toposort(results, is_leaf):
         own = bit.get(node, 0)
@@ -61,12 +74,12 @@ def boundary(results: Sequence[Node], known: Dependence, views: Mapping[Node, No
     for node in toposort(results, is_leaf):
         if is_leaf(node):
             continue
-        here = known.mask[node] & known.watched
+        here = known.moment(node)
         for source in node.inputs:
             root = views.get(source, source)
             if is_leaf(root) or isinstance(node.op, Part) or node in views:
                 continue
-            if known.mask[root] & known.watched != here:
+            if known.moment(root) != here:
                 out[root] = None
     return list(out)
 

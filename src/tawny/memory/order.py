@@ -212,26 +212,33 @@ def best_order(
 
     `seconds` limits what goes beyond the portfolio; sizes are rounded up to `alignment`.
     """
+    return orders(problem, alignment=alignment, seconds=seconds, states=states)[0]
+
+
+def orders(
+    problem: Problem, *, alignment: int = 1, seconds: float = 0.1, states: int = 50_000
+) -> list[Order]:
+    """All orders that were tried, by growing peak, up to the first that is surely optimal."""
     start = time.thread_time()
     graph = model(problem, alignment)
     floor = graph.floor()
-    best: tuple[list[int], int] = ([], -1)
+    found: list[Order] = []
     for sequence, peak in candidates(problem, graph, floor):
-        if not best[0] or peak < best[1]:
-            best = sequence, peak
-        if best[1] <= floor:
-            return Order(*best, optimal=True)
-    if len(graph) > LARGEST_SEARCHED:
-        return Order(*best, optimal=False)
+        found.append(Order(sequence, peak, optimal=peak <= floor))
+        if peak <= floor:
+            break
+    found.sort(key=lambda order: order.peak)
+    if found[0].optimal or len(graph) > LARGEST_SEARCHED:
+        return found
 
     def stop(count: int) -> bool:
         return count > states or (count & 15 == 0 and time.thread_time() - start > seconds)
 
     search = Search(graph, floor)
-    found, certain = search.run(best[1], stop)
-    if found is None:
-        return Order(*best, optimal=certain)
-    return Order(found, search.accepted, optimal=True)
+    sequence, certain = search.run(found[0].peak, stop)
+    if sequence is not None:
+        return [Order(sequence, search.accepted, optimal=True), *found]
+    return [found[0]._replace(optimal=certain), *found[1:]]
 
 
 def candidates(problem: Problem, graph: Model, floor: int) -> Iterator[tuple[list[int], int]]:

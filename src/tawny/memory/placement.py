@@ -1,8 +1,8 @@
 """Placement: an offset in one arena for each storage, as near the lower bound as can be found.
 
-The pipeline stops as soon as the lower bound is met: sweeps outward from the fullest moment, then
-skylines, then beam searches while time is left.  Only the first two are near-linear and used for
-very many storages.
+The pipeline stops as soon as the lower bound is met: sweeps outward from the fullest moment,
+searches in the order of time, skylines, then beam searches while time is left.  The last are used
+only up to some number of storages.
 """
 
 from __future__ import annotations
@@ -10,16 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, product
 from math import gcd
 
-from tawny.memory.beam import Score, Tie, search, sections
+from tawny.memory import beam, gaps
 from tawny.memory.schedule import Storage
 from tawny.memory.skyline import skyline
 from tawny.memory.sweep import outward
 
 LARGEST_SEARCHED = 2000
 """Storages above which only near-linear methods are used."""
+LARGEST_REPEATED = 20_000
+"""Storages above which even these are used only once."""
+BASIC = 2e-5
+"""Seconds for each storage that are always spent if need be."""
+WIDEST_GAPS = 64
+"""How many layouts a search in the order of time may carry along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,65 +95,117 @@ def place(
     """
     problem = buffers(storages, alignment)
     seconds = (60.0 if hard else 0.1) if seconds is None else seconds
-    deadline = time.thread_time() + seconds
-    offsets, height = [0] * len(problem.sizes), problem.bound + 1
-    first = True
-    for found in candidates(problem, lambda: height, deadline):
-        high = problem.height(found)
-        if first or high < height:
-            offsets, height, first = found, high, False
-        if height == problem.bound:
+    race = Race(problem, time.thread_time() + max(seconds, BASIC * len(problem.sizes)))
+    for method in (sweeps, gap_searches, skylines, beams):
+        for offsets in method(race):
+            if race.enter(offsets) == problem.bound:
+                break
+        if race.height == problem.bound:
             break
     result = [0] * len(storages)
-    for i, offset in zip(problem.indices, offsets, strict=True):
+    for i, offset in zip(problem.indices, race.offsets, strict=True):
         result[i] = offset * problem.unit
-    unit = problem.unit
-    return Placement(tuple(result), height * unit, problem.bound * unit)
+    return Placement(tuple(result), race.height * problem.unit, problem.bound * problem.unit)
 
 
-def candidates(problem: Buffers, best: Callable[[], int], deadline: float) -> Iterator[list[int]]:
-    """One placement after the other, cheap ones first."""
-    births, deaths, sizes = problem.births, problem.deaths, problem.sizes
-    if not sizes:
-        yield []
-        return
-    life = list(map(int.__sub__, deaths, births))
-    area = list(map(int.__mul__, life, sizes))
-    yield outward(births, deaths, sizes, problem.moment, lambda b: -life[b])
-    yield outward(births, deaths, sizes, problem.moment, births.__getitem__)
-    yield outward(births, deaths, sizes, problem.moment, lambda b: -area[b])
-    for key in (
+class Race:
+    """The lowest placement so far, and the time to find a lower one."""
+
+    def __init__(self, problem: Buffers, deadline: float) -> None:
+        self.problem = problem
+        self.deadline = deadline
+        self.offsets: Sequence[int] = [0] * len(problem.sizes)
+        self.height = sum(problem.sizes) + 1
+        self.life = list(map(int.__sub__, problem.deaths, problem.births))
+        self.area = list(map(int.__mul__, self.life, problem.sizes))
+
+    def enter(self, offsets: Sequence[int]) -> int:
+        """Note a placement; the height of the lowest so far."""
+        high = self.problem.height(offsets)
+        if high < self.height:
+            self.offsets, self.height = offsets, high
+        return self.height
+
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return time.thread_time() >= self.deadline
+
+    def between(self, part: float) -> int:
+        """A capacity between the bound (0) and the lowest height so far (1)."""
+        return self.problem.bound + int((self.height - self.problem.bound) * part)
+
+
+def sweeps(race: Race) -> Iterator[list[int]]:
+    """Sweeps outward, with the fullest moment stacked in several ways."""
+    problem, life, area = race.problem, race.life, race.area
+    times = problem.births, problem.deaths, problem.sizes
+    yield outward(*times, problem.moment, lambda b: -life[b])
+    if len(life) <= LARGEST_REPEATED:
+        yield outward(*times, problem.moment, problem.births.__getitem__)
+        yield outward(*times, problem.moment, lambda b: -area[b])
+
+
+def gap_searches(race: Race) -> Iterator[list[int]]:
+    """Searches in the order of time, at the bound and then above it."""
+    problem, life = race.problem, race.life
+    starts: list[tuple[int, Callable[[int], int]]] = [
+        (-1, lambda _: 0),
+        (problem.moment, lambda b: -life[b]),
+        (problem.moment, lambda b: -problem.deaths[b]),
+    ]
+    for part in (0.0, 0.25, 0.5):
+        for moment, key in starts:
+            if not race.over():
+                found = gaps.search(
+                    problem.births,
+                    problem.deaths,
+                    problem.sizes,
+                    moment=moment,
+                    key=key,
+                    capacity=race.between(part),
+                    widest=WIDEST_GAPS,
+                    stop=race.over,
+                )
+                if found is not None:
+                    yield found
+
+
+def skylines(race: Race) -> Iterator[list[int]]:
+    """Skylines that prefer large areas, long lives, large sizes."""
+    problem, life, area = race.problem, race.life, race.area
+    sizes = problem.sizes
+    rankings: list[Callable[[int], tuple[int, ...]]] = [
         lambda b: (-area[b], b),
         lambda b: (-life[b], -sizes[b], b),
         lambda b: (-sizes[b], -life[b], b),
-    ):
-        if len(sizes) <= LARGEST_SEARCHED or time.thread_time() < deadline:
-            yield skyline(births, deaths, sizes, sorted(range(len(sizes)), key=key))
-    if len(sizes) <= LARGEST_SEARCHED:
-        yield from beams(problem, best, deadline)
+    ]
+    for key in rankings:
+        if len(sizes) <= LARGEST_SEARCHED or (len(sizes) < LARGEST_REPEATED and not race.over()):
+            ranking = sorted(range(len(sizes)), key=key)
+            yield skyline(problem.births, problem.deaths, sizes, ranking)
 
 
-def beams(problem: Buffers, best: Callable[[], int], deadline: float) -> Iterator[list[int]]:
+def beams(race: Race) -> Iterator[list[int]]:
     """Beam searches of growing width."""
-    within = sections(problem.births, problem.deaths, problem.sizes)
+    problem = race.problem
+    if not 0 < len(problem.sizes) <= LARGEST_SEARCHED or race.over():
+        return
+    within = beam.sections(problem.births, problem.deaths, problem.sizes)
     width, branching = 1, 2
     while True:
-        for slack in (0.0, 0.5):
-            for tie in Tie:
-                for score in Score if width > 1 else (Score.SUM,):
-                    if time.thread_time() >= deadline:
-                        return
-                    capacity = problem.bound + int((best() - problem.bound) * slack)
-                    found = search(
-                        within,
-                        width=width,
-                        branching=branching,
-                        tie=tie,
-                        score=score,
-                        capacity=capacity,
-                        limit=best(),
-                        stop=lambda: time.thread_time() >= deadline,
-                    )
-                    if found is not None:
-                        yield found.tolist()
+        for part, score, tie in product((0.0, 0.5), beam.Score, beam.Tie):
+            if race.over():
+                return
+            found = beam.search(
+                within,
+                width=width,
+                branching=branching,
+                tie=tie,
+                score=score,
+                capacity=race.between(part),
+                limit=race.height,
+                stop=race.over,
+            )
+            if found is not None:
+                yield found.tolist()
         width, branching = width * 6, branching + 2

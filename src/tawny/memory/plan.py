@@ -9,7 +9,7 @@ from functools import cached_property
 
 from tawny.memory.blocks import How, allocate
 from tawny.memory.inplace import Refusal, declared_refusal
-from tawny.memory.order import best_order, depth_first
+from tawny.memory.order import depth_first, orders
 from tawny.memory.placement import Placement, place
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import (
@@ -199,22 +199,30 @@ def plan(
     allows more by default, and tries to meet the lower bound with all of it.
     """
     seconds = (60.0 if hard else 0.08) if seconds is None else seconds
-    start = time.thread_time()
-    sequence = order
-    if sequence is None:
-        sequence = best_order(problem, alignment=alignment, seconds=seconds / 2).sequence
-    layout = laid_out(schedule(problem, sequence), alignment, seconds, start)
-    if order is None and layout.arena > layout.bound:
-        report = as_blocks(problem, alignment)
-        if report.arena < layout.arena:
-            return report
-    return layout
+    deadline = time.thread_time() + seconds
+    if order is not None:
+        return laid_out(schedule(problem, order), alignment, deadline)
+    found = orders(problem, alignment=alignment, seconds=seconds / 2)
+    best = laid_out(schedule(problem, found[0].sequence), alignment, 0.0)
+    for other in found[1:]:
+        if found[0].peak < best.arena > other.peak:
+            best = lower(best, laid_out(schedule(problem, other.sequence), alignment, 0.0))
+    if best.arena > found[0].peak:
+        best = lower(best, laid_out(schedule(problem, found[0].sequence), alignment, deadline))
+    if best.arena > best.bound:
+        best = lower(best, as_blocks(problem, alignment))
+    return best
 
 
-def laid_out(found: Schedule, alignment: int, seconds: float, start: float) -> Layout:
-    """The layout of a schedule, within `seconds` from `start`."""
+def lower(one: Layout, other: Layout) -> Layout:
+    """The layout with the smaller arena; if equal, with the larger bound, which it is nearer."""
+    return min(one, other, key=lambda layout: (layout.arena, -layout.bound))
+
+
+def laid_out(found: Schedule, alignment: int, deadline: float) -> Layout:
+    """The layout of a schedule, with searches until the deadline."""
     storages = [*found.storages, *found.scratches]
-    left = max(0.0, start + seconds - time.thread_time())
+    left = max(0.0, deadline - time.thread_time())
     return Layout(found, alignment, place(storages, alignment=alignment, seconds=left))
 
 

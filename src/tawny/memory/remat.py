@@ -76,7 +76,7 @@ class Simulation:
         self.most_seconds, self.most_work = most_seconds, most_work
         self.exists = [maker is None for maker in tables.makers]
         self.alive: dict[int, None] = {}
-        self.live = 0
+        self.live = tables.standing
         self.locks = [0] * count
         self.wanted = [0] * count
         self.pointer = [0] * count

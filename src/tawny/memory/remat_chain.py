@@ -251,6 +251,7 @@ class Chain:
     def __init__(self, tables: Tables, path: Walk, limit: int) -> None:
         self.tables = tables
         self.stages = stages(tables, path)
+        limit -= tables.standing
         unit = int(np.gcd.reduce([size for size in tables.sizes if size] or [1]))
         slots = min(limit // unit, MOST_SLOTS)
         self.slot = max(-(-limit // max(slots, 1) // unit) * unit, unit)
@@ -312,9 +313,9 @@ class Chain:
 
     def sequence(self, limit: int) -> list[int] | None:
         """The steps that come back inside `limit` bytes at least cost; None if that cannot be."""
-        top = min(limit // self.slot, self.slots)
+        top = min((limit - self.tables.standing) // self.slot, self.slots)
         count = len(self.stages)
-        if not np.isfinite(self.cost[0, count - 1, top]):
+        if top < 0 or not np.isfinite(self.cost[0, count - 1, top]):
             return None
         sequence: list[int] = []
         ran: set[int] = set()

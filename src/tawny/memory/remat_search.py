@@ -12,14 +12,17 @@ same outcome on every machine.
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import product
 from math import gcd
 from typing import NamedTuple
 
-from tawny.memory.plan import Layout, laid_out
+from tawny.memory.beam import Score as Slack
+from tawny.memory.beam import Tie, search, sections
+from tawny.memory.placement import Placement, buffers, place
+from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
 from tawny.memory.remat import Score, Simulation, Stuck, Walk, walk
 from tawny.memory.remat_chain import Chain
@@ -34,8 +37,12 @@ MOST_WORK = 150
 """A simulation that takes more work than this for each step is given up."""
 MOST_SLOWDOWN = 6.0
 """A sequence this many times as slow as the order alone is given up."""
-PATIENCE, MOST_PATIENCE = 0.05, 5
-"""Seconds for placing a schedule that should fit but does not at once, and how often."""
+PATIENCE = 2_000
+"""Steps for which schedules are placed with more effort that should fit but do not at once."""
+LARGEST_SQUEEZED = 1_500
+"""Storages above which that is not tried."""
+BEAMS = ((1, 2), (6, 4))
+"""Width and branching of the searches."""
 CHAIN = -1
 """Stands for the checkpoints of the chain among the ways of recomputing."""
 SCORES = (
@@ -88,9 +95,39 @@ class Search:
         """The layout of a sequence, by the quick ways of placing, which depend on no clock."""
         key = tuple(sequence)
         if key not in self.layouts:
-            self.layouts[key] = laid_out(schedule(self.problem, key), self.alignment, 0.0, 0.0)
+            found = schedule(self.problem, key)
+            storages = [*found.storages, *found.scratches]
+            placement = place(storages, alignment=self.alignment, seconds=0.0)
+            self.layouts[key] = Layout(found, self.alignment, placement)
             self.work += 20 * len(key)
         return self.layouts[key]
+
+    def squeeze(self, layout: Layout, budget: int) -> Layout:
+        """The layout with an arena within the budget by searching longer, or as it is."""
+        found = layout.schedule
+        todo = buffers([*found.storages, *found.scratches], self.alignment)
+        if len(todo.sizes) > LARGEST_SQUEEZED:
+            return layout
+        parts = sections(todo.births, todo.deaths, todo.sizes)
+        for tie, (width, branching) in product(Tie, BEAMS):
+            self.work += 10 * width * len(todo.sizes)
+            offsets = search(
+                parts,
+                width=width,
+                branching=branching,
+                tie=tie,
+                score=Slack.SUM,
+                capacity=todo.bound,
+                limit=budget // todo.unit + 1,
+                stop=lambda: False,
+            )
+            if offsets is not None:
+                places = dict(zip(todo.indices, offsets.tolist(), strict=True))
+                count = len(found.storages) + len(found.scratches)
+                placed = tuple(places.get(i, 0) * todo.unit for i in range(count))
+                arena = todo.height(offsets.tolist()) * todo.unit
+                return Layout(found, self.alignment, Placement(placed, arena, layout.bound))
+        return layout
 
     def within(self, budget: int) -> Layout | None:
         """The cheapest schedule found whose arena is within the budget."""
@@ -120,14 +157,14 @@ class Search:
             if path.start <= level:
                 heap.append((path.seconds[level], index, level))
         heapify(heap)
-        patience = MOST_PATIENCE
+        patience = PATIENCE // max(len(self.problem.steps), 1) + 1
         while heap:
             _, index, level = heappop(heap)
             path = self.paths[index]
             found = self.layout(path.at(level))
             if found.bound <= budget < found.arena and patience > 0:
                 patience -= 1
-                found = laid_out(found.schedule, self.alignment, PATIENCE, time.thread_time())
+                found = self.squeeze(found, budget)
             if found.arena <= budget:
                 return found
             lower = path.below(level)
@@ -193,9 +230,7 @@ class Search:
             best = self.once
             for order, way in self.ways():
                 if way in FRUGAL:
-                    path = self.lowest(order, way)
-                    if path is not None:
-                        best = min(best, self.layout(path.steps), key=_arena)
+                    best = self.smaller(best, self.lowest(order, way))
             self._least = self.lower(best)
         return self._least
 
@@ -220,8 +255,17 @@ class Search:
                 if level < best.arena and left > 0:
                     attempt = self.attempt(order, way, level, self.levels)
                     left -= attempt.work
-                    if attempt.path is not None and attempt.path.peak < best.arena:
-                        best = min(best, self.layout(attempt.path.steps), key=_arena)
+                    best = self.smaller(best, attempt.path)
+        return best
+
+    def smaller(self, best: Layout, path: Path | None) -> Layout:
+        """The one with the smaller arena: the layout, or that of the start of the path."""
+        if path is not None and path.peak < best.arena:
+            for sequence in (path.steps, path.at(path.start)):
+                layout = self.layout(sequence)
+                if layout.bound < best.arena <= layout.arena:
+                    layout = self.squeeze(layout, best.arena - self.alignment)
+                best = min(best, layout, key=_arena)
         return best
 
 
@@ -232,6 +276,7 @@ def _arena(layout: Layout) -> int:
 def levels(tables: Tables, walks: Sequence[Walk], most: int) -> list[int]:
     """The limits to search at: from the largest working set of a step to what needs no search."""
     least = max((working_set(tables, s) for s in walks[0].order), default=0) if walks else 0
+    least += tables.standing
     unit = gcd(*[size for size in tables.sizes if size], *[s for s in tables.scratch if s]) or 1
     if (most - least) // unit < MOST_LEVELS:
         found = list(range(least, most, unit))

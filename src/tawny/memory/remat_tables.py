@@ -23,6 +23,9 @@ class Tables:
     views: tuple[tuple[int, ...], ...]
     """For each root the views that steps make of it."""
     sizes: tuple[int, ...]
+    """For each value its bytes, rounded up; none for what is there for the whole run."""
+    standing: int
+    """The bytes of what is there for the whole run."""
     needs: tuple[tuple[int, ...], ...]
     """For each step the values it reads that some step makes."""
     reads: tuple[tuple[int, ...], ...]
@@ -76,12 +79,13 @@ def tables(problem: Problem, alignment: int = 64) -> Tables:
     needs = [tuple({m: 0 for v in step.inputs if (m := made(v)) is not None}) for step in steps]
     reads = [tuple({roots[v]: 0 for v in row if roots[v] != OUTSIDE}) for row in needs]
     writes = [tuple(v for v in step.outputs if roots[v] == v) for step in steps]
-    sizes = tuple(aligned(v.bytes) for v in values)
+    always = problem.always_roots - {r for r, maker in enumerate(makers) if maker is None}
+    sizes = tuple(0 if v in always else aligned(value.bytes) for v, value in enumerate(values))
     slides = [
         tuple(
             (roots[step.inputs[i]], step.outputs[o])
             for i, o in step.overwrites
-            if declared_refusal(problem, step, i, o) is None
+            if step.outputs[o] not in always and declared_refusal(problem, step, i, o) is None
         )
         for step in steps
     ]
@@ -102,6 +106,7 @@ def tables(problem: Problem, alignment: int = 64) -> Tables:
         roots,
         tuple(map(tuple, views)),
         sizes,
+        sum(aligned(values[r].bytes) for r in always),
         tuple(needs),
         tuple(reads),
         tuple(step.outputs for step in steps),

@@ -151,7 +151,7 @@ class Path:
         for c, r in enumerate(cells.root):
             change[cells.birth[c]] += tables.sizes[r]
             change[cells.death(c) + 1] -= tables.sizes[r]
-        live = np.cumsum(change)[: length + 1]
+        live = np.cumsum(change)[: length + 1] + tables.standing
         for position, s in enumerate(self.steps):
             live[position] += tables.scratch[s]
             if not tables.slides[s]:

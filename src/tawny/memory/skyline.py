@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 
 
 def skyline(
@@ -111,7 +112,7 @@ class Skyline:
         births = self.sorted_births
         indices = [bisect_left(births, x) for x in bounds]
         widest = max(range(len(bounds) - 1), key=lambda k: indices[k + 1] - indices[k])
-        for k, (begin, stop) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        for k, (begin, stop) in enumerate(pairwise(bounds)):
             self.height[begin] = top if begin == birth else low
             self.end[begin] = stop
             self.begin[stop] = begin

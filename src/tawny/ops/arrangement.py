@@ -132,6 +132,4 @@ def apply_along_axis(
     ]
     inner = results[0].ndim
     result = reshape(stack(results), (*others, *results[0].shape))
-    return moveaxis(
-        result, range(len(others), len(others) + inner), range(along, along + inner)
-    )
+    return moveaxis(result, range(len(others), len(others) + inner), range(along, along + inner))

@@ -81,7 +81,11 @@ def _edge(x: ArrayLike | None, dtype: DType, word: str) -> list[Array]:
 
 @public()
 def gradient(
-    f: ArrayLike, /, *varargs: ArrayLike, axis: int | Sequence[int] | None = None, edge_order: int = 1
+    f: ArrayLike,
+    /,
+    *varargs: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    edge_order: int = 1,
 ) -> Any:
     """Slopes of `f` along each of `axis`, by central differences; one-sided ones at the ends.
 
@@ -340,9 +344,7 @@ def polyfit(
 # ----------------------------------------------------------------- covariances
 
 
-def _observations(
-    op: str, m: ArrayLike, y: ArrayLike | None, rowvar: bool, dtype: Any
-) -> Array:
+def _observations(op: str, m: ArrayLike, y: ArrayLike | None, rowvar: bool, dtype: Any) -> Array:
     """The variables as rows, in the dtype the covariance is computed in."""
     given = [_array(v, op, i) for i, v in enumerate((m, y)) if v is not None]
     for position, array in enumerate(given):

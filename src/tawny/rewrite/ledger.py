@@ -86,6 +86,16 @@ class Rewrites(Sequence[Record]):
         before, after = self.cost_before, self.cost_after
         return before.bytes_read + before.bytes_written - after.bytes_read - after.bytes_written
 
+    def followed_by(self, later: Rewrites) -> Rewrites:
+        """What was done by these and then by `later`."""
+        return Rewrites(
+            [*self.records, *later.records],
+            self.nodes_before,
+            later.nodes_after,
+            self.cost_before,
+            later.cost_after,
+        )
+
     def counts(self) -> Counter[str]:
         """How often each rule was applied, by name."""
         return Counter(r.rule.name for r in self.records)
