@@ -40,7 +40,7 @@ def graph(name: str) -> Problem:
     for node in document["nodes"]:
         inputs = tuple(index[i] for i in node["inputs"])
         view = inputs[0] if node["view"] else None
-        values.append(Value(node["size"], node["id"], node["id"] in kept, view))
+        values.append(Value(node["size"], node["id"], kept=node["id"] in kept, view_of=view))
         if node["kind"] == "op":
             steps.append(
                 Step(

@@ -65,14 +65,14 @@ GRAPHS: tuple[Callable[[int], Array], ...] = (chain, adjoints, updates, constant
 
 
 def measure(make: Callable[[int], Array], size: int) -> dict[str, float | int | str]:
-    """Seconds for each node of one graph: the best of three."""
+    """Processor seconds for each node of one graph: the best of three, on noisy machines."""
     best, nodes, left = float("inf"), 0, 0
     for _ in range(3):
         graph = make(size)
         gc.collect()
-        start = time.perf_counter()
+        start = time.process_time()
         result = optimise([graph.node], evaluate=run)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
         nodes, left = result.rewrites.nodes_before, result.rewrites.nodes_after
     return {
         "graph": make.__name__,

@@ -22,6 +22,9 @@ import tawny as tw
 import tawny.numpy as tnp
 from cases import SPECIAL
 from random_steps import IMPURE, SHAPES, SMOOTH, STEPS, Step
+from random_steps import _doubled as _doubled
+from random_steps import _later as _later
+from random_steps import _same as _same
 from tawny.array import Array
 from tawny.engine.reference import compute
 from tawny.node import Node, Value, toposort

@@ -63,7 +63,9 @@ def test_updates_are_checked() -> None:
     n, m = tw.var("n", dtype="int64"), tw.var("m", shape=(2,))
     graph = tw.Graph([], [n], updates={n: n + 1})
     assert [v.name for v in graph.variables] == ["n"]
-    with pytest.raises(ValueError, match=r"the update of 'm' is float64\[3\]; it must be float64\[2\]"):
+    with pytest.raises(
+        ValueError, match=r"the update of 'm' is float64\[3\]; it must be float64\[2\]"
+    ):
         tw.Graph([], [m], updates={m: tnp.ones((3,))})
     with pytest.raises(ValueError, match=r"the update of 'n' is float64\[\]; it must be int64\[\]"):
         tw.Graph([], [n], updates={n: n * 1.5})

@@ -84,7 +84,9 @@ def test_branching_on_values_names_the_line_and_the_alternatives() -> None:
             return x
         return -x
 
-    with pytest.raises(TypeError, match=r"bool: .*variable 'x'.*np.where.*tw.delay.*\[test_jit.py:\d+\]"):
+    with pytest.raises(
+        TypeError, match=r"bool: .*variable 'x'.*np.where.*tw.delay.*\[test_jit.py:\d+\]"
+    ):
         bad(np.ones(2))
 
 

@@ -156,7 +156,9 @@ def test_a_new_consumer_of_old_temporaries() -> None:
     a, b = tnp.sin(x), tnp.cos(x)
     tw.Graph([x], [a * 2, b * 3]).compile(engine="reference")(np.arange(3.0))
     p = tw.Graph([x], a + b).compile(engine="reference")
-    np.testing.assert_array_equal(p(np.arange(3.0)), np.sin(np.arange(3.0)) + np.cos(np.arange(3.0)))
+    np.testing.assert_array_equal(
+        p(np.arange(3.0)), np.sin(np.arange(3.0)) + np.cos(np.arange(3.0))
+    )
 
 
 def test_two_graphs_over_shared_nodes_do_not_disturb_each_other() -> None:
@@ -182,7 +184,9 @@ def test_a_declared_but_unassigned_variable_is_never_garbage() -> None:
 
 def test_counter_accumulator_and_swap() -> None:
     n, total, step = tw.var("n", dtype="int64"), tw.var("total"), tw.var("step")
-    p = tw.Graph([step], [n, total], updates={n: n + 1, total: total + step}).compile(engine="reference")
+    p = tw.Graph([step], [n, total], updates={n: n + 1, total: total + step}).compile(
+        engine="reference"
+    )
     p.set(n=0, total=0.0)
     assert [float(v) for v in p(step=2.0)] == [0, 0.0]
     assert [float(v) for v in p.run(steps=9)] == [9, 18.0]
@@ -334,8 +338,22 @@ def test_programs_are_given_back() -> None:
 
 # ------------------------------------------------------------ random programs
 
-UNARY = (tnp.sin, tnp.exp, tnp.negative, tnp.transpose, lambda a: a[::-1], lambda a: tnp.reshape(a, (9,))[:9].reshape(3, 3))
-BINARY = (tnp.add, tnp.multiply, tnp.subtract, tnp.maximum, tnp.matmul, lambda a, b: a + tnp.sum(b, axis=0))
+UNARY = (
+    tnp.sin,
+    tnp.exp,
+    tnp.negative,
+    tnp.transpose,
+    lambda a: a[::-1],
+    lambda a: tnp.reshape(a, (9,))[:9].reshape(3, 3),
+)
+BINARY = (
+    tnp.add,
+    tnp.multiply,
+    tnp.subtract,
+    tnp.maximum,
+    tnp.matmul,
+    lambda a, b: a + tnp.sum(b, axis=0),
+)
 
 
 @st.composite
@@ -369,7 +387,9 @@ def test_random_programs_agree_with_a_fresh_evaluation(program, data: st.DataObj
     p.set(**state)
     for _ in range(4):
         for name in data.draw(st.lists(st.sampled_from("abc"), max_size=2, unique=True)):
-            state[name] = np.asarray(data.draw(st.lists(st.floats(-1, 1), min_size=9, max_size=9))).reshape(3, 3)
+            state[name] = np.asarray(
+                data.draw(st.lists(st.floats(-1, 1), min_size=9, max_size=9))
+            ).reshape(3, 3)
             p.set(**{name: state[name]})
         feeds = {v.node: state[v.name] for v in variables}
         expected = run([o.node for o in outputs], feeds)
@@ -394,7 +414,9 @@ def test_random_programs_within_a_budget(program, data: st.DataObject) -> None:
         least = 0
     except tw.MemoryBudgetError as error:
         least = error.least_bytes
-    budget = data.draw(st.sampled_from(sorted({least, (least + free.plan.peak_bytes) // 2, free.plan.peak_bytes})))
+    budget = data.draw(
+        st.sampled_from(sorted({least, (least + free.plan.peak_bytes) // 2, free.plan.peak_bytes}))
+    )
     p = graph.compile(engine="reference", memory=budget)
     assert p.plan.peak_bytes <= budget
     state = {v.name: np.linspace(i, i + 1, 9).reshape(3, 3) / 4 for i, v in enumerate(variables)}

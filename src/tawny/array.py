@@ -282,7 +282,8 @@ class Array(Methods):
 
     def __reduce__(self) -> Any:
         raise type_error(
-            "pickle", "a lazy array is part of a graph; pickle its value (x.numpy()), or save the graph"
+            "pickle",
+            "a lazy array is part of a graph; pickle its value (x.numpy()), or save the graph",
         )
 
     def __format__(self, spec: str) -> str:

@@ -241,7 +241,7 @@ def scalar(value: Number, dtype: DType, op: str) -> Node:
     if node is None:
         dt.check_fits(value, dtype, op)
         node = constant(np.array(value, dtype=dtype))
-        if value and value == value and type(value) is not complex:  # as keys, -0.0 is 0.0
+        if value and value == value and type(value) is not complex:  # noqa: PLR0124  (-0.0, NaN)
             _SCALARS[key] = node
     return node
 

@@ -280,7 +280,10 @@ class Op:
     def infer_dtype(self, *dtypes: DType) -> DType:
         """Dtype of the result; by default what the declared rule says."""
         facts = self.facts()
-        return facts.dtype(facts.name, dtypes)
+        result = _DTYPES.get((facts.name, dtypes))
+        if result is None:
+            result = _DTYPES[facts.name, dtypes] = facts.dtype(facts.name, dtypes)
+        return result
 
     def infer_parts(self, *types: Type) -> tuple[Type, ...]:
         """Types of the results of an op that has several; empty for all others."""
@@ -300,6 +303,10 @@ class Op:
                 return frozenset(
                     i for i, (s, d) in enumerate(types) if s == shape and d.itemsize == item
                 )
+
+
+_DTYPES: Final[dict[tuple[str, tuple[DType, ...]], DType]] = {}
+"""What declared rules said before, by the op's name and its operands' dtypes."""
 
 
 def _exact(value: Any) -> Any:

@@ -102,7 +102,9 @@ def _misuse(
     parameters = inspect.signature(function).parameters
     unknown = [k for k in kwargs if k not in parameters]
     if "out" in unknown:
-        return type_error(name, "out= cannot be a target: a lazy array has no memory of its own; use the result")
+        return type_error(
+            name, "out= cannot be a target: a lazy array has no memory of its own; use the result"
+        )
     accepted = ", ".join(
         f"{p.name} (keyword only)" if p.kind is p.KEYWORD_ONLY else p.name
         for p in parameters.values()

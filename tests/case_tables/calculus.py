@@ -31,7 +31,7 @@ def same(name, shapes=(MATRIX,), *args, dtypes=("float64",), rtol=1e-11, **kwarg
 
 DIFFERENCES = [
     *[same("ediff1d", [s], dtypes=NUMERIC, exact=True) for s in (MATRIX, (5,), (1,), (0,), ())],
-    same("ediff1d", [(5,)], 1, [2, 3], dtypes=NUMERIC, exact=True),
+    same("ediff1d", [(5,)], 1, [2, 3], dtypes=("int8", "int64", *INEXACT), exact=True),
     same("ediff1d", [(5,)], to_begin=np.array([1.5]), dtypes=FLOATS, exact=True),
     *[
         same("gradient", [s], dtypes=("int32", "float16", *INEXACT), edge_order=k)

@@ -140,9 +140,7 @@ class Compiled:
     @cached_property
     def executable(self) -> Executable:
         """The steps made runnable; asking for it allocates the memory."""
-        return engine_named(self.engine).prepare(
-            Task(self._lowered, self._layout, self._variables)
-        )
+        return engine_named(self.engine).prepare(Task(self._lowered, self._layout, self._variables))
 
     def bit(self, variable: Node) -> int:
         """The bit that stands for a change of `variable`."""
@@ -162,13 +160,13 @@ class Compiled:
             nodes = steps if reached is None else closed(reached & steps, self._kept, self._views)
             index = self._lowered.step_of
             wanted = {index[n] for n in nodes}
-            positions = [
-                p for p, s in enumerate(self._layout.schedule.sequence) if s in wanted
-            ]
+            positions = [p for p, s in enumerate(self._layout.schedule.sequence) if s in wanted]
             known = self._needed[changed] = (nodes, positions)
         return known
 
-    def execute(self, changed: int | None, variables: Sequence[Value], draw: int) -> frozenset[Node]:
+    def execute(
+        self, changed: int | None, variables: Sequence[Value], draw: int
+    ) -> frozenset[Node]:
         """Run what a change reaches; gives the nodes computed."""
         nodes, positions = self._run_set(changed)
         self.executable.run(positions, variables, draw)

@@ -7,11 +7,13 @@ import enum
 import html
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from tawny.graph.graph import Graph
-from tawny.graph.trace import attributes, kind, listing, places, reads, small_value
+from tawny.graph.trace import attributes, kind, listing, places, printable, reads, small_value
 from tawny.node import Constant, Node, Variable
+
+if TYPE_CHECKING:
+    from tawny.graph.graph import Graph
 
 
 class BlockPlan(Protocol):
@@ -173,9 +175,9 @@ def _label(box: Box) -> str:
 
 def _marked(text: str) -> str:
     """Text as Graphviz's markup shows it; characters that are no text are replaced."""
-    return html.escape("".join(c if c.isprintable() else "�" for c in text))
+    return html.escape(printable(text))
 
 
 def _quoted(text: str) -> str:
-    shown = "".join(c if c.isprintable() else "�" for c in text)
-    return '"' + shown.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    shown = printable(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{shown}"'

@@ -51,5 +51,7 @@ def engine_named(name: str) -> Engine:
     """The engine called `name`."""
     importlib.import_module(DEFAULT_ENGINES)
     if name not in ENGINES:
-        raise value_error("compile", f"engine {name!r} is not known; accepted: {', '.join(ENGINES)}")
+        raise value_error(
+            "compile", f"engine {name!r} is not known; accepted: {', '.join(ENGINES)}"
+        )
     return ENGINES[name]

@@ -7,18 +7,17 @@ makes every node anew, which infers shapes and dtypes again, and holds them agai
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from functools import cache
 from types import CodeType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy.typing as npt
 
 import tawny.numpy  # noqa: F401  # pyright: ignore[reportUnusedImport]  (declares every op)
 from tawny.array import Array, array_for, as_value
-from tawny.errors import type_error, value_error
+from tawny.errors import type_error
 from tawny.graph.encoding import (
     decode_dtype,
     decode_index,
@@ -26,124 +25,25 @@ from tawny.graph.encoding import (
     decode_op,
     decode_shape,
     decode_type,
-    encode_dtype,
-    encode_op,
-    encode_shape,
-    encode_type,
 )
 from tawny.graph.graph import Graph
 from tawny.graph.safetensors import GraphFileError, Json, parse, read, shown, write
-from tawny.graph.trace import kind, listing, places
+from tawny.graph.saving import (
+    ARRAYS,
+    GRAPH,
+    MAX_NESTING,
+    MAX_NODES,
+    VERSION,
+    Path,
+    array_name,
+    save,
+)
+from tawny.graph.trace import kind
 from tawny.graph.wellformed import MalformedError, check
 from tawny.node import Constant, Node, Part, Value, Variable, constant, make, part, written_at
 from tawny.source import Source
 
 __all__ = ["GraphFileError", "load", "load_arrays", "save", "save_arrays"]
-
-Path = str | os.PathLike[str]
-
-VERSION: Final = 1
-MAX_NODES: Final = 1_000_000
-MAX_NESTING: Final = 100
-_GRAPH: Final = "tawny.graph"
-_ARRAYS: Final = "tawny.arrays"
-
-
-# ------------------------------------------------------------------------ save
-
-
-def save(graph: Graph, path: Path) -> None:
-    """Write a graph to a file, for `load`.
-
-    User functions are written as the names they were registered under; others are refused.
-    """
-    nodes = listing(graph)
-    if len(nodes) > MAX_NODES:
-        raise value_error(
-            "save", f"the graph has {len(nodes)} nodes; at most {MAX_NODES} fit a file"
-        )
-    number = {node: i for i, node in enumerate(nodes)}
-    lines = _Lines()
-    records: list[Json] = []
-    for node, i in number.items():
-        try:
-            records.append(_record(node, number, lines))
-        except MalformedError as error:
-            raise value_error(
-                "save", f"node {i}, {node.name} ({places(node) or 'unknown place'}): {error}"
-            ) from None
-    structure = graph.structured([number[n] for n in graph.output_nodes])
-    data: dict[str, Json] = {
-        "name": graph.name,
-        "sources": list(lines.texts),
-        "nodes": records,
-        "inputs": [number[n] for n in graph.input_nodes],
-        "outputs": _encode_structure(structure, 0),
-        "updates": [[number[t], number[s]] for t, s in graph.update_nodes],
-    }
-    values = {_array_name(number[n]): n.value for n in nodes if isinstance(n.op, Constant)}
-    text = {
-        "format": _GRAPH,
-        "version": str(VERSION),
-        "graph": json.dumps(data, separators=(",", ":"), allow_nan=False),
-    }
-    write(path, cast("dict[str, Value]", values), text, "save")
-
-
-def _array_name(number: int) -> str:
-    return f"constant.{number}"
-
-
-class _Lines:
-    """The lines nodes were written at, each once."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, int] = {}
-        self.known: dict[tuple[int, int], int] = {}
-
-    def number(self, source: Source) -> int:
-        """The number of a line; a code object's own hash would cost more than the text."""
-        key = (id(source.code), source.instruction)
-        if key not in self.known:
-            self.known[key] = self.texts.setdefault(str(source), len(self.texts))
-        return self.known[key]
-
-
-def _record(node: Node, number: Mapping[Node, int], lines: _Lines) -> dict[str, Json]:
-    check(node.op, [(i.shape, i.dtype) for i in node.inputs])
-    record = encode_op(node.op)
-    if node.inputs:
-        record["inputs"] = [number[i] for i in node.inputs]
-    if node.parts:
-        record["parts"] = [encode_type(t) for t in node.parts]
-    else:
-        record["shape"], record["dtype"] = encode_shape(node.shape), encode_dtype(node.dtype)
-    if node.sources:
-        record["at"] = list(dict.fromkeys(map(lines.number, node.sources)))
-    return record
-
-
-def _encode_structure(item: Any, depth: int) -> Json:
-    """Outputs as data: a number is a node, an object says which container it is."""
-    if depth > MAX_NESTING:
-        raise value_error("save", f"the outputs are nested more than {MAX_NESTING} deep")
-    if isinstance(item, int):
-        return item
-    if isinstance(item, (tuple, list)):
-        word = "tuple" if isinstance(item, tuple) else "list"
-        items = cast("list[Any]", item)
-        return {word: [_encode_structure(i, depth + 1) for i in items]}
-    if not isinstance(item, dict):
-        raise type_error("save", f"the outputs are in a {type(item).__name__}, which has no form")
-    pairs: list[Json] = []
-    for key, value in cast("dict[object, object]", item).items():
-        if type(key) not in (str, int, bool):
-            raise type_error(
-                "save", f"outputs have the key {key!r}; accepted: strings, integers, booleans"
-            )
-        pairs.append([cast("Json", key), _encode_structure(value, depth + 1)])
-    return {"dict": pairs}
-
 
 # ------------------------------------------------------------------------ load
 
@@ -161,8 +61,8 @@ class _Loader:
         contents = read(path)
         self.values = contents.arrays
         text = contents.text
-        if text.get("format") != _GRAPH:
-            raise self.fail("format", f"{shown(text.get('format'))}; expected {_GRAPH!r}")
+        if text.get("format") != GRAPH:
+            raise self.fail("format", f"{shown(text.get('format'))}; expected {GRAPH!r}")
         if text.get("version") != str(VERSION):
             raise self.fail(
                 "version", f"{shown(text.get('version'))}; this library reads version {VERSION}"
@@ -268,7 +168,7 @@ class _Loader:
 
     def value(self, number: int) -> Value:
         """The value of a constant; no other has it."""
-        name = _array_name(number)
+        name = array_name(number)
         if name not in self.values:
             raise MalformedError(f"there is no array {name!r}")
         return self.values.pop(name)
@@ -358,7 +258,7 @@ def save_arrays(path: Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("save_arrays", f"the name {name!r} is no string")
         values[name] = as_value(array, "save_arrays")
-    write(path, values, {"format": _ARRAYS, "version": str(VERSION)}, "save_arrays")
+    write(path, values, {"format": ARRAYS, "version": str(VERSION)}, "save_arrays")
 
 
 def load_arrays(path: Path) -> dict[str, Value]:
@@ -368,9 +268,9 @@ def load_arrays(path: Path) -> dict[str, Value]:
     """
     contents = read(path)
     name = os.fspath(path)
-    if contents.text.get("format") == _GRAPH:
+    if contents.text.get("format") == GRAPH:
         raise GraphFileError(name, "format", "this is a graph; read it with load")
-    if contents.text.get("format") == _ARRAYS and contents.text.get("version") != str(VERSION):
+    if contents.text.get("format") == ARRAYS and contents.text.get("version") != str(VERSION):
         raise GraphFileError(
             name,
             "version",

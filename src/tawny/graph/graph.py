@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, final
+from typing import Any, Literal, cast, final
 
 from tawny.array import Array, array_for, evaluator
 from tawny.errors import located, type_error, value_error
@@ -80,7 +80,7 @@ class Graph:
         """`values` in the structure of the outputs; a list of outputs gives a tuple."""
         source = iter(values)
         filled = map_leaves(lambda _: next(source), self._structure)
-        return tuple(filled) if isinstance(filled, list) else filled
+        return tuple(cast("list[Any]", filled)) if isinstance(filled, list) else filled
 
     def compile(
         self,
@@ -127,6 +127,7 @@ class Graph:
         for node in watched:
             if node not in self.variables:
                 raise value_error("compile", f"often: {node.name!r} is no variable of this graph")
+
         def run(results: Sequence[Node], pipeline: Sequence[Pass]) -> Optimised:
             evaluate = evaluator()
             return optimise_nodes(
@@ -169,9 +170,7 @@ class Graph:
                 )
 
 
-def optimise(
-    graph: Graph, *, assume_finite: bool = False, disable: Iterable[str] = ()
-) -> Graph:
+def optimise(graph: Graph, *, assume_finite: bool = False, disable: Iterable[str] = ()) -> Graph:
     """A graph that computes the same with less; its `rewrites` say what was done.
 
     `assume_finite` lets rules apply that hold only without NaN and infinities.  `disable` names
@@ -207,7 +206,9 @@ def _inputs(inputs: Iterable[Array]) -> tuple[Node, ...]:
     for position, x in enumerate(inputs):
         node = _variable(x, f"input {position}")
         if node in nodes:
-            raise value_error("Graph", f"input {position} is {node.name!r}, as is input {nodes[node]}")
+            raise value_error(
+                "Graph", f"input {position} is {node.name!r}, as is input {nodes[node]}"
+            )
         nodes[node] = position
     return tuple(nodes)
 

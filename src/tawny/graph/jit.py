@@ -6,18 +6,18 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, NamedTuple, final, overload
+from typing import Any, NamedTuple, cast, final, overload
 
 import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, fresh, lift
-from tawny.dtype import DType
+from tawny.dtype import DType, Number
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
-from tawny.node import variable
+from tawny.node import Value, variable
 from tawny.tree import leaves, map_leaves, paths
 
 Key = tuple[Hashable, ...]
@@ -100,7 +100,8 @@ class Jitted:
             hash(key)
         except TypeError:
             raise type_error(
-                self._function.__name__, "static arguments must be hashable: numbers, strings, tuples"
+                self._function.__name__,
+                "static arguments must be hashable: numbers, strings, tuples",
             ) from None
         return key
 
@@ -124,21 +125,21 @@ class Jitted:
 
 
 def _is_data(x: Any) -> bool:
-    """Whether a leaf is an array or number; None, strings and other objects are part of the program."""
+    """Whether a leaf is an array or number; all others are part of the program."""
     return isinstance(x, (np.ndarray, np.generic)) or dt.is_weak(x)
 
 
 def _dtype(x: Any, dynamic: Any) -> DType:
     if not dt.is_weak(x):
         return dt.as_dtype(x.dtype, "jit")
-    beside = [dt.as_dtype(v.dtype, "jit") for v in leaves(dynamic) if isinstance(v, np.ndarray)]
-    return dt.weak_dtype(type(x), dt.promote(*beside)) if beside else dt.default_dtype(x)
+    kind = cast("Number", x)
+    arrays = cast("list[Value]", [v for v in leaves(dynamic) if isinstance(v, np.ndarray)])
+    beside = [dt.as_dtype(v.dtype, "jit") for v in arrays]
+    return dt.weak_dtype(type(kind), dt.promote(*beside)) if beside else dt.default_dtype(kind)
 
 
 def _kind(x: Any, dynamic: Any) -> Hashable:
-    if _is_data(x):
-        return (np.shape(x), _dtype(x, dynamic))
-    return x
+    return (np.shape(x), _dtype(x, dynamic)) if _is_data(x) else cast("Hashable", x)
 
 
 def _output(x: Any, name: str) -> Array:
@@ -152,7 +153,9 @@ def _output(x: Any, name: str) -> Array:
 @overload
 def jit(function: Callable[..., Any], /) -> Jitted: ...
 @overload
-def jit(*, static: Iterable[str] = (), **options: Any) -> Callable[[Callable[..., Any]], Jitted]: ...
+def jit(
+    *, static: Iterable[str] = (), **options: Any
+) -> Callable[[Callable[..., Any]], Jitted]: ...
 def jit(
     function: Callable[..., Any] | None = None, /, *, static: Iterable[str] = (), **options: Any
 ) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
@@ -162,5 +165,5 @@ def jit(
     """
     names = (static,) if isinstance(static, str) else tuple(static)
     if function is None:
-        return lambda f: Jitted(f, names, options)
+        return functools.partial(Jitted, static=names, options=options)
     return Jitted(function, names, options)

@@ -10,7 +10,9 @@ from tawny.graph.graph import Graph
 from tawny.memory.budget import MemoryBudgetError
 
 
-def largest(make: Callable[[int], Graph], memory: str | int, *, limit: int = 2**40, **options: Any) -> int:
+def largest(
+    make: Callable[[int], Graph], memory: str | int, *, limit: int = 2**40, **options: Any
+) -> int:
     """The largest n for which `make(n)` can be planned within `memory`.
 
     `make` must need more memory for larger n.  `options` are those of `Graph.plan`.
@@ -26,7 +28,9 @@ def largest(make: Callable[[int], Graph], memory: str | int, *, limit: int = 2**
     if not fits and refused is not None:
         raise refused
     if refused is None:
-        raise value_error("largest", f"size {limit} still fits in {memory}; does the graph grow with n?")
+        raise value_error(
+            "largest", f"size {limit} still fits in {memory}; does the graph grow with n?"
+        )
     low, high = fits, size
     while high - low > 1:
         middle = (low + high) // 2

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Final
 
 from tawny.memory.problem import Problem, Step, Value
-from tawny.rewrite.cost import cost_of
 from tawny.node import Constant, Node, Part, Variable, toposort
 from tawny.op import Trait, Type
 from tawny.ops.delay import Delay
 from tawny.ops.movement import Reshape
+from tawny.rewrite.cost import cost_of
 from tawny.shape import size
 
 OPERATIONS: Final = 5e10
@@ -60,9 +60,7 @@ def is_leaf(node: Node) -> bool:
     )
 
 
-def lower(
-    results: Sequence[Node], kept: Collection[Node] = (), into_kept: bool = True
-) -> Lowered:
+def lower(results: Sequence[Node], kept: Collection[Node] = (), into_kept: bool = True) -> Lowered:
     """The planning problem of computing `results`.
 
     Results are whole when the run ends; `kept` values have memory of their own for the whole run,
@@ -95,7 +93,11 @@ def lower(
             steps.append(_step(node, made, values, node.inputs if barred else strided))
             nodes.append(node)
     return Lowered(
-        tuple(results), Problem(tuple(table), tuple(steps)), values, tuple(nodes), frozenset(strided)
+        tuple(results),
+        Problem(tuple(table), tuple(steps)),
+        values,
+        tuple(nodes),
+        frozenset(strided),
     )
 
 
@@ -122,7 +124,9 @@ def view_base(node: Node, strided: Iterable[Node]) -> Place | None:
 def seconds(node: Node) -> float:
     """An estimate of the time a node takes, its inputs being there: a roofline."""
     cost = cost_of(node)
-    return OVERHEAD + max(cost.operations / OPERATIONS, (cost.bytes_read + cost.bytes_written) / BANDWIDTH)
+    return OVERHEAD + max(
+        cost.operations / OPERATIONS, (cost.bytes_read + cost.bytes_written) / BANDWIDTH
+    )
 
 
 def _step(

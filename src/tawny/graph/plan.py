@@ -14,6 +14,8 @@ from tawny.graph.lowering import Lowered, is_leaf
 from tawny.memory.plan import Layout
 from tawny.node import Node
 
+Kind = Literal["kept", "transient", "scratch"]
+
 
 class Block(NamedTuple):
     """A piece of memory and whose it is, one after the other."""
@@ -24,7 +26,7 @@ class Block(NamedTuple):
     """The first position at which it is in use."""
     last: int
     """The last one."""
-    kind: Literal["kept", "transient", "scratch"]
+    kind: Kind
     arrays: tuple[Array, ...]
     """The values that live there, each written over the one before."""
 
@@ -91,7 +93,11 @@ class Plan:
             scratch = index >= len(schedule.storages)
             tenants = () if scratch else schedule.tenants[index]
             nodes = [self._node(value) for value, _ in tenants]
-            kind = "scratch" if scratch else "kept" if lasting.intersection(nodes) else "transient"
+            kind: Kind = "transient"
+            if scratch:
+                kind = "scratch"
+            elif lasting.intersection(nodes):
+                kind = "kept"
             arrays = tuple(map(array_for, nodes))
             out.append(Block(start, storage.bytes, storage.birth, storage.death - 1, kind, arrays))
         return tuple(sorted(out, key=lambda b: (b.offset, b.first)))
@@ -141,7 +147,8 @@ class Plan:
         node = array.node
         if (node, 0) not in self.lowered.values:
             raise value_error(
-                "why", f"{node!r} is not computed by this program: optimised away, or of another graph"
+                "why",
+                f"{node!r} is not computed by this program: optimised away, or of another graph",
             )
         if is_leaf(node):
             return f"{node.name}: an input or constant, outside the plan"
@@ -161,9 +168,7 @@ class Plan:
         if over is not None:
             parts.append(f"in place of {self._node(over)!r}")
         else:
-            reasons = [
-                f"operand {i}: {reason.value}" for i, reason in self.layout.refusals(value)
-            ]
+            reasons = [f"operand {i}: {reason.value}" for i, reason in self.layout.refusals(value)]
             parts.append("not in place: " + ("; ".join(reasons) or "it has no operands"))
         sharers = [self._node(v) for v in self.layout.sharers(value)]
         if sharers:
@@ -235,6 +240,7 @@ class Plan:
 
 _MOST = 60
 """Steps shown in a table."""
+
 
 def _name(array: Array) -> str:
     node = array.node

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
@@ -121,8 +121,8 @@ class Program:
     def set(self, *, bind: bool = False, **values: Any) -> None:
         """Give variables new values; nothing is set unless all can be.
 
-        With `bind` the arrays themselves are used, without a copy: they must outlive the program, and
-        changes made to them are declared with `touch`.
+        With `bind` the arrays themselves are used, without a copy: they must outlive the program,
+        and changes made to them are declared with `touch`.
         """
         with self._lock:
             self._assign({self._index(name): v for name, v in values.items()}, bind)
@@ -142,7 +142,8 @@ class Program:
     def _index(self, name: str) -> int:
         if name not in self._names:
             raise type_error(
-                "Program", f"unknown variable {name!r}; accepted: {', '.join(self._names) or 'none'}"
+                "Program",
+                f"unknown variable {name!r}; accepted: {', '.join(self._names) or 'none'}",
             )
         return self._names[name]
 
@@ -169,7 +170,8 @@ class Program:
             if len(values) > len(self.graph.input_nodes):
                 raise type_error(
                     "Program",
-                    f"{len(values)} values were given; there are {len(self.graph.input_nodes)} inputs",
+                    f"{len(values)} values were given; "
+                    f"there are {len(self.graph.input_nodes)} inputs",
                 )
             for name, value in by_name.items():
                 index = self._index(name)
@@ -270,12 +272,15 @@ class Program:
             return np.array(self._compiled.value(node, buffers), order="C")
 
     def sweep(self, **lists: Sequence[Any]) -> list[Any]:
-        """Outputs for every position of the given lists, what does not depend on them computed once."""
+        """Outputs for each position of the lists; what does not depend on them runs once."""
         lengths = {name: len(values) for name, values in lists.items()}
         if len(set(lengths.values())) != 1:
             raise value_error("sweep", f"the lists must be of one length, not {lengths}")
         with self._lock:
-            return [self(**dict(zip(lists, row, strict=True))) for row in zip(*lists.values(), strict=True)]
+            return [
+                self(**dict(zip(lists, row, strict=True)))
+                for row in zip(*lists.values(), strict=True)
+            ]
 
 
 def _checked(node: Node, value: Any, bind: bool) -> Value:
@@ -285,25 +290,28 @@ def _checked(node: Node, value: Any, bind: bool) -> Value:
         raise type_error("Program", f"{what} was given a lazy array; compute it first: x.numpy()")
     if bind:
         return _bindable(node, value)
-    array = value if isinstance(value, np.ndarray) else as_value(value, f"Program: {what}")
+    given = isinstance(value, np.ndarray)
+    array = cast("Value", value) if given else as_value(value, f"Program: {what}")
     if array.shape != node.shape:
         raise value_error("Program", f"{what} was given shape {array.shape}; it has {node.shape}")
-    weak = not isinstance(value, (np.ndarray, np.generic))
-    if not np.can_cast(array.dtype, node.dtype, "same_kind") and not (weak and array.dtype.kind in "bi"):
+    weak = not given and not isinstance(value, np.generic)
+    if not np.can_cast(array.dtype, node.dtype, "same_kind") and not (
+        weak and array.dtype.kind in "bi"
+    ):
         raise type_error("Program", f"{what} was given dtype {array.dtype}; it has {node.dtype}")
     return array.astype(node.dtype, copy=False)
 
 
 def _bindable(node: Node, value: Any) -> Value:
+    array = cast("Value", value)
     if (
         not isinstance(value, np.ndarray)
-        or value.shape != node.shape
-        or value.dtype != node.dtype
-        or not value.flags.c_contiguous
-        or not value.flags.aligned
+        or (array.shape, array.dtype) != (node.shape, node.dtype)
+        or not (array.flags.c_contiguous and array.flags.aligned)
     ):
         raise value_error(
             "Program",
-            f"variable {node.name!r} can be bound only to a contiguous {node.dtype}{list(node.shape)} array",
+            f"variable {node.name!r} can be bound only to a contiguous "
+            f"{node.dtype}{list(node.shape)} array",
         )
-    return value
+    return array

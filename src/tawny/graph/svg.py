@@ -9,13 +9,15 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tawny.errors import value_error
 from tawny.graph.dot import FAINT, LINE, OUTPUT, UPDATE, BlockPlan, Box, Role, boxes, to_dot
-from tawny.graph.graph import Graph
 from tawny.graph.layered import ASIDE, Placed, place, port
-from tawny.graph.trace import attributes, kind, listing, places
+from tawny.graph.trace import attributes, kind, listing, places, printable
+
+if TYPE_CHECKING:
+    from tawny.graph.graph import Graph
 
 MOST_DRAWN: Final = 1000
 """Nodes of the largest graph that is drawn here."""
@@ -316,4 +318,4 @@ def _hint(box: Box) -> str:
 
 def _escaped(text: str) -> str:
     """Text as XML holds it; characters that XML has not are replaced."""
-    return markup.escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))
+    return markup.escape("\n".join(map(printable, text.split("\n"))))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tawny.graph.graph import Graph
 from tawny.node import Constant, Node, Variable
 from tawny.op import Elementwise
 from tawny.shape import size
+
+if TYPE_CHECKING:
+    from tawny.graph.graph import Graph
 
 
 def listing(graph: Graph) -> tuple[Node, ...]:
@@ -42,7 +45,13 @@ def small_value(node: Node) -> str | None:
     if not isinstance(node.op, Constant) or node.value is None or size(node.shape) != 1:
         return None
     item = node.value.reshape(-1)[0]
-    return str(item) if item.dtype.kind in "biu" else f"{item:.6g}"
+    text = str(item)
+    return text if len(text) <= 10 or item.dtype.kind in "iu" else f"{item:.6g}"
+
+
+def printable(text: str) -> str:
+    """`text` on one line, without characters that are none."""
+    return "".join(c if c.isprintable() else "�" for c in text)
 
 
 def attributes(node: Node) -> str:
@@ -99,4 +108,4 @@ def _details(node: Node) -> str:
 def _columns(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)) for row in rows]
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(printable(line).rstrip() for line in lines)

@@ -64,8 +64,8 @@ OPERANDS: Final = {"axes", "axis", "place", "ranges", "mode", "shifts", "subscri
 FREE: Final = {
     "body", "complete", "correction", "descending", "dtype", "endpoint", "epilogue", "file",
     "format", "full", "function", "header", "include_initial", "inverse", "invert", "keepdims",
-    "lower", "name", "named", "offset", "pure", "right", "start", "step", "strict", "transpose_a", "transpose_b",
-    "unit", "upper",
+    "lower", "name", "named", "offset", "pure", "right", "start", "step", "strict", "transpose_a",
+    "transpose_b", "unit", "upper",
 }  # fmt: skip
 """Attributes that any value of their declared type fits."""
 

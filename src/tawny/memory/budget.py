@@ -50,12 +50,19 @@ def parse_bytes(text: str | int) -> int:
     return bytes
 
 
+MOST_LISTED = 5
+"""Values named in an error."""
+
+
 class MemoryBudgetError(MemoryError):
     """No schedule was found whose arena is within the budget."""
 
     def __init__(self, budget: int, least_bytes: int, alive: tuple[Hashable, ...]) -> None:
+        listed = ", ".join(map(str, alive[:MOST_LISTED]))
+        more = f" and {len(alive) - MOST_LISTED} more" if len(alive) > MOST_LISTED else ""
         super().__init__(
-            f"memory: {budget} bytes are too few; the least that was planned is {least_bytes} bytes"
+            f"memory: {budget} bytes are too few; the least that was planned is {least_bytes} bytes, "
+            f"when these are alive: {listed or 'none'}{more}"
         )
         self.budget = budget
         self.least_bytes = least_bytes

@@ -13,6 +13,9 @@ from typing import NamedTuple
 STRETCH = 16
 """After how many buffers the layouts are remembered, to come back to."""
 
+MOST_WORK = 1500
+"""How many pieces are looked at for each buffer, on average, before the search is given up."""
+
 Piece = tuple[int, int, int]
 """Where a live buffer starts and ends, and when it dies."""
 
@@ -82,10 +85,13 @@ def carry(
     """
     marks: list[tuple[int, Layouts]] = []
     now: int | None = None
-    i = furthest = tries = 0
+    i = furthest = tries = work = 0
     width = 1
     while i < len(order):
         b = order[i]
+        work += len(layouts) * (16 + len(next(iter(layouts))))
+        if work > MOST_WORK * len(order):
+            return {}
         if births[b] != now:
             now = births[b]
             if stop():

@@ -6,11 +6,11 @@ dies with the last step that reads it or a view of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tawny.memory.inplace import declared_refusal, match
-from tawny.memory.problem import Problem
+from tawny.memory.problem import Problem, Step
 
 KEPT = 1 << 40
 """Added to the number of readers of a kept cell: it never falls to zero."""
@@ -36,6 +36,8 @@ class Model:
     sum_of_readers: list[int]
     """The sum of their indices: once one is left, this is its index."""
     outputs: list[tuple[int, ...]]
+    base: int
+    """Bytes that are live for the whole run; the cells they belong to have size 0."""
 
     def __len__(self) -> int:
         return len(self.reads)
@@ -52,7 +54,7 @@ class Model:
     def floor(self) -> int:
         """The largest working set of one step: no order has a smaller peak."""
         size = self.size
-        return max(
+        return self.base + max(
             (
                 self.made[s] + sum([size[c] for c in cells]) - self.saved(s, cells)
                 for s, cells in enumerate(self.reads)
@@ -64,44 +66,80 @@ class Model:
 def model(problem: Problem, alignment: int = 1) -> Model:
     """The ordering model of a problem, with sizes rounded up to multiples of `alignment`."""
     values, makers, roots = problem.values, problem.makers, problem.roots
-    source: list[int | None] = list(makers)
-    for v, value in enumerate(values):
-        base = value.view_of
-        while source[v] is None and base is not None:
-            source[v], base = makers[base], values[base].view_of
-    result = Model([], [[] for _ in problem.steps], [], [], [], [], [], [], [], [])
-    size = result.size
-    size.extend([-(-value.bytes // alignment) * alignment for value in values])
+    sources = [source(problem, v) for v in range(len(values))]
+    successors: list[list[int]] = [[] for _ in problem.steps]
+    predecessors: list[tuple[int, ...]] = []
+    reads: list[tuple[int, ...]] = []
     readers, sums = [0] * len(values), [0] * len(values)
     for root in problem.kept_roots:
         readers[root] = KEPT
     for s, step in enumerate(problem.steps):
-        before = {source[v] for v in step.inputs}
-        before.discard(None)
-        cells = {roots[v] for v in step.inputs}
-        read = tuple([c for c in cells if makers[c] is not None])
-        for c in read:
+        before = tuple({p for v in step.inputs if (p := sources[v]) is not None})
+        for p in before:
+            successors[p].append(s)
+        predecessors.append(before)
+        cells = tuple([c for c in {roots[v] for v in step.inputs} if makers[c] is not None])
+        for c in cells:
             readers[c] += 1
             sums[c] += s
-        for p in before:
-            if p is not None:
-                result.successors[p].append(s)
-        result.predecessors.append(tuple([p for p in before if p is not None]))
-        result.reads.append(read)
-        slides = step.overwrites and tuple(
-            {
-                (roots[step.inputs[i]], o)
-                for i, o in step.overwrites
-                if declared_refusal(problem, step, i, o) is None
-            }
-        )
-        result.slides.append(slides)
-    for step in problem.steps:
-        own = tuple([v for v in step.outputs if values[v].view_of is None])
-        result.outputs.append(own)
-        scratch = -(-step.scratch // alignment) * alignment
-        result.made.append(scratch + sum([size[v] for v in own]))
-        result.stays.append(sum([size[v] for v in own if readers[v]]))
-    result.readers.extend(readers)
-    result.sum_of_readers.extend(sums)
-    return result
+        reads.append(cells)
+    slides = [declared(problem, step) if step.overwrites else () for step in problem.steps]
+    size = [-(-value.bytes // alignment) * alignment for value in values]
+    base = 0
+    for v in problem.always_roots:
+        if makers[v] is not None:
+            base += size[v]
+            for cell in chain(problem, v, slides, readers):
+                size[cell] = 0
+    outputs = [
+        tuple([v for v in step.outputs if values[v].view_of is None]) for step in problem.steps
+    ]
+    made = [
+        -(-step.scratch // alignment) * alignment + sum([size[v] for v in own])
+        for step, own in zip(problem.steps, outputs, strict=True)
+    ]
+    stays = [sum([size[v] for v in own if readers[v]]) for own in outputs]
+    return Model(
+        predecessors, successors, reads, made, stays, slides, size, readers, sums, outputs, base
+    )
+
+
+def source(problem: Problem, value: int) -> int | None:
+    """The step that must have run before `value` can be read."""
+    base: int | None = value
+    while base is not None:
+        maker = problem.makers[base]
+        if maker is not None:
+            return maker
+        base = problem.values[base].view_of
+    return None
+
+
+def declared(problem: Problem, step: Step) -> tuple[tuple[int, int], ...]:
+    """The (cell, output) pairs of a step that may be in place."""
+    roots, inputs = problem.roots, step.inputs
+    pairs = {
+        (roots[inputs[i]], o)
+        for i, o in step.overwrites
+        if declared_refusal(problem, step, i, o) is None
+    }
+    return tuple(sorted(pairs))
+
+
+def chain(
+    problem: Problem,
+    cell: int,
+    slides: Sequence[tuple[tuple[int, int], ...]],
+    readers: Sequence[int],
+) -> Iterator[int]:
+    """A cell, the one that it is written over in any order, the one below that, and so on."""
+    while True:
+        yield cell
+        maker = problem.makers[cell]
+        if maker is None:
+            return
+        outputs = problem.steps[maker].outputs
+        below = [c for c, o in slides[maker] if outputs[o] == cell and readers[c] == 1]
+        if len(below) != 1 or len(slides[maker]) != 1:
+            return
+        cell = below[0]

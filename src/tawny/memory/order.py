@@ -25,8 +25,8 @@ class Run:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.order: list[int] = []
-        self.live = 0
-        self.peak = 0
+        self.live = model.base
+        self.peak = model.base
         self.left = model.readers.copy()
         self.sums = model.sum_of_readers.copy()
         self.waits = [len(p) for p in model.predecessors]
@@ -232,7 +232,7 @@ def orders(
         return found
 
     def stop(count: int) -> bool:
-        return count > states or (count & 15 == 0 and time.thread_time() - start > seconds)
+        return count > states or time.thread_time() - start > seconds
 
     search = Search(graph, floor)
     sequence, certain = search.run(found[0].peak, stop)

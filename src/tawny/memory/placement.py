@@ -96,7 +96,12 @@ def place(
     problem = buffers(storages, alignment)
     seconds = (60.0 if hard else 0.1) if seconds is None else seconds
     race = Race(problem, time.thread_time() + max(seconds, BASIC * len(problem.sizes)))
-    for method in (sweeps, gap_searches, skylines, beams):
+    few = len(problem.sizes) <= LARGEST_SEARCHED * 2
+    for method in (
+        (sweeps, skylines, tight_gaps, loose_gaps, beams)
+        if few
+        else (sweeps, tight_gaps, skylines, loose_gaps)
+    ):
         for offsets in method(race):
             if race.enter(offsets) == problem.bound:
                 break
@@ -145,29 +150,47 @@ def sweeps(race: Race) -> Iterator[list[int]]:
         yield outward(*times, problem.moment, lambda b: -area[b])
 
 
-def gap_searches(race: Race) -> Iterator[list[int]]:
-    """Searches in the order of time, at the bound and then above it."""
+def tight_gaps(race: Race) -> Iterator[list[int]]:
+    """Searches in the order of time, at the bound: from the start, and from the fullest moment."""
     problem, life = race.problem, race.life
     starts: list[tuple[int, Callable[[int], int]]] = [
         (-1, lambda _: 0),
         (problem.moment, lambda b: -life[b]),
         (problem.moment, lambda b: -problem.deaths[b]),
     ]
-    for part in (0.0, 0.25, 0.5):
-        for moment, key in starts:
-            if not race.over():
-                found = gaps.search(
-                    problem.births,
-                    problem.deaths,
-                    problem.sizes,
-                    moment=moment,
-                    key=key,
-                    capacity=race.between(part),
-                    widest=WIDEST_GAPS,
-                    stop=race.over,
-                )
-                if found is not None:
-                    yield found
+    for moment, key in starts:
+        if not race.over():
+            yield from gap_search(race, moment, key, problem.bound)
+
+
+def loose_gaps(race: Race) -> Iterator[list[int]]:
+    """Searches in the order of time, between the bound and the lowest placement so far."""
+    life = race.life
+    for part in (0.125, 0.25, 0.5):
+        if not race.over():
+            yield from gap_search(race, -1, lambda _: 0, race.between(part))
+            yield from gap_search(
+                race, race.problem.moment, lambda b: -life[b], race.between(part)
+            )
+
+
+def gap_search(
+    race: Race, moment: int, key: Callable[[int], int], capacity: int
+) -> Iterator[list[int]]:
+    """One search in the order of time; nothing if it fails."""
+    problem = race.problem
+    found = gaps.search(
+        problem.births,
+        problem.deaths,
+        problem.sizes,
+        moment=moment,
+        key=key,
+        capacity=capacity,
+        widest=WIDEST_GAPS,
+        stop=race.over,
+    )
+    if found is not None:
+        yield found
 
 
 def skylines(race: Race) -> Iterator[list[int]]:
@@ -177,10 +200,9 @@ def skylines(race: Race) -> Iterator[list[int]]:
     rankings: list[Callable[[int], tuple[int, ...]]] = [
         lambda b: (-area[b], b),
         lambda b: (-life[b], -sizes[b], b),
-        lambda b: (-sizes[b], -life[b], b),
     ]
-    for key in rankings:
-        if len(sizes) <= LARGEST_SEARCHED or (len(sizes) < LARGEST_REPEATED and not race.over()):
+    for key in rankings if len(sizes) <= LARGEST_REPEATED else ():
+        if len(sizes) <= 2 * LARGEST_SEARCHED or not race.over():
             ranking = sorted(range(len(sizes)), key=key)
             yield skyline(problem.births, problem.deaths, sizes, ranking)
 

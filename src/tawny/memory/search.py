@@ -120,8 +120,8 @@ class Search:
         stuck = False
         while not stuck:
             stuck = True
-            for s in ready:
-                if live + self.need(done, s) > self.accepted:
+            for s in tuple(ready):
+                if done >> s & 1 or live + self.need(done, s) > self.accepted:
                     continue
                 path = [s] if self.net(done, s) <= 0 else self.descent(done, live, s)
                 for m in path:
@@ -132,7 +132,6 @@ class Search:
                 if path:
                     moves.extend(path)
                     stuck = False
-                    break
         return State(done, live, tuple(ready), state.came_from, tuple(moves))
 
     def run(self, bound: int, stop: Callable[[int], bool]) -> tuple[list[int] | None, bool]:
@@ -144,7 +143,7 @@ class Search:
         model = self.model
         complete = (1 << len(model)) - 1
         ready = tuple([s for s, before in enumerate(self.masks.before) if not before])
-        heap = [(self.accepted, 0, 0, State(0, 0, ready, None, ()))]
+        heap = [(self.accepted, 0, 0, State(0, model.base, ready, None, ()))]
         seen: set[int] = set()
         pushed = 0
         while heap:

@@ -36,7 +36,9 @@ def logspace(
     dtype: Any = None,
 ) -> Array:
     """`num` powers of `base`, their exponents evenly spaced from `start` to `stop`."""
-    powers = e.pow(base, linspace(start, stop, num, endpoint=endpoint))
+    ends = [wrap(n) for n in lift_all("logspace", (start, stop))]
+    kind = dt.inexact_dtype(dt.promote(*(end.dtype for end in ends)))
+    powers = e.pow(base, linspace(*ends, num, endpoint=endpoint, dtype=kind))
     return powers if dtype is None else astype(powers, dtype, copy=False)
 
 

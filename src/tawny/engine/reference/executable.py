@@ -148,4 +148,3 @@ class ReferenceEngine:
     def prepare(self, task: Task) -> ReferenceExecutable:
         """Allocate the arena and find every operand's place."""
         return ReferenceExecutable(task)
-

@@ -1,0 +1,127 @@
+"""Writing graphs to files; see `tawny.graph.files`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from tawny.errors import type_error, value_error
+from tawny.graph.encoding import encode_dtype, encode_op, encode_shape, encode_type
+from tawny.graph.safetensors import Json, write
+from tawny.graph.trace import listing, places
+from tawny.graph.wellformed import MalformedError, check
+from tawny.node import Constant, Node, Value
+from tawny.source import Source
+
+if TYPE_CHECKING:
+    from tawny.graph.graph import Graph
+
+Path = str | os.PathLike[str]
+
+VERSION: Final = 1
+MAX_NODES: Final = 1_000_000
+MAX_NESTING: Final = 100
+GRAPH: Final = "tawny.graph"
+ARRAYS: Final = "tawny.arrays"
+
+
+def save(graph: Graph, path: Path) -> None:
+    """Write a graph to a file, for `load`.
+
+    User functions are written as the names they were registered under; others are refused.
+    """
+    nodes = listing(graph)
+    if len(nodes) > MAX_NODES:
+        raise value_error(
+            "save", f"the graph has {len(nodes)} nodes; at most {MAX_NODES} fit a file"
+        )
+    number = {node: i for i, node in enumerate(nodes)}
+    lines = _Lines()
+    records: list[Json] = []
+    for node, i in number.items():
+        try:
+            records.append(_record(node, number, lines))
+        except MalformedError as error:
+            raise value_error(
+                "save", f"node {i}, {node.name} ({places(node) or 'unknown place'}): {error}"
+            ) from None
+    structure = graph.structured([number[n] for n in graph.output_nodes])
+    data: dict[str, Json] = {
+        "name": graph.name,
+        "sources": list(lines.texts),
+        "nodes": records,
+        "inputs": [number[n] for n in graph.input_nodes],
+        "outputs": _encode_structure(structure, 0),
+        "updates": [[number[t], number[s]] for t, s in graph.update_nodes],
+    }
+    values = {array_name(number[n]): n.value for n in nodes if isinstance(n.op, Constant)}
+    text = {
+        "format": GRAPH,
+        "version": str(VERSION),
+        "graph": json.dumps(data, separators=(",", ":"), allow_nan=False),
+    }
+    write(path, cast("dict[str, Value]", values), text, "save")
+
+
+def array_name(number: int) -> str:
+    """What the array of constant `number` is called in a file."""
+    return f"constant.{number}"
+
+
+class _Lines:
+    """The lines nodes were written at, each once."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {}
+        self.known: dict[tuple[int, int], int] = {}
+
+    def number(self, source: Source) -> int:
+        """The number of a line; a code object's own hash would cost more than the text."""
+        key = (id(source.code), source.instruction)
+        if key not in self.known:
+            self.known[key] = self.texts.setdefault(str(source), len(self.texts))
+        return self.known[key]
+
+
+def _record(node: Node, number: Mapping[Node, int], lines: _Lines) -> dict[str, Json]:
+    check(node.op, [(i.shape, i.dtype) for i in node.inputs])
+    record = encode_op(node.op)
+    if node.inputs:
+        record["inputs"] = [number[i] for i in node.inputs]
+    if node.parts:
+        record["parts"] = [encode_type(t) for t in node.parts]
+    else:
+        record["shape"], record["dtype"] = encode_shape(node.shape), encode_dtype(node.dtype)
+    if node.sources:
+        record["at"] = list(dict.fromkeys(map(lines.number, node.sources)))
+    return record
+
+
+def _encode_structure(item: Any, depth: int) -> Json:
+    """Outputs as data: a number is a node, an object says which container it is.
+
+    Named tuples are written as tuples and dataclasses as dicts: a file names no class.
+    """
+    if depth > MAX_NESTING:
+        raise value_error("save", f"the outputs are nested more than {MAX_NESTING} deep")
+    if isinstance(item, int):
+        return item
+    if isinstance(item, (tuple, list)):
+        word = "tuple" if isinstance(item, tuple) else "list"
+        items = cast("list[Any]", item)
+        return {word: [_encode_structure(i, depth + 1) for i in items]}
+    if dataclasses.is_dataclass(item):
+        item = {f.name: getattr(item, f.name) for f in dataclasses.fields(item) if f.init}
+    if not isinstance(item, dict):
+        raise type_error("save", f"the outputs are in a {type(item).__name__}, which has no form")
+    pairs: list[Json] = []
+    for key, value in cast("dict[object, object]", item).items():
+        if type(key) not in (str, int, bool):
+            raise type_error(
+                "save", f"outputs have the key {key!r}; accepted: strings, integers, booleans"
+            )
+        pairs.append([cast("Json", key), _encode_structure(value, depth + 1)])
+    return {"dict": pairs}

@@ -1,0 +1,183 @@
+"""Plans of real graphs: sound, exact, legal pebblings, explained; poisoned memory changes nothing."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tawny as tw
+import tawny.numpy as tnp
+from memory_checks import assert_apart
+from tawny.engine.reference.executable import POISON, ReferenceExecutable
+from tawny.graph.engine import Task
+from tawny.pebble import from_schedule, play
+from test_program import programs
+
+mpl.use("Agg")
+
+
+class Poisoned(ReferenceExecutable):
+    """Fills every storage with 0xFF as soon as its last reader is done."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._layout = task.layout
+
+    def run(self, positions, variables, draw) -> None:
+        wanted = set(positions)
+        for position in range(len(self._layout.sequence)):
+            if position in wanted:
+                super().run([position], variables, draw)
+            for storage, offset in self._layout.occupied:
+                if storage.death == position + 1 < len(self._layout.sequence):
+                    self.arena[offset : offset + storage.bytes] = POISON
+
+
+@pytest.mark.filterwarnings("ignore:Graph. input")
+@settings(max_examples=150, deadline=None)
+@given(programs(), st.data())
+def test_poisoned_memory_and_the_checkers(program, data: st.DataObject) -> None:
+    variables, outputs, updates = program
+    graph = tw.Graph(variables, outputs, updates=updates)
+    options = {"incremental": data.draw(st.booleans()), "optimise": data.draw(st.booleans())}
+    plain, poisoned = (graph.compile(engine="reference", **options) for _ in range(2))
+    layout = poisoned.plan.layout
+    assert_apart((s.bytes, s.birth, s.death, offset) for s, offset in layout.occupied)
+    assert layout.schedule.peak <= layout.bound <= layout.arena
+    compiled = poisoned._compiled
+    compiled.__dict__["executable"] = Poisoned(Task(compiled._lowered, layout, graph.variables))
+    for p in (plain, poisoned):
+        p.set(**{v.name: np.linspace(i, i + 1, 9).reshape(3, 3) / 8 for i, v in enumerate(variables)})
+    for name in ("a", "b"):
+        for got, want in zip(poisoned.run(), plain.run(), strict=True):
+            np.testing.assert_array_equal(got, want)
+        for p in (plain, poisoned):
+            p.set(**{name: np.full((3, 3), 0.25)})
+
+
+@pytest.mark.filterwarnings("ignore:Graph. input")
+@settings(max_examples=80, deadline=None)
+@given(programs())
+def test_every_plan_is_a_legal_pebbling(program) -> None:
+    variables, outputs, updates = program
+    plan = tw.Graph(variables, outputs, updates=updates).plan(incremental=False)
+    pebbling = from_schedule(plan.layout.schedule)
+    assert play(pebbling.game, pebbling.moves).space == plan.layout.schedule.peak
+
+
+def figure_1(n: int = 1000):
+    x1, x3 = tw.var("x1", shape=(n, n)), tw.var("x3", shape=(n, n))
+    x2 = 2 - x1
+    x4 = x2 * x3
+    return x1, x2, x3, x4, tnp.sin(x4)
+
+
+def test_the_reports_figure_1_needs_two_blocks() -> None:
+    x1, x2, x3, x4, x5 = figure_1()
+    p = tw.Graph([x1, x3], [x5]).compile(engine="reference")
+    assert p.plan.peak_bytes == p.plan.lower_bound_bytes == 16_000_000
+    assert p.plan.unshared_bytes == 24_000_000
+    assert [b.kind for b in p.plan.blocks] == ["kept", "kept"]
+    assert "peak 16.0 MB in 2 blocks, lower bound 16.0 MB" in str(p.plan)
+    assert "in place of <multiply" in p.plan.why(x5)
+    assert "kept for later runs" in p.plan.why(x2)
+    assert "outside the plan" in p.plan.why(x1)
+    assert "in place of subtract" not in p.plan.why(x4)
+    with pytest.raises(ValueError, match="not computed by this program"):
+        p.plan.why(x1 + 1)
+    once = tw.Graph([x1, x3], [x5]).plan(incremental=False)
+    assert once.peak_bytes == 8_000_000
+    assert "peak: 16.0 MB here, 8.0 MB there" in p.plan.diff(once)
+    assert p.plan.diff(p.plan) == "no difference"
+
+
+def test_the_peak_it_predicts_is_the_peak_it_allocates() -> None:
+    x1, _, x3, _, x5 = figure_1(500)
+    graph = tw.Graph([x1, x3], [x5])
+    plan = graph.plan()
+    tracemalloc.start()
+    p = graph.compile(engine="reference")
+    made, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert plan.peak_bytes <= made <= plan.peak_bytes + 500_000
+    a = np.ones((500, 500))
+    p.set(x1=a, x3=a)
+    p.run(views=True)
+    tracemalloc.start()
+    for _ in range(3):
+        p.set(x3=a)
+        p.run(views=True)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000, "after the first run nothing is allocated"
+
+
+def test_timeline_steps_and_html() -> None:
+    x1, _, x3, _, x5 = figure_1(10)
+    plan = tw.Graph([x1, x3], [x5]).plan()
+    moments = plan.timeline()
+    assert [m.position for m in moments] == [0, 1, 2]
+    assert max(m.live_bytes for m in moments) == plan.lower_bound_bytes
+    assert all(m.live_bytes <= m.allocated_bytes <= plan.peak_bytes for m in moments)
+    assert [s.over is not None for s in plan.steps] == [False, False, True]
+    assert plan._repr_html_().count("<tr>") == 4
+
+
+def test_the_plot_shows_blocks_and_the_peak() -> None:
+    x1, _, x3, _, x5 = figure_1(10)
+    plan = tw.Graph([x1, x3], [x5]).plan()
+    axes = plan.plot()
+    assert len(axes.collections) == len(plan.blocks)
+    assert {t.get_text() for t in axes.get_legend().get_texts()} == {"live", "peak"}
+    mpl.pyplot.close("all")
+
+
+def chain(n: int):
+    x = tw.var("x", shape=(n,))
+    saved = [x]
+    for _ in range(8):
+        saved.append(tnp.sin(saved[-1]))
+    out = saved[-1]
+    for s in reversed(saved[:-1]):
+        out = out * tnp.cos(s)
+    return tw.Graph([x], out)
+
+
+def test_a_budget_is_kept_or_refused_with_the_least() -> None:
+    graph = chain(1000)
+    free = graph.plan(incremental=False)
+    half = graph.compile(engine="reference", memory=free.peak_bytes // 2, incremental=False)
+    assert half.plan.peak_bytes <= free.peak_bytes // 2
+    assert any(s.again for s in half.plan.steps)
+    x = np.linspace(0, 1, 1000)
+    full = graph.compile(engine="reference")
+    np.testing.assert_array_equal(half(x), full(x))
+    with pytest.raises(tw.MemoryBudgetError) as caught:
+        graph.compile(engine="reference", memory="1kB")
+    least = caught.value.least_bytes
+    assert graph.plan(memory=least).peak_bytes <= least
+    assert "test_plan.py" in str(caught.value)
+    for bad, error in (("much", ValueError), (-1, ValueError), (1.5, TypeError)):
+        with pytest.raises(error):
+            graph.plan(memory=bad)
+
+
+def test_largest_and_assert_peak() -> None:
+    def make(n: int) -> tw.Graph:
+        v = tw.var("v", shape=(n, n))
+        return tw.Graph([v], tnp.sin(v) @ v)
+
+    n = tw.largest(make, "1MB")
+    assert make(n).plan().peak_bytes <= 1_000_000 < make(n + 1).plan().peak_bytes
+    with pytest.raises(tw.MemoryBudgetError):
+        tw.largest(make, 10)
+    program = make(10).compile(engine="reference")
+    tw.testing.assert_peak(program, "1MB")
+    tw.testing.assert_peak(program.plan, program.plan.peak_bytes)
+    with pytest.raises(AssertionError, match=r"the planned peak is .* more than 100; alive at step"):
+        tw.testing.assert_peak(program, 100)
