@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -156,6 +157,18 @@ def test_structure_name_and_updates_survive(tmp_path: Path) -> None:
         ("n", "add"),
         ("x", "multiply"),
     ]
+
+
+@dataclass
+class Named:
+    left: Any
+    right: Any
+
+
+def test_a_dataclass_comes_back_as_a_dict(tmp_path: Path) -> None:
+    x = tw.var("x")
+    again = round_trip(Graph([x], Named(x + 1, [x])), tmp_path / "g.tawny")
+    assert again.structured("ab") == {"left": "a", "right": ["b"]}
 
 
 @pytest.mark.parametrize("single", [True, False])

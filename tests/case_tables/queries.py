@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cases import COMMON, EVERYTHING, FLOATS, INTEGERS, REAL, Case
 from case_tables.calculus import NAN, same
+from cases import COMMON, EVERYTHING, FLOATS, INTEGERS, REAL, Case
 
 MATRIX = (3, 4)
 SIGNS = np.array([[0, 0, 0, 0], [0, 1, 0, -2], [0, 0, 3, 0], [0, 0, 0, 0]])

@@ -120,11 +120,19 @@ def quantiles():
 
 
 def nan_quantiles():
-    holes = np.where(np.arange(60).reshape(3, 4, 5) % 4 == 1, np.nan, np.sin(np.arange(60.0)).reshape(3, 4, 5))
+    holes = np.where(
+        np.arange(60).reshape(3, 4, 5) % 4 == 1, np.nan, np.sin(np.arange(60.0)).reshape(3, 4, 5)
+    )
     holes[1, 2] = np.nan
     for name, whole in (("nanquantile", 1), ("nanpercentile", 100)):
         for q in (0.3, 0.5, 1.0, np.array([0.0, 0.75]), np.array([[0.2, 0.5, 0.9]])):
-            for axis, keepdims in ((None, False), (0, True), (-1, False), ((0, 2), True), ((0, 2), False)):
+            for axis, keepdims in (
+                (None, False),
+                (0, True),
+                (-1, False),
+                ((0, 2), True),
+                ((0, 2), False),
+            ):
                 if np.ndim(q) == 2 and isinstance(axis, tuple):
                     continue  # NumPy puts the axes of q in the wrong places
                 for operand, dtypes in (

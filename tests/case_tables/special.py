@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.special
 
-from cases import FLOATS, INTEGERS, REAL, Case
 from case_tables.calculus import same
+from cases import FLOATS, INTEGERS, REAL, Case
 
 TINY = np.array([5e-324, 1e-310, 2.5e-308, 1.75, -3.0, 1e308, 0.0, -0.0, np.inf, np.nan])
 STEPS = np.array([3, 20, -70, -1075, -1074, 900, 5000, -5000, 7, -7])

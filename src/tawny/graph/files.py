@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cache
 from types import CodeType
 from typing import Any, Final
 
@@ -107,9 +106,8 @@ class _Loader:
             inputs = decode_indices(self.data["inputs"], len(self.nodes), "inputs")
             outputs = self.structure(self.data["outputs"], 0)
             updates = self.updates()
-            return Graph(
-                [array_for(self.nodes[i]) for i in inputs], outputs, updates, self.data["name"]
-            )
+            arrays = [array_for(self.nodes[i]) for i in inputs]
+            return Graph(arrays, outputs, updates, self.data["name"], unused="ignore")
         except (ValueError, TypeError) as error:
             raise self.fail("graph", str(error)) from error
 
@@ -235,7 +233,6 @@ _CODE: Final = compile("", "", "exec")
 _MOST_LINES: Final = 2**31 - 1
 
 
-@cache
 def _source(text: str) -> Source | None:
     """A place in a program, as its text says: an empty code object stands for its file."""
     file, _, line = text.rpartition(":")

@@ -118,7 +118,15 @@ def parse(text: str | bytes, place: str, fail: Fail) -> Json:
 
 def shown(value: object) -> str:
     """`value` for an error message, cut short."""
-    text = ascii(value)
+    kind = type(value).__name__
+    if isinstance(value, (list, dict)):
+        count = len(cast("list[object]", value))
+        if count > 20:
+            return f"a {kind} of {count} items"
+    try:
+        text = ascii(cast("object", value))
+    except RecursionError:
+        return f"a deeply nested {kind}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

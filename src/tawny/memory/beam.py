@@ -13,15 +13,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import cast
 
 import numpy
 from numpy.typing import NDArray
 
 Ints = NDArray[numpy.int64]
-Reals = NDArray[numpy.float64]
-
-FAR = numpy.int64(1) << 50
-"""Higher than any offset."""
+"""Integers; those that are many are 32 bits wide where that is enough."""
+Reals = NDArray[numpy.float32]
 
 
 class Tie(Enum):
@@ -45,16 +44,18 @@ class Sections:
     """The buffers of a placement problem over its sections."""
 
     sizes: Ints
-    cover: NDArray[numpy.bool_]
-    """[buffer, section]: whether the buffer lives in it."""
     clash: NDArray[numpy.bool_]
     """[buffer, buffer]: whether both live in some section."""
+    parts: Ints
+    """[section, buffer]: the bytes that the buffer has in the section."""
     load: Ints
     members: Ints
     """The buffers of each section, one section after the other."""
     starts: Ints
     """Where each section's members start."""
     ranks: dict[Tie, Ints]
+    far: int
+    """Higher than any offset."""
 
     @property
     def bound(self) -> int:
@@ -70,25 +71,34 @@ def sections(births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int])
         i = bisect_right(ends, t)
         if i < len(ends) and ends[i] <= following:
             times.append(t)
-    first = numpy.array([bisect_left(times, t) for t in births], numpy.int64)
-    stop = numpy.array([bisect_left(times, t) for t in deaths], numpy.int64)
-    count, size = len(times), numpy.array(sizes, numpy.int64)
-    index = numpy.arange(count)
-    cover = (first[:, None] <= index) & (index < stop[:, None])
+    far = 1 << (29 if sum(sizes) < 1 << 28 else 58)
+    kind = numpy.int32 if far < 1 << 31 else numpy.int64
+    first = numpy.array([bisect_left(times, t) for t in births])
+    stop = numpy.array([bisect_left(times, t) for t in deaths])
+    index, size = numpy.arange(len(times))[:, None], numpy.array(sizes, kind)
+    cover = (first <= index) & (index < stop)
     clash = (first[:, None] < stop) & (first < stop[:, None])
     numpy.fill_diagonal(clash, False)
-    load = size @ cover
-    members = [numpy.flatnonzero(cover[:, k]) for k in range(count)]
-    starts = numpy.cumsum([0, *[len(m) for m in members[:-1]]])
+    parts = cover * size
+    load = parts.sum(axis=1, dtype=kind)
+    where, members = numpy.nonzero(cover)
     life = stop - first
-    fullest = numpy.where(cover, load, 0).max(axis=1)
+    fullest = numpy.where(cover, load[:, None], 0).max(axis=0)
     keys = {
         Tie.LIFE: [-size, -life],
         Tie.LOAD: [-size, -life, -fullest],
-        Tie.AREA: [-life, -size * life],
+        Tie.AREA: [-life, -(size * life)],
     }
-    ranks = {tie: rank(numpy.lexsort(by)) for tie, by in keys.items()}
-    return Sections(size, cover, clash, load, numpy.concatenate(members), starts, ranks)
+    return Sections(
+        cast("Ints", size),
+        clash,
+        cast("Ints", parts),
+        cast("Ints", load),
+        members,
+        numpy.searchsorted(where, numpy.arange(len(times))),
+        {tie: rank(numpy.lexsort(by)) for tie, by in keys.items()},
+        far,
+    )
 
 
 def rank(order: Ints) -> Ints:
@@ -100,14 +110,14 @@ def rank(order: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Beam:
-    """Partial placements, one a row."""
+    """Partial placements, one a column."""
 
     lowest: Ints
-    """[row, buffer]: the lowest offset of each unplaced buffer; `FAR` for placed ones."""
+    """[buffer, column]: the lowest offset of each unplaced buffer; far for placed ones."""
     rest: Ints
-    """[row, section]: bytes still to place."""
+    """[section, column]: bytes still to place."""
     offsets: Ints
-    """[row, buffer]: where the placed ones are."""
+    """[buffer, column]: where the placed ones are."""
     name: Ints
     """A number for the set of placed buffers."""
 
@@ -122,37 +132,31 @@ def search(
     capacity: int,
     limit: int,
     stop: Callable[[], bool],
-    seed: int = 0,
 ) -> Ints | None:
     """Offsets under `limit`, growing the capacity only when nothing fits; None if it fails."""
-    random = numpy.random.default_rng(seed)
     count = len(problem.sizes)
-    names = random.integers(1, 1 << 40, count)
-    beam = Beam(
-        numpy.zeros((1, count), numpy.int64),
-        problem.load[None].copy(),
-        numpy.zeros((1, count), numpy.int64),
-        numpy.zeros(1, numpy.int64),
-    )
+    names = numpy.random.default_rng(0).integers(1, 1 << 40, count)
+    nothing = numpy.zeros((count, 1), problem.sizes.dtype)
+    beam = Beam(nothing, problem.load[:, None], nothing, numpy.zeros(1, numpy.int64))
     for _ in range(count):
         if stop():
             return None
         grown = grow(problem, beam, branching, problem.ranks[tie], names)
         needed = grown.floor + grown.rest
-        most = needed.max(axis=1)
+        most = needed.max(axis=0)
         capacity = max(capacity, int(most.min()))
         if capacity >= limit:
             return None
-        rows = numpy.flatnonzero(most <= capacity)
-        key = (
-            grown.name[rows] + numpy.where(grown.lowest[rows] < FAR, grown.lowest[rows], 0) @ names
-        )
-        rows = rows[numpy.unique(key, return_index=True)[1]]
-        if len(rows) > width:
-            value = total_slack(score, capacity, needed[rows], problem.load, grown.rest[rows])
-            rows = rows[numpy.argpartition(-value, width - 1)[:width]]
-        beam = grown.chosen(beam, rows)
-    return beam.offsets[(beam.offsets + problem.sizes).max(axis=1).argmin()]
+        columns = numpy.flatnonzero(most <= capacity)
+        key = grown.name[columns] + names @ grown.lowest[:, columns]
+        columns = columns[numpy.unique(key, return_index=True)[1]]
+        if len(columns) > width:
+            slack = numpy.where(grown.rest > 0, needed, problem.load[:, None])[:, columns]
+            value = total_slack(score, capacity, slack)
+            columns = columns[numpy.argpartition(-value, width - 1)[:width]]
+        beam = grown.chosen(beam, columns)
+    heights = (beam.offsets + problem.sizes[:, None]).max(axis=0)
+    return cast("Ints", beam.offsets[:, heights.argmin()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +171,11 @@ class Grown:
     floor: Ints
     name: Ints
 
-    def chosen(self, beam: Beam, rows: Ints) -> Beam:
+    def chosen(self, beam: Beam, columns: Ints) -> Beam:
         """The beam of some of the children."""
-        offsets = beam.offsets[self.parent[rows]]
-        offsets[numpy.arange(len(rows)), self.buffer[rows]] = self.offset[rows]
-        return Beam(self.lowest[rows], self.rest[rows], offsets, self.name[rows])
+        offsets = beam.offsets[:, self.parent[columns]]
+        offsets[self.buffer[columns], numpy.arange(len(columns))] = self.offset[columns]
+        return Beam(self.lowest[:, columns], self.rest[:, columns], offsets, self.name[columns])
 
 
 def grow(problem: Sections, beam: Beam, branching: int, ranks: Ints, names: Ints) -> Grown:
@@ -180,33 +184,30 @@ def grow(problem: Sections, beam: Beam, branching: int, ranks: Ints, names: Ints
     A buffer is not worth placing at or above where another one could end: that one could come
     first.
     """
-    sizes = problem.sizes
-    worth = beam.lowest < (beam.lowest + sizes).min(axis=1)[:, None]
-    key = numpy.where(worth, beam.lowest * len(sizes) + ranks, FAR * len(sizes))
-    if branching < len(sizes):
-        tried = numpy.argpartition(key, branching - 1, axis=1)[:, :branching]
-    else:
-        tried = numpy.broadcast_to(numpy.arange(len(sizes)), key.shape)
-    parent = numpy.repeat(numpy.arange(len(key)), tried.shape[1])
+    sizes, count = problem.sizes, len(problem.sizes)
+    worth = beam.lowest < (beam.lowest + sizes[:, None]).min(axis=0)
+    key = numpy.where(worth, beam.lowest * numpy.int64(count) + ranks[:, None], problem.far * count)
+    branching = min(branching, count)
+    tried = numpy.argpartition(key.T, branching - 1, axis=1)[:, :branching]
+    parent = numpy.repeat(numpy.arange(key.shape[1]), branching)
     buffer = tried.ravel()
-    good = worth[parent, buffer]
+    good = worth[buffer, parent]
     parent, buffer = parent[good], buffer[good]
-    offset = beam.lowest[parent, buffer]
-    top = offset + sizes[buffer]
-    lowest = numpy.maximum(beam.lowest[parent], offset[:, None])
-    numpy.maximum(lowest, top[:, None], out=lowest, where=problem.clash[buffer])
-    lowest[numpy.arange(len(buffer)), buffer] = FAR
-    rest = beam.rest[parent] - problem.cover[buffer] * sizes[buffer][:, None]
-    floor = numpy.minimum.reduceat(lowest[:, problem.members], problem.starts, axis=1)
-    floor[rest == 0] = 0
+    offset = beam.lowest[buffer, parent]
+    lowest = numpy.maximum(beam.lowest[:, parent], offset)
+    numpy.maximum(lowest, problem.clash[:, buffer] * (offset + sizes[buffer]), out=lowest)
+    lowest[buffer, numpy.arange(len(buffer))] = problem.far
+    rest = beam.rest[:, parent] - problem.parts[:, buffer]
+    floor = numpy.minimum.reduceat(lowest[problem.members], problem.starts, axis=0)
+    floor *= rest != 0
     return Grown(parent, buffer, offset, lowest, rest, floor, beam.name[parent] + names[buffer])
 
 
-def total_slack(score: Score, capacity: int, needed: Ints, load: Ints, rest: Ints) -> Reals:
-    """How much room each row leaves; sections that are complete count as untouched ones."""
-    slack = numpy.where(rest > 0, capacity - needed, capacity - load).astype(numpy.float64)
+def total_slack(score: Score, capacity: int, needed: Ints) -> Reals:
+    """How much room each column leaves."""
+    slack = (capacity - needed).astype(numpy.float32)
     if score is Score.ROOT:
         numpy.sqrt(slack, out=slack)
     elif score is Score.LOG:
         numpy.log(slack + capacity / 1000, out=slack)
-    return slack.sum(axis=1)
+    return cast("Reals", slack.sum(axis=0))

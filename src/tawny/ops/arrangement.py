@@ -18,7 +18,7 @@ from tawny.shape import as_shape, normalise_axis, size
 
 @public()
 def block(arrays: Any, /) -> Array:
-    """The arrays of nested lists put together: the innermost lists along the last axis, and so on."""
+    """Nested lists of arrays put together: the innermost along the last axis, and so on."""
     depth = _depth(arrays, "arrays")
     leaves = _leaves(arrays)
     rank = max([depth, *(x.ndim for x in leaves)])
@@ -26,7 +26,7 @@ def block(arrays: Any, /) -> Array:
     return copy(result) if depth == 0 else result
 
 
-def _depth(item: Any, place: str) -> int:
+def _depth(item: object, place: str) -> int:
     """How deep the lists are nested, which must be the same everywhere."""
     if not isinstance(item, list):
         return 0
@@ -44,13 +44,13 @@ def _depth(item: Any, place: str) -> int:
     return depths[0] + 1
 
 
-def _leaves(item: Any) -> list[Array]:
+def _leaves(item: object) -> list[Array]:
     if isinstance(item, list):
         return [leaf for x in cast("list[Any]", item) for leaf in _leaves(x)]
     return [wrap(lift(item, "block"))]
 
 
-def _assembled(item: Any, rank: int, axis: int) -> Array:
+def _assembled(item: object, rank: int, axis: int) -> Array:
     """The arrays of a list joined along `axis`, those of the lists in it along the next."""
     if isinstance(item, list):
         return concat([_assembled(x, rank, axis + 1) for x in cast("list[Any]", item)], axis=axis)

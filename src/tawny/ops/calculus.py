@@ -15,17 +15,18 @@ from tawny.errors import type_error, value_error
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.composite import cumprod, cumsum, diff, where
-from tawny.ops.creation import asarray, astype, copy, filled
+from tawny.ops.creation import astype, filled
 from tawny.ops.diagonal import diagonal
+from tawny.ops.factorisation import inv
 from tawny.ops.indexing import take
 from tawny.ops.joining import concat
 from tawny.ops.linalg import matmul
-from tawny.ops.matrix import inv, lstsq
+from tawny.ops.matrix import lstsq
 from tawny.ops.movement import expand_dims, ravel, reshape, squeeze
 from tawny.ops.reduction import average, sum
 from tawny.ops.series import vander
 from tawny.ops.sorting import argsort, searchsorted
-from tawny.shape import Shape, as_int, normalise_axes, normalise_axis
+from tawny.shape import as_int, normalise_axes, normalise_axis
 
 
 def _array(x: ArrayLike, op: str, position: int = 0) -> Array:
@@ -189,14 +190,13 @@ def unwrap(
     array = _array(p, "unwrap")
     along = normalise_axis(axis, array.ndim, "unwrap")
     steps = diff(array, axis=along)
-    if type(period) is int and steps.dtype.kind in "iu":
-        dtype, (high, odd) = steps.dtype, divmod(period, 2)
-    else:
-        dtype, high, odd = dt.inexact_dtype(steps.dtype), period / 2, 0
-    wrapped = e.add(e.remainder(e.subtract(steps, -high), period), -high)
-    if not odd:  # half a period may be either sign; it keeps that of the step
-        ambiguous = e.logical_and(e.equal(wrapped, -high), e.greater(steps, 0))
-        wrapped = where(ambiguous, high, wrapped)
+    whole = type(period) is int and steps.dtype.kind in "iu"
+    dtype = steps.dtype if whole else dt.inexact_dtype(steps.dtype)
+    half = period // 2 if whole else period / 2
+    wrapped = e.add(e.remainder(e.subtract(steps, -half), period), -half)
+    if 2 * half == period:  # half a period may have either sign; it keeps that of the step
+        ambiguous = e.logical_and(e.equal(wrapped, -half), e.greater(steps, 0))
+        wrapped = where(ambiguous, half, wrapped)
     turns = e.subtract(wrapped, steps)
     least = period / 2 if discont is None else discont
     turns = where(e.less(e.abs(steps), least), 0, turns)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, cast
 
 import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, fresh, known_value, lift, lift_all, wrap
-from tawny.dtype import as_dtype, check_categories
-from tawny.errors import index_error, type_error, value_error
+from tawny.dtype import as_dtype
+from tawny.errors import value_error
 from tawny.node import Node, constant
 from tawny.operator import public
 from tawny.ops import elementwise as e
@@ -36,9 +36,9 @@ def logspace(
     dtype: Any = None,
 ) -> Array:
     """`num` powers of `base`, their exponents evenly spaced from `start` to `stop`."""
-    ends = [wrap(n) for n in lift_all("logspace", (start, stop))]
-    kind = dt.inexact_dtype(dt.promote(*(end.dtype for end in ends)))
-    powers = e.pow(base, linspace(*ends, num, endpoint=endpoint, dtype=kind))
+    first, last = map(wrap, lift_all("logspace", (start, stop)))
+    kind = dt.inexact_dtype(dt.promote(first.dtype, last.dtype))
+    powers = e.pow(base, linspace(first, last, num, endpoint=endpoint, dtype=kind))
     return powers if dtype is None else astype(powers, dtype, copy=False)
 
 
@@ -55,8 +55,8 @@ def geomspace(
     first, last = (astype(end, common, copy=False) for end in ends)
     # turned to begin on the positive axis, where the logarithm is real
     sign = e.sign(first)
-    turned = [e.divide(end, sign) for end in (first, last)]
-    numbers = e.multiply(logspace(*map(e.log10, turned), num, endpoint), sign)
+    low, high = (e.log10(e.divide(end, sign)) for end in (first, last))
+    numbers = e.multiply(logspace(low, high, num, endpoint), sign)
     exact = [first] if numbers.size else []
     behind = [last] if numbers.size > 1 and endpoint else []
     middle = numbers[len(exact) : numbers.size - len(behind)]
@@ -216,7 +216,8 @@ def ravel_multi_index(
 
 def _rows(multi_index: Any) -> list[Array]:
     if isinstance(multi_index, (tuple, list)):
-        return [_indices(x, "ravel_multi_index") for x in multi_index]  # pyright: ignore[reportUnknownVariableType]
+        items = cast("Sequence[Any]", multi_index)
+        return [_indices(x, "ravel_multi_index") for x in items]
     rows = _indices(multi_index, "ravel_multi_index")
     return [rows[i] for i in range(rows.shape[0])]
 

@@ -221,9 +221,8 @@ def _conditions(condlist: Any, rank: int) -> list[ArrayLike]:
     if isinstance(condlist, (Array, np.ndarray)):
         array = wrap(lift(condlist, "piecewise", 1))
         return list(unstack(array)) if array.ndim > (rank > 0) else [array]
-    items = cast("list[Any]", condlist)
-    if isinstance(items, (list, tuple)) and (
-        not rank or isinstance(items[0], (list, tuple, Array, np.ndarray))
-    ):
-        return list(items)
-    return [items]
+    if isinstance(condlist, (list, tuple)):
+        items = list(cast("Sequence[Any]", condlist))
+        if not rank or (items and isinstance(items[0], (list, tuple, Array, np.ndarray))):
+            return items
+    return [cast("ArrayLike", condlist)]

@@ -108,23 +108,22 @@ def i0(x: ArrayLike, /) -> Array:
 @cache
 def _series() -> tuple[list[float], list[float]]:
     """Chebyshev series of `exp(-x) i0(x)` up to `_FAR`, and of `sqrt(x)` times that beyond."""
-    half_angles = np.arange(4096) * (math.pi / 4096)
-
-    def damped(x: Value) -> Value:
-        """The mean of `exp(x (cos(a) - 1))` over the angles of a circle."""
-        result: Value = np.exp(np.multiply.outer(x, -2 * np.sin(half_angles) ** 2)).mean(axis=-1)
-        return result
-
-    def beyond(t: Value) -> Value:
-        x: Value = 2 * _FAR / (t + 1)
-        return np.sqrt(x) * damped(x)
-
     # at many more points than terms, which averages their rounding errors out
-    near, far = (
-        np.polynomial.chebyshev.chebinterpolate(f, 100)
-        for f in (lambda t: damped((t + 1) * (_FAR / 2)), beyond)
-    )
-    return near[:30].tolist(), far[:21].tolist()
+    angles = (np.arange(100) + 0.5) * (math.pi / 100)
+    points = np.cos(angles)
+    near = _damped((points + 1) * (_FAR / 2))
+    x = 2 * _FAR / (points + 1)
+    far = np.sqrt(x) * _damped(x)
+    cosines = np.cos(np.outer(np.arange(30), angles)) / 50
+    cosines[0] /= 2
+    return (cosines @ near).tolist(), (cosines[:21] @ far).tolist()
+
+
+def _damped(x: Value) -> Value:
+    """`exp(-x) i0(x)`: the mean of `exp(x (cos(a) - 1))` over the angles of a circle."""
+    halves = np.arange(4096) * (math.pi / 4096)
+    means: Value = np.exp(np.outer(x, -2 * np.sin(halves) ** 2)).mean(axis=1)
+    return means
 
 
 def _chebyshev(series: Sequence[float], t: Array) -> Array:

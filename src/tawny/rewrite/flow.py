@@ -16,11 +16,10 @@ from itertools import chain
 from typing import Final, Protocol, final
 
 from tawny.node import Node, Value, remake, toposort
-from tawny.op import Trait
 from tawny.source import Source
 
 Evaluate = Callable[[Sequence[Node]], "list[Value]"]
-"""Computes nodes that depend on no variable; given by the caller, since engines sit above."""
+"""Fresh values of nodes that depend on no variable; given by the caller: engines sit above."""
 
 
 class Kind(enum.Enum):
@@ -125,7 +124,7 @@ MOST_SOURCES: Final = 16
 
 def is_impure(node: Node) -> bool:
     """Whether `node` must keep its identity: a variable, a random draw, an impure delay."""
-    return Trait.IMPURE in node.op.facts().traits
+    return node.op.facts().impure
 
 
 def united_sources(nodes: Sequence[Node]) -> tuple[Source, ...]:
