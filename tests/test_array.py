@@ -248,8 +248,8 @@ def test_what_numpy_offers_and_lazy_arrays_do_not_is_refused(x: Array) -> None:
         np.add(x, 1, out=np.zeros(3))
     with pytest.raises(TypeError, match=r"add.at: this method"):
         np.add.at(x, [0], 1)
-    with pytest.raises(TypeError, match=r"numpy.busday_count|numpy.i0"):
-        np.i0(x)
+    with pytest.raises(TypeError, match=r"numpy.packbits"):
+        np.packbits(x)
     with pytest.raises(TypeError, match="where"):
         np.add(x, 1, where=np.array([True, False, True]))
 
@@ -335,7 +335,7 @@ def test_a_view_of_a_living_array_is_not_changed_in_silence() -> None:
     assert a.tolist() == [[1.0, 2.0], [-1.0, 0.0]]
     a = tnp.zeros((2, 2))
     b = a.T
-    with pytest.raises(ValueError, match="np.copy"):
+    with pytest.raises(ValueError, match=r"np.copy"):
         b[0, 0] = 1.0
     c = tnp.copy(a[0])
     c[0] = 1.0
@@ -401,4 +401,4 @@ def test_python_operators_beyond_arithmetic(x: Array) -> None:
 
 def test_numpys_own_frames_are_not_the_users() -> None:
     with pytest.raises(TypeError, match=r"\[test_array.py:\d+\]"):
-        np.apply_along_axis(lambda v: v, 0, tw.var("x", shape=(2, 2)))
+        np.vectorize(float)(tw.var("x", shape=(2, 2)))

@@ -12,7 +12,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any, Final, cast, final
+from typing import Any, Final, Self, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -387,7 +387,7 @@ class _Probe:
         holders = sys.getrefcount(self)
         self.holders = holders
 
-    def __iadd__(self, other: object) -> _Probe:
+    def __iadd__(self, other: object) -> Self:
         holders = sys.getrefcount(self)
         self.holders = holders
         return self
@@ -442,8 +442,8 @@ def check_device(device: object, op: str) -> None:
 def value_of(array: Array, op: str) -> Value:
     """The value of an array that depends on no variable, kept for the next time.
 
-    Arrays on the way that the user still holds are kept too, and so are results of impure functions,
-    which a second run would make anew.
+    Arrays on the way that the user still holds are kept too, and so are results of impure
+    functions, which a second run would make anew.
     """
     node = array.node
     if node.value is None:

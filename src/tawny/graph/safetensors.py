@@ -14,7 +14,7 @@ import math
 import os
 import stat
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
@@ -118,15 +118,12 @@ def parse(text: str | bytes, place: str, fail: Fail) -> Json:
 
 def shown(value: object) -> str:
     """`value` for an error message, cut short."""
-    kind = type(value).__name__
-    if isinstance(value, (list, dict)):
-        count = len(cast("list[object]", value))
-        if count > 20:
-            return f"a {kind} of {count} items"
+    if isinstance(value, Sized) and len(value) > 100:
+        return f"a {type(value).__name__} of length {len(value)}"
     try:
-        text = ascii(cast("object", value))
+        text = ascii(value)
     except RecursionError:
-        return f"a deeply nested {kind}"
+        return f"a deeply nested {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

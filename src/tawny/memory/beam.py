@@ -23,6 +23,10 @@ Ints = NDArray[numpy.int64]
 Reals = NDArray[numpy.float32]
 
 
+RENEW = 16
+"""After how many placements the buffers that are placed everywhere are left out."""
+
+
 class Tie(Enum):
     """Which of the buffers with the lowest offset are tried first."""
 
@@ -49,10 +53,11 @@ class Sections:
     parts: Ints
     """[section, buffer]: the bytes that the buffer has in the section."""
     load: Ints
-    members: Ints
-    """The buffers of each section, one section after the other."""
-    starts: Ints
-    """Where each section's members start."""
+    layers: list[Ints]
+    """Together the buffers of each section: layer k has one of each section that has over k.
+
+    The sections are by falling number of buffers, so a layer is that of the first few.
+    """
     ranks: dict[Tie, Ints]
     far: int
     """Higher than any offset."""
@@ -61,6 +66,30 @@ class Sections:
     def bound(self) -> int:
         """No placement is lower."""
         return int(self.load.max(initial=0))
+
+    def by_members(self, buffers: NDArray[numpy.bool_]) -> Ints:
+        """The sections that have any of some buffers, by falling number of them."""
+        counts = (self.parts[:, buffers] > 0).sum(axis=1)
+        order = numpy.argsort(-counts, kind="stable")
+        return order[: numpy.count_nonzero(counts)]
+
+    def only(self, buffers: NDArray[numpy.bool_], order: Ints) -> Sections:
+        """Some of the buffers, and the sections `order` in that order."""
+        parts = self.parts[order][:, buffers]
+        within = [numpy.flatnonzero(row) for row in parts]
+        most = max(map(len, within), default=0)
+        layers = [
+            numpy.array([row[k] for row in within if len(row) > k], numpy.int64) for k in range(most)
+        ]
+        return Sections(
+            self.sizes[buffers],
+            self.clash[buffers][:, buffers],
+            parts,
+            self.load[order],
+            layers,
+            {tie: ranks[buffers] for tie, ranks in self.ranks.items()},
+            self.far,
+        )
 
 
 def sections(births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int]) -> Sections:
@@ -81,7 +110,6 @@ def sections(births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int])
     numpy.fill_diagonal(clash, False)
     parts = cover * size
     load = parts.sum(axis=1, dtype=kind)
-    where, members = numpy.nonzero(cover)
     life = stop - first
     fullest = numpy.where(cover, load[:, None], 0).max(axis=0)
     keys = {
@@ -89,16 +117,10 @@ def sections(births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int])
         Tie.LOAD: [-size, -life, -fullest],
         Tie.AREA: [-life, -(size * life)],
     }
-    return Sections(
-        cast("Ints", size),
-        clash,
-        cast("Ints", parts),
-        cast("Ints", load),
-        members,
-        numpy.searchsorted(where, numpy.arange(len(times))),
-        {tie: rank(numpy.lexsort(by)) for tie, by in keys.items()},
-        far,
-    )
+    ranks = {tie: rank(numpy.lexsort(by)) for tie, by in keys.items()}
+    everything = Sections(cast("Ints", size), clash, cast("Ints", parts), cast("Ints", load), [], ranks, far)
+    all_of_them = numpy.ones(len(size), bool)
+    return everything.only(all_of_them, everything.by_members(all_of_them))
 
 
 def rank(order: Ints) -> Ints:
@@ -134,13 +156,20 @@ def search(
     stop: Callable[[], bool],
 ) -> Ints | None:
     """Offsets under `limit`, growing the capacity only when nothing fits; None if it fails."""
-    count = len(problem.sizes)
+    count, sizes = len(problem.sizes), problem.sizes
     names = numpy.random.default_rng(0).integers(1, 1 << 40, count)
-    nothing = numpy.zeros((count, 1), problem.sizes.dtype)
+    index = numpy.arange(count)
+    nothing = numpy.zeros((count, 1), sizes.dtype)
     beam = Beam(nothing, problem.load[:, None], nothing, numpy.zeros(1, numpy.int64))
-    for _ in range(count):
+    for depth in range(count):
         if stop():
             return None
+        if depth % RENEW == RENEW - 1:
+            open = (beam.lowest < problem.far).any(axis=1)
+            order = problem.by_members(open)
+            problem = problem.only(open, order)
+            index, names = index[open], names[open]
+            beam = Beam(beam.lowest[open], beam.rest[order], beam.offsets, beam.name)
         grown = grow(problem, beam, branching, problem.ranks[tie], names)
         needed = grown.floor + grown.rest
         most = needed.max(axis=0)
@@ -154,8 +183,8 @@ def search(
             slack = numpy.where(grown.rest > 0, needed, problem.load[:, None])[:, columns]
             value = total_slack(score, capacity, slack)
             columns = columns[numpy.argpartition(-value, width - 1)[:width]]
-        beam = grown.chosen(beam, columns)
-    heights = (beam.offsets + problem.sizes[:, None]).max(axis=0)
+        beam = grown.chosen(beam, columns, index)
+    heights = (beam.offsets + sizes[:, None]).max(axis=0)
     return cast("Ints", beam.offsets[:, heights.argmin()])
 
 
@@ -171,10 +200,10 @@ class Grown:
     floor: Ints
     name: Ints
 
-    def chosen(self, beam: Beam, columns: Ints) -> Beam:
-        """The beam of some of the children."""
+    def chosen(self, beam: Beam, columns: Ints, index: Ints) -> Beam:
+        """The beam of some of the children; `index` says which buffers the rows are."""
         offsets = beam.offsets[:, self.parent[columns]]
-        offsets[self.buffer[columns], numpy.arange(len(columns))] = self.offset[columns]
+        offsets[index[self.buffer[columns]], numpy.arange(len(columns))] = self.offset[columns]
         return Beam(self.lowest[:, columns], self.rest[:, columns], offsets, self.name[columns])
 
 
@@ -186,7 +215,8 @@ def grow(problem: Sections, beam: Beam, branching: int, ranks: Ints, names: Ints
     """
     sizes, count = problem.sizes, len(problem.sizes)
     worth = beam.lowest < (beam.lowest + sizes[:, None]).min(axis=0)
-    key = numpy.where(worth, beam.lowest * numpy.int64(count) + ranks[:, None], problem.far * count)
+    ranked = beam.lowest * numpy.int64(ranks.max() + 1) + ranks[:, None]
+    key = numpy.where(worth, ranked, numpy.iinfo(numpy.int64).max)
     branching = min(branching, count)
     tried = numpy.argpartition(key.T, branching - 1, axis=1)[:, :branching]
     parent = numpy.repeat(numpy.arange(key.shape[1]), branching)
@@ -198,7 +228,9 @@ def grow(problem: Sections, beam: Beam, branching: int, ranks: Ints, names: Ints
     numpy.maximum(lowest, problem.clash[:, buffer] * (offset + sizes[buffer]), out=lowest)
     lowest[buffer, numpy.arange(len(buffer))] = problem.far
     rest = beam.rest[:, parent] - problem.parts[:, buffer]
-    floor = numpy.minimum.reduceat(lowest[problem.members], problem.starts, axis=0)
+    floor = lowest[problem.layers[0]]
+    for layer in problem.layers[1:]:
+        numpy.minimum(floor[: len(layer)], lowest[layer], out=floor[: len(layer)])
     floor *= rest != 0
     return Grown(parent, buffer, offset, lowest, rest, floor, beam.name[parent] + names[buffer])
 

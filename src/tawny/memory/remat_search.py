@@ -126,7 +126,10 @@ class Search:
                 count = len(found.storages) + len(found.scratches)
                 placed = tuple(places.get(i, 0) * todo.unit for i in range(count))
                 arena = todo.height(offsets.tolist()) * todo.unit
-                return Layout(found, self.alignment, Placement(placed, arena, layout.bound))
+                placement = Placement(placed, arena, layout.bound)
+                layout = Layout(found, self.alignment, placement)
+                self.layouts[found.sequence] = layout
+                break
         return layout
 
     def within(self, budget: int) -> Layout | None:
@@ -143,14 +146,14 @@ class Search:
                 break
         else:
             self.least()
-        best = self.cheapest(budget)
-        if best is None and self.least().arena <= budget:
-            best = self.least()
+        if self.cheapest(budget) is None:
+            self.least()
         self.spent = self.work
-        return best
+        fitting = [layout for layout in self.layouts.values() if layout.arena <= budget]
+        return min(fitting, key=lambda one: (one.schedule.seconds, one.arena), default=None)
 
     def cheapest(self, budget: int) -> Layout | None:
-        """The cheapest schedule on the paths known whose arena is within the budget."""
+        """Lay out the schedules on the paths known, the cheapest first, until one fits."""
         heap: list[tuple[float, int, int]] = []
         for index, path in enumerate(self.paths):
             level = bisect_right(path.levels, budget) - 1

@@ -50,7 +50,9 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
             function = _function("numpy", name)
             dtype = options.pop("dtype", None)
             _refuse(name, options)
-            return function(*inputs) if dtype is None else _computed_in(dtype, function, inputs, name)
+            if dtype is not None:
+                return _computed_in(dtype, function, inputs, name)
+            return function(*inputs)
         case "reduce" if name in REDUCE:
             axis = options.pop("axis", 0)
             if options.pop("dtype", None) is not None:
@@ -72,9 +74,7 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
             raise type_error(f"{name}.{method}", "this method of the ufunc has no lazy counterpart")
 
 
-def _computed_in(
-    dtype: Any, function: Callable[..., Any], inputs: Sequence[Any], name: str
-) -> Any:
+def _computed_in(dtype: Any, function: Callable[..., Any], inputs: Sequence[Any], name: str) -> Any:
     """The function of operands converted to `dtype`, as NumPy's `dtype=` asks."""
     result = function(*(FUNCTIONS["asarray"](x, dtype=dtype) for x in inputs))
     if result.dtype != np.dtype(dtype):
@@ -109,6 +109,9 @@ def __array_function__(  # noqa: N807  (the protocol's own name)
     for index, (name, value) in enumerate(bound.arguments.items()):
         parameter = theirs.parameters[name]
         if parameter.kind is parameter.VAR_POSITIONAL:
+            if value:  # what stands before them has to be positional too
+                positional.extend(keywords.values())
+                keywords.clear()
             positional.extend(value)
         elif parameter.kind is parameter.VAR_KEYWORD:
             keywords.update(value)

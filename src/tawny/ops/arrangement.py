@@ -30,7 +30,7 @@ def _depth(item: object, place: str) -> int:
     """How deep the lists are nested, which must be the same everywhere."""
     if not isinstance(item, list):
         return 0
-    items = cast("list[Any]", item)
+    items = cast("Sequence[Any]", item)
     if not items:
         raise value_error("block", f"{place} is an empty list; each must hold an array")
     depths = [_depth(x, f"{place}[{i}]") for i, x in enumerate(items)]
@@ -46,14 +46,15 @@ def _depth(item: object, place: str) -> int:
 
 def _leaves(item: object) -> list[Array]:
     if isinstance(item, list):
-        return [leaf for x in cast("list[Any]", item) for leaf in _leaves(x)]
+        return [leaf for x in cast("Sequence[Any]", item) for leaf in _leaves(x)]
     return [wrap(lift(item, "block"))]
 
 
 def _assembled(item: object, rank: int, axis: int) -> Array:
     """The arrays of a list joined along `axis`, those of the lists in it along the next."""
     if isinstance(item, list):
-        return concat([_assembled(x, rank, axis + 1) for x in cast("list[Any]", item)], axis=axis)
+        items = cast("Sequence[Any]", item)
+        return concat([_assembled(x, rank, axis + 1) for x in items], axis=axis)
     node = lift(item, "block")
     return wrap(expanded(node, range(rank - len(node.shape))))
 
@@ -66,7 +67,8 @@ def resize(a: ArrayLike, /, new_shape: int | Sequence[int]) -> Array:
     wanted = size(shape)
     if not array.size or not wanted:
         return zeros(shape, dtype=array.dtype)
-    repeated = tile(ravel(array), -(-wanted // array.size))
+    line = ravel(array)
+    repeated = tile(line, -(-wanted // array.size)) if wanted > array.size else copy(line)
     return reshape(repeated[:wanted], shape)
 
 

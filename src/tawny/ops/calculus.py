@@ -15,7 +15,7 @@ from tawny.errors import type_error, value_error
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.composite import cumprod, cumsum, diff, where
-from tawny.ops.creation import astype, filled
+from tawny.ops.creation import astype, copy, filled
 from tawny.ops.diagonal import diagonal
 from tawny.ops.factorisation import inv
 from tawny.ops.indexing import take
@@ -64,7 +64,7 @@ def ediff1d(
     begin, end = (
         _edge(x, array.dtype, word) for x, word in ((to_begin, "to_begin"), (to_end, "to_end"))
     )
-    differences = e.subtract(array[1:], array[:-1]) if array.size else array
+    differences = e.subtract(array[1:], array[:-1]) if array.size else copy(array)
     return concat([*begin, differences, *end]) if begin or end else differences
 
 

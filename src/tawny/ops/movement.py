@@ -57,7 +57,9 @@ class Transpose(Op, name="transpose", traits=Trait.VIEW | Trait.WINDOW, oracle="
         return tuple(shape[a] for a in self.axes)
 
 
-class Flip(Op, name="flip", traits=Trait.VIEW | Trait.WINDOW | Trait.INVOLUTION, oracle="numpy.flip"):
+class Flip(
+    Op, name="flip", traits=Trait.VIEW | Trait.WINDOW | Trait.INVOLUTION, oracle="numpy.flip"
+):
     """The elements in reverse order along `axes`."""
 
     axes: tuple[int, ...]

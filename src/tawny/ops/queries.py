@@ -17,7 +17,7 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
 from tawny.ops.composite import where
-from tawny.ops.creation import astype, zeros_like
+from tawny.ops.creation import astype, copy, zeros_like
 from tawny.ops.grids import bounded
 from tawny.ops.indexing import integers, take
 from tawny.ops.joining import unstack
@@ -181,7 +181,7 @@ def choose(
     for i, option in reversed(list(enumerate(before))):
         result = where(e.equal(number, i), option, result)
     everywhere = broadcast("choose", [number.shape, *(n.shape for n in arrays)])
-    return broadcast_to(result, everywhere)
+    return broadcast_to(result if before else copy(result), everywhere)
 
 
 @public()

@@ -17,18 +17,16 @@ from tawny.ops.creation import Cast, Copy
 from tawny.ops.indexing import (
     Range,
     Selection,
-    along_axis,
     assigned,
     check_indices,
     check_ranges,
     gathered,
     getitem,
-    integers,
     parts_of,
     select,
 )
-from tawny.ops.movement import broadcasted, expanded, flattened, reshaped
-from tawny.shape import Shape, normalise_axis
+from tawny.ops.movement import broadcasted, expanded, reshaped
+from tawny.shape import Shape
 
 COMBINE: Final = {
     "add": ELEMENTWISE["add"],

@@ -21,7 +21,7 @@ POISON = 0xFF
 
 
 class ReferenceExecutable:
-    """Steps over an arena; kernels make temporaries of their own, results are copied to their place."""
+    """Steps over an arena; results are copied to their place from kernels' temporaries."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -125,7 +125,7 @@ class ReferenceExecutable:
 
             return lambda variables: self._viewed(chain, variables[index])
         value = self._seen(node, storage)
-        return lambda variables: value
+        return lambda _: value
 
 
 def _single_ufunc(node: Node) -> np.ufunc | None:
