@@ -64,6 +64,7 @@ CASES = [
         for kwargs in ({}, {"num": 5}, {"num": 4, "endpoint": False}, {"num": 1}, {"num": 0}, {"num": 3, "dtype": "complex64"})
     ),
     _creation("linspace", 0, 10, num=4, dtype="int64"),
+    *(_creation("linspace", np.dtype(d).type(1), 2, num=4) for d in ("float16", "float32", "int8", "complex64")),
     *(_creation("eye", *args) for args in ((3,), (2, 4), (0,), (3, 0))),
     *(_creation("eye", 3, 4, k=k, dtype=dtype) for k in (-5, -1, 0, 2, 7) for dtype in DTYPES),
     _creation("identity", 3),

@@ -154,10 +154,13 @@ def search(
     capacity: int,
     limit: int,
     stop: Callable[[], bool],
+    noise: float = 0.0,
+    seed: int = 0,
 ) -> Ints | None:
     """Offsets under `limit`, growing the capacity only when nothing fits; None if it fails."""
     count, sizes = len(problem.sizes), problem.sizes
-    names = numpy.random.default_rng(0).integers(1, 1 << 40, count)
+    random = numpy.random.default_rng(seed)
+    names = random.integers(1, 1 << 40, count)
     index = numpy.arange(count)
     nothing = numpy.zeros((count, 1), sizes.dtype)
     beam = Beam(nothing, problem.load[:, None], nothing, numpy.zeros(1, numpy.int64))
@@ -182,6 +185,8 @@ def search(
         if len(columns) > width:
             slack = numpy.where(grown.rest > 0, needed, problem.load[:, None])[:, columns]
             value = total_slack(score, capacity, slack)
+            if noise:
+                value += noise * value.std() * random.standard_normal(len(value))
             columns = columns[numpy.argpartition(-value, width - 1)[:width]]
         beam = grown.chosen(beam, columns, index)
     heights = (beam.offsets + sizes[:, None]).max(axis=0)

@@ -23,7 +23,7 @@ from tawny.array import (
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import located, type_error, value_error
 from tawny.node import borrowed, constant, make, scalar, variable
-from tawny.op import Gradient, Op, Overwrites, Trait, promoted
+from tawny.op import Gradient, Op, Overwrites, Trait
 from tawny.operator import emit_new, guarded, public
 from tawny.shape import Shape, as_int, as_shape
 
@@ -341,9 +341,7 @@ def linspace(
             "linspace",
             f"start and stop must be numbers, not of shapes {ends[0].shape} and {ends[1].shape}",
         )
-    default = promoted("linspace", [n.dtype for n in ends] + [dt.FLOAT64])
-    if all(dt.is_weak(v) and not isinstance(v, complex) for v in (start, stop)):
-        default = dt.FLOAT64
+    default = dt.weak_dtype(float, dt.promote(*(n.dtype for n in ends)))
     wanted = _dtype_or(dtype, default, "linspace")
     return fresh(make(Linspace(length, bool(endpoint), wanted), ends))
 
