@@ -80,3 +80,24 @@ def test_a_graph_does_not_follow_later_changes_of_names(figure_1) -> None:
     y = x4 + 0
     y[0] = 3.0
     assert graph.output_nodes == (node,)
+
+
+def test_files_and_pictures_through_the_graph(figure_1, tmp_path) -> None:
+    x1, _, x3, _, x5 = figure_1
+    graph = tw.Graph([x1, x3], {"y": x5}, name="figure")
+    graph.save(tmp_path / "figure.tawny")
+    again = tw.load(tmp_path / "figure.tawny")
+    a, b = np.arange(2.0), np.ones(2)
+    np.testing.assert_array_equal(again.compile()(a, b)["y"], graph.compile()(a, b)["y"])
+    assert "sin" in graph.trace()
+    assert graph.to_dot(graph.plan()).startswith("digraph")
+    graph.visualize(tmp_path / "figure.svg")
+    assert (tmp_path / "figure.svg").read_text().lstrip().startswith(("<svg", "<?xml"))
+    assert graph._repr_svg_().startswith("<svg")
+    assert "<svg" in graph._repr_html_()
+    p = graph.compile()
+    p(a, b)
+    tw.save_arrays(tmp_path / "state", p.state)
+    q = graph.compile()
+    q.set(**tw.load_arrays(tmp_path / "state"))
+    np.testing.assert_array_equal(q()["y"], p()["y"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -468,3 +470,27 @@ def test_optimise_gives_a_graph_and_a_ledger() -> None:
     with pytest.raises(ValueError, match="neither a class of rules"):
         tw.optimise(graph, disable=["nonsense"])
     assert not tw.optimise(graph, disable=["exact", "contracting", "finite"]).rewrites
+
+
+GROWTH = """
+import gc, resource
+import numpy, tawny as tw, tawny.numpy as np
+
+x = tw.var("x", shape=(3,))
+one = numpy.ones(3)
+
+def make(count):
+    for _ in range(count):
+        tw.Graph([x], np.sin(x * 2) + 1).compile()(one)
+
+make(1_500)
+gc.collect()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+make(10_000)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def test_ten_thousand_programs_made_and_dropped_leave_no_growth() -> None:
+    done = subprocess.run([sys.executable, "-c", GROWTH], check=True, capture_output=True, text=True)
+    assert float(done.stdout) < 4.0, f"resident memory grew by {done.stdout} MiB"

@@ -22,11 +22,16 @@ if TYPE_CHECKING:
     from tawny import testing as testing
     from tawny.array import Array as Array
     from tawny.engine import evaluate as evaluate
+    from tawny.graph.files import load as load
+    from tawny.graph.files import load_arrays as load_arrays
+    from tawny.graph.files import save_arrays as save_arrays
     from tawny.graph.graph import Graph as Graph
     from tawny.graph.graph import optimise as optimise
     from tawny.graph.jit import jit as jit
     from tawny.graph.largest import largest as largest
     from tawny.graph.program import Program as Program
+    from tawny.graph.registry import register_function as register_function
+    from tawny.graph.safetensors import GraphFileError as GraphFileError
     from tawny.memory.budget import MemoryBudgetError as MemoryBudgetError
     from tawny.ops.creation import var as var
     from tawny.ops.delay import delay as delay
@@ -40,6 +45,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Array",
     "Graph",
+    "GraphFileError",
     "MemoryBudgetError",
     "Program",
     "__version__",
@@ -50,11 +56,15 @@ __all__ = [
     "jit",
     "largest",
     "lazy_print",
+    "load",
+    "load_arrays",
     "map_elements",
     "numpy",
     "optimise",
     "pebble",
     "random",
+    "register_function",
+    "save_arrays",
     "scan",
     "testing",
     "var",
@@ -68,11 +78,16 @@ _HOME: Final = {
     "delay": "tawny.numpy",
     "evaluate": "tawny.engine",
     "fold": "tawny.numpy",
+    "GraphFileError": "tawny.graph.safetensors",
     "jit": "tawny.graph.jit",
     "largest": "tawny.graph.largest",
     "optimise": "tawny.graph.graph",
     "lazy_print": "tawny.numpy",
+    "load": "tawny.graph.files",
+    "load_arrays": "tawny.graph.files",
     "map_elements": "tawny.numpy",
+    "register_function": "tawny.graph.registry",
+    "save_arrays": "tawny.graph.files",
     "scan": "tawny.numpy",
     "var": "tawny.ops.creation",
 }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, cast, final
 
 from tawny.array import Array, array_for, evaluator
 from tawny.errors import located, type_error, value_error
+from tawny.graph import dot, saving, svg, trace
 from tawny.graph.compiled import Compiled
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
@@ -145,6 +147,28 @@ class Graph:
             optimise=run if optimise else None,
         )
 
+    def save(self, path: str | Path) -> None:
+        """Write the graph to a file of plain data, to be read by `tw.load`."""
+        saving.save(self, path)
+
+    def to_dot(self, plan: Plan | None = None) -> str:
+        """The graph in Graphviz's language; with a plan, coloured by block of memory."""
+        return dot.to_dot(self, plan)
+
+    def trace(self) -> str:
+        """A listing of the nodes in the order they run."""
+        return trace.trace(self)
+
+    def visualize(self, path: str | Path, plan: Plan | None = None) -> None:
+        """Draw the graph to an .svg, .png or .dot file."""
+        svg.visualize(self, path, plan)
+
+    def _repr_svg_(self) -> str:
+        return svg.svg(self)
+
+    def _repr_html_(self) -> str:
+        return svg.html(self)
+
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""
         names = ", ".join(n.name for n in self.input_nodes)
@@ -219,7 +243,8 @@ def _variable(x: object, what: str) -> Node:
     if not isinstance(x.node.op, Variable):
         raise value_error(
             "Graph",
-            f"{what} is {x.node.name} ({_place(x.node)}), not a variable; accepted: arrays of tw.var",
+            f"{what} is {x.node.name} ({_place(x.node)}), not a variable; "
+            "accepted: arrays of tw.var",
         )
     return x.node
 

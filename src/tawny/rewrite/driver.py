@@ -10,10 +10,10 @@ once for each combination met, and is none for most.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tawny.node import Constant, Node, written_at
 from tawny.op import Elementwise, Op
@@ -22,60 +22,63 @@ from tawny.rewrite.facts import Facts
 from tawny.rewrite.flow import Context, Flow, Pass, Recorder, remade, united_sources
 from tawny.rewrite.pattern import Call, Filled, Key, Made, Rule, orders
 
-Index = Mapping[Key, Sequence[Rule]]
+Signature = tuple[object, ...]
+"""Whether all operands are one node, the op of a node, and what makes each operand."""
 
 
-def indexed(rules: Iterable[Rule]) -> Index:
-    """The rules by the op at the root of their patterns; those for every op under `Op`."""
-    out: dict[Key, list[Rule]] = {}
-    for rule in rules:
-        for pattern in orders(rule.pattern):
-            if isinstance(pattern, Call):
-                for key in pattern.ops or (Op,):
-                    out.setdefault(key, []).append(replace(rule, pattern=pattern))
-    return out
+class RuleSet:
+    """Rules, found by the ops of a node and its operands."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._by_op: Final[dict[Key, list[Rule]]] = {}
+        for rule in rules:
+            for pattern in orders(rule.pattern):
+                if isinstance(pattern, Call):
+                    for key in pattern.ops or (Op,):
+                        self._by_op.setdefault(key, []).append(replace(rule, pattern=pattern))
+        self.found: Final[dict[Signature, list[Rule]]] = {}
+        """The rules that can match, for each signature met."""
+        operands = [a for r in chain(*self._by_op.values()) for a in r.pattern.args or ()]
+        self.values: Final = frozenset(a.value for a in operands if isinstance(a, Filled))
+        """The values that patterns ask constants to be filled with."""
+
+    def find(self, signature: Signature) -> list[Rule]:
+        """The rules that can match; those for every op come first."""
+        same, *keys = signature
+        made = [Made(*key) if isinstance(key, tuple) else Made(cast("Key", key)) for key in keys]
+        rules = [*self._by_op.get(Op, ()), *self._by_op.get(made[0].by, ())]
+        found = [r for r in rules if r.pattern.may_match(made[1:], bool(same))]
+        self.found[signature] = found
+        return found
 
 
 def rules_pass(name: str, *tables: Sequence[Rule]) -> Pass:
     """A pass that applies rule tables to a fixpoint."""
     rules = [rule for table in tables for rule in table]
     infos = tuple({rule.info.name: rule.info for rule in rules}.values())
-    index = indexed(rules)
+    everything = RuleSet(rules)
 
     def run(flow: Flow, context: Context) -> Flow:
-        facts = Facts(context.evaluate, context.assume_finite, flow.uses())
         off = {info.name for info in infos if not context.recorder.allows(info)}
-        allowed = _without(index, off) if off else index
+        allowed = RuleSet(r for r in rules if r.info.name not in off) if off else everything
+        facts = Facts(context.evaluate, context.assume_finite, flow.uses())
         return Driver(allowed, facts, context.recorder).settled(flow)
 
     return Pass(name, infos, run)
 
 
-def _without(index: Index, off: set[str]) -> Index:
-    return {key: [r for r in rules if r.info.name not in off] for key, rules in index.items()}
-
-
 NAN: Final = float("nan")
-
-
-def values_asked_for(index: Index) -> frozenset[complex]:
-    """The values that patterns ask constants to be filled with."""
-    rules = chain.from_iterable(index.values())
-    operands = chain.from_iterable(r.pattern.args or () for r in rules)
-    return frozenset(a.value for a in operands if isinstance(a, Filled) and a.value is not None)
 
 
 class Driver:
     """One run of a set of rules over a graph."""
 
-    def __init__(self, index: Index, facts: Facts, recorder: Recorder) -> None:
-        self._index: Final = index
+    def __init__(self, rules: RuleSet, facts: Facts, recorder: Recorder) -> None:
+        self._rules: Final = rules
         self._facts: Final = facts
         self._recorder: Final = recorder
         self._final: Final[dict[Node, Node]] = {}
         """The final form of each node met."""
-        self._candidates: Final[dict[tuple[object, ...], list[Rule]]] = {}
-        self._values: Final = values_asked_for(index)
 
     def settled(self, flow: Flow) -> Flow:
         """The flow with every node in its final form."""
@@ -139,25 +142,18 @@ class Driver:
         signature: list[object] = [len(inputs) > 1 and inputs.count(inputs[0]) == len(inputs)]
         for operand in (node, *inputs):
             op = operand.op
-            key = op if type(op) is Elementwise else type(op)
-            if (key is Constant or key is BroadcastTo) and operand is not node:
-                signature.append((key, self._asked_for(self._facts.fill(operand))))
+            made_by = op if type(op) is Elementwise else type(op)
+            if (made_by is Constant or made_by is BroadcastTo) and operand is not node:
+                signature.append((made_by, self._asked_for(self._facts.fill(operand))))
             else:
-                signature.append(key)
-        found = self._candidates.get(tuple(signature))
-        if found is None:
-            same, *made = signature
-            found = self._candidates[tuple(signature)] = self._found(bool(same), made)
-        return found
+                signature.append(made_by)
+        key = tuple(signature)
+        found = self._rules.found.get(key)
+        return self._rules.find(key) if found is None else found
 
     def _asked_for(self, fill: Any) -> complex | None:
         """The value that fills a constant, if some pattern asks for it."""
-        return None if fill is None else fill.item() if fill in self._values else NAN
-
-    def _found(self, same: bool, signature: Sequence[Any]) -> list[Rule]:
-        made = [Made(*key) if isinstance(key, tuple) else Made(key) for key in signature]
-        rules = (*self._index.get(Op, ()), *self._index.get(made[0].by, ()))
-        return [r for r in rules if r.pattern.may_match(made[1:], same)]
+        return None if fill is None else fill.item() if fill in self._rules.values else NAN
 
     def _rewritten(self, node: Node) -> Node | None:
         """What the first rule that applies puts in place of `node`."""
