@@ -50,9 +50,13 @@ def test_poisoned_memory_and_the_checkers(program, data: st.DataObject) -> None:
     assert_apart((s.bytes, s.birth, s.death, offset) for s, offset in layout.occupied)
     assert layout.schedule.peak <= layout.bound <= layout.arena
     compiled = poisoned._compiled
-    compiled.__dict__["executable"] = Poisoned(Task(compiled._lowered, layout, graph.variables))
+    compiled.__dict__["executable"] = Poisoned(
+        Task(compiled._lowered, layout, graph.variables, compiled.homes)
+    )
     for p in (plain, poisoned):
-        p.set(**{v.name: np.linspace(i, i + 1, 9).reshape(3, 3) / 8 for i, v in enumerate(variables)})
+        p.set(
+            **{v.name: np.linspace(i, i + 1, 9).reshape(3, 3) / 8 for i, v in enumerate(variables)}
+        )
     for name in ("a", "b"):
         for got, want in zip(poisoned.run(), plain.run(), strict=True):
             np.testing.assert_array_equal(got, want)
@@ -179,5 +183,7 @@ def test_largest_and_assert_peak() -> None:
     program = make(10).compile(engine="reference")
     tw.testing.assert_peak(program, "1MB")
     tw.testing.assert_peak(program.plan, program.plan.peak_bytes)
-    with pytest.raises(AssertionError, match=r"the planned peak is .* more than 100; alive at step"):
+    with pytest.raises(
+        AssertionError, match=r"the planned peak is .* more than 100; alive at step"
+    ):
         tw.testing.assert_peak(program, 100)

@@ -492,5 +492,49 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 
 
 def test_ten_thousand_programs_made_and_dropped_leave_no_growth() -> None:
-    done = subprocess.run([sys.executable, "-c", GROWTH], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", GROWTH], check=True, capture_output=True, text=True
+    )
     assert float(done.stdout) < 4.0, f"resident memory grew by {done.stdout} MiB"
+
+
+def test_updates_are_made_in_place_where_that_is_safe() -> None:
+    w, g, x = tw.var("w", shape=(3,)), tw.var("g", shape=(3,)), tw.var("x", shape=(3,))
+    step = tw.Graph([x], tnp.sum(w * x), updates={w: w - 0.1 * (g + x), g: 0.9 * g + x})
+    p = step.compile(engine="reference")
+    assert {n.name for n in p._compiled.homes.values()} <= {"w", "g"}
+    assert p._compiled.homes, "a momentum step overwrites its state"
+    p.set(w=np.ones(3), g=np.zeros(3))
+    a, b = np.ones(3), np.zeros(3)
+    for k in range(5):
+        xs = np.full(3, float(k))
+        np.testing.assert_allclose(p(xs), np.sum(a * xs))
+        a, b = a - 0.1 * (b + xs), 0.9 * b + xs
+    np.testing.assert_allclose(p.state["w"], a)
+    np.testing.assert_allclose(p.state["g"], b)
+
+
+def test_an_update_is_not_in_place_where_it_would_be_seen() -> None:
+    w, x = tw.var("w", shape=(3,)), tw.var("x", shape=(3,))
+    new = w + x
+    for outputs, updates in (
+        (w, {w: new}),  # the old value is asked for
+        (tnp.flip(w), {w: new}),  # also through a view
+        (x * 2, {w: x + 1}),  # the source does not run in every run
+        (tw.delay(np.sin, new), {w: new}),  # a later step may fail
+    ):
+        p = tw.Graph([x], outputs, updates=updates).compile(engine="reference")
+        assert p._compiled.homes == {}
+
+
+def test_a_failing_run_leaves_the_state_as_it_was() -> None:
+    def fails(a):
+        raise RuntimeError("no")
+
+    w, x = tw.var("w", shape=(3,)), tw.var("x", shape=(3,))
+    new = w + x
+    p = tw.Graph([x], tw.delay(fails, new), updates={w: new}).compile(engine="reference")
+    p.set(w=np.ones(3))
+    with pytest.raises(RuntimeError, match="no"):
+        p(np.ones(3))
+    assert p.state["w"].tolist() == [1.0, 1.0, 1.0]

@@ -259,19 +259,22 @@ def toposort(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None
     Inputs of nodes for which `stop` holds are not visited.
     """
     order: list[Node] = []
-    seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(list(outputs))]
+    done: set[Node] = set()
+    opened: set[Node] = set()
+    stack = list(outputs)
+    stack.reverse()
     while stack:
-        node, expanded = stack.pop()
-        if expanded:
+        node = stack.pop()
+        if node in done:
+            continue
+        inputs = node.inputs
+        if not inputs or node in opened or (stop is not None and stop(node)):
+            done.add(node)
             order.append(node)
-            continue
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        stack.append((node, True))
-        if stop is None or not stop(node):
-            stack.extend((i, False) for i in reversed(node.inputs) if id(i) not in seen)
+        else:
+            opened.add(node)
+            stack.append(node)
+            stack.extend(inputs[::-1])
     return order
 
 

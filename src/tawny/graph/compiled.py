@@ -10,6 +10,7 @@ from tawny.graph.engine import Executable, Task, engine_named
 from tawny.graph.incremental import Dependence, boundary, closed, dependence
 from tawny.graph.lowering import Lowered, is_leaf, lower, seconds, types
 from tawny.graph.plan import Plan
+from tawny.graph.updating import homes
 from tawny.memory.budget import Budget, MemoryBudgetError, parse_bytes
 from tawny.memory.plan import Layout, plan
 from tawny.node import Node, Value
@@ -35,7 +36,7 @@ class Compiled:
     def __init__(
         self,
         variables: Sequence[Node],
-        updated: Collection[Node],
+        targets: Sequence[Node],
         results: Sequence[Node],
         *,
         engine: str,
@@ -48,12 +49,21 @@ class Compiled:
         self.engine = engine
         self._variables = tuple(variables)
         self._incremental = incremental
-        self._watch = frozenset(often), frozenset(updated)
+        self._watch = frozenset(often), frozenset(targets)
         self.results, self.rewrites = self._optimised(tuple(results), optimise)
         self._dependence = dependence(self.results, variables, *self._watch)
         kept = self._boundary() if incremental else []
         self._lowered, self._layout, self._kept = self._fit(kept, memory)
         self.plan = self._described()
+        sources = self.results[len(self.results) - len(targets) :]
+        self.homes = homes(
+            list(zip(targets, sources, strict=True)),
+            self.results,
+            self._lowered,
+            self._layout.schedule,
+            self._dependence,
+        )
+        """Sources of updates that are computed in the memory of the variable they update."""
         self._needed: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
 
     def _optimised(
@@ -140,7 +150,9 @@ class Compiled:
     @cached_property
     def executable(self) -> Executable:
         """The steps made runnable; asking for it allocates the memory."""
-        return engine_named(self.engine).prepare(Task(self._lowered, self._layout, self._variables))
+        return engine_named(self.engine).prepare(
+            Task(self._lowered, self._layout, self._variables, self.homes)
+        )
 
     def bit(self, variable: Node) -> int:
         """The bit that stands for a change of `variable`."""

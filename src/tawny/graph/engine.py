@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -21,6 +21,8 @@ class Task:
     lowered: Lowered
     layout: Layout
     variables: tuple[Node, ...]
+    homes: Mapping[Node, Node]
+    """Nodes that are computed in a variable's memory instead of the arena."""
 
 
 class Executable(Protocol):

@@ -219,17 +219,24 @@ class Program:
         return outputs
 
     def _update(self, sources: Sequence[Value]) -> None:
-        """Let every updated variable take its source's value, all at once."""
-        indices = [self._names[target.name] for target, _ in self.graph.update_nodes]
+        """Let every updated variable take its source's value, all at once.
+
+        Sources that were computed in the variable's own memory are there already.
+        """
+        targets = [target for target, _ in self.graph.update_nodes]
+        there = set(self._compiled.homes.values())
         variables = [b for b in self._buffers if b is not None]
         taken = [
-            v.copy() if any(np.may_share_memory(v, b) for b in variables) else v for v in sources
+            (t, v.copy() if any(np.may_share_memory(v, b) for b in variables) else v)
+            for t, v in zip(targets, sources, strict=True)
+            if t not in there
         ]
-        for index, value in zip(indices, taken, strict=True):
-            own = self._buffers[index]
+        for target, value in taken:
+            own = self._buffers[self._names[target.name]]
             assert own is not None
             np.copyto(own, value)
-            self._changed |= self._compiled.bit(self.graph.variables[index])
+        for target in targets:
+            self._changed |= self._compiled.bit(target)
 
     def _outputs(self, values: Sequence[Value], views: bool) -> Iterator[Value]:
         for value in values:

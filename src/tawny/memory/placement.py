@@ -10,20 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, product
+from itertools import accumulate, count, product
 from math import gcd
 
-from tawny.memory import beam, gaps
+from tawny.memory import beam, canonical, gaps
 from tawny.memory.schedule import Storage
 from tawny.memory.skyline import skyline
 from tawny.memory.sweep import outward
 
-LARGEST_SEARCHED = 2000
+LARGEST_SEARCHED = 4000
 """Storages above which only near-linear methods are used."""
 LARGEST_REPEATED = 20_000
 """Storages above which even these are used only once."""
 BASIC = 2e-5
 """Seconds for each storage that are always spent if need be."""
+NARROWEST_BEAM = 24
+"""How many partial placements a beam search carries along at first."""
 WIDEST_GAPS = 64
 """How many layouts a search in the order of time may carry along."""
 
@@ -96,9 +98,9 @@ def place(
     problem = buffers(storages, alignment)
     seconds = (60.0 if hard else 0.1) if seconds is None else seconds
     race = Race(problem, time.thread_time() + max(seconds, BASIC * len(problem.sizes)))
-    few = len(problem.sizes) <= LARGEST_SEARCHED * 2
+    few = len(problem.sizes) <= LARGEST_SEARCHED
     for method in (
-        (sweeps, skylines, tight_gaps, loose_gaps, beams)
+        (sweeps, skylines, tight_gaps, loose_gaps, deep_searches)
         if few
         else (sweeps, tight_gaps, skylines, loose_gaps)
     ):
@@ -202,32 +204,42 @@ def skylines(race: Race) -> Iterator[list[int]]:
         lambda b: (-life[b], -sizes[b], b),
     ]
     for key in rankings if len(sizes) <= LARGEST_REPEATED else ():
-        if len(sizes) <= 2 * LARGEST_SEARCHED or not race.over():
+        if len(sizes) <= LARGEST_SEARCHED or not race.over():
             ranking = sorted(range(len(sizes)), key=key)
             yield skyline(problem.births, problem.deaths, sizes, ranking)
 
 
-def beams(race: Race) -> Iterator[list[int]]:
-    """Beam searches of growing width."""
+def deep_searches(race: Race) -> Iterator[list[int]]:
+    """Depth-first searches at the bound and beams below the best so far, more of both each round.
+
+    From the second round on the beams are shaken by noise, so that no two are alike.
+    """
     problem = race.problem
-    if not 0 < len(problem.sizes) <= LARGEST_SEARCHED or race.over():
+    if not problem.sizes or race.over():
         return
     within = beam.sections(problem.births, problem.deaths, problem.sizes)
-    width, branching = 1, 2
-    while True:
-        for part, score, tie in product((0.0, 0.5), beam.Score, beam.Tie):
+    for round in count():
+        nodes = 2 * len(problem.sizes) * 2 ** min(round, 8)
+        for tie in (beam.Tie.AREA, beam.Tie.LOAD, beam.Tie.LIFE):
+            found = canonical.search(
+                within, tie=tie, capacity=problem.bound, nodes=nodes, stop=race.over
+            )
+            if found is not None:
+                yield found.tolist()
+        for score, tie in product(beam.Score, beam.Tie):
             if race.over():
                 return
             found = beam.search(
                 within,
-                width=width,
-                branching=branching,
+                width=NARROWEST_BEAM + 4 * round,
+                branching=5,
                 tie=tie,
                 score=score,
-                capacity=race.between(part),
+                capacity=problem.bound,
                 limit=race.height,
                 stop=race.over,
+                noise=0.5 if round else 0.0,
+                seed=round,
             )
             if found is not None:
                 yield found.tolist()
-        width, branching = width * 6, branching + 2

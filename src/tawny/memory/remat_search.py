@@ -3,11 +3,12 @@
 Live bytes are counted in fixed *levels*.  From a level each way of recomputing (a score of the
 simulation, or the chain's checkpoints, on one of the orders) yields a sequence, and from that a
 path of cheaper and larger ones up to the highest level.  A budget is answered with the cheapest
-schedule, on any path from a level under it, whose arena fits.  A larger budget has the same paths
-to choose from and more: it never costs more, and a smaller one never has a larger arena.  That
-holds as long as the work allowed suffices for all levels under the budget (the nearest are tried
-first, and what was found before is kept).  Work is counted, not timed, so that a search has the
-same outcome on every machine.
+of all layouts made so far that fits.
+
+For a small problem all that can be tried is laid out whatever the budget is: so a larger budget
+never costs more time, and a smaller one never has a larger arena.  For others the levels under the
+budget are tried, the nearest first, as far as the work allowed goes; what was found for one budget
+serves the next.  Work is counted, not timed, so that a search has the same outcome everywhere.
 """
 
 from __future__ import annotations
@@ -90,6 +91,9 @@ class Search:
         """The best without recomputation."""
         self.levels = levels(self.tables, self.walks, self.once.arena)
         self._least: Layout | None = None
+        everything = len(self.levels) * len(list(self.ways())) * len(problem.steps)
+        self.is_small = 30 * everything <= seconds * WORK_PER_SECOND
+        self.swept = False
 
     def layout(self, sequence: Sequence[int]) -> Layout:
         """The layout of a sequence, by the quick ways of placing, which depend on no clock."""
@@ -133,9 +137,39 @@ class Search:
         return layout
 
     def within(self, budget: int) -> Layout | None:
-        """The cheapest schedule found whose arena is within the budget."""
-        if self.once.arena <= budget:
-            return self.once
+        """The cheapest layout found whose arena is within the budget."""
+        once = self.once
+        if once.bound <= budget < once.arena:
+            once = self.squeeze(once, budget)
+        if once.arena <= budget:
+            return once
+        if self.is_small:
+            self.sweep()
+        else:
+            self.approach(budget)
+        fitting = [layout for layout in self.layouts.values() if layout.arena <= budget]
+        return min(fitting, key=lambda one: (one.schedule.seconds, one.arena), default=None)
+
+    def sweep(self) -> None:
+        """Try every way from every level, and lay out all that comes of it."""
+        if self.swept:
+            return
+        self.swept = True
+        for level in self.levels:
+            for order, way in self.ways():
+                self.attempt(order, way, level, self.levels)
+        for path in self.paths:
+            level: int | None = len(self.levels) - 1
+            self.layout(path.steps)
+            while level is not None:
+                self.layout(path.at(level))
+                level = path.below(level)
+        for layout in list(self.layouts.values()):
+            if layout.bound < layout.arena:
+                self.squeeze(layout, layout.arena - self.alignment)
+
+    def approach(self, budget: int) -> None:
+        """Try every way from the levels under the budget, the nearest first; lay out the best."""
         limits = [level for level in self.levels if level <= budget]
         if len(self.levels) >= MOST_LEVELS and limits:
             limits.append(budget)
@@ -144,15 +178,11 @@ class Search:
             self.explore(limit, [*limits, *self.levels[len(limits) :]], end)
             if self.work > end:
                 break
-        else:
-            self.least()
-        if self.cheapest(budget) is None:
+        if not self.cheapest(budget):
             self.least()
         self.spent = self.work
-        fitting = [layout for layout in self.layouts.values() if layout.arena <= budget]
-        return min(fitting, key=lambda one: (one.schedule.seconds, one.arena), default=None)
 
-    def cheapest(self, budget: int) -> Layout | None:
+    def cheapest(self, budget: int) -> bool:
         """Lay out the schedules on the paths known, the cheapest first, until one fits."""
         heap: list[tuple[float, int, int]] = []
         for index, path in enumerate(self.paths):
@@ -169,11 +199,11 @@ class Search:
                 patience -= 1
                 found = self.squeeze(found, budget)
             if found.arena <= budget:
-                return found
+                return True
             lower = path.below(level)
             if lower is not None:
                 heappush(heap, (path.seconds[lower], index, lower))
-        return None
+        return False
 
     def explore(self, limit: int, levels: Sequence[int], end: int) -> None:
         """Try every way of recomputing from a limit, until the work done reaches `end`."""
@@ -229,6 +259,9 @@ class Search:
 
     def least(self) -> Layout:
         """The layout with the least arena found; it does not depend on what was asked before."""
+        if self.is_small:
+            self.sweep()
+            return min(self.layouts.values(), key=_arena)
         if self._least is None:
             best = self.once
             for order, way in self.ways():

@@ -39,7 +39,9 @@ class RuleSet:
         self.found: Final[dict[Signature, list[Rule]]] = {}
         """The rules that can match, for each signature met."""
         operands = [a for r in chain(*self._by_op.values()) for a in r.pattern.args or ()]
-        self.values: Final = frozenset(a.value for a in operands if isinstance(a, Filled))
+        self.values: Final = frozenset(
+            a.value for a in operands if isinstance(a, Filled) and a.value is not None
+        )
         """The values that patterns ask constants to be filled with."""
 
     def find(self, signature: Signature) -> list[Rule]:
@@ -153,7 +155,10 @@ class Driver:
 
     def _asked_for(self, fill: Any) -> complex | None:
         """The value that fills a constant, if some pattern asks for it."""
-        return None if fill is None else fill.item() if fill in self._rules.values else NAN
+        if fill is None:
+            return None
+        value: complex = fill.item()
+        return value if value in self._rules.values else NAN
 
     def _rewritten(self, node: Node) -> Node | None:
         """What the first rule that applies puts in place of `node`."""

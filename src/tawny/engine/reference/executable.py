@@ -11,7 +11,7 @@ from tawny.engine.reference import compute
 from tawny.engine.reference.elementwise import SPELLING
 from tawny.graph.engine import Task
 from tawny.graph.lowering import is_leaf, types, view_base
-from tawny.node import Node, Part, Value, Variable
+from tawny.node import Node, Part, Value
 from tawny.op import Elementwise
 from tawny.scalar import Arg, Call
 from tawny.shape import Shape, size
@@ -29,6 +29,7 @@ class ReferenceExecutable:
         self.arena = np.full(task.layout.arena, POISON, np.uint8)
         self._offsets = task.layout.placement.offsets
         self._index = {node: i for i, node in enumerate(task.variables)}
+        self._index |= {node: self._index[home] for node, home in task.homes.items()}
         self._moments = [self._moment(p) for p in range(len(task.layout.schedule.sequence))]
         self._reads: dict[Node, Callable[[Sequence[Value]], Value]] = {}
 
@@ -96,19 +97,22 @@ class ReferenceExecutable:
             self._at(self._offsets[storage], shape, dtype)
             for storage, (shape, dtype) in zip(writes, types(node), strict=True)
         ]
+        home = self._index.get(node)
         ufunc = _single_ufunc(node)
         if ufunc is not None:
-            (target,) = targets
+            (place,) = targets
 
             def direct(variables: Sequence[Value], draw: int) -> None:
                 del draw
+                target = place if home is None else variables[home]
                 ufunc(*(read(variables) for read in operands), out=target)
 
             return direct
 
         def general(variables: Sequence[Value], draw: int) -> None:
             result = compute(node, [read(variables) for read in operands], draw)
-            for target, value in zip(targets, result if node.parts else (result,), strict=True):
+            places = targets if home is None else [variables[home]]
+            for target, value in zip(places, result if node.parts else (result,), strict=True):
                 np.copyto(target, value)
 
         return general
@@ -120,9 +124,8 @@ class ReferenceExecutable:
         while (base := self._base(root)) is not None:
             chain.append(root)
             root = base[0]
-        if isinstance(root.op, Variable) and root.value is None:
+        if root in self._index:
             index = self._index[root]
-
             return lambda variables: self._viewed(chain, variables[index])
         value = self._seen(node, storage)
         return lambda _: value
