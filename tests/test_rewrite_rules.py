@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -350,3 +351,35 @@ def test_constants_of_one_pass_meet_those_of_another() -> None:
     for k in range(50):
         expression = expression + k
     assert simplified(expression).outputs == ((i + sum(range(50))).node,)
+
+
+MIXED = ["bool", "int8", "uint8", "int64", "uint64", "float16", "float32", "complex64"]
+
+
+@pytest.mark.parametrize("left", MIXED)
+@pytest.mark.parametrize("right", MIXED)
+def test_rules_keep_dtypes_and_values_under_promotion(left: str, right: str) -> None:
+    """Constants 0, 1, -1, 2 and 0.5 of one dtype beside a variable of another, at its extremes."""
+    x = tw.var("x", shape=(4,), dtype=left)
+    values = np.array([-128, -1, 0, 127]).astype(left)
+    for number in (0, 1, -1, 2, 0.5, -0.0):
+        constant = tnp.asarray(np.full(4, number).astype(right))
+        for y in _combinations(x, constant):
+            try:
+                (want,) = run([y.node], {x.node: values})
+            except ValueError:  # integers to negative powers
+                continue
+            (node,) = tw.optimise(tw.Graph([x], y, unused="ignore")).output_nodes
+            (got,) = run([node], {x.node: values})
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=1e-3 if "float16" in (left, right) else 1e-6)
+
+
+def _combinations(x, c):
+    for combine in (
+        lambda: c - x, lambda: x - c, lambda: x * c, lambda: x / c, lambda: c / x, lambda: x + c, lambda: x**c,
+        lambda: c**x, lambda: tnp.maximum(x, c), lambda: tnp.minimum(c, x), lambda: -x + c, lambda: c - (-x),
+        lambda: (-x) * c, lambda: x // c, lambda: x % c, lambda: tnp.where(c, x, c),
+    ):  # fmt: skip
+        with contextlib.suppress(TypeError):
+            yield combine()

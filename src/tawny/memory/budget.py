@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Sequence
 from decimal import Decimal
+from math import inf
 from operator import index
 
 from tawny.memory.model import model
@@ -26,6 +27,8 @@ UNITS = {
     "gib": 2**30,
     "tib": 2**40,
 }
+STATES = 2000
+"""How far the order with the smallest peak is searched for: counted, so that it is always the same."""
 PATTERN = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
@@ -102,7 +105,7 @@ def good_orders(problem: Problem, alignment: int = 64) -> list[list[int]]:
     A given order tends to come back the way it went forth, which makes recomputation cheap; it
     goes first unless its peak is far higher.
     """
-    best = best_order(problem, alignment=alignment)
+    best = best_order(problem, alignment=alignment, seconds=inf, states=STATES)
     graph = model(problem, alignment)
     given, peak = eager(graph, natural(graph), graph.floor())
     return [given, best.sequence] if peak <= 1.1 * best.peak else [best.sequence, given]

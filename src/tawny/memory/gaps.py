@@ -13,8 +13,10 @@ from typing import NamedTuple
 STRETCH = 16
 """After how many buffers the layouts are remembered, to come back to."""
 
-MOST_WORK = 1500
-"""How many pieces are looked at for each buffer, on average, before the search is given up."""
+MOST_WORK = 800
+"""How many pieces are looked at for each buffer, on average, before nothing is tried again."""
+WIDEST = 64
+"""How many layouts are carried along at most."""
 
 Piece = tuple[int, int, int]
 """Where a live buffer starts and ends, and when it dies."""
@@ -38,12 +40,13 @@ def search(
     moment: int,
     key: Callable[[int], int],
     capacity: int,
-    widest: int,
+    limit: int,
     stop: Callable[[], bool],
 ) -> list[int] | None:
-    """Offsets within a capacity, or None: from `moment` outward, what lives then stacked by `key`.
+    """Offsets under a limit, or None: from `moment` outward, what lives then stacked by `key`.
 
-    A moment before everything starts with an empty arena.
+    A moment before everything starts with an empty arena.  The capacity is raised where all
+    attempts to keep to it fail.
     """
     everything = range(len(sizes))
     offsets = [0] * len(sizes)
@@ -58,61 +61,70 @@ def search(
     for order, start, end in ((later, births, deaths), (earlier, back, forth)):
         order.sort(key=lambda b: (start[b], -sizes[b], -end[b]))  # noqa: B023
         first = tuple([(offsets[b], offsets[b] + sizes[b], end[b]) for b in stack])
-        layouts = carry({first: None}, order, start, end, sizes, capacity, widest, stop)
-        if not layouts:
+        found = Walk(start, end, sizes, order).run({first: None}, max(capacity, top), limit, stop)
+        if found is None:
             return None
-        trail = next(iter(layouts.values()))
+        trail, capacity = found
         for b in reversed(order):
             if trail is not None:
                 offsets[b], trail = trail
     return offsets
 
 
-def carry(
-    layouts: Layouts,
-    order: Sequence[int],
-    births: Sequence[int],
-    deaths: Sequence[int],
-    sizes: Sequence[int],
-    capacity: int,
-    widest: int,
-    stop: Callable[[], bool],
-) -> Layouts:
-    """The layouts after all buffers of `order`, which is by birth, have been added.
+class Walk(NamedTuple):
+    """Buffers in the order of birth, to be added to layouts one after the other."""
 
-    One layout is carried along where that is enough.  Where it comes to an end the last stretch is
-    gone over again, from further back and with more layouts each time.
-    """
-    marks: list[tuple[int, Layouts]] = []
-    now: int | None = None
-    i = furthest = tries = work = 0
-    width = 1
-    while i < len(order):
-        b = order[i]
-        work += len(layouts) * (16 + len(next(iter(layouts))))
-        if work > MOST_WORK * len(order):
-            return {}
-        if births[b] != now:
-            now = births[b]
-            if stop():
-                return {}
-            if i > furthest:
-                width, tries = 1, 0
-            layouts = kept(layouts, now, width)
-            if not marks or i >= marks[-1][0] + STRETCH:
-                marks.append((i, layouts))
-        elif len(layouts) > 8 * width:
-            layouts = kept(layouts, now, 2 * width)
-        layouts = with_one_more(layouts, sizes[b], deaths[b], capacity)
-        i += 1
-        if not layouts:
+    births: Sequence[int]
+    deaths: Sequence[int]
+    sizes: Sequence[int]
+    order: Sequence[int]
+
+    def run(
+        self, layouts: Layouts, capacity: int, limit: int, stop: Callable[[], bool]
+    ) -> tuple[Trail | None, int] | None:
+        """Where all buffers are put, and the capacity that took.
+
+        One layout is carried along where that is enough.  Where it comes to an end the last
+        stretch is gone over again, from further back and with more layouts each time.
+        """
+        order, births = self.order, self.births
+        marks: list[tuple[int, Layouts]] = []
+        now: int | None = None
+        i = furthest = tries = work = 0
+        width = 1
+        while i < len(order):
+            b = order[i]
+            work += len(layouts) * (16 + len(next(iter(layouts))))
+            if births[b] != now:
+                now = births[b]
+                if stop():
+                    return None
+                if i > furthest:
+                    width, tries = 1, 0
+                layouts = kept(layouts, now, width)
+                if not marks or i >= marks[-1][0] + STRETCH:
+                    marks.append((i, layouts))
+            elif len(layouts) > 8 * width:
+                layouts = kept(layouts, now, 2 * width)
+            grown = with_one_more(layouts, self.sizes[b], self.deaths[b], capacity)
+            if grown:
+                i, layouts = i + 1, grown
+                continue
             furthest, tries, width = max(furthest, i + STRETCH), tries + 1, width * 4
-            if width > widest:
-                return {}
-            del marks[max(1, len(marks) - 2**tries) :]
-            i, layouts = marks.pop()
-            now = None
-    return layouts
+            if width <= WIDEST and work < MOST_WORK * len(order):
+                del marks[max(1, len(marks) - 2**tries) :]
+                i, layouts = marks.pop()
+                now = None
+                continue
+            capacity = min([top(layout) for layout in layouts]) + self.sizes[b]
+            if capacity >= limit:
+                return None
+        return next(iter(layouts.values())), capacity
+
+
+def top(layout: tuple[Piece, ...]) -> int:
+    """Where the highest piece ends."""
+    return layout[-1][1] if layout else 0
 
 
 def kept(layouts: Layouts, now: int, width: int) -> Layouts:

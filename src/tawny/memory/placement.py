@@ -26,8 +26,8 @@ BASIC = 2e-5
 """Seconds for each storage that are always spent if need be."""
 NARROWEST_BEAM = 24
 """How many partial placements a beam search carries along at first."""
-WIDEST_GAPS = 64
-"""How many layouts a search in the order of time may carry along."""
+TIES = (beam.Tie.AREA, beam.Tie.LOAD, beam.Tie.LIFE)
+"""In which order depth-first searches try them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ def place(
     race = Race(problem, time.thread_time() + max(seconds, BASIC * len(problem.sizes)))
     few = len(problem.sizes) <= LARGEST_SEARCHED
     for method in (
-        (sweeps, skylines, tight_gaps, loose_gaps, deep_searches)
+        (sweeps, skylines, gap_searches, deep_searches)
         if few
-        else (sweeps, tight_gaps, skylines, loose_gaps)
+        else (sweeps, gap_searches, skylines)
     ):
         for offsets in method(race):
             if race.enter(offsets) == problem.bound:
@@ -137,10 +137,6 @@ class Race:
         """Whether the time is up."""
         return time.thread_time() >= self.deadline
 
-    def between(self, part: float) -> int:
-        """A capacity between the bound (0) and the lowest height so far (1)."""
-        return self.problem.bound + int((self.height - self.problem.bound) * part)
-
 
 def sweeps(race: Race) -> Iterator[list[int]]:
     """Sweeps outward, with the fullest moment stacked in several ways."""
@@ -152,8 +148,8 @@ def sweeps(race: Race) -> Iterator[list[int]]:
         yield outward(*times, problem.moment, lambda b: -area[b])
 
 
-def tight_gaps(race: Race) -> Iterator[list[int]]:
-    """Searches in the order of time, at the bound: from the start, and from the fullest moment."""
+def gap_searches(race: Race) -> Iterator[list[int]]:
+    """Searches in the order of time: from the start, then from the fullest moment."""
     problem, life = race.problem, race.life
     starts: list[tuple[int, Callable[[int], int]]] = [
         (-1, lambda _: 0),
@@ -161,38 +157,24 @@ def tight_gaps(race: Race) -> Iterator[list[int]]:
         (problem.moment, lambda b: -problem.deaths[b]),
     ]
     for moment, key in starts:
-        if not race.over():
-            yield from gap_search(race, moment, key, problem.bound)
-
-
-def loose_gaps(race: Race) -> Iterator[list[int]]:
-    """Searches in the order of time, between the bound and the lowest placement so far."""
-    life = race.life
-    for part in (0.125, 0.25, 0.5):
-        if not race.over():
-            yield from gap_search(race, -1, lambda _: 0, race.between(part))
-            yield from gap_search(
-                race, race.problem.moment, lambda b: -life[b], race.between(part)
+        if moment < 0 or not race.over():
+            found = gaps.search(
+                problem.births,
+                problem.deaths,
+                problem.sizes,
+                moment=moment,
+                key=key,
+                capacity=problem.bound,
+                limit=race.height,
+                stop=race.over if moment >= 0 else never,
             )
+            if found is not None:
+                yield found
 
 
-def gap_search(
-    race: Race, moment: int, key: Callable[[int], int], capacity: int
-) -> Iterator[list[int]]:
-    """One search in the order of time; nothing if it fails."""
-    problem = race.problem
-    found = gaps.search(
-        problem.births,
-        problem.deaths,
-        problem.sizes,
-        moment=moment,
-        key=key,
-        capacity=capacity,
-        widest=WIDEST_GAPS,
-        stop=race.over,
-    )
-    if found is not None:
-        yield found
+def never() -> bool:
+    """No limit in time: the search has one of its own, in work."""
+    return False
 
 
 def skylines(race: Race) -> Iterator[list[int]]:
@@ -220,26 +202,26 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
     within = beam.sections(problem.births, problem.deaths, problem.sizes)
     for round in count():
         nodes = 2 * len(problem.sizes) * 2 ** min(round, 8)
-        for tie in (beam.Tie.AREA, beam.Tie.LOAD, beam.Tie.LIFE):
+        for score, depth_first_tie in zip(beam.Score, TIES, strict=True):
+            for tie in beam.Tie:
+                found = beam.search(
+                    within,
+                    width=NARROWEST_BEAM + 4 * round,
+                    branching=5,
+                    tie=tie,
+                    score=score,
+                    capacity=problem.bound,
+                    limit=race.height,
+                    stop=race.over,
+                    noise=0.5 if round else 0.0,
+                    seed=round,
+                )
+                if found is not None:
+                    yield found.tolist()
             found = canonical.search(
-                within, tie=tie, capacity=problem.bound, nodes=nodes, stop=race.over
+                within, tie=depth_first_tie, capacity=problem.bound, nodes=nodes, stop=race.over
             )
             if found is not None:
                 yield found.tolist()
-        for score, tie in product(beam.Score, beam.Tie):
             if race.over():
                 return
-            found = beam.search(
-                within,
-                width=NARROWEST_BEAM + 4 * round,
-                branching=5,
-                tie=tie,
-                score=score,
-                capacity=problem.bound,
-                limit=race.height,
-                stop=race.over,
-                noise=0.5 if round else 0.0,
-                seed=round,
-            )
-            if found is not None:
-                yield found.tolist()

@@ -10,7 +10,7 @@ from functools import cached_property
 from tawny.memory.blocks import How, allocate
 from tawny.memory.inplace import Refusal, declared_refusal
 from tawny.memory.order import depth_first, orders
-from tawny.memory.placement import Placement, place
+from tawny.memory.placement import LARGEST_SEARCHED, Placement, place
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import (
     RESIDENT,
@@ -205,9 +205,10 @@ def plan(
     found = orders(problem, alignment=alignment, seconds=seconds / 2)
     best = laid_out(schedule(problem, found[0].sequence), alignment, 0.0)
     for other in found[1:]:
-        if found[0].peak < best.arena > other.peak:
+        late = len(problem.steps) > LARGEST_SEARCHED and time.thread_time() > deadline
+        if found[0].peak < best.arena > other.peak and not late:
             best = lower(best, laid_out(schedule(problem, other.sequence), alignment, 0.0))
-    if best.arena > found[0].peak:
+    if best.arena > found[0].peak and time.thread_time() < deadline:
         best = lower(best, laid_out(schedule(problem, found[0].sequence), alignment, deadline))
     if best.arena > best.bound:
         best = lower(best, as_blocks(problem, alignment))

@@ -101,7 +101,22 @@ def _negative_zero(m: Match) -> bool:
 
 def _zero_last(m: Match) -> bool:
     """A zero that equals the other operand gives way to it, as in `relu`."""
+    if m.node.dtype.kind == "c":
+        return False
     return _whole(m) or (m.node.inputs[1] is m["zero"] and not is_negative_zero(m.fill("zero")))
+
+
+def _negated(m: Match) -> bool:
+    """`x` is negated in the result's dtype: small integers and booleans would not survive it."""
+    return m["x"].dtype == m.node.dtype
+
+
+def _negated_exactly(m: Match) -> bool:
+    return _negated(m) and _negative_zero(m)
+
+
+def _negated_real(m: Match) -> bool:
+    return _negated(m) and _real(m)
 
 
 def _same_dtype(m: Match) -> bool:
@@ -205,8 +220,8 @@ SUMS: Final[tuple[Rule, ...]] = (
     rule("add_zero_float", CONTRACTING, add(x, zero), x, "x + 0.0 = x, but for the sign of zero"),
     rule("subtract_zero", EXACT, subtract(x, zero), x, "x - 0 = x", _positive_zero),
     rule("subtract_zero_float", CONTRACTING, subtract(x, zero), x, "x - -0.0 = x"),
-    rule("zero_minus", EXACT, subtract(zero, x), negative(x), "0 - x = -x", _negative_zero),
-    rule("zero_minus_float", CONTRACTING, subtract(zero, x), negative(x), "0.0 - x = -x"),
+    rule("zero_minus", EXACT, subtract(zero, x), negative(x), "0 - x = -x", _negated_exactly),
+    rule("zero_minus_float", CONTRACTING, subtract(zero, x), negative(x), "0.0 - x = -x", _negated),
     rule("subtract_self", EXACT, subtract(x, x), _zeros, "x - x = 0", _whole),
     rule("subtract_self_float", FINITE, subtract(x, x), _zeros, "x - x = 0", _finite),
     rule("double_negative", EXACT, negative(negative(x)), x, "--x = x"),
@@ -234,7 +249,14 @@ PRODUCTS: Final[tuple[Rule, ...]] = (
     rule("multiply_one_complex", FINITE, multiply(x, one), x, "x * 1 = x", _finite),
     rule("multiply_zero", EXACT, multiply(x, zero), _zeros, "x * 0 = 0", _whole),
     rule("multiply_zero_float", FINITE, multiply(x, zero), _zeros, "x * 0.0 = 0", _finite),
-    rule("multiply_minus_one", EXACT, multiply(x, minus_one), negative(x), "x * -1 = -x", _real),
+    rule(
+        "multiply_minus_one",
+        EXACT,
+        multiply(x, minus_one),
+        negative(x),
+        "x * -1 = -x",
+        _negated_real,
+    ),
     rule(
         "multiply_negatives",
         EXACT,
@@ -245,7 +267,9 @@ PRODUCTS: Final[tuple[Rule, ...]] = (
     ),
     rule("divide_one", EXACT, divide(x, one), x, "x / 1 = x", _real),
     rule("divide_one_complex", FINITE, divide(x, one), x, "x / 1 = x", _finite),
-    rule("divide_minus_one", EXACT, divide(x, minus_one), negative(x), "x / -1 = -x", _real),
+    rule(
+        "divide_minus_one", EXACT, divide(x, minus_one), negative(x), "x / -1 = -x", _negated_real
+    ),
     rule("zero_divide", FINITE, divide(zero, x), _zeros, "0 / x = 0", _no_nan),
     rule("divide_self", FINITE, divide(x, x), _ones, "x / x = 1", _no_nan),
     rule(
