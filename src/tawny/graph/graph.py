@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast, final
+from typing import Any, Literal, final
 
 from tawny.array import Array, array_for, evaluator
 from tawny.errors import located, type_error, value_error
@@ -47,6 +47,8 @@ class Graph:
         self.output_nodes = _outputs(outputs)
         self.update_nodes = _updates(updates or {})
         self._structure = map_leaves(lambda _: None, outputs)
+        given: object = outputs
+        self._listed = isinstance(given, list)
         self.variables: tuple[Node, ...] = tuple(
             dict.fromkeys((*self.input_nodes, *(target for target, _ in self.update_nodes)))
         )
@@ -82,7 +84,7 @@ class Graph:
         """`values` in the structure of the outputs; a list of outputs gives a tuple."""
         source = iter(values)
         filled = map_leaves(lambda _: next(source), self._structure)
-        return tuple(cast("list[Any]", filled)) if isinstance(filled, list) else filled
+        return tuple(filled) if self._listed else filled
 
     def compile(
         self,

@@ -44,8 +44,8 @@ class Jitted:
     """A function that records a graph at its first call with given shapes and dtypes.
 
     Arguments may be nested structures of arrays and numbers.  A number takes the dtype it would
-    have beside the call's arrays.  Arguments named in `static` are part of the program: another value
-    makes another program.  Called with lazy arrays, the function is simply called.
+    have beside the call's arrays.  Arguments named in `static` are part of the program: another
+    value makes another program.  Called with lazy arrays, the function is simply called.
     """
 
     def __init__(self, function: Callable[..., Any], static: Iterable[str], options: Any) -> None:
