@@ -124,7 +124,7 @@ WRONG = [
      'getitem: operand 0 has shape (2, 4); a boolean index of shape (3,) must have the shape of the axes it covers, (2,)'),
     ('x[v > 0]',
      'TypeError',
-     "getitem: the array depends on variable 'v', not known yet; the number of elements a boolean index selects must be known: use np.where(mask, x, y), which keeps the shape"),
+     "getitem: the array depends on variable 'v', not known yet; the number of elements a boolean index selects must be known: use np.where(mask, x, y), or x.at[mask].add(v)"),
     ('x[::0]',
      'ValueError',
      'getitem: the step of a slice is 0; it must be positive or negative'),
@@ -401,3 +401,15 @@ def test_state_stays_as_it_was() -> None:
             wrong()
     assert a.node is before
     assert a.tolist() == [0.0, 0.0]
+
+
+def test_methods_say_what_they_take() -> None:
+    x = tnp.ones((2, 2))
+    with pytest.raises(TypeError, match=r"^mean: unknown argument 'foo'; accepted: axis, dtype, keepdims  \[test_errors"):
+        x.mean(foo=1)
+    with pytest.raises(TypeError, match=r"^var: takes .* accepted: name, shape \(keyword only\)"):
+        tw.var("x", (3, 4))
+    with pytest.raises(TypeError, match=r"^sin: tawny.eager takes NumPy arrays"):
+        tw.eager.sin(tw.var("x"))
+    with pytest.raises(TypeError, match=r"^sin: out= cannot be a target"):
+        tnp.sin(x, out=x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from tawny.calling import guarded
 from tawny.registry import FUNCTIONS
 
 if TYPE_CHECKING:
@@ -234,129 +235,160 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """The imaginary part."""
         return _call("imag", self)
 
+    @guarded
     def conj(self) -> Array:
         """The complex conjugate."""
         return _call("conj", self)
 
+    @guarded
     def astype(self, dtype: Any, copy: bool = True) -> Array:
         """The same values as another dtype."""
         return _call("astype", self, dtype, copy=copy)
 
+    @guarded
     def copy(self) -> Array:
         """A new array of the same value."""
         return _call("copy", self)
 
+    @guarded
     def reshape(self, *shape: Any, order: str = "C") -> Array:
         """The same elements in another shape."""
         return _call("reshape", self, shape[0] if len(shape) == 1 else shape, order=order)
 
+    @guarded
     def transpose(self, *axes: Any) -> Array:
         """The axes permuted; reversed when none are given."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             return _call("transpose", self, axes[0])
         return _call("transpose", self, axes or None)
 
+    @guarded
     def swapaxes(self, axis1: int, axis2: int) -> Array:
         """Two axes exchanged."""
         return _call("swapaxes", self, axis1, axis2)
 
+    @guarded
     def squeeze(self, axis: Axis = None) -> Array:
         """Axes of size 1 removed."""
         return _call("squeeze", self, axis)
 
+    @guarded
     def flatten(self) -> Array:
         """All elements on one axis."""
         return _call("ravel", self)
 
+    @guarded
     def ravel(self) -> Array:
         """All elements on one axis."""
         return _call("ravel", self)
 
+    @guarded
     def dot(self, other: ArrayLike) -> Array:
         """NumPy's dot product."""
         return _call("dot", self, other)
 
+    @guarded
     def sum(self, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
         """Sum over axes."""
         return _call("sum", self, axis=axis, dtype=dtype, keepdims=keepdims)
 
+    @guarded
     def prod(self, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
         """Product over axes."""
         return _call("prod", self, axis=axis, dtype=dtype, keepdims=keepdims)
 
+    @guarded
     def mean(self, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
         """Mean over axes."""
         return _call("mean", self, axis=axis, dtype=dtype, keepdims=keepdims)
 
+    @guarded
     def var(self, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Array:
         """Variance over axes."""
         return _call("var", self, axis=axis, correction=ddof, keepdims=keepdims)
 
+    @guarded
     def std(self, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Array:
         """Standard deviation over axes."""
         return _call("std", self, axis=axis, correction=ddof, keepdims=keepdims)
 
+    @guarded
     def min(self, axis: Axis = None, keepdims: bool = False) -> Array:
         """Least element over axes."""
         return _call("min", self, axis=axis, keepdims=keepdims)
 
+    @guarded
     def max(self, axis: Axis = None, keepdims: bool = False) -> Array:
         """Greatest element over axes."""
         return _call("max", self, axis=axis, keepdims=keepdims)
 
+    @guarded
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Array:
         """Index of the least element."""
         return _call("argmin", self, axis=axis, keepdims=keepdims)
 
+    @guarded
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Array:
         """Index of the greatest element."""
         return _call("argmax", self, axis=axis, keepdims=keepdims)
 
+    @guarded
     def any(self, axis: Axis = None, keepdims: bool = False) -> Array:
         """Whether some element is true."""
         return _call("any", self, axis=axis, keepdims=keepdims)
 
+    @guarded
     def all(self, axis: Axis = None, keepdims: bool = False) -> Array:
         """Whether every element is true."""
         return _call("all", self, axis=axis, keepdims=keepdims)
 
+    @guarded
     def cumsum(self, axis: int | None = None, dtype: Any = None) -> Array:
         """Running sum."""
         return _call("cumsum", self, axis=axis, dtype=dtype)
 
+    @guarded
     def cumprod(self, axis: int | None = None, dtype: Any = None) -> Array:
         """Running product."""
         return _call("cumprod", self, axis=axis, dtype=dtype)
 
+    @guarded
     def clip(self, min: Any = None, max: Any = None) -> Array:
         """Elements limited to an interval."""
         return _call("clip", self, min, max)
 
+    @guarded
     def round(self, decimals: int = 0) -> Array:
         """Elements rounded to `decimals`."""
         return _call("round", self, decimals)
 
+    @guarded
     def take(self, indices: ArrayLike, axis: int | None = None) -> Array:
         """Elements at `indices`."""
         return _call("take", self, indices, axis=axis)
 
+    @guarded
     def repeat(self, repeats: Any, axis: int | None = None) -> Array:
         """Each element repeated."""
         return _call("repeat", self, repeats, axis=axis)
 
+    @guarded
     def argsort(self, axis: int = -1) -> Array:
         """Indices that sort."""
         return _call("argsort", self, axis=axis)
 
+    @guarded
     def nonzero(self) -> tuple[Array, ...]:
         """Indices of the elements that are not zero."""
         result: tuple[Array, ...] = FUNCTIONS["nonzero"](self)
         return result
 
+    @guarded
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         """Sum of a diagonal."""
         return _call("trace", self, offset=offset, axis1=axis1, axis2=axis2)
 
+    @guarded
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         """A diagonal."""
         return _call("diagonal", self, offset=offset, axis1=axis1, axis2=axis2)

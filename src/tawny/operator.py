@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Final, ParamSpec, Protocol, TypeVar, cast, overload
 
 from tawny.array import Array, ArrayLike, Weak, fresh, lift, lift_all, wrap
-from tawny.errors import type_error
+from tawny.calling import guarded
 from tawny.node import Node, make, make_parts
 from tawny.op import (
     Domain,
@@ -57,22 +56,6 @@ def emit_parts(op: Op, *operands: ArrayLike) -> tuple[Array, ...]:
     return tuple(map(wrap, make_parts(op, nodes)))
 
 
-def guarded(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, saying which arguments it takes when it is called with others."""
-    name = function.__name__
-
-    @functools.wraps(function)
-    def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except TypeError as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                raise _misuse(function, name, args, kwargs, error) from None
-            raise
-
-    return boundary
-
-
 def public(*names: str, module: str = "") -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function public under its own name and `names`.
 
@@ -89,31 +72,6 @@ def public(*names: str, module: str = "") -> Callable[[Callable[P, R]], Callable
         return boundary
 
     return declare
-
-
-def _misuse(
-    function: Callable[..., Any],
-    name: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    error: TypeError,
-) -> TypeError:
-    """What was wrong with the arguments of a call that Python could not bind."""
-    parameters = inspect.signature(function).parameters
-    unknown = [k for k in kwargs if k not in parameters]
-    if "out" in unknown:
-        return type_error(
-            name, "out= cannot be a target: a lazy array has no memory of its own; use the result"
-        )
-    accepted = ", ".join(
-        f"{p.name} (keyword only)" if p.kind is p.KEYWORD_ONLY else p.name
-        for p in parameters.values()
-    )
-    if unknown:
-        detail = f"unknown argument {unknown[0]!r}"
-    else:
-        detail = str(error).partition("() ")[2] or f"cannot take {len(args)} positional arguments"
-    return type_error(name, f"{detail}; accepted: {accepted}")
 
 
 class Declare(Protocol):

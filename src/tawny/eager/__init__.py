@@ -21,6 +21,7 @@ import numpy as _numpy
 import tawny.numpy as _lazy
 from tawny.array import Array, fresh
 from tawny.engine.reference import run
+from tawny.errors import type_error
 from tawny.node import Value, borrowed
 from tawny.tree import leaves, map_leaves
 
@@ -32,6 +33,10 @@ def now(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def eager(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(x, Array) for x in leaves((args, kwargs))):
+            raise type_error(
+                function.__name__, "tawny.eager takes NumPy arrays, not lazy ones; use tawny.numpy"
+            )
         return _computed(function(*map_leaves(_lifted, args), **map_leaves(_lifted, kwargs)))
 
     return eager

@@ -272,7 +272,7 @@ def _item(part: Any, op: str) -> Item:
             part if isinstance(part, Array) else fresh(node),
             op,
             "the number of elements a boolean index selects must be known: "
-            "use np.where(mask, x, y), which keeps the shape",
+            "use np.where(mask, x, y), or x.at[mask].add(v)",
         )
     if not node.shape and node.value is not None:
         return int(node.value)
