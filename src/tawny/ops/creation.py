@@ -20,11 +20,12 @@ from tawny.array import (
     value_of,
     wrap,
 )
+from tawny.calling import guarded
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import located, type_error, value_error
 from tawny.node import borrowed, constant, make, scalar, variable
 from tawny.op import Gradient, Op, Overwrites, Trait
-from tawny.operator import emit_new, guarded, public
+from tawny.operator import emit_new, public
 from tawny.shape import Shape, as_int, as_shape
 
 
