@@ -39,7 +39,7 @@ class Poisoned(ReferenceExecutable):
 
 
 @pytest.mark.filterwarnings("ignore:Graph. input")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(programs(), st.data())
 def test_poisoned_memory_and_the_checkers(program, data: st.DataObject) -> None:
     variables, outputs, updates = program

@@ -375,7 +375,7 @@ def programs(draw: st.DrawFn):
 
 
 @pytest.mark.filterwarnings("ignore:Graph. input")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(programs(), st.data())
 def test_random_programs_agree_with_a_fresh_evaluation(program, data: st.DataObject) -> None:
     variables, outputs, updates = program
@@ -405,7 +405,7 @@ def test_random_programs_agree_with_a_fresh_evaluation(program, data: st.DataObj
 
 
 @pytest.mark.filterwarnings("ignore:Graph. input")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(programs(), st.data())
 def test_random_programs_within_a_budget(program, data: st.DataObject) -> None:
     variables, outputs, updates = program
