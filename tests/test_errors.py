@@ -405,7 +405,10 @@ def test_state_stays_as_it_was() -> None:
 
 def test_methods_say_what_they_take() -> None:
     x = tnp.ones((2, 2))
-    with pytest.raises(TypeError, match=r"^mean: unknown argument 'foo'; accepted: axis, dtype, keepdims  \[test_errors"):
+    with pytest.raises(
+        TypeError,
+        match=r"^mean: unknown argument 'foo'; accepted: axis, dtype, keepdims  \[test_errors",
+    ):
         x.mean(foo=1)
     with pytest.raises(TypeError, match=r"^var: takes .* accepted: name, shape \(keyword only\)"):
         tw.var("x", (3, 4))

@@ -35,7 +35,9 @@ def test_variables_and_impure_nodes_are_never_merged() -> None:
             assert make(op(), ()) is not make(op(), ())
 
 
-@pytest.mark.parametrize(("a", "b"), [(0.0, -0.0), (complex(1, 0.0), complex(1, -0.0)), (True, 1), (1, 1.0)])
+@pytest.mark.parametrize(
+    ("a", "b"), [(0.0, -0.0), (complex(1, 0.0), complex(1, -0.0)), (True, 1), (1, 1.0)]
+)
 def test_numbers_that_only_compare_equal_are_different_constants(a: complex, b: complex) -> None:
     for first, second in ((a, b), (b, a)):
         one, two = tnp.asarray(first), tnp.asarray(second)
