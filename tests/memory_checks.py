@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import permutations
 
+from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem, Step, Value
 
 
@@ -19,26 +21,31 @@ def replay(
     operand left there, and all kept values must be whole at the end.
     """
     memory = Ranges(arena)
-    newest: dict[int, tuple[int, object]] = {}
+    newest: dict[int, tuple[int, object] | None] = {}
 
     def base_of(value: int) -> int:
         base = problem.values[value].view_of
         return value if base is None else base_of(base)
 
+    def found(value: int, when: str) -> tuple[int, object] | None:
+        """Where reading `value` looks and for what; None outside the arena."""
+        base = problem.values[value].view_of
+        if problem.makers[value] is None:
+            return None if base is None else found(base, when)
+        assert value in newest, f"{when} reads value {value} before it is made"
+        return newest[value]
+
     def check(value: int, when: str) -> None:
-        if problem.makers[value] is None and problem.values[value].view_of is not None:
-            value = problem.values[value].view_of or 0
-            check(value, when)
-        elif problem.makers[base_of(value)] is not None:
-            assert value in newest, f"{when} reads value {value} before it is made"
-            start, symbol = newest[value]
+        place = found(value, when)
+        if place is not None:
+            start, symbol = place
             size = problem.values[base_of(value)].bytes
             assert memory.holds(start, size, symbol), f"{when} finds value {value} overwritten"
 
     for position, s in enumerate(sequence):
-        step = problem.steps[s]
+        step, when = problem.steps[s], f"position {position}"
         for value in step.inputs:
-            check(value, f"position {position}")
+            check(value, when)
         own = [o for o, v in enumerate(step.outputs) if problem.values[v].view_of is None]
         fresh: list[tuple[int, int]] = []
         for o in own:
@@ -46,27 +53,25 @@ def replay(
             size = problem.values[step.outputs[o]].bytes
             assert all(b + n <= start or start + size <= b for b, n in fresh if n and size)
             fresh.append((start, size))
-        for value in step.inputs:
-            operand = base_of(value)
-            if operand not in newest or problem.makers[operand] is None:
-                continue
-            start = newest[operand][0]
+        read = [found(value, when) for value in step.inputs]
+        for value, place in zip(step.inputs, read, strict=True):
+            length = problem.values[base_of(value)].bytes
             for o, (begin, size) in zip(own, fresh, strict=True):
-                apart = begin + size <= start or start + problem.values[operand].bytes <= begin
-                if apart or not size or not problem.values[operand].bytes:
+                if place is None or not size or not length:
                     continue
-                exact = begin == start and size == problem.values[operand].bytes
+                if begin + size <= place[0] or place[0] + length <= begin:
+                    continue
+                assert (begin, size) == (place[0], length), f"{when} harms its own operand"
                 allowed = {i for i, output in step.overwrites if output == o}
-                reads = {i for i, v in enumerate(step.inputs) if base_of(v) == operand}
-                assert exact and reads <= allowed, f"position {position} harms its own operand"
+                assert {i for i, other in enumerate(read) if other == place} <= allowed
         for o, (start, size) in zip(own, fresh, strict=True):
             symbol = (position, o)
             memory.write(start, size, symbol)
             newest[step.outputs[o]] = (start, symbol)
         for value in step.outputs:
             base = problem.values[value].view_of
-            if base is not None and base_of(value) in newest:
-                newest[value] = newest[base_of(value) if base not in newest else base]
+            if base is not None:
+                newest[value] = found(base, when)
     for value, facts in enumerate(problem.values):
         if facts.kept:
             check(value, "the end")
@@ -82,7 +87,8 @@ class Ranges:
         self.pieces: list[tuple[int, int, object]] = []
 
     def write(self, start: int, size: int, symbol: object) -> None:
-        assert start >= 0 and start + size <= self.arena, "outside the arena"
+        assert start >= 0
+        assert start + size <= self.arena, "outside the arena"
         if not size:
             return
         self.touched = max(self.touched, start + size)
@@ -114,8 +120,6 @@ def assert_apart(buffers: Iterable[tuple[int, int, int, int]]) -> None:
             events.append((death, 0, offset, offset + size))
     alive: dict[int, int] = {}
     starts: list[int] = []
-    from bisect import bisect_left, insort
-
     for _, begins, low, high in sorted(events):
         if not begins:
             del alive[low]
@@ -128,40 +132,42 @@ def assert_apart(buffers: Iterable[tuple[int, int, int, int]]) -> None:
         insort(starts, low)
 
 
-def peak_of_order(problem: Problem, order: Sequence[int], in_place: bool = True) -> int:
-    """The peak of a complete order, from the definition: count what is still needed."""
-    root = [v for v in range(len(problem.values))]
-    for v in range(len(problem.values)):
-        while (base := problem.values[root[v]].view_of) is not None:
+def used_by(problem: Problem, done: Collection[int], s: int, in_place: bool = True) -> int:
+    """The bytes in use while step `s` runs after those of `done`, from the definition."""
+    values, step = problem.values, problem.steps[s]
+    root = list(range(len(values)))
+    for v in range(len(values)):
+        while (base := values[root[v]].view_of) is not None:
             root[v] = base
-    made = {v for step in problem.steps for v in step.outputs}
-    kept = {root[v] for v, value in enumerate(problem.values) if value.kept}
-    live: set[int] = set()
-    peak = 0
-    for position, s in enumerate(order):
-        step = problem.steps[s]
-        later = {root[v] for other in order[position + 1 :] for v in problem.steps[other].inputs}
-        own = [v for v in step.outputs if problem.values[v].view_of is None]
-        options: dict[int, set[int]] = {}
-        for i, o in step.overwrites:
-            operand, result = root[step.inputs[i]], step.outputs[o]
-            positions = [k for k, v in enumerate(step.inputs) if root[v] == operand]
-            if (
-                in_place
-                and operand in made
-                and operand not in kept | later
-                and result in own
-                and problem.values[step.inputs[i]].bytes
-                == problem.values[operand].bytes
-                == problem.values[result].bytes
-                and all((k, o) in step.overwrites for k in positions)
-            ):
-                options.setdefault(result, set()).add(operand)
-        saved = most_saved(problem, sorted(options.items()), frozenset())
-        used = sum(problem.values[v].bytes for v in [*live, *own]) + step.scratch - saved
-        peak = max(peak, used)
-        live = {v for v in live | set(own) if v in later or v in kept}
-    return peak
+    made = {v for other in problem.steps for v in other.outputs}
+    kept = {root[v] for v, value in enumerate(values) if value.kept}
+    others = [other for t, other in enumerate(problem.steps) if t not in done and t != s]
+    later = {root[v] for other in others for v in other.inputs}
+    now = {root[v] for v in step.inputs} & made
+    born = {v for t in done for v in problem.steps[t].outputs if values[v].view_of is None}
+    live = born & (later | now | kept)
+    own = [v for v in step.outputs if values[v].view_of is None]
+    options: dict[int, set[int]] = {}
+    for i, o in step.overwrites:
+        operand, result = root[step.inputs[i]], step.outputs[o]
+        positions = [k for k, v in enumerate(step.inputs) if root[v] == operand]
+        sizes = {values[v].bytes for v in (step.inputs[i], operand, result)}
+        if (
+            in_place
+            and operand in made - kept - later
+            and result in own
+            and len(sizes) == 1
+            and all((k, o) in step.overwrites for k in positions)
+        ):
+            options.setdefault(result, set()).add(operand)
+    saved = most_saved(problem, sorted(options.items()), frozenset())
+    return sum(values[v].bytes for v in [*live, *own]) + step.scratch - saved
+
+
+def peak_of_order(problem: Problem, order: Sequence[int], in_place: bool = True) -> int:
+    """The peak of a complete order."""
+    positions = range(len(order))
+    return max((used_by(problem, order[:k], order[k], in_place) for k in positions), default=0)
 
 
 def most_saved(problem: Problem, options: list[tuple[int, set[int]]], taken: frozenset[int]) -> int:
@@ -176,8 +182,8 @@ def most_saved(problem: Problem, options: list[tuple[int, set[int]]], taken: fro
     return best
 
 
-def all_orders(problem: Problem) -> Iterable[tuple[int, ...]]:
-    """Every order that makes values before they are read."""
+def needs(problem: Problem) -> list[set[int]]:
+    """For each step the steps that make what it reads."""
     maker = {v: s for s, step in enumerate(problem.steps) for v in step.outputs}
 
     def sources(v: int) -> set[int]:
@@ -186,11 +192,32 @@ def all_orders(problem: Problem) -> Iterable[tuple[int, ...]]:
         base = problem.values[v].view_of
         return set() if base is None else sources(base)
 
-    needs = [set().union(*map(sources, step.inputs)) for step in problem.steps]
+    return [set().union(*map(sources, step.inputs)) for step in problem.steps]
+
+
+def all_orders(problem: Problem) -> Iterator[tuple[int, ...]]:
+    """Every order that makes values before they are read."""
+    before = needs(problem)
     for order in permutations(range(len(problem.steps))):
         place = {s: position for position, s in enumerate(order)}
-        if all(place[p] < place[s] for s in order for p in needs[s]):
+        if all(place[p] < place[s] for s in order for p in before[s]):
             yield order
+
+
+def least_peak(problem: Problem, in_place: bool = True) -> int:
+    """The smallest peak of any order, by trying all sets of steps that can be done first."""
+    before, count = needs(problem), len(problem.steps)
+    best: dict[frozenset[int], int] = {frozenset(): 0}
+    for _ in range(count):
+        grown: dict[frozenset[int], int] = {}
+        for done, peak in best.items():
+            for s in range(count):
+                if s not in done and before[s] <= done:
+                    used = used_by(problem, done, s, in_place)
+                    key = done | {s}
+                    grown[key] = min(grown.get(key, 1 << 60), max(peak, used))
+        best = grown
+    return min(best.values())
 
 
 def random_problem(random_: random.Random, steps: int, *, rich: bool = True) -> Problem:
@@ -226,3 +253,37 @@ def random_problem(random_: random.Random, steps: int, *, rich: bool = True) -> 
             old = values[v]
             values[v] = Value(old.bytes, kept=True, view_of=old.view_of)
     return Problem(tuple(values), tuple(result))
+
+
+def check_layout(layout: Layout) -> None:
+    """All that must hold of a plan, each by an independent witness."""
+    positions = range(len(layout.sequence))
+    address = {
+        (position, o): offset
+        for position in positions
+        for o, offset in enumerate(layout.writes(position))
+        if offset is not None
+    }
+    replay(layout.problem, layout.sequence, address, layout.arena)
+    assert_apart((*storage, offset) for storage, offset in layout.occupied)
+    assert all(offset % layout.alignment == 0 for _, offset in layout.occupied)
+    ends = [offset + storage.bytes for storage, offset in layout.occupied]
+    assert layout.arena >= max(ends, default=0)
+    assert layout.arena >= layout.bound == max(layout.live, default=0)
+    always = {v for v, value in enumerate(layout.problem.values) if value.always}
+    for storage, tenants in zip(layout.schedule.storages, layout.schedule.tenants, strict=True):
+        if always & {v for v, _ in tenants}:
+            assert (storage.birth, storage.death) == (0, len(layout.sequence))
+    for position in positions:
+        for v, offset in zip(
+            layout.problem.steps[layout.sequence[position]].outputs,
+            layout.writes(position),
+            strict=True,
+        ):
+            if position == max(p for p in positions if v in made_at(layout, p)):
+                assert layout.offsets[v] == offset
+
+
+def made_at(layout: Layout, position: int) -> tuple[int, ...]:
+    """What the step at a position makes."""
+    return layout.problem.steps[layout.sequence[position]].outputs

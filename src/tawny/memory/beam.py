@@ -78,9 +78,7 @@ class Sections:
         parts = self.parts[order][:, buffers]
         within = [numpy.flatnonzero(row) for row in parts]
         most = max(map(len, within), default=0)
-        layers = [
-            numpy.array([row[k] for row in within if len(row) > k], numpy.int64) for k in range(most)
-        ]
+        layers = [numpy.array([row[k] for row in within if len(row) > k]) for k in range(most)]
         return Sections(
             self.sizes[buffers],
             self.clash[buffers][:, buffers],
@@ -104,12 +102,13 @@ def sections(births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int])
     kind = numpy.int32 if far < 1 << 31 else numpy.int64
     first = numpy.array([bisect_left(times, t) for t in births])
     stop = numpy.array([bisect_left(times, t) for t in deaths])
-    index, size = numpy.arange(len(times))[:, None], numpy.array(sizes, kind)
+    index = numpy.arange(len(times))[:, None]
+    size = cast("Ints", numpy.array(sizes, kind))
     cover = (first <= index) & (index < stop)
     clash = (first[:, None] < stop) & (first < stop[:, None])
     numpy.fill_diagonal(clash, False)
     parts = cover * size
-    load = parts.sum(axis=1, dtype=kind)
+    load = cast("Ints", parts.sum(axis=1, dtype=kind))
     life = stop - first
     fullest = numpy.where(cover, load[:, None], 0).max(axis=0)
     keys = {
@@ -118,9 +117,9 @@ def sections(births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int])
         Tie.AREA: [-life, -(size * life)],
     }
     ranks = {tie: rank(numpy.lexsort(by)) for tie, by in keys.items()}
-    everything = Sections(cast("Ints", size), clash, cast("Ints", parts), cast("Ints", load), [], ranks, far)
-    all_of_them = numpy.ones(len(size), bool)
-    return everything.only(all_of_them, everything.by_members(all_of_them))
+    whole = Sections(size, clash, parts, load, [], ranks, far)
+    everything = numpy.ones(len(size), bool)
+    return whole.only(everything, whole.by_members(everything))
 
 
 def rank(order: Ints) -> Ints:
@@ -168,7 +167,7 @@ def search(
         if stop():
             return None
         if depth % RENEW == RENEW - 1:
-            open = (beam.lowest < problem.far).any(axis=1)
+            open = numpy.asarray((beam.lowest < problem.far).any(axis=1))
             order = problem.by_members(open)
             problem = problem.only(open, order)
             index, names = index[open], names[open]
@@ -190,7 +189,7 @@ def search(
             columns = columns[numpy.argpartition(-value, width - 1)[:width]]
         beam = grown.chosen(beam, columns, index)
     heights = (beam.offsets + sizes[:, None]).max(axis=0)
-    return cast("Ints", beam.offsets[:, heights.argmin()])
+    return beam.offsets[:, heights.argmin()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +223,7 @@ def grow(problem: Sections, beam: Beam, branching: int, ranks: Ints, names: Ints
     key = numpy.where(worth, ranked, numpy.iinfo(numpy.int64).max)
     branching = min(branching, count)
     tried = numpy.argpartition(key.T, branching - 1, axis=1)[:, :branching]
-    parent = numpy.repeat(numpy.arange(key.shape[1]), branching)
+    parent = numpy.repeat(numpy.arange(key.shape[1], dtype=numpy.int64), branching)
     buffer = tried.ravel()
     good = worth[buffer, parent]
     parent, buffer = parent[good], buffer[good]

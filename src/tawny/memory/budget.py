@@ -28,7 +28,7 @@ UNITS = {
     "tib": 2**40,
 }
 STATES = 2000
-"""How far the order with the smallest peak is searched for: counted, so that it is always the same."""
+"""How far the order with the smallest peak is searched for; counted, so it is always the same."""
 PATTERN = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
@@ -64,8 +64,8 @@ class MemoryBudgetError(MemoryError):
         listed = ", ".join(map(str, alive[:MOST_LISTED]))
         more = f" and {len(alive) - MOST_LISTED} more" if len(alive) > MOST_LISTED else ""
         super().__init__(
-            f"memory: {budget} bytes are too few; the least that was planned is {least_bytes} bytes, "
-            f"when these are alive: {listed or 'none'}{more}"
+            f"memory: {budget} bytes are too few; the least that was planned is {least_bytes} "
+            f"bytes, when these are alive: {listed or 'none'}{more}"
         )
         self.budget = budget
         self.least_bytes = least_bytes

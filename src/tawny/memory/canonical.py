@@ -1,7 +1,7 @@
 """Depth-first search for a placement within a capacity, in the order of growing offsets.
 
-The moves and what rules them out are those of the beam search; here the best-ranked move is followed
-to the end, and each partial placement is looked at once.
+The moves and what rules them out are those of the beam search; here the best-ranked move is
+followed to the end, and each partial placement is looked at once.
 """
 
 from __future__ import annotations

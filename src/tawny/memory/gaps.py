@@ -13,8 +13,6 @@ from typing import NamedTuple
 STRETCH = 16
 """After how many buffers the layouts are remembered, to come back to."""
 
-MOST_WORK = 800
-"""How many pieces are looked at for each buffer, on average, before nothing is tried again."""
 WIDEST = 64
 """How many layouts are carried along at most."""
 
@@ -59,7 +57,7 @@ def search(
     earlier = [b for b in everything if deaths[b] <= moment]
     back, forth = [-t for t in deaths], [-t for t in births]
     for order, start, end in ((later, births, deaths), (earlier, back, forth)):
-        order.sort(key=lambda b: (start[b], -sizes[b], -end[b]))  # noqa: B023
+        order.sort(key=lambda b: (start[b], -sizes[b], -end[b]))
         first = tuple([(offsets[b], offsets[b] + sizes[b], end[b]) for b in stack])
         found = Walk(start, end, sizes, order).run({first: None}, max(capacity, top), limit, stop)
         if found is None:
@@ -85,40 +83,45 @@ class Walk(NamedTuple):
         """Where all buffers are put, and the capacity that took.
 
         One layout is carried along where that is enough.  Where it comes to an end the last
-        stretch is gone over again, from further back and with more layouts each time.
+        stretch is gone over again, from further back and with more layouts each time; not so once
+        `stop` says that it is late.
         """
         order, births = self.order, self.births
+        most_work = min(800 * len(order), 4_000_000 + 100 * len(order))
         marks: list[tuple[int, Layouts]] = []
-        now: int | None = None
         i = furthest = tries = work = 0
-        width = 1
+        width, late, again = 1, False, True
         while i < len(order):
             b = order[i]
-            work += len(layouts) * (16 + len(next(iter(layouts))))
-            if births[b] != now:
-                now = births[b]
-                if stop():
+            now = births[b]
+            if again or now != births[order[i - 1]]:
+                again = False
+                late = late or stop()
+                if work > 2 * most_work:
                     return None
                 if i > furthest:
                     width, tries = 1, 0
-                layouts = kept(layouts, now, width)
+                layouts = without_dead(layouts, now)
                 if not marks or i >= marks[-1][0] + STRETCH:
                     marks.append((i, layouts))
-            elif len(layouts) > 8 * width:
-                layouts = kept(layouts, now, 2 * width)
-            grown = with_one_more(layouts, self.sizes[b], self.deaths[b], capacity)
+            grown = with_one_more(layouts, self.sizes[b], now, self.deaths[b], capacity, width)
+            work += len(layouts) * (8 + len(next(iter(layouts))))
             if grown:
                 i, layouts = i + 1, grown
                 continue
+            late = late or work > most_work
             furthest, tries, width = max(furthest, i + STRETCH), tries + 1, width * 4
-            if width <= WIDEST and work < MOST_WORK * len(order):
+            if late or width > WIDEST:
+                lowest = min(layouts, key=top)
+                needed = top(lowest) + self.sizes[b]
+                capacity = needed if late else min(needed, capacity + capacity // 64 + 1)
+                if capacity >= limit:
+                    return None
+                layouts, width, tries = {lowest: layouts[lowest]}, 1, 2
+            if not late:
                 del marks[max(1, len(marks) - 2**tries) :]
                 i, layouts = marks.pop()
-                now = None
-                continue
-            capacity = min([top(layout) for layout in layouts]) + self.sizes[b]
-            if capacity >= limit:
-                return None
+                again = True
         return next(iter(layouts.values())), capacity
 
 
@@ -127,38 +130,73 @@ def top(layout: tuple[Piece, ...]) -> int:
     return layout[-1][1] if layout else 0
 
 
-def kept(layouts: Layouts, now: int, width: int) -> Layouts:
-    """The layouts without what is dead, the least broken up ones if there are many."""
-    alive: Layouts = {}
-    for layout, trail in layouts.items():
-        alive[tuple([piece for piece in layout if piece[2] > now])] = trail
-    if len(alive) <= width:
-        return alive
-    return dict(sorted(alive.items(), key=lambda item: broken(item[0]))[:width])
+def without_dead(layouts: Layouts, now: int) -> Layouts:
+    """The layouts without what is dead."""
+    return {
+        tuple([piece for piece in layout if piece[2] > now]): trail
+        for layout, trail in layouts.items()
+    }
 
 
-def broken(layout: tuple[Piece, ...]) -> int:
-    """How far a layout's free bytes are from lying together, now and as its pieces die."""
-    apart, end, death = 0, 0, 0
+def with_one_more(
+    layouts: Layouts, size: int, now: int, death: int, capacity: int, width: int
+) -> Layouts:
+    """The layouts with a new buffer, in the least harmful ways."""
+    ways: list[tuple[int, int, int, tuple[Piece, ...]]] = []
+    for layout in layouts:
+        found = places(layout, size, now, death, capacity)
+        if width == 1:
+            ways.extend([(*min(found), layout)] if found else ())
+            continue
+        before = broken(layout, now, capacity)
+        ways.extend([(before + harm, offset, i, layout) for harm, offset, i in found])
+    if len(ways) > width:
+        ways.sort()
+        del ways[width:]
+    return {
+        (*layout[:i], (offset, offset + size, death), *layout[i:]): Trail(offset, layouts[layout])
+        for _, offset, i, layout in ways
+    }
+
+
+def broken(layout: tuple[Piece, ...], now: int, capacity: int) -> int:
+    """How far the bytes that are free at the next moment are from lying together."""
+    apart = end = 0
     for start, stop, dies in layout:
-        apart -= (start - end) * (start - end)
-        if start == end:
-            apart += abs(dies - death)
-        end, death = stop, dies
-    return apart
+        if dies > now + 1:
+            apart -= (start - end) * (start - end)
+            end = stop
+    return apart - (capacity - end) * (capacity - end)
 
 
-def with_one_more(layouts: Layouts, size: int, death: int, capacity: int) -> Layouts:
-    """Every layout with a new buffer at each end of each gap that holds it."""
-    grown: Layouts = {}
-    for layout, trail in layouts.items():
-        end = 0
-        for i in range(len(layout) + 1):
-            start = layout[i][0] if i < len(layout) else capacity
-            if start - end >= size:
-                for offset in {end, start - size}:
-                    piece = (offset, offset + size, death)
-                    grown[(*layout[:i], piece, *layout[i:])] = Trail(offset, trail)
-            if i < len(layout):
-                end = layout[i][1]
-    return grown
+def places(
+    layout: tuple[Piece, ...], size: int, now: int, death: int, capacity: int
+) -> list[tuple[int, int, int]]:
+    """Both ends of each gap that holds a new buffer: (harm done, offset, index in the layout).
+
+    The harm is how much it breaks up what is free at the next moment, and how unlike the times are
+    when it and the neighbours it touches die.
+    """
+    result: list[tuple[int, int, int]] = []
+    held: list[tuple[int, int, int]] = []
+    low = end = left = 0
+    for i, (start, stop, dies) in enumerate((*layout, (capacity, capacity, now + 2))):
+        if start - end >= size:
+            held.append((end, start - size, i))
+        end = stop
+        if dies <= now + 1:
+            continue
+        for first, last, index in held:
+            for offset in (first, last) if last > first else (first,):
+                below, above = offset - low, start - offset - size
+                harm = 0
+                if death > now + 1:
+                    harm = (start - low) * (start - low) - below * below - above * above
+                    if not below:
+                        harm += abs(death - left)
+                    if not above:
+                        harm += abs(death - dies)
+                result.append((harm, offset, index))
+        held.clear()
+        low, left = stop, dies
+    return result

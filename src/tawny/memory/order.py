@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -197,11 +198,22 @@ def eager(model: Model, base: Sequence[int], bound: int = 0) -> tuple[list[int],
     return run.order, run.peak
 
 
+class Way(Enum):
+    """How an order was found."""
+
+    REPORT = "the report's: depth first"
+    POSTORDER = "Liu's post-order with safe moves"
+    NATURAL = "as given, with safe moves"
+    LIST = "list scheduling"
+    SEARCH = "exact search"
+
+
 class Order(NamedTuple):
-    """A sequence of steps, its peak, and whether no sequence has a smaller one."""
+    """A sequence of steps, its peak, how it was found and whether none has a smaller peak."""
 
     sequence: list[int]
     peak: int
+    way: Way
     optimal: bool
 
 
@@ -218,13 +230,13 @@ def best_order(
 def orders(
     problem: Problem, *, alignment: int = 1, seconds: float = 0.1, states: int = 50_000
 ) -> list[Order]:
-    """All orders that were tried, by growing peak, up to the first that is surely optimal."""
+    """All orders that were tried, by growing peak; the report's is always among them."""
     start = time.thread_time()
     graph = model(problem, alignment)
     floor = graph.floor()
     found: list[Order] = []
-    for sequence, peak in candidates(problem, graph, floor):
-        found.append(Order(sequence, peak, optimal=peak <= floor))
+    for way, (sequence, peak) in candidates(problem, graph, floor):
+        found.append(Order(sequence, peak, way, optimal=peak <= floor))
         if peak <= floor:
             break
     found.sort(key=lambda order: order.peak)
@@ -235,16 +247,18 @@ def orders(
         return count > states or time.thread_time() - start > seconds
 
     search = Search(graph, floor)
-    sequence, certain = search.run(found[0].peak, stop)
-    if sequence is not None:
-        return [Order(sequence, search.accepted, optimal=True), *found]
+    better, certain = search.run(found[0].peak, stop)
+    if better is not None:
+        return [Order(better, search.accepted, Way.SEARCH, optimal=True), *found]
     return [found[0]._replace(optimal=certain), *found[1:]]
 
 
-def candidates(problem: Problem, graph: Model, floor: int) -> Iterator[tuple[list[int], int]]:
+def candidates(
+    problem: Problem, graph: Model, floor: int
+) -> Iterator[tuple[Way, tuple[list[int], int]]]:
     """The portfolio, with its peaks; the report's order first."""
     report = depth_first(problem)
-    yield report, peak_of(graph, report)
-    yield eager(graph, postorder(graph), floor)
-    yield eager(graph, natural(graph), floor)
-    yield list_order(graph)
+    yield Way.REPORT, (report, peak_of(graph, report))
+    yield Way.POSTORDER, eager(graph, postorder(graph), floor)
+    yield Way.NATURAL, eager(graph, natural(graph), floor)
+    yield Way.LIST, list_order(graph)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, count, product
+from itertools import accumulate, count
 from math import gcd
 
 from tawny.memory import beam, canonical, gaps
@@ -22,7 +22,7 @@ LARGEST_SEARCHED = 4000
 """Storages above which only near-linear methods are used."""
 LARGEST_REPEATED = 20_000
 """Storages above which even these are used only once."""
-BASIC = 2e-5
+BASIC = 2.5e-5
 """Seconds for each storage that are always spent if need be."""
 NARROWEST_BEAM = 24
 """How many partial placements a beam search carries along at first."""
@@ -100,9 +100,7 @@ def place(
     race = Race(problem, time.thread_time() + max(seconds, BASIC * len(problem.sizes)))
     few = len(problem.sizes) <= LARGEST_SEARCHED
     for method in (
-        (sweeps, skylines, gap_searches, deep_searches)
-        if few
-        else (sweeps, gap_searches, skylines)
+        (sweeps, skylines, gap_searches, deep_searches) if few else (sweeps, gap_searches, skylines)
     ):
         for offsets in method(race):
             if race.enter(offsets) == problem.bound:
@@ -113,6 +111,10 @@ def place(
     for i, offset in zip(problem.indices, race.offsets, strict=True):
         result[i] = offset * problem.unit
     return Placement(tuple(result), race.height * problem.unit, problem.bound * problem.unit)
+
+
+Start = tuple[int, Callable[[int], int]]
+"""A moment, and the order in which what lives then is stacked."""
 
 
 class Race:
@@ -149,32 +151,31 @@ def sweeps(race: Race) -> Iterator[list[int]]:
 
 
 def gap_searches(race: Race) -> Iterator[list[int]]:
-    """Searches in the order of time: from the start, then from the fullest moment."""
+    """Searches in the order of time, from the fullest moment outward and from the start.
+
+    First at the bound, where failure shows soon; then above it.
+    """
     problem, life = race.problem, race.life
-    starts: list[tuple[int, Callable[[int], int]]] = [
-        (-1, lambda _: 0),
-        (problem.moment, lambda b: -life[b]),
-        (problem.moment, lambda b: -problem.deaths[b]),
-    ]
-    for moment, key in starts:
-        if moment < 0 or not race.over():
-            found = gaps.search(
-                problem.births,
-                problem.deaths,
-                problem.sizes,
-                moment=moment,
-                key=key,
-                capacity=problem.bound,
-                limit=race.height,
-                stop=race.over if moment >= 0 else never,
-            )
-            if found is not None:
-                yield found
-
-
-def never() -> bool:
-    """No limit in time: the search has one of its own, in work."""
-    return False
+    fullest: Start = problem.moment, lambda b: -life[b]
+    first: Start = -1, lambda _: 0
+    dying: Start = problem.moment, lambda b: -problem.deaths[b]
+    if len(life) > LARGEST_REPEATED:
+        tries = [(fullest, True), (first, True), (first, False)]
+    else:
+        tries = [(fullest, True), (first, True), (dying, True), (fullest, False), (first, False)]
+    for number, ((moment, key), tight) in enumerate(tries):
+        found = gaps.search(
+            problem.births,
+            problem.deaths,
+            problem.sizes,
+            moment=moment,
+            key=key,
+            capacity=problem.bound,
+            limit=problem.bound + 1 if tight else race.height,
+            stop=race.over if number else lambda: False,
+        )
+        if found is not None:
+            yield found
 
 
 def skylines(race: Race) -> Iterator[list[int]]:

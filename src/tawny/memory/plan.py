@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tawny.memory.blocks import How, allocate
+from tawny.memory.blocks import Blocks, How, allocate
 from tawny.memory.inplace import Refusal, declared_refusal
-from tawny.memory.order import depth_first, orders
+from tawny.memory.order import Way, orders
 from tawny.memory.placement import LARGEST_SEARCHED, Placement, place
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import (
@@ -88,9 +88,16 @@ class Layout:
     def allocated(self) -> tuple[int, ...]:
         """At each position where the highest bytes in use end: live bytes and the holes below."""
         tops = [0] * len(self.sequence)
-        for (size, birth, death), offset in self.occupied:
-            for position in range(birth, death):
-                tops[position] = max(tops[position], offset + size)
+        following = list(range(len(tops) + 1))
+        for (size, birth, death), offset in sorted(
+            self.occupied, key=lambda item: item[0].bytes + item[1], reverse=True
+        ):
+            position = birth
+            while position < death:
+                if following[position] == position:
+                    tops[position] = offset + size
+                    following[position] = position + 1
+                following[position] = position = following[following[position]]
         return tuple(tops)
 
     @cached_property
@@ -124,8 +131,7 @@ class Layout:
             self.schedule.tenants,
         )
         found: set[int] = set()
-        own = {s for s, who in enumerate(tenants) if any(v == value for v, _ in who)}
-        for mine in own:
+        for mine in self._homes.get(value, ()):
             low, high = places[mine], places[mine] + storages[mine].bytes
             for s, who in enumerate(tenants):
                 if places[s] < high and low < places[s] + storages[s].bytes:
@@ -133,7 +139,7 @@ class Layout:
         return tuple(sorted(found - {value}))
 
     def overwrites(self, value: int) -> int | None:
-        """The value that `value` was written over when it was last made; None if in no place."""
+        """The value that `value` was written over when it was last made; None if over none."""
         position, o = self._making(value)
         if position < 0:
             return None
@@ -165,6 +171,15 @@ class Layout:
                 refusal = Refusal.TAKEN if read[i] in taken else Refusal.CHOSEN
             result.append((i, refusal))
         return tuple(result)
+
+    @cached_property
+    def _homes(self) -> dict[int, set[int]]:
+        """For each value the storages that ever hold it."""
+        homes: dict[int, set[int]] = {}
+        for storage, tenants in enumerate(self.schedule.tenants):
+            for value, _ in tenants:
+                homes.setdefault(value, set()).add(storage)
+        return homes
 
     @cached_property
     def _cells(self) -> Cells:
@@ -210,8 +225,11 @@ def plan(
             best = lower(best, laid_out(schedule(problem, other.sequence), alignment, 0.0))
     if best.arena > found[0].peak and time.thread_time() < deadline:
         best = lower(best, laid_out(schedule(problem, found[0].sequence), alignment, deadline))
-    if best.arena > best.bound:
-        best = lower(best, as_blocks(problem, alignment))
+    report = next(order for order in found if order.way is Way.REPORT)
+    if report.peak < best.arena > best.bound:
+        blocks = allocate(problem, report.sequence)
+        if sum([best.rounded(size) for size in blocks.sizes]) < best.arena:
+            return as_blocks(blocks, alignment)
     return best
 
 
@@ -227,10 +245,9 @@ def laid_out(found: Schedule, alignment: int, deadline: float) -> Layout:
     return Layout(found, alignment, place(storages, alignment=alignment, seconds=left))
 
 
-def as_blocks(problem: Problem, alignment: int) -> Layout:
-    """The report's order and Algorithm 1, its blocks one after the other."""
-    blocks = allocate(problem, depth_first(problem))
-    starts = [0]
+def as_blocks(blocks: Blocks, alignment: int) -> Layout:
+    """The layout with the report's blocks one after the other."""
+    problem, starts = blocks.problem, [0]
     for size in blocks.sizes:
         starts.append(starts[-1] + -(-size // alignment) * alignment)
     over = {c.value: c.block for c in blocks.history if c.how is How.IN_PLACE}

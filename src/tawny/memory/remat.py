@@ -331,7 +331,7 @@ class Simulation:
         score, cost = self.score, self.cost[r]
         if cost < 0:
             cost = self.cost[r] = self.price(r)
-        weight = self.weight[r]
+        weight: float = self.weight[r]
         if score.time:
             if self.wanted[r]:
                 clock = self.tick
@@ -340,7 +340,7 @@ class Simulation:
             else:
                 clock = self.now - self.touched[r] + self.tick
             weight *= clock**score.time
-        return cost / weight
+        return float(cost / weight)
 
     def price(self, r: int) -> float:
         """The seconds it takes to make `r` again, and those that would then read it."""

@@ -16,17 +16,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import product
 from math import gcd
 from typing import NamedTuple
 
-from tawny.memory.beam import Score as Slack
-from tawny.memory.beam import Tie, search, sections
-from tawny.memory.placement import Placement, buffers, place
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
 from tawny.memory.remat import Score, Simulation, Stuck, Walk, walk
 from tawny.memory.remat_chain import Chain
+from tawny.memory.remat_place import lay_out, squeeze
 from tawny.memory.remat_tables import Tables, tables
 from tawny.memory.remat_trim import Path
 from tawny.memory.schedule import schedule
@@ -34,16 +31,14 @@ from tawny.memory.schedule import schedule
 MOST_LEVELS = 256
 WORK_PER_SECOND = 500_000
 """How much work a second of search stands for: about as much as is done in one."""
-MOST_WORK = 150
+MOST_WORK = 110
 """A simulation that takes more work than this for each step is given up."""
 MOST_SLOWDOWN = 6.0
 """A sequence this many times as slow as the order alone is given up."""
-PATIENCE = 2_000
+PATIENCE = 600
 """Steps for which schedules are placed with more effort that should fit but do not at once."""
-LARGEST_SQUEEZED = 1_500
-"""Storages above which that is not tried."""
-BEAMS = ((1, 2), (6, 4))
-"""Width and branching of the searches."""
+SQUEEZING = 200
+"""The work that counts as, for each step."""
 CHAIN = -1
 """Stands for the checkpoints of the chain among the ways of recomputing."""
 SCORES = (
@@ -96,45 +91,19 @@ class Search:
         self.swept = False
 
     def layout(self, sequence: Sequence[int]) -> Layout:
-        """The layout of a sequence, by the quick ways of placing, which depend on no clock."""
+        """The layout of a sequence."""
         key = tuple(sequence)
         if key not in self.layouts:
-            found = schedule(self.problem, key)
-            storages = [*found.storages, *found.scratches]
-            placement = place(storages, alignment=self.alignment, seconds=0.0)
-            self.layouts[key] = Layout(found, self.alignment, placement)
+            self.layouts[key] = lay_out(schedule(self.problem, key), self.alignment)
             self.work += 20 * len(key)
         return self.layouts[key]
 
     def squeeze(self, layout: Layout, budget: int) -> Layout:
-        """The layout with an arena within the budget by searching longer, or as it is."""
-        found = layout.schedule
-        todo = buffers([*found.storages, *found.scratches], self.alignment)
-        if len(todo.sizes) > LARGEST_SQUEEZED:
-            return layout
-        parts = sections(todo.births, todo.deaths, todo.sizes)
-        for tie, (width, branching) in product(Tie, BEAMS):
-            self.work += 10 * width * len(todo.sizes)
-            offsets = search(
-                parts,
-                width=width,
-                branching=branching,
-                tie=tie,
-                score=Slack.SUM,
-                capacity=todo.bound,
-                limit=budget // todo.unit + 1,
-                stop=lambda: False,
-            )
-            if offsets is not None:
-                places = dict(zip(todo.indices, offsets.tolist(), strict=True))
-                count = len(found.storages) + len(found.scratches)
-                placed = tuple(places.get(i, 0) * todo.unit for i in range(count))
-                arena = todo.height(offsets.tolist()) * todo.unit
-                placement = Placement(placed, arena, layout.bound)
-                layout = Layout(found, self.alignment, placement)
-                self.layouts[found.sequence] = layout
-                break
-        return layout
+        """The layout with an arena within the budget, if it can be had, or as it is."""
+        self.work += SQUEEZING * len(layout.sequence)
+        found = squeeze(layout, budget)
+        self.layouts[layout.sequence] = found
+        return found
 
     def within(self, budget: int) -> Layout | None:
         """The cheapest layout found whose arena is within the budget."""
@@ -159,11 +128,11 @@ class Search:
             for order, way in self.ways():
                 self.attempt(order, way, level, self.levels)
         for path in self.paths:
-            level: int | None = len(self.levels) - 1
+            removed: int | None = len(self.levels) - 1
             self.layout(path.steps)
-            while level is not None:
-                self.layout(path.at(level))
-                level = path.below(level)
+            while removed is not None:
+                self.layout(path.at(removed))
+                removed = path.below(removed)
         for layout in list(self.layouts.values()):
             if layout.bound < layout.arena:
                 self.squeeze(layout, layout.arena - self.alignment)
@@ -190,7 +159,7 @@ class Search:
             if path.start <= level:
                 heap.append((path.seconds[level], index, level))
         heapify(heap)
-        patience = PATIENCE // max(len(self.problem.steps), 1) + 1
+        patience = max(PATIENCE // max(len(self.problem.steps), 1), 1)
         while heap:
             _, index, level = heappop(heap)
             path = self.paths[index]
@@ -285,7 +254,7 @@ class Search:
 
     def lower(self, best: Layout) -> Layout:
         """A layout with a smaller arena, by any way from the levels under it, or the same."""
-        left = self.seconds * WORK_PER_SECOND / 2
+        left = self.seconds * WORK_PER_SECOND / 4
         for level in reversed(self.levels):
             for order, way in self.ways():
                 if level < best.arena and left > 0:

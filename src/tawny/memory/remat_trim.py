@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -115,8 +116,7 @@ class Path:
     ) -> None:
         self.tables, self.levels = tables, levels
         self.steps = prune(tables, sequence)
-        self.removed = [len(levels)] * len(self.steps)
-        """For each position the level from which on it is taken back."""
+        self.gone: list[int] = []
         self.cells = Cells(tables, self.steps)
         self.slid: dict[int, int] = {}
         """The cells that are written over, and where."""
@@ -125,15 +125,25 @@ class Path:
         lowest = bisect_left(levels, max(self.peak, limit))
         self.start = self.level = min(lowest, len(levels) - 1)
         """The level of the sequence as it is."""
+
+    @cached_property
+    def removed(self) -> list[int]:
+        """For each position the level from which on it is taken back."""
+        self.gone = [len(self.levels)] * len(self.steps)
         self._rise()
-        saved = [0.0] * (len(levels) + 1)
-        for s, level in zip(self.steps, self.removed, strict=True):
-            saved[level] += tables.seconds[s]
-        left, self.seconds = sum(saved), list[float]()
+        return self.gone
+
+    @cached_property
+    def seconds(self) -> list[float]:
         """For each level the seconds of the sequence there."""
+        saved = [0.0] * (len(self.levels) + 1)
+        for s, level in zip(self.steps, self.removed, strict=True):
+            saved[level] += self.tables.seconds[s]
+        left, result = sum(saved), list[float]()
         for won in saved[:-1]:
             left -= won
-            self.seconds.append(left)
+            result.append(left)
+        return result
 
     def at(self, level: int) -> list[int]:
         """The sequence at a level."""
@@ -197,7 +207,7 @@ class Path:
         """What can be taken back: the level at which it fits, how little it gains, where."""
         top = len(self.levels)
         queue: list[tuple[int, float, int]] = []
-        for position, removed in enumerate(self.removed):
+        for position, removed in enumerate(self.gone):
             if removed == top and (gain := self._gain(position)):
                 level = bisect_left(self.levels, self._need(position), self.level)
                 if level < top:
@@ -211,7 +221,7 @@ class Path:
         refresh, changed = self.level + REFRESH, False
         while queue:
             level, _, position = heappop(queue)
-            if self.removed[position] == top and (gain := self._gain(position)):
+            if self.gone[position] == top and (gain := self._gain(position)):
                 now = bisect_left(self.levels, self._need(position), self.level)
                 if now <= level:
                     self.level, changed = level, True
@@ -250,7 +260,7 @@ class Path:
         stack = [position]
         while stack:
             p = stack.pop()
-            self.removed[p] = self.level
+            self.gone[p] = self.level
             live[p] -= self.tables.scratch[self.steps[p]]
             for c in cells.made_at[p]:
                 live[p] -= sizes[cells.root[c]]

@@ -1,0 +1,98 @@
+"""Placing schedules while searching: quickly, or harder, but always with the same outcome.
+
+What `placement` finds depends on the time it has; what is planned for a budget must not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from tawny.memory import beam, gaps
+from tawny.memory.placement import Buffers, Placement, buffers
+from tawny.memory.plan import Layout
+from tawny.memory.schedule import Schedule
+from tawny.memory.skyline import skyline
+from tawny.memory.sweep import outward
+
+LARGEST_WIDE = 400
+"""Storages above which no wide searches are made; above four times as many, none at all."""
+
+
+def lay_out(schedule: Schedule, alignment: int) -> Layout:
+    """The layout of a schedule by near-linear methods."""
+    todo = buffers([*schedule.storages, *schedule.scratches], alignment)
+    best: Sequence[int] = [0] * len(todo.sizes)
+    height = -1
+    for offsets in _quick(todo) if todo.sizes else ():
+        if height < 0 or todo.height(offsets) < height:
+            best, height = offsets, todo.height(offsets)
+        if height == todo.bound:
+            break
+    return _layout(schedule, alignment, todo, best)
+
+
+def squeeze(layout: Layout, budget: int) -> Layout:
+    """The layout with an arena within the budget by searching longer, or as it is."""
+    schedule = layout.schedule
+    todo = buffers([*schedule.storages, *schedule.scratches], layout.alignment)
+    for offsets in _thorough(todo, budget // todo.unit + 1):
+        if offsets is not None:
+            return _layout(schedule, layout.alignment, todo, offsets)
+    return layout
+
+
+def _layout(schedule: Schedule, alignment: int, todo: Buffers, offsets: Sequence[int]) -> Layout:
+    """The layout with these offsets of its buffers."""
+    places = [0] * (len(schedule.storages) + len(schedule.scratches))
+    for i, offset in zip(todo.indices, offsets, strict=True):
+        places[i] = offset * todo.unit
+    arena, bound = todo.height(offsets) * todo.unit, todo.bound * todo.unit
+    return Layout(schedule, alignment, Placement(tuple(places), arena, bound))
+
+
+def _quick(todo: Buffers) -> Iterator[list[int]]:
+    """Sweeps outward from the fullest moment, then skylines."""
+    births, deaths, sizes = todo.births, todo.deaths, todo.sizes
+    life = [death - birth for birth, death in zip(births, deaths, strict=True)]
+    area = [span * size for span, size in zip(life, sizes, strict=True)]
+    keys: list[Callable[[int], int]] = [
+        lambda b: -life[b],
+        births.__getitem__,
+        lambda b: -area[b],
+    ]
+    for key in keys:
+        yield outward(births, deaths, sizes, todo.moment, key)
+    for key in (keys[2], keys[0]):
+        yield skyline(births, deaths, sizes, sorted(range(len(sizes)), key=key))
+
+
+def _thorough(todo: Buffers, limit: int) -> Iterator[list[int] | None]:
+    """Beam searches, and a search in the order of time, for offsets under the limit."""
+    count = len(todo.sizes)
+    if not 0 < count <= 4 * LARGEST_WIDE:
+        return
+    parts = beam.sections(todo.births, todo.deaths, todo.sizes)
+    for width, branching in ((1, 2), (6, 4)) if count <= LARGEST_WIDE else ((1, 2),):
+        for tie in beam.Tie:
+            found = beam.search(
+                parts,
+                width=width,
+                branching=branching,
+                tie=tie,
+                score=beam.Score.SUM,
+                capacity=todo.bound,
+                limit=limit,
+                stop=lambda: False,
+            )
+            yield None if found is None else found.tolist()
+    life = [death - birth for birth, death in zip(todo.births, todo.deaths, strict=True)]
+    yield gaps.search(
+        todo.births,
+        todo.deaths,
+        todo.sizes,
+        moment=todo.moment,
+        key=lambda b: -life[b],
+        capacity=todo.bound,
+        limit=limit,
+        stop=lambda: False,
+    )

@@ -1,0 +1,319 @@
+"""Orders and schedules: against brute force, Liu's algorithm on trees, and recorded figures."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_checks import all_orders, least_peak, needs, peak_of_order, random_problem, replay
+from tawny.memory.inplace import match
+from tawny.memory.model import model
+from tawny.memory.order import best_order, candidates, depth_first, natural, orders, peak_of
+from tawny.memory.placement import place
+from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.schedule import RESIDENT, Storage, schedule
+from tawny.memory.search import Search
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from memory_data import graph
+
+SEEDS = st.integers(0, 1 << 32)
+
+
+def without_in_place(problem: Problem) -> Problem:
+    steps = [Step(s.inputs, s.outputs, (), s.scratch) for s in problem.steps]
+    return Problem(problem.values, tuple(steps))
+
+
+def searched(problem: Problem) -> int:
+    """The peak that the exact search finds, without any help from the portfolio."""
+    graph = model(problem)
+    search = Search(graph, graph.floor())
+    sequence, certain = search.run(1 << 60, lambda _: False)
+    assert certain
+    assert sequence is not None
+    assert sorted(sequence) == list(range(len(problem.steps)))
+    assert peak_of(graph, sequence) == search.accepted
+    return search.accepted
+
+
+# ------------------------------------------------------------------ exact orders
+
+
+@given(SEEDS)
+@settings(max_examples=120, deadline=None)
+def test_search_agrees_with_all_orders(seed):
+    rng = random.Random(seed)
+    problem = random_problem(rng, rng.randint(1, 6), rich=rng.random() < 0.7)
+    best = min(peak_of_order(problem, order) for order in all_orders(problem))
+    assert searched(problem) == best
+    assert best_order(problem) == best_order(problem)
+    assert best_order(problem).peak == best
+    assert best_order(problem).optimal
+    plain = without_in_place(problem)
+    assert searched(plain) == min(peak_of_order(plain, order, False) for order in all_orders(plain))
+
+
+@given(SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_search_agrees_with_dynamic_programming(seed):
+    rng = random.Random(seed)
+    problem = random_problem(rng, rng.randint(8, 10), rich=rng.random() < 0.5)
+    assert searched(problem) == least_peak(problem)
+
+
+def tree(rng: random.Random, count: int) -> Problem:
+    """A random tree: each value is read by one later step; the last is kept."""
+    operands: list[list[int]] = [[] for _ in range(count)]
+    for v in range(count - 1):
+        operands[rng.randint(v + 1, min(count - 1, v + 6))].append(v)
+    values = [Value(rng.randint(1, 20), kept=v == count - 1) for v in range(count)]
+    return Problem(tuple(values), tuple(Step(tuple(operands[v]), (v,)) for v in range(count)))
+
+
+def liu(problem: Problem) -> int:
+    """The smallest peak on a tree: subtrees merged segment by segment (Liu 1987)."""
+    segments: list[list[tuple[int, int]]] = []
+    for step in problem.steps:
+        parts: list[tuple[int, int, int]] = []
+        for child in step.inputs:
+            low = 0
+            for hill, valley in segments[child]:
+                parts.append((valley - hill, hill - low, valley - low))
+                low = valley
+        parts.sort(key=lambda part: part[0])
+        level, merged = 0, list[tuple[int, int]]()
+        for _, rise, change in parts:
+            merged.append((level + rise, level + change))
+            level += change
+        size = problem.values[step.outputs[0]].bytes
+        merged.append((level + size, size))
+        segments.append(canonical(merged))
+    return max(hill for hill, _ in segments[-1])
+
+
+def canonical(profile: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The highest hill, the lowest valley after it, the highest hill after that, and so on."""
+    result: list[tuple[int, int]] = []
+    while profile:
+        top = max(range(len(profile)), key=lambda k: (profile[k][0], k))
+        low = min(range(top, len(profile)), key=lambda k: (profile[k][1], -k))
+        result.append((profile[top][0], profile[low][1]))
+        profile = profile[low + 1 :]
+    return result
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_search_agrees_with_liu_on_trees(seed):
+    rng = random.Random(seed)
+    problem = tree(rng, rng.randint(1, 16))
+    assert searched(problem) == liu(problem)
+
+
+# ------------------------------------------------------------------ the portfolio
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_orders_are_complete_legal_and_never_above_the_report(seed):
+    rng = random.Random(seed)
+    problem = random_problem(rng, rng.randint(1, 30))
+    graph = model(problem)
+    before = needs(problem)
+    floor = graph.floor()
+    for _, (sequence, peak) in candidates(problem, graph, floor):
+        assert sorted(sequence) == list(range(len(problem.steps)))
+        place = {s: position for position, s in enumerate(sequence)}
+        assert all(place[p] < place[s] for s in sequence for p in before[s])
+        assert floor <= peak_of(graph, sequence) == schedule(problem, sequence).peak <= peak
+    found = orders(problem)
+    assert found[0].peak == min(order.peak for order in found)
+    assert found[0].peak <= schedule(problem, depth_first(problem)).peak
+
+
+def test_steps_may_be_given_in_any_order():
+    values = tuple(Value(1, kept=v == 2) for v in range(3))
+    backwards = Problem(values, (Step((1,), (2,)), Step((0,), (1,)), Step((), (0,))))
+    assert natural(model(backwards)) == [2, 1, 0]
+    assert best_order(backwards).sequence == [2, 1, 0]
+
+
+def test_an_empty_problem_has_an_empty_order():
+    assert best_order(Problem((), ())).sequence == []
+    assert schedule(Problem((), ()), []).peak == 0
+
+
+RECORDED = {
+    "resnet50_b1_r299": 12_960_000,
+    "inceptionv3_b1_r299": 8_297_856,
+    "vgg16_b1_r224": 25_690_112,
+    "mobilenetv2_b1_r224": 6_021_120,
+    "unet_b1_416x608": 258_998_272,
+    "gpt2_b1_t512_L12": 104_499_200,
+    "lstm_T50_b64_d256": 458_752,
+    "resnet50_b32_r224_train": 2_556_428_288,
+    "mobilenetv2_b32_r224_train": 1_717_788_672,
+    "inceptionv3_b16_r299_train": 1_485_910_016,
+    "vgg16_b32_r224_train": 1_957_232_640,
+    "unet_b8_416x608_train": 9_582_936_064,
+    "gpt2_b4_t512_L12_train": 2_641_641_472,
+    "lstm_T100_b64_d256_train": 52_953_088,
+    "mlp_b256_L6_train": 9_437_184,
+}
+"""The best peaks known, in bytes; the LSTM's training step can do with 52,887,552."""
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_order_meets_the_recorded_peak(name):
+    problem = graph(name)
+    assert best_order(problem).peak <= RECORDED[name]
+
+
+def test_the_peak_of_a_long_recurrence_is_found_exactly():
+    order = best_order(graph("lstm_T100_b64_d256_train"), seconds=20)
+    assert order.optimal
+    assert order.peak == 52_887_552
+
+
+# ------------------------------------------------------------------ writing in place
+
+
+def chain(*overwrites: bool, sizes: tuple[int, ...] | None = None) -> Problem:
+    """A resident input, then a step after the other."""
+    sizes = sizes or (8,) * len(overwrites)
+    values = [Value(8), *[Value(n) for n in sizes]]
+    steps = [
+        Step((i,), (i + 1,), ((0, 0),) if allowed else ()) for i, allowed in enumerate(overwrites)
+    ]
+    return Problem(tuple(values), tuple(steps))
+
+
+def test_a_chain_in_place_is_one_storage():
+    found = schedule(chain(True, True, True), [0, 1, 2])
+    assert found.storages == (Storage(8, 0, 3),)
+    assert found.slides == ((), ((0, 0),), ((0, 0),))
+    assert found.reads[0] == (RESIDENT,)
+    assert found.peak == 8
+
+
+def test_resident_values_are_never_overwritten():
+    assert schedule(chain(True), [0]).slides == ((),)
+
+
+def test_other_sizes_and_other_ops_get_their_own_storage():
+    assert len(schedule(chain(True, True, sizes=(8, 4)), [0, 1]).storages) == 2
+    assert len(schedule(chain(True, False), [0, 1]).storages) == 2
+
+
+def binary(*reads: tuple[int, ...], **facts: tuple[tuple[int, int], ...]) -> Problem:
+    """Value 1 is made from nothing; then steps that read what is given, and may overwrite it."""
+    values = [Value(8) for _ in range(len(reads) + 2)]
+    steps = [Step((0,), (1,))]
+    for k, read in enumerate(reads):
+        pairs = facts.get("pairs", tuple((i, 0) for i in range(len(read))))
+        steps.append(Step(read, (k + 2,), pairs))
+    return Problem(tuple(values), tuple(steps))
+
+
+def test_an_operand_read_twice_counts_once():
+    assert schedule(binary((1, 1)), [0, 1]).slides[1] == ((0, 0),)
+
+
+def test_an_operand_read_where_the_step_forbids_it_is_kept_whole():
+    assert schedule(binary((1, 1), pairs=((0, 0),)), [0, 1]).slides[1] == ()
+
+
+def test_only_the_last_reader_overwrites():
+    assert schedule(binary((1,), (1,)), [0, 1, 2]).slides == ((), (), ((0, 0),))
+    assert schedule(binary((1,), (1,)), [0, 2, 1]).slides == ((), (), ((0, 0),))
+
+
+def test_a_live_view_protects_its_base():
+    values = (Value(8), Value(8), Value(8, view_of=1), Value(8), Value(8))
+    view, over = Step((1,), (2,)), Step((1,), (3,), ((0, 0),))
+    last = Step((2,), (4,), ((0, 0),))
+    problem = Problem(values, (Step((0,), (1,)), view, over, last))
+    found = schedule(problem, [0, 1, 2, 3])
+    assert found.slides == ((), (), (), ((0, 0),))
+    assert found.writes[1] == found.writes[0]
+
+
+def test_a_smaller_view_is_not_overwritten():
+    values = (Value(8), Value(8), Value(4, view_of=1), Value(4))
+    steps = (Step((0,), (1,)), Step((2,), (3,), ((0, 0),)))
+    assert schedule(Problem(values, steps), [0, 1]).slides == ((), ())
+
+
+def test_kept_values_and_bases_of_kept_views_are_not_overwritten():
+    for kept in (1, 2):
+        values = [Value(8), Value(8), Value(8, view_of=1), Value(8)]
+        values[kept] = Value(8, kept=True, view_of=values[kept].view_of)
+        steps = (Step((0,), (1,)), Step((1,), (3,), ((0, 0),)))
+        assert schedule(Problem(tuple(values), steps), [0, 1]).slides == ((), ())
+
+
+def test_the_oldest_storage_is_overwritten_first():
+    values = tuple(Value(8) for _ in range(4))
+    steps = (Step((0,), (1,)), Step((0,), (2,)), Step((2, 1), (3,), ((0, 0), (1, 0))))
+    assert schedule(Problem(values, steps), [0, 1, 2]).slides[2] == ((1, 0),)
+
+
+def test_as_many_results_as_possible_are_in_place():
+    values = tuple(Value(8) for _ in range(5))
+    both = Step((1, 2), (3, 4), ((0, 0), (1, 0), (0, 1)))
+    steps = (Step((0,), (1,)), Step((0,), (2,)), both)
+    assert schedule(Problem(values, steps), [0, 1, 2]).slides[2] == ((1, 0), (0, 1))
+    assert match([(1, 0), (2, 0), (1, 1)]) == {0: 2, 1: 1}
+
+
+def test_values_of_the_whole_run_live_from_the_start():
+    values = (Value(8), Value(8), Value(8, kept=True, always=True))
+    steps = (Step((0,), (1,)), Step((1,), (2,)))
+    found = schedule(Problem(values, steps), [0, 1])
+    assert found.storages == (Storage(8, 0, 2), Storage(8, 0, 2))
+    assert model(Problem(values, steps)).base == 8
+    assert best_order(Problem(values, steps)).peak == found.peak == 16
+
+
+# ------------------------------------------------------------------ recomputation
+
+
+def test_a_recomputed_value_has_a_storage_for_each_making():
+    problem = binary((1,), (1,), pairs=())
+    found = schedule(problem, [0, 1, 0, 2])
+    assert [storage.birth for storage in found.storages] == [0, 1, 2, 3]
+    assert found.storages[0] == Storage(8, 0, 2)
+    assert found.tenants[2] == ((1, 2),)
+    assert found.placed[1] == 2
+
+
+def test_reading_what_was_never_made_is_refused():
+    with pytest.raises(ValueError, match="value 1 is read before step 0"):
+        schedule(binary((1,)), [1, 0])
+
+
+@given(SEEDS)
+@settings(max_examples=80, deadline=None)
+def test_schedules_with_recomputation_replay(seed):
+    rng = random.Random(seed)
+    problem = random_problem(rng, rng.randint(1, 12))
+    sequence: list[int] = []
+    for s in range(len(problem.steps)):
+        sequence += [again for again in range(s) if rng.random() < 0.1]
+        sequence.append(s)
+    found = schedule(problem, sequence)
+    placement = place([*found.storages, *found.scratches], alignment=1, seconds=0)
+    address = {
+        (position, o): placement.offsets[storage]
+        for position, written in enumerate(found.writes)
+        for o, storage in enumerate(written)
+        if storage != RESIDENT
+    }
+    replay(problem, sequence, address, placement.arena)
+    assert placement.bound == found.peak

@@ -1,0 +1,264 @@
+"""Placements and plans: valid by independent checkers, and at the lower bound where that is known."""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_checks import assert_apart, check_layout, random_problem
+from tawny.memory import placement
+from tawny.memory.beam import Score, Tie, search, sections
+from tawny.memory.blocks import allocate
+from tawny.memory.canonical import search as depth_first_search
+from tawny.memory.inplace import Refusal
+from tawny.memory.order import depth_first
+from tawny.memory.placement import Placement, place
+from tawny.memory.plan import as_blocks, plan
+from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.schedule import Storage, schedule
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from memory_data import CAPACITY, graph, graph_names, trace, trace_names
+
+SEEDS = st.integers(0, 1 << 32)
+NETWORKS = [name for name in graph_names() if not name.startswith(("layered", "sp_", "tree"))]
+NETWORK_TRACES = [
+    name for name in trace_names("own") if not name.startswith(("layered", "sp_", "tree"))
+]
+
+
+def random_storages(rng: random.Random, count: int, largest: int = 40) -> list[Storage]:
+    births = [rng.randint(0, 2 * count) for _ in range(count)]
+    return [Storage(rng.randint(0, largest), birth, birth + rng.randint(0, 12)) for birth in births]
+
+
+def check(storages: list[Storage], found: Placement, alignment: int = 1) -> None:
+    rounded = [-(-s.bytes // alignment) * alignment for s in storages]
+    assert_apart(
+        (size, s.birth, s.death, offset)
+        for size, s, offset in zip(rounded, storages, found.offsets, strict=True)
+    )
+    assert all(offset % alignment == 0 for offset in found.offsets)
+    occupied = [size for size, s in zip(rounded, storages, strict=True) if s.birth < s.death]
+    tops = [
+        offset + size
+        for offset, size, s in zip(found.offsets, rounded, storages, strict=True)
+        if size and s.birth < s.death
+    ]
+    assert found.arena == max(tops, default=0)
+    moments = {s.birth for s in storages}
+    live = [
+        sum(size for size, s in zip(rounded, storages, strict=True) if s.birth <= t < s.death)
+        for t in moments
+    ]
+    assert found.bound == max(live, default=0) <= found.arena <= sum(occupied)
+
+
+# ------------------------------------------------------------------ placement
+
+
+@given(SEEDS, st.sampled_from([1, 8, 64]))
+@settings(max_examples=80, deadline=None)
+def test_random_placements_are_valid(seed, alignment):
+    rng = random.Random(seed)
+    storages = random_storages(rng, rng.randint(0, 60), 300)
+    check(storages, place(storages, alignment=alignment, seconds=0.02), alignment)
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_every_method_gives_valid_placements(seed):
+    rng = random.Random(seed)
+    storages = random_storages(rng, rng.randint(1, 50))
+    problem = placement.buffers(storages, 1)
+    if not problem.sizes:
+        return
+    race = placement.Race(problem, deadline=1e9)
+    for method in (placement.sweeps, placement.skylines, placement.gap_searches):
+        for offsets in method(race):
+            assert_apart(zip(problem.sizes, problem.births, problem.deaths, offsets, strict=True))
+            assert race.enter(offsets) >= problem.bound
+    within = sections(problem.births, problem.deaths, problem.sizes)
+    assert within.bound == problem.bound
+    found = search(
+        within,
+        width=8,
+        branching=3,
+        tie=rng.choice(list(Tie)),
+        score=rng.choice(list(Score)),
+        capacity=problem.bound,
+        limit=1 << 40,
+        stop=lambda: False,
+        noise=0.5,
+        seed=seed,
+    )
+    assert found is not None
+    offsets = found.tolist()
+    assert_apart(zip(problem.sizes, problem.births, problem.deaths, offsets, strict=True))
+    exact = depth_first_search(
+        within, tie=Tie.LIFE, capacity=problem.bound, nodes=500, stop=lambda: False
+    )
+    if exact is not None:
+        offsets = exact.tolist()
+        assert_apart(zip(problem.sizes, problem.births, problem.deaths, offsets, strict=True))
+        assert problem.height(offsets) == problem.bound
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_equal_sizes_meet_the_bound(seed):
+    rng = random.Random(seed)
+    storages = [s._replace(bytes=7) for s in random_storages(rng, rng.randint(1, 80))]
+    found = place(storages, alignment=1)
+    check(storages, found)
+    assert found.arena == found.bound
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_only_the_proportions_of_sizes_matter(seed):
+    rng = random.Random(seed)
+    storages = random_storages(rng, 25)
+    small = place(storages, alignment=1, seconds=0.0)
+    large = place([s._replace(bytes=64 * s.bytes) for s in storages], seconds=0.0)
+    assert large.bound == 64 * small.bound
+    check([s._replace(bytes=64 * s.bytes) for s in storages], large, 64)
+
+
+def test_nothing_needs_no_arena():
+    assert place([]) == Placement((), 0, 0)
+    assert place([Storage(0, 0, 3), Storage(5, 2, 2)]) == Placement((0, 0), 0, 0)
+
+
+@pytest.mark.parametrize("name", NETWORK_TRACES)
+def test_network_traces_are_placed_at_the_bound(name):
+    storages = trace("own", name)
+    found = place(storages, alignment=1, seconds=5)
+    assert_apart((*s, offset) for s, offset in zip(storages, found.offsets, strict=True))
+    assert found.arena == found.bound
+
+
+@pytest.mark.parametrize("name", ["sp_n10000_s1", "tree_n10000_s1", "layered_n10000_w8_s1"])
+def test_large_random_traces_are_placed_at_the_bound(name):
+    storages = trace("own", name)
+    found = place(storages, alignment=1)
+    assert_apart((*s, offset) for s, offset in zip(storages, found.offsets, strict=True))
+    assert found.arena == found.bound
+
+
+@pytest.mark.parametrize("name", trace_names("minimalloc"))
+def test_published_problems_are_placed_near_the_bound(name):
+    storages = trace("minimalloc", name)
+    found = place(storages, alignment=1, seconds=2)
+    check(storages, found)
+    assert found.arena <= 1.10 * found.bound
+
+
+@pytest.mark.parametrize("name", [n for n in trace_names("minimalloc") if n[0] in "BCF"])
+def test_published_problems_are_solved_when_asked_to(name):
+    found = place(trace("minimalloc", name), alignment=1, hard=True)
+    assert found.arena == found.bound <= CAPACITY
+
+
+# ------------------------------------------------------------------ plans
+
+
+@given(SEEDS, st.sampled_from([1, 4]))
+@settings(max_examples=120, deadline=None)
+def test_random_plans_are_sound(seed, alignment):
+    rng = random.Random(seed)
+    problem = random_problem(rng, rng.randint(0, 25), rich=rng.random() < 0.7)
+    layout = plan(problem, alignment=alignment, seconds=0.02)
+    check_layout(layout)
+    assert layout.arena <= layout.unshared
+    blocks = allocate(problem, depth_first(problem))
+    assert layout.arena <= sum(layout.rounded(size) for size in blocks.sizes)
+    check_layout(as_blocks(blocks, alignment))
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_random_plans_with_values_of_the_whole_run_are_sound(seed):
+    rng = random.Random(seed)
+    problem = random_problem(rng, rng.randint(1, 15))
+    values = [replace(v, always=v.kept and rng.random() < 0.5) for v in problem.values]
+    problem = Problem(tuple(values), problem.steps)
+    layout = plan(problem, alignment=1, seconds=0.02)
+    check_layout(layout)
+    assert layout.bound == layout.schedule.peak
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_plans_of_networks_meet_the_bound(name):
+    layout = plan(graph(name), seconds=1)
+    assert_apart((*storage, offset) for storage, offset in layout.occupied)
+    assert layout.arena == layout.bound
+
+
+def test_a_given_order_is_followed():
+    problem = graph("mlp_b256_L6_train")
+    order = list(range(len(problem.steps)))
+    layout = plan(problem, order=order)
+    assert layout.sequence == tuple(order)
+    assert layout.arena > plan(problem).arena
+
+
+def test_scratch_memory_has_a_place():
+    problem = Problem((Value(8), Value(8, kept=True)), (Step((0,), (1,), scratch=100),))
+    layout = plan(problem, alignment=64)
+    assert layout.arena == layout.bound == 64 + 128
+    assert layout.scratch.keys() == {0}
+    assert {layout.scratch[0], layout.offsets[1]} in ({0, 64}, {0, 128})
+    assert layout.allocated == layout.live == (192,)
+    assert layout.unshared == 192
+
+
+def test_values_say_whom_they_share_with_and_why_not():
+    values = (Value(8), Value(8), Value(8), Value(4), Value(8), Value(8, kept=True), Value(8))
+    steps = (
+        Step((0,), (1,), ((0, 0),)),
+        Step((1,), (2,), ((0, 0),)),
+        Step((1, 2), (3,), ((0, 0), (1, 0))),
+        Step((1, 2), (4, 5), ((0, 0), (1, 0), (0, 1))),
+        Step((4, 5), (6,), ((0, 0), (1, 0))),
+    )
+    problem = Problem(values, steps)
+    layout = plan(problem, order=range(5), alignment=1)
+    check_layout(layout)
+    assert layout.refusals(1) == ((0, Refusal.RESIDENT),)
+    assert layout.refusals(2) == ((0, Refusal.READ_LATER),)
+    assert layout.refusals(3) == ((0, Refusal.SIZE), (1, Refusal.SIZE))
+    assert layout.overwrites(4) == 2
+    assert layout.refusals(4) == ((0, Refusal.TAKEN),)
+    assert layout.overwrites(5) == 1
+    assert layout.refusals(5) == ((1, Refusal.OP),)
+    assert layout.refusals(6) == ((1, Refusal.KEPT),)
+    assert layout.overwrites(6) == 4
+    assert layout.sharers(6) == (2, 4)
+    assert layout.overwrites(0) is None
+    assert layout.refusals(0) == ()
+
+
+def test_views_lie_where_their_base_lies():
+    values = (Value(8), Value(8), Value(8, view_of=1), Value(8, view_of=2), Value(8, kept=True))
+    steps = (Step((0,), (1,)), Step((1,), (2,)), Step((3,), (4,)))
+    layout = plan(Problem(values, steps), alignment=1)
+    check_layout(layout)
+    assert layout.offsets[0] is None
+    assert layout.offsets[1] == layout.offsets[2] == layout.offsets[3]
+    assert layout.reads(2) == (layout.offsets[1],)
+
+
+def test_recomputed_steps_are_laid_out():
+    values = (Value(8), Value(64), Value(8), Value(64), Value(8, kept=True))
+    steps = (Step((0,), (1,)), Step((1,), (2,)), Step((2,), (3,)), Step((3, 2, 1), (4,)))
+    problem = Problem(values, steps)
+    layout = plan(problem, order=[0, 1, 2, 0, 3], alignment=1)
+    check_layout(layout)
+    assert layout.schedule.peak == schedule(problem, [0, 1, 2, 0, 3]).peak
