@@ -59,7 +59,9 @@ def is_network(name: str) -> bool:
 
 def allowed_seconds(count: int) -> float:
     """What planning may take: 0.1 s for 1,000 operations, 0.5 s for 10,000, 5 s for 100,000."""
-    return 0.1 if count <= 1100 else 5e-5 * count if count > 2000 else 0.15
+    if count <= 10_100:
+        return max(0.1, 0.1 + 0.4 * (count - 1100) / 8900)
+    return 5e-5 * count
 
 
 def graphs() -> Iterator[str]:

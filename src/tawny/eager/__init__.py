@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as _numpy
 
@@ -33,9 +33,9 @@ def now(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def eager(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(x, Array) for x in leaves((args, kwargs))):
+        if any(isinstance(x, Array) and not x.node.known for x in leaves((args, kwargs))):
             raise type_error(
-                function.__name__, "tawny.eager takes NumPy arrays, not lazy ones; use tawny.numpy"
+                function.__name__, "tawny.eager takes NumPy arrays, not variables; use tawny.numpy"
             )
         return _computed(function(*map_leaves(_lifted, args), **map_leaves(_lifted, kwargs)))
 
@@ -79,11 +79,16 @@ def _eager(value: Any) -> Any:
     return now(value) if callable(value) and not isinstance(value, type) else value
 
 
+_MADE: Final[dict[str, Any]] = {}
+"""The functions made so far; as globals they would hide Python's own `any` and `sum`."""
+
+
 def __getattr__(name: str) -> Any:
     if name not in _lazy.__all__ and name != "__array_namespace_info__":
         raise AttributeError(f"module 'tawny.eager' has no attribute {name!r}")
-    value = globals()[name] = _eager(getattr(_lazy, name))
-    return value
+    if name not in _MADE:
+        _MADE[name] = _eager(getattr(_lazy, name))
+    return _MADE[name]
 
 
 def __dir__() -> list[str]:

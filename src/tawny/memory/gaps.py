@@ -87,7 +87,7 @@ class Walk(NamedTuple):
         `stop` says that it is late.
         """
         order, births = self.order, self.births
-        most_work = min(800 * len(order), 4_000_000 + 100 * len(order))
+        most_work = min(800 * len(order), 4_000_000 + 50 * len(order))
         marks: list[tuple[int, Layouts]] = []
         i = furthest = tries = work = 0
         width, late, again = 1, False, True

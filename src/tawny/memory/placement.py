@@ -90,18 +90,21 @@ def place(
     alignment: int = 64,
     seconds: float | None = None,
     hard: bool = False,
+    known: Placement | None = None,
 ) -> Placement:
     """Offsets for storages, multiples of `alignment`; `seconds` limits what goes beyond the basics.
 
-    `hard` searches far longer before it settles for an arena above the lower bound.
+    `hard` searches far longer before it settles for an arena above the lower bound; `known` is what
+    the basics gave before.
     """
     problem = buffers(storages, alignment)
     seconds = (60.0 if hard else 0.1) if seconds is None else seconds
     race = Race(problem, time.thread_time() + max(seconds, BASIC * len(problem.sizes)))
+    if known is not None:
+        race.enter([known.offsets[i] // problem.unit for i in problem.indices])
     few = len(problem.sizes) <= LARGEST_SEARCHED
-    for method in (
-        (sweeps, skylines, gap_searches, deep_searches) if few else (sweeps, gap_searches, skylines)
-    ):
+    basics = (sweeps, skylines, gap_searches) if few else (sweeps, gap_searches, skylines)
+    for method in (*(basics if known is None else ()), *((deep_searches,) if few else ())):
         for offsets in method(race):
             if race.enter(offsets) == problem.bound:
                 break
@@ -135,6 +138,10 @@ class Race:
             self.offsets, self.height = offsets, high
         return self.height
 
+    def crowded(self) -> bool:
+        """Whether so much lives at once that looking at all of it each time takes too long."""
+        return sum(self.life) > 2_000_000 + 50 * len(self.life)
+
     def over(self) -> bool:
         """Whether the time is up."""
         return time.thread_time() >= self.deadline
@@ -148,6 +155,7 @@ def sweeps(race: Race) -> Iterator[list[int]]:
     if len(life) <= LARGEST_REPEATED:
         yield outward(*times, problem.moment, problem.births.__getitem__)
         yield outward(*times, problem.moment, lambda b: -area[b])
+        yield outward(*times, problem.moment, lambda b: -problem.deaths[b])
 
 
 def gap_searches(race: Race) -> Iterator[list[int]]:
@@ -156,14 +164,18 @@ def gap_searches(race: Race) -> Iterator[list[int]]:
     First at the bound, where failure shows soon; then above it.
     """
     problem, life = race.problem, race.life
+    if race.crowded():
+        return
     fullest: Start = problem.moment, lambda b: -life[b]
     first: Start = -1, lambda _: 0
     dying: Start = problem.moment, lambda b: -problem.deaths[b]
     if len(life) > LARGEST_REPEATED:
-        tries = [(fullest, True), (first, True), (first, False)]
+        tries = [(first, True), (fullest, True), (first, False)]
     else:
         tries = [(fullest, True), (first, True), (dying, True), (fullest, False), (first, False)]
     for number, ((moment, key), tight) in enumerate(tries):
+        if number and race.over() and len(life) <= LARGEST_SEARCHED:
+            return
         found = gaps.search(
             problem.births,
             problem.deaths,
@@ -186,7 +198,9 @@ def skylines(race: Race) -> Iterator[list[int]]:
         lambda b: (-area[b], b),
         lambda b: (-life[b], -sizes[b], b),
     ]
-    for key in rankings if len(sizes) <= LARGEST_REPEATED else ():
+    if len(sizes) > LARGEST_REPEATED or race.crowded():
+        return
+    for key in rankings:
         if len(sizes) <= LARGEST_SEARCHED or not race.over():
             ranking = sorted(range(len(sizes)), key=key)
             yield skyline(problem.births, problem.deaths, sizes, ranking)

@@ -10,7 +10,7 @@ from functools import cached_property
 from tawny.memory.blocks import Blocks, How, allocate
 from tawny.memory.inplace import Refusal, declared_refusal
 from tawny.memory.order import Way, orders
-from tawny.memory.placement import LARGEST_SEARCHED, Placement, place
+from tawny.memory.placement import Placement, place
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import (
     RESIDENT,
@@ -218,13 +218,12 @@ def plan(
     if order is not None:
         return laid_out(schedule(problem, order), alignment, deadline)
     found = orders(problem, alignment=alignment, seconds=seconds / 2)
-    best = laid_out(schedule(problem, found[0].sequence), alignment, 0.0)
+    first = best = laid_out(schedule(problem, found[0].sequence), alignment, 0.0)
     for other in found[1:]:
-        late = len(problem.steps) > LARGEST_SEARCHED and time.thread_time() > deadline
-        if found[0].peak < best.arena > other.peak and not late:
+        if found[0].peak < best.arena >= other.peak and time.thread_time() < deadline:
             best = lower(best, laid_out(schedule(problem, other.sequence), alignment, 0.0))
     if best.arena > found[0].peak and time.thread_time() < deadline:
-        best = lower(best, laid_out(schedule(problem, found[0].sequence), alignment, deadline))
+        best = lower(best, laid_out(first.schedule, alignment, deadline, first.placement))
     report = next(order for order in found if order.way is Way.REPORT)
     if report.peak < best.arena > best.bound:
         blocks = allocate(problem, report.sequence)
@@ -238,11 +237,14 @@ def lower(one: Layout, other: Layout) -> Layout:
     return min(one, other, key=lambda layout: (layout.arena, -layout.bound))
 
 
-def laid_out(found: Schedule, alignment: int, deadline: float) -> Layout:
+def laid_out(
+    found: Schedule, alignment: int, deadline: float, known: Placement | None = None
+) -> Layout:
     """The layout of a schedule, with searches until the deadline."""
     storages = [*found.storages, *found.scratches]
     left = max(0.0, deadline - time.thread_time())
-    return Layout(found, alignment, place(storages, alignment=alignment, seconds=left))
+    placement = place(storages, alignment=alignment, seconds=left, known=known)
+    return Layout(found, alignment, placement)
 
 
 def as_blocks(blocks: Blocks, alignment: int) -> Layout:
