@@ -402,3 +402,13 @@ def test_python_operators_beyond_arithmetic(x: Array) -> None:
 def test_numpys_own_frames_are_not_the_users() -> None:
     with pytest.raises(TypeError, match=r"\[test_array.py:\d+\]"):
         np.vectorize(float)(tw.var("x", shape=(2, 2)))
+
+
+def test_complex_numbers_lose_their_imaginary_part_only_with_a_warning() -> None:
+    z = tnp.asarray([1 + 2j, 3 - 1j])
+    with pytest.warns(np.exceptions.ComplexWarning, match="discards the imaginary part"):
+        assert tnp.asarray(z, dtype="float64").tolist() == [1.0, 3.0]
+    with pytest.warns(np.exceptions.ComplexWarning, match=r"test_array.py"):
+        assert tnp.linalg.trace(tnp.asarray([[1 + 2j]]), dtype="uint8").item() == 1
+    with pytest.raises(TypeError, match="astype: operand 0 has dtype complex128"):
+        tnp.astype(z, "float64")

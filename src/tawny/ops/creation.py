@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import ComplexWarning
 
 from tawny import dtype as dt
 from tawny.array import (
@@ -54,11 +56,11 @@ class Cast(Op, name="astype", overwrites=Overwrites.SAME_SIZE, oracle="numpy.ast
     dtype: DType
 
     def infer_dtype(self, *dtypes: DType) -> DType:
-        if dtypes[0].kind == "c" and self.dtype.kind != "c":
-            raise type_error(
-                "astype",
-                f"operand 0 has dtype {dtypes[0]}, which has no {self.dtype} value; "
-                "take np.real(x) or np.abs(x) first",
+        if dtypes[0].kind == "c" and self.dtype.kind not in "cb":
+            warnings.warn(
+                located(f"converting {dtypes[0]} to {self.dtype} discards the imaginary part"),
+                ComplexWarning,
+                stacklevel=2,
             )
         return self.dtype
 
@@ -155,8 +157,6 @@ def asarray(
 
 
 def _converted(obj: Any, value: Any, wanted: DType) -> Any:
-    if value.dtype.kind == "c" and wanted.kind != "c":
-        raise type_error("asarray", f"complex values have no {wanted} value")
     if isinstance(obj, np.ndarray):
         return value.astype(wanted)
     try:
@@ -182,6 +182,12 @@ def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True, device: str | None
     node, wanted = lift(x, "astype"), as_dtype(dtype, "astype")
     if node.dtype == wanted:
         return fresh(make(Copy(), (node,))) if copy else wrap(node)
+    if node.dtype.kind == "c" and wanted.kind != "c":
+        raise type_error(
+            "astype",
+            f"operand 0 has dtype {node.dtype}, which has no {wanted} value; "
+            "take np.real(x) or np.abs(x) first",
+        )
     return wrap(make(Cast(wanted), (node,)))
 
 
