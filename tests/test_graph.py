@@ -101,3 +101,11 @@ def test_files_and_pictures_through_the_graph(figure_1, tmp_path) -> None:
     q = graph.compile()
     q.set(**tw.load_arrays(tmp_path / "state"))
     np.testing.assert_array_equal(q()["y"], p()["y"])
+
+
+def test_a_graph_cannot_be_changed(figure_1) -> None:
+    x1, _, x3, _, x5 = figure_1
+    graph = tw.Graph([x1, x3], x5, name="figure")
+    with pytest.raises(AttributeError, match="a Graph is immutable: name"):
+        graph.name = "other"
+    assert graph.order[-1] is x5.node

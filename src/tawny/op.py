@@ -73,7 +73,7 @@ Vjp = Callable[["Node", tuple["Node", ...], "Node"], "tuple[Node | None, ...]"]
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Where operands are sampled: an interval, and the dtypes that make sense."""
+    """Where operands are sampled: an interval."""
 
     low: float = -8.0
     high: float = 8.0

@@ -34,8 +34,7 @@ Ternary = Callable[[ArrayLike, ArrayLike, ArrayLike], Array]
 
 def emit(op: Op, *operands: ArrayLike) -> Array:
     """The array `op` makes of `operands`."""
-    name = op.facts().name
-    return wrap(make(op, tuple(lift(x, name, i) for i, x in enumerate(operands))))
+    return wrap(emit_node(op, *operands))
 
 
 def emit_new(op: Op, *operands: ArrayLike) -> Array:

@@ -39,9 +39,10 @@ class Graph:
         name: str | None = None,
         *,
         unused: Literal["warn", "ignore"] = "warn",
+        rewrites: Rewrites | None = None,
     ) -> None:
         self.name = name
-        self.rewrites: Rewrites = Rewrites()
+        self.rewrites = rewrites or Rewrites()
         """What the optimiser did to make this graph; nothing, for one written by hand."""
         self.input_nodes = _inputs(inputs)
         self.output_nodes = _outputs(outputs)
@@ -54,6 +55,12 @@ class Graph:
         )
         _check_names(self.variables)
         self._check_reached(unused)
+        self._whole = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, "_whole"):
+            raise AttributeError(f"a Graph is immutable: {name} cannot be set to {value!r}")
+        super().__setattr__(name, value)
 
     @property
     def inputs(self) -> tuple[Array, ...]:
@@ -210,15 +217,14 @@ def optimise(graph: Graph, *, assume_finite: bool = False, disable: Iterable[str
     arrays = [array_for(n) for n in done.outputs]
     count = len(graph.output_nodes)
     targets = [array_for(target) for target, _ in graph.update_nodes]
-    better = Graph(
+    return Graph(
         graph.inputs,
         graph.structured(arrays[:count]),
         dict(zip(targets, arrays[count:], strict=True)),
         graph.name,
         unused="ignore",
+        rewrites=done.rewrites,
     )
-    better.rewrites = done.rewrites
-    return better
 
 
 def _place(node: Node) -> str:
