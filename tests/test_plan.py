@@ -12,56 +12,17 @@ from hypothesis import strategies as st
 
 import tawny as tw
 import tawny.numpy as tnp
-from memory_checks import assert_apart
-from tawny.engine.reference.executable import POISON, ReferenceExecutable
-from tawny.graph.engine import Task
+from program_checks import check_poisoned, programs
 from tawny.pebble import from_schedule, play
-from test_program import programs
 
 mpl.use("Agg")
-
-
-class Poisoned(ReferenceExecutable):
-    """Fills every storage with 0xFF as soon as its last reader is done."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self._layout = task.layout
-
-    def run(self, positions, variables, draw) -> None:
-        wanted = set(positions)
-        for position in range(len(self._layout.sequence)):
-            if position in wanted:
-                super().run([position], variables, draw)
-            for storage, offset in self._layout.occupied:
-                if storage.death == position + 1 < len(self._layout.sequence):
-                    self.arena[offset : offset + storage.bytes] = POISON
 
 
 @pytest.mark.filterwarnings("ignore:Graph. input")
 @settings(max_examples=400, deadline=None)
 @given(programs(), st.data())
 def test_poisoned_memory_and_the_checkers(program, data: st.DataObject) -> None:
-    variables, outputs, updates = program
-    graph = tw.Graph(variables, outputs, updates=updates)
-    options = {"incremental": data.draw(st.booleans()), "optimise": data.draw(st.booleans())}
-    plain, poisoned = (graph.compile(engine="reference", **options) for _ in range(2))
-    layout = poisoned.plan.layout
-    assert_apart((s.bytes, s.birth, s.death, offset) for s, offset in layout.occupied)
-    assert layout.schedule.peak <= layout.bound <= layout.arena
-    compiled = poisoned._compiled
-    compiled.__dict__["executable"] = Poisoned(
-        Task(compiled._lowered, layout, graph.variables, compiled.homes)
-    )
-    for p in (plain, poisoned):
-        p.set(
-            **{v.name: np.linspace(i, i + 1, 9).reshape(3, 3) / 8 for i, v in enumerate(variables)}
-        )
-    for name in ("a", "b"):
-        for got, want in zip(poisoned.run(), plain.run(), strict=True):
-            np.testing.assert_array_equal(got, want)
-        for p in (plain, poisoned):
-            p.set(**{name: np.full((3, 3), 0.25)})
+    check_poisoned("reference", program, data)
 
 
 @pytest.mark.filterwarnings("ignore:Graph. input")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import tawny as tw
 import tawny.numpy as tnp
+from program_checks import check_against_fresh_evaluation, check_within_a_budget, programs
 from tawny.engine.reference import run
 
 
@@ -340,96 +341,19 @@ def test_programs_are_given_back() -> None:
 
 # ------------------------------------------------------------ random programs
 
-UNARY = (
-    tnp.sin,
-    tnp.exp,
-    tnp.negative,
-    tnp.transpose,
-    lambda a: a[::-1],
-    lambda a: tnp.reshape(a, (9,))[:9].reshape(3, 3),
-)
-BINARY = (
-    tnp.add,
-    tnp.multiply,
-    tnp.subtract,
-    tnp.maximum,
-    tnp.matmul,
-    lambda a, b: a + tnp.sum(b, axis=0),
-)
-
-
-@st.composite
-def programs(draw: st.DrawFn):
-    """A random graph over three variables, its outputs and updates."""
-    variables = [tw.var(n, shape=(3, 3)) for n in "abc"]
-    pool = list(variables)
-    for _ in range(draw(st.integers(1, 14))):
-        pick = st.sampled_from(pool)
-        if draw(st.booleans()):
-            pool.append(draw(st.sampled_from(UNARY))(draw(pick)))
-        else:
-            pool.append(draw(st.sampled_from(BINARY))(draw(pick), draw(pick)) * 0.25)
-    outputs = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3))
-    targets = draw(st.lists(st.sampled_from(variables), max_size=2, unique_by=id))
-    return variables, outputs, {t: tnp.tanh(draw(st.sampled_from(pool))) for t in targets}
-
 
 @pytest.mark.filterwarnings("ignore:Graph. input")
 @settings(max_examples=1000, deadline=None)
 @given(programs(), st.data())
 def test_random_programs_agree_with_a_fresh_evaluation(program, data: st.DataObject) -> None:
-    variables, outputs, updates = program
-    often = data.draw(st.lists(st.sampled_from(variables), max_size=2, unique_by=id))
-    incremental = data.draw(st.booleans())
-    graph = tw.Graph(variables, outputs, updates=updates)
-    p = graph.compile(
-        engine="reference", often=often, incremental=incremental, optimise=data.draw(st.booleans())
-    )
-    state = {v.name: np.full((3, 3), i + 1.0) / 8 for i, v in enumerate(variables)}
-    p.set(**state)
-    for _ in range(4):
-        for name in data.draw(st.lists(st.sampled_from("abc"), max_size=2, unique=True)):
-            state[name] = np.asarray(
-                data.draw(st.lists(st.floats(-1, 1), min_size=9, max_size=9))
-            ).reshape(3, 3)
-            p.set(**{name: state[name]})
-        feeds = {v.node: state[v.name] for v in variables}
-        expected = run([o.node for o in outputs], feeds)
-        after = run([e.node for e in updates.values()], feeds)
-        for got, want in zip(p.run(), expected, strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
-        for target, value in zip(updates, after, strict=True):
-            state[target.name] = value
-            np.testing.assert_allclose(p.state[target.name], value, rtol=1e-9, atol=1e-12)
-            p.set(**{target.name: value})
+    check_against_fresh_evaluation("reference", program, data)
 
 
 @pytest.mark.filterwarnings("ignore:Graph. input")
 @settings(max_examples=300, deadline=None)
 @given(programs(), st.data())
 def test_random_programs_within_a_budget(program, data: st.DataObject) -> None:
-    variables, outputs, updates = program
-    graph = tw.Graph(variables, outputs, updates=updates)
-    free = graph.compile(engine="reference")
-    try:
-        graph.compile(engine="reference", memory=0)
-        least = 0
-    except tw.MemoryBudgetError as error:
-        least = error.least_bytes
-    budget = data.draw(
-        st.sampled_from(sorted({least, (least + free.plan.peak_bytes) // 2, free.plan.peak_bytes}))
-    )
-    p = graph.compile(engine="reference", memory=budget)
-    assert p.plan.peak_bytes <= budget
-    state = {v.name: np.linspace(i, i + 1, 9).reshape(3, 3) / 4 for i, v in enumerate(variables)}
-    p.set(**state)
-    free.set(**state)
-    for name in ("a", "c", "b"):
-        for got, want in zip(p.run(), free.run(), strict=True):
-            np.testing.assert_array_equal(got, want)
-        value = {name: np.cos(state[name])}
-        p.set(**value)
-        free.set(**value)
+    check_within_a_budget("reference", program, data)
 
 
 def test_what_runs_at_different_times_is_not_fused() -> None:

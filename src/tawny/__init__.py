@@ -21,6 +21,25 @@ if TYPE_CHECKING:
     from tawny import random as random
     from tawny import testing as testing
     from tawny.array import Array as Array
+    from tawny.autodiff.checkpoint import checkpoint as checkpoint
+    from tawny.autodiff.custom import custom_jvp as custom_jvp
+    from tawny.autodiff.custom import custom_vjp as custom_vjp
+    from tawny.autodiff.functions import grad as grad
+    from tawny.autodiff.functions import gradients as gradients
+    from tawny.autodiff.functions import jvp as jvp
+    from tawny.autodiff.functions import linearize as linearize
+    from tawny.autodiff.functions import value_and_grad as value_and_grad
+    from tawny.autodiff.functions import vjp as vjp
+    from tawny.autodiff.jacobian import diff as diff
+    from tawny.autodiff.jacobian import gradhessian as gradhessian
+    from tawny.autodiff.jacobian import hessian as hessian
+    from tawny.autodiff.jacobian import hvp as hvp
+    from tawny.autodiff.jacobian import jacfwd as jacfwd
+    from tawny.autodiff.jacobian import jacobian as jacobian
+    from tawny.autodiff.jacobian import jacobianTv as jacobianTv
+    from tawny.autodiff.jacobian import jacobianv as jacobianv
+    from tawny.autodiff.jacobian import jacrev as jacrev
+    from tawny.autodiff.jacobian import laplacian as laplacian
     from tawny.engine import evaluate as evaluate
     from tawny.graph.files import load as load
     from tawny.graph.files import load_arrays as load_arrays
@@ -39,10 +58,31 @@ if TYPE_CHECKING:
     from tawny.ops.delay import lazy_print as lazy_print
     from tawny.ops.delay import map_elements as map_elements
     from tawny.ops.delay import scan as scan
+    from tawny.ops.differentiation import stop_gradient as stop_gradient
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
+    "diff",
+    "gradhessian",
+    "laplacian",
+    "jacobianTv",
+    "jacobianv",
+    "hvp",
+    "hessian",
+    "jacrev",
+    "jacfwd",
+    "jacobian",
+    "stop_gradient",
+    "linearize",
+    "jvp",
+    "vjp",
+    "gradients",
+    "value_and_grad",
+    "grad",
     "Array",
     "Graph",
     "GraphFileError",
@@ -72,6 +112,26 @@ __all__ = [
 
 _HOME: Final = {
     "Array": "tawny.array",
+    "checkpoint": "tawny.autodiff.checkpoint",
+    "custom_jvp": "tawny.autodiff.custom",
+    "custom_vjp": "tawny.autodiff.custom",
+    "diff": "tawny.autodiff.jacobian",
+    "gradhessian": "tawny.autodiff.jacobian",
+    "laplacian": "tawny.autodiff.jacobian",
+    "jacobianTv": "tawny.autodiff.jacobian",
+    "jacobianv": "tawny.autodiff.jacobian",
+    "hvp": "tawny.autodiff.jacobian",
+    "hessian": "tawny.autodiff.jacobian",
+    "jacrev": "tawny.autodiff.jacobian",
+    "jacfwd": "tawny.autodiff.jacobian",
+    "jacobian": "tawny.autodiff.jacobian",
+    "stop_gradient": "tawny.ops.differentiation",
+    "linearize": "tawny.autodiff.functions",
+    "jvp": "tawny.autodiff.functions",
+    "vjp": "tawny.autodiff.functions",
+    "gradients": "tawny.autodiff.functions",
+    "value_and_grad": "tawny.autodiff.functions",
+    "grad": "tawny.autodiff.functions",
     "Graph": "tawny.graph.graph",
     "MemoryBudgetError": "tawny.memory.budget",
     "Program": "tawny.graph.program",

@@ -9,14 +9,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Self, final
 
 import numpy as np
 import numpy.typing as npt
 
 from tawny import dtype as dt
 from tawny.dtype import DType, Number
-from tawny.op import Op, Trait, Type
+from tawny.op import Gradient, Op, Trait, Type
 from tawny.shape import Shape
 from tawny.source import Source, caller
 
@@ -26,18 +26,27 @@ if TYPE_CHECKING:
 Value = npt.NDArray[Any]
 
 
-class Constant(Op, name="constant", arity=0, oracle="numpy.asarray"):
+class Constant(Op, name="constant", arity=0, gradient=Gradient.ZERO, oracle="numpy.asarray"):
     """A value known when the graph is built; its node holds it."""
 
 
-class Variable(Op, name="variable", arity=0, traits=Trait.IMPURE, oracle="numpy.asarray"):
+class Variable(
+    Op,
+    name="variable",
+    arity=0,
+    traits=Trait.IMPURE,
+    gradient=Gradient.ZERO,
+    oracle="numpy.asarray",
+):
     """A value given when the graph is run."""
 
     name: str
     named: bool
 
 
-class Part(Op, name="part", traits=Trait.VIEW, oracle="operator.getitem"):
+class Part(
+    Op, name="part", traits=Trait.VIEW, gradient=Gradient.LINEAR, oracle="operator.getitem"
+):
     """One result of an op that has several."""
 
     index: int
@@ -55,8 +64,13 @@ class written_at:  # noqa: N801  (used as a statement)
     def __init__(self, sources: tuple[Source, ...]) -> None:
         self._sources = sources
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._token: Token[tuple[Source, ...] | None] = _WRITTEN_AT.set(self._sources)
+        return self
+
+    def move(self, sources: tuple[Source, ...]) -> None:
+        """From here on nodes come from other places."""
+        _WRITTEN_AT.set(sources)
 
     def __exit__(self, *error: object) -> None:
         _WRITTEN_AT.reset(self._token)
@@ -107,24 +121,26 @@ class Node:
         dtype: DType,
         parts: tuple[Type, ...] = (),
         value: Value | None = None,
+        sources: tuple[Source, ...] | None = None,
     ) -> None:
         self.op = op
         self.inputs = inputs
         self.shape = shape
         self.dtype = dtype
         self.parts = parts
-        sources = _WRITTEN_AT.get()
-        if sources is None:
+        if sources is None and (sources := _WRITTEN_AT.get()) is None:
             source = caller()
             sources = () if source is None else (source,)
         self.sources = sources
-        self.known = type(op) is not Variable
-        self.volatile = self.known and op.facts().impure
+        known = type(op) is not Variable
+        volatile = known and op.facts().impure
         for node in inputs:
             if not node.known:
-                self.known = False
+                known = False
             if node.volatile:
-                self.volatile = True
+                volatile = True
+        self.known = known
+        self.volatile = volatile
         self.value = value
         self.handle = None
 
@@ -138,9 +154,38 @@ class Node:
         return f"<{self.name} {self.dtype}{list(self.shape)}{where}>"
 
 
-_INTERNED: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = (
-    weakref.WeakValueDictionary()
-)
+Key = tuple[object, ...]
+"""What makes two nodes the same: op and inputs, or the content of a constant."""
+
+
+class _Interned(weakref.ref[Node]):
+    """An entry of the table, which knows its key: lighter than a `WeakValueDictionary`."""
+
+    __slots__ = ("key",)
+    key: Key
+
+
+_INTERNED: Final[dict[Key, _Interned]] = {}
+
+
+def _found(key: Key) -> Node | None:
+    """The living node of this key."""
+    entry = _INTERNED.get(key)
+    return None if entry is None else entry()
+
+
+def _intern(key: Key, node: Node) -> Node:
+    """Let `node` be found by its key as long as it lives."""
+    entry = _INTERNED[key] = _Interned(node, _forget)
+    entry.key = key
+    return node
+
+
+def _forget(entry: _Interned) -> None:
+    if _INTERNED.get(entry.key) is entry:
+        _INTERNED.pop(entry.key, None)
+
+
 _SCALARS: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = (
     weakref.WeakValueDictionary()
 )
@@ -154,8 +199,8 @@ _counter = 0
 
 def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
     """The node applying `op` to `inputs`, checked, with its shape and dtype inferred."""
-    key = (op, *map(id, inputs))
-    node = _INTERNED.get(key)
+    key = (op, inputs)
+    node = _found(key)
     if node is not None:
         return node
     dtype = op.infer_dtype(*[i.dtype for i in inputs])
@@ -164,23 +209,18 @@ def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
     if op.several and (parts := op.infer_parts(*[(i.shape, i.dtype) for i in inputs])):
         shape, dtype = parts[0]
     node = Node(op, inputs, shape, dtype, parts)
-    if not op.facts().impure:
-        _INTERNED[key] = node
-    return node
+    return node if op.facts().impure else _intern(key, node)
 
 
 def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
     """`node` on other inputs of the same shapes and dtypes, which are not worked out again."""
     op = node.op
-    key = (op, *map(id, inputs))
-    known = _INTERNED.get(key)
+    key = (op, inputs)
+    known = _found(key)
     if known is not None:
         return known
-    with written_at(node.sources):
-        new = Node(op, inputs, node.shape, node.dtype, node.parts)
-    if not op.facts().impure:
-        _INTERNED[key] = new
-    return new
+    new = Node(op, inputs, node.shape, node.dtype, node.parts, sources=node.sources)
+    return new if op.facts().impure else _intern(key, new)
 
 
 def make_parts(op: Op, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -192,11 +232,11 @@ def make_parts(op: Op, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
 def part(node: Node, index: int) -> Node:
     """One result of a node that has several."""
     op = Part(index)
-    key = (op, id(node))
-    known = _INTERNED.get(key)
+    key = (op, (node,))
+    known = _found(key)
     if known is None:
         shape, dtype = node.parts[index]
-        known = _INTERNED[key] = Node(op, (node,), shape, dtype)
+        known = _intern(key, Node(op, (node,), shape, dtype))
     return known
 
 
@@ -209,9 +249,9 @@ def constant(value: Value) -> Node:
     if value.nbytes > _SMALL:
         return Node(_CONSTANT, (), value.shape, value.dtype, value=value)
     key = (_CONSTANT, value.dtype, value.shape, value.tobytes())
-    node = _INTERNED.get(key)
+    node = _found(key)
     if node is None:
-        node = _INTERNED[key] = Node(_CONSTANT, (), value.shape, value.dtype, value=value)
+        node = _intern(key, Node(_CONSTANT, (), value.shape, value.dtype, value=value))
     return node
 
 
@@ -223,8 +263,8 @@ def settle(node: Node, value: Value) -> None:
     value.flags.writeable = False
     node.value = value
     if not node.volatile:
-        key = (node.op, *map(id, node.inputs))
-        if _INTERNED.get(key) is node:
+        key = (node.op, node.inputs)
+        if _found(key) is node:
             del _INTERNED[key]
         node.op, node.inputs = _CONSTANT, ()
 

@@ -29,7 +29,6 @@ from tawny.errors import type_error
 from tawny.shape import Shape, broadcast
 
 if TYPE_CHECKING:
-    from tawny.node import Node
     from tawny.scalar import Expr
 
 Type = tuple[Shape, DType]
@@ -60,15 +59,22 @@ class Overwrites(enum.Enum):
 
 
 class Gradient(enum.Enum):
-    """How an op is differentiated where it declares no rule of its own."""
+    """How an op is differentiated; elementwise ops may declare their slopes instead."""
 
     DERIVED = "derived from the scalar expression"
+    LINEAR = "linear in all floating-point operands together: a tangent goes through the op itself"
+    MULTILINEAR = "linear in each floating-point operand while the others stand still"
+    RULE = "by a rule of its own in tawny.autodiff.rules"
     ZERO = "zero wherever it is defined"
     NONE = "has no derivative"
-    MISSING = "not declared yet"
 
 
-Vjp = Callable[["Node", tuple["Node", ...], "Node"], "tuple[Node | None, ...]"]
+Slope1 = Callable[[Any, Any, Any, Any], Any]
+Slope2 = Callable[[Any, Any, Any, Any, Any], Any]
+"""The slope of one operand, given arithmetic, slope and value of the result, and the operands."""
+
+Slopes = tuple[Slope1] | tuple[Slope2 | None, Slope2 | None]
+"""The slope of each operand of an elementwise op, None where zero: see `tawny.autodiff.slopes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +181,20 @@ class Facts:
     arity: int | None
     dtype: DTypeRule
     overwrites: Overwrites = Overwrites.NONE
-    gradient: Gradient | Vjp = Gradient.MISSING
+    gradient: Gradient | Slopes = Gradient.NONE
     traits: Trait = Trait.NONE
     identity: complex | None = None
     domain: Domain = Domain()
     oracle: str = ""
+    view: bool = field(init=False)
+    """Whether `Trait.VIEW` is among the traits, for whoever asks of every node."""
     impure: bool = field(init=False)
     """Whether `Trait.IMPURE` is among the traits, for whoever asks of every node."""
     window: bool = field(init=False)
     """Whether NumPy's function gives a view that writes through to operand 0."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "view", Trait.VIEW in self.traits)
         object.__setattr__(self, "impure", Trait.IMPURE in self.traits)
         object.__setattr__(self, "window", Trait.WINDOW in self.traits)
 
@@ -199,6 +208,8 @@ class Op:
     defaults: ClassVar[dict[str, Any]] = {}
     several: ClassVar[bool] = False
     """Whether the op may have several results."""
+    family: ClassVar[Family]
+    """What rules for ops are found by: the class, or the row of the elementwise table."""
 
     def __init_subclass__(
         cls,
@@ -207,13 +218,14 @@ class Op:
         dtype: DTypeRule = promoted,
         arity: int | None = 1,
         overwrites: Overwrites = Overwrites.NONE,
-        gradient: Gradient | Vjp = Gradient.MISSING,
+        gradient: Gradient | Slopes = Gradient.NONE,
         traits: Trait = Trait.NONE,
         identity: complex | None = None,
         domain: Domain = Domain(),  # noqa: B008  (immutable)
         oracle: str = "",
     ) -> None:
         super().__init_subclass__()
+        cls.family = cls
         own = inspect.get_annotations(cls)
         cls.fields += tuple(f for f, kind in own.items() if "ClassVar" not in str(kind))
         cls.several = cls.several or "infer_parts" in cls.__dict__
@@ -255,7 +267,7 @@ class Op:
         result: int = self.__dict__["_hash"]
         return result
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object, /) -> bool:
         return self is other or (
             type(self) is type(other) and self.__dict__["_key"] == other.__dict__["_key"]
         )
@@ -311,15 +323,21 @@ _DTYPES: Final[dict[tuple[str, tuple[DType, ...]], DType]] = {}
 
 def _exact(value: Any) -> Any:
     """A key that tells 0.0 from -0.0, which compare equal."""
-    if isinstance(value, (int, str)):
+    if type(value) in _PLAIN:
         return value
     if isinstance(value, float):
         return (float, value.hex())
     if isinstance(value, complex):
         return (complex, value.real.hex(), value.imag.hex())
     if isinstance(value, tuple):
+        if _PLAIN.issuperset(map(type, value)):  # pyright: ignore[reportUnknownArgumentType]
+            return value  # pyright: ignore[reportUnknownVariableType]
         return tuple(_exact(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
     return value
+
+
+_PLAIN: Final = frozenset({bool, int, str})
+"""Types whose values are their own keys."""
 
 
 @final
@@ -329,18 +347,14 @@ class Elementwise(Op):
     def __init__(self, info: Facts, scalar: Expr) -> None:
         self.__dict__["info"] = info
         self.__dict__["scalar"] = scalar
-        self.__dict__["_hash"] = hash(info.name)
+        self.__dict__["family"] = self
         self.__dict__["_dtypes"] = {}
 
     info: Facts
     scalar: Expr
 
-    def __hash__(self) -> int:
-        result: int = self.__dict__["_hash"]
-        return result
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
 
     def __repr__(self) -> str:
         return self.info.name
@@ -358,6 +372,8 @@ class Elementwise(Op):
             result = known[dtypes] = self.info.dtype(self.info.name, dtypes)
         return result
 
+
+Family = Elementwise | type[Op]
 
 FACTS: Final[dict[str, Facts]] = {}
 """Every declaration, by name."""

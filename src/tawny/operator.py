@@ -18,7 +18,7 @@ from tawny.op import (
     Op,
     Overwrites,
     Trait,
-    Vjp,
+    Slopes,
     register,
 )
 from tawny.registry import FUNCTIONS
@@ -87,7 +87,7 @@ class Declare(Protocol):
 def elementwise(
     *names: str,
     dtype: DTypeRule,
-    gradient: Gradient | Vjp = Gradient.DERIVED,
+    gradient: Gradient | Slopes = Gradient.DERIVED,
     traits: Trait = Trait.NONE,
     identity: complex | None = None,
     domain: Domain = Domain(),  # noqa: B008  (immutable)
@@ -102,6 +102,35 @@ def elementwise(
     """
 
     def declare(body: Callable[..., Scalar], /) -> Callable[..., Array]:
+        op = scalar_op(
+            dtype=dtype,
+            gradient=gradient,
+            traits=traits,
+            identity=identity,
+            domain=domain,
+            oracle=f"numpy.{body.__name__}" if oracle is None else oracle,
+        )(body)
+        function = _FUNCTION[body.__code__.co_argcount](op, weak)
+        function.__name__ = function.__qualname__ = op.info.name
+        function.__doc__ = inspect.cleandoc(op.info.doc)
+        function.__module__ = body.__module__
+        return public(*names)(function)
+
+    return cast("Declare", declare)
+
+
+def scalar_op(
+    *,
+    dtype: DTypeRule,
+    gradient: Gradient | Slopes = Gradient.DERIVED,
+    traits: Trait = Trait.NONE,
+    identity: complex | None = None,
+    domain: Domain = Domain(),  # noqa: B008  (immutable)
+    oracle: str = "",
+) -> Callable[[Callable[..., Scalar]], Elementwise]:
+    """Declare an elementwise op that no user calls; see `elementwise`."""
+
+    def declare(body: Callable[..., Scalar]) -> Elementwise:
         arity = body.__code__.co_argcount
         info = Facts(
             name=body.__name__,
@@ -114,17 +143,13 @@ def elementwise(
             traits=traits,
             identity=identity,
             domain=domain,
-            oracle=f"numpy.{body.__name__}" if oracle is None else oracle,
+            oracle=oracle,
         )
         op = Elementwise(info, body(*arguments(arity)).expr)
         register(info, op)
-        function = _FUNCTION[arity](op, weak)
-        function.__name__ = function.__qualname__ = info.name
-        function.__doc__ = inspect.cleandoc(info.doc)
-        function.__module__ = body.__module__
-        return public(*names)(function)
+        return op
 
-    return cast("Declare", declare)
+    return declare
 
 
 def _unary(op: Elementwise, weak: Weak) -> Callable[..., Array]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tawny.autodiff.checking import check_grads as check_grads
 from tawny.errors import type_error
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
 from tawny.memory.budget import parse_bytes
 
-__all__ = ["assert_peak"]
+__all__ = ["assert_peak", "check_grads"]
 
 
 def assert_peak(program: Program | Plan, memory: str | int) -> None:

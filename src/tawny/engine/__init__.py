@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tawny.array import Array, set_evaluator
+from tawny.engine.cpu import CpuEngine
 from tawny.engine.reference import run
 from tawny.engine.reference.executable import ReferenceEngine
 from tawny.errors import needs_values, type_error
@@ -15,6 +16,7 @@ __all__ = ["evaluate"]
 
 set_evaluator(run)
 ENGINES["reference"] = ENGINES["cpu"] = ReferenceEngine()
+ENGINES["native"] = CpuEngine()
 
 
 def evaluate(*arrays: Array) -> Any:

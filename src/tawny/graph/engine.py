@@ -22,7 +22,10 @@ class Task:
     layout: Layout
     variables: tuple[Node, ...]
     homes: Mapping[Node, Node]
-    """Nodes that are computed in a variable's memory instead of the arena."""
+    """Nodes that are computed in a variable's memory instead of the arena; where one is a part,
+    that result alone of the node it is a part of."""
+    threads: int | None = None
+    """How many threads may work at once; the engine decides where it is not said."""
 
 
 class Executable(Protocol):
@@ -39,6 +42,13 @@ class Executable(Protocol):
 
 class Engine(Protocol):
     """Makes tasks runnable."""
+
+    groups: bool
+    """Whether a fused group is compiled to one kernel; otherwise graphs are run without groups."""
+
+    def scratch(self, node: Node) -> int:
+        """Bytes that a step needs while it runs: `task.layout.scratch[position]` says where."""
+        ...
 
     def prepare(self, task: Task) -> Executable:
         """Allocate the memory and lower the steps."""

@@ -107,11 +107,14 @@ class Graph:
 
         `memory` is a budget for what the run computes ("2GB", or bytes).  `often` names the inputs
         that change often, so that only their boundary is kept.  Without `incremental` every
-        run computes everything, and nothing is kept for the next.
+        run computes everything, and nothing is kept for the next.  `threads` is how many threads
+        may work at once; results do not depend on it.
         """
-        compiled = self._compiled(engine, memory, often, optimise, assume_finite, incremental)
         if threads is not None and threads < 1:
             raise value_error("compile", f"threads is {threads}; it must be at least 1")
+        compiled = self._compiled(
+            engine, memory, often, optimise, assume_finite, incremental, threads
+        )
         return Program(self, compiled)
 
     def plan(
@@ -133,6 +136,7 @@ class Graph:
         optimise: bool,
         assume_finite: bool,
         incremental: bool,
+        threads: int | None = None,
     ) -> Compiled:
         watched = [_variable(x, "an input that changes often") for x in often]
         for node in watched:
@@ -154,6 +158,7 @@ class Graph:
             often=watched,
             incremental=incremental,
             optimise=run if optimise else None,
+            threads=threads,
         )
 
     def save(self, path: str | Path) -> None:

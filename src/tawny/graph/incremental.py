@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tawny.graph.lowering import is_leaf
+from tawny.graph.lowering import is_leaf, result_of
 from tawny.node import Node, Part, toposort
 
 VOLATILE = 1
@@ -94,7 +94,8 @@ def closed(
         node = stack.pop()
         for source in node.inputs:
             root = views.get(source, source)
-            if root not in seen and not is_leaf(root) and root not in kept:
-                seen.add(root)
-                stack.append(root)
+            maker, _ = result_of(root)
+            if maker not in seen and not is_leaf(root) and root not in kept:
+                seen.add(maker)
+                stack.append(maker)
     return frozenset(seen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -11,6 +11,7 @@ from tawny.memory.problem import Problem, Step, Value
 from tawny.node import Constant, Node, Part, Variable, toposort
 from tawny.op import Trait, Type
 from tawny.ops.delay import Delay
+from tawny.ops.fused import Group
 from tawny.ops.movement import Reshape
 from tawny.rewrite.cost import cost_of
 from tawny.shape import size
@@ -60,15 +61,23 @@ def is_leaf(node: Node) -> bool:
     )
 
 
-def lower(results: Sequence[Node], kept: Collection[Node] = (), into_kept: bool = True) -> Lowered:
+def lower(
+    results: Sequence[Node],
+    kept: Collection[Node] = (),
+    into_kept: bool = True,
+    scratch: Callable[[Node], int] | None = None,
+) -> Lowered:
     """The planning problem of computing `results`.
 
     Results are whole when the run ends; `kept` values have memory of their own for the whole run,
-    since they may be right from an earlier one.  Without `into_kept` none of them is written over
-    an operand, whose memory would then be theirs.
+    since they may be right from an earlier one; of a node with several results parts are kept,
+    one by one.  Without `into_kept` none of them is written over
+    an operand, whose memory would then be theirs.  `scratch` gives the bytes that a step needs
+    while it runs; the plan says where they are: `Layout.scratch`, by position.
     """
     order = toposort(results, is_leaf)
-    whole, lasting = {*kept, *results}, frozenset(kept)
+    whole, lasting = {*kept, *results}, {result_of(n) for n in kept}
+    parts = {result_of(n): n for n in order if isinstance(n.op, Part)}
     values: dict[Place, int] = {}
     table: list[Value] = []
     steps: list[Step] = []
@@ -86,11 +95,14 @@ def lower(results: Sequence[Node], kept: Collection[Node] = (), into_kept: bool 
         made = tuple(range(len(table), len(table) + max(1, len(node.parts))))
         for index, (value, (shape, dtype)) in enumerate(zip(made, types(node), strict=True)):
             values[node, index] = value
-            own = size(shape) * dtype.itemsize
-            table.append(Value(own, node, node in whole, node in lasting))
+            own, place = size(shape) * dtype.itemsize, (node, index)
+            label = parts.get(place, node)
+            table.append(Value(own, label, label in whole, place in lasting))
         if not is_leaf(node):
-            barred = node in lasting and not into_kept
-            steps.append(_step(node, made, values, node.inputs if barred else strided))
+            over = [(p, r) for p, r in overwrites(node) if node.inputs[p] not in strided]
+            if not into_kept:
+                over = [(p, r) for p, r in over if (node, r) not in lasting]
+            steps.append(_step(node, made, values, over, scratch))
             nodes.append(node)
     return Lowered(
         tuple(results),
@@ -104,6 +116,11 @@ def lower(results: Sequence[Node], kept: Collection[Node] = (), into_kept: bool 
 def types(node: Node) -> tuple[Type, ...]:
     """Shape and dtype of each result."""
     return node.parts or ((node.shape, node.dtype),)
+
+
+def result_of(node: Node) -> Place:
+    """The node that computes the value of `node`, and which of its results that is."""
+    return (node.inputs[0], node.op.index) if isinstance(node.op, Part) else (node, 0)
 
 
 def view_base(node: Node, strided: Iterable[Node]) -> Place | None:
@@ -129,17 +146,43 @@ def seconds(node: Node) -> float:
     )
 
 
+def overwrites(node: Node) -> Sequence[tuple[int, int]]:
+    """Pairs (operand, result): that result may be written over that operand, if it dies here."""
+    if isinstance(node.op, Group):
+        return node.op.body.overwrites()
+    if not node.inputs:
+        return ()
+    return [
+        (p, 0) for p in sorted(node.op.may_overwrite(*[(i.shape, i.dtype) for i in node.inputs]))
+    ]
+
+
 def _step(
-    node: Node, made: tuple[int, ...], values: Mapping[Place, int], barred: Collection[Node]
+    node: Node,
+    made: tuple[int, ...],
+    values: Mapping[Place, int],
+    over: Iterable[tuple[int, int]],
+    scratch: Callable[[Node], int] | None,
 ) -> Step:
-    """One step; operands in `barred` are never overwritten."""
-    given = [(i.shape, i.dtype) for i in node.inputs]
-    over = node.op.may_overwrite(*given) if node.inputs else frozenset[int]()
     return Step(
         inputs=tuple(values[i, 0] for i in node.inputs),
         outputs=made,
-        overwrites=tuple((p, 0) for p in sorted(over) if node.inputs[p] not in barred),
+        overwrites=tuple(over),
+        scratch=0 if scratch is None else scratch(node),
         seconds=seconds(node),
         pure=not (node.op.facts().impure and isinstance(node.op, Delay)),
         label=node,
     )
+
+
+def views_of(results: Sequence[Node]) -> dict[Node, Node]:
+    """The node whose memory each view shares; a part of a node has memory of its own."""
+    plain = lower(results)
+    roots, values = plain.problem.roots, plain.problem.values
+    out: dict[Node, Node] = {}
+    for (node, _), value in plain.values.items():
+        owner = values[roots[value]].label
+        if roots[value] != value and owner is not node:
+            assert isinstance(owner, Node)
+            out[node] = owner
+    return out

@@ -152,8 +152,8 @@ class Plan:
             )
         if is_leaf(node):
             return f"{node.name}: an input or constant, outside the plan"
-        value = self.lowered.value(node)
-        root = self._node(self.lowered.problem.roots[value])
+        value = self.lowered.problem.roots[self.lowered.value(node)]
+        root = self._node(value)
         if root is not node:
             return f"{node.name}: a view of {root!r}, without memory of its own"
         return self._why_there(node, value)

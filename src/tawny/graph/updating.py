@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tawny.graph.incremental import VOLATILE, Dependence
-from tawny.graph.lowering import Lowered, is_leaf
+from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of
 from tawny.memory.schedule import Schedule
 from tawny.node import Node
-from tawny.op import Elementwise
+from tawny.op import Elementwise, Op
 from tawny.ops.convolution import Windowed
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fused import FusedMatmul
+from tawny.ops.fused import FusedMatmul, Group
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
 from tawny.ops.linalg import Matmul
 from tawny.ops.movement import Flip, Reshape, Roll, Transpose
@@ -44,20 +44,21 @@ def homes(
     safe_from = _safe_from(lowered, schedule)
     out: dict[Node, Node] = {}
     for target, source in updates:
-        place = _position(source, lowered, schedule)
+        made = result_of(source)
+        place = _position(made[0], lowered, schedule)
         if place is None or results.count(source) > 1 or known.moment(source) != VOLATILE:
             continue
         if place < safe_from or _wanted(target, results, lowered):
             continue
-        if all(_done(p, node, place, source, target) for p, node in readers.get(target, ())):
+        if all(_done(p, node, place, made, target) for p, node in readers.get(target, ())):
             out[source] = target
     return out
 
 
-def _position(source: Node, lowered: Lowered, schedule: Schedule) -> int | None:
-    """The only position at which `source` is computed."""
-    step = lowered.step_of.get(source)
-    if step is None or source.parts or schedule.sequence.count(step) != 1:
+def _position(node: Node, lowered: Lowered, schedule: Schedule) -> int | None:
+    """The only position at which `node` is computed."""
+    step = lowered.step_of.get(node)
+    if step is None or schedule.sequence.count(step) != 1:
         return None
     return schedule.sequence.index(step)
 
@@ -84,9 +85,16 @@ def _safe_from(lowered: Lowered, schedule: Schedule) -> int:
 
 
 def _infallible(node: Node) -> bool:
-    if isinstance(node.op, Elementwise):
-        return node.dtype.kind not in "iu" or node.op.info.name != "pow"
-    return isinstance(node.op, INFALLIBLE)
+    if isinstance(node.op, Group):
+        return all(_cannot_fail(step.op, step.dtype.kind) for step in node.op.body.steps)
+    return _cannot_fail(node.op, node.dtype.kind)
+
+
+def _cannot_fail(op: Op, kind: str) -> bool:
+    """Whether an op whose result is of this kind of dtype cannot fail."""
+    if isinstance(op, Elementwise):
+        return kind not in "iu" or op.info.name != "pow"
+    return isinstance(op, INFALLIBLE)
 
 
 def _wanted(target: Node, results: Sequence[Node], lowered: Lowered) -> bool:
@@ -97,11 +105,12 @@ def _wanted(target: Node, results: Sequence[Node], lowered: Lowered) -> bool:
     return any(roots[lowered.value(n)] == lowered.value(target) for n in results)
 
 
-def _done(position: int, read: Node, place: int, source: Node, target: Node) -> bool:
+def _done(position: int, read: Node, place: int, made: Place, target: Node) -> bool:
     """Whether a reader has had the old value before it is overwritten."""
     if position != place:
         return position < place
-    allowed = source.op.may_overwrite(*((i.shape, i.dtype) for i in source.inputs))
+    node, result = made
+    allowed = overwrites(node)
     return read is target and all(
-        p in allowed for p, node in enumerate(source.inputs) if node is target
+        (p, result) in allowed for p, source in enumerate(node.inputs) if source is target
     )

@@ -66,7 +66,10 @@ class Model:
 def model(problem: Problem, alignment: int = 1) -> Model:
     """The ordering model of a problem, with sizes rounded up to multiples of `alignment`."""
     values, makers, roots = problem.values, problem.makers, problem.roots
-    sources = [source(problem, v) for v in range(len(values))]
+    sources = [
+        maker if maker is not None or value.view_of is None else source(problem, v)
+        for v, (value, maker) in enumerate(zip(values, makers, strict=True))
+    ]
     successors: list[list[int]] = [[] for _ in problem.steps]
     predecessors: list[tuple[int, ...]] = []
     reads: list[tuple[int, ...]] = []
@@ -74,15 +77,18 @@ def model(problem: Problem, alignment: int = 1) -> Model:
     for root in problem.kept_roots:
         readers[root] = KEPT
     for s, step in enumerate(problem.steps):
-        before = tuple({p for v in step.inputs if (p := sources[v]) is not None})
+        inputs = step.inputs
+        before = [p for v in inputs if (p := sources[v]) is not None]
+        cells = [c for v in inputs if makers[c := roots[v]] is not None]
+        if len(inputs) > 1:
+            before, cells = list(set(before)), list(set(cells))
         for p in before:
             successors[p].append(s)
-        predecessors.append(before)
-        cells = tuple([c for c in {roots[v] for v in step.inputs} if makers[c] is not None])
         for c in cells:
             readers[c] += 1
             sums[c] += s
-        reads.append(cells)
+        predecessors.append(tuple(before))
+        reads.append(tuple(cells))
     slides = [declared(problem, step) if step.overwrites else () for step in problem.steps]
     size = [-(-value.bytes // alignment) * alignment for value in values]
     base = 0
@@ -92,10 +98,13 @@ def model(problem: Problem, alignment: int = 1) -> Model:
             for cell in chain(problem, v, slides, readers):
                 size[cell] = 0
     outputs = [
-        tuple([v for v in step.outputs if values[v].view_of is None]) for step in problem.steps
+        step.outputs
+        if all([values[v].view_of is None for v in step.outputs])
+        else tuple([v for v in step.outputs if values[v].view_of is None])
+        for step in problem.steps
     ]
     made = [
-        -(-step.scratch // alignment) * alignment + sum([size[v] for v in own])
+        sum([size[v] for v in own]) + (step.scratch and -(-step.scratch // alignment) * alignment)
         for step, own in zip(problem.steps, outputs, strict=True)
     ]
     stays = [sum([size[v] for v in own if readers[v]]) for own in outputs]

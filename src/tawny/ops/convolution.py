@@ -11,7 +11,7 @@ from typing import Any
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.errors import value_error
 from tawny.node import Node, make
-from tawny.op import Op, not_boolean
+from tawny.op import Gradient, Op, not_boolean
 from tawny.operator import public
 from tawny.ops.movement import matrix_transpose, reshape
 from tawny.ops.window import (
@@ -40,7 +40,9 @@ class Windowed(Op):
         return convolved(x, kernel, self.strides, self.padding, self.dilation, self.groups, op)
 
 
-class Convolution(Windowed, name="convolution", dtype=not_boolean, arity=2):
+class Convolution(
+    Windowed, name="convolution", dtype=not_boolean, arity=2, gradient=Gradient.MULTILINEAR
+):
     """Operand 1, a kernel, swept over operand 0: the sum of products at each place."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -49,7 +51,11 @@ class Convolution(Windowed, name="convolution", dtype=not_boolean, arity=2):
 
 
 class ConvolutionInputGradient(
-    Windowed, name="convolution_input_gradient", dtype=not_boolean, arity=2
+    Windowed,
+    name="convolution_input_gradient",
+    dtype=not_boolean,
+    arity=2,
+    gradient=Gradient.MULTILINEAR,
 ):
     """The transpose of a convolution in its input: kernel and output's gradient to input's.
 
@@ -68,7 +74,11 @@ class ConvolutionInputGradient(
 
 
 class ConvolutionKernelGradient(
-    Windowed, name="convolution_kernel_gradient", dtype=not_boolean, arity=2
+    Windowed,
+    name="convolution_kernel_gradient",
+    dtype=not_boolean,
+    arity=2,
+    gradient=Gradient.MULTILINEAR,
 ):
     """The transpose of a convolution in its kernel: input and output's gradient to kernel's.
 

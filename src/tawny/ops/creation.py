@@ -31,7 +31,13 @@ from tawny.operator import emit_new, public
 from tawny.shape import Shape, as_int, as_shape
 
 
-class BroadcastTo(Op, name="broadcast_to", traits=Trait.VIEW, oracle="numpy.broadcast_to"):
+class BroadcastTo(
+    Op,
+    name="broadcast_to",
+    traits=Trait.VIEW,
+    oracle="numpy.broadcast_to",
+    gradient=Gradient.LINEAR,
+):
     """The operand repeated along new axes and axes of size 1."""
 
     shape: Shape
@@ -50,7 +56,13 @@ class BroadcastTo(Op, name="broadcast_to", traits=Trait.VIEW, oracle="numpy.broa
         return self.shape
 
 
-class Cast(Op, name="astype", overwrites=Overwrites.SAME_SIZE, oracle="numpy.astype"):
+class Cast(
+    Op,
+    name="astype",
+    overwrites=Overwrites.SAME_SIZE,
+    oracle="numpy.astype",
+    gradient=Gradient.LINEAR,
+):
     """The same values as another dtype."""
 
     dtype: DType
@@ -80,7 +92,7 @@ class Arange(Op, name="arange", arity=0, gradient=Gradient.ZERO, oracle="numpy.a
         return self.dtype
 
 
-class Linspace(Op, name="linspace", arity=2, oracle="numpy.linspace"):
+class Linspace(Op, name="linspace", arity=2, oracle="numpy.linspace", gradient=Gradient.LINEAR):
     """`length` evenly spaced numbers from operand 0 to operand 1."""
 
     length: int
@@ -109,7 +121,9 @@ class Eye(Op, name="eye", arity=0, gradient=Gradient.ZERO, oracle="numpy.eye"):
         return self.dtype
 
 
-class Copy(Op, name="copy", overwrites=Overwrites.SAME_SIZE, oracle="numpy.copy"):
+class Copy(
+    Op, name="copy", overwrites=Overwrites.SAME_SIZE, oracle="numpy.copy", gradient=Gradient.LINEAR
+):
     """The same value in memory of its own."""
 
 

@@ -89,7 +89,7 @@ class RunningFold(AlongAxis, name="scan", traits=Trait.IMPURE, gradient=Gradient
     """All of a user's function's results along an axis; the first element starts it."""
 
 
-class LazyPrint(Delay, name="lazy_print", traits=Trait.IMPURE):
+class LazyPrint(Delay, name="lazy_print", traits=Trait.IMPURE, gradient=Gradient.LINEAR):
     """The operand itself, printed when it is computed."""
 
     max_rows: int | None

@@ -9,7 +9,7 @@ from tawny.array import Array, ArrayLike, fresh, lift, wrap
 from tawny.dtype import as_dtype
 from tawny.errors import value_error
 from tawny.node import Node, make, scalar
-from tawny.op import ELEMENTWISE, Op, Trait
+from tawny.op import ELEMENTWISE, Gradient, Op, Trait
 from tawny.operator import public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast, Eye
@@ -19,7 +19,9 @@ from tawny.ops.movement import expanded, flattened, permuted
 from tawny.shape import Shape, as_int, as_shape, ordered_axes
 
 
-class Diagonal(Op, name="diagonal", traits=Trait.VIEW, oracle="numpy.diagonal"):
+class Diagonal(
+    Op, name="diagonal", traits=Trait.VIEW, oracle="numpy.diagonal", gradient=Gradient.LINEAR
+):
     """Diagonal `offset` of the last two axes, as the last axis."""
 
     offset: int

@@ -6,11 +6,13 @@ One row an op: its body is the scalar expression every engine and derivative rea
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tawny.array import Weak
 from tawny.op import (
     Domain,
     Gradient,
+    Slopes,
     Trait,
     bits,
     chosen,
@@ -108,13 +110,19 @@ def positive(x: Scalar) -> Scalar:
     return call(Prim.POS, x)
 
 
-@elementwise("absolute", dtype=magnitude, traits=Trait.IDEMPOTENT, oracle="numpy.absolute")
+@elementwise(
+    "absolute",
+    dtype=magnitude,
+    gradient=Gradient.RULE,
+    traits=Trait.IDEMPOTENT,
+    oracle="numpy.absolute",
+)
 def abs(x: Scalar) -> Scalar:
     """Absolute value; the modulus of a complex number."""
     return call(Prim.ABS, x)
 
 
-@elementwise(dtype=not_boolean, gradient=ZERO)
+@elementwise(dtype=not_boolean, gradient=Gradient.RULE)
 def sign(x: Scalar) -> Scalar:
     """-1, 0 or 1 by sign; x / abs(x) for complex numbers."""
     return call(Prim.SIGN, x)
@@ -145,6 +153,18 @@ def adagrad_rate(x: Scalar, rate: Scalar, epsilon: Scalar) -> Scalar:
 
 
 # -------------------------------------------------------- powers, exp and logs
+
+
+def _shares(power: Prim) -> Slopes:
+    """Slopes of a sum of powers, seen through the logarithm: each operand's share in the sum."""
+
+    def share(how: Any, s: Any, y: Any, x: Any) -> Any:
+        return how.times(s, how.apply(power, how.choose(how.apply(Prim.EQ, x, y), 0.0, x - y)))
+
+    return (
+        lambda how, s, y, a, b: share(how, s, y, a),
+        lambda how, s, y, a, b: share(how, s, y, b),
+    )
 
 
 @elementwise(dtype=inexact, domain=POSITIVE)
@@ -201,7 +221,7 @@ def log1p(x: Scalar) -> Scalar:
     return call(Prim.LOG1P, x)
 
 
-@elementwise(dtype=floating, traits=COMMUTATIVE)
+@elementwise(dtype=floating, traits=COMMUTATIVE, gradient=_shares(Prim.EXP))
 def logaddexp(x: Scalar, y: Scalar) -> Scalar:
     """`log(exp(x) + exp(y))` without overflow."""
     greater = call(Prim.MAX, x, y)
@@ -209,7 +229,7 @@ def logaddexp(x: Scalar, y: Scalar) -> Scalar:
     return select(call(Prim.EQ, x, y), x + LN2, greater + gap)
 
 
-@elementwise(dtype=floating, traits=COMMUTATIVE)
+@elementwise(dtype=floating, traits=COMMUTATIVE, gradient=_shares(Prim.EXP2))
 def logaddexp2(x: Scalar, y: Scalar) -> Scalar:
     """`log2(2**x + 2**y)` without overflow."""
     greater = call(Prim.MAX, x, y)
@@ -337,7 +357,11 @@ def dawsn(x: Scalar) -> Scalar:
     return call(Prim.DAWSN, x)
 
 
-@elementwise(dtype=floating, oracle="scipy.special.expit")
+@elementwise(
+    dtype=floating,
+    gradient=(lambda how, s, y, x: how.times(s, y * (1.0 - y)),),
+    oracle="scipy.special.expit",
+)
 def sigmoid(x: Scalar) -> Scalar:
     """Logistic function, `1 / (1 + exp(-x))`."""
     tail = call(Prim.EXP, -_abs(x))
@@ -350,7 +374,11 @@ def relu(x: Scalar) -> Scalar:
     return call(Prim.MAX, x, 0)
 
 
-@elementwise(dtype=floating, oracle="")
+@elementwise(
+    dtype=floating,
+    gradient=(lambda how, s, y, x: -how.times(s, how.apply(Prim.EXPM1, -y)),),
+    oracle="",
+)
 def softplus(x: Scalar) -> Scalar:
     """`log(1 + exp(x))` without overflow."""
     return call(Prim.MAX, x, 0.0) + call(Prim.LOG1P, call(Prim.EXP, -_abs(x)))
@@ -558,19 +586,19 @@ def logical_not(x: Scalar) -> Scalar:
 # --------------------------------------------------------------------- complex
 
 
-@elementwise("conjugate", dtype=numeric, traits=Trait.INVOLUTION)
+@elementwise("conjugate", dtype=numeric, gradient=Gradient.RULE, traits=Trait.INVOLUTION)
 def conj(x: Scalar) -> Scalar:
     """Complex conjugate."""
     return call(Prim.CONJ, x)
 
 
-@elementwise(dtype=magnitude)
+@elementwise(dtype=magnitude, gradient=Gradient.RULE)
 def real(x: Scalar) -> Scalar:
     """Real part."""
     return call(Prim.REAL, x)
 
 
-@elementwise(dtype=magnitude)
+@elementwise(dtype=magnitude, gradient=Gradient.RULE)
 def imag(x: Scalar) -> Scalar:
     """Imaginary part; zero for real arrays."""
     return call(Prim.IMAG, x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tawny.array import Array, ArrayLike, wrap
 from tawny.errors import value_error
 from tawny.node import make
+from tawny.op import Gradient
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import eye
@@ -27,7 +28,9 @@ def _check_matrices(op: str, shapes: tuple[Shape, ...], expected: tuple[Shape, .
             )
 
 
-class Sylvester(Lapack, name="sylvester", arity=3, oracle="scipy.linalg.solve_sylvester"):
+class Sylvester(
+    Lapack, name="sylvester", arity=3, oracle="scipy.linalg.solve_sylvester", gradient=Gradient.RULE
+):
     """The `x` of `a @ x + x @ b = q`."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -53,11 +56,19 @@ class Riccati(Lapack):
         return (n, n)
 
 
-class Care(Riccati, name="care", arity=4, oracle="scipy.linalg.solve_continuous_are"):
+class Care(
+    Riccati,
+    name="care",
+    arity=4,
+    oracle="scipy.linalg.solve_continuous_are",
+    gradient=Gradient.RULE,
+):
     """The stabilising `x` of `aᴴ x + x a - x b r⁻¹ bᴴ x + q = 0`."""
 
 
-class Dare(Riccati, name="dare", arity=4, oracle="scipy.linalg.solve_discrete_are"):
+class Dare(
+    Riccati, name="dare", arity=4, oracle="scipy.linalg.solve_discrete_are", gradient=Gradient.RULE
+):
     """The stabilising `x` of `aᴴ x a - x - aᴴ x b (r + bᴴ x b)⁻¹ bᴴ x a + q = 0`."""
 
 

@@ -9,7 +9,7 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType
 from tawny.errors import linalg_error, type_error, value_error
 from tawny.node import Node, make, make_parts
-from tawny.op import Op, Type
+from tawny.op import Gradient, Op, Type
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast
@@ -105,26 +105,26 @@ class Square(Lapack):
         return shapes[0]
 
 
-class Cholesky(Square, name="cholesky", oracle="numpy.linalg.cholesky"):
+class Cholesky(Square, name="cholesky", oracle="numpy.linalg.cholesky", gradient=Gradient.RULE):
     """The triangle whose product with its own adjoint is a positive definite matrix."""
 
     upper: bool
 
 
-class Inv(Square, name="inv", oracle="numpy.linalg.inv"):
+class Inv(Square, name="inv", oracle="numpy.linalg.inv", gradient=Gradient.RULE):
     """Inverse matrices; a singular one is an error, or NaN if not `strict`."""
 
     strict: bool
 
 
-class Det(Square, name="det", oracle="numpy.linalg.det"):
+class Det(Square, name="det", oracle="numpy.linalg.det", gradient=Gradient.RULE):
     """Determinants."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         return super().infer_shape(*shapes)[:-2]
 
 
-class Slogdet(Square, name="slogdet", oracle="numpy.linalg.slogdet"):
+class Slogdet(Square, name="slogdet", oracle="numpy.linalg.slogdet", gradient=Gradient.RULE):
     """Sign and logarithm of the size of determinants."""
 
     def infer_parts(self, *types: Type) -> tuple[Type, ...]:
@@ -133,7 +133,7 @@ class Slogdet(Square, name="slogdet", oracle="numpy.linalg.slogdet"):
         return (shape[:-2], kind), (shape[:-2], dt.real_dtype(kind))
 
 
-class Eigh(Square, name="eigh", oracle="numpy.linalg.eigh"):
+class Eigh(Square, name="eigh", oracle="numpy.linalg.eigh", gradient=Gradient.RULE):
     """Eigenvalues and eigenvectors of the self-adjoint matrix one triangle gives."""
 
     upper: bool
@@ -144,7 +144,7 @@ class Eigh(Square, name="eigh", oracle="numpy.linalg.eigh"):
         return (shape[:-1], dt.real_dtype(kind)), (shape, kind)
 
 
-class Eigvalsh(Square, name="eigvalsh", oracle="numpy.linalg.eigvalsh"):
+class Eigvalsh(Square, name="eigvalsh", oracle="numpy.linalg.eigvalsh", gradient=Gradient.RULE):
     """Ascending eigenvalues of the self-adjoint matrix one triangle gives."""
 
     upper: bool
@@ -156,7 +156,7 @@ class Eigvalsh(Square, name="eigvalsh", oracle="numpy.linalg.eigvalsh"):
         return dt.real_dtype(super().infer_dtype(*dtypes))
 
 
-class Eig(Square, name="eig", oracle="numpy.linalg.eig"):
+class Eig(Square, name="eig", oracle="numpy.linalg.eig", gradient=Gradient.RULE):
     """Complex eigenvalues and eigenvectors."""
 
     def infer_parts(self, *types: Type) -> tuple[Type, ...]:
@@ -165,7 +165,7 @@ class Eig(Square, name="eig", oracle="numpy.linalg.eig"):
         return (shape[:-1], kind), (shape, kind)
 
 
-class Eigvals(Square, name="eigvals", oracle="numpy.linalg.eigvals"):
+class Eigvals(Square, name="eigvals", oracle="numpy.linalg.eigvals", gradient=Gradient.RULE):
     """Complex eigenvalues."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -175,7 +175,7 @@ class Eigvals(Square, name="eigvals", oracle="numpy.linalg.eigvals"):
         return dt.complex_dtype(super().infer_dtype(*dtypes))
 
 
-class QR(Lapack, name="qr", oracle="numpy.linalg.qr"):
+class QR(Lapack, name="qr", oracle="numpy.linalg.qr", gradient=Gradient.RULE):
     """Orthonormal columns times an upper triangle; square `Q` if `complete`."""
 
     complete: bool
@@ -189,7 +189,7 @@ class QR(Lapack, name="qr", oracle="numpy.linalg.qr"):
         return ((*batch, m, k), kind), ((*batch, k, n), kind)
 
 
-class SVD(Lapack, name="svd", oracle="numpy.linalg.svd"):
+class SVD(Lapack, name="svd", oracle="numpy.linalg.svd", gradient=Gradient.RULE):
     """Orthonormal columns, singular values, orthonormal rows; square ones if `full`."""
 
     full: bool
@@ -208,7 +208,7 @@ class SVD(Lapack, name="svd", oracle="numpy.linalg.svd"):
         )
 
 
-class Svdvals(Lapack, name="svdvals", oracle="numpy.linalg.svdvals"):
+class Svdvals(Lapack, name="svdvals", oracle="numpy.linalg.svdvals", gradient=Gradient.RULE):
     """Descending singular values."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -218,6 +218,20 @@ class Svdvals(Lapack, name="svdvals", oracle="numpy.linalg.svdvals"):
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return dt.real_dtype(super().infer_dtype(*dtypes))
+
+
+class Pinv(
+    Lapack, name="pinv", arity=2, oracle="numpy.linalg.pinv", gradient=Gradient.RULE
+):
+    """Pseudo-inverses; singular values up to operand 1 times the greatest count as zero."""
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        x, rtol = shapes
+        check_matrix("pinv", x)
+        return (*stacked("pinv", x, rtol, x[:-2], rtol), x[-1], x[-2])
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return super().infer_dtype(dtypes[0])
 
 
 class System(Lapack):
@@ -239,12 +253,16 @@ class System(Lapack):
         return (*stacked(name, matrix, right, matrix[:-2], right[:-2]), *right[-2:])
 
 
-class Solve(System, name="solve", arity=2, oracle="numpy.linalg.solve"):
+class Solve(System, name="solve", arity=2, oracle="numpy.linalg.solve", gradient=Gradient.RULE):
     """The `x` of `a @ x = b`."""
 
 
 class SolveTriangular(
-    System, name="solve_triangular", arity=2, oracle="scipy.linalg.solve_triangular"
+    System,
+    name="solve_triangular",
+    arity=2,
+    oracle="scipy.linalg.solve_triangular",
+    gradient=Gradient.RULE,
 ):
     """The `x` of `a @ x = b` for one triangle of `a`.
 

@@ -10,7 +10,7 @@ from tawny.array import Array, ArrayLike, check_device, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, make
-from tawny.op import Op
+from tawny.op import Gradient, Op
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import arange, astype, copy
@@ -22,11 +22,12 @@ Sizes = Sequence[int] | None
 Axes = Sequence[int] | None
 
 NORMS: Final = ("backward", "ortho", "forward")
-_SWAPPED: Final[dict[str, str]] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+SWAPPED: Final[dict[str, str]] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+"""The norm under which the other direction is scaled alike."""
 
 
 class Transform(Op):
-    """A transform along `axes`, the last first, each cut or padded with zeros to its size.
+    """A transform along different `axes`, each cut or padded with zeros to its size.
 
     `norm` says which direction is divided by the size: "backward", "forward", or both by its
     root ("ortho").
@@ -38,7 +39,9 @@ class Transform(Op):
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         (shape,) = shapes
-        for axis, n in zip(reversed(self.axes), reversed(self.sizes), strict=True):
+        if len(set(self.axes)) != len(self.axes):
+            raise value_error(self.facts().name, f"axes {self.axes} name an axis twice")
+        for axis, n in zip(self.axes, self.sizes, strict=True):
             shape = replaced(shape, axis, n)
         return shape
 
@@ -46,13 +49,13 @@ class Transform(Op):
         return dt.complex_dtype(dtypes[0])
 
 
-class FFT(Transform, name="fft", oracle="numpy.fft.fftn"):
+class FFT(Transform, name="fft", oracle="numpy.fft.fftn", gradient=Gradient.LINEAR):
     """Discrete Fourier transform, or its inverse."""
 
     inverse: bool
 
 
-class RealFFT(Transform, name="rfft", oracle="numpy.fft.rfftn"):
+class RealFFT(Transform, name="rfft", oracle="numpy.fft.rfftn", gradient=Gradient.LINEAR):
     """Transform of real values: only the half of the last axis that says all."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -64,7 +67,7 @@ class RealFFT(Transform, name="rfft", oracle="numpy.fft.rfftn"):
         return super().infer_dtype(*dtypes)
 
 
-class InverseRealFFT(Transform, name="irfft", oracle="numpy.fft.irfftn"):
+class InverseRealFFT(Transform, name="irfft", oracle="numpy.fft.irfftn", gradient=Gradient.LINEAR):
     """Real values from the half that their transform is given by."""
 
     def infer_dtype(self, *dtypes: DType) -> DType:
@@ -174,7 +177,7 @@ def hfft(
     x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Array:
     """The real Fourier transform of values given by the half that mirrors into the other."""
-    return _from_half("hfft", e.conj(x), n, axis, _SWAPPED[_check_norm("hfft", norm)])
+    return _from_half("hfft", e.conj(x), n, axis, SWAPPED[_check_norm("hfft", norm)])
 
 
 @public(module="fft")
@@ -182,14 +185,30 @@ def ihfft(
     x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Array:
     """The half of the inverse Fourier transform of real values that mirrors into the other."""
-    return e.conj(_to_half("ihfft", x, n, axis, _SWAPPED[_check_norm("ihfft", norm)]))
+    return e.conj(_to_half("ihfft", x, n, axis, SWAPPED[_check_norm("ihfft", norm)]))
+
+
+def _repeats(places: tuple[int, ...]) -> bool:
+    """Whether an axis is named twice, and so transformed twice."""
+    return len(set(places)) != len(places)
+
+
+def _one_by_one(
+    node: Node, points: Sequence[int], places: Sequence[int], norm: str, inverse: bool
+) -> Node:
+    for n, axis in zip(points, places, strict=True):
+        node = make(FFT((n,), (axis,), norm, inverse), (node,))
+    return node
 
 
 def _complex(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object, inverse: bool) -> Array:
     node, places, points = _several(op, x, s, axes, half=False)
     if not places:
         return copy(wrap(node))
-    return wrap(make(FFT(points, places, _check_norm(op, norm), inverse), (node,)))
+    scale = _check_norm(op, norm)
+    if _repeats(places):
+        return wrap(_one_by_one(node, points[::-1], places[::-1], scale, inverse))
+    return wrap(make(FFT(points, places, scale, inverse), (node,)))
 
 
 def _real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
@@ -197,12 +216,20 @@ def _real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
     if not places:
         raise index_error(op, "axes is empty; at least one axis is needed")
     check_categories(op, 0, node.dtype, dt.REAL)
-    return wrap(make(RealFFT(points, places, _check_norm(op, norm)), (node,)))
+    scale = _check_norm(op, norm)
+    if _repeats(places):
+        half = make(RealFFT(points[-1:], places[-1:], scale), (node,))
+        return wrap(_one_by_one(half, points[-2::-1], places[-2::-1], scale, inverse=False))
+    return wrap(make(RealFFT(points, places, scale), (node,)))
 
 
 def _inverse_real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
     node, places, points = _several(op, x, s, axes, half=True)
-    return wrap(make(InverseRealFFT(points, places, _check_norm(op, norm)), (node,)))
+    scale = _check_norm(op, norm)
+    if _repeats(places):
+        half = _one_by_one(node, points[:-1], places[:-1], scale, inverse=True)
+        return wrap(make(InverseRealFFT(points[-1:], places[-1:], scale), (half,)))
+    return wrap(make(InverseRealFFT(points, places, scale), (node,)))
 
 
 @public(module="fft")

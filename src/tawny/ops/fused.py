@@ -139,21 +139,41 @@ class Body:
             last[value] = len(self.steps)
         return tuple(last)
 
+    def swept_until(self) -> tuple[int, ...]:
+        """For each value the last stage that may read it, if it is read anew in every sweep.
+
+        A kernel need not store what is between two sweeps: it may compute it again.
+        """
+        first, stages = len(self.operands), self.stages()
+        last = [-1] * (first + len(self.steps))
+        for number in range(len(self.steps) - 1, -1, -1):
+            step = self.steps[number]
+            until = stages[number]
+            if not isinstance(step.op, Reduction):
+                until = max(until, last[first + number])
+            for value in step.inputs:
+                last[value] = max(last[value], until)
+        return tuple(last)
+
     def overwrites(self) -> tuple[tuple[int, int], ...]:
         """Pairs (operand, result): the result may be written over the operand, if it dies here.
 
         Both have the same shape and item size and span the whole space, so each element is read
-        where it is written; and no step reads the operand after the one that makes the result.
+        where it is written; no step reads the operand after the one that makes the result; and no
+        later sweep needs the operand, even to compute again what is between.  Several results may
+        be written at once, each over an operand of its own.
         """
         first, last, whole = len(self.operands), self.last_uses(), size(self.space())
+        stages, until = self.stages(), self.swept_until()
         pairs: list[tuple[int, int]] = []
         for number, result in enumerate(self.results):
             shape, dtype = self.type_of(result)
             if size(shape) != whole:
                 continue
+            step = result - first
             for operand, (given, kind) in enumerate(self.operands):
                 fits = given == shape and kind.itemsize == dtype.itemsize
-                if fits and last[operand] <= result - first:
+                if fits and last[operand] <= step and until[operand] <= stages[step]:
                     pairs.append((operand, number))
         return tuple(pairs)
 

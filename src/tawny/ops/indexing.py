@@ -21,7 +21,7 @@ from tawny.array import Array, ArrayLike, as_value, fresh, known_value, lift, wr
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, needs_values, overflow_error, type_error, value_error
 from tawny.node import Node, Value, constant, make, scalar, variables
-from tawny.op import Op, Trait
+from tawny.op import Gradient, Op, Trait
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Arange, Cast
@@ -32,7 +32,13 @@ Range = tuple[int, int, int]
 """Start, length and step along an axis."""
 
 
-class Slice(Op, name="slice", traits=Trait.VIEW | Trait.WINDOW, oracle="operator.getitem"):
+class Slice(
+    Op,
+    name="slice",
+    traits=Trait.VIEW | Trait.WINDOW,
+    oracle="operator.getitem",
+    gradient=Gradient.LINEAR,
+):
     """Along each axis the elements `start`, `start + step`, and so on, `length` of them."""
 
     ranges: tuple[Range, ...]
@@ -42,7 +48,7 @@ class Slice(Op, name="slice", traits=Trait.VIEW | Trait.WINDOW, oracle="operator
         return tuple(length for _, length, _ in self.ranges)
 
 
-class Gather(Op, name="gather", arity=None, oracle="operator.getitem"):
+class Gather(Op, name="gather", arity=None, oracle="operator.getitem", gradient=Gradient.LINEAR):
     """Elements of operand 0 at the places that the other operands, broadcast together, give.
 
     Operand `1 + i` indexes axis `axes[i]`; negative indices count from the end.  The axes of the

@@ -12,7 +12,7 @@ from tawny.array import Array, ArrayLike, as_value, fresh, known_value, lift, wr
 from tawny.dtype import DType, as_dtype
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
-from tawny.op import Op, Overwrites
+from tawny.op import Gradient, Op, Overwrites
 from tawny.operator import public
 from tawny.ops.creation import Cast, Copy
 from tawny.ops.indexing import assigned, sliced, taken
@@ -20,7 +20,7 @@ from tawny.ops.movement import broadcasted, expanded, flattened, permuted, resha
 from tawny.shape import Shape, as_shape, normalise_axis, replaced
 
 
-class Concat(Op, name="concat", arity=None, oracle="numpy.concatenate"):
+class Concat(Op, name="concat", arity=None, oracle="numpy.concatenate", gradient=Gradient.LINEAR):
     """The operands one after the other along `axis`."""
 
     axis: int
@@ -44,7 +44,7 @@ class Concat(Op, name="concat", arity=None, oracle="numpy.concatenate"):
         return replaced(first, self.axis, sum(s[self.axis] for s in shapes))
 
 
-class Tile(Op, name="tile", oracle="numpy.tile"):
+class Tile(Op, name="tile", oracle="numpy.tile", gradient=Gradient.LINEAR):
     """The whole operand repeated, `repetitions[i]` times along axis `i`."""
 
     repetitions: tuple[int, ...]
@@ -53,7 +53,7 @@ class Tile(Op, name="tile", oracle="numpy.tile"):
         return tuple(n * r for n, r in zip(shapes[0], self.repetitions, strict=True))
 
 
-class Repeat(Op, name="repeat", oracle="numpy.repeat"):
+class Repeat(Op, name="repeat", oracle="numpy.repeat", gradient=Gradient.LINEAR):
     """Each element repeated in place, `repeats` times along `axis`."""
 
     repeats: int
@@ -64,7 +64,14 @@ class Repeat(Op, name="repeat", oracle="numpy.repeat"):
         return replaced(shape, self.axis, shape[self.axis] * self.repeats)
 
 
-class Pad(Op, name="pad", arity=2, overwrites=Overwrites.NONE, oracle="numpy.pad"):
+class Pad(
+    Op,
+    name="pad",
+    arity=2,
+    overwrites=Overwrites.NONE,
+    oracle="numpy.pad",
+    gradient=Gradient.LINEAR,
+):
     """Operand 0 with elements before and after it along each axis, all of them operand 1."""
 
     widths: tuple[tuple[int, int], ...]

@@ -10,7 +10,7 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift_all, wrap
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
-from tawny.op import Op
+from tawny.op import Gradient, Op
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, asarray
@@ -34,7 +34,7 @@ def stacked(op: str, left: Shape, right: Shape, ours: Shape, theirs: Shape) -> S
     return broadcast(op, (ours, theirs))
 
 
-class Matmul(Op, name="matmul", arity=2, oracle="numpy.matmul"):
+class Matmul(Op, name="matmul", arity=2, oracle="numpy.matmul", gradient=Gradient.MULTILINEAR):
     """Matrix product over the last axis of operand 0 and the last but one of operand 1."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -56,7 +56,7 @@ class Matmul(Op, name="matmul", arity=2, oracle="numpy.matmul"):
         return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
 
 
-class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum"):
+class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum", gradient=Gradient.MULTILINEAR):
     """Sum of products over the labels that are not in the result.
 
     `subscripts` gives every operand's labels and the result's, as in "ab,bc->ac"; labels are

@@ -10,27 +10,27 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, lift_all, wrap
+from tawny.dtype import DType
 from tawny.errors import linalg_error, value_error
 from tawny.node import make
-from tawny.operator import public
+from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray, astype, copy, eye, filled
 from tawny.ops.diagonal import diagonal as numpy_diagonal
 from tawny.ops.factorisation import (
     Inv,
-    adjoint,
+    Pinv,
     check_matrix,
     check_square,
     inv,
     lapack_operands,
     solve,
-    svd,
     svdvals,
 )
 from tawny.ops.linalg import cross_product, matmul
 from tawny.ops.movement import expand_dims, matrix_transpose, moveaxis, reshape
 from tawny.ops.reduction import Axis, any, count_nonzero, max, min, sum
-from tawny.shape import as_int, normalise_axes, normalise_axis, ordered_axes, reduced
+from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, ordered_axes, reduced
 
 Order = float | Literal["fro", "nuc"] | None
 
@@ -161,12 +161,16 @@ def cond(x: ArrayLike, p: Order = None) -> Array:
     return e.where(singular, asarray(math.inf, dtype=result.dtype), result)
 
 
-def _cutoff(values: Array, shape: tuple[int, ...], rtol: ArrayLike | None) -> Array:
+def _precision(shape: Shape, dtype: DType) -> float:
+    """How small a singular value, relative to the greatest, may be rounding alone."""
+    return float(np.max(shape[-2:]) * np.finfo(dtype).eps)
+
+
+def _cutoff(values: Array, shape: Shape, rtol: ArrayLike | None) -> Array:
     """The size below which a singular value counts as zero."""
     top = _greatest(values, -1, True)
     if rtol is None:
-        relative: ArrayLike = np.max(shape[-2:]).item() * float(np.finfo(values.dtype).eps)
-        return e.multiply(top, relative)
+        return e.multiply(top, _precision(shape, values.dtype))
     if dt.is_weak(rtol):
         return e.multiply(top, rtol)
     return e.multiply(top, expand_dims(wrap(lift(rtol, "rtol")), axis=-1))
@@ -186,11 +190,9 @@ def pinv(x: ArrayLike, /, *, rtol: ArrayLike | None = None) -> Array:
     """Pseudo-inverses; singular values up to `rtol` times the greatest count as zero."""
     (node,) = lapack_operands("pinv", x)
     check_matrix("pinv", node.shape)
-    u, s, vh = svd(wrap(node), full_matrices=False)
-    large = e.greater(s, _cutoff(s, node.shape, rtol))
-    one, zero = (asarray(v, dtype=s.dtype) for v in (1, 0))
-    inverse = e.where(large, e.divide(one, e.where(large, s, one)), zero)
-    return matmul(e.multiply(adjoint(vh), expand_dims(inverse, axis=-2)), adjoint(u))
+    real = dt.real_dtype(node.dtype)
+    relative = _precision(node.shape, real) if rtol is None else rtol
+    return emit(Pinv(), wrap(node), asarray(relative, dtype=real))
 
 
 @public(module="linalg")

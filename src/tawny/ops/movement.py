@@ -8,7 +8,7 @@ from typing import Any, cast
 from tawny.array import Array, ArrayLike, fresh, lift, wrap
 from tawny.errors import value_error
 from tawny.node import Node, make
-from tawny.op import Op, Trait
+from tawny.op import Gradient, Op, Trait
 from tawny.operator import public
 from tawny.ops.creation import BroadcastTo, Copy
 from tawny.shape import (
@@ -25,7 +25,13 @@ from tawny.shape import (
 Axis = int | tuple[int, ...] | None
 
 
-class Reshape(Op, name="reshape", traits=Trait.VIEW | Trait.WINDOW, oracle="numpy.reshape"):
+class Reshape(
+    Op,
+    name="reshape",
+    traits=Trait.VIEW | Trait.WINDOW,
+    oracle="numpy.reshape",
+    gradient=Gradient.LINEAR,
+):
     """The same elements, read row by row, in another shape."""
 
     shape: Shape
@@ -41,7 +47,13 @@ class Reshape(Op, name="reshape", traits=Trait.VIEW | Trait.WINDOW, oracle="nump
         return self.shape
 
 
-class Transpose(Op, name="transpose", traits=Trait.VIEW | Trait.WINDOW, oracle="numpy.transpose"):
+class Transpose(
+    Op,
+    name="transpose",
+    traits=Trait.VIEW | Trait.WINDOW,
+    oracle="numpy.transpose",
+    gradient=Gradient.LINEAR,
+):
     """The axes in another order: axis `i` of the result is axis `axes[i]` of the operand."""
 
     axes: tuple[int, ...]
@@ -58,14 +70,18 @@ class Transpose(Op, name="transpose", traits=Trait.VIEW | Trait.WINDOW, oracle="
 
 
 class Flip(
-    Op, name="flip", traits=Trait.VIEW | Trait.WINDOW | Trait.INVOLUTION, oracle="numpy.flip"
+    Op,
+    name="flip",
+    traits=Trait.VIEW | Trait.WINDOW | Trait.INVOLUTION,
+    oracle="numpy.flip",
+    gradient=Gradient.LINEAR,
 ):
     """The elements in reverse order along `axes`."""
 
     axes: tuple[int, ...]
 
 
-class Roll(Op, name="roll", oracle="numpy.roll"):
+class Roll(Op, name="roll", oracle="numpy.roll", gradient=Gradient.LINEAR):
     """Elements moved up by `shifts[i]` places along axis `i`; those pushed out come back in."""
 
     shifts: tuple[int, ...]

@@ -9,7 +9,7 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType, check_categories
 from tawny.errors import value_error
 from tawny.node import make
-from tawny.op import NUMBER_LOOPS, DTypeRule, Op, not_boolean, quotient, real
+from tawny.op import NUMBER_LOOPS, DTypeRule, Gradient, Op, not_boolean, quotient, real
 from tawny.operator import public
 from tawny.ops import reduction
 from tawny.ops.window import Padding, Pads, Sizes, check_positive, per_axis, resolve_padding, swept
@@ -40,15 +40,17 @@ class Pool(Op):
         return self.pooled(shapes[0], self.facts().name)
 
 
-class MaxPool(Pool, name="max_pool", dtype=real):
+class MaxPool(Pool, name="max_pool", dtype=real, gradient=Gradient.RULE):
     """Greatest element each window sees; NaN if there is one."""
 
 
-class AvgPool(Pool, name="avg_pool", dtype=quotient):
+class AvgPool(Pool, name="avg_pool", dtype=quotient, gradient=Gradient.LINEAR):
     """Mean of the elements each window sees; padding is not counted."""
 
 
-class MaxPoolGradient(Pool, name="max_pool_gradient", dtype=of_gradient, arity=2):
+class MaxPoolGradient(
+    Pool, name="max_pool_gradient", dtype=of_gradient, arity=2, gradient=Gradient.RULE
+):
     """The transpose of a max pooling at operand 0, applied to the gradient of its output.
 
     Among equals the first in the window, in row-major order, takes the whole gradient.
@@ -64,7 +66,9 @@ class MaxPoolGradient(Pool, name="max_pool_gradient", dtype=of_gradient, arity=2
         return super().infer_dtype(*dtypes)
 
 
-class MaxPoolSelect(Pool, name="max_pool_select", dtype=of_choices, arity=2):
+class MaxPoolSelect(
+    Pool, name="max_pool_select", dtype=of_choices, arity=2, gradient=Gradient.RULE
+):
     """Elements of operand 1 where the max pooling of operand 0 finds its maxima."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
@@ -80,7 +84,7 @@ class MaxPoolSelect(Pool, name="max_pool_select", dtype=of_choices, arity=2):
         return super().infer_dtype(*dtypes)
 
 
-class AvgPoolGradient(Pool, name="avg_pool_gradient", dtype=quotient):
+class AvgPoolGradient(Pool, name="avg_pool_gradient", dtype=quotient, gradient=Gradient.LINEAR):
     """The transpose of an average pooling of an input with spatial `sizes`."""
 
     sizes: Shape
@@ -93,7 +97,7 @@ class AvgPoolGradient(Pool, name="avg_pool_gradient", dtype=quotient):
         return x
 
 
-class Upsampling(Op, name="upsampling"):
+class Upsampling(Op, name="upsampling", gradient=Gradient.LINEAR):
     """Each element repeated `factors` times along the spatial axes."""
 
     factors: tuple[int, ...]
@@ -105,7 +109,9 @@ class Upsampling(Op, name="upsampling"):
         return (x[0], *(n * f for n, f in zip(x[1:-1], self.factors, strict=True)), x[-1])
 
 
-class UpsamplingGradient(Op, name="upsampling_gradient", dtype=not_boolean):
+class UpsamplingGradient(
+    Op, name="upsampling_gradient", dtype=not_boolean, gradient=Gradient.LINEAR
+):
     """The transpose of an upsampling: the sum over blocks of `factors` elements."""
 
     factors: tuple[int, ...]

@@ -60,19 +60,26 @@ class Extremum(Reduction):
         return super().infer_shape(shape)
 
 
-class Sum(Accumulation, name="sum", identity=0, oracle="numpy.sum"):
+class Sum(Accumulation, name="sum", identity=0, oracle="numpy.sum", gradient=Gradient.LINEAR):
     """Sum over axes."""
 
 
-class Prod(Accumulation, name="prod", identity=1, domain=Domain(-2.0, 2.0), oracle="numpy.prod"):
+class Prod(
+    Accumulation,
+    name="prod",
+    identity=1,
+    domain=Domain(-2.0, 2.0),
+    gradient=Gradient.RULE,
+    oracle="numpy.prod",
+):
     """Product over axes."""
 
 
-class Mean(Accumulation, name="mean", oracle="numpy.mean"):
+class Mean(Accumulation, name="mean", oracle="numpy.mean", gradient=Gradient.LINEAR):
     """Arithmetic mean over axes."""
 
 
-class Var(Accumulation, name="var", oracle="numpy.var"):
+class Var(Accumulation, name="var", oracle="numpy.var", gradient=Gradient.RULE):
     """Mean squared distance from the mean; `correction` is subtracted from the count."""
 
     correction: float
@@ -81,11 +88,15 @@ class Var(Accumulation, name="var", oracle="numpy.var"):
         return dt.real_dtype(super().infer_dtype(*dtypes))
 
 
-class Max(Extremum, name="max", traits=Trait.IDEMPOTENT, oracle="numpy.max"):
+class Max(
+    Extremum, name="max", traits=Trait.IDEMPOTENT, oracle="numpy.max", gradient=Gradient.RULE
+):
     """Greatest element over axes; NaN if there is one."""
 
 
-class Min(Extremum, name="min", traits=Trait.IDEMPOTENT, oracle="numpy.min"):
+class Min(
+    Extremum, name="min", traits=Trait.IDEMPOTENT, oracle="numpy.min", gradient=Gradient.RULE
+):
     """Least element over axes; NaN if there is one."""
 
 
@@ -101,7 +112,13 @@ class AnyTrue(
     """Whether some element over axes is true."""
 
 
-class LogSumExp(Accumulation, name="logsumexp", dtype=real, oracle="scipy.special.logsumexp"):
+class LogSumExp(
+    Accumulation,
+    name="logsumexp",
+    dtype=real,
+    oracle="scipy.special.logsumexp",
+    gradient=Gradient.RULE,
+):
     """`log(sum(exp(x)))` over axes, without overflow."""
 
 
@@ -150,13 +167,16 @@ class Scan(Op):
         return self.dtype
 
 
-class CumulativeSum(Scan, name="cumulative_sum", identity=0, oracle="numpy.cumulative_sum"):
+class CumulativeSum(
+    Scan, name="cumulative_sum", identity=0, oracle="numpy.cumulative_sum", gradient=Gradient.LINEAR
+):
     """Running sum."""
 
 
 class CumulativeProd(
     Scan,
     name="cumulative_prod",
+    gradient=Gradient.RULE,
     identity=1,
     domain=Domain(-2.0, 2.0),
     oracle="numpy.cumulative_prod",

@@ -11,7 +11,7 @@ from tawny.array import Array, ArrayLike, fresh, lift, wrap
 from tawny.dtype import DType
 from tawny.errors import needs_values, type_error, value_error
 from tawny.node import Node, Value, make, variables
-from tawny.op import ELEMENTWISE, Op, Overwrites
+from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites
 from tawny.operator import public
 from tawny.ops.creation import Cast, Copy
 from tawny.ops.indexing import (
@@ -37,7 +37,14 @@ COMBINE: Final = {
 """What each mode but "set" makes of an old element and a value."""
 
 
-class Scatter(Op, name="scatter", arity=None, overwrites=Overwrites.FIRST, oracle="numpy.ufunc.at"):
+class Scatter(
+    Op,
+    name="scatter",
+    arity=None,
+    overwrites=Overwrites.FIRST,
+    oracle="numpy.ufunc.at",
+    gradient=Gradient.RULE,
+):
     """Operand 0 with operand 1 put into, or combined with, a part of it.
 
     The part is what `Slice(ranges)` and then `Gather(axes, place)` by operands 2 and up would

@@ -6,7 +6,7 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.errors import value_error
 from tawny.node import make
-from tawny.op import Op
+from tawny.op import Gradient, Op
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import astype, zeros_like
@@ -16,7 +16,9 @@ from tawny.ops.reduction import cumulative_prod
 from tawny.shape import Shape, as_shape
 
 
-class Correlate(Op, name="correlate", arity=2, oracle="numpy.correlate"):
+class Correlate(
+    Op, name="correlate", arity=2, oracle="numpy.correlate", gradient=Gradient.MULTILINEAR
+):
     """Sums of products of operand 0 with the conjugate of operand 1 at every shift.
 
     `mode` is "full" (every overlap), "same" (the middle, of the longer's length) or "valid"

@@ -29,7 +29,9 @@ class TopKResult(NamedTuple):
     indices: Array
 
 
-class Sort(Op, name="sort", overwrites=Overwrites.SAME_SIZE, oracle="numpy.sort"):
+class Sort(
+    Op, name="sort", overwrites=Overwrites.SAME_SIZE, oracle="numpy.sort", gradient=Gradient.RULE
+):
     """Elements in order along `axis`, NaN last; the reverse of that if `descending`."""
 
     axis: int
@@ -83,7 +85,7 @@ class Digitize(Op, name="digitize", arity=2, gradient=Gradient.ZERO, oracle="num
         return dt.INT64
 
 
-class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount"):
+class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradient=Gradient.RULE):
     """How often each of the first `length` integers occurs, or the sum of its weights."""
 
     length: int

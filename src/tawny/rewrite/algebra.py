@@ -16,7 +16,7 @@ from tawny.node import Node, make
 from tawny.op import ELEMENTWISE, Elementwise, Trait
 from tawny.ops.creation import Cast
 from tawny.ops.movement import broadcasted
-from tawny.rewrite.facts import filled_like, is_negative_zero, scalar_like
+from tawny.rewrite.facts import Facts, filled_like, is_negative_zero, scalar_like
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, elementwise, rule
 
@@ -189,13 +189,16 @@ def _chosen(m: Match) -> Node | None:
 
 
 def _pair(node: Node) -> tuple[object, ...]:
-    return (node.op, *sorted(map(id, node.inputs)))
+    """The same for a commutative op on the same operands in either order."""
+    first, second = node.inputs
+    if id(first) < id(second):
+        return (node.op, first, second)
+    return (node.op, second, first)
 
 
-def _has_twin(m: Match) -> bool:
+def _has_twin(node: Node, facts: Facts) -> bool:
     """Another node applies the same op to the same operands in the other order."""
-    node = m.node
-    return node.dtype.kind != "c" and m.facts.twins.setdefault(_pair(node), node) is not node
+    return node.dtype.kind != "c" and facts.twins.setdefault(_pair(node), node) is not node
 
 
 def _twin(m: Match) -> Node:
@@ -438,7 +441,7 @@ TWINS: Final[tuple[Rule, ...]] = (
         ),
         _twin,
         "x + y and y + x are the same",
-        _has_twin,
+        only=_has_twin,
     ),
 )
 """Comes last: a node that reaches it is in its final form."""

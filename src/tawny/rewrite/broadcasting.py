@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Final, cast
 
 from tawny.node import Node, make
-from tawny.op import ELEMENTWISE
+from tawny.op import ELEMENTWISE, Family
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.movement import Reshape, broadcasted, reshaped
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
 from tawny.rewrite.flow import Kind
-from tawny.rewrite.pattern import Capture, Key, Match, Rule, any_of, call, rule
+from tawny.rewrite.pattern import Capture, Match, Rule, any_of, call, rule
 from tawny.shape import broadcast, size
 
 EXACT: Final = Kind.EXACT
@@ -75,7 +75,7 @@ _POWER: Final = ELEMENTWISE["pow"]
 _LONE: Final = (2, 0.5, -1)
 """Exponents that round differently alone than in an array: see `algebra`."""
 
-ELEMENTWISE_KEYS: Final[tuple[Key, ...]] = (*ELEMENTWISE.values(), Cast)
+ELEMENTWISE_KEYS: Final[tuple[Family, ...]] = (*ELEMENTWISE.values(), Cast)
 
 BROADCASTS: Final[tuple[Rule, ...]] = (
     rule(

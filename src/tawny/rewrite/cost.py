@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from math import prod
 from typing import Final
 
-from tawny.node import Node
-from tawny.op import Elementwise, Trait
+from tawny.node import Constant, Node
+from tawny.op import Elementwise, Op, Type
 from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
@@ -17,62 +19,76 @@ from tawny.ops.fused import Cost, FusedConvolution, FusedMatmul, Group, nbytes, 
 from tawny.ops.linalg import Matmul
 from tawny.ops.pooling import Pool
 from tawny.ops.reduction import ArgExtremum, Reduction, Scan
-from tawny.shape import size
+from tawny.shape import Shape, size
 
 NOTHING: Final = Cost(0, 0, 0)
 
 
 def cost_of(node: Node) -> Cost:
     """Cost of computing one node; views, constants and variables cost nothing."""
-    op = node.op
+    return cost(node.op, (node.shape, node.dtype), [(i.shape, i.dtype) for i in node.inputs])
+
+
+def cost(op: Op, result: Type, operands: Sequence[Type]) -> Cost:
+    """Cost of an op that makes a value of this type from operands of these types."""
     if type(op) is Elementwise:
-        return total((node,))
-    if not node.inputs and node.value is not None:
-        return NOTHING
+        operations = primitives(op) * size(result[0])
+        return Cost(operations, sum(map(nbytes, operands)), nbytes(result))
     facts = op.facts()
-    if Trait.VIEW in facts.traits or (facts.impure and not node.inputs):
+    if facts.view or (not operands and (facts.impure or type(op) is Constant)):
         return NOTHING
     if isinstance(op, Group):
         return op.cost()
-    types = [(i.shape, i.dtype) for i in node.inputs]
     if isinstance(op, (FusedMatmul, FusedConvolution)):
-        return op.cost(*types)
-    written = nbytes((node.shape, node.dtype))
-    return Cost(_operations(node), sum(map(nbytes, types)), written)
+        return op.cost(*operands)
+    shapes = [shape for shape, _ in operands]
+    return Cost(_operations(op, result[0], shapes), sum(map(nbytes, operands)), nbytes(result))
 
 
-def _operations(node: Node) -> int:
-    op = node.op
-    elements = size(node.shape)
+def _operations(op: Op, shape: Shape, operands: Sequence[Shape]) -> int:
+    elements = size(shape)
     if isinstance(op, (Reduction, ArgExtremum, Scan)):
-        return size(node.inputs[0].shape)
+        return size(operands[0])
     if isinstance(op, Matmul):
-        return 2 * node.inputs[0].shape[-1] * elements
+        return 2 * operands[0][-1] * elements
     if isinstance(op, Convolution):
-        return 2 * prod(node.inputs[1].shape[:-1]) * elements
+        return 2 * prod(operands[1][:-1]) * elements
     if isinstance(op, ConvolutionInputGradient):
-        kernel, gradient = (i.shape for i in node.inputs)
+        kernel, gradient = operands
         return 2 * prod(kernel[:-1]) * size(gradient)
     if isinstance(op, ConvolutionKernelGradient):
-        return 2 * prod(node.shape[:-1]) * size(node.inputs[1].shape)
+        return 2 * prod(shape[:-1]) * size(operands[1])
     if isinstance(op, Pool):
-        return max(size(i.shape) for i in node.inputs)
+        return max(map(size, operands))
     return elements
 
 
 def total(nodes: Iterable[Node]) -> Cost:
     """Cost of several nodes together."""
     operations = read = written = 0
+    inputs: list[tuple[Node, ...]] = []
     for node in nodes:
-        if type(node.op) is Elementwise:
+        op = node.op
+        if type(op) is Elementwise:
             elements = prod(node.shape)
-            operations += primitives(node.op) * elements
+            operations += primitives(op) * elements
             written += elements * node.dtype.itemsize
-            for source in node.inputs:
-                read += prod(source.shape) * source.dtype.itemsize
-        else:
-            cost = cost_of(node)
-            operations += cost.operations
-            read += cost.bytes_read
-            written += cost.bytes_written
+            inputs.append(node.inputs)
+        elif type(op) is not Constant and not op.facts().view:
+            one = cost_of(node)
+            operations += one.operations
+            read += one.bytes_read
+            written += one.bytes_written
+    for node, times in Counter(chain.from_iterable(inputs)).items():
+        read += times * prod(node.shape) * node.dtype.itemsize
+    return Cost(operations, read, written)
+
+
+def added(costs: Iterable[Cost]) -> Cost:
+    """The sum of costs."""
+    operations = read = written = 0
+    for one in costs:
+        operations += one.operations
+        read += one.bytes_read
+        written += one.bytes_written
     return Cost(operations, read, written)

@@ -13,30 +13,61 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple
 
-from tawny.node import Constant, Node, written_at
-from tawny.op import Elementwise, Op
-from tawny.ops.creation import BroadcastTo
+from tawny.node import Node, remake, written_at
+from tawny.op import Family, Op
 from tawny.rewrite.facts import Facts
-from tawny.rewrite.flow import Context, Flow, Pass, Recorder, remade, united_sources
-from tawny.rewrite.pattern import Call, Filled, Key, Made, Rule, orders
+from tawny.rewrite.flow import Context, Flow, Pass, Recorder, united_sources
+from tawny.rewrite.pattern import Call, Filled, Rule, orders
 
 Signature = tuple[object, ...]
-"""Whether all operands are one node, the op of a node, and what makes each operand."""
+"""The families of a node's op and of those of its operands, and whether these are one node."""
+
+MOST_SIGNATURES: Final = 50_000
+"""So many are remembered at most: joins of many operands could make ever new ones."""
+
+
+class Candidates(NamedTuple):
+    """The rules that can match nodes of one signature."""
+
+    rules: Sequence[Rule]
+    filled: tuple[int, ...] = ()
+    """Places of operands that may be filled constants; some rule asks for the value."""
+    by_fill: dict[tuple[complex | None, ...], Sequence[Rule]] = {}
+    """The rules that can match, for what fills those operands."""
+
+    def narrowed(self, fills: tuple[complex | None, ...]) -> Sequence[Rule]:
+        """The rules that can match where these values fill the operands at `filled`."""
+        given = dict(zip(self.filled, fills, strict=True))
+        found = self.by_fill[fills] = [r for r in self.rules if _accepts(r.pattern, given)]
+        return found
+
+
+def _accepts(pattern: Call, fills: dict[int, complex | None]) -> bool:
+    """Whether the operands at some places may be filled with these values; None: with none."""
+    for place, arg in enumerate(pattern.args or ()):
+        if isinstance(arg, Filled) and place in fills:
+            value = fills[place]
+            if value is None or arg.value not in (None, value):
+                return False
+    return True
+
+
+NONE: Final = Candidates(())
 
 
 class RuleSet:
     """Rules, found by the ops of a node and its operands."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self._by_op: Final[dict[Key, list[Rule]]] = {}
+        self._by_op: Final[dict[Family, list[Rule]]] = {}
         for rule in rules:
             for pattern in orders(rule.pattern):
                 if isinstance(pattern, Call):
                     for key in pattern.ops or (Op,):
                         self._by_op.setdefault(key, []).append(replace(rule, pattern=pattern))
-        self.found: Final[dict[Signature, list[Rule]]] = {}
+        self.found: Final[dict[Signature, Candidates]] = {}
         """The rules that can match, for each signature met."""
         operands = [a for r in chain(*self._by_op.values()) for a in r.pattern.args or ()]
         self.values: Final = frozenset(
@@ -44,12 +75,17 @@ class RuleSet:
         )
         """The values that patterns ask constants to be filled with."""
 
-    def find(self, signature: Signature) -> list[Rule]:
-        """The rules that can match; those for every op come first."""
-        same, *keys = signature
-        made = [Made(*key) if isinstance(key, tuple) else Made(cast("Key", key)) for key in keys]
-        rules = [*self._by_op.get(Op, ()), *self._by_op.get(made[0].by, ())]
-        found = [r for r in rules if r.pattern.may_match(made[1:], bool(same))]
+    def find(self, node: Node, signature: Signature) -> Candidates:
+        """The rules that can match, those for every op first; remembered for the signature."""
+        inputs = node.inputs
+        same = inputs.count(inputs[0]) == len(inputs) if inputs else False
+        made_by = [i.op.family for i in inputs]
+        rules = [*self._by_op.get(Op, ()), *self._by_op.get(node.op.family, ())]
+        rules = [r for r in rules if r.pattern.may_match(made_by, same)]
+        asked = {p for r in rules for p, a in enumerate(r.pattern.args or ()) if type(a) is Filled}
+        if len(self.found) >= MOST_SIGNATURES:
+            self.found.clear()
+        found = Candidates(rules, tuple(sorted(asked)), {}) if rules else NONE
         self.found[signature] = found
         return found
 
@@ -81,19 +117,31 @@ class Driver:
         self._recorder: Final = recorder
         self._final: Final[dict[Node, Node]] = {}
         """The final form of each node met."""
+        self._asked: Final[dict[Node, Any]] = {}
+        """What `_asked_for` said of constants."""
 
     def settled(self, flow: Flow) -> Flow:
         """The flow with every node in its final form."""
         final = self._final
-        for node in flow.order():
-            if node not in final:
-                current = self._on_final_inputs(node)
+        with written_at(()) as place:
+            self._place = place
+            for node in flow.order():
+                if node in final:
+                    continue
+                current = node
+                for source in node.inputs:
+                    if final[source] is not source:
+                        current = self._on_final_inputs(node)
+                        break
                 if current in final:
                     final[node] = final[current]
-                elif (new := self._rewritten(current)) is None:
+                elif not (rules := self._rules_for(current)) or (
+                    (new := self._rewritten(current, rules)) is None
+                ):
                     final[node] = final[current] = current
                 else:
-                    self._settle(new)
+                    if new not in final:
+                        self._settle(new)
                     final[node] = final[current] = final[new]
         return flow.with_outputs(tuple([final[n] for n in flow.outputs]))
 
@@ -110,13 +158,15 @@ class Driver:
                 if forward[node] not in final:
                     raise RuntimeError(f"the rules for {node} come back to it")
                 final[node] = final[forward[node]]
-            elif pending := [i for i in node.inputs if i not in final]:
-                stack.extend(reversed(pending))
+            elif not final.keys() >= set(node.inputs):
+                stack.extend([i for i in reversed(node.inputs) if i not in final])
             else:
                 current = self._on_final_inputs(node)
                 if current in final:
                     final[node] = final[current]
-                elif (new := self._rewritten(current)) is None:
+                elif not (rules := self._rules_for(current)) or (
+                    (new := self._rewritten(current, rules)) is None
+                ):
                     final[current] = final[node] = current
                 else:
                     forward[current] = forward[node] = new
@@ -124,12 +174,10 @@ class Driver:
 
     def _on_final_inputs(self, node: Node) -> Node:
         final = self._final
-        for source in node.inputs:
-            if final[source] is not source:
-                break
-        else:
+        inputs = tuple([final[i] for i in node.inputs])
+        if inputs == node.inputs:
             return node
-        new = remade(node, tuple([final[i] for i in node.inputs]))
+        new = remake(node, inputs)
         self._inherit(node, new)
         return new
 
@@ -138,40 +186,55 @@ class Driver:
         uses = self._facts.uses
         uses[new] = uses.get(new, 0) + uses.get(old, 0)
 
-    def _rules_for(self, node: Node) -> list[Rule]:
+    def _rules_for(self, node: Node) -> Sequence[Rule]:
         """The rules that can match, by what `node` and its operands are made by."""
         inputs = node.inputs
-        signature: list[object] = [len(inputs) > 1 and inputs.count(inputs[0]) == len(inputs)]
-        for operand in (node, *inputs):
-            op = operand.op
-            made_by = op if type(op) is Elementwise else type(op)
-            if (made_by is Constant or made_by is BroadcastTo) and operand is not node:
-                signature.append((made_by, self._asked_for(self._facts.fill(operand))))
-            else:
-                signature.append(made_by)
-        key = tuple(signature)
-        found = self._rules.found.get(key)
-        return self._rules.find(key) if found is None else found
+        signature: Signature
+        if len(inputs) == 2:
+            first, second = inputs
+            signature = (node.op.family, first.op.family, second.op.family, first is second)
+        elif len(inputs) == 1:
+            signature = (node.op.family, inputs[0].op.family)
+        elif inputs:
+            same = inputs.count(inputs[0]) == len(inputs)
+            signature = (node.op.family, *[i.op.family for i in inputs], same)
+        else:
+            signature = (node.op.family,)
+        found = self._rules.found.get(signature)
+        if found is None:
+            found = self._rules.find(node, signature)
+        if not found.filled:
+            return found.rules
+        asked = self._asked
+        fills = tuple(
+            [asked[n] if (n := inputs[p]) in asked else self._asked_for(n) for p in found.filled]
+        )
+        rules = found.by_fill.get(fills)
+        return found.narrowed(fills) if rules is None else rules
 
-    def _asked_for(self, fill: Any) -> complex | None:
-        """The value that fills a constant, if some pattern asks for it."""
-        if fill is None:
-            return None
-        value: complex = fill.item()
-        return value if value in self._rules.values else NAN
+    def _asked_for(self, operand: Node) -> complex | None:
+        """The value that fills a constant, NaN if no pattern asks for it, None if there is none."""
+        asked = self._facts.fill(operand)
+        if asked is not None:
+            value: complex = asked.item()
+            asked = value if value in self._rules.values else NAN
+        self._asked[operand] = asked
+        return asked
 
-    def _rewritten(self, node: Node) -> Node | None:
+    def _rewritten(self, node: Node, rules: Sequence[Rule]) -> Node | None:
         """What the first rule that applies puts in place of `node`."""
-        for rule in self._rules_for(node):
+        for rule in rules:
             match = rule.match(node, self._facts)
             if match is None:
                 continue
-            with written_at(united_sources(match.through)):
+            new = rule.kept(match)
+            if new is None:
+                self._place.move(united_sources(match.through))
                 new = rule.build(match)
-            if new is None or new is node:
-                continue
-            if new.shape != node.shape or new.dtype != node.dtype:
-                raise RuntimeError(f"rule {rule.info.name} changes the type of {node} to {new}")
+                if new is None or new is node:
+                    continue
+                if new.shape != node.shape or new.dtype != node.dtype:
+                    raise RuntimeError(f"rule {rule.info.name} changes the type of {node} to {new}")
             uses = self._facts.uses
             gone = [n for n in match.through if n is node or uses.get(n) == 1]
             self._inherit(node, new)
@@ -179,8 +242,10 @@ class Driver:
             return new
         return None
 
-    def _made(self, new: Node) -> list[Node]:
+    def _made(self, new: Node) -> Sequence[Node]:
         """The nodes of a result that were not there before, inputs first."""
+        if new in self._final:
+            return ()
         out: dict[Node, None] = {}
         stack = [new]
         while stack:

@@ -129,11 +129,20 @@ def is_impure(node: Node) -> bool:
 
 def united_sources(nodes: Sequence[Node]) -> tuple[Source, ...]:
     """The places where `nodes` were written, each once, the first ones if they are many."""
-    if len(nodes) == 1:
-        return nodes[0].sources
+    return nodes[0].sources if len(nodes) == 1 else united([n.sources for n in nodes])
+
+
+def united(given: Sequence[tuple[Source, ...]]) -> tuple[Source, ...]:
+    """The places named, each once, the first ones if they are many."""
+    if len(given) == 1:
+        return given[0]
+    if len(given) == 2 and len(given[0]) == len(given[1]) == 1:
+        (first,), (second,) = given
+        same = first.code is second.code and first.instruction == second.instruction
+        return given[0] if same else given[0] + given[1]
     out: dict[tuple[int, int], Source] = {}
-    for node in nodes:
-        for source in node.sources:
+    for sources in given:
+        for source in sources:
             out.setdefault((id(source.code), source.instruction), source)
         if len(out) >= MOST_SOURCES:
             break

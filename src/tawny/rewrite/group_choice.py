@@ -23,7 +23,7 @@ must not keep more bytes alive than it saves: see `group_lifetime`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tawny.node import Node
@@ -141,8 +141,15 @@ def _loops(node: Node) -> tuple[Shape, tuple[int, ...] | None] | None:
 class Choice:
     """The units of an order of nodes."""
 
-    def __init__(self, order: Sequence[Node], outputs: Sequence[Node]) -> None:
+    def __init__(
+        self,
+        order: Sequence[Node],
+        outputs: Sequence[Node],
+        moment: Callable[[Node], object] | None = None,
+    ) -> None:
         self.order = order
+        self.moments = None if moment is None else [moment(n) for n in order]
+        """When each node runs: what runs at different times is apart."""
         self.lifetimes = lifetimes = Lifetimes(order, outputs)
         self.leaf = lifetimes.leaf
         count = len(order)
@@ -189,6 +196,8 @@ class Choice:
         for b in reads:
             unit = self.unit[b]
             if unit is None or unit.space is None or unit in chosen:
+                continue
+            if self.moments is not None and self.moments[b] != self.moments[i]:
                 continue
             whole = unit.space == space
             if chosen and (whole != spans or not _alike(unit, chosen)):

@@ -6,7 +6,7 @@ has groups already is first written out, so the pass gives the same groups again
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tawny.node import Node, Part, make, part, toposort, written_at
@@ -21,23 +21,31 @@ GROUP: Final = RuleInfo(
 )
 
 
-def _run(flow: Flow, context: Context) -> Flow:
-    if not context.recorder.allows(GROUP):
-        return flow
-    outputs, origins = flow.outputs, dict[Node, Node]()
-    order = toposort(outputs, is_leaf)
-    had = {n for n in order if type(n.op) is Group}
-    if had:
-        outputs, origins = ungrouped(outputs, order)
+def grouping(moment: Callable[[Node], object] | None = None) -> Pass:
+    """The pass; with `moment`, only nodes for which it gives the same run together.
+
+    The flow must then have no groups yet.
+    """
+
+    def run(flow: Flow, context: Context) -> Flow:
+        if not context.recorder.allows(GROUP):
+            return flow
+        outputs, origins = flow.outputs, dict[Node, Node]()
         order = toposort(outputs, is_leaf)
-    rebuilding = _Rebuilding(Choice(order, outputs), origins)
-    for before, group in rebuilding.groups:
-        if group not in had:
-            context.recorder.record(GROUP, before, (group,))
-    return flow.with_outputs(rebuilding.outputs(outputs))
+        had = {n for n in order if type(n.op) is Group}
+        if had:
+            outputs, origins = ungrouped(outputs, order)
+            order = toposort(outputs, is_leaf)
+        rebuilding = _Rebuilding(Choice(order, outputs, moment), origins)
+        for before, group in rebuilding.groups:
+            if group not in had:
+                context.recorder.record(GROUP, before, (group,))
+        return flow.with_outputs(rebuilding.outputs(outputs))
+
+    return Pass("group_elementwise", (GROUP,), run)
 
 
-group_elementwise: Final = Pass("group_elementwise", (GROUP,), _run)
+group_elementwise: Final = grouping()
 
 
 def ungrouped(

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, overload
+from itertools import islice
+from typing import Any, Final, NamedTuple, overload
 
 from tawny.dtype import DType
 from tawny.errors import value_error
 from tawny.node import Node, Variable
 from tawny.op import Op
 from tawny.ops.fused import Cost
-from tawny.rewrite.cost import NOTHING, total
-from tawny.rewrite.flow import Kind, RuleInfo, united_sources
+from tawny.rewrite.cost import NOTHING, added, cost
+from tawny.rewrite.flow import Kind, RuleInfo, united
 from tawny.shape import Shape
 from tawny.source import Source
 
@@ -52,15 +53,57 @@ class Record(NamedTuple):
         return f"{self.rule.name}: {', '.join(map(str, self.before))} -> {after}  [{where}]"
 
 
-@dataclass(slots=True)
+Log = list[Any]
+"""The nodes of each record: one flat list, since most of it is never read.
+
+For each record: how many nodes were there before and after.  For each of these: its op, shape,
+dtype and sources, how many operands it has, and the shape and dtype of each of them.
+"""
+
+
+def _read(rules: Iterable[RuleInfo], log: Log) -> Iterator[Record]:
+    """The records of a log, with what each saved worked out."""
+    items = iter(log)
+    for rule in rules:
+        counts = next(items), next(items)
+        sides = [[_read_node(items) for _ in range(count)] for count in counts]
+        before, after = (tuple([entry for entry, _, _ in side]) for side in sides)
+        old, new = (added([cost for _, _, cost in side]) for side in sides)
+        yield Record(
+            rule,
+            before,
+            after,
+            united([sources for _, sources, _ in sides[0]]),
+            old.operations - new.operations,
+            old.bytes_read + old.bytes_written - new.bytes_read - new.bytes_written,
+        )
+
+
+def _read_node(items: Iterator[Any]) -> tuple[Entry, tuple[Source, ...], Cost]:
+    op, shape, dtype, sources, count = islice(items, 5)
+    operands = [(next(items), next(items)) for _ in range(count)]
+    return Entry(op, shape, dtype), sources, cost(op, (shape, dtype), operands)
+
+
+@dataclass(slots=True, repr=False)
 class Rewrites(Sequence[Record]):
     """What was done to a graph, in order; printed, a table with a line for each rule."""
 
-    records: list[Record] = field(default_factory=list[Record])
     nodes_before: int = 0
     nodes_after: int = 0
     cost_before: Cost = NOTHING
     cost_after: Cost = NOTHING
+    applied: list[RuleInfo] = field(default_factory=list[RuleInfo])
+    """The rule of each record."""
+    log: Log = field(default_factory=list[Any])
+    _records: list[Record] = field(default_factory=list[Record], compare=False)
+
+    @property
+    def records(self) -> list[Record]:
+        """Every application of a rule, in order; worked out when somebody asks."""
+        if len(self._records) != len(self.applied):
+            self._records = list(_read(self.applied, self.log))
+        return self._records
 
     @overload
     def __getitem__(self, index: int) -> Record: ...
@@ -70,7 +113,7 @@ class Rewrites(Sequence[Record]):
         return self.records[index]
 
     def __len__(self) -> int:
-        return len(self.records)
+        return len(self.applied)
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
@@ -89,20 +132,21 @@ class Rewrites(Sequence[Record]):
     def followed_by(self, later: Rewrites) -> Rewrites:
         """What was done by these and then by `later`."""
         return Rewrites(
-            [*self.records, *later.records],
             self.nodes_before,
             later.nodes_after,
             self.cost_before,
             later.cost_after,
+            self.applied + later.applied,
+            self.log + later.log,
         )
 
     def counts(self) -> Counter[str]:
         """How often each rule was applied, by name."""
-        return Counter(r.rule.name for r in self.records)
+        return Counter(r.name for r in self.applied)
 
     def kinds(self) -> Counter[Kind]:
         """How often rules of each class were applied."""
-        return Counter(r.rule.kind for r in self.records)
+        return Counter(r.kind for r in self.applied)
 
     def details(self) -> str:
         """A line for each application."""
@@ -113,7 +157,7 @@ class Rewrites(Sequence[Record]):
             f"{self.nodes_before} nodes to {self.nodes_after}, "
             f"{_short(self.operations_saved)} operations and {_short(self.bytes_saved)}B saved"
         )
-        if not self.records:
+        if not self.applied:
             return f"{first}; no rule applied"
         return "\n".join([first, *_table(self.records)])
 
@@ -152,6 +196,8 @@ class Ledger:
 
     def __init__(self, known: Collection[RuleInfo], disable: Iterable[str]) -> None:
         self.rewrites: Final = Rewrites()
+        self._applied: Final = self.rewrites.applied
+        self._log: Final = self.rewrites.log
         self._off: Final = frozenset(disable)
         names = {r.name for r in known}
         kinds = {k.value for k in Kind}
@@ -168,15 +214,16 @@ class Ledger:
         return rule.name not in self._off and rule.kind.value not in self._off
 
     def record(self, rule: RuleInfo, before: Sequence[Node], after: Sequence[Node]) -> None:
-        """Write that `rule` put the nodes `after` in place of the nodes `before`."""
-        old, new = total(before), total(after)
-        self.rewrites.records.append(
-            Record(
-                rule,
-                tuple([Entry(n.op, n.shape, n.dtype) for n in before]),
-                tuple([Entry(n.op, n.shape, n.dtype) for n in after]),
-                united_sources(before),
-                old.operations - new.operations,
-                old.bytes_read + old.bytes_written - new.bytes_read - new.bytes_written,
-            )
-        )
+        """Write that `rule` put the nodes `after` in place of the nodes `before`.
+
+        What was saved is worked out when somebody asks; no node is kept alive for that.
+        """
+        log = self._log
+        self._applied.append(rule)
+        log += (len(before), len(after))
+        for nodes in (before, after):
+            for node in nodes:
+                inputs = node.inputs
+                log += (node.op, node.shape, node.dtype, node.sources, len(inputs))
+                for source in inputs:
+                    log += (source.shape, source.dtype)

@@ -13,32 +13,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from tawny.node import Constant, Node, make
-from tawny.op import ELEMENTWISE, Elementwise, Op, Trait
-from tawny.ops.creation import Cast
+from tawny.op import ELEMENTWISE, Elementwise, Family, Op, Trait
+from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.movement import broadcasted
 from tawny.rewrite.flow import Kind, RuleInfo
 
 if TYPE_CHECKING:
     from tawny.rewrite.facts import Facts
-
-Key = Elementwise | type[Op]
-"""What rules are indexed by: the row of the elementwise table, or the class of the op."""
-
-
-def key_of(op: Op) -> Key:
-    """The index of `op`."""
-    return op if type(op) is Elementwise else type(op)
-
-
-class Made(NamedTuple):
-    """What decides which rules can match: the op, and the value that fills a constant."""
-
-    by: Key
-    filled_with: complex | None = None
-    """None if it is no filled constant, NaN if no pattern asks for its value."""
 
 
 @final
@@ -93,21 +77,21 @@ class Call:
     `some` and `each` ask that at least one, or every, operand is made by one of these ops.
     """
 
-    ops: tuple[Key, ...]
+    ops: tuple[Family, ...]
     args: tuple[Pattern, ...] | None = None
     name: str = ""
     once: bool = False
-    some: tuple[Key, ...] = ()
-    each: tuple[Key, ...] = ()
+    some: tuple[Family, ...] = ()
+    each: tuple[Family, ...] = ()
 
-    def may_match(self, operands: Sequence[Made], same: bool) -> bool:
-        """Whether a node can match whose operands are made like this; `same`: all one node.
+    def may_match(self, operands: Sequence[Family], same: bool) -> bool:
+        """Whether a node can match whose operands are made by these; `same`: all one node.
 
         This is all a rule needs to know to be left out for nearly every node.
         """
-        if self.some and not any(made.by in self.some for made in operands):
+        if self.some and not any(made_by in self.some for made_by in operands):
             return False
-        if self.each and not (operands and all(made.by in self.each for made in operands)):
+        if self.each and not (operands and all(made_by in self.each for made_by in operands)):
             return False
         if self.args is None:
             return True
@@ -115,10 +99,10 @@ class Call:
             return False
         if len(self.args) > 1 and len(set(self.args)) == 1 and not same:
             return isinstance(self.args[0], Call)
-        return all(_may_be(a, made) for a, made in zip(self.args, operands, strict=True))
+        return all(map(_may_be, self.args, operands))
 
     def matches(self, node: Node, match: Match) -> bool:
-        if self.ops and key_of(node.op) not in self.ops:
+        if self.ops and node.op.family not in self.ops:
             return False
         if self.once and match.facts.uses.get(node) != 1:
             return False
@@ -139,10 +123,10 @@ class Call:
         return True
 
 
-def _may_be(pattern: Pattern, made: Made) -> bool:
+def _may_be(pattern: Pattern, made_by: Family) -> bool:
     if isinstance(pattern, Filled):
-        return made.filled_with is not None and pattern.value in (None, made.filled_with)
-    return not isinstance(pattern, Call) or not pattern.ops or made.by in pattern.ops
+        return made_by is Constant or made_by is BroadcastTo
+    return not isinstance(pattern, Call) or not pattern.ops or made_by in pattern.ops
 
 
 Pattern = Capture | Filled | Call
@@ -166,7 +150,9 @@ def call(op: type[Op], *args: Pattern, name: str = "", once: bool = False) -> Ca
     return Call((op,), args, name, once)
 
 
-def any_of(ops: Sequence[Key], *args: Pattern, name: str = "", some: tuple[Key, ...] = ()) -> Call:
+def any_of(
+    ops: Sequence[Family], *args: Pattern, name: str = "", some: tuple[Family, ...] = ()
+) -> Call:
     """A pattern for one of several ops; without `args` whatever they are applied to."""
     return Call(tuple(ops), args or None, name, some=some)
 
@@ -190,13 +176,24 @@ class Rule:
     pattern: Call
     result: Pattern | Build
     when: Callable[[Match], bool] = always
+    only: Callable[[Node, Facts], bool] | None = None
+    """A condition on the node alone, asked before its operands are looked at."""
 
     def match(self, node: Node, facts: Facts) -> Match | None:
         """Where the rule applies to `node`, whose op and operands are those of the pattern."""
+        if self.only is not None and not self.only(node, facts):
+            return None
         match = Match(node, facts)
         if not self.pattern.matches_operands(node, match):
             return None
         return match if self.when is always or self.when(match) else None
+
+    def kept(self, match: Match) -> Node | None:
+        """The node captured, where it is what stands for the one that was matched."""
+        if not isinstance(self.result, (Capture, Filled)):
+            return None
+        node, new = match.node, match.captured[self.result.name]
+        return new if new.shape == node.shape and new.dtype == node.dtype else None
 
     def build(self, match: Match) -> Node | None:
         """What stands for the node that was matched."""
@@ -227,9 +224,10 @@ def rule(
     result: Pattern | Build,
     says: str,
     when: Callable[[Match], bool] = always,
+    only: Callable[[Node, Facts], bool] | None = None,
 ) -> Rule:
     """A row of a rule table."""
-    return Rule(RuleInfo(name, kind, says), pattern, result, when)
+    return Rule(RuleInfo(name, kind, says), pattern, result, when, only)
 
 
 def orders(pattern: Pattern) -> list[Pattern]:

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from tawny.node import Node
-from tawny.rewrite import algebra, broadcasting, contraction, folding, movement, reductions, spec
+from tawny.rewrite import (
+    algebra,
+    broadcasting,
+    contraction,
+    derivatives,
+    folding,
+    movement,
+    reductions,
+    spec,
+)
 from tawny.rewrite.batch_norm import fold_batch_norm
 from tawny.rewrite.cost import total
 from tawny.rewrite.driver import rules_pass
@@ -48,6 +57,7 @@ SIMPLIFY: Final = repeated(
     folding.FOLDING,
     rules_pass(
         "rules",
+        derivatives.FORGOTTEN,
         folding.FOLDS,
         movement.VIEWS,
         movement.CHAINS,

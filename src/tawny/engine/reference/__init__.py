@@ -12,6 +12,7 @@ from tawny.engine.reference import (
     convolution,
     creation,
     delay,
+    differentiation,
     elementwise,
     equations,
     factorisation,
@@ -53,6 +54,7 @@ CHAPTERS = (
     sorting,
     sets,
     fused,
+    differentiation,
 )
 
 

@@ -6,15 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tawny.engine.reference import compute
 from tawny.engine.reference.elementwise import SPELLING
 from tawny.graph.engine import Task
-from tawny.graph.lowering import is_leaf, types, view_base
+from tawny.graph.lowering import is_leaf, result_of, types, view_base
 from tawny.node import Node, Part, Value
 from tawny.op import Elementwise
 from tawny.scalar import Arg, Call
 from tawny.shape import Shape, size
+
+Moment = Callable[[Sequence[Value], int], None]
+"""Runs one step, given the variables and the number of the run."""
 
 POISON = 0xFF
 """What fresh arena bytes hold: NaN in every floating dtype, so that a stray read shows."""
@@ -23,21 +27,29 @@ POISON = 0xFF
 class ReferenceExecutable:
     """Steps over an arena; results are copied to their place from kernels' temporaries."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, arena: npt.NDArray[np.uint8] | None = None) -> None:
         self._task = task
         self._lowered = task.lowered
-        self.arena = np.full(task.layout.arena, POISON, np.uint8)
+        self.arena = np.full(task.layout.arena, POISON, np.uint8) if arena is None else arena
         self._offsets = task.layout.placement.offsets
         self._index = {node: i for i, node in enumerate(task.variables)}
         self._index |= {node: self._index[home] for node, home in task.homes.items()}
-        self._moments = [self._moment(p) for p in range(len(task.layout.schedule.sequence))]
+        self._homes = {result_of(node): self._index[node] for node in task.homes}
+        self._moments: dict[int, Moment] = {}
         self._reads: dict[Node, Callable[[Sequence[Value]], Value]] = {}
 
     def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
         """Run some positions of the schedule, in order."""
         with np.errstate(all="ignore"):
             for position in positions:
-                self._moments[position](variables, draw)
+                self.moment(position)(variables, draw)
+
+    def moment(self, position: int) -> Moment:
+        """What runs at a position of the schedule."""
+        known = self._moments.get(position)
+        if known is None:
+            known = self._moments[position] = self._moment(position)
+        return known
 
     def value(self, node: Node, variables: Sequence[Value]) -> Value:
         """The value of a kept node, as it lies in memory."""
@@ -83,7 +95,7 @@ class ReferenceExecutable:
 
     # ------------------------------------------------------------------- steps
 
-    def _moment(self, position: int) -> Callable[[Sequence[Value], int], None]:
+    def _moment(self, position: int) -> Moment:
         """One step of the schedule, its operands and results found beforehand."""
         schedule = self._task.layout.schedule
         index = schedule.sequence[position]
@@ -97,10 +109,10 @@ class ReferenceExecutable:
             self._at(self._offsets[storage], shape, dtype)
             for storage, (shape, dtype) in zip(writes, types(node), strict=True)
         ]
-        home = self._index.get(node)
+        homes = [self._homes.get((node, result)) for result in range(len(targets))]
         ufunc = _single_ufunc(node)
         if ufunc is not None:
-            (place,) = targets
+            (place,), (home,) = targets, homes
 
             def direct(variables: Sequence[Value], draw: int) -> None:
                 del draw
@@ -111,9 +123,9 @@ class ReferenceExecutable:
 
         def general(variables: Sequence[Value], draw: int) -> None:
             result = compute(node, [read(variables) for read in operands], draw)
-            places = targets if home is None else [variables[home]]
-            for target, value in zip(places, result if node.parts else (result,), strict=True):
-                np.copyto(target, value)
+            values = result if node.parts else (result,)
+            for target, home, value in zip(targets, homes, values, strict=True):
+                np.copyto(target if home is None else variables[home], value)
 
         return general
 
@@ -121,7 +133,7 @@ class ReferenceExecutable:
         """How a step finds an operand: in the arena, or through the variables given to the run."""
         chain: list[Node] = []
         root = node
-        while (base := self._base(root)) is not None:
+        while root not in self._index and (base := self._base(root)) is not None:
             chain.append(root)
             root = base[0]
         if root in self._index:
@@ -147,6 +159,13 @@ def _single_ufunc(node: Node) -> np.ufunc | None:
 
 class ReferenceEngine:
     """NumPy, one step at a time."""
+
+    groups = False
+
+    def scratch(self, node: Node) -> int:
+        """Nothing: kernels allocate what they need."""
+        del node
+        return 0
 
     def prepare(self, task: Task) -> ReferenceExecutable:
         """Allocate the arena and find every operand's place."""

@@ -17,6 +17,7 @@ from tawny.ops.factorisation import (
     Eigvals,
     Eigvalsh,
     Inv,
+    Pinv,
     Slogdet,
     Solve,
     SolveTriangular,
@@ -45,6 +46,13 @@ def inv(op: Inv, x: Value) -> Any:
         except np.linalg.LinAlgError:
             continue
     return out
+
+
+@kernel(Pinv)
+def pinv(_: Pinv, x: Value, rtol: Value) -> Any:
+    """NumPy's own, on the common stack of both operands."""
+    stack = np.broadcast_shapes(x.shape[:-2], rtol.shape)
+    return np.linalg.pinv(np.broadcast_to(x, (*stack, *x.shape[-2:])), rcond=rtol)
 
 
 @kernel(Det)

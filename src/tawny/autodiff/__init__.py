@@ -1,0 +1,1 @@
+"""Differentiation: every derivative is a graph like any other."""

@@ -1,0 +1,212 @@
+"""Functions whose derivatives the user writes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar, cast, final
+
+import numpy as np
+
+from tawny.array import Array, lift, wrap
+from tawny.autodiff.rules.registry import forward, reverse
+from tawny.errors import type_error, value_error
+from tawny.node import Node, make_parts
+from tawny.ops.creation import zeros_like
+from tawny.ops.differentiation import CustomForward, CustomReverse
+from tawny.tree import leaves, map_leaves
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+
+@final
+class Slot:
+    """A leaf where an array stands in a structure: its number among the operands."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Call(NamedTuple):
+    """One call of a function with a derivative of its own; structures hold slots for arrays."""
+
+    name: str
+    function: Function
+    arguments: Any
+    results: Any
+    kept: Any = None
+
+
+class Rule:
+    """A call, told from every other: the attribute of its op."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+
+@final
+class custom_vjp(Generic[F]):  # noqa: N801  (used as a decorator)
+    """A function with slopes of its own in reverse mode.
+
+        @tw.custom_vjp
+        def f(x, y): ...
+        f.defvjp(forward, backward)
+
+    `forward(x, y)` gives the function's result and a structure of arrays to keep; `backward(kept,
+    slope)` gives a slope for each argument, or None.  The slope has the structure of the result.
+    Forward mode follows from it, if `backward` is made of arrays' operations.
+    """
+
+    def __init__(self, function: F) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._rules: tuple[Function, Function] | None = None
+
+    def defvjp(self, forward: Function, backward: Function) -> None:
+        """Say how the function is computed when it is differentiated, and its slopes."""
+        self._rules = forward, backward
+
+    def __call__(self, *args: Any) -> Any:
+        if self._rules is None:
+            return self._function(*args)
+        ahead, backward = self._rules
+        made: Any = ahead(*args)
+        pair = cast("tuple[Any, ...]", made)
+        if not isinstance(made, tuple) or len(pair) != 2:
+            raise type_error(_name(self), "forward gives a pair: the result and what to keep")
+        return _marked(CustomReverse, backward, _name(self), pair[0], args, pair[1])
+
+
+@final
+class custom_jvp(Generic[F]):  # noqa: N801  (used as a decorator)
+    """A function with tangents of its own in forward mode.
+
+        @tw.custom_jvp
+        def f(x, y): ...
+        @f.defjvp
+        def f_jvp(primals, tangents): ...
+
+    `f_jvp` gives the result and its tangent, which is linear in `tangents`.  Reverse mode follows.
+    """
+
+    def __init__(self, function: F) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._rule: Function | None = None
+
+    def defjvp(self, rule: Function) -> Function:
+        """Say how tangents go through the function."""
+        self._rule = rule
+        return rule
+
+    def __call__(self, *args: Any) -> Any:
+        result = self._function(*args)
+        if self._rule is None:
+            return result
+        return _marked(CustomForward, self._rule, _name(self), result, args, None)
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", "custom"))
+
+
+# ------------------------------------------------------------------- structures
+
+
+def _marked(
+    op: type[CustomReverse | CustomForward],
+    function: Function,
+    name: str,
+    result: Any,
+    args: Any,
+    kept: Any,
+) -> Any:
+    """The result, with its derivative said to be what `function` makes it."""
+    nodes: list[Node] = []
+
+    def place(x: Any) -> Any:
+        if not isinstance(x, (Array, np.ndarray, np.generic, float, complex)):
+            return x
+        nodes.append(lift(x, name))
+        return Slot(len(nodes) - 1)
+
+    results = map_leaves(place, result)
+    count = len(nodes)
+    if count == 0 or any(not isinstance(x, Slot) for x in leaves(results)):
+        raise type_error(name, "the function gives arrays, or a structure of arrays")
+    call = Call(name, function, map_leaves(place, args), results, map_leaves(place, kept))
+    made = make_parts(op(count, Rule(call)), tuple(nodes))
+    return _filled(results, [wrap(n) for n in made])
+
+
+def _filled(structure: Any, arrays: Sequence[Any]) -> Any:
+    """The structure with arrays in its slots."""
+    return map_leaves(lambda x: arrays[x.number] if isinstance(x, Slot) else x, structure)
+
+
+def _call(op: CustomReverse | CustomForward) -> Call:
+    assert isinstance(op.rule, Rule)
+    return op.rule.call
+
+
+Slopes = tuple[Array | None, ...]
+
+
+@reverse(CustomReverse)
+def _(
+    op: CustomReverse, slopes: Slopes, results: tuple[Array, ...], *operands: Array
+) -> list[Array | None]:
+    call = _call(op)
+    whole = [zeros_like(y) if s is None else s for s, y in zip(slopes, results, strict=True)]
+    made: Any = call.function(_filled(call.kept, operands), _filled(call.results, whole))
+    given = cast("tuple[Any, ...]", made)
+    if not isinstance(made, (tuple, list)) or len(given) != len(call.arguments):
+        raise type_error(
+            call.name,
+            f"backward gives a tuple of {len(call.arguments)} slopes, one for each argument",
+        )
+    found: list[Array | None] = [None] * len(operands)
+    for argument, slope in zip(call.arguments, given, strict=True):
+        if slope is None:
+            continue
+        places, parts = leaves(argument), leaves(slope)
+        if len(places) != len(parts):
+            raise value_error(
+                call.name, "a slope must be None or have the structure of its argument"
+            )
+        for place, part in zip(places, parts, strict=True):
+            if isinstance(place, Slot) and part is not None:
+                found[place.number] = _fitting(call.name, part, operands[place.number])
+    return found
+
+
+def _fitting(name: str, slope: Any, x: Array) -> Array:
+    array = wrap(lift(slope, name))
+    if array.shape != x.shape:
+        raise value_error(
+            name, f"backward gives a slope of shape {array.shape} for an argument of {x.shape}"
+        )
+    return array
+
+
+@forward(CustomForward)
+def _(
+    op: CustomForward, tangents: Slopes, results: tuple[Array, ...], *operands: Array
+) -> list[Array | None]:
+    call = _call(op)
+    moved = [
+        None if x.dtype.kind not in "fc" else zeros_like(x) if t is None else t
+        for t, x in zip(tangents, operands, strict=True)
+    ]
+    made: Any = call.function(_filled(call.arguments, operands), _filled(call.arguments, moved))
+    pair = cast("tuple[Any, ...]", made)
+    if not isinstance(made, tuple) or len(pair) != 2:
+        raise type_error(call.name, "the rule gives a pair: the result and its tangent")
+    found = leaves(pair[1])
+    if len(found) != len(results):
+        raise value_error(call.name, "the tangent must have the structure of the result")
+    return [
+        None if t is None else _fitting(call.name, t, y)
+        for t, y in zip(found, results, strict=True)
+    ]

@@ -1,0 +1,200 @@
+"""Derivatives of functions, and of graphs already built."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from tawny.array import Array, fresh, lift, wrap
+from tawny.autodiff.fitting import zero
+from tawny.autodiff.forward import pushed_forward
+from tawny.autodiff.reverse import gathered, pulled_back
+from tawny.autodiff.tracing import Traced, trace
+from tawny.errors import type_error, value_error
+from tawny.node import Node, scalar
+from tawny.ops.movement import broadcasted
+from tawny.tree import map_leaves, paths
+
+Function = Callable[..., Any]
+Argnums = int | Sequence[int]
+
+
+def grad(
+    function: Function,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Function:
+    """The function that gives the gradient of `function`, whose result is one number.
+
+    `argnums` says which positional arguments it is the gradient in; each may be an array or a
+    nested structure of arrays, and the gradient has the same structure.  With `has_aux` the
+    function gives a pair, whose second part is passed on; `holomorphic` permits complex results.
+    """
+    both = value_and_grad(function, argnums, has_aux=has_aux, holomorphic=holomorphic, op="grad")
+
+    @functools.wraps(function)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, slopes = both(*args, **kwargs)
+        return (slopes, value[1]) if has_aux else slopes
+
+    return gradient
+
+
+def value_and_grad(
+    function: Function,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    op: str = "value_and_grad",
+) -> Function:
+    """The function that gives the value of `function` and its gradient; see `grad`."""
+
+    @functools.wraps(function)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        numbers = argument_numbers(op, argnums, args)
+        traced = trace(op, function, args, kwargs, numbers, has_aux)
+        result = _one_number(op, traced, holomorphic)
+        found = pulled_back({result: _one(result)}, traced.arguments)
+        slopes = traced.like_arguments([_slope(found.get(a), a) for a in traced.arguments])
+        value, slopes, aux = traced.in_given((traced.result, slopes, traced.aux))
+        if isinstance(argnums, Sequence) and len(argnums) == 1:
+            slopes = (slopes,)
+        return ((value, aux) if has_aux else value), slopes
+
+    return both
+
+
+def gradients(output: Array, wrt: Sequence[Array]) -> list[Array]:
+    """The gradient of `output`, one number, in each of the arrays `wrt` it was built from."""
+    if not isinstance(output, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error("gradients", f"output is {type(output).__name__}; accepted: an array")
+    nodes: list[Node] = []
+    for position, x in enumerate(wrt):
+        if not isinstance(x, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise type_error("gradients", f"wrt {position} is {type(x).__name__}; accepted: arrays")
+        if x.dtype.kind not in "fc":
+            raise type_error(
+                "gradients", f"wrt {position} has dtype {x.dtype}; it cannot change smoothly"
+            )
+        nodes.append(x.node)
+    _check_number("gradients", output, holomorphic=False)
+    found = pulled_back({output.node: _one(output.node)}, nodes)
+    return [_slope(found.get(n), n) for n in nodes]
+
+
+def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """The value of `function` and a function from slopes of the result to slopes of `primals`."""
+    traced = trace("vjp", function, primals, {}, range(len(primals)), has_aux)
+
+    def pullback(slopes: Any) -> tuple[Any, ...]:
+        seeds = _paired("vjp", slopes, traced.result, "slope")
+        found = pulled_back(gathered(seeds), traced.arguments)
+        made = traced.like_arguments([_slope(found.get(a), a) for a in traced.arguments])
+        made = traced.in_given(made)
+        return (made,) if len(primals) == 1 else made
+
+    value, aux = traced.in_given((traced.result, traced.aux))
+    return (value, pullback, aux) if has_aux else (value, pullback)
+
+
+def jvp(
+    function: Function, primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
+) -> Any:
+    """The value of `function` at `primals` and its change in the direction `tangents`."""
+    value, push, *aux = linearize(function, *primals, has_aux=has_aux, op="jvp")
+    return (value, push(*tangents), *aux)
+
+
+def linearize(
+    function: Function, *primals: Any, has_aux: bool = False, op: str = "linearize"
+) -> Any:
+    """The value of `function` and the linear function nearest to it at `primals`."""
+    traced = trace(op, function, primals, {}, range(len(primals)), has_aux)
+
+    def push(*tangents: Any) -> Any:
+        given = tangents[0] if len(primals) == 1 else tangents
+        if len(tangents) != len(primals):
+            raise value_error(op, f"{len(tangents)} tangents came for {len(primals)} primals")
+        standing = traced.like_arguments([wrap(a) for a in traced.arguments])
+        seeds = dict(_paired(op, given, standing, "tangent"))
+        found = pushed_forward(seeds, traced.results)
+        made = iter([_slope(t, n) for t, n in zip(found, traced.results, strict=True)])
+        return traced.in_given(map_leaves(lambda _: next(made), traced.result))
+
+    value, aux = traced.in_given((traced.result, traced.aux))
+    return (value, push, aux) if has_aux else (value, push)
+
+
+# --------------------------------------------------------------------- helpers
+
+
+def argument_numbers(op: str, argnums: Argnums, args: Sequence[Any]) -> tuple[int, ...]:
+    """Which positional arguments `argnums` names."""
+    given = tuple(argnums) if isinstance(argnums, Sequence) else (argnums,)
+    numbers: list[int] = []
+    for number in given:
+        if not isinstance(number, int) or not -len(args) <= number < len(args):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise value_error(
+                op, f"argnums names argument {number!r}; {len(args)} positional arguments came"
+            )
+        numbers.append(number % len(args))
+    if len(set(numbers)) != len(numbers):
+        raise value_error(op, f"argnums {given} names an argument twice")
+    return tuple(numbers)
+
+
+def _one_number(op: str, traced: Traced, holomorphic: bool) -> Node:
+    if not isinstance(traced.result, Array):
+        raise type_error(
+            op,
+            f"the function gives {type(traced.result).__name__}; its result must be one number: "
+            "with further results give a pair and say has_aux=True",
+        )
+    _check_number(op, traced.result, holomorphic)
+    return traced.result.node
+
+
+def _check_number(op: str, result: Array, holomorphic: bool) -> None:
+    if result.shape:
+        raise type_error(
+            op,
+            f"the result has shape {result.shape}; it must be one number: use jacobian, or sum it",
+        )
+    if result.dtype.kind not in ("c" if holomorphic else "f"):
+        accepted = "complex numbers" if holomorphic else "floating-point numbers"
+        raise type_error(
+            op,
+            f"the result has dtype {result.dtype}; accepted: {accepted}"
+            + (" (say holomorphic=True for complex ones)" if result.dtype.kind == "c" else ""),
+        )
+
+
+def _one(node: Node) -> Node:
+    return scalar(1, node.dtype, "grad")
+
+
+def _slope(slope: Node | None, x: Node) -> Array:
+    """A slope as an array; one that nothing reached is zeros."""
+    return fresh(zero(x.shape, x.dtype)) if slope is None else wrap(broadcasted(slope, x.shape))
+
+
+def _paired(op: str, given: Any, expected: Any, what: str) -> list[tuple[Node, Node]]:
+    """The leaves of `expected` beside those given for them, which must be of the same shapes."""
+    theirs, ours = list(paths(given)), list(paths(expected))
+    if [p for p, _ in theirs] != [p for p, _ in ours]:
+        raise value_error(op, f"the {what}s must have the structure they are {what}s of")
+    pairs: list[tuple[Node, Node]] = []
+    for (path, x), (_, y) in zip(theirs, ours, strict=True):
+        array = cast("Array", y)
+        node = lift(x, op)
+        if node.shape != array.shape:
+            where = f" {path}" if path else ""
+            raise value_error(
+                op, f"{what}{where} has shape {node.shape}; it must have shape {array.shape}"
+            )
+        pairs.append((array.node, node))
+    return pairs

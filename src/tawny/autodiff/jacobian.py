@@ -1,0 +1,212 @@
+"""Whole matrices of derivatives, and products with them that never form them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tawny.array import Array, wrap
+from tawny.autodiff.batching import batched
+from tawny.autodiff.fitting import zero
+from tawny.autodiff.forward import pushed_forward
+from tawny.autodiff.functions import Argnums, Function, argument_numbers, grad, jvp, vjp
+from tawny.autodiff.reverse import pulled_back
+from tawny.autodiff.tracing import Traced, trace
+from tawny.errors import type_error
+from tawny.node import Node, variable
+from tawny.ops.creation import eye, ones_like
+from tawny.ops.diagonal import trace as diagonal_sum
+from tawny.ops.movement import permuted, reshaped
+from tawny.shape import Shape, size
+from tawny.tree import map_leaves
+
+
+def jacrev(function: Function, argnums: Argnums = 0, *, holomorphic: bool = False) -> Function:
+    """The function that gives the Jacobian of `function`, a slope for each element of the result.
+
+    Its shape is the result's followed by the argument's; for structures it is a structure of such
+    arrays.  Best where the result has fewer elements than the argument.  `holomorphic` permits
+    complex numbers, of a function that has a complex derivative.
+    """
+    return _jacobian("jacrev", function, argnums, _by_rows, holomorphic)
+
+
+def jacfwd(function: Function, argnums: Argnums = 0, *, holomorphic: bool = False) -> Function:
+    """As `jacrev`, a tangent for each element of the argument.
+
+    Best where the argument has fewer elements than the result.
+    """
+    return _jacobian("jacfwd", function, argnums, _by_columns, holomorphic)
+
+
+def jacobian(function: Function, argnums: Argnums = 0, *, holomorphic: bool = False) -> Function:
+    """The function that gives the Jacobian of `function`, in the mode that needs fewer passes."""
+
+    def by_shape(traced: Traced) -> list[list[Node]]:
+        columns = sum(size(a.shape) for a in traced.arguments)
+        rows = sum(size(r.shape) for r in traced.results)
+        by_columns = columns <= rows or any(r.dtype.kind == "c" for r in traced.results)
+        return _by_columns(traced) if by_columns else _by_rows(traced)
+
+    return _jacobian("jacobian", function, argnums, by_shape, holomorphic)
+
+
+def hessian(function: Function, argnums: Argnums = 0) -> Function:
+    """The function that gives the matrix of second derivatives of `function`, one number."""
+    return jacfwd(grad(function, argnums), argnums)
+
+
+def gradhessian(function: Function) -> Function:
+    """The function that gives gradient and Hessian together."""
+
+    @functools.wraps(function)
+    def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return grad(function)(*args, **kwargs), hessian(function)(*args, **kwargs)
+
+    return both
+
+
+def diff(function: Function) -> Function:
+    """The derivative of a function from numbers to numbers, which may be applied to arrays.
+
+    It is the derivative at each element; the function must treat elements apart.
+    """
+
+    @functools.wraps(function)
+    def derivative(x: Any, *args: Any, **kwargs: Any) -> Array:
+
+        def of_x(moved: Any) -> Any:
+            return function(moved, *args, **kwargs)
+
+        _, tangent = jvp(of_x, (x,), (_ones(x),))
+        if not isinstance(tangent, Array):
+            raise type_error("diff", "the function must give one array")
+        return tangent
+
+    return derivative
+
+
+def laplacian(function: Function) -> Function:
+    """The function that gives the sum of the second derivatives of `function`, one number."""
+
+    @functools.wraps(function)
+    def trace_of_hessian(x: Any, *args: Any, **kwargs: Any) -> Array:
+        matrix = hessian(function)(x, *args, **kwargs)
+        if not isinstance(matrix, Array):
+            raise type_error("laplacian", "the function must take one array")
+        count = size(matrix.shape[: matrix.ndim // 2])
+        return diagonal_sum(wrap(reshaped(matrix.node, (count, count))))
+
+    return trace_of_hessian
+
+
+def hvp(function: Function, x: Any, v: Any) -> Any:
+    """The Hessian of `function` at `x`, times `v`, without the matrix: forward over reverse."""
+    return jvp(grad(function), (x,), (v,))[1]
+
+
+def jacobianv(function: Function, x: Any, v: Any) -> Any:
+    """The Jacobian of `function` at `x`, times `v`, without the matrix."""
+    return jvp(function, (x,), (v,))[1]
+
+
+def jacobianTv(function: Function, x: Any, v: Any) -> Any:  # noqa: N802  (transpose)
+    """The transposed Jacobian of `function` at `x`, times `v`, without the matrix."""
+    return vjp(function, x)[1](v)[0]
+
+
+# --------------------------------------------------------------------- helpers
+
+Passes = Callable[[Traced], list[list[Node]]]
+"""From a traced function to the derivatives of each result in each argument."""
+
+
+def _jacobian(
+    op: str, function: Function, argnums: Argnums, passes: Passes, holomorphic: bool
+) -> Function:
+    @functools.wraps(function)
+    def matrix(*args: Any, **kwargs: Any) -> Any:
+        numbers = argument_numbers(op, argnums, args)
+        traced = trace(op, function, args, kwargs, numbers)
+        _check_dtypes(op, traced, holomorphic)
+        rows = iter(passes(traced))
+        made = map_leaves(
+            lambda _: traced.like_arguments([wrap(n) for n in next(rows)]), traced.result
+        )
+        made = traced.in_given(made)
+        one = isinstance(argnums, Sequence) and len(argnums) == 1
+        return map_leaves(lambda x: (x,), made) if one else made
+
+    return matrix
+
+
+def _check_dtypes(op: str, traced: Traced, holomorphic: bool) -> None:
+    """Only a holomorphic function of complex numbers has one derivative in them."""
+    for result in traced.results:
+        if result.dtype.kind not in "fc":
+            raise type_error(
+                op, f"the result has dtype {result.dtype}; accepted: floating-point numbers"
+            )
+    nodes = [*traced.arguments, *(traced.results if op == "jacrev" else ())]
+    if not holomorphic and any(n.dtype.kind == "c" for n in nodes):
+        raise type_error(
+            op,
+            "the function works on complex numbers; say holomorphic=True if it has a complex "
+            "derivative, or differentiate its real and imaginary parts",
+        )
+
+
+def _by_rows(traced: Traced) -> list[list[Node]]:
+    """Reverse mode: a pass for each element of each result."""
+    table: list[list[Node]] = []
+    for result in traced.results:
+        holder = variable(None, result.shape, result.dtype)
+        found = pulled_back({result: holder}, traced.arguments)
+        made = iter(batched(list(found.values()), holder, _basis(result)))
+        slopes = dict(zip(found, made, strict=True))
+        table.append(
+            [
+                reshaped(slopes[a], (*result.shape, *a.shape))
+                if a in slopes
+                else zero((*result.shape, *a.shape), a.dtype)
+                for a in traced.arguments
+            ]
+        )
+    return table
+
+
+def _by_columns(traced: Traced) -> list[list[Node]]:
+    """Forward mode: a pass for each element of each argument."""
+    columns: list[list[Node]] = []
+    for argument in traced.arguments:
+        holder = variable(None, argument.shape, argument.dtype)
+        tangents = pushed_forward({argument: holder}, traced.results)
+        made = iter(batched([t for t in tangents if t is not None], holder, _basis(argument)))
+        columns.append(
+            [
+                zero((*r.shape, *argument.shape), r.dtype)
+                if t is None
+                else _last(next(made), (*r.shape, *argument.shape))
+                for t, r in zip(tangents, traced.results, strict=True)
+            ]
+        )
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _last(stacked: Node, shape: Shape) -> Node:
+    """Derivatives along the first axis, as axes behind the others."""
+    rank = len(stacked.shape)
+    return reshaped(permuted(stacked, (*range(1, rank), 0)), shape)
+
+
+def _basis(x: Node) -> Node:
+    """The directions of the elements of `x`, along a first axis."""
+    count = size(x.shape)
+    return reshaped(eye(count, dtype=x.dtype).node, (count, *x.shape))
+
+
+def _ones(x: Any) -> Any:
+    if isinstance(x, (int, float, complex)):
+        return type(x)(1)
+    return ones_like(x)

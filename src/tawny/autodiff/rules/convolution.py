@@ -1,0 +1,54 @@
+"""Convolutions: each of the three ops is the transpose of the other two, with the same window."""
+
+from __future__ import annotations
+
+from tawny.array import Array
+from tawny.autodiff.rules.registry import reverse
+from tawny.operator import emit
+from tawny.ops.convolution import (
+    Convolution,
+    ConvolutionInputGradient,
+    ConvolutionKernelGradient,
+    Windowed,
+)
+from tawny.shape import Shape
+
+Pair = tuple[Array, Array]
+
+
+def _convolution(op: Windowed) -> Convolution:
+    return Convolution(op.strides, op.padding, op.dilation, op.groups)
+
+
+def _to_input(op: Windowed, x: Shape) -> ConvolutionInputGradient:
+    """From kernel and output to an input of shape `x`."""
+    return ConvolutionInputGradient(op.strides, op.padding, op.dilation, op.groups, x[1:-1])
+
+
+def _to_kernel(op: Windowed, kernel: Shape) -> ConvolutionKernelGradient:
+    """From input and output to a kernel of shape `kernel`."""
+    return ConvolutionKernelGradient(op.strides, op.padding, op.dilation, op.groups, kernel[:-2])
+
+
+@reverse(Convolution)
+def _(op: Convolution, slope: Array, y: Array, x: Array, kernel: Array) -> Pair:
+    return (
+        emit(_to_input(op, x.shape), kernel, slope),
+        emit(_to_kernel(op, kernel.shape), x, slope),
+    )
+
+
+@reverse(ConvolutionInputGradient)
+def _(op: ConvolutionInputGradient, slope: Array, y: Array, kernel: Array, output: Array) -> Pair:
+    return (
+        emit(_to_kernel(op, kernel.shape), slope, output),
+        emit(_convolution(op), slope, kernel),
+    )
+
+
+@reverse(ConvolutionKernelGradient)
+def _(op: ConvolutionKernelGradient, slope: Array, y: Array, x: Array, output: Array) -> Pair:
+    return (
+        emit(_to_input(op, x.shape), slope, output),
+        emit(_convolution(op), x, slope),
+    )

@@ -1,0 +1,46 @@
+"""Parts of arrays: the slope of what was not taken is zero."""
+
+from __future__ import annotations
+
+from tawny.array import Array, wrap
+from tawny.autodiff.fitting import zero
+from tawny.autodiff.rules.registry import reverse
+from tawny.node import Node, make, scalar
+from tawny.ops.indexing import Gather, Slice
+from tawny.ops.joining import Pad
+from tawny.ops.movement import flipped
+from tawny.ops.scatter import Scatter
+from tawny.shape import Shape
+
+
+@reverse(Slice)
+def _(op: Slice, slope: Array, y: Array, x: Array) -> Array:
+    """A contiguous part is padded with zeros, backwards ones after turning them round."""
+    if any(abs(step) != 1 for _, _, step in op.ranges):
+        scatter = Scatter(op.ranges, (), 0, "add")
+        return wrap(make(scatter, (zero(x.shape, slope.dtype), slope.node)))
+    backwards = tuple(a for a, (_, _, step) in enumerate(op.ranges) if step < 0)
+    widths: list[tuple[int, int]] = []
+    for (start, length, step), n in zip(op.ranges, x.shape, strict=True):
+        first = start if step > 0 else start - length + 1
+        widths.append((first, n - first - length))
+    turned = flipped(slope.node, backwards)
+    if turned.shape == x.shape:
+        return wrap(turned)
+    return wrap(make(Pad(tuple(widths)), (turned, scalar(0, slope.dtype, "slice"))))
+
+
+@reverse(Gather)
+def _(op: Gather, slope: Array, y: Array, x: Array, *indices: Array) -> list[Array | None]:
+    """An element that was taken several times gets the sum of their slopes."""
+    places = tuple([i.node for i in indices])
+    added = added_at(slope.node, x.shape, op.axes, op.place, places)
+    return [wrap(added), *[None] * len(indices)]
+
+
+def added_at(
+    slope: Node, shape: Shape, axes: tuple[int, ...], place: int, indices: tuple[Node, ...]
+) -> Node:
+    """The transpose of `Gather(axes, place)` by `indices`, from an array of `shape`."""
+    ranges = tuple((0, n, 1) for n in shape)
+    return make(Scatter(ranges, axes, place, "add"), (zero(shape, slope.dtype), slope, *indices))

@@ -1,0 +1,123 @@
+"""Products: the slope of a factor is the product of the incoming slope and the other factors.
+
+Where a factor was repeated, as over a stack, its slope is summed inside that product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tawny import dtype as dt
+from tawny.array import Array, wrap
+from tawny.autodiff.rules.registry import reverse
+from tawny.node import Node, make, scalar
+from tawny.op import ELEMENTWISE
+from tawny.ops.creation import Eye
+from tawny.ops.linalg import Einsum, Matmul, einsum
+from tawny.ops.movement import broadcasted, expanded, permuted, reshaped
+from tawny.shape import Shape, size
+
+_MATMUL: Final = Matmul()
+_MULTIPLY: Final = ELEMENTWISE["multiply"]
+_WHERE: Final = ELEMENTWISE["where"]
+_AND: Final = ELEMENTWISE["logical_and"]
+
+
+@reverse(Matmul)
+def _(op: Matmul, slope: Array, y: Array, a: Array, b: Array) -> tuple[Array, Array]:
+    incoming, left, right = slope.node, a.node, b.node
+    return wrap(_of_left(incoming, left, right)), wrap(_of_right(incoming, left, right))
+
+
+def _of_left(slope: Node, a: Node, b: Node) -> Node:
+    """The slope of the first factor of a matrix product."""
+    if len(b.shape) == 1:
+        return make(_MULTIPLY, (_column(slope) if len(a.shape) > 1 else slope, b))
+    if len(a.shape) == 1:
+        if len(b.shape) == 2:
+            return make(_MATMUL, (b, slope))
+        return make(Einsum("abc,ac->b"), (_stacked(b, 2), _stacked(slope, 1)))
+    if len(a.shape) == 2 < len(b.shape):
+        return make(Einsum("abc,adc->bd"), (_stacked(slope, 2), _stacked(b, 2)))
+    return make(_MATMUL, (slope, _turned(b)))
+
+
+def _of_right(slope: Node, a: Node, b: Node) -> Node:
+    """The slope of the second factor of a matrix product."""
+    if len(a.shape) == 1:
+        if len(b.shape) == 1:
+            return make(_MULTIPLY, (slope, a))
+        return make(_MULTIPLY, (_row(slope), _column(a)))
+    if len(b.shape) == 1:
+        return make(_MATMUL, (_stacked(slope, 0), _stacked(a, 1)))
+    if len(b.shape) == 2:
+        return make(_MATMUL, (_turned(_stacked(a, 1)), _stacked(slope, 1)))
+    return make(_MATMUL, (_turned(a), slope))
+
+
+def _column(x: Node) -> Node:
+    return expanded(x, (len(x.shape),))
+
+
+def _row(x: Node) -> Node:
+    return expanded(x, (len(x.shape) - 1,))
+
+
+def _turned(x: Node) -> Node:
+    """Matrices transposed."""
+    rank = len(x.shape)
+    return permuted(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def _stacked(x: Node, rank: int) -> Node:
+    """All axes of `x` but the last `rank` made one."""
+    split = len(x.shape) - rank
+    return reshaped(x, (size(x.shape[:split]), *x.shape[split:]))
+
+
+@reverse(Einsum)
+def _(op: Einsum, slope: Array, y: Array, *factors: Array) -> list[Array]:
+    inputs, _, output = op.subscripts.partition("->")
+    terms = inputs.split(",")
+    return [_of_factor(i, slope, output, terms, factors) for i in range(len(factors))]
+
+
+def _of_factor(
+    position: int, slope: Array, output: str, terms: Sequence[str], factors: Sequence[Array]
+) -> Array:
+    """The slope of one factor: a product by the labels of that factor.
+
+    Its axes of size 1 were stretched, so they are summed over; labels that no other factor and
+    not the result has were summed over, so the slope is the same all along them; a label that it
+    has twice picks a diagonal, outside which the slope is zero.
+    """
+    term, x = terms[position], factors[position].node
+    others = [(t, f) for i, (t, f) in enumerate(zip(terms, factors, strict=True)) if i != position]
+    elsewhere = output + "".join(t for t, _ in others)
+    labels = dict(zip(term, x.shape, strict=True))
+    kept = "".join(label for label, n in labels.items() if n != 1 and label in elsewhere)
+    product = slope
+    if others or kept != output:
+        subscripts = ",".join([output, *(t for t, _ in others)])
+        product = einsum(f"{subscripts}->{kept}", slope, *(f for _, f in others))
+    found = dict(zip(kept, product.shape, strict=True))
+    shape = tuple(found.pop(label, 1) for label in term)
+    spread = _on_diagonals(reshaped(product.node, shape), term, x.shape)
+    return wrap(broadcasted(spread, x.shape))
+
+
+def _on_diagonals(node: Node, term: str, shape: Shape) -> Node:
+    """`node` where all axes of one label have the same index, and zero elsewhere."""
+    mask: Node | None = None
+    for axis, label in enumerate(term):
+        first = term.index(label)
+        if first == axis or shape[axis] == 1:
+            continue
+        n = shape[axis]
+        sizes = tuple(n if a in (first, axis) else 1 for a in range(len(shape)))
+        here = reshaped(make(Eye(n, n, 0, dt.BOOL)), sizes)
+        mask = here if mask is None else make(_AND, (mask, here))
+    if mask is None:
+        return node
+    return make(_WHERE, (mask, node, scalar(0, node.dtype, "einsum")))

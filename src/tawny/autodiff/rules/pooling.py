@@ -1,0 +1,75 @@
+"""Pooling: an op and its gradient op are each other's transposes.
+
+The greatest element of a window is taken for the only one: where several are equal, the first in
+row-major order has the whole slope.
+"""
+
+from __future__ import annotations
+
+from tawny.array import Array
+from tawny.autodiff.rules.registry import forward, reverse
+from tawny.operator import emit
+from tawny.ops.pooling import (
+    AvgPool,
+    AvgPoolGradient,
+    MaxPool,
+    MaxPoolGradient,
+    MaxPoolSelect,
+    Pool,
+    Upsampling,
+    UpsamplingGradient,
+)
+
+Tangents = tuple[Array | None, ...]
+
+
+def _gradient(op: Pool) -> MaxPoolGradient:
+    return MaxPoolGradient(op.window, op.strides, op.padding)
+
+
+def _select(op: Pool) -> MaxPoolSelect:
+    return MaxPoolSelect(op.window, op.strides, op.padding)
+
+
+@reverse(MaxPool)
+def _(op: MaxPool, slope: Array, y: Array, x: Array) -> Array:
+    return emit(_gradient(op), x, slope)
+
+
+@forward(MaxPool)
+def _(op: MaxPool, tangents: Tangents, y: Array, x: Array) -> Array:
+    (tangent,) = tangents
+    assert tangent is not None
+    return emit(_select(op), x, tangent)
+
+
+@reverse(MaxPoolGradient)
+def _(op: MaxPoolGradient, slope: Array, y: Array, x: Array, gradient: Array) -> tuple[None, Array]:
+    """Where the maxima are does not change by a little change of `x`."""
+    return None, emit(_select(op), x, slope)
+
+
+@reverse(MaxPoolSelect)
+def _(op: MaxPoolSelect, slope: Array, y: Array, x: Array, choices: Array) -> tuple[None, Array]:
+    """Where the maxima are does not change by a little change of `x`."""
+    return None, emit(_gradient(op), x, slope)
+
+
+@reverse(AvgPool)
+def _(op: AvgPool, slope: Array, y: Array, x: Array) -> Array:
+    return emit(AvgPoolGradient(op.window, op.strides, op.padding, x.shape[1:-1]), slope)
+
+
+@reverse(AvgPoolGradient)
+def _(op: AvgPoolGradient, slope: Array, y: Array, gradient: Array) -> Array:
+    return emit(AvgPool(op.window, op.strides, op.padding), slope)
+
+
+@reverse(Upsampling)
+def _(op: Upsampling, slope: Array, y: Array, x: Array) -> Array:
+    return emit(UpsamplingGradient(op.factors), slope)
+
+
+@reverse(UpsamplingGradient)
+def _(op: UpsamplingGradient, slope: Array, y: Array, x: Array) -> Array:
+    return emit(Upsampling(op.factors), slope)

@@ -1,0 +1,115 @@
+"""The command line: `tawny doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import platform
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tawny import __version__
+from tawny.codegen.machine import cache_directory, host, llvm
+from tawny.engine.cpu import unavailable
+from tawny.engine.cpu.pool import default_threads, futex_number, processors
+
+PACKAGE: Final = "tawny"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; gives the exit status."""
+    parser = argparse.ArgumentParser(prog=PACKAGE, description="Tawny, a lazy array library.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("doctor", help="say what is installed, and what runs programs here")
+    parser.parse_args(arguments)
+    for name, value in doctor():
+        print(f"{name:<12} {value}")
+    return 0
+
+
+def doctor() -> Iterator[tuple[str, str]]:
+    """What is installed, and what runs programs here, as pairs of name and value."""
+    reason = unavailable()
+    yield "versions", ", ".join(f"{n} {v}" for n, v in _versions())
+    yield "processor", _processor(reason)
+    if reason is None:
+        yield "engine", "cpu: compiled kernels; NumPy where an operation has none"
+    else:
+        yield "engine", f"cpu: NumPy, since compiled code cannot be run here ({reason})"
+    yield "threads", _threads()
+    yield "cache", _cache()
+    sizes = {name: _installed(name) for name in (PACKAGE, *_dependencies())}
+    listed = ", ".join(f"{name} {_megabytes(size)}" for name, size in sizes.items())
+    yield "installed", f"{_megabytes(sum(sizes.values()))}: {listed}"
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    yield PACKAGE, __version__
+    yield "Python", platform.python_version()
+    for name in _dependencies():
+        try:
+            yield name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield name, "missing"
+
+
+def _processor(reason: str | None) -> str:
+    here = f"{platform.system()} {platform.machine()}"
+    if reason is not None:
+        return here
+    machine = host()
+    version = ".".join(map(str, llvm().llvm_version_info))
+    return (
+        f"{here}, {machine.tune}; code for {machine.cpu}, "
+        f"vectors of {machine.vector_bytes} bytes, LLVM {version}"
+    )
+
+
+def _threads() -> str:
+    count, usable = default_threads(), processors()
+    source = "by the processors to use" if count == usable else f"TAWNY_THREADS; {usable} to use"
+    alone = "" if futex_number() is not None else "; this system has no call to sleep on: one works"
+    return f"{count} ({source}{alone})"
+
+
+def _cache() -> str:
+    directory = cache_directory()
+    if directory is None:
+        return "off"
+    return f"{directory} ({_megabytes(_size(directory))})"
+
+
+def _dependencies() -> list[str]:
+    """The packages that installing this one brings."""
+    try:
+        needed = importlib.metadata.requires(PACKAGE) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    names = [re.match(r"[\w.-]+", text) for text in needed if "extra ==" not in text]
+    return sorted(found[0] for found in names if found)
+
+
+def _installed(name: str) -> int:
+    """Bytes of a package on disk, with the libraries it brings."""
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        return 0
+    home = Path(found.origin).parent
+    libraries = home.parent / f"{name}.libs"
+    return _size(home) + (_size(libraries) if libraries.is_dir() else 0)
+
+
+def _size(directory: Path) -> int:
+    return sum(f.stat().st_size for f in directory.rglob("*") if f.is_file())
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

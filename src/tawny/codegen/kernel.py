@@ -1,0 +1,31 @@
+"""What generators of kernels take and give."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from tawny.codegen.library import Library
+from tawny.dtype import DType
+from tawny.shape import Shape
+
+
+class Layout(Protocol):
+    """How an array lies in memory: strides are in bytes, 0 along repeated axes."""
+
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> DType: ...
+
+
+class Compiled(NamedTuple):
+    """A compiled function of (row, worker, workers) and what its row holds after the addresses."""
+
+    library: Library
+    symbol: str
+    parameters: tuple[int, ...]
+    parallel: bool
+    scratch: int
+    """Bytes of scratch memory; its address comes after those of operands and results, if any."""

@@ -1,0 +1,265 @@
+"""The host: which instructions compiled code may use, and how wide its vectors are.
+
+An instruction set is used only when the CPU says that it has it and a trial in a process of its own
+did not die of it: some virtual machines announce instructions that they do not run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import platform
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from tawny.errors import value_error
+
+LIMIT: Final = "TAWNY_ISA"
+"""The environment variable that names the greatest instruction set to use."""
+
+
+@cache
+def llvm() -> Any:
+    """LLVM's binding, imported when the first kernel is compiled."""
+    binding = importlib.import_module("llvmlite.binding")
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """An instruction set: its CPU name in LLVM, what CPUID must announce, its vectors' bytes."""
+
+    name: str
+    cpu: str
+    needs: frozenset[str]
+    vector_bytes: int
+    trial: str
+    """IR that uses it, of a function `trial(ptr)` on 64 bytes."""
+
+
+AVX512: Final = Level(
+    "avx512",
+    "x86-64-v4",
+    frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
+    64,
+    """
+    declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
+    define void @trial(ptr %p) "min-legal-vector-width"="512" {
+      %x = load <16 x float>, ptr %p, align 1
+      %y = call <16 x float> @llvm.fma.v16f32(<16 x float> %x, <16 x float> %x, <16 x float> %x)
+      store <16 x float> %y, ptr %p, align 1
+      %i = load <8 x i64>, ptr %p, align 1
+      %j = mul <8 x i64> %i, %i
+      store <8 x i64> %j, ptr %p, align 1
+      %b = load <64 x i8>, ptr %p, align 1
+      %m = icmp slt <64 x i8> %b, zeroinitializer
+      %d = add <64 x i8> %b, %b
+      %s = select <64 x i1> %m, <64 x i8> %d, <64 x i8> %b
+      store <64 x i8> %s, ptr %p, align 1
+      %v = load <4 x i64>, ptr %p, align 1
+      %w = ashr <4 x i64> %v, %v
+      store <4 x i64> %w, ptr %p, align 1
+      ret void
+    }""",
+)
+AVX2: Final = Level(
+    "avx2",
+    "x86-64-v3",
+    frozenset({"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"}),
+    32,
+    """
+    declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)
+    define void @trial(ptr %p) {
+      %x = load <8 x float>, ptr %p, align 1
+      %y = call <8 x float> @llvm.fma.v8f32(<8 x float> %x, <8 x float> %x, <8 x float> %x)
+      store <8 x float> %y, ptr %p, align 1
+      %i = load <8 x i32>, ptr %p, align 1
+      %j = mul <8 x i32> %i, %i
+      store <8 x i32> %j, ptr %p, align 1
+      ret void
+    }""",
+)
+LEVELS: Final = (AVX512, AVX2)
+"""The instruction sets of x86-64, greatest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What code is generated for."""
+
+    triple: str
+    cpu: str
+    features: str
+    tune: str
+    """The CPU whose timings the scheduler assumes."""
+    vector_bytes: int
+    fused: bool
+    """Whether it multiplies and adds with one rounding; the math functions rely on it."""
+
+    @property
+    def avx512(self) -> bool:
+        """Whether AVX-512's own instructions may be used."""
+        return self.cpu == AVX512.cpu
+
+    @property
+    def identity(self) -> str:
+        """All that compiled code depends on, besides its source."""
+        version = ".".join(map(str, llvm().llvm_version_info))
+        return f"llvm {version} {self.triple} {self.cpu} {self.features} {self.tune}"
+
+    @property
+    def attributes(self) -> str:
+        """Attributes of every function."""
+        bits = 8 * self.vector_bytes
+        return (
+            f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" '
+            f'"no-trapping-math"="true" "tune-cpu"="{self.tune}"'
+        )
+
+    def target(self) -> Any:
+        """LLVM's target machine."""
+        return (
+            llvm()
+            .Target.from_triple(self.triple)
+            .create_target_machine(
+                cpu=self.cpu,
+                features=self.features,
+                opt=2,
+                reloc="pic",
+                codemodel="small",
+                jit=True,
+            )
+        )
+
+
+@cache
+def host() -> Machine:
+    """The machine that runs the process."""
+    binding = llvm()
+    triple, name = binding.get_process_triple(), binding.get_host_cpu_name()
+    features: dict[str, bool] = binding.get_host_cpu_features()
+    if not triple.startswith("x86_64"):
+        return Machine(triple, name, _flat(features), name, 16, fused=True)
+    announced = frozenset(f for f, has in features.items() if has)
+    for level in _allowed():
+        if level.needs <= announced and _runs(level, triple, name):
+            return Machine(triple, level.cpu, "", name, level.vector_bytes, fused=True)
+    return Machine(triple, "x86-64", "", name, 16, fused=False)
+
+
+def _allowed() -> tuple[Level, ...]:
+    """The instruction sets that the environment leaves."""
+    limit = os.environ.get(LIMIT, "")
+    names = [level.name for level in LEVELS] + ["sse2"]
+    if limit and limit not in names:
+        raise value_error(LIMIT, f"{limit!r} is not known; accepted: {', '.join(names)}")
+    return LEVELS[names.index(limit) :] if limit else LEVELS
+
+
+def _flat(features: dict[str, bool]) -> str:
+    return ",".join(("+" if has else "-") + name for name, has in sorted(features.items()))
+
+
+# ---------------------------------------------------------------------- trials
+
+_CHILD: Final = """
+import ctypes, mmap, sys
+code = bytes.fromhex(sys.argv[1])
+page = mmap.mmap(-1, len(code), prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+page.write(code)
+function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
+    ctypes.addressof(ctypes.c_char.from_buffer(page)))
+function(ctypes.create_string_buffer(64))
+"""
+
+
+def _runs(level: Level, triple: str, name: str) -> bool:
+    """Whether the level's trial does not die; asked once for each kind of machine."""
+    directory = cache_directory()
+    kind = "\n".join([platform.node(), platform.release(), triple, name, level.cpu])
+    record = f"trial-{hashlib.sha256(kind.encode()).hexdigest()[:24]}"
+    if directory is not None:
+        known = _read(directory / record)
+        if known in {"runs", "dies"}:
+            return known == "runs"
+    runs = _tried(level, triple)
+    if directory is not None:
+        _write(directory / record, "runs" if runs else "dies")
+    return runs
+
+
+def _tried(level: Level, triple: str) -> bool:
+    """Run the trial in a process of its own; where none can be started, believe CPUID."""
+    interpreter = Path(sys.executable or "")
+    if os.name != "posix" or not interpreter.name.startswith("python"):
+        return True
+    binding = llvm()
+    target = binding.Target.from_triple(triple).create_target_machine(cpu=level.cpu, jit=True)
+    module = binding.parse_assembly(level.trial, binding.create_context())
+    image = binding.ObjectFileRef.from_data(target.emit_object(module))
+    code = b"".join([s.data() for s in image.sections() if s.is_text()])
+    try:
+        child = subprocess.run(
+            [interpreter, "-I", "-S", "-c", _CHILD, code.hex()],
+            capture_output=True,
+            check=False,
+            timeout=20,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return child.returncode not in {-signal.SIGILL, -signal.SIGSEGV, -signal.SIGBUS}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError:
+        return
+
+
+# ------------------------------------------------------------------- directory
+
+
+def cache_directory() -> Path | None:
+    """Where compiled code is kept across processes; None when it is not kept.
+
+    `TAWNY_CACHE` names it, or says `off`.  Code is run from it, so a directory that others own or
+    may write is not used.
+    """
+    named = os.environ.get("TAWNY_CACHE", "")
+    if named.lower() in {"off", "0", "none"}:
+        return None
+    path = Path(named) if named else _users_cache() / "tawny"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = path.stat()
+    except OSError:
+        return None
+    if os.name == "posix" and (state.st_uid != os.getuid() or state.st_mode & 0o022):
+        return None
+    return path
+
+
+def _users_cache() -> Path:
+    """The directory for caches by each system's custom."""
+    home = Path.home()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")

@@ -1,0 +1,312 @@
+"""Pooling over windows of up to three spatial axes, channels last: vectors of channels.
+
+Forward kernels share the windows among the workers, row by row.  Backward kernels share images and
+vectors of channels, so that what overlapping windows add up is added by one worker, in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import cache
+from typing import Final, NamedTuple
+
+from tawny.codegen.builder import I64, PTR, Function, Module, Type, Value, integer_of
+from tawny.codegen.element import Element
+from tawny.codegen.kernel import Compiled, Layout
+from tawny.codegen.library import Library, compiled
+from tawny.shape import Shape, size
+
+SHARED_ELEMENTS: Final = 1 << 14
+"""Threads share the work only of more elements."""
+
+RANK: Final = 3
+BLOCK: Final = 4
+"""Vectors of channels that are folded at once."""
+
+
+class Kind(Enum):
+    """Which kernel."""
+
+    MAX = "max"
+    MEAN = "mean"
+    MAX_GRADIENT = "gradient of max"
+    MEAN_GRADIENT = "gradient of mean"
+
+
+class Geometry(NamedTuple):
+    """Windows over an array of shape (batch, *sizes, channels), for up to three spatial axes."""
+
+    batch: int
+    channels: int
+    sizes: Shape
+    counts: Shape
+    """How many windows there are along each axis."""
+    window: Shape
+    strides: Shape
+    before: Shape
+    """Padding before the first element of each axis."""
+
+
+def pooling(
+    kind: Kind, geometry: Geometry, element: Element, operands: Sequence[Layout]
+) -> Compiled | None:
+    """The kernel; None where channels are not neighbours."""
+    if any(m.shape[-1] > 1 and m.strides[-1] != element.nbytes for m in operands):
+        return None
+    parameters = [geometry.batch, geometry.channels]
+    for sizes, fill in zip(geometry[2:], (1, 1, 1, 1, 0), strict=True):
+        parameters += _three(sizes, fill)
+    for operand in operands:
+        parameters += [operand.strides[0], *_three(operand.strides[1:-1], 0)]
+    shared = size(operands[0].shape) > SHARED_ELEMENTS
+    return Compiled(_library(kind, element), "pool", tuple(parameters), shared, 0)
+
+
+def _three(sizes: Sequence[int], fill: int) -> list[int]:
+    """With axes in front, up to three."""
+    return [*[fill] * (RANK - len(sizes)), *sizes]
+
+
+@cache
+def _library(kind: Kind, element: Element) -> Library:
+    module = Module()
+    with module.function("pool", {"row": PTR, "worker": I64, "workers": I64}) as f:
+        row, worker, workers = f.arguments
+        operands = 2 if kind is Kind.MAX_GRADIENT else 1
+        pool = _Pooling(f, element, row, operands)
+        if kind in {Kind.MAX, Kind.MEAN}:
+            pool.forward(kind, worker, workers)
+        else:
+            pool.backward(kind, worker, workers)
+    return compiled(module.text())
+
+
+# ------------------------------------------------------------------- the kernel
+
+Body = Callable[[list[Value], list[Value]], Sequence[Value]]
+"""Of indices and carried values: those for the next round."""
+
+
+def nest(
+    f: Function,
+    ranges: Sequence[tuple[Value | int, Value]],
+    carried: Sequence[Value],
+    body: Body,
+    indices: Sequence[Value] = (),
+) -> list[Value]:
+    """Loops inside each other; gives the carried values as the last round left them."""
+    if not ranges:
+        return list(body(list(indices), list(carried)))
+    (begin, end), *inner = ranges
+    with f.loop(begin, end, carried=carried) as loop:
+        loop.carry(*nest(f, inner, loop.carried, body, [*indices, loop.index]))
+    return loop.carried
+
+
+class _Pooling:
+    """A kernel being written: the row's cells and what is made from them."""
+
+    def __init__(self, f: Function, element: Element, row: Value, operands: int) -> None:
+        self.f, self.element = f, element
+        self._row, self._next = row, 0
+        *self.operands, self.result = [self._cell(PTR) for _ in range(operands + 1)]
+        self.batch, self.channels = self._cells(2)
+        self.sizes, self.counts, self.window, self.strides, self.before = (
+            self._cells(RANK) for _ in range(5)
+        )
+        self.steps = [self._cells(1 + RANK) for _ in range(operands)]
+
+    def _cell(self, type: Type = I64) -> Value:
+        self._next += 1
+        return self.f.cell(self._row, self._next - 1, type)
+
+    def _cells(self, count: int) -> list[Value]:
+        return [self._cell() for _ in range(count)]
+
+    # ------------------------------------------------------------------- places
+
+    def at(self, operand: int, image: Value, places: Sequence[Value], channel: Value) -> Value:
+        """An address in an operand."""
+        offset = channel * self.element.nbytes
+        for index, step in zip([image, *places], self.steps[operand], strict=True):
+            offset = offset + index * step
+        return self.f.advanced(self.operands[operand], offset)
+
+    def of_result(
+        self, sizes: Sequence[Value], image: Value, places: Sequence[Value], channel: Value
+    ) -> Value:
+        """An address in the result, whose spatial axes have these sizes."""
+        index = image
+        for place, n in zip(places, sizes, strict=True):
+            index = index * n + place
+        index = index * self.channels + channel
+        return self.f.advanced(self.result, index * self.element.nbytes)
+
+    def seen(self, window: Sequence[Value]) -> tuple[list[Value], list[tuple[Value, Value]]]:
+        """Where a window begins, and which of its places lie in the array."""
+        f = self.f
+        starts = [
+            w * s - b for w, s, b in zip(window, self.strides, self.before, strict=True)
+        ]
+        ranges = [
+            (f.maximum(-start, 0), f.minimum(n - start, w))
+            for start, n, w in zip(starts, self.sizes, self.window, strict=True)
+        ]
+        return starts, ranges
+
+    def count(self, ranges: Sequence[tuple[Value, Value]]) -> Value:
+        """How many elements a window sees, in every lane."""
+        total = self.f.constant(I64, 1)
+        for begin, end in ranges:
+            total = total * (end - begin)
+        number = self.f.convert("sitofp", total, self.element.computed)
+        return self.f.splat(number, self.element.lanes)
+
+    # ------------------------------------------------------------------ forward
+
+    def forward(self, kind: Kind, worker: Value, workers: Value) -> None:
+        """Each window folded to one element for each channel."""
+        f, (high, wide, deep) = self.f, self.counts
+        rows = self.batch * high * wide
+        begin, end = share(rows, worker, workers)
+        with f.loop(begin, end) as row, f.loop(0, deep) as last:
+            upper = row.index.unsigned_over(wide)
+            window = [upper.unsigned_rest(high), row.index.unsigned_rest(wide), last.index]
+            image = upper.unsigned_over(high)
+            starts, ranges = self.seen(window)
+            lanes = self.element.lanes
+
+            def fold(channel: Value, vectors: int, mask: Value | None = None) -> None:
+                def step(places: list[Value], folded: list[Value]) -> list[Value]:
+                    spots = [s + p for s, p in zip(starts, places, strict=True)]
+                    base = self.at(0, image, spots, channel)
+                    return [
+                        self._folded(kind, old, self._load(base, number, mask))
+                        for number, old in enumerate(folded)
+                    ]
+
+                first = self._first(kind)
+                folded = nest(f, ranges, [first] * vectors, step)
+                place = self.of_result(self.counts, image, window, channel)
+                for number, value in enumerate(folded):
+                    if kind is Kind.MEAN:
+                        value = value / self.count(ranges)
+                    to = f.advanced(place, number * self.element.vector_bytes)
+                    self.element.store(f, value, to, mask)
+
+            whole = self.channels - self.channels.unsigned_rest(lanes)
+            wide_end = self.channels - self.channels.unsigned_rest(BLOCK * lanes)
+            with f.loop(0, wide_end, BLOCK * lanes) as block:
+                fold(block.index, BLOCK)
+            with f.loop(wide_end, whole, lanes) as block:
+                fold(block.index, 1)
+            rest = self.channels - whole
+            with f.when(rest > 0):
+                fold(whole, 1, f.first_lanes(rest, lanes))
+
+    def _load(self, base: Value, number: int, mask: Value | None) -> Value:
+        f = self.f
+        return self.element.load(f, f.advanced(base, number * self.element.vector_bytes), mask)
+
+    def _first(self, kind: Kind) -> Value:
+        """What an empty window gives."""
+        start = float("-inf") if kind is Kind.MAX else 0.0
+        return self.f.constant(self.element.vector, start)
+
+    def _folded(self, kind: Kind, old: Value, new: Value) -> Value:
+        """The sum, or the greater one; NaN stays."""
+        if kind is Kind.MEAN:
+            return old + new
+        better = (new > old) | self.f.compare("uno", new, 0.0)
+        return self.f.select(better, new, old)
+
+    # ----------------------------------------------------------------- backward
+
+    def backward(self, kind: Kind, worker: Value, workers: Value) -> None:
+        """Each window's gradient added to what it sees."""
+        f, lanes = self.f, self.element.lanes
+        vectors = (self.channels + (lanes - 1)).unsigned_over(lanes)
+        begin, end = share(self.batch * vectors, worker, workers)
+        with f.loop(begin, end) as unit:
+            image = unit.index.unsigned_over(vectors)
+            channel = unit.index.unsigned_rest(vectors) * lanes
+            mask = f.first_lanes(self.channels - channel, lanes)
+            whole = [(0, n) for n in self.sizes]
+
+            def clear(places: list[Value], _: list[Value]) -> Sequence[Value]:
+                place = self.of_result(self.sizes, image, places, channel)
+                self.element.store(f, self.element.zero(f), place, mask)
+                return []
+
+            def spread(window: list[Value], _: list[Value]) -> Sequence[Value]:
+                self._spread(kind, image, channel, mask, window)
+                return []
+
+            nest(f, whole, [], clear)
+            nest(f, [(0, n) for n in self.counts], [], spread)
+
+    def _spread(
+        self, kind: Kind, image: Value, channel: Value, mask: Value, window: list[Value]
+    ) -> None:
+        f = self.f
+        starts, ranges = self.seen(window)
+        given = len(self.operands) - 1
+        gradient = self.element.load(f, self.at(given, image, window, channel), mask)
+        chosen = None
+        if kind is Kind.MEAN_GRADIENT:
+            gradient = gradient / self.count(ranges)
+        else:
+            chosen = self._first_maximum(image, channel, mask, starts, ranges)
+
+        def add(places: list[Value], _: list[Value]) -> Sequence[Value]:
+            spots = [s + p for s, p in zip(starts, places, strict=True)]
+            place = self.of_result(self.sizes, image, spots, channel)
+            old = self.element.load(f, place, mask)
+            new = old + gradient
+            if chosen is not None:
+                new = f.select(chosen.equals(self._numbered(places, chosen.type)), new, old)
+            self.element.store(f, new, place, mask)
+            return []
+
+        nest(f, ranges, [], add)
+
+    def _numbered(self, places: Sequence[Value], type: Type) -> Value:
+        """The number of a place in the window, in every lane."""
+        number = places[0]
+        for place, n in zip(places[1:], self.window[1:], strict=True):
+            number = number * n + place
+        if type.scalar != I64:
+            number = self.f.convert("trunc", number, type.scalar)
+        return self.f.splat(number, type.lanes)
+
+    def _first_maximum(
+        self,
+        image: Value,
+        channel: Value,
+        mask: Value,
+        starts: Sequence[Value],
+        ranges: Sequence[tuple[Value, Value]],
+    ) -> Value:
+        """For each channel the number of the place that has the first of the greatest elements."""
+        f, element = self.f, self.element
+        kind = integer_of(element.vector)
+
+        def step(places: list[Value], carried: list[Value]) -> Sequence[Value]:
+            best, which = carried
+            spots = [s + p for s, p in zip(starts, places, strict=True)]
+            new = element.load(f, self.at(0, image, spots, channel), mask)
+            first_nan = f.compare("uno", new, 0.0) & f.compare("ord", best, 0.0)
+            better = (which < 0) | (new > best) | first_nan
+            number = self._numbered(places, kind)
+            return f.select(better, new, best), f.select(better, number, which)
+
+        first = f.constant(element.vector, float("-inf")), f.constant(kind, -1)
+        return nest(f, ranges, first, step)[1]
+
+
+def share(count: Value, worker: Value, workers: Value) -> tuple[Value, Value]:
+    """The part of `count` pieces of work that a worker does."""
+    begin = (count * worker).unsigned_over(workers)
+    end = (count * (worker + 1)).unsigned_over(workers)
+    return begin, end

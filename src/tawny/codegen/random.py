@@ -1,0 +1,138 @@
+"""Random numbers: each element is a function of key, run and place, so threads change nothing.
+
+Philox4x32-10 gives four words for the counter (place, run) under the key of a stream.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Final
+
+from tawny.codegen.builder import F16, F32, F64, I32, I64, PTR, Function, Module, Type, Value
+from tawny.codegen.kernel import Compiled
+from tawny.codegen.library import Library, compiled
+from tawny.codegen.machine import host
+from tawny.codegen.vectormath import cos, log1p
+from tawny.dtype import DType
+
+MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
+WEYL: Final = (0x9E3779B9, 0xBB67AE85)
+ROUNDS: Final = 10
+
+SHARED_ELEMENTS: Final = 1 << 13
+"""Threads share the work only of more elements."""
+
+Words = tuple[Value, Value, Value, Value]
+
+
+def uniform(count: int, dtype: DType, key: tuple[int, int]) -> Compiled:
+    """The kernel of numbers from 0 up to but not including 1; its last parameter is the run."""
+    return _kernel("uniform", count, dtype, key)
+
+
+def normal(count: int, dtype: DType, key: tuple[int, int]) -> Compiled:
+    """The kernel of normally distributed numbers; its last parameter is the run."""
+    return _kernel("normal", count, dtype, key)
+
+
+def _kernel(kind: str, count: int, dtype: DType, key: tuple[int, int]) -> Compiled:
+    stored = {2: F16, 4: F32, 8: F64}[dtype.itemsize]
+    parameters = (count, *key, 0)
+    return Compiled(_library(kind, stored), "draw", parameters, count > SHARED_ELEMENTS, 0)
+
+
+@cache
+def _library(kind: str, stored: Type) -> Library:
+    """A loop over blocks of a vector's elements, and what is left."""
+    module = Module()
+    number = F64 if stored == F64 else F32
+    lanes = host().vector_bytes // number.nbytes
+    with module.function(
+        "numbers",
+        {"place": I64, "run": I64, "low": I64, "high": I64},
+        number.by(lanes),
+        internal=True,
+        attributes="noinline",
+    ) as f:
+        place, run, low, high = f.arguments
+        words = _words(f, place, run, (low, high), lanes)
+        drawn = _uniform(f, words, stored) if kind == "uniform" else _normal(f, words, number)
+        f.return_(drawn)
+    with module.function("draw", {"row": PTR, "worker": I64, "workers": I64}) as f:
+        row, worker, workers = f.arguments
+        result = f.cell(row, 0, PTR)
+        count, low, high, run = (f.cell(row, n) for n in range(1, 5))
+        blocks = (count + (lanes - 1)).unsigned_over(lanes)
+        begin = (blocks * worker).unsigned_over(workers) * lanes
+        end = (blocks * (worker + 1)).unsigned_over(workers) * lanes
+        with f.loop(begin, end, lanes) as loop:
+            drawn = f.call("numbers", number.by(lanes), loop.index, run, low, high)
+            if stored == F16:
+                drawn = f.convert("fptrunc", drawn, F16)
+            place = f.element(result, loop.index, stored)
+            left = f.minimum(count - loop.index, lanes)
+            f.either(
+                left.equals(lanes),
+                lambda: _whole(f, drawn, place),
+                lambda: _some(f, drawn, place, left),
+            )
+    return compiled(module.text())
+
+
+def _whole(f: Function, drawn: Value, place: Value) -> list[Value]:
+    f.store(drawn, place)
+    return []
+
+
+def _some(f: Function, drawn: Value, place: Value, count: Value) -> list[Value]:
+    """Write the first elements alone."""
+    room = f.room(drawn.type.lanes * drawn.type.nbytes)
+    f.store(drawn, room)
+    element = drawn.type.scalar
+    with f.loop(0, count) as loop:
+        value = f.load(element, f.element(room, loop.index, element))
+        f.store(value, f.element(place, loop.index, element))
+    return []
+
+
+def _words(f: Function, place: Value, run: Value, key: tuple[Value, Value], lanes: int) -> Words:
+    """The four words of each of the places from `place` on, as the lower halves of 64 bits."""
+    c0 = f.splat(place, lanes) + f.counting(I64, lanes)
+    c1 = c0.shifted_down(32)
+    c2 = f.splat(run, lanes)
+    c3 = c2.shifted_down(32)
+    for step in range(ROUNDS):
+        k0, k1 = (f.splat(k + step * w, lanes) for k, w in zip(key, WEYL, strict=True))
+        p0, p1 = (_low(c) * m for c, m in zip((c0, c2), MULTIPLIERS, strict=True))
+        c0, c1, c2, c3 = p1.shifted_down(32) ^ c1 ^ k0, p1, p0.shifted_down(32) ^ c3 ^ k1, p0
+    return c0, c1, c2, c3
+
+
+def _low(word: Value) -> Value:
+    return word & 0xFFFFFFFF
+
+
+def _top(f: Function, word: Value, bits: int) -> Value:
+    """The uppermost bits of a word, as 32-bit integers."""
+    return f.convert("trunc", word, I32).shifted_down(32 - bits)
+
+
+def _fraction(f: Function, high: Value, low: Value, dtype: Type) -> Value:
+    """A number from 0 up to 1 with as many random bits as the type has; float16's as float32."""
+    if dtype == F64:
+        upper = f.convert("sitofp", _top(f, high, 27), F64) * 2.0**26
+        return (upper + f.convert("sitofp", _top(f, low, 26), F64)) * 2.0**-53
+    bits = 24 if dtype == F32 else 11
+    return f.convert("sitofp", _top(f, high, bits), F32) * 2.0**-bits
+
+
+def _uniform(f: Function, words: Words, stored: Type) -> Value:
+    return _fraction(f, words[0], words[1], stored)
+
+
+def _normal(f: Function, words: Words, number: Type) -> Value:
+    """Box and Muller's transform of two fractions."""
+    first, second = _fraction(f, *words[:2], number), _fraction(f, *words[2:], number)
+    radius = f.sqrt(log1p(f, -first) * -2.0)
+    return radius * cos(f, second * (2 * math.pi))

@@ -1,0 +1,112 @@
+"""Object code on disk: found by key, written whole or not at all, bounded in size.
+
+An entry is a line with the key and the checksum of what follows.  One that is damaged, cut short
+or made for another key counts as absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from tawny.codegen.machine import cache_directory
+
+LIMIT_BYTES: Final = 256 << 20
+"""When the entries together are larger, those that were used longest ago go."""
+
+_SUFFIX: Final = ".object"
+_REFRESH: Final = 3600.0
+"""An entry counts as used when it was read; this is noted at most once in so many seconds."""
+_SWEEP: Final = 64
+"""The size is checked at the first entry a process writes, and then after every so many."""
+
+_written = 0
+
+
+def load(key: str) -> bytes | None:
+    """What was saved under `key`, if it is whole."""
+    directory = cache_directory()
+    if directory is None:
+        return None
+    path = directory / (key + _SUFFIX)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+            age = time.time() - os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return None
+    head, _, code = data.partition(b"\n")
+    if head != _head(key, code):
+        discard(key)
+        return None
+    if age > _REFRESH:
+        with contextlib.suppress(OSError):
+            os.utime(path)
+    return code
+
+
+def save(key: str, code: bytes) -> None:
+    """Keep `code`; a disk that cannot take it is no error."""
+    global _written
+    directory = cache_directory()
+    if directory is None:
+        return
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="new-", dir=directory)
+    except OSError:
+        return
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_head(key, code) + b"\n" + code)
+        os.replace(name, directory / (key + _SUFFIX))
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        return
+    if _written % _SWEEP == 0:
+        sweep(directory)
+    _written += 1
+
+
+def discard(key: str) -> None:
+    """Forget what was saved under `key`."""
+    directory = cache_directory()
+    if directory is not None:
+        with contextlib.suppress(OSError):
+            (directory / (key + _SUFFIX)).unlink()
+
+
+def sweep(directory: Path, limit: int = LIMIT_BYTES) -> None:
+    """Delete the entries used longest ago until three quarters of `limit` remain.
+
+    Other processes may do the same at the same time.  Files that a dead process left half written
+    go after a day.
+    """
+    entries, total = list[tuple[float, int, str]](), 0
+    yesterday = time.time() - 86400.0
+    with contextlib.suppress(OSError), os.scandir(directory) as files:
+        for file in files:
+            with contextlib.suppress(OSError):
+                state = file.stat()
+                if file.name.endswith(_SUFFIX):
+                    entries.append((state.st_mtime, state.st_size, file.path))
+                    total += state.st_size
+                elif file.name.startswith("new-") and state.st_mtime < yesterday:
+                    os.unlink(file.path)
+    if total <= limit:
+        return
+    for _, size, path in sorted(entries):
+        if total <= limit * 3 // 4:
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size
+
+
+def _head(key: str, code: bytes) -> bytes:
+    return f"tawny object {key} {hashlib.sha256(code).hexdigest()}".encode()

@@ -1,0 +1,124 @@
+"""Register tiles: some rows of one matrix times some vectors of columns of another.
+
+All sums of a tile stay in registers while the common axis is walked: each step loads a few vectors
+of the right matrix and, for each row, one element of the left one, which it multiplies by all of
+them.  Every sum is made in the order of the common axis, whatever the tile's size: results do not
+depend on how a product is cut into tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tawny.codegen.builder import I64, Function, Value
+from tawny.codegen.element import Element
+from tawny.codegen.machine import host
+
+_HEIGHTS: Final = {
+    32: {1: 12, 2: 12, 3: 8, 4: 6, 5: 4, 6: 3, 7: 2, 8: 2},
+    16: {1: 6, 2: 6, 3: 3, 4: 2},
+}
+"""By the number of vector registers and of vectors in a row: the most rows whose sums, beside a row
+of the right matrix and an element of the left one, fit."""
+
+
+def registers() -> int:
+    """How many vector registers the host has."""
+    machine = host()
+    return 16 if machine.triple.startswith("x86_64") and not machine.avx512 else 32
+
+
+def widest() -> int:
+    """The vectors of a tile that has rows enough: loads are fewest for each product."""
+    return 4 if registers() == 32 else 2
+
+
+def tallest(vectors: int) -> int:
+    """The most rows of a tile so many vectors wide."""
+    return _HEIGHTS[registers()][vectors]
+
+
+def vectors_for(rows: int) -> int:
+    """How wide a tile is best when there are only so many rows."""
+    fitting = [v for v, height in _HEIGHTS[registers()].items() if height >= rows]
+    return max([*fitting, widest()]) if rows <= 3 else widest()
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Rows, vectors of columns, and whether the last vector is only partly used."""
+
+    rows: int
+    vectors: int
+    masked: bool = False
+
+    @property
+    def unroll(self) -> int:
+        """Steps of the common axis written out: few where registers for addresses are short."""
+        return 2 if self.rows <= 8 else 1
+
+    def width(self, element: Element) -> int:
+        """Bytes of a row of its columns."""
+        return self.vectors * element.vector_bytes
+
+    def masks(self, f: Function, element: Element, columns: Value) -> list[Value | None]:
+        """For each vector the lanes that are used, of so many columns."""
+        masks: list[Value | None] = [None] * self.vectors
+        if self.masked:
+            rest = columns - (self.vectors - 1) * element.lanes
+            masks[-1] = f.first_lanes(rest, element.lanes)
+        return masks
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The common axis: where the left matrix' rows and the right matrix' panel begin, how far apart
+    in bytes their elements are, and how many there are.
+    """
+
+    rows: Sequence[Value]
+    step: Value
+    panel: Value
+    panel_step: Value
+    count: Value
+
+
+def accumulate(
+    f: Function,
+    element: Element,
+    tile: Tile,
+    sums: Sequence[Value],
+    walk: Walk,
+    masks: Sequence[Value | None],
+) -> list[Value]:
+    """The sums, row by row, with the products along a walk added."""
+
+    def stepped(state: list[Value]) -> list[Value]:
+        *before, offset, panel = state
+        columns = [
+            element.load(f, f.advanced(panel, v * element.vector_bytes), masks[v])
+            for v in range(tile.vectors)
+        ]
+        after: list[Value] = []
+        for row in walk.rows:
+            factor = element.splat(f, f.advanced(row, offset))
+            for column in columns:
+                after.append(element.multiply_add(f, factor, column, before[len(after)]))
+        return [*after, offset + walk.step, f.advanced(panel, walk.panel_step)]
+
+    zero = f.constant(I64, 0)
+    whole = walk.count - (walk.count & (tile.unroll - 1))
+    rounds = [(zero, whole, tile.unroll)]
+    if tile.unroll > 1:
+        rounds.append((whole, walk.count, 1))
+    state = [*sums, zero, walk.panel]
+    for start, stop, unroll in rounds:
+        with f.loop(start, stop, unroll, carried=state) as loop:
+            inner = loop.carried
+            for _ in range(unroll):
+                inner = stepped(inner)
+            loop.carry(*inner)
+        state = loop.carried
+    return state[:-2]

@@ -1,0 +1,118 @@
+"""Hyperbolic functions by way of exponentials, their inverses by way of logarithms."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tawny.codegen.builder import F32, F64, Function, Type, Value
+from tawny.codegen.vectormath.common import (
+    INF,
+    NAN,
+    exact_sum,
+    polynomial,
+    power_of_two,
+    widened,
+)
+from tawny.codegen.vectormath.exponential import constants, reduced, shifted_exp
+from tawny.codegen.vectormath.logarithm import log_of_sum
+
+_SINH: Final[dict[Type, tuple[float, ...]]] = {
+    F32: (0.16666667, 0.0083333105, 0.00019842891, 2.7822666e-06),
+    F64: (
+        0.16666666666666666,
+        0.008333333333333573,
+        0.0001984126984106116,
+        2.7557319310090726e-06,
+        2.5052089412765885e-08,
+        1.6061339157107916e-10,
+        7.503267214589562e-13,
+        6.475234672384039e-15,
+    ),
+}
+"""`(sinh(x) - x) / x**3` in powers of `x**2`, for x up to 1."""
+
+_TANH: Final = (-0.33333275, 0.13331237, -0.053721983, 0.02057942, -0.005636558)
+"""float32: `(tanh(x) - x) / x**3` in powers of `x**2`, for x up to 0.63."""
+
+_ONE: Final[dict[Type, float]] = {F32: 9.2, F64: 19.1}
+"""Above it tanh is 1."""
+
+
+def sinh(f: Function, x: Value) -> Value:
+    """Hyperbolic sine."""
+    size = f.absolute(x)
+    half = shifted_exp(f, size, -1)
+    outer = f.copysign(half - 0.25 / half, x)
+    z = x * x
+    inner = f.fma(x * z, polynomial(f, z, _SINH[x.type.scalar]), x)
+    return f.select(size < 1.0, inner, outer)
+
+
+def cosh(f: Function, x: Value) -> Value:
+    """Hyperbolic cosine."""
+    half = shifted_exp(f, f.absolute(x), -1)
+    return half + 0.25 / half
+
+
+def tanh(f: Function, x: Value) -> Value:
+    """Hyperbolic tangent."""
+    size = f.absolute(x)
+    limit = _ONE[x.type.scalar]
+    bounded = f.select(size > limit, limit, size)
+    n, r = reduced(f, bounded + bounded)
+    scale = power_of_two(f, n.integer, x.type)
+    rest = f.fma(r * r, polynomial(f, r, constants(x).expm1), r)
+    if x.type.scalar == F64:
+        u = f.fma(rest, scale, scale - 1.0)  # exp(2 |x|) - 1
+        return f.copysign(u / (u + 2.0), x)
+    outer = 1.0 - 2.0 / (f.fma(rest, scale, scale) + 1.0)
+    z = x * x
+    inner = f.fma(x * z, polynomial(f, z, _TANH), x)
+    return f.copysign(f.select(size < 0.625, inner, outer), x)
+
+
+_HUGE: Final = 2.0**28
+"""Above it `sqrt(x**2 + 1)` is x."""
+
+
+@widened
+def asinh(f: Function, x: Value) -> Value:
+    """Inverse hyperbolic sine."""
+    size = f.absolute(x)
+    huge = size > _HUGE
+    bounded = f.select(huge, 1.0, size)
+    square = bounded * bounded
+    excess = bounded + square / (f.sqrt(square + 1.0) + 1.0)
+    return f.copysign(f.select(size.equals(0.0), size, _log1p(f, excess, size, huge)), x)
+
+
+@widened
+def acosh(f: Function, x: Value) -> Value:
+    """Inverse hyperbolic cosine; NaN below 1."""
+    huge = x > _HUGE
+    above = f.select(huge, 1.0, x) - 1.0
+    excess = above + f.sqrt(above * (above + 2.0))
+    return f.select(f.compare("ult", x, 1.0), NAN, _log1p(f, excess, x, huge))
+
+
+@widened
+def atanh(f: Function, x: Value) -> Value:
+    """Inverse hyperbolic tangent; NaN outside [-1, 1]."""
+    size = f.absolute(x)
+    bounded = f.select(size < 1.0, size, 0.5)
+    excess = (bounded + bounded) / (1.0 - bounded)
+    result = _log1p(f, excess, None, None) * 0.5
+    result = f.select(size.equals(1.0), INF, result)
+    result = f.select(f.compare("ugt", size, 1.0), NAN, result)
+    return f.copysign(f.select(size < 2.0**-30, size, result), x)
+
+
+def _log1p(f: Function, excess: Value, size: Value | None, huge: Value | None) -> Value:
+    """`log(1 + excess)`, but `log(2 size)` where it is huge."""
+    high, low = exact_sum(excess.of(1.0), excess)
+    if size is None or huge is None:
+        return log_of_sum(f, high, low)
+    high = f.select(huge, size, high)
+    low = f.select(huge, 0.0, low)
+    result = log_of_sum(f, high, low, f.select(huge, high.of(1.0), 0.0))
+    return f.select(size.equals(INF), INF, result)

@@ -1,0 +1,71 @@
+"""The native engine: compiled kernels over the plan's arena, one native call per run.
+
+Where compiled code cannot be run, the reference kernels follow the same plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+
+from tawny.engine.cpu import movement, pooling, random
+from tawny.engine.cpu.executable import CpuExecutable
+from tawny.engine.cpu.interpreter import interpreter
+from tawny.engine.cpu.kernels import Kernel, contiguous, kernel_for
+from tawny.engine.cpu.views import Views
+from tawny.engine.reference.executable import ReferenceExecutable
+from tawny.graph.engine import Executable, Task
+from tawny.graph.lowering import types
+from tawny.node import Node
+
+__all__ = ["CHAPTERS", "CpuEngine", "unavailable"]
+
+CHAPTERS = (movement, pooling, random)
+"""Where the native kernels are declared."""
+
+
+@cache
+def unavailable() -> str | None:
+    """Why compiled code cannot be run here; None where it can."""
+    try:
+        interpreter()
+    except (ImportError, OSError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+class CpuEngine:
+    """Compiled kernels, and NumPy for nodes that have none."""
+
+    @property
+    def groups(self) -> bool:
+        """Whether a fused group is compiled to one kernel."""
+        return False
+
+    def scratch(self, node: Node) -> int:
+        """What the node's kernel asks for."""
+        kernel = self._kernel(node)
+        return 0 if kernel is None else kernel.scratch
+
+    def prepare(self, task: Task) -> Executable:
+        """Allocate the arena and lower the steps."""
+        return CpuExecutable(task) if unavailable() is None else ReferenceExecutable(task)
+
+    def account(self, steps: Sequence[Node]) -> str:
+        """How the steps are run, in words."""
+        reason = unavailable()
+        if reason is not None:
+            return f"cpu: by NumPy, since compiled code cannot be run here ({reason})"
+        left = Counter(node.name for node in steps if self._kernel(node) is None)
+        native = f"cpu: {len(steps) - left.total()} of {len(steps)} steps compiled"
+        listed = ", ".join(f"{name} {count}" if count > 1 else name for name, count in left.items())
+        return f"{native}; by NumPy: {listed}" if left else native
+
+    def _kernel(self, node: Node) -> Kernel | None:
+        if unavailable() is not None:
+            return None
+        views = Views()
+        operands = tuple([views(source).memory for source in node.inputs])
+        results = tuple([contiguous(*kind) for kind in types(node)])
+        return kernel_for(node, operands, results)

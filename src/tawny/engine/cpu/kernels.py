@@ -1,0 +1,109 @@
+"""The table of native kernels: for each op class, the compiled code that computes it.
+
+A rule is given a node and how its operands and results lie in memory, and gives a kernel, or None
+where it has none: then NumPy computes the node.  A kernel is a compiled function
+
+    void kernel(ptr row, i64 worker, i64 workers)
+
+whose row holds the addresses of operands, results and scratch memory, then its parameters.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from tawny.codegen.library import Library
+from tawny.dtype import DType
+from tawny.node import Node
+from tawny.op import Op
+from tawny.shape import Shape
+
+MOST: Final = 4096
+"""So many answers of rules are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How an operand or result lies in memory: strides are in bytes, 0 along repeated axes."""
+
+    shape: Shape
+    strides: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether it lies as a new array would."""
+        return self.strides == contiguous(self.shape, self.dtype).strides
+
+
+@lru_cache(MOST)
+def contiguous(shape: Shape, dtype: DType) -> Memory:
+    """The memory of a new array."""
+    strides, step = list[int](), int(dtype.itemsize)
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return Memory(shape, tuple(reversed(strides)), dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Compiled code that computes a node."""
+
+    library: Library
+    symbol: str
+    parameters: tuple[int, ...] = ()
+    parallel: bool = False
+    """Whether all threads take part; each works on its share alone."""
+    scratch: int = 0
+    """Bytes it needs while it runs."""
+    finish: str = ""
+    """A function that is called alone when all shares are done, if any."""
+    drawn: bool = False
+    """Whether its last parameter is the number of the run."""
+
+
+NativeRule = Callable[[Node, Sequence[Memory], Sequence[Memory]], Kernel | None]
+R = TypeVar("R", bound=NativeRule)
+
+NATIVE: Final[dict[type[Op], NativeRule]] = {}
+
+
+def native(op: type[Op]) -> Callable[[R], R]:
+    """Declare the native kernel of `op`: a function of a node and its operands' and results' memory.
+
+    What it gives may depend on the node's op and on the memory alone: answers are remembered.
+    """
+
+    def declare(rule: R) -> R:
+        if op in NATIVE:
+            raise ValueError(f"{op.__name__} has two native kernels")
+        NATIVE[op] = rule
+        return rule
+
+    return declare
+
+
+Question = tuple[Op, tuple[Memory, ...], tuple[Memory, ...]]
+
+_ANSWERS: Final[OrderedDict[Question, Kernel | None]] = OrderedDict()
+
+
+def kernel_for(
+    node: Node, operands: tuple[Memory, ...], results: tuple[Memory, ...]
+) -> Kernel | None:
+    """The kernel that computes a node; None where NumPy does."""
+    rule = NATIVE.get(type(node.op))
+    if rule is None:
+        return None
+    question = node.op, operands, results
+    if question in _ANSWERS:
+        return _ANSWERS[question]
+    answer = _ANSWERS[question] = rule(node, operands, results)
+    while len(_ANSWERS) > MOST:
+        _ANSWERS.popitem(last=False)
+    return answer

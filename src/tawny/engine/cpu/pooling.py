@@ -1,0 +1,71 @@
+"""Native kernels of the pooling chapter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tawny.codegen.element import element_of
+from tawny.codegen.pooling import Geometry, Kind, pooling
+from tawny.engine.cpu.kernels import Kernel, Memory, native
+from tawny.node import Node
+from tawny.ops.pooling import AvgPool, AvgPoolGradient, MaxPool, MaxPoolGradient, Pool
+from tawny.shape import Shape
+
+
+def _pooled(
+    kind: Kind,
+    node: Node,
+    whole: Shape,
+    pooled: Shape,
+    operands: Sequence[Memory],
+    results: Sequence[Memory],
+) -> Kernel | None:
+    """The kernel of a pooling between arrays of these shapes; None for dtypes it does not know."""
+    assert isinstance(node.op, Pool)
+    dtype = results[0].dtype
+    element = element_of(dtype) if dtype.kind == "f" else None
+    if element is None or any(m.dtype != dtype for m in operands):
+        return None
+    if element.stored != element.computed and kind not in {Kind.MAX, Kind.MEAN}:
+        return None
+    geometry = Geometry(
+        whole[0],
+        whole[-1],
+        whole[1:-1],
+        pooled[1:-1],
+        node.op.window,
+        node.op.strides,
+        tuple([before for before, _ in node.op.padding]),
+    )
+    found = pooling(kind, geometry, element, operands)
+    return None if found is None else Kernel(*found)
+
+
+@native(MaxPool)
+def max_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """The greatest element of each window."""
+    return _pooled(Kind.MAX, node, operands[0].shape, results[0].shape, operands, results)
+
+
+@native(AvgPool)
+def avg_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """The mean of each window."""
+    return _pooled(Kind.MEAN, node, operands[0].shape, results[0].shape, operands, results)
+
+
+@native(MaxPoolGradient)
+def max_pool_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Each window's gradient where its first maximum is."""
+    shapes = operands[0].shape, operands[1].shape
+    return _pooled(Kind.MAX_GRADIENT, node, *shapes, operands, results)
+
+
+@native(AvgPoolGradient)
+def avg_pool_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Each window's gradient spread evenly."""
+    shapes = results[0].shape, operands[0].shape
+    return _pooled(Kind.MEAN_GRADIENT, node, *shapes, operands, results)

@@ -1,0 +1,38 @@
+"""Native kernels of the random chapter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tawny.codegen import random
+from tawny.codegen.kernel import Compiled
+from tawny.dtype import DType
+from tawny.engine.cpu.kernels import Kernel, Memory, native
+from tawny.engine.reference.philox import stream_key
+from tawny.node import Node
+from tawny.ops.random import Draw, Normal, Uniform
+from tawny.shape import size
+
+
+@native(Uniform)
+def uniform(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
+    """The same bits as the reference."""
+    del operands
+    return _drawn(random.uniform, node, results)
+
+
+@native(Normal)
+def normal(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
+    """By the same transform as the reference."""
+    del operands
+    return _drawn(random.normal, node, results)
+
+
+def _drawn(
+    kernel: Callable[[int, DType, tuple[int, int]], Compiled],
+    node: Node,
+    results: Sequence[Memory],
+) -> Kernel:
+    assert isinstance(node.op, Draw)
+    key = stream_key(node.op.seed, node.op.stream)
+    return Kernel(*kernel(size(results[0].shape), results[0].dtype, key), drawn=True)

@@ -1,0 +1,136 @@
+"""From a task to the table that the interpreter walks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tawny.engine.cpu.interpreter import ENTRY
+from tawny.engine.cpu.kernels import Kernel, contiguous, kernel_for
+from tawny.engine.cpu.views import Seen, Views
+from tawny.graph.engine import Task
+from tawny.graph.lowering import is_leaf, result_of, types
+from tawny.memory.schedule import RESIDENT
+from tawny.node import Node, Value
+
+Cells = npt.NDArray[np.int64]
+
+
+def address(array: npt.NDArray[Any]) -> int:
+    """Where an array's first element lies."""
+    place: int = array.__array_interface__["data"][0]
+    return place
+
+
+class Table:
+    """Entries for each position of the schedule that has a kernel, and their rows of cells.
+
+    Cells that hold places in variables are filled when those are bound.
+    """
+
+    def __init__(self, task: Task, arena: int) -> None:
+        self._task = task
+        self._arena = arena
+        self._views = Views()
+        self._constants: dict[Node, Value] = {}
+        self._variable = {(node, 0): i for i, node in enumerate(task.variables)}
+        self._variable |= {
+            result_of(node): self._variable[home, 0] for node, home in task.homes.items()
+        }
+        self._row: list[int] = []
+        self._patches: list[list[tuple[int, int]]] = [[] for _ in task.variables]
+        self._draws: list[int] = []
+        self._kernels: dict[int, Kernel | None] = {}
+        self._entries: list[tuple[int, int, int]] = []
+        self._of_position = [self._entered(p) for p in range(len(task.layout.sequence))]
+        self.parallel = any(parallel for _, _, parallel in self._entries)
+        self._cells = np.array(self._row, np.int64)
+        self._table = self._placed()
+        self.address = address(self._table)
+        self._places = [_columns(pairs) for pairs in self._patches]
+        self._drawn = np.array(self._draws, np.int64) if self._draws else None
+
+    def entries(self, position: int) -> range:
+        """The entries that run a position; none where Python does."""
+        return self._of_position[position]
+
+    def draw(self, number: int) -> None:
+        """Tell those kernels that draw random numbers the number of the run."""
+        if self._drawn is not None:
+            self._cells[self._drawn] = number
+
+    def bind(self, variable: int, value: Value) -> None:
+        """Let a variable be the memory of `value`."""
+        where, shifts = self._places[variable]
+        if len(where):
+            self._cells[where] = shifts + address(value)
+
+    # -------------------------------------------------------------------- rows
+
+    def _entered(self, position: int) -> range:
+        """Add the row and the entries of a position; none where it has no kernel."""
+        first = len(self._entries)
+        layout, lowered = self._task.layout, self._task.lowered
+        step = layout.sequence[position]
+        node = lowered.steps[step]
+        seen = [self._views(source) for source in node.inputs]
+        if step not in self._kernels:
+            results = tuple([contiguous(*kind) for kind in types(node)])
+            self._kernels[step] = kernel_for(node, tuple([s.memory for s in seen]), results)
+        kernel = self._kernels[step]
+        if kernel is None:
+            return range(0)
+        start = len(self._row)
+        schedule, offsets = layout.schedule, layout.placement.offsets
+        for source, storage in zip(seen, schedule.reads[position], strict=True):
+            self._operand(source, 0 if storage == RESIDENT else offsets[storage])
+        for result, storage in enumerate(schedule.writes[position]):
+            self._in(self._variable.get((node, result)), self._arena + offsets[storage], 0)
+        if kernel.scratch:
+            self._row.append(self._arena + layout.scratch[position])
+        self._row.extend(kernel.parameters)
+        if kernel.drawn:
+            self._draws.append(len(self._row) - 1)
+        self._entries.append((kernel.library.address(kernel.symbol), start, kernel.parallel))
+        if kernel.finish:
+            self._entries.append((kernel.library.address(kernel.finish), start, False))
+        return range(first, len(self._entries))
+
+    def _operand(self, seen: Seen, offset: int) -> None:
+        root = seen.root
+        variable = self._variable.get((root, seen.part))
+        if variable is None and is_leaf(root):
+            self._row.append(self._constant(root) + seen.offset)
+        else:
+            self._in(variable, self._arena + offset + seen.offset, seen.offset)
+
+    def _in(self, variable: int | None, place: int, shift: int) -> None:
+        """A cell: a place in the arena or, once it is bound, in a variable."""
+        if variable is not None:
+            self._patches[variable].append((len(self._row), shift))
+        self._row.append(place)
+
+    def _constant(self, node: Node) -> int:
+        value = self._constants.get(node)
+        if value is None:
+            assert node.value is not None
+            value = self._constants[node] = np.require(node.value, requirements=("C", "A"))
+        return address(value)
+
+    def _placed(self) -> Cells:
+        """The entries, rows by their addresses."""
+        table = np.array(self._entries, np.int64).reshape(-1, ENTRY)
+        table[:, 1] = table[:, 1] * _CELL + address(self._cells)
+        return table
+
+
+_CELL: Final = 8
+
+
+def _columns(pairs: Sequence[tuple[int, int]]) -> tuple[Cells, Cells]:
+    """First and second items."""
+    array = np.array(pairs, np.int64).reshape(-1, 2)
+    return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])

@@ -1,0 +1,135 @@
+"""Where values lie: views are no steps, only other strides over the memory of another node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from tawny.engine.cpu.kernels import Memory, contiguous
+from tawny.graph.lowering import is_leaf, types
+from tawny.node import Node, Part
+from tawny.op import Op, Trait
+from tawny.ops.creation import BroadcastTo
+from tawny.ops.diagonal import Diagonal
+from tawny.ops.differentiation import Argument, StopGradient
+from tawny.ops.indexing import Slice
+from tawny.ops.movement import Flip, Reshape, Transpose
+from tawny.shape import size
+
+
+class Seen(NamedTuple):
+    """A node's value: `offset` bytes into the memory of result `part` of `root`."""
+
+    root: Node
+    part: int
+    offset: int
+    memory: Memory
+    strided: bool
+    """Whether it may not lie as a new array would."""
+
+
+View = Callable[[Any, Memory], tuple[int, tuple[int, ...]]]
+"""Of an op and its operand's memory: bytes to the first element, and strides."""
+
+V = TypeVar("V", bound=View)
+
+VIEWS: Final[dict[type[Op], View]] = {}
+
+
+def _view(op: type[Op]) -> Callable[[V], V]:
+    def declare(rule: V) -> V:
+        VIEWS[op] = rule
+        return rule
+
+    return declare
+
+
+@_view(StopGradient)
+@_view(Argument)
+def same(op: StopGradient | Argument, given: Memory) -> tuple[int, tuple[int, ...]]:
+    """All of it."""
+    del op
+    return 0, given.strides
+
+
+@_view(Transpose)
+def transpose(op: Transpose, given: Memory) -> tuple[int, tuple[int, ...]]:
+    """The strides in another order."""
+    return 0, tuple([given.strides[a] for a in op.axes])
+
+
+@_view(Flip)
+def flip(op: Flip, given: Memory) -> tuple[int, tuple[int, ...]]:
+    """From the last element backwards."""
+    strides = list(given.strides)
+    first = 0
+    for axis in op.axes:
+        first += strides[axis] * (given.shape[axis] - 1)
+        strides[axis] = -strides[axis]
+    return first, tuple(strides)
+
+
+@_view(BroadcastTo)
+def broadcast_to(op: BroadcastTo, given: Memory) -> tuple[int, tuple[int, ...]]:
+    """Strides of 0 along repeated axes."""
+    new = len(op.shape) - len(given.shape)
+    kept = zip(given.strides, given.shape, op.shape[new:], strict=True)
+    return 0, (*(0,) * new, *[s if n == m else 0 for s, n, m in kept])
+
+
+@_view(Slice)
+def slice_of(op: Slice, given: Memory) -> tuple[int, tuple[int, ...]]:
+    """From each start by each step."""
+    pairs = list(zip(op.ranges, given.strides, strict=True))
+    first = sum([start * stride for (start, _, _), stride in pairs])
+    return first, tuple([step * stride for (_, _, step), stride in pairs])
+
+
+@_view(Diagonal)
+def diagonal(op: Diagonal, given: Memory) -> tuple[int, tuple[int, ...]]:
+    """A row and a column on at each step."""
+    *stack, down, across = given.strides
+    first = max(-op.offset, 0) * down + max(op.offset, 0) * across
+    return first, (*stack, down + across)
+
+
+class Views:
+    """Finds where the values of nodes lie; remembers what it found."""
+
+    def __init__(self) -> None:
+        self._known: dict[Node, Seen] = {}
+
+    def __call__(self, node: Node) -> Seen:
+        """Where the value of `node` lies."""
+        chain: list[Node] = []
+        while node not in self._known:
+            chain.append(node)
+            if is_leaf(node) or Trait.VIEW not in node.op.facts().traits:
+                break
+            node = node.inputs[0]
+        for view in reversed(chain):
+            self._known[view] = self._seen(view)
+        return self._known[chain[0] if chain else node]
+
+    def _seen(self, node: Node) -> Seen:
+        """Where a node lies, that of its input being known if it is a view."""
+        op = node.op
+        if is_leaf(node) or Trait.VIEW not in op.facts().traits:
+            return own(node)
+        if isinstance(op, Part):
+            return own(node.inputs[0], op.index)
+        base = self._known[node.inputs[0]]
+        if isinstance(op, Reshape):
+            if base.strided:
+                return own(node)
+            return base._replace(memory=contiguous(node.shape, node.dtype))
+        first, strides = VIEWS[type(op)](op, base.memory)
+        if not size(node.shape):
+            first = 0
+        memory = Memory(node.shape, strides, node.dtype)
+        return Seen(base.root, base.part, base.offset + first, memory, strided=True)
+
+
+def own(node: Node, part: int = 0) -> Seen:
+    """A result with memory of its own."""
+    return Seen(node, part, 0, contiguous(*types(node)[part]), strided=False)

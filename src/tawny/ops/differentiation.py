@@ -1,0 +1,87 @@
+"""Ops that say something about derivatives and compute next to nothing themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.calling import guarded
+from tawny.dtype import DType
+from tawny.node import make
+from tawny.op import Gradient, Op, Overwrites, Trait, Type, numeric
+from tawny.operator import scalar_op
+from tawny.scalar import Prim, Scalar, call, select
+
+
+class Argument(Op, name="argument", traits=Trait.VIEW | Trait.IMPURE, gradient=Gradient.LINEAR):
+    """Operand 0 under a name of its own, while a function of it is differentiated.
+
+    Two arguments are never the same node, so the function's own use of an equal array stays a
+    constant; and asking for values that depend on one does not cut them off from it.
+    """
+
+
+class StopGradient(Op, name="stop_gradient", traits=Trait.VIEW, gradient=Gradient.ZERO):
+    """Operand 0, taken for a constant by every derivative."""
+
+
+@guarded
+def stop_gradient(x: ArrayLike, /) -> Array:
+    """`x`, taken for a constant by every derivative."""
+    node = lift(x, "stop_gradient")
+    return wrap(make(StopGradient(), (node,)) if node.dtype.kind in "fc" else node)
+
+
+@scalar_op(
+    dtype=numeric,
+    gradient=(lambda how, s, y, a, b: how.times(s, b), lambda how, s, y, a, b: how.times(s, a)),
+)
+def quiet_multiply(x: Scalar, y: Scalar) -> Scalar:
+    """`x * y`, and 0 where `x` is 0, whatever `y` is: a slope of zero stays zero."""
+    return select(call(Prim.EQ, x, 0.0), 0.0, x * y)
+
+
+@scalar_op(
+    dtype=numeric,
+    gradient=(
+        lambda how, s, z, a, b: how.over(s, b),
+        lambda how, s, z, a, b: -how.over(how.times(s, z), b),
+    ),
+)
+def quiet_divide(x: Scalar, y: Scalar) -> Scalar:
+    """`x / y`, and 0 where `x` is 0, whatever `y` is: a slope of zero stays zero."""
+    return select(call(Prim.EQ, x, 0.0), 0.0, x / y)
+
+
+class Rewritten(Op):
+    """Results whose derivative is not that of the ops that made them.
+
+    Operands are the results, `results` of them, and then what the derivative is in or made from.
+    The value is the first operands, unchanged.
+    """
+
+    results: int
+    rule: Hashable
+    """How it is differentiated; a Python object."""
+
+    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
+        return types[: self.results]
+
+
+class CustomReverse(Rewritten, name="custom_vjp", arity=None, gradient=Gradient.RULE):
+    """Results with slopes that the user gives."""
+
+
+class CustomForward(Rewritten, name="custom_jvp", arity=None, gradient=Gradient.RULE):
+    """Results with tangents that the user gives."""
+
+
+class Checkpoint(Rewritten, name="checkpoint", arity=None, gradient=Gradient.RULE):
+    """Results that the derivative computes again instead of keeping what they are made from."""
+
+
+class Again(Op, name="again", arity=2, overwrites=Overwrites.FIRST, gradient=Gradient.LINEAR):
+    """Operand 0, not before operand 1 is there: what is made of it is computed a second time."""
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return dtypes[0]

@@ -1,0 +1,487 @@
+"""Derivatives of functions: what `grad` and its kin give, whatever they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from tawny.autodiff.batching import RULES, batched
+from tawny.autodiff.rules import FORWARD, REVERSE
+from tawny.autodiff.rules.registry import key_of
+from tawny.node import toposort, variable
+from tawny.op import CLASSES, ELEMENTWISE, Gradient
+from tawny.ops.differentiation import Argument
+from tawny.testing import check_grads
+
+RNG = np.random.default_rng(3)
+X = RNG.uniform(0.2, 1.0, (3,))
+M = RNG.uniform(-1, 1, (3, 3))
+
+
+def energy(x: tw.Array) -> tw.Array:
+    return tnp.sum(tnp.sin(x) * (M @ x) ** 2)
+
+
+
+# ------------------------------------------------------------------- registries
+
+
+def test_every_op_that_declares_a_derivative_has_a_rule() -> None:
+    for op in [*CLASSES.values(), *ELEMENTWISE.values()]:
+        facts = op.declaration if isinstance(op, type) else op.info
+        key = op if isinstance(op, type) else key_of(op)
+        if facts.name == "part":
+            continue
+        match facts.gradient:
+            case Gradient.LINEAR | Gradient.MULTILINEAR:
+                assert key in REVERSE, facts.name
+            case Gradient.RULE:
+                assert key in REVERSE or key in FORWARD, facts.name
+            case Gradient.ZERO | Gradient.NONE:
+                assert key not in REVERSE, facts.name
+                assert key not in FORWARD, facts.name
+            case _:
+                assert not isinstance(op, type)
+
+
+# ------------------------------------------------------------------------- grad
+
+
+def test_grad_of_a_number() -> None:
+    assert tw.grad(lambda x: x**3)(2.0).numpy() == 12
+    assert tw.grad(tw.grad(lambda x: x**3))(2.0).numpy() == 12
+    assert tw.grad(tw.grad(tw.grad(lambda x: x**3)))(2.0).numpy() == 6
+
+
+def test_what_the_function_uses_besides_its_argument_is_constant() -> None:
+    x = tw.var("x", shape=())
+    gradient = tw.grad(lambda y: y * x)(x)
+    assert tw.Graph([x], gradient).compile()(5.0) == 5
+    two = tnp.asarray(2.0)
+    assert tw.grad(lambda y: y * two)(two).numpy() == 2
+    assert tw.grad(lambda y: y * 2.0)(2.0).numpy() == 2
+
+
+def test_the_derivative_mentions_the_users_arrays_only() -> None:
+    x = tw.var("x", shape=(3,))
+    loss = energy(x)
+    value, gradient = tw.value_and_grad(energy)(x)
+    assert value is loss, "the forward pass is shared with what the user built"
+    ops = {type(n.op) for n in toposort([gradient.node])}
+    assert Argument not in ops
+    found = tw.Graph([x], [value, gradient]).compile()(X)
+    np.testing.assert_allclose(found[1], tw.gradients(loss, [x])[0].numpy() if loss.node.known else tw.Graph([x], tw.gradients(loss, [x])[0]).compile()(X))
+
+
+def test_a_function_may_look_at_values() -> None:
+    def function(x: tw.Array) -> tw.Array:
+        y = x * x
+        return y * 3 if y > 1 else y
+
+    assert tw.grad(function)(2.0).numpy() == 12
+    assert tw.grad(function)(0.5).numpy() == 1
+
+
+class Pair(NamedTuple):
+    a: object
+    b: object
+
+
+@dataclass
+class Layer:
+    w: object
+    b: object
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"w": M, "b": X},
+        [M, X],
+        Pair(M, X),
+        Layer(M, X),
+        {"layers": [{"w": M}, (X,)]},
+    ],
+    ids=lambda p: type(p).__name__,
+)
+def test_structures(params: object) -> None:
+    def loss(p: object, x: object) -> tw.Array:
+        w, b = tree_leaves(p)
+        return tnp.sum(tnp.tanh(w @ x + b))
+
+    from tawny.tree import leaves as tree_leaves
+
+    got = tw.grad(loss)(params, X)
+    assert type(got) is type(params)
+    slope = 1 - np.tanh(M @ X + X) ** 2
+    found = [g.numpy() for g in tree_leaves(got)]
+    np.testing.assert_allclose(found[0], np.outer(slope, X))
+    np.testing.assert_allclose(found[1], slope)
+
+
+def test_argnums_and_aux() -> None:
+    def function(x: tw.Array, y: tw.Array, *, scale: float = 1.0) -> tuple[tw.Array, dict[str, tw.Array]]:
+        return scale * x * y**2, {"y": y + 1}
+
+    (gx, gy), aux = tw.grad(function, (0, 1), has_aux=True)(2.0, 3.0, scale=2.0)
+    assert (gx.numpy(), gy.numpy(), aux["y"].numpy()) == (18, 24, 4)
+    (value, aux), (gy,) = tw.value_and_grad(function, [1], has_aux=True)(2.0, 3.0)
+    assert (value.numpy(), gy.numpy()) == (18, 12)
+    assert tw.grad(lambda x, y: x * y, -1)(2.0, 3.0).numpy() == 2
+
+
+def test_a_python_number_takes_the_dtype_beside_it() -> None:
+    x = np.ones(3, np.float32)
+    gx, gs = tw.grad(lambda x, s: tnp.sum(x * s), (0, 1))(x, 2.0)
+    assert (gx.dtype, gs.dtype) == (np.float32, np.float32)
+
+
+def test_what_is_not_reached_is_zero() -> None:
+    gx, gy = tw.grad(lambda x, y: tnp.sum(x), (0, 1))(X, X)
+    np.testing.assert_array_equal(gx.numpy(), 1)
+    np.testing.assert_array_equal(gy.numpy(), 0)
+    assert tw.grad(lambda x: tnp.asarray(3.0))(1.0).numpy() == 0
+
+
+def test_gradients_of_a_graph_already_built() -> None:
+    x, y = tw.var("x", shape=(3,)), tw.var("y", shape=(3,))
+    h = x * y
+    z = tnp.sum(h * h)
+    gx, gh = tw.gradients(z, wrt=[x, h])
+    found = tw.Graph([x, y], [gx, gh]).compile()(X, 2 * X)
+    np.testing.assert_allclose(found[0], 8 * X**3)
+    np.testing.assert_allclose(found[1], 4 * X**2)
+
+
+WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "shape": (lambda: tw.grad(lambda x: x)(X), TypeError, r"grad: the result has shape \(3,\); it must be one number"),
+    "integer": (lambda: tw.grad(lambda x: x)(3), TypeError, r"grad: argument 0 is 3; only floating-point"),
+    "integers": (lambda: tw.grad(tnp.sum)(np.arange(3)), TypeError, r"grad: argument 0 has dtype int64"),
+    "nested": (lambda: tw.grad(lambda p: p["a"])({"a": np.arange(3)}), TypeError, r"argument 0, a, has dtype int64"),
+    "argnums": (lambda: tw.grad(lambda x: x, 2)(1.0), ValueError, r"argnums names argument 2; 1 positional"),
+    "twice": (lambda: tw.grad(lambda x, y: x, (0, 0))(1.0, 1.0), ValueError, "names an argument twice"),
+    "structure": (lambda: tw.grad(lambda x: (x, x))(1.0), TypeError, r"gives tuple; its result must be one number"),
+    "string": (lambda: tw.grad(lambda x: x)("a"), TypeError, r"argument 0 is str; accepted: arrays and numbers"),
+    "none": (lambda: tw.grad(lambda x: None)(1.0), TypeError, r"the function gives NoneType None; accepted: arrays"),
+    "complex": (lambda: tw.grad(lambda x: x * 1j)(1.0), TypeError, r"dtype complex128.*holomorphic=True"),
+    "boolean": (lambda: tw.grad(lambda x: x > 0)(1.0), TypeError, r"the result has dtype bool"),
+    "tangent": (lambda: tw.jvp(tnp.sin, (X,), (M,)), ValueError, r"tangent has shape \(3, 3\); it must have shape \(3,\)"),
+    "tangents": (lambda: tw.jvp(tnp.sin, (X,), (X, X)), ValueError, r"2 tangents came for 1 primals"),
+    "slope": (lambda: tw.vjp(tnp.sin, X)[1](M), ValueError, r"slope has shape \(3, 3\); it must have shape \(3,\)"),
+    "slopes": (lambda: tw.vjp(lambda x: (x, x), X)[1](X), ValueError, r"must have the structure"),
+    "wrt": (lambda: tw.gradients(tnp.sum(tnp.asarray(X)), [X]), TypeError, r"gradients: wrt 0 is ndarray"),
+    "output": (lambda: tw.gradients(1.0, []), TypeError, r"gradients: output is float"),
+    "aux": (lambda: tw.grad(lambda x: x, has_aux=True)(1.0), TypeError, r"with has_aux the function gives a pair"),
+    "jacrev": (lambda: tw.jacrev(lambda x: x * 1j)(X), TypeError, r"holomorphic=True"),
+    "jacfwd": (lambda: tw.jacfwd(lambda x: x)(X + 1j), TypeError, r"holomorphic=True"),
+    "order": (lambda: check_grads(tnp.sin, (1.0,), order=0), ValueError, r"order is 0"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_calls_say_what_is_wrong(name: str) -> None:
+    call, error, message = WRONG[name]
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert "test_autodiff_functions.py" in str(caught.value), "the user's line is named"
+
+
+# ------------------------------------------------------------------ vjp and jvp
+
+
+def test_vjp_and_jvp_of_structures() -> None:
+    def function(p: dict[str, tw.Array], y: tw.Array) -> tuple[tw.Array, dict[str, tw.Array]]:
+        return p["a"] * y, {"s": tnp.sum(p["a"])}
+
+    p = {"a": X}
+    (first, second), pullback = tw.vjp(function, p, 2 * X)
+    np.testing.assert_allclose(first.numpy(), 2 * X**2)
+    gp, gy = pullback((X, {"s": 3.0}))
+    np.testing.assert_allclose(gp["a"].numpy(), 2 * X**2 + 3)
+    np.testing.assert_allclose(gy.numpy(), X**2)
+    _, (t, s) = tw.jvp(function, (p, 2 * X), ({"a": X}, X))
+    np.testing.assert_allclose(t.numpy(), 3 * X**2)
+    np.testing.assert_allclose(s["s"].numpy(), X.sum())
+
+
+def test_linearize_is_linear_and_can_be_used_again() -> None:
+    value, push = tw.linearize(energy, X)
+    np.testing.assert_allclose(value.numpy(), np.sum(np.sin(X) * (M @ X) ** 2))
+    one, two = push(X).numpy(), push(2 * X).numpy()
+    np.testing.assert_allclose(two, 2 * one)
+    np.testing.assert_allclose(one, tw.jvp(energy, (X,), (X,))[1].numpy())
+
+
+def test_aux_of_vjp_and_jvp() -> None:
+    _, pullback, aux = tw.vjp(lambda x: (x * 2, x + 1), 3.0, has_aux=True)
+    assert (pullback(1.0)[0].numpy(), aux.numpy()) == (2, 4)
+    _, tangent, aux = tw.jvp(lambda x: (x * 2, x + 1), (3.0,), (1.0,), has_aux=True)
+    assert (tangent.numpy(), aux.numpy()) == (2, 4)
+
+
+# ------------------------------------------------------------------- jacobians
+
+
+def curve(x: tw.Array) -> tw.Array:
+    return tnp.stack([tnp.sum(x**2), x[0] * x[1]], axis=0)
+
+
+def surface(x: tw.Array) -> tw.Array:
+    return tnp.sin(M @ x)[:, None] * x[None, :]
+
+
+def differences(function: Callable[..., tw.Array], x: np.ndarray) -> np.ndarray:
+    columns = []
+    for i in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[i] = 1e-6
+        columns.append((function(tnp.asarray(x + step)).numpy() - function(tnp.asarray(x - step)).numpy()) / 2e-6)
+    return np.stack(columns, -1).reshape(*columns[0].shape, *x.shape)
+
+
+@pytest.mark.parametrize("function", [curve, surface, lambda x: tnp.cumulative_sum(x) / x], ids=["curve", "surface", "sums"])
+@pytest.mark.parametrize("mode", ["jacobian", "jacfwd", "jacrev"])
+def test_jacobians(function: Callable[..., tw.Array], mode: str) -> None:
+    got = getattr(tw, mode)(function)(X).numpy()
+    np.testing.assert_allclose(got, differences(function, X), atol=1e-8)
+
+
+def test_jacobian_of_structures() -> None:
+    got = tw.jacobian(lambda p: {"a": p["x"] * p["y"], "b": p["x"]})({"x": X, "y": 2.0})
+    np.testing.assert_allclose(got["a"]["x"].numpy(), np.diag([2.0] * 3))
+    np.testing.assert_allclose(got["a"]["y"].numpy(), X)
+    np.testing.assert_array_equal(got["b"]["y"].numpy(), np.zeros(3))
+    (only,) = tw.jacrev(lambda x: x * 2, [0])(X)
+    np.testing.assert_array_equal(only.numpy(), 2 * np.eye(3))
+
+
+def test_jacobian_takes_the_cheaper_mode() -> None:
+    wide, tall = tw.var("w", shape=(50,)), tw.var("t", shape=(2,))
+    for x, function in ((wide, curve), (tall, lambda t: tnp.concat([t] * 25) ** 2)):
+        made = {m: len(toposort([getattr(tw, m)(function)(x).node])) for m in ("jacobian", "jacfwd", "jacrev")}
+        assert made["jacobian"] == (made["jacrev"] if x is wide else made["jacfwd"])
+
+
+def test_a_jacobian_is_one_pass_whatever_its_size() -> None:
+    """Directions lie along an axis of their own; the graph does not grow with their number."""
+
+    def nodes(n: int) -> int:
+        x = tw.var("x", shape=(n,))
+        weights = tnp.asarray(np.ones((n, n)))
+
+        def network(x: tw.Array) -> tw.Array:
+            h = tnp.tanh(x[None, :] @ weights)[0]
+            return tnp.concat([h[::-1], tnp.cumulative_sum(h)]) * 2
+
+        return len(toposort([tw.jacrev(network)(x).node, tw.jacfwd(network)(x).node]))
+
+    assert nodes(4) == nodes(40)
+
+
+def test_hessian_and_its_kin() -> None:
+    expected = differences(tw.grad(energy), X)
+    np.testing.assert_allclose(tw.hessian(energy)(X).numpy(), expected, atol=1e-7)
+    gradient, matrix = tw.gradhessian(energy)(X)
+    np.testing.assert_allclose(matrix.numpy(), expected, atol=1e-7)
+    np.testing.assert_allclose(gradient.numpy(), tw.grad(energy)(X).numpy())
+    np.testing.assert_allclose(tw.hvp(energy, X, X).numpy(), expected @ X, atol=1e-7)
+    np.testing.assert_allclose(tw.laplacian(energy)(X).numpy(), np.trace(expected), atol=1e-7)
+    J = tw.jacobian(surface)(X).numpy()
+    np.testing.assert_allclose(tw.jacobianv(surface, X, X).numpy(), J @ X)
+    np.testing.assert_allclose(tw.jacobianTv(surface, X, M).numpy(), np.einsum("ij,ijk", M, J))
+
+
+def test_diff_of_a_scalar_function() -> None:
+    np.testing.assert_allclose(tw.diff(tnp.sin)(X).numpy(), np.cos(X))
+    assert tw.diff(tw.diff(lambda x: x**3))(2.0).numpy() == 12
+
+
+def test_holomorphic_derivatives() -> None:
+    z = 0.3 + 0.4j
+    assert tw.grad(lambda z: tnp.exp(z) * z, holomorphic=True)(z).numpy() == pytest.approx(np.exp(z) * (1 + z))
+    got = tw.jacobian(lambda z: z**2, holomorphic=True)(np.array([z, 2 * z])).numpy()
+    np.testing.assert_allclose(got, np.diag([2 * z, 4 * z]))
+
+
+def test_the_gradient_in_a_complex_number_is_jaxs() -> None:
+    """For f = u + iv real-valued: du/dx - i du/dy."""
+    z = np.array([0.3 + 0.4j])
+    np.testing.assert_allclose(tw.grad(lambda z: tnp.sum(tnp.abs(z) ** 2))(z).numpy(), 2 * np.conj(z))
+    np.testing.assert_allclose(tw.grad(lambda z: tnp.sum(tnp.imag(z)))(z).numpy(), -1j)
+
+
+@pytest.mark.parametrize("op", RULES, ids=lambda op: op.__name__)
+def test_every_op_written_with_one_more_axis_is_right(op: type) -> None:
+    """Against the op applied to each direction by itself."""
+    assert op.__name__ in BATCHES, "a rule of batching without a case"
+    for shape, function in BATCHES[op.__name__]:
+        holder = variable(None, shape, np.dtype("f8"))
+        from tawny.array import wrap
+
+        result = function(wrap(holder)).node
+        directions = tnp.asarray(RNG.uniform(-1, 1, (3, *shape)))
+        (got,) = batched([result], holder, directions.node)
+        one = tw.Graph([wrap(holder)], wrap(result)).compile()
+        expected = [one(d) for d in directions.numpy()]
+        np.testing.assert_allclose(wrap(got).numpy(), expected)
+
+
+BATCHES: dict[str, list[tuple[tuple[int, ...], Callable[[tw.Array], tw.Array]]]] = {
+    "Cast": [((3,), lambda x: tnp.astype(x, np.float32))],
+    "Copy": [((3,), tnp.copy)],
+    "Diagonal": [((3, 3), lambda x: tnp.linalg.diagonal(x))],
+    "Argument": [((3,), lambda x: tw.jvp(lambda y: y, (x,), (x,))[0])],
+    "StopGradient": [((3,), tw.stop_gradient)],
+    "Sum": [((2, 3), lambda x: tnp.sum(x, axis=1)), ((2, 3), lambda x: tnp.sum(x, axis=0, keepdims=True))],
+    "CumulativeSum": [((2, 3), lambda x: tnp.cumulative_sum(x, axis=0, include_initial=True))],
+    "Reshape": [((2, 3), lambda x: tnp.reshape(x, (3, 2)))],
+    "BroadcastTo": [((3,), lambda x: tnp.broadcast_to(x, (2, 3))), ((2, 1), lambda x: tnp.broadcast_to(x, (4, 2, 3)))],
+    "Transpose": [((2, 3), lambda x: x.T)],
+    "Flip": [((2, 3), lambda x: tnp.flip(x, axis=1))],
+    "Roll": [((2, 3), lambda x: tnp.roll(x, 1, axis=1))],
+    "Repeat": [((2, 3), lambda x: tnp.repeat(x, 2, axis=0))],
+    "Pad": [((2, 3), lambda x: tnp.pad(x, ((1, 0), (0, 2)))), ((), lambda x: tnp.pad(tnp.asarray(M), 1, constant_values=x))],
+    "Concat": [((2, 3), lambda x: tnp.concat([x, tnp.asarray(np.ones((1, 3)))]))],
+    "Slice": [((4, 3), lambda x: x[3:0:-2, 1:])],
+    "Gather": [((4, 3), lambda x: x[np.array([[0, 2], [1, 1]])]), ((4, 3), lambda x: x[:, np.array([0, 2])])],
+    "Scatter": [
+        ((2,), lambda x: tnp.asarray(M).at[0, :2].set(x)),
+        ((3, 3), lambda x: x.at[np.array([0, 0])].add(1.0)),
+        ((), lambda x: tnp.asarray(M).at[1:].add(x)),
+        ((3,), lambda x: tnp.asarray(M).at[np.array([0, 2])].add(x)),
+    ],
+    "Matmul": [
+        ((3, 3), lambda x: x @ M),
+        ((3, 3), lambda x: M @ x),
+        ((2, 3, 3), lambda x: x @ M),
+        ((3,), lambda x: M @ x),
+        ((3,), lambda x: x @ M),
+        ((3, 3), lambda x: tnp.asarray(np.ones((2, 4, 3))) @ x),
+        ((3, 3), lambda x: x @ X),
+    ],
+    "Convolution": [((2, 5, 1), lambda x: tnp.conv1d(x, np.ones((3, 1, 2)))), ((3, 1, 2), lambda k: tnp.conv1d(np.ones((2, 5, 1)), k))],
+    "ConvolutionInputGradient": [((2, 5, 2), lambda x: tnp.conv_transpose1d(x, np.ones((3, 2, 1))))],
+}  # fmt: skip
+
+
+# ------------------------------------------------ programs, custom, checkpoints
+
+
+def test_a_derivative_is_a_program_like_any_other() -> None:
+    gradient = tw.jit(tw.value_and_grad(energy))
+    for x in (X, 2 * X):
+        value, slope = gradient(x)
+        np.testing.assert_allclose(slope, tw.grad(energy)(x).numpy())
+        np.testing.assert_allclose(value, energy(tnp.asarray(x)).numpy())
+
+
+def test_stop_gradient() -> None:
+    assert tw.grad(lambda x: x * tw.stop_gradient(x))(3.0).numpy() == 3
+    assert tw.jvp(lambda x: x * tw.stop_gradient(x), (3.0,), (1.0,))[1].numpy() == 3
+    assert tw.stop_gradient(np.arange(3)).dtype == np.int64
+
+
+def test_custom_vjp_many_in_many_out() -> None:
+    @tw.custom_vjp
+    def function(p: dict[str, tw.Array], y: tw.Array, times: int) -> tuple[tw.Array, tw.Array]:
+        return p["a"] * y * times, p["a"] + y
+
+    def ahead(p: dict[str, tw.Array], y: tw.Array, times: int) -> tuple[object, object]:
+        return function._function(p, y, times), (p["a"], y, times)
+
+    def backward(kept: tuple[tw.Array, tw.Array, int], slopes: tuple[tw.Array, tw.Array]) -> tuple[object, ...]:
+        a, y, times = kept
+        s, t = slopes
+        return {"a": s * y * times + t}, s * a * times * 100 + t, None
+
+    before = function({"a": tnp.asarray(2.0)}, tnp.asarray(3.0), 2)[0].numpy()
+    function.defvjp(ahead, backward)
+    assert before == function({"a": tnp.asarray(2.0)}, tnp.asarray(3.0), 2)[0].numpy() == 12
+
+    def total(p: dict[str, tw.Array], y: tw.Array) -> tw.Array:
+        first, second = function(p, y, 2)
+        return first + second
+
+    gp, gy = tw.grad(total, (0, 1))({"a": 2.0}, 3.0)
+    assert (gp["a"].numpy(), gy.numpy()) == (7, 401)
+    assert tw.jvp(total, ({"a": 2.0}, 3.0), ({"a": 1.0}, 1.0))[1].numpy() == 408
+    assert tw.grad(lambda y: function({"a": y}, y, 1)[1] * 0 + function({"a": 1.0}, y, 1)[0])(1.0).numpy() == 100
+    x = tw.var("x", shape=())
+    program = tw.Graph([x], tw.gradients(total({"a": x}, x), [x])[0]).compile()
+    assert program(3.0) == 6 + 1 + 600 + 1
+
+
+def test_custom_jvp_gives_both_modes() -> None:
+    @tw.custom_jvp
+    def safe_log(x: tw.Array) -> tw.Array:
+        return tnp.log(x)
+
+    @safe_log.defjvp
+    def _(primals: tuple[tw.Array], tangents: tuple[tw.Array]) -> tuple[tw.Array, tw.Array]:
+        (x,), (t,) = primals, tangents
+        return safe_log(x), t / (x + 1)
+
+    assert tw.grad(safe_log)(1.0).numpy() == 0.5
+    assert tw.jvp(safe_log, (1.0,), (1.0,))[1].numpy() == 0.5
+    assert tw.grad(tw.grad(safe_log))(1.0).numpy() == -0.25
+
+
+def test_custom_rules_are_checked() -> None:
+    @tw.custom_vjp
+    def function(x: tw.Array) -> tw.Array:
+        return x * 2
+
+    function.defvjp(lambda x: x * 2, lambda kept, s: (s,))
+    with pytest.raises(TypeError, match=r"function: forward gives a pair"):
+        function(tnp.asarray(X))
+    function.defvjp(lambda x: (x * 2, None), lambda kept, s: (s, s))
+    with pytest.raises(TypeError, match=r"function: backward gives a tuple of 1 slopes"):
+        tw.grad(lambda x: tnp.sum(function(x)))(X)
+    function.defvjp(lambda x: (x * 2, None), lambda kept, s: (tnp.sum(s),))
+    with pytest.raises(ValueError, match=r"function: backward gives a slope of shape \(\) for an argument of \(3,\)"):
+        tw.grad(lambda x: tnp.sum(function(x)))(X)
+
+
+def test_checkpoint_computes_again_what_it_does_not_keep() -> None:
+    weight = tw.var("w", shape=(64, 64))
+
+    def layer(x: tw.Array, w: tw.Array) -> tw.Array:
+        for _ in range(6):
+            x = tnp.tanh(x @ w)
+        return x
+
+    def loss(wrap: Callable[[Callable[..., tw.Array]], Callable[..., tw.Array]]) -> tw.Array:
+        x = tnp.asarray(np.linspace(0, 1, 64 * 64).reshape(64, 64))
+        for _ in range(4):
+            x = wrap(lambda x: layer(x, weight))(x)
+        return tnp.sum(x)
+
+    W = RNG.uniform(-0.1, 0.1, (64, 64))
+    plain = tw.Graph([weight], tw.gradients(loss(lambda f: f), [weight])).compile()
+    again = tw.Graph([weight], tw.gradients(loss(tw.checkpoint), [weight])).compile()
+    np.testing.assert_allclose(again(W)[0], plain(W)[0])
+    assert again.plan.peak_bytes < 0.6 * plain.plan.peak_bytes
+
+
+def test_checkpoint_is_right_in_every_mode_and_order() -> None:
+    scale = tnp.asarray(X)
+    function = tw.checkpoint(lambda x, y: {"a": tnp.sin(x) * tnp.exp(y) * scale, "b": tnp.sum(tnp.sin(x)), "c": y})
+    check_grads(lambda x, y: function(x * 2, y * x)["a"] + function(x, y)["b"] + function(x, y)["c"], (X, X), order=3)
+
+
+def test_checkpoint_passes_slopes_to_what_the_function_uses_besides() -> None:
+    x = tw.var("x", shape=())
+    h = x * x
+
+    def loss(wrap: Callable[..., Callable[..., tw.Array]]) -> tw.Array:
+        return wrap(lambda y: tnp.sin(y * h) * tnp.cos(x))(x + 1)
+
+    plain, again = (tw.gradients(loss(w), [x])[0] for w in ((lambda f: f), tw.checkpoint))
+    found = tw.Graph([x], [plain, again]).compile()(0.7)
+    assert found[0] == pytest.approx(found[1], rel=1e-14)

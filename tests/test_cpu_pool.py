@@ -1,0 +1,228 @@
+"""The pool of threads: every share runs once, callers never wait in vain, forks begin anew."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from tawny.codegen.library import compiled
+from tawny.engine.cpu import pool as pools
+from tawny.engine.cpu.pool import Pool
+
+COUNTING = """
+define void @count(ptr %row, i64 %worker, i64 %workers) {
+  %place = getelementptr i64, ptr %row, i64 %worker
+  %one = atomicrmw add ptr %place, i64 1 monotonic
+  %whole = getelementptr i64, ptr %row, i64 63
+  %all = atomicrmw add ptr %whole, i64 %workers monotonic
+  ret void
+}
+"""
+ENTER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+
+
+@pytest.fixture
+def make_pool():
+    made: list[Pool] = []
+
+    def make(threads: int, spins: int | None = None) -> Pool:
+        pool = Pool(threads)
+        pool.start()
+        if spins is not None:
+            pool._set(pools.SPINS, spins)
+        made.append(pool)
+        return pool
+
+    yield make
+    for pool in made:
+        pool.stop()
+
+
+class Counter:
+    """Enters a pool with a kernel that counts how often each share was run."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.library = compiled(COUNTING)
+        self.state = pool.state
+        self.enter = ENTER(pools._library().address("pool_enter"))
+        self.row = np.zeros(64, np.int64)
+
+    def __call__(self, times: int) -> None:
+        for _ in range(times):
+            self.enter(self.state, self.library.address("count"), self.row.ctypes.data)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8, 40])
+@pytest.mark.parametrize("spins", [None, 0])
+def test_every_share_runs_exactly_once(make_pool, threads: int, spins: int | None) -> None:
+    count = Counter(make_pool(threads, spins))
+    count(300)
+    assert count.row[:threads].tolist() == [300] * threads
+    assert not count.row[threads:63].any()
+    assert count.row[63] == 300 * threads * threads
+
+
+def test_sleeping_workers_are_woken(make_pool) -> None:
+    work = compiled(
+        """
+define void @meet(ptr %row, i64 %worker, i64 %workers) {
+entry:
+  %here = atomicrmw add ptr %row, i64 1 seq_cst
+  br label %wait
+wait:
+  %now = load atomic i64, ptr %row seq_cst, align 8
+  %both = icmp uge i64 %now, 2
+  br i1 %both, label %done, label %wait
+done:
+  ret void
+}
+"""
+    )
+    pool = make_pool(2)
+    for _ in range(3):
+        time.sleep(0.02)  # far longer than a worker spins
+        row = np.zeros(1, np.int64)
+        ENTER(pools._library().address("pool_enter"))(
+            pool.state, work.address("meet"), row.ctypes.data
+        )
+        assert row[0] == 2, "the kernel ends only if two threads are in it at once"
+
+
+def test_idle_workers_use_no_processor_time(make_pool) -> None:
+    pool = make_pool(2)
+    Counter(pool)(10)
+    time.sleep(0.01)
+    before = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - before < 0.05
+
+
+def test_callers_from_several_threads_share_a_pool(make_pool) -> None:
+    pool = make_pool(3)
+    counters = [Counter(pool) for _ in range(4)]
+    threads = [threading.Thread(target=c, args=(500,)) for c in counters]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for count in counters:
+        alone = count.row[0] - count.row[1]  # runs in which another caller had the pool
+        assert count.row[0] == 500
+        assert count.row[1] == count.row[2] == 500 - alone
+        assert count.row[63] == alone + 9 * (500 - alone)
+
+
+def test_a_stopped_pool_still_computes(make_pool) -> None:
+    pool = make_pool(3)
+    count = Counter(pool)
+    count(5)
+    pool.stop()
+    assert not [t for t in pool._workers if t.is_alive()]
+    count(5)
+    assert count.row[:3].tolist() == [10, 5, 5]
+
+
+def test_a_pool_without_threads_computes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "futex_number", lambda: None)
+    pool = Pool(4)
+    pool.start()
+    count = Counter(pool)
+    count(3)
+    assert count.row[:2].tolist() == [3, 0]
+
+
+def test_threads_that_cannot_be_started_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    pool = Pool(3)
+    pool.start()
+    count = Counter(pool)
+    count(7)
+    assert count.row[:3].tolist() == [7, 7, 7]
+
+
+# ------------------------------------------------------------- how many threads
+
+
+def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TAWNY_THREADS", raising=False)
+    assert pools.default_threads() == pools.processors() <= len(os.sched_getaffinity(0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5})
+    assert pools.default_threads() == 3
+    monkeypatch.setenv("TAWNY_THREADS", "7")
+    assert pools.default_threads() == 7
+    for bad in ("0", "-1", "many", "2.5"):
+        monkeypatch.setenv("TAWNY_THREADS", bad)
+        with pytest.raises(ValueError, match=f"TAWNY_THREADS: '{bad}' is no number of threads"):
+            pools.default_threads()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("max 100000\n", sys.maxsize), ("150000 100000\n", 2), ("200000 100000", 2), ("junk", None)],
+)
+def test_a_containers_limit_is_respected(tmp_path, text: str, expected: int | None) -> None:
+    limits = tmp_path / "cpu.max"
+    assert pools._quota(limits) == sys.maxsize
+    limits.write_text(text)
+    assert pools._quota(limits) == (expected or sys.maxsize)
+
+
+# -------------------------------------------------------------------- processes
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_makes_its_own_workers(make_pool) -> None:
+    pool = pools.pool_of(3)
+    pool.start()
+    count = Counter(pool)
+    count(10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+        child = os.fork()
+    if child == 0:
+        right = not pool.started
+        count(1)  # alone: nobody has started the threads
+        right &= count.row[:3].tolist() == [11, 10, 10]
+        pool.start()
+        count(5)
+        right &= count.row[:3].tolist() == [16, 15, 15] and len(pool._workers) == 2
+        os._exit(0 if right else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    count(10)
+    assert count.row[:3].tolist() == [20, 20, 20]
+
+
+EXIT = """
+import atexit, threading
+from tawny.engine.cpu.pool import pool_of
+
+def late():
+    print([t.name for t in threading.enumerate() if t.name.startswith("tawny-")])
+
+atexit.register(late)
+for threads in (2, 3, 5):
+    pool_of(threads).start()
+"""
+
+
+def test_the_process_ends_cleanly() -> None:
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-X", "faulthandler", "-c", EXIT],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
