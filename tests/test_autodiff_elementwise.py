@@ -18,12 +18,19 @@ from tawny.testing import check_grads
 SMOOTH = [
     op
     for op in ELEMENTWISE.values()
-    if op.info.gradient not in (Gradient.ZERO, Gradient.NONE) and np.dtype("f8") in op.info.dtype.loops
+    if op.info.gradient not in (Gradient.ZERO, Gradient.NONE)
+    and np.dtype("f8") in op.info.dtype.loops
 ]
-SHAPES = {1: [((3, 4),)], 2: [((3, 4), (3, 4)), ((3, 1), (4,)), ((2, 3), ())], 3: [((3, 4), (4,), (3, 1))]}
+SHAPES = {
+    1: [((3, 4),)],
+    2: [((3, 4), (3, 4)), ((3, 1), (4,)), ((2, 3), ())],
+    3: [((3, 4), (4,), (3, 1))],
+}
 
 
-def sample(op: Elementwise, shape: tuple[int, ...], rng: np.random.Generator, kind: str) -> np.ndarray:
+def sample(
+    op: Elementwise, shape: tuple[int, ...], rng: np.random.Generator, kind: str
+) -> np.ndarray:
     """Numbers well inside the op's domain, away from where it bends."""
     low, high = op.info.domain.low, op.info.domain.high
     low, high = low + 0.06 * (high - low), high - 0.06 * (high - low)
@@ -40,7 +47,9 @@ CASES = [(op, shapes) for op in SMOOTH for shapes in SHAPES[op.info.arity or 1]]
 
 
 @pytest.mark.parametrize(("op", "shapes"), CASES, ids=lambda x: str(x))
-def test_slopes_agree_with_differences(op: Elementwise, shapes: tuple[tuple[int, ...], ...]) -> None:
+def test_slopes_agree_with_differences(
+    op: Elementwise, shapes: tuple[tuple[int, ...], ...]
+) -> None:
     rng = np.random.default_rng(7)
     args = [sample(op, s, rng, "f") for s in shapes]
     if op.info.name in DIVIDING:
@@ -53,7 +62,9 @@ def test_slopes_agree_with_differences(op: Elementwise, shapes: tuple[tuple[int,
 
 
 @pytest.mark.parametrize(
-    "op", [op for op in SMOOTH if np.dtype("c16") in op.info.dtype.loops and op.info.name != "where"], ids=repr
+    "op",
+    [op for op in SMOOTH if np.dtype("c16") in op.info.dtype.loops and op.info.name != "where"],
+    ids=repr,
 )
 def test_slopes_of_complex_numbers_agree_with_differences(op: Elementwise) -> None:
     rng = np.random.default_rng(11)

@@ -36,7 +36,10 @@ def direction(node: Node, rng: np.random.Generator) -> Value:
 
 def paired(first: list[Value], second: list[Value]) -> tuple[float, float]:
     """The pairing, and the size of its largest term, which says how well it can be known."""
-    products = [np.real(np.asarray(a, "c16") * np.asarray(b, "c16")).ravel() for a, b in zip(first, second, strict=True)]
+    products = [
+        np.real(np.asarray(a, "c16") * np.asarray(b, "c16")).ravel()
+        for a, b in zip(first, second, strict=True)
+    ]
     terms = np.concatenate(products) if products else np.zeros(1)
     return float(terms.sum()), float(np.abs(terms).max(initial=0.0))
 
@@ -59,11 +62,17 @@ def test_modes_are_adjoint_on_random_graphs(batch: int) -> None:
         if not all(np.isfinite(v).all() for v in values):
             continue
         moved = dict(zip(made, values, strict=False))
-        there = [(slopes[n], moved[t]) for n, t in zip(outputs, pushed, strict=True) if t is not None]
+        there = [
+            (slopes[n], moved[t]) for n, t in zip(outputs, pushed, strict=True) if t is not None
+        ]
         back = [(tangents[v], s) for v, s in zip(pulled, values[len(made) :], strict=True)]
         forward, scale = paired([a for a, _ in there], [b for _, b in there])
         reverse, other = paired([a for a, _ in back], [b for _, b in back])
-        narrow = any(n.dtype.itemsize <= 4 for n in toposort([*made, *pulled.values()]) if n.dtype.kind == "f")
+        narrow = any(
+            n.dtype.itemsize <= 4
+            for n in toposort([*made, *pulled.values()])
+            if n.dtype.kind == "f"
+        )
         tolerance = (1e-3 if narrow else 1e-9) * max(1.0, scale, other)
         assert abs(forward - reverse) <= tolerance, f"seed {seed}: {forward} {reverse}\n{graph!r}"
         checked += 1
@@ -89,17 +98,28 @@ def test_derivatives_of_smooth_graphs_are_differences_and_survive_the_optimiser(
             continue
         step = 1e-6
         ahead, behind = (
-            evaluated(outputs, graph.feeds | {v: graph.feeds[v] + sign * step * t for v, t in tangents.items()})
+            evaluated(
+                outputs,
+                graph.feeds | {v: graph.feeds[v] + sign * step * t for v, t in tangents.items()},
+            )
             for sign in (1, -1)
         )
         found = iter(values)
         for tangent, one, two in zip(pushed, ahead, behind, strict=True):
             difference = (one - two) / (2 * step)
             exact = np.zeros_like(difference) if tangent is None else next(found)
-            scale = max(1.0, float(np.abs(one).max(initial=0.0)), float(np.abs(exact).max(initial=0.0)))
+            scale = max(
+                1.0, float(np.abs(one).max(initial=0.0)), float(np.abs(exact).max(initial=0.0))
+            )
             smooth = np.abs(difference - exact) <= 1e-4 * scale
             assert smooth.mean() > 0.9 if smooth.size else True, f"seed {seed}\n{graph!r}"
-        again = evaluated(optimise(made, evaluate=lambda nodes: evaluated(nodes, {})).outputs, graph.feeds) if made else []
+        again = (
+            evaluated(
+                optimise(made, evaluate=lambda nodes: evaluated(nodes, {})).outputs, graph.feeds
+            )
+            if made
+            else []
+        )
         for a, b in zip(values, again, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
         checked += 1

@@ -25,6 +25,7 @@ from program_checks import (
     programs,
 )
 from random_graphs import RandomGraph, assert_close, graphs
+from tawny.array import array_for
 from tawny.engine.cpu import CpuEngine, unavailable
 from tawny.engine.cpu import executable as executables
 from tawny.engine.cpu.executable import CpuExecutable
@@ -33,7 +34,6 @@ from tawny.engine.cpu.views import VIEWS, Views
 from tawny.engine.reference import run as reference_run
 from tawny.engine.reference.executable import POISON
 from tawny.graph.engine import ENGINES, Task
-from tawny.array import array_for
 from tawny.node import Part, Value, borrowed
 from tawny.op import CLASSES, Trait
 from tawny.ops.movement import Reshape
@@ -312,7 +312,11 @@ except ValueError as error:
 
 def test_control_c_ends_a_long_run_and_leaves_the_program_usable() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", INTERRUPTED],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert (done.stdout, done.stderr) == ("interrupted True\nTrue\n", "")
 
@@ -358,9 +362,19 @@ def test_programs_run_in_forked_processes() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_results_do_not_depend_on_threads(threads: int) -> None:
     rng = np.random.default_rng(5)
-    x, y = tw.var("x", shape=(300, 410), dtype="float32"), tw.var("y", shape=(410,), dtype="float32")
+    x, y = (
+        tw.var("x", shape=(300, 410), dtype="float32"),
+        tw.var("y", shape=(410,), dtype="float32"),
+    )
     z = tnp.exp(-x * y) + tnp.sqrt(tnp.abs(x.T[::-1].T)) * tnp.sin(y)
-    outputs = [z, tnp.sum(z, axis=0), tnp.sum(z), tnp.max(z, axis=1), tnp.concat([z, x], axis=0), tnp.matmul(x, y)]
+    outputs = [
+        z,
+        tnp.sum(z, axis=0),
+        tnp.sum(z),
+        tnp.max(z, axis=1),
+        tnp.concat([z, x], axis=0),
+        tnp.matmul(x, y),
+    ]
     values = rng.normal(size=(300, 410)), rng.normal(size=410)
     graph = tw.Graph([x, y], outputs)
     one, many = (graph.compile(engine=ENGINE, threads=n) for n in (1, threads))

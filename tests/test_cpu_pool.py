@@ -16,6 +16,7 @@ import pytest
 from tawny.codegen.library import compiled
 from tawny.engine.cpu import pool as pools
 from tawny.engine.cpu.pool import Pool
+from tawny.engine.cpu.pool_code import SPINS, pool_library
 
 COUNTING = """
 define void @count(ptr %row, i64 %worker, i64 %workers) {
@@ -37,7 +38,7 @@ def make_pool():
         pool = Pool(threads)
         pool.start()
         if spins is not None:
-            pool._set(pools.SPINS, spins)
+            pool._set(SPINS, spins)
         made.append(pool)
         return pool
 
@@ -52,7 +53,7 @@ class Counter:
     def __init__(self, pool: Pool) -> None:
         self.library = compiled(COUNTING)
         self.state = pool.state
-        self.enter = ENTER(pools._library().address("pool_enter"))
+        self.enter = ENTER(pool_library().address("pool_enter"))
         self.row = np.zeros(64, np.int64)
 
     def __call__(self, times: int) -> None:
@@ -90,7 +91,7 @@ done:
     for _ in range(3):
         time.sleep(0.02)  # far longer than a worker spins
         row = np.zeros(1, np.int64)
-        ENTER(pools._library().address("pool_enter"))(
+        ENTER(pool_library().address("pool_enter"))(
             pool.state, work.address("meet"), row.ctypes.data
         )
         assert row[0] == 2, "the kernel ends only if two threads are in it at once"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar, Token
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
 import numpy as np
@@ -200,9 +201,9 @@ _counter = 0
 def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
     """The node applying `op` to `inputs`, checked, with its shape and dtype inferred."""
     key = (op, inputs)
-    node = _found(key)
-    if node is not None:
-        return node
+    entry = _INTERNED.get(key)
+    if entry is not None and (known := entry()) is not None:
+        return known
     dtype = op.infer_dtype(*[i.dtype for i in inputs])
     shape = op.infer_shape(*[i.shape for i in inputs])
     parts: tuple[Type, ...] = ()
@@ -216,8 +217,8 @@ def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
     """`node` on other inputs of the same shapes and dtypes, which are not worked out again."""
     op = node.op
     key = (op, inputs)
-    known = _found(key)
-    if known is not None:
+    entry = _INTERNED.get(key)
+    if entry is not None and (known := entry()) is not None:
         return known
     new = Node(op, inputs, node.shape, node.dtype, node.parts, sources=node.sources)
     return new if op.facts().impure else _intern(key, new)
@@ -231,7 +232,7 @@ def make_parts(op: Op, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
 
 def part(node: Node, index: int) -> Node:
     """One result of a node that has several."""
-    op = Part(index)
+    op = _part(index)
     key = (op, (node,))
     known = _found(key)
     if known is None:
@@ -240,6 +241,7 @@ def part(node: Node, index: int) -> Node:
     return known
 
 
+_part: Final = lru_cache(1024)(Part)
 _CONSTANT: Final = Constant()
 
 

@@ -254,8 +254,8 @@ class Op:
             if len(args) > len(fields) or given.keys() != set(fields):
                 raise TypeError(f"{type(self).__name__} takes {fields}, not {args} {kwargs}")
             args = tuple([given[f] for f in fields])
-        own.update(zip(fields, args, strict=True))
-        own["_key"] = key = tuple(map(_exact, args))
+        own.update(zip(fields, args))  # noqa: B905  (lengths were compared)
+        own["_key"] = key = tuple([_exact(a) for a in args])
         own["_hash"] = hash((type(self), key))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -323,15 +323,14 @@ _DTYPES: Final[dict[tuple[str, tuple[DType, ...]], DType]] = {}
 
 def _exact(value: Any) -> Any:
     """A key that tells 0.0 from -0.0, which compare equal."""
-    if type(value) in _PLAIN:
+    kind = type(value)
+    if kind in _PLAIN or (kind is tuple and _PLAIN.issuperset(map(type, value))):
         return value
     if isinstance(value, float):
         return (float, value.hex())
     if isinstance(value, complex):
         return (complex, value.real.hex(), value.imag.hex())
     if isinstance(value, tuple):
-        if _PLAIN.issuperset(map(type, value)):  # pyright: ignore[reportUnknownArgumentType]
-            return value  # pyright: ignore[reportUnknownVariableType]
         return tuple(_exact(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
     return value
 

@@ -6,7 +6,7 @@ from typing import Final, final
 
 from tawny import dtype as dt
 from tawny.node import Constant, Node, make, scalar
-from tawny.op import ELEMENTWISE, Elementwise
+from tawny.op import ELEMENTWISE, Elementwise, Gradient
 from tawny.ops import elementwise as elementwise
 from tawny.scalar import Arg, Call, Const, Expr, Prim
 
@@ -56,11 +56,13 @@ class Term:
 
 
 def _table() -> dict[Prim, Elementwise]:
-    """The op that is exactly one primitive, for each."""
+    """The op that is exactly one primitive, slopes included, for each."""
     found: dict[Prim, Elementwise] = {}
     for op in ELEMENTWISE.values():
         expr = op.scalar
-        if isinstance(expr, Call) and expr.args == tuple(map(Arg, range(len(expr.args)))):
+        if not isinstance(expr, Call) or not isinstance(op.info.gradient, Gradient):
+            continue
+        if expr.args == tuple(map(Arg, range(len(expr.args)))):
             found.setdefault(expr.prim, op)
     return found
 

@@ -1,4 +1,4 @@
-"""How a product of matrices is cut: tiles, blocks of columns and of the common axis, tasks.
+"""How a product is cut: tiles, blocks of columns and of the common axis, tasks for workers.
 
 Nothing here changes a result: each sum is made in the order of the common axis.
 """
@@ -14,11 +14,14 @@ from tawny.codegen.tile import Tile, tallest, vectors_for
 PANEL_BYTES: Final = 2**18
 """A panel of a block of the common axis has at most so many bytes, to stay in the second cache."""
 
-PACKED_COLUMNS_BYTES: Final = 2**10
-"""So many bytes of a row of the right matrix are packed at a time."""
+PACKED_BYTES: Final = 2**10
+"""So many bytes of each row of the right matrix are packed at a time."""
 
 CHUNK_TILES: Final = 20
 """So many tiles, one below the other, are computed with a panel before the next is taken."""
+
+LEAST_DEPTH: Final = 16
+"""Blocks of the common axis are not made smaller."""
 
 SHARED_OPERATIONS: Final = 2**18
 """Workers share the work only of products with more multiplications."""
@@ -36,32 +39,51 @@ def aligned(nbytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Tiles of one width that cover all rows: `tall` of the tile's height, the others one less."""
+    """Tiles of one width, one below the other: the first `tall` are one row higher than the rest."""
 
     tile: Tile
     tiles: int
     tall: int
 
     @staticmethod
-    def of(rows: int, vectors: int, masked: bool) -> Strip:
+    def of(rows: int, vectors: int, masked: bool = False) -> Strip:
         """As few tiles as there can be, of nearly equal height."""
         count = over(rows, tallest(vectors))
         height = over(rows, count)
         return Strip(Tile(height, vectors, masked), count, rows - count * (height - 1))
 
     @property
-    def heights(self) -> tuple[int, ...]:
-        """The heights that occur."""
-        height = self.tile.rows
-        return (height, height - 1) if self.tall < self.tiles else (height,)
+    def shapes(self) -> tuple[Tile, ...]:
+        """The tiles that occur, or would for some other number of rows."""
+        tile = self.tile
+        if self.tiles == 1 or tile.rows == 1:
+            return (tile,)
+        return (tile, Tile(tile.rows - 1, tile.vectors, tile.masked))
+
+    def sum_bytes(self, element: Element) -> int:
+        """Bytes of the sums of a chunk of tiles."""
+        sums = min(self.tiles, CHUNK_TILES) * self.tile.rows * self.tile.vectors
+        return sums * element.sum_bytes
+
+
+NUMBERS: Final = (
+    "blocks",
+    "rest",
+    "tiles",
+    "tall",
+    "tail_tiles",
+    "tail_tall",
+    "depth_blocks",
+    "chunks",
+    "chunk_blocks",
+    "parts",
+)
+"""What the code is told of a blocking."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """A product of (rows, depth * taps) and (depth * taps, columns), cut into tasks.
-
-    Columns are cut into blocks as wide as the `full` strip and a rest, which is the `tail` strip's.
-    """
+    """Blocks of columns as wide as the `full` strip; the rest of the columns is the `tail`'s."""
 
     full: Strip
     tail: Strip | None
@@ -72,69 +94,84 @@ class Blocking:
     """Columns are cut into so many chunks of `chunk_blocks` blocks; the last has the rest, too."""
     chunk_blocks: int
     parts: int
-    """Tiles of a chunk are cut into so many parts: a task is one part of one chunk."""
-    sum_bytes: int
-    """Scratch memory for sums of blocks of the common axis."""
+    """Tiles are cut into so many parts: a task is one part of one chunk."""
 
     @property
     def numbers(self) -> dict[str, int]:
-        """What kernels are told."""
-        tail = self.tail
-        return {
-            "blocks": self.blocks,
-            "rest": self.rest,
-            "tiles": self.full.tiles,
-            "tall": self.full.tall,
-            "tail_tiles": 0 if tail is None else tail.tiles,
-            "tail_tall": 0 if tail is None else tail.tall,
-            "depth_blocks": self.depth_blocks,
-            "chunks": self.chunks,
-            "chunk_blocks": self.chunk_blocks,
-            "parts": self.parts,
-        }
+        """What the code is told."""
+        tail = (0, 0) if self.tail is None else (self.tail.tiles, self.tail.tall)
+        column = self.blocks, self.rest, self.full.tiles, self.full.tall, *tail
+        tasks = self.depth_blocks, self.chunks, self.chunk_blocks, self.parts
+        return dict(zip(NUMBERS, (*column, *tasks), strict=True))
+
+    @property
+    def strips(self) -> tuple[Strip, ...]:
+        """The strips that are used."""
+        full = (self.full,) if self.blocks else ()
+        return full if self.tail is None else (*full, self.tail)
+
+    def sum_bytes(self, element: Element) -> int:
+        """Bytes of scratch memory for sums that wait for the next block of the common axis."""
+        if self.depth_blocks == 1:
+            return 0
+        return aligned(max(strip.sum_bytes(element) for strip in self.strips))
+
+    def packed_bytes(self, element: Element, length: int) -> int:
+        """Bytes of scratch memory for the panels of a chunk, with a common axis so long."""
+        width = self.full.tile.width(element) * min(self.chunk_blocks, self.blocks)
+        if self.tail is not None:
+            width += self.tail.tile.width(element)
+        return aligned(length * width)
+
+    def prepared_bytes(self, element: Element, length: int) -> int:
+        """Bytes of all panels of one product."""
+        width = self.full.tile.width(element) * self.blocks
+        if self.tail is not None:
+            width += self.tail.tile.width(element)
+        return length * width
 
 
-def cut(
-    element: Element,
-    rows: int,
-    columns: int,
-    depth: int,
-    taps: int,
-    *,
-    packed: bool,
-    stack: int,
-    workers: int,
-) -> Blocking:
-    """The blocking of a stack of products that are not empty.
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How large a stack of products is: each of (rows, taps * depth) and (taps * depth, columns)."""
 
-    Where the right matrix is packed by the worker that uses it, workers take columns of their own
-    as far as there are enough of them; otherwise those that share the larger matrix.
+    rows: int
+    columns: int
+    depth: int
+    taps: int = 1
+    stack: int = 1
+
+    @property
+    def operations(self) -> int:
+        """Multiplications."""
+        return self.stack * self.rows * self.columns * self.taps * self.depth
+
+    @property
+    def shared(self) -> bool:
+        """Whether there is enough work for several workers."""
+        return self.operations > SHARED_OPERATIONS
+
+
+def cut(element: Element, extent: Extent, workers: int, packed: bool) -> Blocking:
+    """The blocking of a product that is not empty.
+
+    Workers take different columns where each packs those it uses, or where there are more columns
+    than rows; otherwise they take different rows.
     """
-    lanes = element.lanes
+    rows, columns, lanes = extent.rows, extent.columns, element.lanes
     vectors = vectors_for(rows)
-    full = Strip.of(rows, vectors, masked=False)
+    full = Strip.of(rows, vectors)
     blocks, rest = divmod(columns, vectors * lanes)
     tail = Strip.of(rows, over(rest, lanes), bool(rest % lanes)) if rest else None
-    panel = vectors * element.vector_bytes
-    depth_blocks = max(1, over(depth * taps * panel, PANEL_BYTES))
-    depth_blocks = min(depth_blocks, max(depth // 8, 1))
-    shared = stack * rows * columns * depth * taps > SHARED_OPERATIONS
-    wanted = over(workers, stack) if shared else 1
+    width = full.tile.width(element)
+    wanted = over(workers, extent.stack) if extent.shared else 1
     chunk_blocks = max(blocks, 1)
     if packed or columns > rows:
         chunk_blocks = over(chunk_blocks, wanted)
     if packed:
-        chunk_blocks = min(chunk_blocks, max(PACKED_COLUMNS_BYTES // panel, 1))
+        chunk_blocks = min(chunk_blocks, max(PACKED_BYTES // width, 1))
     chunks = max(over(blocks, chunk_blocks), 1)
-    tiles = full.tiles if blocks else (tail or full).tiles
-    parts = min(over(wanted, chunks), tiles)
-    sums = 0
-    if depth_blocks > 1:
-        strips = [s for s in (full, tail) if s is not None]
-        sums = max(
-            min(s.tiles, CHUNK_TILES) * s.tile.rows * s.tile.vectors * element.sum_bytes
-            for s in strips
-        )
-    return Blocking(
-        full, tail, blocks, rest, depth_blocks, chunks, chunk_blocks, parts, aligned(sums)
-    )
+    parts = min(over(wanted, chunks), (full if blocks else tail or full).tiles)
+    depth_blocks = over(extent.depth * extent.taps * width, PANEL_BYTES)
+    depth_blocks = max(min(depth_blocks, extent.depth // LEAST_DEPTH), 1)
+    return Blocking(full, tail, blocks, rest, depth_blocks, chunks, chunk_blocks, parts)

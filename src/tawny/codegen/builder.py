@@ -75,6 +75,22 @@ class Loop:
         self.next = list(values)
 
 
+class Repeat:
+    """A loop that ends by a condition, while its body is written, and what it carried after."""
+
+    def __init__(self, carried: list[Value]) -> None:
+        self.carried = carried
+        self.next = carried
+        self.condition: Value | None = None
+
+    def again(self, condition: Value, *values: Value) -> None:
+        """Go on while the scalar condition holds; `values` are what the next round finds."""
+        if len(values) != len(self.carried):
+            raise ValueError(f"the loop carries {len(self.carried)} values, not {len(values)}")
+        self.condition = condition
+        self.next = list(values)
+
+
 class Module:
     """Functions that are compiled together."""
 
@@ -456,6 +472,29 @@ class Function:
             self.phi(a.type, [(a, before), (b, latch)])
             for a, b in zip(carried, loop.next, strict=True)
         ]
+
+    @contextmanager
+    def repeat(self, *carried: Value) -> Generator[Repeat]:
+        """Do the block, and again as long as its `repeat.again(...)` says.
+
+        After the block `repeat.carried` holds what the last round gave.
+        """
+        body, end = self.fresh("repeat"), self.fresh("end")
+        before = self._block
+        self.block(body)
+        hole = len(self._lines)
+        repeat = Repeat([Value(self, v.type, f"%{self.fresh('c')}") for v in carried])
+        yield repeat
+        if repeat.condition is None:
+            raise ValueError("the loop does not say when it goes on")
+        latch = self._block
+        self.jump_if(repeat.condition, body, end)
+        self._lines[hole:hole] = [
+            f"  {v.text} = phi {v.type} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]"
+            for v, a, b in zip(repeat.carried, carried, repeat.next, strict=True)
+        ]
+        self.block(end)
+        repeat.carried = repeat.next
 
     @contextmanager
     def when(self, condition: Value) -> Generator[None]:

@@ -153,13 +153,14 @@ def _library(operands: int, itemsize: int, rank: int) -> Library:
             source = f.load(PTR, f.element(row, f.cell(record, 0), I64), 8)
             target = f.cell(row, operands, PTR)
             count = f.cell(record, 3)
-            axes = [(f.cell(record, a), f.cell(record, a + 1), f.cell(record, a + 2))
-                    for a in range(6, length, 3)]
+            axes = [
+                (f.cell(record, a), f.cell(record, a + 1), f.cell(record, a + 2))
+                for a in range(6, length, 3)
+            ]
             outer = (f.cell(record, 4), f.cell(record, 5))
-            begin = (count * worker).unsigned_over(workers)
-            end = (count * (worker + 1)).unsigned_over(workers)
+            begin, end = share(count, worker, workers)
             with f.loop(begin, end) as loop:
-                _walk(
+                walk(
                     f,
                     element,
                     f.advanced(source, f.cell(record, 1) + loop.index * outer[0]),
@@ -170,16 +171,24 @@ def _library(operands: int, itemsize: int, rank: int) -> Library:
 
 
 Axis = tuple[Value, Value, Value]
+"""Size, stride of the source, stride of the target."""
 
 
-def _walk(f: Function, element: Type, source: Value, target: Value, axes: Sequence[Axis]) -> None:
+def share(count: Value, worker: Value, workers: Value) -> tuple[Value, Value]:
+    """The part of `count` pieces of work that a worker does."""
+    begin = (count * worker).unsigned_over(workers)
+    end = (count * (worker + 1)).unsigned_over(workers)
+    return begin, end
+
+
+def walk(f: Function, element: Type, source: Value, target: Value, axes: Sequence[Axis]) -> None:
     """Move what the axes span; the last is a run."""
     count, stride, step = axes[0]
     if len(axes) == 1:
         _run(f, element, source, target, axes[0])
         return
     with f.loop(0, count) as loop:
-        _walk(
+        walk(
             f,
             element,
             f.advanced(source, loop.index * stride),

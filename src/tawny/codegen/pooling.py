@@ -12,6 +12,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from tawny.codegen.builder import I64, PTR, Function, Module, Type, Value, integer_of
+from tawny.codegen.copying import share
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import Library, compiled
@@ -146,9 +147,7 @@ class _Pooling:
     def seen(self, window: Sequence[Value]) -> tuple[list[Value], list[tuple[Value, Value]]]:
         """Where a window begins, and which of its places lie in the array."""
         f = self.f
-        starts = [
-            w * s - b for w, s, b in zip(window, self.strides, self.before, strict=True)
-        ]
+        starts = [w * s - b for w, s, b in zip(window, self.strides, self.before, strict=True)]
         ranges = [
             (f.maximum(-start, 0), f.minimum(n - start, w))
             for start, n, w in zip(starts, self.sizes, self.window, strict=True)
@@ -189,9 +188,10 @@ class _Pooling:
                 first = self._first(kind)
                 folded = nest(f, ranges, [first] * vectors, step)
                 place = self.of_result(self.counts, image, window, channel)
+                if kind is Kind.MEAN:
+                    count = self.count(ranges)
+                    folded = [total / count for total in folded]
                 for number, value in enumerate(folded):
-                    if kind is Kind.MEAN:
-                        value = value / self.count(ranges)
                     to = f.advanced(place, number * self.element.vector_bytes)
                     self.element.store(f, value, to, mask)
 
@@ -303,10 +303,3 @@ class _Pooling:
 
         first = f.constant(element.vector, float("-inf")), f.constant(kind, -1)
         return nest(f, ranges, first, step)[1]
-
-
-def share(count: Value, worker: Value, workers: Value) -> tuple[Value, Value]:
-    """The part of `count` pieces of work that a worker does."""
-    begin = (count * worker).unsigned_over(workers)
-    end = (count * (worker + 1)).unsigned_over(workers)
-    return begin, end

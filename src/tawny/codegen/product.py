@@ -1,8 +1,9 @@
-"""The loops of every product: tasks, chunks, blocks and tiles.
+"""What a product is, and the code of its tiles.
 
-A product multiplies rows, which are found by a `Source`, with a matrix of columns.  Each worker
-takes some tasks, packs the columns of a task where that is asked for, and computes its tiles one
-after another.  Where the common axis is cut into blocks, sums wait in scratch memory meanwhile.
+A product multiplies rows, which a `Source` finds, with a matrix of columns, and ends with an
+epilogue.  Its common axis has a depth for each of some taps, the places of a window; matrices have
+one tap.  The depth may be cut into blocks: in packed panels blocks follow each other, each with all
+its taps.
 """
 
 from __future__ import annotations
@@ -13,53 +14,122 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.blocking import CHUNK_TILES, Blocking, Strip
+from tawny.codegen import blocking
 from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
 from tawny.codegen.element import Element
 from tawny.codegen.epilogue import Ending, Places, finish
-from tawny.codegen.packing import Order, declare_pack
-from tawny.codegen.row import Cells, Row
+from tawny.codegen.packing import Order
+from tawny.codegen.row import Names, Numbers
 from tawny.codegen.tile import Tile
 
-OWN_STACK: Final = ("a", "b", "result", "bias", "residual")
+STACKED: Final = ("a", "b", "c", "bias", "residual")
 """What moves on from one product of a stack to the next."""
+
+_NUMBERS: Final = (
+    "depth",
+    "taps",
+    "b_row",
+    "b_column",
+    *blocking.NUMBERS,
+    "slots",
+    "slot_bytes",
+    "sums_at",
+    "rows_at",
+)
 
 
 class Panels(enum.Enum):
     """How the right matrix is read."""
 
-    DIRECT = "where it lies, its rows' elements side by side"
+    DIRECT = "where it lies, elements of a row side by side"
     PACKED = "from panels that each worker packs before it uses them"
-    PREPARED = "from panels that were packed when the program was made"
+    PREPARED = "from panels that were packed before the run"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """All that the code of a product depends on; the rest are numbers it is told."""
+
+    element: Element
+    ending: Ending
+    full: tuple[Tile, ...]
+    """Tiles of whole blocks of columns, by height, the tallest first; none without such blocks."""
+    tail: tuple[Tile, ...]
+    """Tiles of the rest of the columns; none without a rest."""
+    panels: Panels
+    order: Order
+    stack: int
+    """How many axes the stack of products has."""
+    depth_blocked: bool
+    source: Source
+
+    def names(self) -> Names:
+        """The numbers it is told."""
+        stack = [
+            name
+            for axis in range(self.stack)
+            for name in (f"stack{axis}", *[f"{what}_stack{axis}" for what in STACKED])
+        ]
+        return Names([*_NUMBERS, *stack, *self.source.numbers])
 
 
 @dataclass(frozen=True, slots=True)
 class TileCode:
-    """A tile's function while it is written."""
+    """The code of a tile while it is written."""
 
     f: Function
-    row: Row
-    element: Element
+    form: Form
     tile: Tile
-    panels: Panels
-    start: Value
-    """The first of its rows."""
+    numbers: Numbers
     left: Value
     panel: Value
-    count: Value
-    """Elements of a block of the common axis, for each tap."""
+    place: Value
+    """Which product of the stack it belongs to."""
+    start: Value
+    """The first of its rows."""
+    lower: Value
+    upper: Value
+    """The block of the common axis."""
     masks: Sequence[Value | None]
 
     @property
+    def packed(self) -> bool:
+        """Whether the panel is a copy."""
+        return self.form.panels is not Panels.DIRECT
+
+    @property
     def panel_step(self) -> Value:
-        """Bytes from one row of the right matrix to the next."""
-        if self.panels is Panels.DIRECT:
-            return self.row["b_row"]
-        return self.f.constant(I64, self.tile.width(self.element))
+        """Bytes from one row of the panel to the next."""
+        if self.packed:
+            return self.f.constant(I64, self.tile.width(self.form.element))
+        return self.numbers["b_row"]
+
+    @property
+    def block(self) -> Value:
+        """Where the block begins in the panel."""
+        row = self.lower * self.numbers["taps"] if self.packed else self.lower
+        return self.f.advanced(self.panel, row * self.panel_step)
+
+
+@dataclass(frozen=True, slots=True)
+class PackCode:
+    """The packing of a panel while it is written."""
+
+    f: Function
+    numbers: Numbers
+    function: str
+    columns: Value
+    width: int
+    """Bytes of a row of the panel."""
+
+    def rows(self, source: Value, count: Value, target: Value) -> None:
+        """Pack some rows."""
+        steps = self.numbers["b_row"], self.numbers["b_column"]
+        self.f.call(self.function, VOID, source, *steps, count, target, self.columns)
 
 
 class Source(ABC):
-    """Where the rows of the left matrix and of the result are found."""
+    """Where the rows of the left matrix and of the result are."""
 
     @property
     @abstractmethod
@@ -72,73 +142,86 @@ class Source(ABC):
 
     @abstractmethod
     def places(self, code: TileCode, base: Value, name: str) -> list[Value]:
-        """Addresses of a tile's rows in the `result` or the `residual`."""
+        """Addresses of a tile's rows in the result ("c") or in the residual."""
 
-    def pack(self, pack: PackCode) -> None:
-        """Pack one panel: all of the common axis."""
-        pack.rows(pack.source, pack.row["depth"], pack.target)
+    def gathered(
+        self, f: Function, numbers: Numbers, left: Value, rows: tuple[Value, Value], room: Value
+    ) -> Value:
+        """Where rows `rows[0]` to `rows[1]` can be read: `left`, or a copy made in `room`."""
+        return left
 
-
-@dataclass(frozen=True, slots=True)
-class PackCode:
-    """The packing of a panel while it is written."""
-
-    f: Function
-    row: Row
-    name: str
-    source: Value
-    target: Value
-    columns: Value
-
-    def rows(self, source: Value, count: Value, target: Value) -> None:
-        """Pack some rows."""
-        steps = self.row["b_row"], self.row["b_column"]
-        self.f.call(self.name, VOID, source, *steps, count, target, self.columns)
+    def pack(self, code: PackCode, source: Value, target: Value) -> None:
+        """Pack a panel: all of the common axis."""
+        code.rows(source, code.numbers["depth"], target)
 
 
-@dataclass(frozen=True)
-class Form:
-    """All that the code of a product depends on; the rest are numbers it is told."""
+TILE_ARGUMENTS: Final = {
+    "numbers": PTR,
+    "left": PTR,
+    "panel": PTR,
+    "result": PTR,
+    "bias": PTR,
+    "residual": PTR,
+    "place": I64,
+    "start": I64,
+    "lower": I64,
+    "upper": I64,
+    "before": PTR,
+    "after": PTR,
+    "columns": I64,
+}
+"""Sums come from `before` and go to `after`; where these are null they begin and end."""
 
-    element: Element
-    ending: Ending
-    full: Tile
-    full_heights: tuple[int, ...]
-    tail: Tile | None
-    tail_heights: tuple[int, ...]
-    blocks: bool
-    panels: Panels
-    order: Order
-    stack: int
-    blocked: bool
-    operands: tuple[str, ...]
-    source: Source
 
-    @staticmethod
-    def of(
-        element: Element,
-        ending: Ending,
-        blocking: Blocking,
-        panels: Panels,
-        order: Order,
-        stack: int,
-        operands: tuple[str, ...],
-        source: Source,
-    ) -> Form:
-        """The form of a product that is cut in this way."""
-        tail = blocking.tail
-        return Form(
-            element,
-            ending,
-            blocking.full.tile,
-            blocking.full.heights if blocking.blocks else (),
-            None if tail is None else tail.tile,
-            () if tail is None else tail.heights,
-            blocking.blocks > 0,
-            panels,
-            order,
-            stack,
-            blocking.depth_blocks > 1,
-            operands,
-            source,
+def declare_tile(module: Module, name: str, form: Form, tile: Tile) -> None:
+    """The function that computes a block of the common axis of one tile."""
+    with module.function(name, TILE_ARGUMENTS, internal=True, attributes="noinline") as f:
+        given = dict(zip(TILE_ARGUMENTS, f.arguments, strict=True))
+        code = TileCode(
+            f,
+            form,
+            tile,
+            Numbers(f, form.names(), given["numbers"]),
+            *[given[n] for n in ("left", "panel", "place", "start", "lower", "upper")],
+            tile.masks(f, form.element, given["columns"]),
         )
+        sums = form.source.accumulate(code, _begun(code, given["before"]))
+
+        def end() -> list[Value]:
+            _ended(code, sums, given["result"], given["bias"], given["residual"])
+            return []
+
+        def keep() -> list[Value]:
+            nbytes = form.element.sum_bytes
+            for i, value in enumerate(sums):
+                f.store(value, f.advanced(given["after"], i * nbytes), 64)
+            return []
+
+        if form.depth_blocked:
+            f.either(given["after"].equals(f.constant(PTR, 0)), end, keep)
+        else:
+            end()
+
+
+def _begun(code: TileCode, before: Value) -> list[Value]:
+    """The sums a block begins with."""
+    f, element, count = code.f, code.form.element, code.tile.rows * code.tile.vectors
+    zeros = [element.zero(f)] * count
+
+    def kept() -> list[Value]:
+        places = [f.advanced(before, i * element.sum_bytes) for i in range(count)]
+        return [f.load(element.vector, place, 64) for place in places]
+
+    if not code.form.depth_blocked:
+        return zeros
+    return f.either(before.equals(f.constant(PTR, 0)), lambda: zeros, kept)
+
+
+def _ended(
+    code: TileCode, sums: Sequence[Value], result: Value, bias: Value, residual: Value
+) -> None:
+    """The epilogue."""
+    source, ending = code.form.source, code.form.ending
+    residuals = source.places(code, residual, "residual") if ending.epilogue.residual else ()
+    places = Places(source.places(code, result, "c"), bias, residuals)
+    finish(code.f, code.form.element, code.tile, ending, sums, places, code.masks)

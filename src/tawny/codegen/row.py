@@ -1,4 +1,4 @@
-"""The row of cells a kernel is called with, by name."""
+"""Rows of cells, by name: what kernels are called with."""
 
 from __future__ import annotations
 
@@ -7,33 +7,49 @@ from collections.abc import Mapping, Sequence
 from tawny.codegen.builder import I64, PTR, Function, Value
 
 
-class Cells:
-    """Which cell of a row holds what: addresses first, then numbers."""
+class Names:
+    """Cells in a row, each called by a name."""
 
-    def __init__(self, addresses: Sequence[str], numbers: Sequence[str]) -> None:
-        self.numbers = tuple(numbers)
-        self._pointers = frozenset(addresses)
-        self._places = {name: i for i, name in enumerate([*addresses, *numbers])}
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._places = {name: i for i, name in enumerate(names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
 
     def __contains__(self, name: str) -> bool:
         return name in self._places
 
-    def read(self, f: Function, row: Value, name: str) -> Value:
-        """What the cell called `name` holds."""
-        return f.cell(row, self._places[name], PTR if name in self._pointers else I64)
+    def __getitem__(self, name: str) -> int:
+        return self._places[name]
 
-    def parameters(self, values: Mapping[str, int]) -> tuple[int, ...]:
-        """The numbers in their order."""
-        return tuple([values[name] for name in self.numbers])
+    def values(self, given: Mapping[str, int]) -> tuple[int, ...]:
+        """Numbers in the order of their cells."""
+        return tuple([given[name] for name in self.names])
 
 
-class Row:
-    """A row inside a function: cells are read where they are asked for."""
+class Numbers:
+    """Integers in memory, read where they are asked for."""
 
-    def __init__(self, f: Function, cells: Cells, address: Value) -> None:
+    def __init__(self, f: Function, names: Names, address: Value) -> None:
         self.f = f
-        self.cells = cells
+        self.names = names
         self.address = address
 
     def __getitem__(self, name: str) -> Value:
-        return self.cells.read(self.f, self.address, name)
+        return self.f.cell(self.address, self.names[name], I64)
+
+
+class Addresses:
+    """Pointers in memory, read where they are asked for."""
+
+    def __init__(self, f: Function, names: Names, address: Value) -> None:
+        self.f = f
+        self.names = names
+        self.address = address
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def __getitem__(self, name: str) -> Value:
+        return self.f.cell(self.address, self.names[name], PTR)

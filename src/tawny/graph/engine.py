@@ -43,8 +43,10 @@ class Executable(Protocol):
 class Engine(Protocol):
     """Makes tasks runnable."""
 
-    groups: bool
-    """Whether a fused group is compiled to one kernel; otherwise graphs are run without groups."""
+    @property
+    def groups(self) -> bool:
+        """Whether a fused group is compiled to one kernel; otherwise graphs run without groups."""
+        ...
 
     def scratch(self, node: Node) -> int:
         """Bytes that a step needs while it runs: `task.layout.scratch[position]` says where."""

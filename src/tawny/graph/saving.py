@@ -8,12 +8,14 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from tawny.array import array_for
 from tawny.errors import type_error, value_error
 from tawny.graph.encoding import encode_dtype, encode_op, encode_shape, encode_type
 from tawny.graph.safetensors import Json, write
 from tawny.graph.trace import listing, places
 from tawny.graph.wellformed import MalformedError, check
 from tawny.node import Constant, Node, Value
+from tawny.ops.differentiation import undecorated
 from tawny.source import Source
 
 if TYPE_CHECKING:
@@ -31,8 +33,10 @@ ARRAYS: Final = "tawny.arrays"
 def save(graph: Graph, path: Path) -> None:
     """Write a graph to a file, for `load`.
 
-    User functions are written as the names they were registered under; others are refused.
+    User functions are written as the names they were registered under; others are refused.  What
+    `custom_vjp` and its kin say about derivatives is Python, and is left out.
     """
+    graph = _without_rules(graph)
     nodes = listing(graph)
     if len(nodes) > MAX_NODES:
         raise value_error(
@@ -64,6 +68,24 @@ def save(graph: Graph, path: Path) -> None:
         "graph": json.dumps(data, separators=(",", ":"), allow_nan=False),
     }
     write(path, cast("dict[str, Value]", values), text, "save")
+
+
+def _without_rules(graph: Graph) -> Graph:
+    """The graph with the results of functions that have their own derivative as they are."""
+    targets = [target for target, _ in graph.update_nodes]
+    given = [*graph.output_nodes, *(source for _, source in graph.update_nodes)]
+    made = undecorated(given)
+    if made == given:
+        return graph
+    count = len(graph.output_nodes)
+    arrays = [array_for(n) for n in made]
+    return type(graph)(
+        [array_for(n) for n in graph.input_nodes],
+        graph.structured(arrays[:count]),
+        updates=dict(zip(map(array_for, targets), arrays[count:], strict=True)),
+        name=graph.name,
+        unused="ignore",
+    )
 
 
 def array_name(number: int) -> str:

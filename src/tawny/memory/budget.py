@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Hashable, Sequence
 from decimal import Decimal
 from math import inf
 from operator import index
 
 from tawny.memory.model import model
-from tawny.memory.order import best_order, eager, natural
+from tawny.memory.order import NEAR, best_order, eager, natural
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
 from tawny.memory.remat_search import Search
@@ -107,8 +108,11 @@ def good_orders(problem: Problem, alignment: int = 64) -> list[list[int]]:
     """
     best = best_order(problem, alignment=alignment, seconds=inf, states=STATES)
     graph = model(problem, alignment)
-    given, peak = eager(graph, natural(graph), graph.floor())
-    return [given, best.sequence] if peak <= 1.1 * best.peak else [best.sequence, given]
+    found = eager(graph, natural(graph), graph.floor(), sys.maxsize)
+    if found is None:
+        return [best.sequence]
+    given, peak = found
+    return [given, best.sequence] if peak <= NEAR * best.peak else [best.sequence, given]
 
 
 def bottleneck(schedule: Schedule) -> tuple[Hashable, ...]:

@@ -40,11 +40,12 @@ def search(
     capacity: int,
     limit: int,
     stop: Callable[[], bool],
+    effort: int = 800,
 ) -> list[int] | None:
     """Offsets under a limit, or None: from `moment` outward, what lives then stacked by `key`.
 
     A moment before everything starts with an empty arena.  The capacity is raised where all
-    attempts to keep to it fail.
+    attempts to keep to it fail; these take up to `effort` pieces looked at for each buffer.
     """
     everything = range(len(sizes))
     offsets = [0] * len(sizes)
@@ -59,7 +60,8 @@ def search(
     for order, start, end in ((later, births, deaths), (earlier, back, forth)):
         order.sort(key=lambda b: (start[b], -sizes[b], -end[b]))
         first = tuple([(offsets[b], offsets[b] + sizes[b], end[b]) for b in stack])
-        found = Walk(start, end, sizes, order).run({first: None}, max(capacity, top), limit, stop)
+        walk = Walk(start, end, sizes, order, min(effort, 50 + 4_000_000 // (len(order) or 1)))
+        found = walk.run({first: None}, max(capacity, top), limit, stop)
         if found is None:
             return None
         trail, capacity = found
@@ -76,6 +78,7 @@ class Walk(NamedTuple):
     deaths: Sequence[int]
     sizes: Sequence[int]
     order: Sequence[int]
+    effort: int
 
     def run(
         self, layouts: Layouts, capacity: int, limit: int, stop: Callable[[], bool]
@@ -87,7 +90,7 @@ class Walk(NamedTuple):
         `stop` says that it is late.
         """
         order, births = self.order, self.births
-        most_work = min(800 * len(order), 4_000_000 + 50 * len(order))
+        most_work = self.effort * len(order)
         marks: list[tuple[int, Layouts]] = []
         i = furthest = tries = work = 0
         width, late, again = 1, False, True
@@ -104,6 +107,11 @@ class Walk(NamedTuple):
                 layouts = without_dead(layouts, now)
                 if not marks or i >= marks[-1][0] + STRETCH:
                     marks.append((i, layouts))
+                if width == 1 and len(layouts) == 1:
+                    reached, layouts, done = self.alone(i, layouts, capacity)
+                    if reached > i:
+                        i, work, again = reached, work + done, True
+                        continue
             grown = with_one_more(layouts, self.sizes[b], now, self.deaths[b], capacity, width)
             work += len(layouts) * (8 + len(next(iter(layouts))))
             if grown:
@@ -123,6 +131,32 @@ class Walk(NamedTuple):
                 i, layouts = marks.pop()
                 again = True
         return next(iter(layouts.values())), capacity
+
+    def alone(self, i: int, layouts: Layouts, capacity: int) -> tuple[int, Layouts, int]:
+        """Add a stretch of buffers to a single layout, or those born before one that cannot be.
+
+        Where to go on from, with which layout, and the work done.
+        """
+        order, births, deaths, sizes = self.order, self.births, self.deaths, self.sizes
+        ((pieces, trail),) = layouts.items()
+        layout, before, work = list(pieces), (i, layouts), 0
+        last = min(i + STRETCH, len(order)) - 1
+        now = births[order[i]]
+        while i < len(order) and (i <= last or births[order[i]] == now):
+            b = order[i]
+            if births[b] != now:
+                now = births[b]
+                layout = [piece for piece in layout if piece[2] > now]
+                before = i, {tuple(layout): trail}
+            work += 8 + len(layout)
+            found = place(layout, sizes[b], now, deaths[b], capacity)
+            if found is None:
+                return *before, work
+            offset, index = found
+            layout.insert(index, (offset, offset + sizes[b], deaths[b]))
+            trail = Trail(offset, trail)
+            i += 1
+        return i, {tuple(layout): trail}, work
 
 
 def top(layout: tuple[Piece, ...]) -> int:
@@ -167,6 +201,51 @@ def broken(layout: tuple[Piece, ...], now: int, capacity: int) -> int:
             apart -= (start - end) * (start - end)
             end = stop
     return apart - (capacity - end) * (capacity - end)
+
+
+def place(
+    layout: Sequence[Piece], size: int, now: int, death: int, capacity: int
+) -> tuple[int, int] | None:
+    """The least harmful of `places`, as far as it is the lowest or highest between two pieces.
+
+    Pieces that die at the next moment do not count.
+    """
+    best: tuple[int, int] | None = None
+    least = lowest = -1
+    low = end = left = highest = first = last = 0
+    soon = now + 1
+    for i, (start, stop, dies) in enumerate((*layout, (capacity, capacity, soon + 1))):
+        if start - end >= size:
+            if death <= soon:
+                return end, i
+            if lowest < 0:
+                lowest, first = end, i
+            highest, last = start - size, i
+        end = stop
+        if dies <= soon:
+            continue
+        if lowest >= 0:
+            room = start - low
+            below = lowest - low
+            above = room - size - below
+            harm = room * room - below * below - above * above
+            if not below:
+                harm += abs(death - left)
+            if not above:
+                harm += abs(death - dies)
+            if harm < least or best is None:
+                least, best = harm, (lowest, first)
+            if highest > lowest:
+                below = highest - low
+                above = room - size - below
+                harm = room * room - below * below - above * above
+                if not above:
+                    harm += abs(death - dies)
+                if harm < least:
+                    least, best = harm, (highest, last)
+            lowest = -1
+        low, left = stop, dies
+    return best
 
 
 def places(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from tawny.memory.problem import Problem, Step
+if TYPE_CHECKING:
+    from tawny.memory.problem import Problem, Step
 
 
 class Refusal(Enum):

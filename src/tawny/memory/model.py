@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tawny.memory.inplace import declared_refusal, match
-from tawny.memory.problem import Problem, Step
+from tawny.memory.inplace import match
+from tawny.memory.problem import Problem
 
 KEPT = 1 << 40
 """Added to the number of readers of a kept cell: it never falls to zero."""
@@ -89,7 +89,10 @@ def model(problem: Problem, alignment: int = 1) -> Model:
             sums[c] += s
         predecessors.append(tuple(before))
         reads.append(tuple(cells))
-    slides = [declared(problem, step) if step.overwrites else () for step in problem.steps]
+    slides = [
+        tuple(sorted({(roots[step.inputs[i]], o) for i, o in pairs})) if pairs else ()
+        for step, pairs in zip(problem.steps, problem.slides, strict=True)
+    ]
     size = [-(-value.bytes // alignment) * alignment for value in values]
     base = 0
     for v in problem.always_roots:
@@ -122,17 +125,6 @@ def source(problem: Problem, value: int) -> int | None:
             return maker
         base = problem.values[base].view_of
     return None
-
-
-def declared(problem: Problem, step: Step) -> tuple[tuple[int, int], ...]:
-    """The (cell, output) pairs of a step that may be in place."""
-    roots, inputs = problem.roots, step.inputs
-    pairs = {
-        (roots[inputs[i]], o)
-        for i, o in step.overwrites
-        if declared_refusal(problem, step, i, o) is None
-    }
-    return tuple(sorted(pairs))
 
 
 def chain(

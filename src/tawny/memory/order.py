@@ -7,7 +7,7 @@ training steps, so `best_order` tries several and keeps the one with the smalles
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -18,6 +18,8 @@ from tawny.memory.search import Search
 
 LARGEST_SEARCHED = 4000
 """Steps above which the exact search is not tried."""
+NEAR = 1.1
+"""An order that needs more than this many times the least peak is given up."""
 
 
 class Run:
@@ -128,11 +130,14 @@ def depth_first(problem: Problem) -> list[int]:
 
 def postorder(model: Model) -> list[int]:
     """Liu's best post-order of a tree; on other graphs each step counts for its first reader."""
-    size = [sum([model.size[v] for v in own]) for own in model.outputs]
+    bytes = model.size
+    size = [sum([bytes[v] for v in own]) for own in model.outputs]
     need = [0] * len(model)
-    children: list[list[int]] = [[] for _ in range(len(model))]
+    children: list[Sequence[int]] = [()] * len(model)
     for s in natural(model):
-        before = sorted(model.predecessors[s], key=lambda p: (size[p] - need[p], p))
+        before: Sequence[int] = model.predecessors[s]
+        if len(before) > 1:
+            before = sorted(before, key=lambda p: (size[p] - need[p], p))
         children[s] = before
         held = highest = 0
         for p in before:
@@ -158,13 +163,22 @@ def postorder(model: Model) -> list[int]:
     return order
 
 
-def list_order(model: Model) -> tuple[list[int], int]:
-    """Always the ready step that frees most, net of what it makes; then the one most awaited."""
+Found = tuple[list[int], int]
+"""An order and its peak."""
+
+
+def list_order(model: Model, most: int) -> Found | None:
+    """Always the ready step that frees most, net of what it makes; then the one most awaited.
+
+    Given up once it needs more than `most` bytes.
+    """
     run = Run(model)
     net, successors = run.net, model.successors
     heap = [(net[s], -len(successors[s]), s) for s in run.ready()]
     heapify(heap)
     while heap:
+        if run.peak > most:
+            return None
         _, _, step = heappop(heap)
         if not run.done[step]:
             for s in run.step(step):
@@ -172,10 +186,11 @@ def list_order(model: Model) -> tuple[list[int], int]:
     return run.order, run.peak
 
 
-def eager(model: Model, base: Sequence[int], bound: int = 0) -> tuple[list[int], int]:
+def eager(model: Model, base: Sequence[int], bound: int, most: int) -> Found | None:
     """Follow `base`, but run at once every step that frees what it needs under the peak so far.
 
-    Such a step is *safe*: pulling it forward in any order makes nothing later cost more.
+    Such a step is *safe*: pulling it forward in any order makes nothing later cost more.  No order
+    has a peak under `bound`; this one is given up once it needs more than `most` bytes.
     """
     run = Run(model)
     run.peak = bound
@@ -183,6 +198,8 @@ def eager(model: Model, base: Sequence[int], bound: int = 0) -> tuple[list[int],
     heap = [(run.need(s), s) for s in run.ready() if net[s] <= 0]
     heapify(heap)
     for step in base:
+        if run.peak > most:
+            return None
         if run.done[step]:
             continue
         while heap and run.live + heap[0][0] <= run.peak:
@@ -253,12 +270,18 @@ def orders(
     return [found[0]._replace(optimal=certain), *found[1:]]
 
 
-def candidates(
-    problem: Problem, graph: Model, floor: int
-) -> Iterator[tuple[Way, tuple[list[int], int]]]:
-    """The portfolio, with its peaks; the report's order first."""
+def candidates(problem: Problem, graph: Model, floor: int) -> Iterator[tuple[Way, Found]]:
+    """The portfolio, with its peaks, as far as these are near the least; the report's first."""
     report = depth_first(problem)
-    yield Way.REPORT, (report, peak_of(graph, report))
-    yield Way.POSTORDER, eager(graph, postorder(graph), floor)
-    yield Way.NATURAL, eager(graph, natural(graph), floor)
-    yield Way.LIST, list_order(graph)
+    least = peak_of(graph, report)
+    yield Way.REPORT, (report, least)
+    ways: list[tuple[Way, Callable[[int], Found | None]]] = [
+        (Way.POSTORDER, lambda most: eager(graph, postorder(graph), floor, most)),
+        (Way.NATURAL, lambda most: eager(graph, natural(graph), floor, most)),
+        (Way.LIST, lambda most: list_order(graph, most)),
+    ]
+    for way, run in ways:
+        found = run(int(least * NEAR))
+        if found is not None:
+            yield way, found
+            least = min(least, found[1])

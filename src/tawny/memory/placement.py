@@ -1,14 +1,14 @@
 """Placement: an offset in one arena for each storage, as near the lower bound as can be found.
 
-The pipeline stops as soon as the lower bound is met: sweeps outward from the fullest moment,
-searches in the order of time, skylines, then beam searches while time is left.  The last are used
-only up to some number of storages.
+The pipeline stops as soon as the lower bound is met: sweeps outward from the fullest moment, a
+search in the order of time, skylines, more such searches, then beam searches while time is left.
+The last are used only up to some number of storages.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count
 from math import gcd
@@ -22,8 +22,6 @@ LARGEST_SEARCHED = 4000
 """Storages above which only near-linear methods are used."""
 LARGEST_REPEATED = 20_000
 """Storages above which even these are used only once."""
-BASIC = 2.5e-5
-"""Seconds for each storage that are always spent if need be."""
 NARROWEST_BEAM = 24
 """How many partial placements a beam search carries along at first."""
 TIES = (beam.Tie.AREA, beam.Tie.LOAD, beam.Tie.LIFE)
@@ -99,12 +97,18 @@ def place(
     """
     problem = buffers(storages, alignment)
     seconds = (60.0 if hard else 0.1) if seconds is None else seconds
-    race = Race(problem, time.thread_time() + max(seconds, BASIC * len(problem.sizes)))
+    count = len(problem.sizes)
+    race = Race(problem, time.thread_time() + max(seconds, basic_seconds(count)))
+    methods: list[Callable[[Race], Iterator[list[int]]]] = []
     if known is not None:
         race.enter([known.offsets[i] // problem.unit for i in problem.indices])
-    few = len(problem.sizes) <= LARGEST_SEARCHED
-    basics = (sweeps, skylines, gap_searches) if few else (sweeps, gap_searches, skylines)
-    for method in (*(basics if known is None else ()), *((deep_searches,) if few else ())):
+    elif count <= LARGEST_SEARCHED:
+        methods += [sweeps, skyline_by_area, gap_search, skyline_by_life, gap_searches]
+    else:
+        methods += [sweeps, gap_search, skyline_by_area, skyline_by_life, gap_searches]
+    if count <= LARGEST_SEARCHED:
+        methods.append(deep_searches)
+    for method in methods:
         for offsets in method(race):
             if race.enter(offsets) == problem.bound:
                 break
@@ -116,8 +120,15 @@ def place(
     return Placement(tuple(result), race.height * problem.unit, problem.bound * problem.unit)
 
 
+def basic_seconds(count: int) -> float:
+    """The seconds that are always spent on a number of storages if need be."""
+    return min(2.5e-5 * count, 0.1 + 5e-6 * count)
+
+
 Start = tuple[int, Callable[[int], int]]
 """A moment, and the order in which what lives then is stacked."""
+FIRST: Start = (-1, lambda _: 0)
+"""The beginning, when nothing lives."""
 
 
 class Race:
@@ -142,6 +153,11 @@ class Race:
         """Whether so much lives at once that looking at all of it each time takes too long."""
         return sum(self.life) > 2_000_000 + 50 * len(self.life)
 
+    @property
+    def fullest(self) -> Start:
+        """The fullest moment, with what lives longest at the bottom."""
+        return self.problem.moment, lambda b: -self.life[b]
+
     def over(self) -> bool:
         """Whether the time is up."""
         return time.thread_time() >= self.deadline
@@ -158,23 +174,46 @@ def sweeps(race: Race) -> Iterator[list[int]]:
         yield outward(*times, problem.moment, lambda b: -problem.deaths[b])
 
 
-def gap_searches(race: Race) -> Iterator[list[int]]:
-    """Searches in the order of time, from the fullest moment outward and from the start.
+def skyline_by_area(race: Race) -> Iterator[list[int]]:
+    """A skyline that prefers large areas."""
+    area = race.area
+    return skylines(race, lambda b: (-area[b], b))
 
-    First at the bound, where failure shows soon; then above it.
-    """
-    problem, life = race.problem, race.life
-    if race.crowded():
-        return
-    fullest: Start = problem.moment, lambda b: -life[b]
-    first: Start = -1, lambda _: 0
-    dying: Start = problem.moment, lambda b: -problem.deaths[b]
-    if len(life) > LARGEST_REPEATED:
-        tries = [(first, True), (fullest, True), (first, False)]
-    else:
-        tries = [(fullest, True), (first, True), (dying, True), (fullest, False), (first, False)]
-    for number, ((moment, key), tight) in enumerate(tries):
-        if number and race.over() and len(life) <= LARGEST_SEARCHED:
+
+def skyline_by_life(race: Race) -> Iterator[list[int]]:
+    """A skyline that prefers long lives, then large sizes."""
+    life, sizes = race.life, race.problem.sizes
+    return skylines(race, lambda b: (-life[b], -sizes[b], b))
+
+
+def skylines(race: Race, key: Callable[[int], tuple[int, ...]]) -> Iterator[list[int]]:
+    """A skyline with a ranking by `key`, if there is time."""
+    problem = race.problem
+    if len(race.life) <= LARGEST_REPEATED and not race.crowded() and not race.over():
+        ranking = sorted(range(len(race.life)), key=key)
+        yield skyline(problem.births, problem.deaths, problem.sizes, ranking)
+
+
+def gap_search(race: Race) -> Iterator[list[int]]:
+    """The search in the order of time that is likeliest to meet the bound, not for long."""
+    large = len(race.life) > LARGEST_REPEATED
+    yield from gap_tries(race, [(FIRST if large else race.fullest, not large)], effort=150)
+
+
+def gap_searches(race: Race) -> Iterator[list[int]]:
+    """More searches in the order of time, first at the bound, where failure shows soon."""
+    deaths = race.problem.deaths
+    dying: Start = race.problem.moment, lambda b: -deaths[b]
+    tries = [(race.fullest, True), (dying, True), (FIRST, True), (FIRST, False)]
+    large = len(race.life) > LARGEST_REPEATED
+    yield from gap_tries(race, tries[:1] if large else [*tries, (race.fullest, False)], effort=800)
+
+
+def gap_tries(race: Race, tries: Iterable[tuple[Start, bool]], effort: int) -> Iterator[list[int]]:
+    """Searches in the order of time, each either at the bound only or also above it."""
+    problem = race.problem
+    for (moment, key), tight in tries:
+        if race.over() or race.crowded():
             return
         found = gaps.search(
             problem.births,
@@ -184,26 +223,11 @@ def gap_searches(race: Race) -> Iterator[list[int]]:
             key=key,
             capacity=problem.bound,
             limit=problem.bound + 1 if tight else race.height,
-            stop=race.over if number else lambda: False,
+            stop=race.over,
+            effort=effort,
         )
         if found is not None:
             yield found
-
-
-def skylines(race: Race) -> Iterator[list[int]]:
-    """Skylines that prefer large areas, long lives, large sizes."""
-    problem, life, area = race.problem, race.life, race.area
-    sizes = problem.sizes
-    rankings: list[Callable[[int], tuple[int, ...]]] = [
-        lambda b: (-area[b], b),
-        lambda b: (-life[b], -sizes[b], b),
-    ]
-    if len(sizes) > LARGEST_REPEATED or race.crowded():
-        return
-    for key in rankings:
-        if len(sizes) <= LARGEST_SEARCHED or not race.over():
-            ranking = sorted(range(len(sizes)), key=key)
-            yield skyline(problem.births, problem.deaths, sizes, ranking)
 
 
 def deep_searches(race: Race) -> Iterator[list[int]]:

@@ -24,6 +24,10 @@ from tawny.memory.schedule import (
 )
 
 
+ORDERING = 0.4
+"""The share of the time that is for finding a better order."""
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where every value of a schedule lives in one arena."""
@@ -213,11 +217,12 @@ def plan(
     `seconds` (of processor time) limits the searches that go beyond near-linear methods; `hard`
     allows more by default, and tries to meet the lower bound with all of it.
     """
-    seconds = (60.0 if hard else 0.08) if seconds is None else seconds
+    if seconds is None:
+        seconds = 60.0 if hard else 0.033 + 3e-5 * len(problem.steps)
     deadline = time.thread_time() + seconds
     if order is not None:
         return laid_out(schedule(problem, order), alignment, deadline)
-    found = orders(problem, alignment=alignment, seconds=seconds / 2)
+    found = orders(problem, alignment=alignment, seconds=seconds * ORDERING)
     first = best = laid_out(schedule(problem, found[0].sequence), alignment, 0.0)
     for other in found[1:]:
         if found[0].peak < best.arena >= other.peak and time.thread_time() < deadline:

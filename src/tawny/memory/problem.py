@@ -6,6 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
+from tawny.memory.inplace import declared_refusal
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -91,6 +93,23 @@ class Problem:
         """Roots whose memory holds a value that is there for the whole run."""
         roots = self.roots
         return frozenset(roots[v] for v, value in enumerate(self.values) if value.always)
+
+    @cached_property
+    def slides(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each step those of its `overwrites` that are safe if the operand dies there."""
+        return tuple(
+            [
+                step.overwrites
+                and tuple(
+                    [
+                        (i, o)
+                        for i, o in step.overwrites
+                        if declared_refusal(self, step, i, o) is None
+                    ]
+                )
+                for step in self.steps
+            ]
+        )
 
     def root(self, value: int) -> int:
         """The value whose memory `value` shares; itself if it has its own."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tawny.memory.inplace import declared_refusal
 from tawny.memory.problem import Problem
 
 OUTSIDE = -1
@@ -84,10 +83,10 @@ def tables(problem: Problem, alignment: int = 64) -> Tables:
     slides = [
         tuple(
             (roots[step.inputs[i]], step.outputs[o])
-            for i, o in step.overwrites
-            if step.outputs[o] not in always and declared_refusal(problem, step, i, o) is None
+            for i, o in pairs
+            if step.outputs[o] not in always
         )
-        for step in steps
+        for step, pairs in zip(steps, problem.slides, strict=True)
     ]
     again = tuple(
         step.pure and not any(roots[v] in problem.kept_roots for v in step.outputs)

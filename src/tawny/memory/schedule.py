@@ -6,20 +6,24 @@ is a run of cells, each written in place over the one before: one piece of memor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from tawny.memory.inplace import declared_refusal, match
-from tawny.memory.problem import Problem, Step
+from tawny.memory.inplace import match
+from tawny.memory.problem import Problem
 
 Slides = tuple[tuple[int, int], ...]
 """Pairs (input, output) of one step that are written in place."""
 
 RESIDENT = -1
 """Stands for the storage of a resident value, which has none in the arena."""
+UNMADE = -2
+"""Stands for the cell of a value that is not made yet."""
+NOTHING: dict[int, int] = {}
+"""Which cells a step without slides overwrites."""
 
 
 class Storage(NamedTuple):
@@ -124,17 +128,17 @@ class Cells(NamedTuple):
 def cells(problem: Problem, sequence: Sequence[int]) -> Cells:
     """Follow each value through the sequence to the cell it is read from."""
     values, steps, makers = problem.values, problem.steps, problem.makers
-    current: list[int | None] = [None if maker is not None else RESIDENT for maker in makers]
-    for v, value in enumerate(values):
-        if makers[v] is None and value.view_of is not None:
-            current[v] = None
+    current = [
+        RESIDENT if maker is None and value.view_of is None else UNMADE
+        for value, maker in zip(values, makers, strict=True)
+    ]
     result = Cells([], [], [], [], [])
-    _, _, roots, births, last = result
+    reads, writes, roots, births, last = result
 
     def cell(v: int) -> int:
         """The newest cell of `v`."""
         found = current[v]
-        while found is None:
+        while found == UNMADE:
             base = values[v].view_of
             if base is None or makers[v] is not None:
                 raise ValueError(f"schedule: value {v} is read before step {makers[v]} makes it")
@@ -142,24 +146,27 @@ def cells(problem: Problem, sequence: Sequence[int]) -> Cells:
             found = current[v]
         return found
 
+    views = any([value.view_of is not None for value in values])
     for position, s in enumerate(sequence):
         step = steps[s]
-        read = tuple([cell(v) for v in step.inputs])
+        read = [current[v] for v in step.inputs]
+        if UNMADE in read:
+            read = [cell(v) for v in step.inputs]
         for c in read:
             if c >= 0:
                 last[c] = position
         for v in step.outputs:
-            if values[v].view_of is None:
+            if not views or values[v].view_of is None:
                 current[v] = len(roots)
                 roots.append(v)
                 births.append(position)
                 last.append(position)
-        for v in step.outputs:
+        for v in step.outputs if views else ():
             base = values[v].view_of
             if base is not None:
                 current[v] = cell(base)
-        result.reads.append(read)
-        result.writes.append(tuple([cell(v) for v in step.outputs]))
+        reads.append(tuple(read))
+        writes.append(tuple([current[v] for v in step.outputs]))
     for v, value in enumerate(values):
         if value.kept and (c := cell(v)) >= 0:
             last[c] = len(sequence)
@@ -177,62 +184,60 @@ def schedule(
 
     `slides` says instead, for each position, which pairs to write in place; they are not checked.
     """
-    found = cells(problem, sequence)
-    values, last, end = problem.values, found.last, len(sequence)
-    always = problem.always_roots
+    reads, writes, _, _, last = cells(problem, sequence)
+    values, steps, always, end = problem.values, problem.steps, problem.always_roots, len(sequence)
     storage_of: list[int] = []
     bytes, births, deaths = list[int](), list[int](), list[int]()
     chosen: list[Slides] = []
     for position, s in enumerate(sequence):
-        step = problem.steps[s]
-        pairs: Slides = ()
         if slides is not None:
             pairs = slides[position]
-        elif step.overwrites and in_place:
-            pairs = choose(problem, step, position, found, lambda c: births[storage_of[c]])
+        else:
+            pairs = problem.slides[s] if in_place else ()
+            if pairs:
+                age = [births[storage_of[c]] if c >= 0 else 0 for c in reads[position]]
+                pairs = choose(pairs, position, reads[position], last, age)
         chosen.append(pairs)
-        over = {o: found.reads[position][i] for i, o in pairs}
-        for o, v in enumerate(step.outputs):
-            if values[v].view_of is not None:
+        over = {o: reads[position][i] for i, o in pairs} if pairs else NOTHING
+        for o, v in enumerate(steps[s].outputs):
+            value = values[v]
+            if value.view_of is not None:
                 continue
             death = min(last[len(storage_of)] + 1, end)
             if o in over:
-                storage_of.append(storage_of[over[o]])
-                deaths[storage_of[-1]] = death
+                storage = storage_of[over[o]]
+                deaths[storage] = death
             else:
-                storage_of.append(len(births))
-                bytes.append(values[v].bytes)
+                storage = len(births)
+                bytes.append(value.bytes)
                 births.append(position)
                 deaths.append(death)
+            storage_of.append(storage)
             if v in always:
-                births[storage_of[-1]], deaths[storage_of[-1]] = 0, end
+                births[storage], deaths[storage] = 0, end
     storage_of.append(RESIDENT)  # what index RESIDENT finds
     return Schedule(
         problem,
         tuple(sequence),
         tuple(chosen),
-        tuple([tuple([storage_of[c] for c in row]) for row in found.reads]),
-        tuple([tuple([storage_of[c] for c in row]) for row in found.writes]),
+        tuple([tuple([storage_of[c] for c in row]) for row in reads]),
+        tuple([tuple([storage_of[c] for c in row]) for row in writes]),
         tuple(map(Storage, bytes, births, deaths)),
     )
 
 
 def choose(
-    problem: Problem,
-    step: Step,
+    allowed: Slides,
     position: int,
-    found: Cells,
-    age: Callable[[int], int],
+    read: Sequence[int],
+    last: Sequence[int],
+    age: Sequence[int],
 ) -> Slides:
-    """The pairs to write in place: for each output the dying operand whose storage is oldest."""
-    read, last = found.reads[position], found.last
-    dying = [
-        (age(read[i]), i, o)
-        for i, o in step.overwrites
-        if read[i] != RESIDENT
-        and last[read[i]] == position
-        and declared_refusal(problem, step, i, o) is None
-    ]
+    """The pairs to write in place: for each output the dying operand whose storage is oldest.
+
+    `read` gives the cells of the operands, `last` where each cell is read last.
+    """
+    dying = [(age[i], i, o) for i, o in allowed if last[read[i]] == position]
     if len(dying) < 2:
         return tuple([(i, o) for _, i, o in dying])
     dying.sort()

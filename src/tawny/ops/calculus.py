@@ -276,11 +276,12 @@ def _between(at: Array, xp: Array, fp: Array) -> Array:
     place = e.minimum(e.maximum(place, 0), xp.size - 2)
     x1, x2, y1, y2 = (take(v, i) for v in (xp, fp) for i in (place, e.add(place, 1)))
     slope = e.divide(e.subtract(y2, y1), e.subtract(x2, x1))
-    value = e.add(e.multiply(slope, e.subtract(at, x1)), y1)
-    # beside an infinite height: from the other point, or the height both have
-    value = where(e.isnan(value), e.add(e.multiply(slope, e.subtract(at, x2)), y2), value)
-    value = where(e.logical_and(e.isnan(value), e.equal(y1, y2)), y1, value)
-    value = where(e.equal(at, x2), y2, where(e.equal(at, x1), y1, value))
+    ahead = e.add(e.multiply(slope, e.subtract(at, x1)), y1)
+    back = e.add(e.multiply(slope, e.subtract(at, x2)), y2)
+    value = where(e.logical_or(e.isnan(ahead), e.equal(at, x2)), back, ahead)
+    # beside an infinite height: the point's own height, or the one both have
+    for known, height in ((e.equal(at, x2), y2), (e.equal(at, x1), y1), (e.equal(y1, y2), y1)):
+        value = where(e.logical_and(e.isnan(value), known), height, value)
     return cast("Array", where(e.isnan(at), at, value))
 
 

@@ -14,10 +14,11 @@ from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, scalar
 from tawny.op import ELEMENTWISE, floating
-from tawny.operator import public
+from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
 from tawny.ops.creation import Cast, Copy
+from tawny.ops.differentiation import distance, stop_gradient
 from tawny.ops.indexing import nonzero, sliced
 from tawny.ops.joining import joined
 from tawny.ops.movement import broadcasted, flattened
@@ -113,7 +114,7 @@ def clip(
 def clip_by_norm(x: ArrayLike, limit: ArrayLike, /) -> Array:
     """`x` scaled down, where its Euclidean norm exceeds `limit`, to have that norm."""
     array = _array(x, "clip_by_norm")
-    norm = e.sqrt(reduction.sum(e.square(e.abs(array))))
+    norm = emit(distance, reduction.sum(e.square(e.abs(array))))
     bound = wrap(lift_all("clip_by_norm", (norm, limit))[1])
     return e.multiply(array, e.divide(bound, e.maximum(norm, bound)))
 
@@ -221,9 +222,14 @@ def _wide(x: ArrayLike) -> ArrayLike:
 def sinc(x: ArrayLike, /) -> Array:
     """`sin(pi x) / (pi x)`, which is 1 at 0."""
     angle = e.multiply(x, math.pi)
-    tiny = float(np.finfo(angle.dtype).eps) if angle.dtype.kind == "f" else 1e-20
-    safe = where(angle, angle, tiny)
-    return e.divide(e.sin(safe), safe)
+    near = e.less(e.abs(angle), 0.1)  # where the quotient's derivatives would lose digits
+    safe = where(near, 1.0, angle)
+    square = e.multiply(angle, angle)
+    series = e.multiply(square, 1 / 362880)
+    for coefficient in (-1 / 5040, 1 / 120, -1 / 6):
+        series = e.multiply(e.add(series, coefficient), square)
+    result: Array = where(near, e.add(series, 1.0), e.divide(e.sin(safe), safe))
+    return result
 
 
 @public()
@@ -233,7 +239,7 @@ def angle(x: ArrayLike, /, deg: bool = False) -> Array:
     if array.dtype.kind == "c":
         radians = e.atan2(e.imag(array), e.real(array))
     else:
-        radians = e.atan2(0, array)
+        radians = e.atan2(0, stop_gradient(array))  # a sign only, which has no slope
     return e.multiply(radians, 180.0 / math.pi) if deg else radians
 
 

@@ -26,8 +26,9 @@ from tawny.calling import guarded
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import located, type_error, value_error
 from tawny.node import borrowed, constant, make, scalar, variable
-from tawny.op import Gradient, Op, Overwrites, Trait
+from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait
 from tawny.operator import emit_new, public
+from tawny.ops.differentiation import is_argument
 from tawny.shape import Shape, as_int, as_shape
 
 
@@ -327,7 +328,18 @@ def arange(
         default, length = dt.INT64, -((first - last) // stride)
     else:
         default, length = dt.FLOAT64, math.ceil((last - first) / stride)
-    return emit_new(Arange(first, stride, max(0, length), _dtype_or(dtype, default, "arange")))
+    wanted, count = _dtype_or(dtype, default, "arange"), max(0, length)
+    if any(isinstance(v, Array) and is_argument(v) for v in (start, step)):
+        return _spaced(start, step, count, wanted)
+    return emit_new(Arange(first, stride, count, wanted))
+
+
+def _spaced(start: ArrayLike, step: ArrayLike, count: int, dtype: DType) -> Array:
+    """`count` numbers from `start` on, `step` apart, whose slopes go back to both."""
+    first, stride = (asarray(v, dtype=dtype).node for v in (start, step))
+    numbers = make(Arange(0, 1, count, dtype))
+    rises = make(ELEMENTWISE["multiply"], (numbers, stride))
+    return wrap(make(ELEMENTWISE["add"], (first, rises)))
 
 
 def _number(value: Any, op: str, word: str) -> int | float:

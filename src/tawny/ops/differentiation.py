@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Sequence
 
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.calling import guarded
 from tawny.dtype import DType
-from tawny.node import make
-from tawny.op import Gradient, Op, Overwrites, Trait, Type, numeric
+from tawny.node import Node, Part, make, remake, toposort
+from tawny.op import Domain, Gradient, Op, Overwrites, Trait, Type, floating, numeric
 from tawny.operator import scalar_op
 from tawny.scalar import Prim, Scalar, call, select
 
@@ -32,6 +33,15 @@ def stop_gradient(x: ArrayLike, /) -> Array:
     return wrap(make(StopGradient(), (node,)) if node.dtype.kind in "fc" else node)
 
 
+def is_argument(x: Array) -> bool:
+    """Whether `x` depends on an argument in which a function is being differentiated.
+
+    A result that is computed from its value at once would be a constant to the derivative.
+    """
+    node = x.node
+    return node.volatile and any(isinstance(n.op, Argument) for n in toposort([node]))
+
+
 @scalar_op(
     dtype=numeric,
     gradient=(lambda how, s, y, a, b: how.times(s, b), lambda how, s, y, a, b: how.times(s, a)),
@@ -53,6 +63,18 @@ def quiet_divide(x: Scalar, y: Scalar) -> Scalar:
     return select(call(Prim.EQ, x, 0.0), 0.0, x / y)
 
 
+@scalar_op(
+    dtype=floating,
+    domain=Domain(0.0, 8.0),
+    gradient=(
+        lambda how, s, y, x: how.over(s * 0.5, how.choose(how.apply(Prim.EQ, y, 0.0), math.inf, y)),
+    ),
+)
+def distance(x: Scalar) -> Scalar:
+    """The square root of a squared distance; at 0, where it has no slope, zero is taken for it."""
+    return call(Prim.SQRT, x)
+
+
 class Rewritten(Op):
     """Results whose derivative is not that of the ops that made them.
 
@@ -66,6 +88,18 @@ class Rewritten(Op):
 
     def infer_parts(self, *types: Type) -> tuple[Type, ...]:
         return types[: self.results]
+
+
+def undecorated(nodes: Sequence[Node]) -> list[Node]:
+    """`nodes`, computed from such results as they are."""
+    new: dict[Node, Node] = {}
+    for node in toposort(nodes):
+        if isinstance(node.op, Part) and isinstance(node.inputs[0].op, Rewritten):
+            new[node] = new[node.inputs[0].inputs[node.op.index]]
+        else:
+            inputs = tuple([new[x] for x in node.inputs])
+            new[node] = node if inputs == node.inputs else remake(node, inputs)
+    return [new[n] for n in nodes]
 
 
 class CustomReverse(Rewritten, name="custom_vjp", arity=None, gradient=Gradient.RULE):

@@ -32,6 +32,11 @@ class Cost(NamedTuple):
     bytes_written: int
 
 
+def nonunit(shape: Shape) -> Shape:
+    """The sizes other than 1."""
+    return shape if 1 not in shape else tuple([n for n in shape if n != 1])
+
+
 def nbytes(kind: Type) -> int:
     """Bytes of a value of this shape and dtype."""
     shape, dtype = kind
@@ -158,21 +163,26 @@ class Body:
     def overwrites(self) -> tuple[tuple[int, int], ...]:
         """Pairs (operand, result): the result may be written over the operand, if it dies here.
 
-        Both have the same shape and item size and span the whole space, so each element is read
-        where it is written; no step reads the operand after the one that makes the result; and no
-        later sweep needs the operand, even to compute again what is between.  Several results may
-        be written at once, each over an operand of its own.
+        Both span the whole space (axes of size 1 apart) with elements of the same size, so each
+        is read where it is written; no step reads the operand after the one that makes the result;
+        and no later sweep needs the operand, even to compute again what is between.  Several
+        results may be written at once, each over an operand of its own.
         """
-        first, last, whole = len(self.operands), self.last_uses(), size(self.space())
+        first, last, space = len(self.operands), self.last_uses(), nonunit(self.space())
         stages, until = self.stages(), self.swept_until()
+        spanning = [
+            (operand, kind.itemsize)
+            for operand, (shape, kind) in enumerate(self.operands)
+            if nonunit(shape) == space
+        ]
         pairs: list[tuple[int, int]] = []
         for number, result in enumerate(self.results):
             shape, dtype = self.type_of(result)
-            if size(shape) != whole:
+            if nonunit(shape) != space:
                 continue
             step = result - first
-            for operand, (given, kind) in enumerate(self.operands):
-                fits = given == shape and kind.itemsize == dtype.itemsize
+            for operand, itemsize in spanning:
+                fits = itemsize == dtype.itemsize
                 if fits and last[operand] <= step and until[operand] <= stages[step]:
                     pairs.append((operand, number))
         return tuple(pairs)

@@ -17,6 +17,7 @@ from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray, astype, copy, eye, filled
 from tawny.ops.diagonal import diagonal as numpy_diagonal
+from tawny.ops.differentiation import distance
 from tawny.ops.factorisation import (
     Inv,
     Pinv,
@@ -78,7 +79,7 @@ def vector_norm(
     array = _inexact(x, "vector_norm")
     axes = normalise_axes(axis, array.ndim, "vector_norm")
     if power == 2:
-        return e.sqrt(sum(_squares(array), axis=axes, keepdims=keepdims))
+        return emit(distance, sum(_squares(array), axis=axes, keepdims=keepdims))
     if power == 0:
         there = astype(e.not_equal(array, 0), dt.real_dtype(array.dtype))
         return sum(there, axis=axes, keepdims=keepdims)
@@ -89,7 +90,16 @@ def vector_norm(
         return min(size, axis=axes, keepdims=keepdims)
     if power == 1:
         return sum(size, axis=axes, keepdims=keepdims)
-    return e.pow(sum(e.pow(size, power), axis=axes, keepdims=keepdims), 1 / power)
+    return _root(sum(e.pow(size, power), axis=axes, keepdims=keepdims), power)
+
+
+def _root(total: Array, power: float) -> Array:
+    """The `power`-th root; at 0, where it has no slope, it is constant."""
+    if power < 0:
+        return e.pow(total, 1 / power)
+    nothing = e.equal(total, 0)
+    zero, one = (asarray(v, dtype=total.dtype) for v in (0, 1))
+    return e.where(nothing, zero, e.pow(e.where(nothing, one, total), 1 / power))
 
 
 @public(module="linalg")
@@ -98,7 +108,7 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") 
     array = _inexact(x, "matrix_norm")
     check_matrix("matrix_norm", array.shape)
     if ord is None or ord == "fro":
-        return e.sqrt(sum(_squares(array), axis=(-2, -1), keepdims=keepdims))
+        return emit(distance, sum(_squares(array), axis=(-2, -1), keepdims=keepdims))
     accepted = "'fro', 'nuc', 1, -1, 2, -2, inf, -inf"
     if ord != "nuc" and abs(_check_number("matrix_norm", ord, accepted)) not in (1, 2, math.inf):
         raise value_error("matrix_norm", f"ord is {ord!r}; accepted: {accepted}")
@@ -190,9 +200,8 @@ def pinv(x: ArrayLike, /, *, rtol: ArrayLike | None = None) -> Array:
     """Pseudo-inverses; singular values up to `rtol` times the greatest count as zero."""
     (node,) = lapack_operands("pinv", x)
     check_matrix("pinv", node.shape)
-    real = dt.real_dtype(node.dtype)
-    relative = _precision(node.shape, real) if rtol is None else rtol
-    return emit(Pinv(), wrap(node), asarray(relative, dtype=real))
+    relative = _precision(node.shape, dt.real_dtype(node.dtype)) if rtol is None else rtol
+    return emit(Pinv(), wrap(node), asarray(relative))
 
 
 @public(module="linalg")

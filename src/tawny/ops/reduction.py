@@ -10,9 +10,10 @@ from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
 from tawny.op import Domain, Gradient, Op, Trait, real, truth
-from tawny.operator import public
+from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, asarray
+from tawny.ops.differentiation import distance, stop_gradient
 from tawny.ops.movement import broadcasted, permuted, reshaped
 from tawny.shape import (
     Shape,
@@ -265,7 +266,7 @@ def std(
     node = lift(x, "std")
     axes = normalise_axes(axis, len(node.shape), "std")
     op = Var(axes, keepdims, dt.inexact_dtype(node.dtype), _correction(correction, ddof, "std"))
-    return e.sqrt(wrap(make(op, (node,))))
+    return wrap(make(distance, (make(op, (node,)),)))
 
 
 @public("amax")
@@ -327,7 +328,8 @@ def softmax(x: ArrayLike, /, *, axis: int = -1) -> Array:
     """`exp(x)` scaled to sum to one along `axis`, without overflow."""
     array = asarray(x)
     normalise_axis(axis, array.ndim, "softmax")
-    weights = e.exp(e.subtract(array, max(array, axis=axis, keepdims=True)))
+    greatest = stop_gradient(max(array, axis=axis, keepdims=True))  # any shift gives the same
+    weights = e.exp(e.subtract(array, greatest))
     return e.divide(weights, sum(weights, axis=axis, keepdims=True))
 
 
@@ -492,7 +494,7 @@ def nanvar(x: ArrayLike, /, *, axis: Axis = None, ddof: float = 0, keepdims: boo
 @public()
 def nanstd(x: ArrayLike, /, *, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Array:
     """Standard deviation over `axis` of the elements that are not NaN."""
-    return e.sqrt(nanvar(x, axis=axis, ddof=ddof, keepdims=keepdims))
+    return emit(distance, nanvar(x, axis=axis, ddof=ddof, keepdims=keepdims))
 
 
 def _nan_extremum(name: str, x: ArrayLike, axis: Axis, keepdims: bool, worst: float) -> Array:

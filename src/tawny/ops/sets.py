@@ -11,11 +11,24 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, Weak, fresh, known_value, lift, lift_all, wrap
+from tawny.array import (
+    Array,
+    ArrayLike,
+    Weak,
+    fresh,
+    known_value,
+    lift,
+    lift_all,
+    value_of,
+    wrap,
+)
 from tawny.dtype import DType
 from tawny.node import Value, constant, make
 from tawny.op import Gradient, Op
 from tawny.operator import public
+from tawny.ops.differentiation import is_argument
+from tawny.ops.indexing import take
+from tawny.ops.joining import concat
 from tawny.shape import Shape
 
 _WAY_OUT: Final = (
@@ -72,28 +85,45 @@ def _constant(value: Any) -> Array:
     return fresh(constant(np.array(value)))
 
 
+def _elements(value: Value, *sources: ArrayLike) -> Array:
+    """`value`, whose elements are among those of `sources`.
+
+    Where these are being differentiated it is taken from there, so that slopes go back: each to
+    the first of equal elements.
+    """
+    arrays = [wrap(lift(x, "unique")) for x in sources]
+    if not any(map(is_argument, arrays)):
+        return _constant(value)
+    all_elements = concat(arrays, axis=None)
+    distinct, first = np.unique(value_of(all_elements, "unique"), return_index=True)
+    return take(all_elements, fresh(constant(first[np.searchsorted(distinct, value)])))
+
+
 @public()
 def unique_all(x: ArrayLike, /) -> UniqueAllResult:
     """Distinct elements in order, their first places, the inverse and the counts; NaNs differ."""
-    return UniqueAllResult(*map(_constant, np.unique_all(_known(x, "unique_all"))))
+    values, *others = np.unique_all(_known(x, "unique_all"))
+    return UniqueAllResult(_elements(values, x), *map(_constant, others))
 
 
 @public()
 def unique_counts(x: ArrayLike, /) -> UniqueCountsResult:
     """Distinct elements in order, and how often each occurs; NaNs differ."""
-    return UniqueCountsResult(*map(_constant, np.unique_counts(_known(x, "unique_counts"))))
+    values, counts = np.unique_counts(_known(x, "unique_counts"))
+    return UniqueCountsResult(_elements(values, x), _constant(counts))
 
 
 @public()
 def unique_inverse(x: ArrayLike, /) -> UniqueInverseResult:
     """Distinct elements in order, and which of them each element is; NaNs differ."""
-    return UniqueInverseResult(*map(_constant, np.unique_inverse(_known(x, "unique_inverse"))))
+    values, inverse = np.unique_inverse(_known(x, "unique_inverse"))
+    return UniqueInverseResult(_elements(values, x), _constant(inverse))
 
 
 @public()
 def unique_values(x: ArrayLike, /) -> Array:
     """Distinct elements in order; NaNs differ."""
-    return _constant(np.unique(_known(x, "unique_values"), equal_nan=False))
+    return _elements(np.unique(_known(x, "unique_values"), equal_nan=False), x)
 
 
 @public()
@@ -108,23 +138,27 @@ def unique(
 ) -> Any:
     """Distinct elements in order, or slices along `axis`, with the extra results asked for."""
     distinct: Any = np.unique
-    result: Any = distinct(
-        _known(ar, "unique"),
-        return_index=return_index,
-        return_inverse=return_inverse,
-        return_counts=return_counts,
+    array = wrap(lift(ar, "unique"))
+    values, first, inverse, counts = distinct(
+        _known(array, "unique"),
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
         axis=axis,
         equal_nan=equal_nan,
     )
-    if return_index or return_inverse or return_counts:
-        return tuple(map(_constant, result))
-    return _constant(result)
+    result = (
+        take(array, _constant(first), axis=axis) if is_argument(array) else _constant(values)
+    )
+    asked = ((return_index, first), (return_inverse, inverse), (return_counts, counts))
+    further = tuple(_constant(v) for wanted, v in asked if wanted)
+    return (result, *further) if further else result
 
 
 @public()
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
     """Distinct elements that are in either, in order."""
-    return _constant(np.union1d(_known(ar1, "union1d"), _known(ar2, "union1d", 1)))
+    return _elements(np.union1d(_known(ar1, "union1d"), _known(ar2, "union1d", 1)), ar1, ar2)
 
 
 @public()
@@ -134,20 +168,20 @@ def intersect1d(
     """Distinct elements that are in both, in order, and where each is first if asked for."""
     first, second = _known(ar1, "intersect1d"), _known(ar2, "intersect1d", 1)
     if return_indices:
-        found = np.intersect1d(first, second, assume_unique, return_indices=True)
-        return tuple(map(_constant, found))
-    return _constant(np.intersect1d(first, second, assume_unique))
+        values, *places = np.intersect1d(first, second, assume_unique, return_indices=True)
+        return _elements(values, ar1), *map(_constant, places)
+    return _elements(np.intersect1d(first, second, assume_unique), ar1)
 
 
 @public()
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
     """Distinct elements of `ar1` that are not in `ar2`, in order."""
     first, second = _known(ar1, "setdiff1d"), _known(ar2, "setdiff1d", 1)
-    return _constant(np.setdiff1d(first, second, assume_unique))
+    return _elements(np.setdiff1d(first, second, assume_unique), ar1)
 
 
 @public()
 def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
     """Distinct elements that are in one of the two only, in order."""
     first, second = _known(ar1, "setxor1d"), _known(ar2, "setxor1d", 1)
-    return _constant(np.setxor1d(first, second, assume_unique))
+    return _elements(np.setxor1d(first, second, assume_unique), ar1, ar2)

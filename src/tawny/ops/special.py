@@ -96,13 +96,15 @@ def i0(x: ArrayLike, /) -> Array:
     """The modified Bessel function of the first kind and order 0."""
     array = wrap(lift(x, "i0"))
     check_categories("i0", 0, array.dtype, dt.REAL)
-    size = e.abs(astype(array, dt.inexact_dtype(array.dtype), copy=False))
+    array = astype(array, dt.inexact_dtype(array.dtype), copy=False)
+    size = where(e.less(array, 0), e.negative(array), array)  # which has a slope at 0 too
     near, far = _series()
-    small, large = e.minimum(size, _FAR), e.maximum(size, _FAR)
+    is_near = e.less_equal(size, _FAR)
+    small, large = where(is_near, size, _FAR), where(is_near, _FAR, size)
     below = e.multiply(e.exp(small), _chebyshev(near, e.subtract(e.divide(small, _FAR / 2), 1)))
     scaled = _chebyshev(far, e.subtract(e.divide(2 * _FAR, large), 1))
     beyond = e.divide(e.multiply(e.exp(large), scaled), e.sqrt(large))
-    return cast("Array", where(e.less_equal(size, _FAR), below, beyond))
+    return cast("Array", where(is_near, below, beyond))
 
 
 @cache

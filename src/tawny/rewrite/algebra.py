@@ -15,8 +15,7 @@ import numpy as np
 from tawny.node import Node, make
 from tawny.op import ELEMENTWISE, Elementwise, Trait
 from tawny.ops.creation import Cast
-from tawny.ops.movement import broadcasted
-from tawny.rewrite.facts import Facts, filled_like, is_negative_zero, scalar_like
+from tawny.rewrite.facts import Facts, broadcasted, filled_like, is_negative_zero, scalar_like
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, elementwise, rule
 

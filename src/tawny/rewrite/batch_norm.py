@@ -15,11 +15,11 @@ from typing import Final
 
 import numpy as np
 
-from tawny.node import Node, Value, constant, make, toposort, written_at
+from tawny.node import Node, Value, constant, make, written_at
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.fused import Activation, Epilogue, FusedMatmul, is_bias_shape
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
-from tawny.rewrite.fusion import epilogue_of, with_epilogue
+from tawny.rewrite.fusion import PRODUCTS, epilogue_of, with_epilogue
 from tawny.rewrite.group_lifetime import is_leaf
 from tawny.shape import size
 
@@ -89,7 +89,9 @@ def _begins(node: Node) -> bool:
 
 def _chains(flow: Flow) -> list[_Chain]:
     """The longest chains that multiply."""
-    order = toposort(flow.outputs, is_leaf)
+    if PRODUCTS.isdisjoint(flow.families()):
+        return []
+    order = flow.order()
     found: dict[Node, _Chain] = {}
     uses: Counter[Node] | None = None
     for node in order:

@@ -13,8 +13,9 @@ from typing import Final, cast
 from tawny.node import Node, make
 from tawny.op import ELEMENTWISE, Family
 from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.movement import Reshape, broadcasted, reshaped
+from tawny.ops.movement import Reshape
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
+from tawny.rewrite.facts import Facts, broadcasted, reshaped
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Capture, Match, Rule, any_of, call, rule
 from tawny.shape import broadcast, size
@@ -30,9 +31,15 @@ def _hoisted(m: Match) -> Node | None:
     small = [i.inputs[0] if type(i.op) is BroadcastTo else i for i in node.inputs]
     if node.op is _POWER and m.facts.fill(node.inputs[1]) in _LONE:
         small[1] = node.inputs[1]
-    if all(s is i for s, i in zip(small, node.inputs, strict=True)):
-        return None
+        if small[0] is node.inputs[0]:
+            return None
     return broadcasted(make(node.op, tuple(small)), node.shape)
+
+
+def _only_adds_ones(node: Node, facts: Facts) -> bool:
+    """Whether nothing is repeated."""
+    del facts
+    return size(node.shape) == size(node.inputs[0].shape) > 0
 
 
 def _adds_ones(node: Node) -> bool:
@@ -91,7 +98,7 @@ BROADCASTS: Final[tuple[Rule, ...]] = (
         call(BroadcastTo, Capture("x")),
         lambda m: reshaped(m["x"], m.node.shape),
         "broadcast_to(x) = reshape(x) where it only adds axes of size 1",
-        lambda m: size(m.node.shape) == size(m["x"].shape) > 0,
+        only=_only_adds_ones,
     ),
     rule(
         "reduce_broadcast",

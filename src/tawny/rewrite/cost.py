@@ -31,59 +31,38 @@ def cost_of(node: Node) -> Cost:
 
 def cost(op: Op, result: Type, operands: Sequence[Type]) -> Cost:
     """Cost of an op that makes a value of this type from operands of these types."""
-    if type(op) is Elementwise:
-        operations = primitives(op) * size(result[0])
-        return Cost(operations, sum(map(nbytes, operands)), nbytes(result))
-    facts = op.facts()
-    if facts.view or (not operands and (facts.impure or type(op) is Constant)):
+    if _is_free(op, operands):
         return NOTHING
     if isinstance(op, Group):
         return op.cost()
     if isinstance(op, (FusedMatmul, FusedConvolution)):
         return op.cost(*operands)
-    shapes = [shape for shape, _ in operands]
-    return Cost(_operations(op, result[0], shapes), sum(map(nbytes, operands)), nbytes(result))
+    operations = counting(op.family)(op, result[0], [shape for shape, _ in operands])
+    return Cost(operations, sum(map(nbytes, operands)), nbytes(result))
 
 
-def _operations(op: Op, shape: Shape, operands: Sequence[Shape]) -> int:
-    elements = size(shape)
-    if isinstance(op, (Reduction, ArgExtremum, Scan)):
-        return size(operands[0])
-    if isinstance(op, Matmul):
-        return 2 * operands[0][-1] * elements
-    if isinstance(op, Convolution):
-        return 2 * prod(operands[1][:-1]) * elements
-    if isinstance(op, ConvolutionInputGradient):
-        kernel, gradient = operands
-        return 2 * prod(kernel[:-1]) * size(gradient)
-    if isinstance(op, ConvolutionKernelGradient):
-        return 2 * prod(shape[:-1]) * size(operands[1])
-    if isinstance(op, Pool):
-        return max(map(size, operands))
-    return elements
+def _is_free(op: Op, operands: Sequence[object]) -> bool:
+    facts = op.facts()
+    return facts.view or (not operands and (facts.impure or type(op) is Constant))
 
 
-def total(nodes: Iterable[Node]) -> Cost:
-    """Cost of several nodes together."""
-    operations = read = written = 0
-    inputs: list[tuple[Node, ...]] = []
-    for node in nodes:
-        op = node.op
-        if type(op) is Elementwise:
-            elements = prod(node.shape)
-            operations += primitives(op) * elements
-            written += elements * node.dtype.itemsize
-            inputs.append(node.inputs)
-        elif type(op) is not Constant and not op.facts().view:
-            one = cost_of(node)
-            operations += one.operations
-            read += one.bytes_read
-            written += one.bytes_written
-    for node, times in Counter(chain.from_iterable(inputs)).items():
-        read += times * prod(node.shape) * node.dtype.itemsize
-    return Cost(operations, read, written)
+Count = Callable[[Any, Shape, Sequence[Shape]], int]
+"""Scalar operations of an op, given the shapes of its result and its operands."""
 
 
+def _each_element(op: Op, shape: Shape, operands: Sequence[Shape]) -> int:
+    del op, operands
+    return prod(shape)
+
+
+def _each_primitive(op: Elementwise, shape: Shape, operands: Sequence[Shape]) -> int:
+    del operands
+    return primitives(op) * prod(shape)
+
+
+def _each_operand_element(op: Op, shape: Shape, operands: Sequence[Shape]) -> int:
+    del op, shape
+    return max(map(prod, operands[:1]))
 def added(costs: Iterable[Cost]) -> Cost:
     """The sum of costs."""
     operations = read = written = 0

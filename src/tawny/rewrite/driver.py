@@ -135,9 +135,10 @@ class Driver:
                         break
                 if current in final:
                     final[node] = final[current]
-                elif not (rules := self._rules_for(current)) or (
-                    (new := self._rewritten(current, rules)) is None
-                ):
+                    continue
+                rules = self._rules_for(current)
+                new = self._rewritten(current, rules) if rules else None
+                if new is None:
                     final[node] = final[current] = current
                 else:
                     if new not in final:
@@ -151,40 +152,41 @@ class Driver:
         stack = [root]
         forward: dict[Node, Node] = {}
         while stack:
-            node = stack[-1]
+            node = stack.pop()
             if node in final:
-                stack.pop()
-            elif node in forward:
+                continue
+            if node in forward:
                 if forward[node] not in final:
                     raise RuntimeError(f"the rules for {node} come back to it")
                 final[node] = final[forward[node]]
-            elif not final.keys() >= set(node.inputs):
-                stack.extend([i for i in reversed(node.inputs) if i not in final])
+                continue
+            pending = [i for i in node.inputs if i not in final]
+            if pending:
+                stack.append(node)
+                stack += reversed(pending)
+                continue
+            current = self._on_final_inputs(node)
+            if current in final:
+                final[node] = final[current]
+                continue
+            rules = self._rules_for(current)
+            new = self._rewritten(current, rules) if rules else None
+            if new is None:
+                final[current] = final[node] = current
             else:
-                current = self._on_final_inputs(node)
-                if current in final:
-                    final[node] = final[current]
-                elif not (rules := self._rules_for(current)) or (
-                    (new := self._rewritten(current, rules)) is None
-                ):
-                    final[current] = final[node] = current
-                else:
-                    forward[current] = forward[node] = new
-                    stack.append(new)
+                forward[current] = forward[node] = new
+                stack += (node, new)
 
     def _on_final_inputs(self, node: Node) -> Node:
+        """The node made on final inputs; it is read where the other was."""
         final = self._final
         inputs = tuple([final[i] for i in node.inputs])
         if inputs == node.inputs:
             return node
         new = remake(node, inputs)
-        self._inherit(node, new)
-        return new
-
-    def _inherit(self, old: Node, new: Node) -> None:
-        """What stands for a node is read where that was."""
         uses = self._facts.uses
-        uses[new] = uses.get(new, 0) + uses.get(old, 0)
+        uses[new] = uses.get(new, 0) + uses.get(node, 0)
+        return new
 
     def _rules_for(self, node: Node) -> Sequence[Rule]:
         """The rules that can match, by what `node` and its operands are made by."""
@@ -237,7 +239,7 @@ class Driver:
                     raise RuntimeError(f"rule {rule.info.name} changes the type of {node} to {new}")
             uses = self._facts.uses
             gone = [n for n in match.through if n is node or uses.get(n) == 1]
-            self._inherit(node, new)
+            uses[new] = uses.get(new, 0) + uses.get(node, 0)
             self._recorder.record(rule.info, gone, self._made(new))
             return new
         return None

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
+from math import copysign
 from typing import Any, Final
 
 import numpy as np
 
 from tawny.dtype import DType
-from tawny.node import Constant, Node, Value, constant
-from tawny.op import ELEMENTWISE, Elementwise, Trait
+from tawny.node import Constant, Node, Value, constant, make
+from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops import random
 from tawny.ops.creation import Arange, BroadcastTo, Cast, Eye
-from tawny.ops.movement import broadcasted
+from tawny.ops.movement import Reshape
 from tawny.ops.reduction import Max, Min, Sum
 from tawny.rewrite.flow import Evaluate
+from tawny.shape import Shape
 
 FILL_LIMIT: Final = 65_536
 """Constant arrays of at most so many bytes are looked through for a value that fills them."""
@@ -120,7 +123,10 @@ def _all_finite(value: Value) -> bool:
 
 def is_negative_zero(value: Any) -> bool:
     """Whether a scalar is -0.0, or a complex zero with a negative part."""
-    return bool(value == 0) and bool(np.signbit(value.real) or np.signbit(value.imag))
+    number: complex = value.item()
+    if number:
+        return False
+    return copysign(1.0, number.real) < 0 or copysign(1.0, number.imag) < 0
 
 
 def lossless(source: DType, target: DType) -> bool:
@@ -133,6 +139,20 @@ def lossless(source: DType, target: DType) -> bool:
         bits = 8 * source.itemsize - (source.kind == "i")
         return bits <= np.finfo(target).nmant + 1
     return True
+
+
+_broadcast_to: Final = lru_cache(4096)(BroadcastTo)
+_reshape: Final = lru_cache(4096)(Reshape)
+
+
+def broadcasted(node: Node, shape: Shape) -> Node:
+    """`node` repeated to `shape`; rules ask for the same few shapes often, so ops are shared."""
+    return node if node.shape == shape else make(_broadcast_to(shape), (node,))
+
+
+def reshaped(node: Node, shape: Shape) -> Node:
+    """`node` in another shape, of shared ops too."""
+    return node if node.shape == shape else make(_reshape(shape), (node,))
 
 
 def scalar_like(value: Any, node: Node) -> Node:
@@ -151,7 +171,7 @@ def _holds_all(source: DType, target: DType) -> bool:
 
 
 def _is_view(node: Node) -> bool:
-    return Trait.VIEW in node.op.facts().traits
+    return node.op.facts().view
 
 
 _ADD: Final = ELEMENTWISE["add"]

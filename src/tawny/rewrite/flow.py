@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Final, Protocol, final
 
 from tawny.node import Node, Value, remake, toposort
+from tawny.op import Family
 from tawny.source import Source
 
 Evaluate = Callable[[Sequence[Node]], "list[Value]"]
@@ -79,17 +80,24 @@ class Pass:
 class Flow:
     """A graph, given by its outputs in the order the user asked for them."""
 
-    __slots__ = ("_order", "outputs")
+    __slots__ = ("_families", "_order", "outputs")
 
     def __init__(self, outputs: tuple[Node, ...]) -> None:
         self.outputs: Final = outputs
         self._order: list[Node] | None = None
+        self._families: frozenset[Family] | None = None
 
     def order(self) -> list[Node]:
         """Every node, inputs first; worked out once."""
         if self._order is None:
             self._order = toposort(self.outputs)
         return self._order
+
+    def families(self) -> frozenset[Family]:
+        """The families of ops there are; worked out once."""
+        if self._families is None:
+            self._families = frozenset([n.op.family for n in self.order()])
+        return self._families
 
     def uses(self) -> Counter[Node]:
         """How often each node is read: once for every edge and every output.

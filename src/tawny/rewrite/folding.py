@@ -7,6 +7,8 @@ and broadcast afterwards (see `broadcasting`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 from tawny.node import Constant, Node, constant, written_at
@@ -66,15 +68,15 @@ def fold_constants(flow: Flow, context: Context) -> Flow:
     if not context.recorder.allows(FOLD):
         return flow
     order = flow.order()
-    foldable: set[Node] = set()
-    needed: set[Node] = set()
-    for node in order:
-        if node.known and _foldable(node) and foldable.issuperset(node.inputs):
-            foldable.add(node)
-        else:
-            needed.update(node.inputs)
+    foldable: dict[Node, None] = {}
+    for node in [n for n in order if n.known]:
+        if _foldable(node) and foldable.keys() >= set(node.inputs):
+            foldable[node] = None
+    if not _roots(foldable):
+        return flow
+    needed = set(chain.from_iterable([n.inputs for n in order if n not in foldable]))
     needed.update(flow.outputs)
-    roots = _roots([n for n in order if n in needed and n in foldable])
+    roots = _roots([n for n in foldable if n in needed])
     if not roots:
         return flow
     replacements: dict[Node, Node] = {}
@@ -100,7 +102,7 @@ def _computed(root: Node, seen: set[Node]) -> list[Node]:
     return out
 
 
-def _roots(needed: list[Node]) -> list[Node]:
+def _roots(needed: Iterable[Node]) -> list[Node]:
     """The nodes to compute; where one only repeats another, that other."""
     out: dict[Node, None] = {}
     for node in needed:

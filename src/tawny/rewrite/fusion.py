@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Final
 
-from tawny.node import Node, make, toposort, written_at
-from tawny.op import ELEMENTWISE, Elementwise, Op
+from tawny.node import Node, make, written_at
+from tawny.op import ELEMENTWISE, Elementwise, Family, Op
 from tawny.ops.convolution import Convolution
 from tawny.ops.fused import (
     ACTIVATIONS,
@@ -40,6 +40,11 @@ ACTIVATION: Final = RuleInfo("product_activation", Kind.EXACT, "f(a @ b) = fused
 
 _ADD: Final = ELEMENTWISE["add"]
 _FUNCTIONS: Final = {ELEMENTWISE[name]: activation for name, activation in ACTIVATIONS.items()}
+
+
+PRODUCTS: Final[frozenset[Family]] = frozenset(
+    {Matmul, Convolution, FusedMatmul, FusedConvolution}
+)
 
 
 def epilogue_of(op: Op) -> Epilogue | None:
@@ -93,7 +98,6 @@ class _Fusion:
         self.flow = flow
         self.recorder = context.recorder
         self.allowed = {r for r in fuse_products.rules if context.recorder.allows(r)}
-        self.order = toposort(flow.outputs, is_leaf)
         self.made: dict[Node, Node] = {}
         """What stands for each node."""
         self.reads: dict[Node, tuple[Node, ...]] = {}
@@ -102,8 +106,9 @@ class _Fusion:
         self.places: dict[Node, int] = {}
         self.waiting = False
         """Whether some product was not delayed; in another order it may be."""
-        self.products = any(epilogue_of(n.op) is not None for n in self.order)
+        self.products = not PRODUCTS.isdisjoint(flow.families())
         if self.products:
+            self.order = flow.order()
             self.places = {node: i for i, node in enumerate(self.order)}
             self.uses.update(i for n in self.order if not is_leaf(n) for i in n.inputs)
             self.uses.update(flow.outputs)

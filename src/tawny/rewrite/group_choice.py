@@ -29,6 +29,7 @@ from typing import Final
 from tawny.node import Node
 from tawny.op import Elementwise
 from tawny.ops.creation import BroadcastTo, Cast
+from tawny.ops.fused import nonunit
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import Reduction
 from tawny.rewrite.group_lifetime import Lifetimes
@@ -99,11 +100,6 @@ class Unit:
             and outer is not None
             and math.prod(space[len(outer) :]) <= LONGEST_ROW
         )
-
-
-def nonunit(shape: Shape) -> Shape:
-    """The sizes other than 1."""
-    return shape if 1 not in shape else tuple([n for n in shape if n != 1])
 
 
 def is_free_view(node: Node) -> bool:

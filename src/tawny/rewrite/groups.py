@@ -152,6 +152,7 @@ class _Rebuilding:
                     taken.update(path)
                     needed.extend(reversed(path))
             needed.append(i)
+        operands = {s: number for number, s in enumerate(sorted(operands))}
         numbers = dict(operands)
         steps: list[Step] = []
         for i in needed:

@@ -14,13 +14,11 @@ from tawny.ops.movement import (
     Reshape,
     Roll,
     Transpose,
-    broadcasted,
     flipped,
     permuted,
-    reshaped,
 )
 from tawny.ops.sorting import Sort
-from tawny.rewrite.facts import filled_like, lossless
+from tawny.rewrite.facts import Facts, broadcasted, filled_like, lossless, reshaped
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, call, rule
 
@@ -31,23 +29,27 @@ x: Final = Capture("x")
 # -------------------------------------------------------------------- one view
 
 
-def _same_type(m: Match) -> bool:
+def _same_type(node: Node, facts: Facts) -> bool:
     """The view shows all of the operand as it is."""
-    node, source = m.node, m["x"]
+    del facts
+    source = node.inputs[0]
     return node.shape == source.shape and node.dtype == source.dtype
 
 
-def _in_order(m: Match) -> bool:
-    return _transpose(m.node).axes == tuple(range(len(m.node.shape)))
+def _in_order(node: Node, facts: Facts) -> bool:
+    del facts
+    return _transpose(node).axes == tuple(range(len(node.shape)))
 
 
 def _transpose(node: Node) -> Transpose:
     return cast("Transpose", node.op)
 
 
-def _only_moves_ones(m: Match) -> bool:
+def _only_moves_ones(node: Node, facts: Facts) -> bool:
     """No axis of more than one element passes another."""
-    long = [a for a in _transpose(m.node).axes if m["x"].shape[a] != 1]
+    del facts
+    shape = node.inputs[0].shape
+    long = [a for a in _transpose(node).axes if shape[a] != 1]
     return long == sorted(long)
 
 
@@ -55,21 +57,29 @@ def _as_reshape(m: Match) -> Node:
     return reshaped(m["x"], m.node.shape)
 
 
-def _whole_slice(m: Match) -> bool:
-    ranges = cast("Slice", m.node.op).ranges
-    return all(r == (0, n, 1) for r, n in zip(ranges, m["x"].shape, strict=True))
+def _whole_slice(node: Node, facts: Facts) -> bool:
+    del facts
+    shape = node.inputs[0].shape
+    return node.shape == shape and all([r[0] == 0 and r[2] == 1 for r in _ranges(node)])
 
 
-def _flips_nothing(m: Match) -> bool:
-    return all(m["x"].shape[a] <= 1 for a in cast("Flip", m.node.op).axes)
+def _ranges(node: Node) -> tuple[Range, ...]:
+    return cast("Slice", node.op).ranges
 
 
-def _rolls_nothing(m: Match) -> bool:
-    return not any(cast("Roll", m.node.op).shifts)
+def _flips_nothing(node: Node, facts: Facts) -> bool:
+    del facts
+    return all(node.shape[a] <= 1 for a in cast("Flip", node.op).axes)
 
 
-def _pads_nothing(m: Match) -> bool:
-    return not any(w for pair in cast("Pad", m.node.op).widths for w in pair)
+def _rolls_nothing(node: Node, facts: Facts) -> bool:
+    del facts
+    return not any(cast("Roll", node.op).shifts)
+
+
+def _pads_nothing(node: Node, facts: Facts) -> bool:
+    del facts
+    return not any(w for pair in cast("Pad", node.op).widths for w in pair)
 
 
 # ------------------------------------------------------------------- two views
@@ -117,14 +127,14 @@ def _within(outer: Range, inner: Range) -> Range:
 
 def _slice_twice(m: Match) -> Node:
     inner, source = _inner(m)
-    pairs = zip(cast("Slice", m.node.op).ranges, cast("Slice", inner.op).ranges, strict=True)
+    pairs = zip(_ranges(m.node), _ranges(inner), strict=True)
     return make(Slice(tuple(_within(o, i) for o, i in pairs)), (source,))
 
 
 def _slice_broadcast(m: Match) -> Node:
     """The part of the source that is shown, repeated."""
     inner, source = _inner(m)
-    ranges = cast("Slice", m.node.op).ranges[len(inner.shape) - len(source.shape) :]
+    ranges = _ranges(m.node)[len(inner.shape) - len(source.shape) :]
     shown = inner.shape[len(inner.shape) - len(source.shape) :]
     kept = tuple(
         r if n == size else (0, 1, 1)
@@ -137,7 +147,7 @@ def _slice_broadcast(m: Match) -> Node:
 def _slice_concat(m: Match) -> Node | None:
     """The same part of the one operand it lies in."""
     axis = cast("Concat", m["inner"].op).axis
-    ranges = cast("Slice", m.node.op).ranges
+    ranges = _ranges(m.node)
     start, length, step = ranges[axis]
     if not length:
         return None
@@ -237,23 +247,23 @@ fill: Final = Capture("fill")
 
 VIEWS: Final[tuple[Rule, ...]] = (
     rule("copy", EXACT, call(Copy, x), x, "copy(x) = x"),
-    rule("cast_same", EXACT, call(Cast, x), x, "astype(x, its dtype) = x", _same_type),
-    rule("reshape_same", EXACT, call(Reshape, x), x, "reshape(x, its shape) = x", _same_type),
+    rule("cast_same", EXACT, call(Cast, x), x, "astype(x, its dtype) = x", only=_same_type),
+    rule("reshape_same", EXACT, call(Reshape, x), x, "reshape(x, its shape) = x", only=_same_type),
     rule(
         "broadcast_same",
         EXACT,
         call(BroadcastTo, x),
         x,
         "broadcast_to(x, its shape) = x",
-        _same_type,
+        only=_same_type,
     ),
-    rule("transpose_same", EXACT, call(Transpose, x), x, "transpose(x, in order) = x", _in_order),
-    rule("slice_whole", EXACT, call(Slice, x), x, "x[:] = x", _whole_slice),
-    rule("flip_ones", EXACT, call(Flip, x), x, "flip of axes of size 1 = x", _flips_nothing),
-    rule("roll_nothing", EXACT, call(Roll, x), x, "roll(x, 0) = x", _rolls_nothing),
-    rule("pad_nothing", EXACT, call(Pad, x, fill), x, "pad(x, 0) = x", _pads_nothing),
-    rule("repeat_once", EXACT, call(Repeat, x), x, "repeat(x, 1) = x", _same_type),
-    rule("tile_once", EXACT, call(Tile, x), x, "tile(x, 1) = x", _same_type),
+    rule("transpose_same", EXACT, call(Transpose, x), x, "transpose(x, in order) = x", only=_in_order),
+    rule("slice_whole", EXACT, call(Slice, x), x, "x[:] = x", only=_whole_slice),
+    rule("flip_ones", EXACT, call(Flip, x), x, "flip of axes of size 1 = x", only=_flips_nothing),
+    rule("roll_nothing", EXACT, call(Roll, x), x, "roll(x, 0) = x", only=_rolls_nothing),
+    rule("pad_nothing", EXACT, call(Pad, x, fill), x, "pad(x, 0) = x", only=_pads_nothing),
+    rule("repeat_once", EXACT, call(Repeat, x), x, "repeat(x, 1) = x", only=_same_type),
+    rule("tile_once", EXACT, call(Tile, x), x, "tile(x, 1) = x", only=_same_type),
     rule(
         "move_filled",
         EXACT,
@@ -268,7 +278,7 @@ VIEWS: Final[tuple[Rule, ...]] = (
         call(Transpose, x),
         _as_reshape,
         "transpose that moves axes of size 1 = reshape",
-        _only_moves_ones,
+        only=_only_moves_ones,
     ),
 )
 

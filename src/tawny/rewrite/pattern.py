@@ -13,16 +13,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 from tawny.node import Constant, Node, make
 from tawny.op import ELEMENTWISE, Elementwise, Family, Op, Trait
 from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.movement import broadcasted
+from tawny.rewrite.facts import Facts, broadcasted
 from tawny.rewrite.flow import Kind, RuleInfo
-
-if TYPE_CHECKING:
-    from tawny.rewrite.facts import Facts
 
 
 @final

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from tawny.node import Node, make
 from tawny.ops.creation import Cast
-from tawny.ops.movement import Reshape, reshaped
+from tawny.ops.movement import Reshape
 from tawny.ops.reduction import (
     Accumulation,
     AllTrue,
@@ -20,6 +20,7 @@ from tawny.ops.reduction import (
     Sum,
     Var,
 )
+from tawny.rewrite.facts import Facts, reshaped
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Capture, Match, Rule, any_of, call, rule
 from tawny.shape import reduced
@@ -37,11 +38,12 @@ def _op(node: Node) -> Reduction:
     return cast("Reduction", node.op)
 
 
-def _one_element(m: Match) -> bool:
+def _one_element(node: Node, facts: Facts) -> bool:
     """Every reduced axis has one element; multiplied by one, a complex infinity becomes NaN."""
-    source = m["x"]
-    return all(source.shape[a] == 1 for a in _op(m.node).axes) and (
-        source.dtype.kind != "c" or type(m.node.op) is Sum
+    del facts
+    source = node.inputs[0]
+    return all([source.shape[a] == 1 for a in _op(node).axes]) and (
+        source.dtype.kind != "c" or type(node.op) is Sum
     )
 
 
@@ -95,7 +97,8 @@ REDUCTIONS: Final[tuple[Rule, ...]] = (
         any_of((Sum, Prod, Mean, *CHOOSING), x),
         _element,
         "max(x) = x over axes of size 1",
-        lambda m: _one_element(m) and _adds_no_zero(m),
+        _adds_no_zero,
+        only=_one_element,
     ),
     rule(
         "reduce_one_float",
@@ -103,7 +106,7 @@ REDUCTIONS: Final[tuple[Rule, ...]] = (
         any_of((Sum, Mean), x),
         _element,
         "sum(x) = x over axes of size 1, but for the sign of zero",
-        _one_element,
+        only=_one_element,
     ),
     rule(
         "reduce_reduce",

@@ -6,6 +6,8 @@ from tawny.autodiff.rules import delay as delay
 from tawny.autodiff.rules import diagonal as diagonal
 from tawny.autodiff.rules import differentiation as differentiation
 from tawny.autodiff.rules import elementwise as elementwise
+from tawny.autodiff.rules import equations as equations
+from tawny.autodiff.rules import factorisation as factorisation
 from tawny.autodiff.rules import fft as fft
 from tawny.autodiff.rules import indexing as indexing
 from tawny.autodiff.rules import joining as joining

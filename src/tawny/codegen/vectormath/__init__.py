@@ -11,6 +11,7 @@ from tawny.codegen.vectormath.hyperbolic import acosh, asinh, atanh, cosh, sinh,
 from tawny.codegen.vectormath.inverse import acos, asin, atan, atan2
 from tawny.codegen.vectormath.logarithm import log, log1p, log2, log10
 from tawny.codegen.vectormath.powers import cbrt, hypot, pow
+from tawny.codegen.vectormath.remainder import fmod
 from tawny.codegen.vectormath.trigonometric import cos, sin, tan
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "exp",
     "exp2",
     "expm1",
+    "fmod",
     "hypot",
     "log",
     "log10",

@@ -78,30 +78,30 @@ _SMALL_COSINE: Final = (
 
 
 class Reduced(NamedTuple):
-    """`x = count * period + rest`; of the count only the lowest bit is right everywhere."""
+    """`x = turns * period + rest`; of the turns only the lowest bit is right everywhere."""
 
-    count: Value
+    turns: Value
     rest: Value
 
 
 def sin(f: Function, x: Value) -> Value:
     """Sine of an angle in radians."""
-    count, rest = _reduced(f, x, SINE)
-    result = with_sign_of(f, _sine(f, rest), count)
+    turns, rest = _reduced(f, x, SINE)
+    result = with_sign_of(f, _sine(f, rest), turns)
     return f.select(x.equals(0.0), x, result)
 
 
 def cos(f: Function, x: Value) -> Value:
     """Cosine of an angle in radians."""
-    count, rest = _reduced(f, x, COSINE)
-    return with_sign_of(f, _sine(f, rest), count + 1)
+    turns, rest = _reduced(f, x, COSINE)
+    return with_sign_of(f, _sine(f, rest), turns + 1)
 
 
 @widened
 def tan(f: Function, x: Value) -> Value:
     """Tangent of an angle in radians."""
-    count, rest = _reduced(f, x, TANGENT)
-    odd = (count & 1).differs(0)
+    turns, rest = _reduced(f, x, TANGENT)
+    odd = (turns & 1).differs(0)
     z = rest * rest
     sine = f.fma(rest * z, polynomial(f, z, _SMALL_SINE), rest)
     cosine = f.fma(z * z, polynomial(f, z, _SMALL_COSINE), f.fma(z, -0.5, 1.0))
@@ -150,6 +150,6 @@ def _mixed(f: Function, x: Value, period: Period, near: Reduced, limit: float) -
     count = f.load(I64.like(x.type), counts)
     rest = f.load(F64.like(x.type), rests)
     if x.type.scalar == F32:
-        count = f.convert("trunc", count, near.count.type.scalar)
+        count = f.convert("trunc", count, near.turns.type.scalar)
         rest = f.convert("fptrunc", rest, F32)
-    return Reduced(f.select(far, count, near.count), f.select(far, rest, near.rest))
+    return Reduced(f.select(far, count, near.turns), f.select(far, rest, near.rest))

@@ -31,7 +31,7 @@ class Stretch(NamedTuple):
 
     entries: Cells
     address: int
-    count: int
+    length: int
     callback: Moment | None
 
 
@@ -78,11 +78,18 @@ class CpuExecutable:
 
     def _follow(self, route: Route, variables: Sequence[Value], draw: int) -> None:
         interpret, table, pool = self._interpret, self._table.address, self._pool.state
-        for _, place, count, callback in route.stretches:
-            if callback is None:
-                interpret(table, place, count, pool)
-            else:
+        for stretch in route.stretches:
+            _, place, length, callback = stretch
+            if callback is not None:
                 callback(variables, draw)
+            elif (done := interpret(table, place, length, pool)) != length:
+                self._fail(int(stretch.entries[done]), variables, draw)
+
+    def _fail(self, entry: int, variables: Sequence[Value], draw: int) -> None:
+        """After a kernel failed: let NumPy compute that step, and say why it cannot."""
+        position = self._table.failed(entry)
+        self._numpy.run([position], variables, draw)
+        raise RuntimeError(f"step {position} failed, though NumPy can compute it")
 
     def _bind(self, variables: Sequence[Value]) -> None:
         for index, (new, old) in enumerate(zip(variables, self._buffers, strict=True)):

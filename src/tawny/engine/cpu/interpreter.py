@@ -1,7 +1,8 @@
 """The native interpreter: one call runs many steps.
 
-A program's table has entries of three cells: a kernel, its row of cells, and whether all threads
-take part.  A call runs a list of entries, by their numbers.
+A program's table has entries of four cells: a kernel, its row of cells, whether all threads take
+part, and where the kernel says that it failed, if it can.  A call runs a list of entries, by their
+numbers, and gives how many it ran before one failed.
 """
 
 from __future__ import annotations
@@ -12,25 +13,25 @@ from functools import cache
 from typing import Final
 
 from tawny.codegen.library import compiled
-from tawny.engine.cpu.pool import ENTER
+from tawny.engine.cpu.pool_code import ENTER
 
-ENTRY: Final = 3
+ENTRY: Final = 4
 """Cells of an entry."""
 
 IR: Final = """
-define void @run(ptr %table, ptr %entries, i64 %count, ptr %pool) {{
+define i64 @run(ptr %table, ptr %entries, i64 %count, ptr %pool) {{
 entry:
   %at = getelementptr i8, ptr %pool, i64 {ENTER}
   %enter = load ptr, ptr %at
   %some = icmp sgt i64 %count, 0
   br i1 %some, label %step, label %done
 step:
-  %turn = phi i64 [0, %entry], [%next, %after]
+  %turn = phi i64 [0, %entry], [%next, %on]
   %where = getelementptr i64, ptr %entries, i64 %turn
   %entry_number = load i64, ptr %where
-  %row_place = getelementptr {{ ptr, ptr, i64 }}, ptr %table, i64 %entry_number, i32 1
-  %kernel_place = getelementptr {{ ptr, ptr, i64 }}, ptr %table, i64 %entry_number, i32 0
-  %flag_place = getelementptr {{ ptr, ptr, i64 }}, ptr %table, i64 %entry_number, i32 2
+  %row_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 1
+  %kernel_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 0
+  %flag_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 2
   %kernel = load ptr, ptr %kernel_place
   %row = load ptr, ptr %row_place
   %flag = load i64, ptr %flag_place
@@ -43,16 +44,27 @@ together:
   call void %enter(ptr %pool, ptr %kernel, ptr %row)
   br label %after
 after:
+  %status_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 3
+  %status = load ptr, ptr %status_place
+  %fallible = icmp ne ptr %status, null
+  br i1 %fallible, label %ask, label %on
+ask:
+  %failure = load i64, ptr %status
+  %failed = icmp ne i64 %failure, 0
+  br i1 %failed, label %stop, label %on
+stop:
+  ret i64 %turn
+on:
   %next = add i64 %turn, 1
   %more = icmp slt i64 %next, %count
   br i1 %more, label %step, label %done
 done:
-  ret void
+  ret i64 %count
 }}
 """
 
-Run = Callable[[int, int, int, int], None]
-"""Runs steps, given the addresses of table and entries, how many, and the pool's memory."""
+Run = Callable[[int, int, int, int], int]
+"""Runs entries, given the addresses of table and entries, how many, and the pool's memory."""
 
 
 @cache
@@ -60,7 +72,7 @@ def interpreter() -> Run:
     """The interpreter, as a function that releases the interpreter lock of Python."""
     library = compiled(IR.format(ENTER=ENTER))
     kind = ctypes.CFUNCTYPE(
-        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
+        ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
     )
     function = kind(library.address("run"))
     function.library = library  # type: ignore[attr-defined]

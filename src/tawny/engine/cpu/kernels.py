@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from tawny.codegen.library import Library
 from tawny.dtype import DType
-from tawny.node import Node
+from tawny.node import Node, Value
 from tawny.op import Op
 from tawny.shape import Shape
 
@@ -33,6 +33,8 @@ class Memory:
     shape: Shape
     strides: tuple[int, ...]
     dtype: DType
+    constant: bool = False
+    """Whether what it holds is known when the program is prepared."""
 
     @property
     def contiguous(self) -> bool:
@@ -41,13 +43,17 @@ class Memory:
 
 
 @lru_cache(MOST)
-def contiguous(shape: Shape, dtype: DType) -> Memory:
+def contiguous(shape: Shape, dtype: DType, constant: bool = False) -> Memory:
     """The memory of a new array."""
     strides, step = list[int](), int(dtype.itemsize)
     for n in reversed(shape):
         strides.append(step)
         step *= max(n, 1)
-    return Memory(shape, tuple(reversed(strides)), dtype)
+    return Memory(shape, tuple(reversed(strides)), dtype, constant)
+
+
+Preparation = Callable[[Value], Value]
+"""Makes what a kernel reads in place of an operand from the operand's value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,12 @@ class Kernel:
     """Whether all threads take part; each works on its share alone."""
     scratch: int = 0
     """Bytes it needs while it runs."""
+    prepared: tuple[tuple[int, Preparation], ...] = ()
+    """Constant operands that the kernel reads in another form, which is made once."""
     finish: str = ""
     """A function that is called alone when all shares are done, if any."""
+    fallible: bool = False
+    """Whether its last parameter is not 0 after a call that failed; NumPy then says why."""
     drawn: bool = False
     """Whether its last parameter is the number of the run."""
 
@@ -74,7 +84,7 @@ NATIVE: Final[dict[type[Op], NativeRule]] = {}
 
 
 def native(op: type[Op]) -> Callable[[R], R]:
-    """Declare the native kernel of `op`: a function of a node and its operands' and results' memory.
+    """Declare the native kernel of `op`: a function of a node and of operands' and results' memory.
 
     What it gives may depend on the node's op and on the memory alone: answers are remembered.
     """

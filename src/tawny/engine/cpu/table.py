@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,16 @@ def address(array: npt.NDArray[Any]) -> int:
     return place
 
 
+class Entry(NamedTuple):
+    """One call of a kernel: its address, its row, and the cell where it says that it failed."""
+
+    position: int
+    kernel: int
+    row: int
+    parallel: bool
+    status: int | None
+
+
 class Table:
     """Entries for each position of the schedule that has a kernel, and their rows of cells.
 
@@ -44,9 +54,10 @@ class Table:
         self._patches: list[list[tuple[int, int]]] = [[] for _ in task.variables]
         self._draws: list[int] = []
         self._kernels: dict[int, Kernel | None] = {}
-        self._entries: list[tuple[int, int, int]] = []
+        self._prepared: dict[int, dict[int, Value]] = {}
+        self._entries: list[Entry] = []
         self._of_position = [self._entered(p) for p in range(len(task.layout.sequence))]
-        self.parallel = any(parallel for _, _, parallel in self._entries)
+        self.parallel = any(entry.parallel for entry in self._entries)
         self._cells = np.array(self._row, np.int64)
         self._table = self._placed()
         self.address = address(self._table)
@@ -56,6 +67,13 @@ class Table:
     def entries(self, position: int) -> range:
         """The entries that run a position; none where Python does."""
         return self._of_position[position]
+
+    def failed(self, entry: int) -> int:
+        """The position whose kernel failed; it is ready to be called again."""
+        position, _, _, _, status = self._entries[entry]
+        assert status is not None
+        self._cells[status] = 0
+        return position
 
     def draw(self, number: int) -> None:
         """Tell those kernels that draw random numbers the number of the run."""
@@ -85,25 +103,55 @@ class Table:
             return range(0)
         start = len(self._row)
         schedule, offsets = layout.schedule, layout.placement.offsets
-        for source, storage in zip(seen, schedule.reads[position], strict=True):
-            self._operand(source, 0 if storage == RESIDENT else offsets[storage])
+        prepared = self._prepared_for(step, seen)
+        for number, (source, storage) in enumerate(
+            zip(seen, schedule.reads[position], strict=True)
+        ):
+            if number in prepared:
+                self._row.append(address(prepared[number]))
+            else:
+                self._operand(source, 0 if storage == RESIDENT else offsets[storage])
         for result, storage in enumerate(schedule.writes[position]):
             self._in(self._variable.get((node, result)), self._arena + offsets[storage], 0)
         if kernel.scratch:
             self._row.append(self._arena + layout.scratch[position])
         self._row.extend(kernel.parameters)
+        last = len(self._row) - 1
         if kernel.drawn:
-            self._draws.append(len(self._row) - 1)
-        self._entries.append((kernel.library.address(kernel.symbol), start, kernel.parallel))
+            self._draws.append(last)
+        find, status = kernel.library.address, last if kernel.fallible else None
+        self._entries.append(Entry(position, find(kernel.symbol), start, kernel.parallel, status))
         if kernel.finish:
-            self._entries.append((kernel.library.address(kernel.finish), start, False))
+            self._entries.append(Entry(position, find(kernel.finish), start, False, None))
         return range(first, len(self._entries))
+
+    def _prepared_for(self, step: int, seen: Sequence[Seen]) -> dict[int, Value]:
+        """The operands of a step that were made ready for its kernel, by their numbers."""
+        kernel = self._kernels[step]
+        assert kernel is not None
+        if kernel.prepared and step not in self._prepared:
+            self._prepared[step] = {
+                number: np.require(make(self._seen_constant(seen[number])), requirements=("C", "A"))
+                for number, make in kernel.prepared
+            }
+        return self._prepared.get(step, {})
+
+    def _seen_constant(self, seen: Seen) -> Value:
+        """A constant through its view."""
+        whole, memory = self._constant(seen.root), seen.memory
+        start = whole.reshape(-1).view(np.uint8)[seen.offset :].view(memory.dtype)
+        return np.lib.stride_tricks.as_strided(start, memory.shape, memory.strides, writeable=False)
+
+    @property
+    def prepared_bytes(self) -> int:
+        """Bytes of operands that were made ready, beside the constants themselves."""
+        return sum(value.nbytes for made in self._prepared.values() for value in made.values())
 
     def _operand(self, seen: Seen, offset: int) -> None:
         root = seen.root
         variable = self._variable.get((root, seen.part))
         if variable is None and is_leaf(root):
-            self._row.append(self._constant(root) + seen.offset)
+            self._row.append(address(self._constant(root)) + seen.offset)
         else:
             self._in(variable, self._arena + offset + seen.offset, seen.offset)
 
@@ -113,18 +161,22 @@ class Table:
             self._patches[variable].append((len(self._row), shift))
         self._row.append(place)
 
-    def _constant(self, node: Node) -> int:
+    def _constant(self, node: Node) -> Value:
         value = self._constants.get(node)
         if value is None:
             assert node.value is not None
             value = self._constants[node] = np.require(node.value, requirements=("C", "A"))
-        return address(value)
+        return value
 
     def _placed(self) -> Cells:
-        """The entries, rows by their addresses."""
-        table = np.array(self._entries, np.int64).reshape(-1, ENTRY)
-        table[:, 1] = table[:, 1] * _CELL + address(self._cells)
-        return table
+        """The entries, cells by their addresses."""
+        cells = address(self._cells)
+        rows = [
+            (e.kernel, cells + e.row * _CELL, e.parallel)
+            + (0 if e.status is None else cells + e.status * _CELL,)
+            for e in self._entries
+        ]
+        return np.array(rows, np.int64).reshape(-1, ENTRY)
 
 
 _CELL: Final = 8

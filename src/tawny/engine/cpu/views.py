@@ -7,14 +7,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from tawny.engine.cpu.kernels import Memory, contiguous
 from tawny.graph.lowering import is_leaf, types
-from tawny.node import Node, Part
+from tawny.node import Node, Part, Variable
 from tawny.op import Op, Trait
 from tawny.ops.creation import BroadcastTo
 from tawny.ops.diagonal import Diagonal
 from tawny.ops.differentiation import Argument, StopGradient
 from tawny.ops.indexing import Slice
 from tawny.ops.movement import Flip, Reshape, Transpose
-from tawny.shape import size
+from tawny.shape import Shape, size
 
 
 class Seen(NamedTuple):
@@ -72,9 +72,7 @@ def flip(op: Flip, given: Memory) -> tuple[int, tuple[int, ...]]:
 @_view(BroadcastTo)
 def broadcast_to(op: BroadcastTo, given: Memory) -> tuple[int, tuple[int, ...]]:
     """Strides of 0 along repeated axes."""
-    new = len(op.shape) - len(given.shape)
-    kept = zip(given.strides, given.shape, op.shape[new:], strict=True)
-    return 0, (*(0,) * new, *[s if n == m else 0 for s, n, m in kept])
+    return 0, broadcast_strides(given, op.shape)
 
 
 @_view(Slice)
@@ -91,6 +89,13 @@ def diagonal(op: Diagonal, given: Memory) -> tuple[int, tuple[int, ...]]:
     *stack, down, across = given.strides
     first = max(-op.offset, 0) * down + max(op.offset, 0) * across
     return first, (*stack, down + across)
+
+
+def broadcast_strides(given: Memory, shape: Shape) -> tuple[int, ...]:
+    """Strides of what is repeated up to `shape`."""
+    new = len(shape) - len(given.shape)
+    kept = zip(given.strides, given.shape, shape[new:], strict=True)
+    return (*(0,) * new, *[s if n == m else 0 for s, n, m in kept])
 
 
 class Views:
@@ -122,14 +127,16 @@ class Views:
         if isinstance(op, Reshape):
             if base.strided:
                 return own(node)
-            return base._replace(memory=contiguous(node.shape, node.dtype))
+            memory = contiguous(node.shape, node.dtype, base.memory.constant)
+            return base._replace(memory=memory)
         first, strides = VIEWS[type(op)](op, base.memory)
         if not size(node.shape):
             first = 0
-        memory = Memory(node.shape, strides, node.dtype)
+        memory = Memory(node.shape, strides, node.dtype, base.memory.constant)
         return Seen(base.root, base.part, base.offset + first, memory, strided=True)
 
 
 def own(node: Node, part: int = 0) -> Seen:
     """A result with memory of its own."""
-    return Seen(node, part, 0, contiguous(*types(node)[part]), strided=False)
+    constant = is_leaf(node) and not isinstance(node.op, Variable)
+    return Seen(node, part, 0, contiguous(*types(node)[part], constant), strided=False)

@@ -1,0 +1,137 @@
+"""Products of matrices and of stacks of them, with operands of any strides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tawny.codegen.blocking import Extent, cut
+from tawny.codegen.builder import I64, Value
+from tawny.codegen.element import Element, element_of
+from tawny.codegen.epilogue import Ending
+from tawny.codegen.kernel import Compiled, Layout
+from tawny.codegen.loops import UNLIMITED, kernel_of
+from tawny.codegen.matrices import Matrices, matrices_of
+from tawny.codegen.packing import Order, order_of
+from tawny.codegen.product import STACKED, Form, Panels, Source, TileCode
+from tawny.codegen.tile import Walk, accumulate
+from tawny.ops.fused import PLAIN, Epilogue
+
+PACKING_ROWS: Final = 64
+"""With fewer rows packing the right matrix costs more than it brings."""
+
+PACKING_BYTES: Final = 2**18
+"""A smaller right matrix is read where it lies, if elements of its rows are neighbours."""
+
+
+def matmul_kernel(
+    a: Layout,
+    b: Layout,
+    result: Layout,
+    extra: Sequence[Layout] = (),
+    *,
+    transposed: tuple[bool, bool] = (False, False),
+    epilogue: Epilogue = PLAIN,
+    workers: int = 1,
+) -> Compiled | None:
+    """The kernel of a product as NumPy's `matmul` takes its operands; None where it has none.
+
+    `extra` are the epilogue's operands; `workers` is the most that are expected.
+    """
+    element = element_of(result.dtype)
+    if element is None or a.dtype != result.dtype or b.dtype != result.dtype:
+        return None
+    matrices = matrices_of(a, b, result, extra, transposed, epilogue)
+    unit = element.nbytes
+    if epilogue.residual and matrices.residual_column != unit:
+        return None
+    if epilogue.bias and matrices.bias_column not in {0, unit}:
+        return None
+    factors = ("b", "a") if matrices.exchanged else ("a", "b")
+    operands = (*factors, *["bias"] * epilogue.bias, *["residual"] * epilogue.residual, "c")
+    constant_bias = epilogue.bias and matrices.bias_column == 0
+    return _kernel(element, Ending(epilogue, constant_bias), matrices, operands, workers)
+
+
+def _kernel(
+    element: Element,
+    ending: Ending,
+    matrices: Matrices,
+    operands: tuple[str, ...],
+    workers: int,
+) -> Compiled:
+    order = order_of(element, matrices.b_row, matrices.b_column)
+    bytes_right = matrices.depth * matrices.columns * element.nbytes
+    large = matrices.rows >= PACKING_ROWS and bytes_right > PACKING_BYTES
+    panels = Panels.PACKED if large or order is not Order.ROWS else Panels.DIRECT
+    stack = math.prod([axis.size for axis in matrices.stack])
+    extent = Extent(matrices.rows, matrices.columns, matrices.depth, 1, stack)
+    blocking = cut(element, extent, workers, panels is Panels.PACKED)
+    form = Form(
+        element,
+        ending,
+        blocking.full.shapes if blocking.blocks else (),
+        () if blocking.tail is None else blocking.tail.shapes,
+        panels,
+        order,
+        len(matrices.stack),
+        blocking.depth_blocks > 1,
+        StridedRows(matrices.a_step == element.nbytes),
+    )
+    packed = blocking.packed_bytes(element, matrices.depth) if panels is Panels.PACKED else 0
+    slot = packed + blocking.sum_bytes(element)
+    parallel = extent.shared and workers > 1
+    slots = workers if parallel else 1
+    numbers = {
+        "depth": matrices.depth,
+        "taps": 1,
+        **blocking.numbers,
+        "slots": slots if slot else UNLIMITED,
+        "slot_bytes": slot,
+        "sums_at": packed,
+        "rows_at": 0,
+        **_steps(matrices),
+    }
+    return kernel_of([(form, numbers)], operands, parallel, slot * slots)
+
+
+def _steps(matrices: Matrices) -> dict[str, int]:
+    """Bytes from one thing to the next."""
+    names = ("a_row", "a_step", "b_row", "b_column", "c_row", "residual_row")
+    steps = {name: getattr(matrices, name) for name in names}
+    for number, axis in enumerate(matrices.stack):
+        steps[f"stack{number}"] = axis.size
+        steps |= {f"{name}_stack{number}": getattr(axis, name) for name in STACKED}
+    return steps
+
+
+@dataclass(frozen=True, slots=True)
+class StridedRows(Source):
+    """Rows that are evenly spaced in memory, as are their elements."""
+
+    neighbours: bool
+    """Whether elements of a row are side by side."""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return ("a_row", "a_step", "c_row", "residual_row")
+
+    def accumulate(self, code: TileCode, sums: Sequence[Value]) -> list[Value]:
+        f, n, element = code.f, code.numbers, code.form.element
+        step = f.constant(I64, element.nbytes) if self.neighbours else n["a_step"]
+        left = f.advanced(code.left, code.lower * step)
+        rows = self._spaced(code, left, n["a_row"])
+        walk = Walk(rows, step, code.block, code.panel_step, code.upper - code.lower)
+        return accumulate(f, element, code.tile, sums, walk, code.masks)
+
+    def places(self, code: TileCode, base: Value, name: str) -> list[Value]:
+        return self._spaced(code, base, code.numbers[f"{name}_row"])
+
+    def _spaced(self, code: TileCode, base: Value, step: Value) -> list[Value]:
+        """A tile's rows, so many bytes apart."""
+        rows = [code.f.advanced(base, code.start * step)]
+        while len(rows) < code.tile.rows:
+            rows.append(code.f.advanced(rows[-1], step))
+        return rows

@@ -1,0 +1,271 @@
+"""The compiled part of the pool: what workers and callers do, and the memory they share."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from functools import cache
+from typing import Final
+
+from tawny.codegen.library import Library, compiled
+
+PAUSE: Final = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
+"""What tells the processor that a thread is spinning: the intrinsic's declaration and its call."""
+
+LINE: Final = 64
+"""Bytes of a cache line: what different threads write is kept that far apart."""
+
+TICKET, TASK, SLEEPING, PENDING, WAITING, BUSY, FIXED = range(0, 7 * LINE, LINE)
+"""Where the pool's memory holds what: the number of the newest piece of work and of its next share,
+the work itself, how many workers sleep, how many shares are not done, whether the caller sleeps,
+whether a caller has the pool, and what is set by Python alone."""
+
+EPOCH: Final = TICKET + 4 * (sys.byteorder == "little")
+"""The upper half of the ticket: the number of the work, for which workers wait."""
+
+FUNCTION, ROW = TASK, TASK + 8
+ENTER, THREADS, SPINS, SYSCALL, NUMBER, STOP = range(FIXED, FIXED + 48, 8)
+STATE_BYTES: Final = FIXED + LINE
+
+IR: Final = """
+{declared}
+define internal ptr @field(ptr %pool, i64 %offset) alwaysinline {{
+  %place = getelementptr i8, ptr %pool, i64 %offset
+  ret ptr %place
+}}
+
+define internal void @pause() alwaysinline {{
+  {pause}
+  ret void
+}}
+
+; Sleep while the word at %place is %value (operation 128), or wake all who do (operation 129).
+define internal void @futex(ptr %pool, ptr %place, i64 %operation, i32 %value) noinline {{
+  %at = call ptr @field(ptr %pool, i64 {SYSCALL})
+  %syscall = load ptr, ptr %at
+  %where = call ptr @field(ptr %pool, i64 {NUMBER})
+  %number = load i64, ptr %where
+  %done = call i64 (i64, ...) %syscall(
+      i64 %number, ptr %place, i64 %operation, i32 %value, ptr null, ptr null, i32 0)
+  ret void
+}}
+
+; Wait until the word at %place is not %value: spin, then sleep, counting the sleepers.
+define internal i32 @changed(ptr %pool, ptr %place, i32 %value, ptr %sleepers) noinline {{
+entry:
+  %at = call ptr @field(ptr %pool, i64 {SPINS})
+  %spins = load i64, ptr %at
+  br label %look
+look:
+  %turn = phi i64 [0, %entry], [%next, %spin], [0, %sleep]
+  %now = load atomic i32, ptr %place acquire, align 4
+  %same = icmp eq i32 %now, %value
+  br i1 %same, label %wait, label %done
+wait:
+  %tired = icmp uge i64 %turn, %spins
+  br i1 %tired, label %sleep, label %spin
+spin:
+  call void @pause()
+  %next = add i64 %turn, 1
+  br label %look
+sleep:
+  %more = atomicrmw add ptr %sleepers, i32 1 seq_cst
+  call void @futex(ptr %pool, ptr %place, i64 128, i32 %value)
+  %fewer = atomicrmw sub ptr %sleepers, i32 1 seq_cst
+  br label %look
+done:
+  ret i32 %now
+}}
+
+; Tell everybody that the word at %place has changed, if anybody sleeps.
+define internal void @tell(ptr %pool, ptr %place, ptr %sleepers) alwaysinline {{
+  %count = load atomic i32, ptr %sleepers seq_cst, align 4
+  %any = icmp ne i32 %count, 0
+  br i1 %any, label %wake, label %done
+wake:
+  call void @futex(ptr %pool, ptr %place, i64 129, i32 2147483647)
+  br label %done
+done:
+  ret void
+}}
+
+; Take the next share of the work in hand; -1 if none is left.
+define internal i64 @claimed(ptr %ticket, i64 %shares) alwaysinline {{
+entry:
+  %first = load atomic i64, ptr %ticket acquire, align 8
+  br label %look
+look:
+  %seen = phi i64 [%first, %entry], [%newer, %ask]
+  %share = and i64 %seen, 4294967295
+  %over = icmp uge i64 %share, %shares
+  br i1 %over, label %none, label %ask
+ask:
+  %next = add i64 %seen, 1
+  %asked = cmpxchg ptr %ticket, i64 %seen, i64 %next acq_rel acquire
+  %newer = extractvalue {{ i64, i1 }} %asked, 0
+  %mine = extractvalue {{ i64, i1 }} %asked, 1
+  br i1 %mine, label %found, label %look
+found:
+  ret i64 %share
+none:
+  ret i64 -1
+}}
+
+; What a worker does all its life.  A share it has taken is not over before it says so, and only
+; then may the caller change the work: so the work is read after the share is taken.
+define void @pool_work(ptr %pool) {{
+entry:
+  %ticket = call ptr @field(ptr %pool, i64 {TICKET})
+  %epoch = call ptr @field(ptr %pool, i64 {EPOCH})
+  %sleeping = call ptr @field(ptr %pool, i64 {SLEEPING})
+  %pending = call ptr @field(ptr %pool, i64 {PENDING})
+  %waiting = call ptr @field(ptr %pool, i64 {WAITING})
+  %stop = call ptr @field(ptr %pool, i64 {STOP})
+  %threads = call ptr @field(ptr %pool, i64 {THREADS})
+  %function = call ptr @field(ptr %pool, i64 {FUNCTION})
+  %row = call ptr @field(ptr %pool, i64 {ROW})
+  %shares = load i64, ptr %threads
+  br label %next
+next:
+  %last = phi i32 [0, %entry], [%number, %look]
+  %number = call i32 @changed(ptr %pool, ptr %epoch, i32 %last, ptr %sleeping)
+  %ends = load i64, ptr %stop
+  %over = icmp ne i64 %ends, 0
+  br i1 %over, label %done, label %look
+look:
+  %share = call i64 @claimed(ptr %ticket, i64 %shares)
+  %none = icmp slt i64 %share, 0
+  br i1 %none, label %next, label %work
+work:
+  %kernel = load ptr, ptr %function
+  %cells = load ptr, ptr %row
+  call void %kernel(ptr %cells, i64 %share, i64 %shares)
+  %left = atomicrmw sub ptr %pending, i32 1 seq_cst
+  %final = icmp eq i32 %left, 1
+  br i1 %final, label %tell, label %look
+tell:
+  call void @tell(ptr %pool, ptr %pending, ptr %waiting)
+  br label %look
+done:
+  ret void
+}}
+
+; Run a kernel on all threads; alone, if another caller has the pool just now.  The caller takes
+; shares too, and those of workers that are not awake, so it waits for nobody who has not begun.
+define void @pool_enter(ptr %pool, ptr %kernel, ptr %cells) {{
+entry:
+  %at = call ptr @field(ptr %pool, i64 {THREADS})
+  %shares = load i64, ptr %at
+  %several = icmp ugt i64 %shares, 1
+  br i1 %several, label %ask, label %alone
+ask:
+  %busy = call ptr @field(ptr %pool, i64 {BUSY})
+  %asked = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue {{ i32, i1 }} %asked, 1
+  br i1 %mine, label %open, label %alone
+alone:
+  call void %kernel(ptr %cells, i64 0, i64 1)
+  ret void
+open:
+  %ticket = call ptr @field(ptr %pool, i64 {TICKET})
+  %epoch = call ptr @field(ptr %pool, i64 {EPOCH})
+  %sleeping = call ptr @field(ptr %pool, i64 {SLEEPING})
+  %pending = call ptr @field(ptr %pool, i64 {PENDING})
+  %waiting = call ptr @field(ptr %pool, i64 {WAITING})
+  %function = call ptr @field(ptr %pool, i64 {FUNCTION})
+  %row = call ptr @field(ptr %pool, i64 {ROW})
+  store ptr %kernel, ptr %function
+  store ptr %cells, ptr %row
+  %all = trunc i64 %shares to i32
+  store atomic i32 %all, ptr %pending monotonic, align 4
+  %last = load atomic i64, ptr %ticket monotonic, align 8
+  %number = lshr i64 %last, 32
+  %following = add i64 %number, 1
+  %high = shl i64 %following, 32
+  %opened = or i64 %high, 1
+  store atomic i64 %opened, ptr %ticket seq_cst, align 8
+  call void @tell(ptr %pool, ptr %epoch, ptr %sleeping)
+  br label %work
+work:
+  %share = phi i64 [0, %open], [%other, %more]
+  call void %kernel(ptr %cells, i64 %share, i64 %shares)
+  %left = atomicrmw sub ptr %pending, i32 1 acq_rel
+  %final = icmp eq i32 %left, 1
+  br i1 %final, label %done, label %more
+more:
+  %other = call i64 @claimed(ptr %ticket, i64 %shares)
+  %none = icmp slt i64 %other, 0
+  br i1 %none, label %join, label %work
+join:
+  %open_shares = load atomic i32, ptr %pending acquire, align 4
+  %whole = icmp eq i32 %open_shares, 0
+  br i1 %whole, label %done, label %wait
+wait:
+  %now = call i32 @changed(ptr %pool, ptr %pending, i32 %open_shares, ptr %waiting)
+  br label %join
+done:
+  store atomic i32 0, ptr %busy release, align 4
+  ret void
+}}
+
+; Let every worker return; gives whether the pool was free to do so.
+define i32 @pool_stop(ptr %pool) {{
+entry:
+  %busy = call ptr @field(ptr %pool, i64 {BUSY})
+  %asked = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue {{ i32, i1 }} %asked, 1
+  br i1 %mine, label %tell, label %taken
+taken:
+  ret i32 0
+tell:
+  %stop = call ptr @field(ptr %pool, i64 {STOP})
+  %epoch = call ptr @field(ptr %pool, i64 {EPOCH})
+  %sleeping = call ptr @field(ptr %pool, i64 {SLEEPING})
+  store i64 1, ptr %stop
+  %old = atomicrmw add ptr %epoch, i32 1 seq_cst
+  call void @tell(ptr %pool, ptr %epoch, ptr %sleeping)
+  ret i32 1
+}}
+
+; Spin %turns times, to learn how long one takes.
+define void @pool_spin(i64 %turns) {{
+entry:
+  br label %again
+again:
+  %turn = phi i64 [0, %entry], [%next, %again]
+  call void @pause()
+  %next = add i64 %turn, 1
+  %more = icmp ult i64 %next, %turns
+  br i1 %more, label %again, label %done
+done:
+  ret void
+}}
+"""
+
+
+@cache
+def pool_library() -> Library:
+    """The functions of the pool."""
+    declared, pause = PAUSE.get(platform.machine(), ("", ""))
+    return compiled(
+        IR.format(
+            declared=declared,
+            pause=pause,
+            TICKET=TICKET,
+            EPOCH=EPOCH,
+            SLEEPING=SLEEPING,
+            PENDING=PENDING,
+            WAITING=WAITING,
+            BUSY=BUSY,
+            FUNCTION=FUNCTION,
+            ROW=ROW,
+            THREADS=THREADS,
+            SPINS=SPINS,
+            SYSCALL=SYSCALL,
+            NUMBER=NUMBER,
+            STOP=STOP,
+        )
+    )

@@ -1,0 +1,191 @@
+"""What grouping knows of each node of an order, by its place: loops, memory, who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Final
+
+from tawny.node import Constant, Node, Variable
+from tawny.op import Elementwise, Op, Trait
+from tawny.ops.creation import BroadcastTo, Cast
+from tawny.ops.fused import nonunit
+from tawny.ops.movement import Reshape
+from tawny.ops.reduction import Reduction
+from tawny.shape import Shape, size
+
+ALIGNMENT: Final = 64
+"""Memory is given out in multiples of so many bytes."""
+
+Fold = tuple[Shape, tuple[int, ...]]
+"""A space and the axes of it that a reduction folds, the last ones."""
+
+LEAF, FREE, VIEW, PLAIN, POINTWISE, REDUCTION = range(6)
+"""What a node is: there before the run; a view that each group has for itself; another view;
+something that runs alone; what can be in a group."""
+
+
+def is_free_view(node: Node) -> bool:
+    """Whether the node only says which element is read: a broadcast, or axes of size 1 in or out.
+
+    Such nodes belong to no unit: each group that reads one has it in its body.
+    """
+    op = node.op
+    if type(op) is BroadcastTo:
+        return 0 not in op.shape
+    return type(op) is Reshape and nonunit(op.shape) == nonunit(node.inputs[0].shape)
+
+
+def folded_axes(op: Reduction, shape: Shape) -> tuple[int, ...]:
+    """Which axes of the space of `shape` a reduction folds."""
+    if 1 not in shape:
+        return op.axes
+    loops = [a for a, n in enumerate(shape) if n != 1]
+    return tuple([k for k, a in enumerate(loops) if a in op.axes])
+
+
+def _kind(op: Op) -> int:
+    """What nodes of this op can be at most."""
+    if isinstance(op, (Variable, Constant)):
+        return LEAF
+    if isinstance(op, (Elementwise, Cast)):
+        return POINTWISE
+    if isinstance(op, Reduction):
+        return REDUCTION
+    if isinstance(op, (BroadcastTo, Reshape)):
+        return FREE
+    return VIEW if Trait.VIEW in op.facts().traits else PLAIN
+
+
+_KINDS: Final[dict[type[Op], int]] = {}
+
+
+class Places:
+    """Tables by place.
+
+    `base[i]` is the value behind free views, `owner[i]` the node whose memory holds the value:
+    another one for views.  Bytes are rounded up; views have none, and leaves none of the run.
+    """
+
+    def __init__(
+        self,
+        order: Sequence[Node],
+        outputs: Sequence[Node],
+        moment: Callable[[Node], object] | None = None,
+    ) -> None:
+        count = len(order)
+        self.order = order
+        self.index = {node: i for i, node in enumerate(order)}
+        self.moments = None if moment is None else [moment(n) for n in order]
+        """When each node runs: what runs at different times is apart."""
+        self.kind = [LEAF] * count
+        self.reads: list[Sequence[int]] = [()] * count
+        """What each node reads."""
+        self.sources: list[Sequence[int]] = [()] * count
+        """The same, behind free views."""
+        self.base = list(range(count))
+        self.owner = list(range(count))
+        self.space: list[Shape] = [()] * count
+        """The sizes other than 1 of the value; for a reduction those of what it folds."""
+        self.folded: list[tuple[int, ...] | None] = [None] * count
+        """The axes of the space that a reduction folds."""
+        self.row_of: list[Fold | None] = [None] * count
+        """For what comes after a reduction and spans what that leaves, the reduction's loops."""
+        self.bytes = [0] * count
+        self.item = [0] * count
+        """Bytes of an element."""
+        self.uses = [0] * count
+        """How often the memory a node owns is read."""
+        self.floor = 0
+        """Bytes that every order of the nodes needs."""
+        self._fill()
+        self.output = [False] * count
+        """Whether the value is asked for."""
+        self.kept = [False] * count
+        """Whether the memory holds an output, so that it is never free again."""
+        for node in outputs:
+            i = self.index[node]
+            self.output[self.base[i]] = self.kept[self.owner[i]] = True
+        kept = sum([b for b, k in zip(self.bytes, self.kept, strict=True) if k])
+        self.floor = max(self.floor, kept)
+
+    def _fill(self) -> None:
+        index, base, owner = self.index, self.base, self.owner
+        for i, node in enumerate(self.order):
+            op, shape = node.op, node.shape
+            kind = _KINDS.get(type(op))
+            if kind is None:
+                kind = _KINDS[type(op)] = _kind(op)
+            if kind == LEAF or (node.value is not None and not node.volatile):
+                self.space[i] = nonunit(shape)
+                continue
+            self.reads[i] = reads = [index[n] for n in node.inputs]
+            if kind == FREE:
+                kind = FREE if is_free_view(node) else VIEW
+            if kind <= VIEW:
+                self.kind[i] = kind
+                owner[i] = owner[reads[0]]
+                if kind == FREE:
+                    base[i] = base[reads[0]]
+                else:
+                    self.sources[i] = (base[reads[0]],)
+                    self.space[i] = nonunit(shape)
+                continue
+            self.sources[i] = sources = [base[k] for k in reads]
+            self.item[i] = item = node.dtype.itemsize
+            self.space[i] = nonunit(shape)
+            if node.parts:
+                held = sum([_aligned(size(s) * d.itemsize) for s, d in node.parts])
+            else:
+                held = _aligned(prod(shape) * item)
+            self.bytes[i] = held
+            if kind > PLAIN:
+                kind = self._loops(i, node, kind, sources)
+            self.kind[i] = kind
+            self._count(i, sources, held)
+
+    def _loops(self, i: int, node: Node, kind: int, sources: Sequence[int]) -> int:
+        """Note the space a node runs over; its kind, which is plain if it runs alone."""
+        if kind == POINTWISE:
+            space, row_of = self.space[i], self.row_of
+            for b in sources:
+                fold = row_of[b]
+                if fold is not None and fold[0][: -len(fold[1])] == space:
+                    row_of[i] = fold
+                    break
+            return PLAIN if 0 in space else kind
+        op, shape = node.op, node.inputs[0].shape
+        assert isinstance(op, Reduction)
+        axes = folded_axes(op, shape)
+        if not axes or 0 in shape:
+            return PLAIN
+        self.space[i], self.folded[i] = space, _ = nonunit(shape), axes
+        if axes[0] == len(space) - len(axes):
+            self.row_of[i] = (space, axes)
+        return kind
+
+    def _count(self, i: int, sources: Sequence[int], held: int) -> None:
+        """Count what a step reads, and what it needs while it runs."""
+        owner, bytes, uses = self.owner, self.bytes, self.uses
+        need = held
+        for b in sources:
+            o = owner[b]
+            uses[o] += 1
+            need += bytes[o]
+        if need > self.floor:
+            owners = {owner[b] for b in sources}
+            need = held + sum([bytes[o] for o in owners])
+            need -= held if any(bytes[o] == held for o in owners) else 0
+            self.floor = max(self.floor, need)
+
+    def spans(self, i: int, space: Shape) -> bool:
+        """Whether the value of a node has an element for each point of the space."""
+        return self.folded[i] is None and self.space[i] == space
+
+    def is_array(self, i: int) -> bool:
+        """Whether the value has more than one element."""
+        return len(self.space[i]) > len(self.folded[i] or ())
+
+
+def _aligned(bytes: int) -> int:
+    return -(-bytes // ALIGNMENT) * ALIGNMENT
