@@ -19,7 +19,11 @@ CREATION = [
     Row("broadcast_to", lambda x: tnp.broadcast_to(x, (2, 3)), [real()]),
     Row("broadcast_to", lambda x: tnp.broadcast_to(x, (0, 3)), [real(1, 3)]),
     Row("broadcast_to", lambda x: tnp.broadcast_to(x, (2, 3)), [complex_(3)]),
-    Row("broadcast_arrays", lambda x, y: tnp.broadcast_arrays(x, y, np.arange(3)), [real(2, 1), real(3)]),
+    Row(
+        "broadcast_arrays",
+        lambda x, y: tnp.broadcast_arrays(x, y, np.arange(3)),
+        [real(2, 1), real(3)],
+    ),
     Row("astype", lambda x: tnp.astype(x, "float64"), [real(3)]),
     Row("astype", lambda x: tnp.astype(x, "complex128") * (1 + 2j), [real(3)]),
     Row("asarray", lambda x, y: tnp.asarray([x, y, x * y]), [real(), real()]),
@@ -80,7 +84,9 @@ JOINING = [
     Row("column_stack", lambda x, y: tnp.column_stack([x, y]), [real(2), real(2, 3)]),
     Row("append", lambda x, y: tnp.append(x, y), [real(2, 2), real()]),
     Row("meshgrid", lambda x, y: tnp.meshgrid(x, y), [real(2), real(3)]),
-    Row("meshgrid", lambda x, y: tnp.meshgrid(x, y, indexing="ij", sparse=True), [real(2), real(3)]),
+    Row(
+        "meshgrid", lambda x, y: tnp.meshgrid(x, y, indexing="ij", sparse=True), [real(2), real(3)]
+    ),
     Row("unstack", lambda x: tnp.unstack(x, axis=1), [real(2, 3)]),
     Row("split", lambda x: tnp.split(x, [1, 1, 4]), [real(6, 2)]),
     Row("split", lambda x: tnp.split(x, 3, axis=1)[1], [real(2, 6)]),
@@ -103,11 +109,17 @@ JOINING = [
     Row("pad", lambda x, f: tnp.pad(x, 1, constant_values=f), [real(2, 3), real(2, 2)]),
     Row("pad", lambda x, f: tnp.pad(x, 2, constant_values=f), [complex_(3), complex_()]),
     Row("pad", lambda x, f: tnp.pad(x, 1, constant_values=f), [real(0, 2), real()]),
-    *(Row("pad", lambda x, m=m: tnp.pad(x, ((2, 1), (0, 3)), m), [real(3, 4)]) for m in ("edge", "reflect", "symmetric", "wrap")),
+    *(
+        Row("pad", lambda x, m=m: tnp.pad(x, ((2, 1), (0, 3)), m), [real(3, 4)])
+        for m in ("edge", "reflect", "symmetric", "wrap")
+    ),
 ]
 
 DIAGONAL = [
-    *(Row("diagonal", lambda x, k=k: tnp.diagonal(x, k), [real(3, 4)]) for k in (-5, -2, -1, 0, 1, 3)),
+    *(
+        Row("diagonal", lambda x, k=k: tnp.diagonal(x, k), [real(3, 4)])
+        for k in (-5, -2, -1, 0, 1, 3)
+    ),
     Row("diagonal", lambda x: tnp.diagonal(x, 1, 2, 0), [real(4, 2, 3)]),
     Row("diagonal", tnp.diagonal, [complex_(3, 3)]),
     Row("trace", lambda x: tnp.trace(x, 1, 0, 2), [real(3, 2, 3)]),
@@ -124,7 +136,11 @@ ARRANGEMENT = [
     Row("resize", lambda x: tnp.resize(x, 3), [real(2, 2)]),
     Row("sliding_window_view", lambda x: tnp.sliding_window_view(x, (2, 3)), [real(3, 5)]),
     Row("sliding_window_view", lambda x: tnp.sliding_window_view(x, 2, axis=0), [real(4, 2)]),
-    Row("apply_along_axis", lambda x: tnp.apply_along_axis(lambda v: v[::-1] * v[0], 1, x), [real(3, 2)]),
+    Row(
+        "apply_along_axis",
+        lambda x: tnp.apply_along_axis(lambda v: v[::-1] * v[0], 1, x),
+        [real(3, 2)],
+    ),
     Row("lazy_print", lambda x: tnp.lazy_print(x, file=io.StringIO()), [real(3)]),
 ]
 
@@ -136,7 +152,9 @@ def test_slopes_agree_with_differences(row: Row) -> None:
     check(row)
 
 
-@pytest.mark.parametrize("row", [r for r in TABLE if r.name not in ("astype", "arange", "concatenate")], ids=repr)
+@pytest.mark.parametrize(
+    "row", [r for r in TABLE if r.name not in ("astype", "arange", "concatenate")], ids=repr
+)
 def test_slopes_of_single_precision(row: Row) -> None:
     check_single(row)
 
@@ -166,12 +184,14 @@ def test_derivatives_are_not_printed() -> None:
     program = tw.Graph([x], [slope, tangent]).compile(engine="reference")
     values = program(x=np.array([1.0, 3.0]))
     np.testing.assert_array_equal(values, [[8.0, 24.0], [2.0, 2.0]])
-    assert shown.getvalue().split() == ["2.0", "6.0"]
+    assert shown.getvalue() == "[2. 6.]\n"
 
 
 def test_constants_stand_still() -> None:
     """What depends on no argument has slope zero, and is not in the gradient's graph."""
-    np.testing.assert_array_equal(tw.grad(lambda x: tnp.sum(tnp.zeros_like(x)))(real(3)), np.zeros(3))
+    np.testing.assert_array_equal(
+        tw.grad(lambda x: tnp.sum(tnp.zeros_like(x)))(real(3)), np.zeros(3)
+    )
     x = tw.var("x", shape=(3,))
     (slope,) = tw.gradients(tnp.sum(tnp.concat([tnp.ones(2), x, tnp.arange(4.0)])), [x])
     assert not any(isinstance(n.op, Concat) for n in toposort([slope.node]))

@@ -80,7 +80,13 @@ def test_every_method_gives_valid_placements(seed):
     if not problem.sizes:
         return
     race = placement.Race(problem, deadline=1e9)
-    for method in (placement.sweeps, placement.skylines, placement.gap_searches):
+    for method in (
+        placement.sweeps,
+        placement.skyline_by_area,
+        placement.skyline_by_life,
+        placement.gap_search,
+        placement.gap_searches,
+    ):
         for offsets in method(race):
             assert_apart(zip(problem.sizes, problem.births, problem.deaths, offsets, strict=True))
             assert race.enter(offsets) >= problem.bound

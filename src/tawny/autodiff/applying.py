@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tawny.array import Array, array_for
 from tawny.autodiff.rules import FORWARD, REVERSE
+from tawny.autodiff.rules.quiet import quietly
 from tawny.autodiff.rules.registry import key_of
 from tawny.errors import value_error
 from tawny.node import Node, part
@@ -15,15 +16,19 @@ Nodes = Sequence[Node | None]
 """Slopes or tangents, one for each operand or result; None for zero."""
 
 
-def reverse_rule(node: Node, slopes: Nodes) -> Nodes | None:
-    """Slopes of the operands by the op's own rule of reverse mode; None if it has none."""
+def reverse_rule(node: Node, slopes: Nodes, masked: bool = False) -> Nodes | None:
+    """Slopes of the operands by the op's own rule of reverse mode; None if it has none.
+
+    Those that are zero since they are `masked` by `where` stay so.
+    """
     rule = REVERSE.get(key_of(node.op))
     if rule is None:
         return None
     given = _arrays(slopes)
-    made = rule(
-        node.op, given if node.parts else given[0], _results(node), *map(array_for, node.inputs)
-    )
+    with quietly(masked):
+        made = rule(
+            node.op, given if node.parts else given[0], _results(node), *map(array_for, node.inputs)
+        )
     return _nodes(node, made, len(node.inputs))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from tawny.array import Array, fresh, lift, wrap
-from tawny.autodiff.fitting import zero
+from tawny.autodiff.fitting import converted, zero
 from tawny.autodiff.forward import pushed_forward
 from tawny.autodiff.reverse import gathered, pulled_back
 from tawny.autodiff.tracing import Traced, trace
@@ -120,7 +120,8 @@ def linearize(
         if len(tangents) != len(primals):
             raise value_error(op, f"{len(tangents)} tangents came for {len(primals)} primals")
         standing = traced.like_arguments([wrap(a) for a in traced.arguments])
-        seeds = dict(_paired(op, given, standing, "tangent"))
+        pairs = _paired(op, given, standing, "tangent")
+        seeds = {x: converted(tangent, x.dtype) for x, tangent in pairs}
         found = pushed_forward(seeds, traced.results)
         made = iter([_slope(t, n) for t, n in zip(found, traced.results, strict=True)])
         return traced.in_given(map_leaves(lambda _: next(made), traced.result))

@@ -15,19 +15,24 @@ _WHERE = ELEMENTWISE["where"]
 
 
 def pulled_back(
-    seeds: Mapping[Node, Node], wrt: Iterable[Node], edge: AbstractSet[Node] = frozenset()
+    seeds: Mapping[Node, Node],
+    wrt: Iterable[Node],
+    edge: AbstractSet[Node] = frozenset(),
+    *,
+    masked: bool = False,
 ) -> dict[Node, Node]:
     """Slopes of `wrt`, given those of some results; what reaches no result has none.
 
     Slopes that come through `where` are zero behind the branch that was not taken, and are kept
-    so: see `tawny.autodiff.slopes`.  Behind the nodes of `edge` there is nothing to be found.
+    so: see `tawny.autodiff.slopes`; all of them if `masked`.  Behind the nodes of `edge` there is
+    nothing to be found.
     """
     sources = frozenset(wrt)
     order = toposort(seeds, edge.__contains__)
     active = reached(order, sources)
     incoming: dict[Node, list[Node]] = {n: [s] for n, s in seeds.items()}
     several: dict[Node, list[Node | None]] = {}
-    quiet: set[Node] = set()
+    quiet = set(seeds) if masked else set[Node]()
     found: dict[Node, Node] = {}
     for node in reversed(order):
         if node not in active:
@@ -51,10 +56,10 @@ def pulled_back(
                 if node in quiet:
                     quiet.add(whole)
                 continue
-            masked = node in quiet or node.op is _WHERE
-            for x, passed in _passed_on(node, slopes, active, masked):
+            hidden = node in quiet or node.op is _WHERE
+            for x, passed in _passed_on(node, slopes, active, hidden):
                 incoming.setdefault(x, []).append(passed)
-                if masked:
+                if hidden:
                     quiet.add(x)
     return found
 
@@ -90,15 +95,15 @@ def _passed_on(
                 if passed is not None:
                     yield x, fitted(passed, x)
         return
-    ruled = reverse_rule(node, slopes)
+    ruled = reverse_rule(node, slopes, masked)
     if ruled is None:
-        ruled = _transposed(node, slopes, active)
+        ruled = _transposed(node, slopes, active, masked)
     for x, passed in zip(node.inputs, ruled, strict=True):
         if passed is not None and x in active:
             yield x, fitted(passed, x)
 
 
-def _transposed(node: Node, slopes: Nodes, active: AbstractSet[Node]) -> Nodes:
+def _transposed(node: Node, slopes: Nodes, active: AbstractSet[Node], masked: bool) -> Nodes:
     """Slopes of the operands from the op's rule of forward mode, which is a linear map.
 
     It is written down for placeholders and then differentiated in them.
@@ -113,7 +118,7 @@ def _transposed(node: Node, slopes: Nodes, active: AbstractSet[Node]) -> Nodes:
     ]
     given = [h for h in holders if h is not None]
     edge = edge_of(node, slopes)
-    found = pulled_back(gathered(pairs), given, edge)
+    found = pulled_back(gathered(pairs), given, edge, masked=masked)
     check_linear(node, found.values(), given, edge)
     return [None if h is None else found.get(h) for h in holders]
 

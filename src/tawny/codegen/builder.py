@@ -205,6 +205,11 @@ class Function:
         self._lines.append(f"  {name} = {instruction}")
         return Value(self, type, name)
 
+    @property
+    def length(self) -> int:
+        """How many lines were written."""
+        return len(self._lines)
+
     def effect(self, instruction: str) -> None:
         """An instruction without a result."""
         self._lines.append(f"  {instruction}")
@@ -274,6 +279,10 @@ class Function:
             self.effect(text)
             return Value(self, VOID, "poison")
         return self.emit(returns, text)
+
+    def call_address(self, address: Value, *arguments: Value) -> None:
+        """Call a function by its address; it returns nothing."""
+        self.effect(f"call void {address.text}({', '.join(map(repr, arguments))})")
 
     def intrinsic(
         self, name: str, returns: Type, *arguments: Value, overload: Sequence[Type] | None = None

@@ -14,6 +14,7 @@ from tawny.codegen.builder import I8, I16, I32, I64, PTR, Function, Module, Type
 from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import Library, compiled
 from tawny.codegen.machine import host
+from tawny.codegen.walking import share
 from tawny.shape import Shape, size
 
 ELEMENTS: Final = {1: I8, 2: I16, 4: I32, 8: I64}
@@ -172,13 +173,6 @@ def _library(operands: int, itemsize: int, rank: int) -> Library:
 
 Axis = tuple[Value, Value, Value]
 """Size, stride of the source, stride of the target."""
-
-
-def share(count: Value, worker: Value, workers: Value) -> tuple[Value, Value]:
-    """The part of `count` pieces of work that a worker does."""
-    begin = (count * worker).unsigned_over(workers)
-    end = (count * (worker + 1)).unsigned_over(workers)
-    return begin, end
 
 
 def walk(f: Function, element: Type, source: Value, target: Value, axes: Sequence[Axis]) -> None:

@@ -1,324 +1,295 @@
-"""The loops of a product: tasks, chunks of tiles, blocks of columns and of the common axis.
+"""The loops around elementwise code, shared by all kernels, which bring only the innermost one.
 
-Each worker takes some tasks: a part of the rows and a chunk of the columns of one product of the
-stack.  It packs the columns where that is asked for, and computes tiles one after another.  Where
-the common axis is cut into blocks, sums wait in scratch memory meanwhile.
+A kernel's `span(places, start, vectors)` computes whole vectors of neighbours: `places` is an array
+of addresses, of its reads and then of its results, and `start` the number of the first element.
+The functions here call it for a worker's share of a kernel's row:
+
+    flat(row, worker, workers, span, shape)
+    blocks(row, worker, workers, span, shape)
+    rows(row, worker, workers, span, shape)
+
+`shape` is a constant array: how many reads, how many results, the cell of the row with the first
+parameter, the binary logarithm of the lanes, whether the row itself serves as `places`, and then
+for each place its cell in the row, its element's bytes and its kind.  Parameters begin with the
+number of elements; `blocks` has the rank, sizes and the strides of gathered reads after it; `rows`
+the row's length, the number of outer axes, their sizes, and each read's strides along them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
+import enum
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from tawny.codegen.blocking import CHUNK_TILES
-from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
-from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import Library, compiled
-from tawny.codegen.packing import declare_pack
-from tawny.codegen.product import TILE_ARGUMENTS, Form, PackCode, Panels, declare_tile
-from tawny.codegen.row import Addresses, Names, Numbers
-from tawny.codegen.tile import Tile
+from tawny.codegen.builder import I8, I64, PTR, VOID, Function, Module, Value
+from tawny.codegen.gather import call_gather
+from tawny.codegen.library import provide
+from tawny.codegen.machine import host
 
-UNLIMITED: Final = 2**31
-"""The number of slots where no scratch memory is used."""
+LIBRARY: Final = "loops"
+BLOCK: Final = 256
+"""Elements that are gathered at a time."""
 
-_ARGUMENTS: Final = {"addresses": PTR, "numbers": PTR, "worker": I64, "workers": I64}
+GRAIN: Final = 64
+"""Threads' shares are multiples of so many elements, so that no two write one cache line."""
 
-Numbered = tuple[Form, Mapping[str, int]]
-"""A product: its form, and the numbers it is told."""
+MOST_PLACES: Final = 64
+MOST_AXES: Final = 64
 
-
-def kernel_of(
-    products: Sequence[Numbered], operands: Sequence[str], parallel: bool, scratch: int
-) -> Compiled:
-    """The kernel that computes products one after another; all are told the same numbers.
-
-    `operands` names the addresses of its row, to which scratch memory is added.
-    """
-    forms: dict[Form, int] = {}
-    parameters = [len(products)]
-    for form, numbers in products:
-        parameters += [forms.setdefault(form, len(forms)), *form.names().values(numbers)]
-    addresses = (*operands, "scratch") if scratch else tuple(operands)
-    library = _library(tuple(forms), addresses)
-    return Compiled(library, "kernel", tuple(parameters), parallel, scratch)
+_TAIL_BYTES: Final = 128
+"""Bytes of a vector's elements at most: complex numbers take two registers."""
 
 
-@lru_cache(1024)
-def _library(forms: tuple[Form, ...], addresses: tuple[str, ...]) -> Library:
-    module = Module()
-    for number, form in enumerate(forms):
-        _Product(module, form, f"product{number}", Names(addresses)).declare()
-    arguments = {"row": PTR, "worker": I64, "workers": I64}
-    with module.function("kernel", arguments) as f:
-        row, worker, workers = f.arguments
-        count = f.cell(row, len(addresses))
-        first = f.element(row, len(addresses) + 1, I64)
-        with f.loop(0, count, carried=[first]) as loop:
-            (place,) = loop.carried
-            numbers = f.element(place, 1, I64)
-            which = f.cell(place, 0)
-            for number in range(len(forms)):
-                with f.when(which.equals(number)):
-                    f.call(f"product{number}", VOID, row, numbers, worker, workers)
-            loop.carry(f.element(numbers, len(forms[0].names()), I64))
-    return compiled(module.text())
+class Kind(enum.Enum):
+    """How a place's elements lie."""
+
+    ONE = 0
+    """The same element all along."""
+    RUN = 1
+    """Neighbours in memory are neighbours in the loop."""
+    GATHERED = 2
+    """Anywhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Bases:
-    """Addresses of one product of the stack."""
+class Place(NamedTuple):
+    """A read or result: its cell in the row, its element's bytes, how its elements lie."""
 
-    place: Value
-    left: Value
-    right: Value
-    result: Value
-    bias: Value
-    residual: Value
+    cell: int
+    itemsize: int
+    kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
-class _Strip:
-    """Which tiles a strip has, what they are called, and where its numbers are."""
+class Way(enum.Enum):
+    """Which of the functions walks over the elements."""
 
-    tiles: tuple[Tile, ...]
-    name: str
-    prefix: str
-
-    @property
-    def tile(self) -> Tile:
-        return self.tiles[0]
+    FLAT = "flat"
+    BLOCKS = "blocks"
+    ROWS = "rows"
 
 
-class _Product:
-    """The functions of a product of one form."""
+_HEAD: Final = 5
+_WIDTH: Final = 3
+SPAN: Final = {"places": PTR, "start": I64, "vectors": I64}
+"""Arguments of a span."""
 
-    def __init__(self, module: Module, form: Form, name: str, addresses: Names) -> None:
-        self.module = module
-        self.form = form
-        self.name = name
-        self.addresses = addresses
-        self.full = _Strip(form.full, f"{name}_full", "")
-        self.tail = _Strip(form.tail, f"{name}_tail", "tail_")
-
-    def declare(self) -> None:
-        """Tiles, panels, and the function that computes a worker's share."""
-        form = self.form
-        for strip in (self.full, self.tail):
-            for tile in strip.tiles:
-                declare_tile(self.module, f"{strip.name}{tile.rows}", form, tile)
-            if strip.tiles and form.panels is Panels.PACKED:
-                name = f"{strip.name}_pack"
-                declare_pack(self.module, name, form.element, strip.tile, form.order)
-        with self.module.function(self.name, _ARGUMENTS, internal=True) as f:
-            _Share(self, f).write()
+_KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
+_LOOP: Final = {**_KERNEL, "span": PTR, "shape": PTR}
 
 
-class _Share:
-    """What one worker computes."""
+def write_kernel(
+    module: Module,
+    symbol: str,
+    way: Way,
+    reads: Sequence[Place],
+    writes: Sequence[Place],
+    lanes: int,
+) -> None:
+    """Add the kernel of a module that has a `span`."""
+    places = [*reads, *writes]
+    direct = way is Way.FLAT and [p.cell for p in places] == list(range(len(places)))
+    first = max(p.cell for p in places) + 1
+    head = [len(reads), len(writes), first, lanes.bit_length() - 1, direct]
+    cells = [n for p in places for n in (p.cell, p.itemsize, p.kind.value)]
+    module.require(LIBRARY)
+    module.table("shape", I64, [*head, *cells])
+    module.declare(f"{LIBRARY}_{way.value}", VOID, list(_LOOP.values()))
+    with module.function(symbol, _KERNEL) as f:
+        tables = f.global_address("span"), f.global_address("shape")
+        f.call(f"{LIBRARY}_{way.value}", VOID, *f.arguments, *tables)
 
-    def __init__(self, product: _Product, f: Function) -> None:
-        self.product = product
-        self.form = product.form
+
+class _Shape:
+    """The constant array, inside a function."""
+
+    def __init__(self, f: Function, base: Value) -> None:
         self.f = f
-        addresses, numbers, self.worker, self.workers = f.arguments
-        self.numbers = Numbers(f, product.form.names(), numbers)
-        self.addresses = Addresses(f, product.addresses, addresses)
-        self.null = f.constant(PTR, 0)
-        self.slot = self.null
-        if "scratch" in self.addresses:
-            offset = self.worker * self.numbers["slot_bytes"]
-            self.slot = f.advanced(self.addresses["scratch"], offset)
-
-    def write(self) -> None:
-        """All tasks of the worker, in order."""
-        f, n = self.f, self.numbers
-        active = f.minimum(self.workers, n["slots"])
-        tasks = n["chunks"] * n["parts"]
-        for axis in range(self.form.stack):
-            tasks = tasks * n[f"stack{axis}"]
-        first, last = (
-            tasks * f.minimum(w, active) // active for w in (self.worker, self.worker + 1)
+        self.base = base
+        self.reads, self.writes, self.first, self.shift, self.direct = (
+            f.cell(base, i) for i in range(_HEAD)
         )
-        with f.loop(first, last, carried=[f.constant(I64, -1)]) as task:
-            part, columns = task.index % n["parts"], task.index // n["parts"]
-            chunk, place = columns % n["chunks"], columns // n["chunks"]
-            bases = self._bases(place)
-            if self.form.panels is Panels.PACKED:
-                with f.when(columns.differs(task.carried[0])):
-                    self._pack(bases, chunk)
-            self._columns(bases, chunk, part)
-            task.carry(columns)
 
-    def _bases(self, place: Value) -> _Bases:
-        """Addresses of a product, whose place in the stack is counted along all axes."""
-        f, n = self.f, self.numbers
-        offsets = {name: f.constant(I64, 0) for name in ("a", "b", "c", "bias", "residual")}
-        rest = place
-        for axis in reversed(range(self.form.stack)):
-            index = rest % n[f"stack{axis}"]
-            rest = rest // n[f"stack{axis}"]
-            for name, offset in offsets.items():
-                offsets[name] = offset + index * n[f"{name}_stack{axis}"]
-        at = {
-            name: f.advanced(self.addresses[name], offset) if name in self.addresses else self.null
-            for name, offset in offsets.items()
-        }
-        return _Bases(place, at["a"], at["b"], at["c"], at["bias"], at["residual"])
+    def place(self, number: Value) -> tuple[Value, Value, Value]:
+        """Cell, bytes and kind of a place."""
+        entry = self.f.element(self.base, number * _WIDTH + _HEAD, I64)
+        cell, item, kind = (self.f.cell(entry, i) for i in range(_WIDTH))
+        return cell, item, kind
 
-    # ------------------------------------------------------------------- columns
 
-    def _chunk(self, chunk: Value) -> tuple[Value, Value, Value]:
-        """The blocks of a chunk, from and to, and whether it has the rest of the columns."""
-        first = chunk * self.numbers["chunk_blocks"]
-        last = self.f.minimum(first + self.numbers["chunk_blocks"], self.numbers["blocks"])
-        return first, last, (chunk + 1).equals(self.numbers["chunks"])
+def _library() -> str:
+    module = Module()
+    _write_segment(module)
+    for way, write in ((Way.FLAT, _flat), (Way.BLOCKS, _blocks), (Way.ROWS, _rows)):
+        with module.function(f"{LIBRARY}_{way.value}", _LOOP) as f:
+            row, worker, workers, span, base = f.arguments
+            shape = _Shape(f, base)
+            parameters = f.element(row, shape.first, I64)
+            low, high = share(f, f.load(I64, parameters), worker, workers)
+            write(f, row, span, shape, low, high, f.element(parameters, 1, I64))
+    return module.text()
 
-    def _panel_bytes(self) -> Value:
-        """Bytes of a packed panel of a whole block."""
-        length = self.numbers["depth"] * self.numbers["taps"]
-        return length * self._block_width
 
-    @property
-    def _block_width(self) -> int:
-        """Bytes of a row of a whole block."""
-        return self.product.full.tile.width(self.form.element) if self.form.full else 0
+provide(LIBRARY, _library)
 
-    def _pack(self, bases: _Bases, chunk: Value) -> None:
-        f = self.f
-        first, last, ends = self._chunk(chunk)
-        if self.form.full:
-            with f.loop(first, last) as block:
-                target = f.advanced(self.slot, (block.index - first) * self._panel_bytes())
-                self._pack_panel(self.product.full, bases.right, block.index, target)
-        if self.form.tail:
-            with f.when(ends):
-                target = f.advanced(self.slot, (last - first) * self._panel_bytes())
-                self._pack_panel(self.product.tail, bases.right, self.numbers["blocks"], target)
 
-    def _pack_panel(self, strip: _Strip, right: Value, block: Value, target: Value) -> None:
-        f, element = self.f, self.form.element
-        column = block * (self._block_width // element.nbytes)
-        source = f.advanced(right, column * self.numbers["b_column"])
-        columns = self._strip_columns(strip)
-        width = strip.tile.width(element)
-        code = PackCode(f, self.numbers, f"{strip.name}_pack", columns, width)
-        self.form.source.pack(code, source, target)
+def share(f: Function, total: Value, worker: Value, workers: Value) -> tuple[Value, Value]:
+    """The elements of a worker, from the first up to and not including the second."""
 
-    def _strip_columns(self, strip: _Strip) -> Value:
-        """How many columns a panel of the strip has."""
-        if strip.prefix:
-            return self.numbers["rest"]
-        return self.f.constant(I64, strip.tile.vectors * self.form.element.lanes)
+    def part() -> list[Value]:
+        grains = (total + (GRAIN - 1)).shifted_down(GRAIN.bit_length() - 1)
+        each = (grains + workers - 1).unsigned_over(workers) * GRAIN
+        low = f.minimum(worker * each, total)
+        return [low, f.minimum(low + each, total)]
 
-    def _columns(self, bases: _Bases, chunk: Value, part: Value) -> None:
-        """The tiles of a task."""
-        first, last, ends = self._chunk(chunk)
-        if self.form.full:
-            self._rows(self.product.full, bases, part, (first, first, last))
-        if self.form.tail:
-            blocks = self.numbers["blocks"]
-            with self.f.when(ends):
-                self._rows(self.product.tail, bases, part, (first, blocks, blocks + 1))
+    low, high = f.either(workers.equals(1), lambda: [total.of(0), total], part)
+    return low, high
 
-    # ---------------------------------------------------------------------- rows
 
-    def _start(self, strip: _Strip, tile: Value) -> Value:
-        """The first row of a tile."""
-        short = self.f.maximum(tile - self.numbers[f"{strip.prefix}tall"], 0)
-        return tile * strip.tile.rows - short
+# --------------------------------------------------------------- a row of elements
 
-    def _rows(
-        self, strip: _Strip, bases: _Bases, part: Value, blocks: tuple[Value, Value, Value]
-    ) -> None:
-        """A part of a strip's rows: chunks of tiles, and for each the blocks of columns.
 
-        `blocks` are the first one of the task, and those to be computed.
-        """
-        f, n = self.f, self.numbers
-        origin, first, last = blocks
-        tiles, parts = n[f"{strip.prefix}tiles"], n["parts"]
-        begin, end = tiles * part // parts, tiles * (part + 1) // parts
-        with f.loop(begin, end, CHUNK_TILES) as chunk:
-            to = f.minimum(chunk.index + CHUNK_TILES, end)
-            rows = self._start(strip, chunk.index), self._start(strip, to)
-            room = f.advanced(self.slot, n["rows_at"])
-            left = self.form.source.gathered(f, n, bases.left, rows, room)
-            with f.loop(first, last) as block:
-                panel = self._panel(bases.right, block.index, origin)
-                if self.form.depth_blocked:
-                    with f.loop(0, n["depth_blocks"]) as depth:
-                        self._tiles(
-                            strip, bases, left, panel, block.index, (chunk.index, to), depth.index
-                        )
-                else:
-                    self._tiles(strip, bases, left, panel, block.index, (chunk.index, to), None)
+def _write_segment(module: Module) -> None:
+    """`segment(places, start, count, span, shape)`: whole vectors, then what is left."""
+    arguments = {"places": PTR, "start": I64, "count": I64, "span": PTR, "shape": PTR}
+    with module.function("segment", arguments, internal=True) as f:
+        places, start, count, span, base = f.arguments
+        shift = f.cell(base, 3)
+        whole = count.shifted_down(shift)
+        done = whole << shift
+        with f.when(whole > 0):
+            f.call_address(span, places, start, whole)
+        with f.when(count > done):
+            f.call("tail", VOID, places, start + done, count - done, span, base)
+    with module.function("tail", arguments, internal=True, attributes="noinline") as f:
+        _tail(f, *f.arguments)
 
-    def _panel(self, right: Value, block: Value, origin: Value) -> Value:
-        """Where the panel of a block is."""
-        f = self.f
-        match self.form.panels:
-            case Panels.DIRECT:
-                return f.advanced(right, block * self._block_width)
-            case Panels.PACKED:
-                return f.advanced(self.slot, (block - origin) * self._panel_bytes())
-            case Panels.PREPARED:
-                return f.advanced(right, block * self._panel_bytes())
 
-    def _tiles(
-        self,
-        strip: _Strip,
-        bases: _Bases,
-        left: Value,
-        panel: Value,
-        block: Value,
-        tiles: tuple[Value, Value],
-        depth: Value | None,
-    ) -> None:
-        """Some tiles, one below the other, with a block of the common axis."""
-        f, n, element = self.f, self.numbers, self.form.element
-        column = block * self._block_width
-        given = {
-            "numbers": n.address,
-            "left": left,
-            "panel": panel,
-            "result": f.advanced(bases.result, column),
-            "bias": bases.bias
-            if self.form.ending.constant_bias
-            else f.advanced(bases.bias, column),
-            "residual": f.advanced(bases.residual, column),
-            "place": bases.place,
-            "lower": f.constant(I64, 0),
-            "upper": n["depth"],
-            "before": self.null,
-            "after": self.null,
-            "columns": self._strip_columns(strip),
-        }
-        if depth is not None:
-            count = n["depth_blocks"]
-            given["lower"] = depth * n["depth"] // count
-            given["upper"] = (depth + 1) * n["depth"] // count
-        first, last = tiles
-        with f.loop(first, last) as tile:
-            given["start"] = self._start(strip, tile.index)
-            if depth is not None:
-                step = strip.tile.rows * strip.tile.vectors * element.sum_bytes
-                sums = f.advanced(f.advanced(self.slot, n["sums_at"]), (tile.index - first) * step)
-                given["before"] = f.select(depth.equals(0), self.null, sums)
-                given["after"] = f.select((depth + 1).equals(n["depth_blocks"]), self.null, sums)
-            self._call(strip, tile.index, [given[name] for name in TILE_ARGUMENTS])
+def _tail(f: Function, places: Value, start: Value, count: Value, span: Value, base: Value) -> None:
+    """Less than a vector: copied to buffers, computed there, copied back."""
+    shape = _Shape(f, base)
+    buffers = f.room(MOST_PLACES * _TAIL_BYTES)
+    others = f.room(8 * MOST_PLACES)
+    reads, total = shape.reads, shape.reads + shape.writes
+    with f.loop(0, total) as loop:
+        _, item, kind = shape.place(loop.index)
+        address = f.load(PTR, f.element(places, loop.index, I64))
+        buffer = f.advanced(buffers, loop.index * _TAIL_BYTES)
+        one = kind.equals(Kind.ONE.value)
+        f.store(f.select(one, address, buffer), f.element(others, loop.index, I64))
+        with f.when((loop.index < reads) & ~one):
+            f.store(f.constant(I8.by(_TAIL_BYTES), 0), buffer, 64)
+            _copy(f, buffer, f.advanced(address, start * item), count * item)
+    f.call_address(span, others, f.constant(I64, 0), f.constant(I64, 1))
+    with f.loop(reads, total) as loop:
+        _, item, _ = shape.place(loop.index)
+        address = f.load(PTR, f.element(places, loop.index, I64))
+        buffer = f.advanced(buffers, loop.index * _TAIL_BYTES)
+        _copy(f, f.advanced(address, start * item), buffer, count * item)
 
-    def _call(self, strip: _Strip, tile: Value, arguments: Sequence[Value]) -> None:
-        """Compute a tile of the height that it has."""
-        f = self.f
-        tall, *short = [f"{strip.name}{t.rows}" for t in strip.tiles]
-        if not short:
-            f.call(tall, VOID, *arguments)
-            return
-        is_tall = tile < self.numbers[f"{strip.prefix}tall"]
-        with f.when(is_tall):
-            f.call(tall, VOID, *arguments)
-        with f.when(~is_tall):
-            f.call(short[0], VOID, *arguments)
+
+def _copy(f: Function, to: Value, source: Value, nbytes: Value) -> None:
+    """Copy a few bytes."""
+    if not host().avx512:
+        f.module.declare("memcpy", PTR, [PTR, PTR, I64])
+        f.call("memcpy", PTR, to, source, nbytes)
+        return
+    vector = I8.by(host().vector_bytes)
+    with f.loop(0, nbytes, vector.lanes) as loop:
+        mask = f.first_lanes(f.convert("trunc", f.minimum(nbytes - loop.index, 64), I8), 64)
+        value = f.masked_load(vector, f.advanced(source, loop.index), mask, f.constant(vector, 0))
+        f.masked_store(value, f.advanced(to, loop.index), mask)
+
+
+def _listed(f: Function, row: Value, shape: _Shape) -> Value:
+    """The places' addresses, taken from the row."""
+    listed = f.room(8 * MOST_PLACES)
+    with f.loop(0, shape.reads + shape.writes) as loop:
+        cell, _, _ = shape.place(loop.index)
+        address = f.load(I64, f.element(row, cell, I64))
+        f.store(address, f.element(listed, loop.index, I64))
+    return listed
+
+
+# ------------------------------------------------------------------------ ways
+
+
+def _flat(
+    f: Function, row: Value, span: Value, shape: _Shape, low: Value, high: Value, parameters: Value
+) -> None:
+    """All elements one after another."""
+    del parameters
+    (places,) = f.either(shape.direct.differs(0), lambda: [row], lambda: [_listed(f, row, shape)])
+    f.call("segment", VOID, places, low, high - low, span, shape.base)
+
+
+def _blocks(
+    f: Function, row: Value, span: Value, shape: _Shape, low: Value, high: Value, parameters: Value
+) -> None:
+    """All elements one after another; some reads are gathered into buffers, block by block."""
+    listed = _listed(f, row, shape)
+    rank, sizes = f.load(I64, parameters), f.element(parameters, 1, I64)
+    bytes_each = BLOCK * 16
+    buffers = f.emit(PTR, f"alloca i8, {shape.reads * bytes_each}, align 64")
+    with f.loop(low, high, BLOCK) as block:
+        start, count = block.index, f.minimum(high - block.index, BLOCK)
+        first = f.element(sizes, rank, I64)
+        with f.loop(0, shape.reads, carried=[first]) as loop:
+            (strides,) = loop.carried
+            cell, item, kind = shape.place(loop.index)
+            far = kind.equals(Kind.GATHERED.value)
+            with f.when(far):
+                buffer = f.advanced(buffers, loop.index * bytes_each)
+                source = f.load(PTR, f.element(row, cell, I64))
+                for size in (1, 2, 4, 8, 16):
+                    with f.when(item.equals(size)):
+                        call_gather(f, size, buffer, source, rank, sizes, strides, start, count)
+                # The span adds the start, which the buffer does not know.
+                f.store(f.advanced(buffer, -(start * item)), f.element(listed, loop.index, I64))
+            loop.carry(f.element(strides, f.select(far, rank, 0), I64))
+        f.call("segment", VOID, listed, start, count, span, shape.base)
+
+
+def _rows(
+    f: Function, row: Value, span: Value, shape: _Shape, low: Value, high: Value, parameters: Value
+) -> None:
+    """Row by row; a read is a run in each row, or one element."""
+    listed = _listed(f, row, shape)
+    length, outer = f.cell(parameters, 0), f.cell(parameters, 1)
+    sizes = f.element(parameters, 2, I64)
+    strides = f.element(sizes, outer, I64)
+    places = f.room(8 * MOST_AXES)
+    last = (high + length - 1).unsigned_over(length)
+    with f.loop(low.unsigned_over(length), last) as loop:
+        begin = loop.index * length
+        start, end = f.maximum(low, begin), f.minimum(high, begin + length)
+        _digits(f, loop.index, outer, sizes, places)
+        with f.loop(0, shape.reads) as reads:
+            cell, item, kind = shape.place(reads.index)
+            own = f.element(strides, reads.index * outer, I64)
+            offset = _dot(f, outer, places, own)
+            # The span adds the start to runs, which is counted from the first row.
+            run = kind.equals(Kind.RUN.value)
+            back = f.select(run, begin * item, 0)
+            base = f.load(PTR, f.element(row, cell, I64))
+            f.store(f.advanced(base, offset - back), f.element(listed, reads.index, I64))
+        f.call("segment", VOID, listed, start, end - start, span, shape.base)
+
+
+def _digits(f: Function, number: Value, axes: Value, sizes: Value, places: Value) -> None:
+    """Write the places of a row, given its number, on axes of these sizes."""
+    with f.loop(1, axes, carried=[number]) as loop:
+        (left,) = loop.carried
+        axis = axes - loop.index
+        size = f.load(I64, f.element(sizes, axis, I64))
+        f.store(left.unsigned_rest(size), f.element(places, axis, I64))
+        loop.carry(left.unsigned_over(size))
+    f.store(loop.carried[0], places)
+
+
+def _dot(f: Function, axes: Value, places: Value, strides: Value) -> Value:
+    """The offset of a row."""
+    with f.loop(0, axes, carried=[axes.of(0)]) as loop:
+        (sum,) = loop.carried
+        place = f.load(I64, f.element(places, loop.index, I64))
+        stride = f.load(I64, f.element(strides, loop.index, I64))
+        loop.carry(sum + place * stride)
+    return loop.carried[0]

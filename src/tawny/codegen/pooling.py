@@ -6,16 +6,16 @@ vectors of channels, so that what overlapping windows add up is added by one wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from functools import cache
 from typing import Final, NamedTuple
 
 from tawny.codegen.builder import I64, PTR, Function, Module, Type, Value, integer_of
-from tawny.codegen.copying import share
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import Library, compiled
+from tawny.codegen.walking import nest, share
 from tawny.shape import Shape, size
 
 SHARED_ELEMENTS: Final = 1 << 14
@@ -84,25 +84,6 @@ def _library(kind: Kind, element: Element) -> Library:
 
 
 # ------------------------------------------------------------------- the kernel
-
-Body = Callable[[list[Value], list[Value]], Sequence[Value]]
-"""Of indices and carried values: those for the next round."""
-
-
-def nest(
-    f: Function,
-    ranges: Sequence[tuple[Value | int, Value]],
-    carried: Sequence[Value],
-    body: Body,
-    indices: Sequence[Value] = (),
-) -> list[Value]:
-    """Loops inside each other; gives the carried values as the last round left them."""
-    if not ranges:
-        return list(body(list(indices), list(carried)))
-    (begin, end), *inner = ranges
-    with f.loop(begin, end, carried=carried) as loop:
-        loop.carry(*nest(f, inner, loop.carried, body, [*indices, loop.index]))
-    return loop.carried
 
 
 class _Pooling:

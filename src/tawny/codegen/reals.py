@@ -79,7 +79,7 @@ def _nextafter(f: Function, dtype: DType, x: Value, y: Value) -> Value:
     neighbour = f.bitcast(moved, (F16 if half else x.type.scalar).like(x.type))
     if half:
         neighbour = f.convert("fpext", neighbour, F32)
-    result = f.select(x.equals(y), y, neighbour)
+    result = f.select(x.equals(y), x if half else y, neighbour)
     return f.select(_nan(f, x) | _nan(f, y), x + y, result)
 
 

@@ -41,7 +41,7 @@ REAL_PART: Final = frozenset({Prim.ABS, Prim.REAL, Prim.IMAG})
 @cache
 def supported(op: Elementwise, dtypes: tuple[DType, ...]) -> bool:
     """Whether code can be generated for an op on operands of these dtypes."""
-    loop = _loop(op, dtypes)
+    loop = loop_dtype(op, dtypes)
     stack: list[Expr] = [op.scalar]
     while stack:
         expr = stack.pop()
@@ -54,7 +54,7 @@ def supported(op: Elementwise, dtypes: tuple[DType, ...]) -> bool:
 
 def _has_rule(prim: Prim, dtype: DType) -> bool:
     """Whether a primitive is generated at a dtype."""
-    if prim in LOGIC or prim is Prim.SELECT:
+    if prim in LOGIC or prim is Prim.SELECT or (prim is Prim.DIV and dtype.kind in "biu"):
         return True
     match dtype.kind:
         case "f":
@@ -69,7 +69,7 @@ def _has_rule(prim: Prim, dtype: DType) -> bool:
             return prim in INTEGERS
 
 
-def _loop(op: Elementwise, dtypes: Sequence[DType]) -> DType:
+def loop_dtype(op: Elementwise, dtypes: Sequence[DType]) -> DType:
     """The dtype an op computes in."""
     return op.info.dtype.computes_in(op.info.name, dtypes)
 
@@ -81,7 +81,7 @@ def applied(
     f: Function, op: Elementwise, dtypes: tuple[DType, ...], numbers: Sequence[Number]
 ) -> Number:
     """An op's result, in the dtype it infers, for operands of these dtypes."""
-    expr, loop = op.scalar, _loop(op, dtypes)
+    expr, loop = op.scalar, loop_dtype(op, dtypes)
     if isinstance(expr, Call) and expr.prim in COMPARISONS and loop.kind == "f":
         exact = _exact_comparison(f, expr.prim, dtypes, numbers)
         if exact is not None:
@@ -134,12 +134,17 @@ class _Evaluation:
         numbers, common = self._common(args)
         if prim in LOGIC:
             return _logic(prim, [truth(common, n) for n in numbers]), dt.BOOL
+        if prim is Prim.DIV and common.kind in "biu":
+            numbers, common = [cast(f, n, common, dt.FLOAT64) for n in numbers], dt.FLOAT64
         return primitive(f, prim, common, numbers)
 
     def _common(self, args: Sequence[Expr]) -> tuple[list[Number], DType]:
-        """Arguments in their common dtype; a literal has none of its own."""
+        """Arguments in their common dtype; a literal is weak beside the others."""
         given = {i: self.value(a) for i, a in enumerate(args) if not isinstance(a, Const)}
         common = dt.promote(*[d for _, d in given.values()]) if given else self.loop
+        for literal in args:
+            if isinstance(literal, Const):
+                common = dt.promote(common, dt.weak_dtype(type(literal.value), common))
         numbers = [
             cast(self.f, *given[i], common) if i in given else self.value(a, common)[0]
             for i, a in enumerate(args)

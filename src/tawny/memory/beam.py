@@ -76,9 +76,11 @@ class Sections:
     def only(self, buffers: NDArray[numpy.bool_], order: Ints) -> Sections:
         """Some of the buffers, and the sections `order` in that order."""
         parts = self.parts[order][:, buffers]
-        within = [numpy.flatnonzero(row) for row in parts]
-        most = max(map(len, within), default=0)
-        layers = [numpy.array([row[k] for row in within if len(row) > k]) for k in range(most)]
+        section, member = numpy.nonzero(parts)
+        counts = numpy.bincount(section, minlength=len(order))
+        place = numpy.arange(len(section)) - numpy.repeat(numpy.cumsum(counts) - counts, counts)
+        by_place = member[numpy.argsort(place, kind="stable")]
+        layers = numpy.split(by_place, numpy.cumsum(numpy.bincount(place))[:-1])
         return Sections(
             self.sizes[buffers],
             self.clash[buffers][:, buffers],

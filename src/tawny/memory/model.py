@@ -100,12 +100,9 @@ def model(problem: Problem, alignment: int = 1) -> Model:
             base += size[v]
             for cell in chain(problem, v, slides, readers):
                 size[cell] = 0
-    outputs = [
-        step.outputs
-        if all([values[v].view_of is None for v in step.outputs])
-        else tuple([v for v in step.outputs if values[v].view_of is None])
-        for step in problem.steps
-    ]
+    outputs = [step.outputs for step in problem.steps]
+    if any(value.view_of is not None for value in values):
+        outputs = [tuple([v for v in own if values[v].view_of is None]) for own in outputs]
     made = [
         sum([size[v] for v in own]) + (step.scratch and -(-step.scratch // alignment) * alignment)
         for step, own in zip(problem.steps, outputs, strict=True)

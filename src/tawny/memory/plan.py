@@ -23,7 +23,6 @@ from tawny.memory.schedule import (
     schedule,
 )
 
-
 ORDERING = 0.4
 """The share of the time that is for finding a better order."""
 

@@ -266,47 +266,53 @@ class Chain:
 
     def _solve(self) -> None:
         """Fill the table: for each `t` ascending, each `s` descending."""
-        stages, cost, choice = self.stages, self.cost, self.choice
+        stages, cost, choice, slots = self.stages, self.cost, self.choice, self.slots
         count = len(stages)
-        room = np.arange(self.slots + 1)
+        room = np.arange(slots + 1)
         seconds = np.concatenate([[0.0], np.cumsum([stage.on.seconds for stage in stages])])
-        held = [
-            [self._bytes(stages[u].front - stages[s].front) for u in range(count)]
-            for s in range(count)
-        ]
-        onward = [
-            self._bytes((stages[s].saved | stages[s + 1].front) - stages[s].front)
-            for s in range(count - 1)
-        ]
-        for t in range(count):
-            carried = stages[t].carried
-            last = stages[t]
+        holds = [self._holds(s) for s in range(count)]
+        peaks = [self._peaks(s) for s in range(count)]
+        for t, last in enumerate(stages):
+            carried = last.carried
             least = self._in_slots(max(last.last.peak + carried, last.peak_back))
             cost[t, t, least:] = last.last.seconds
             choice[t, t] = HOLD
             for s in range(t - 1, -1, -1):
                 stage = stages[s]
                 need = self._in_slots(max(stage.all.peak + carried, stage.peak_back))
-                shift = self._in_slots(onward[s])
-                best = np.full(self.slots + 1, np.inf)
+                shift = self._saved(s)
+                best = np.full(slots + 1, np.inf)
                 start = max(need, shift)
-                if start <= self.slots:
-                    span = cost[s + 1, t, : self.slots + 1 - shift]
+                if start <= slots:
+                    span = cost[s + 1, t, : slots + 1 - shift]
                     best[start:] = stage.all.seconds + span[start - shift :]
-                later = range(s + 1, t + 1)
-                peaks = np.maximum.accumulate(
-                    [stage.on.peak, *(stages[u].through.peak for u in range(s + 1, t))]
-                )
-                holds = np.array([self._in_slots(held[s][u]) for u in later])
-                needs = np.array([self._in_slots(int(p) + carried) for p in peaks])
-                where = room[None, :] - holds[:, None]
+                held = holds[s][: t - s, None]
+                needs = -(-(peaks[s][: t - s, None] + carried) // self.slot)
+                where = room - held
                 split = cost[np.arange(s + 1, t + 1)[:, None], t, np.maximum(where, 0)]
-                split = split + cost[s, s:t] + (seconds[s + 1 : t + 1] - seconds[s])[:, None]
-                split[(where < 0) | (room[None, :] < needs[:, None])] = np.inf
+                split += cost[s, s:t]
+                split += (seconds[s + 1 : t + 1] - seconds[s])[:, None]
+                split[room < np.maximum(needs, held)] = np.inf
                 pick = split.argmin(axis=0)
                 found = split[pick, room]
                 cost[s, t] = np.minimum(best, found)
                 choice[s, t] = np.where(best <= found, HOLD, pick + s + 1)
+
+    def _holds(self, s: int) -> NDArray[np.int64]:
+        """For each later stage the slots that holding its operands takes, beside those of `s`."""
+        stages = self.stages
+        held = [self._bytes(later.front - stages[s].front) for later in stages[s + 1 :]]
+        return np.array([self._in_slots(bytes) for bytes in held], np.int64)
+
+    def _peaks(self, s: int) -> NDArray[np.int64]:
+        """For each later stage the bytes that running forth from `s` to it needs."""
+        parts = [self.stages[s].on, *(stage.through for stage in self.stages[s + 1 :])]
+        return np.maximum.accumulate(np.array([part.peak for part in parts], np.int64))
+
+    def _saved(self, s: int) -> int:
+        """The slots that what stage `s` saves and the operands of the next take."""
+        stage = self.stages[s]
+        return self._in_slots(self._bytes((stage.saved | self.stages[s + 1].front) - stage.front))
 
     def _bytes(self, roots: Iterable[int]) -> int:
         return sum(self.tables.sizes[r] for r in roots)
@@ -337,12 +343,11 @@ class Chain:
             if choice != HOLD:
                 for u in range(s, choice):
                     run(self.stages[u].steps)
-                held = self._in_slots(self._bytes(self.stages[choice].front - self.stages[s].front))
+                held = int(self._holds(s)[choice - s - 1])
                 stack += [(s, choice - 1, m), (choice, t, m - held)]
                 continue
             run(self.stages[s].steps)
             stack.append(s)
             if s < t:
-                kept = (self.stages[s].saved | self.stages[s + 1].front) - self.stages[s].front
-                stack.append((s + 1, t, m - self._in_slots(self._bytes(kept))))
+                stack.append((s + 1, t, m - self._saved(s)))
         return sequence

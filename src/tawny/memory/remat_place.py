@@ -16,6 +16,8 @@ from tawny.memory.sweep import outward
 
 LARGEST_WIDE = 400
 """Storages above which no wide searches are made; above four times as many, none at all."""
+LEAST_EFFORT, MOST_EFFORT = 100, 800
+"""For each storage, of the first and of the last search in the order of time."""
 
 
 def lay_out(schedule: Schedule, alignment: int) -> Layout:
@@ -67,10 +69,26 @@ def _quick(todo: Buffers) -> Iterator[list[int]]:
 
 
 def _thorough(todo: Buffers, limit: int) -> Iterator[list[int] | None]:
-    """Beam searches, and a search in the order of time, for offsets under the limit."""
+    """Searches in the order of time, and beam searches, for offsets under the limit."""
     count = len(todo.sizes)
     if not 0 < count <= 4 * LARGEST_WIDE:
         return
+    life = [death - birth for birth, death in zip(todo.births, todo.deaths, strict=True)]
+
+    def in_time(effort: int) -> list[int] | None:
+        return gaps.search(
+            todo.births,
+            todo.deaths,
+            todo.sizes,
+            moment=todo.moment,
+            key=lambda b: -life[b],
+            capacity=todo.bound,
+            limit=limit,
+            stop=lambda: False,
+            effort=effort,
+        )
+
+    yield in_time(LEAST_EFFORT)
     parts = beam.sections(todo.births, todo.deaths, todo.sizes)
     for width, branching in ((1, 2), (6, 4)) if count <= LARGEST_WIDE else ((1, 2),):
         for tie in beam.Tie:
@@ -85,14 +103,4 @@ def _thorough(todo: Buffers, limit: int) -> Iterator[list[int] | None]:
                 stop=lambda: False,
             )
             yield None if found is None else found.tolist()
-    life = [death - birth for birth, death in zip(todo.births, todo.deaths, strict=True)]
-    yield gaps.search(
-        todo.births,
-        todo.deaths,
-        todo.sizes,
-        moment=todo.moment,
-        key=lambda b: -life[b],
-        capacity=todo.bound,
-        limit=limit,
-        stop=lambda: False,
-    )
+    yield in_time(MOST_EFFORT)

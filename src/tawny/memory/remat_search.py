@@ -157,7 +157,7 @@ class Search:
         for index, path in enumerate(self.paths):
             level = bisect_right(path.levels, budget) - 1
             if path.start <= level:
-                heap.append((path.seconds[level], index, level))
+                heap.append((path.seconds(level), index, level))
         heapify(heap)
         patience = max(PATIENCE // max(len(self.problem.steps), 1), 1)
         while heap:
@@ -171,7 +171,7 @@ class Search:
                 return True
             lower = path.below(level)
             if lower is not None:
-                heappush(heap, (path.seconds[lower], index, lower))
+                heappush(heap, (path.seconds(lower), index, lower))
         return False
 
     def explore(self, limit: int, levels: Sequence[int], end: int) -> None:

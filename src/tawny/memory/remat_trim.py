@@ -105,7 +105,10 @@ class Cells:
 
 
 class Path:
-    """A sequence, and what it becomes as the limit rises from its own through the levels."""
+    """A sequence, and what it becomes as the limit rises from its own through the levels.
+
+    It rises as far as it is asked about.
+    """
 
     def __init__(
         self,
@@ -116,7 +119,8 @@ class Path:
     ) -> None:
         self.tables, self.levels = tables, levels
         self.steps = prune(tables, sequence)
-        self.gone: list[int] = []
+        self.gone = [len(levels)] * len(self.steps)
+        """For each position the level from which on it is taken back, as far as that is known."""
         self.cells = Cells(tables, self.steps)
         self.slid: dict[int, int] = {}
         """The cells that are written over, and where."""
@@ -125,34 +129,33 @@ class Path:
         lowest = bisect_left(levels, max(self.peak, limit))
         self.start = self.level = min(lowest, len(levels) - 1)
         """The level of the sequence as it is."""
+        self.risen = self.start - 1
+        """Up to which level all that fits is taken back."""
+        self.refresh, self.changed = self.start + REFRESH, False
 
     @cached_property
-    def removed(self) -> list[int]:
-        """For each position the level from which on it is taken back."""
-        self.gone = [len(self.levels)] * len(self.steps)
-        self._rise()
-        return self.gone
+    def queue(self) -> list[tuple[int, float, int]]:
+        """What may be taken back next."""
+        return self._queue()
 
-    @cached_property
-    def seconds(self) -> list[float]:
-        """For each level the seconds of the sequence there."""
-        saved = [0.0] * (len(self.levels) + 1)
-        for s, level in zip(self.steps, self.removed, strict=True):
-            saved[level] += self.tables.seconds[s]
-        left, result = sum(saved), list[float]()
-        for won in saved[:-1]:
-            left -= won
-            result.append(left)
-        return result
+    def seconds(self, level: int) -> float:
+        """The seconds of the sequence at a level."""
+        self._rise(level)
+        seconds = self.tables.seconds
+        return sum(
+            [seconds[s] for s, gone in zip(self.steps, self.gone, strict=True) if gone > level]
+        )
 
     def at(self, level: int) -> list[int]:
         """The sequence at a level."""
-        kept = [s for s, gone in zip(self.steps, self.removed, strict=True) if gone > level]
+        self._rise(level)
+        kept = [s for s, gone in zip(self.steps, self.gone, strict=True) if gone > level]
         return prune(self.tables, kept)
 
     def below(self, level: int) -> int | None:
         """The next lower level at which the sequence differs."""
-        return max((r - 1 for r in self.removed if self.start < r <= level), default=None)
+        self._rise(level)
+        return max((r - 1 for r in self.gone if self.start < r <= level), default=None)
 
     def _profile(self) -> NDArray[np.int64]:
         """Live bytes at each position, as the simulation counts them."""
@@ -215,22 +218,24 @@ class Path:
         heapify(queue)
         return queue
 
-    def _rise(self) -> None:
-        """Take back all that fits some level: the lowest level first, then the most gain."""
-        queue, top = self._queue(), len(self.levels)
-        refresh, changed = self.level + REFRESH, False
-        while queue:
+    def _rise(self, until: int) -> None:
+        """Take back all that fits a level: from the lowest level on, there by the most gain."""
+        if until <= self.risen:
+            return
+        queue, top = self.queue, len(self.levels)
+        while queue and queue[0][0] <= until:
             level, _, position = heappop(queue)
             if self.gone[position] == top and (gain := self._gain(position)):
                 now = bisect_left(self.levels, self._need(position), self.level)
                 if now <= level:
-                    self.level, changed = level, True
+                    self.level, self.changed = level, True
                     self._take_back(position)
                 elif now < top:
                     heappush(queue, (now, -gain, position))
-            if changed and (not queue or queue[0][0] >= refresh):
-                queue = self._queue()
-                refresh, changed = self.level + REFRESH, False
+            if self.changed and (not queue or queue[0][0] >= self.refresh):
+                queue[:] = self._queue()
+                self.refresh, self.changed = self.level + REFRESH, False
+        self.risen = until
 
     def _take_back(self, position: int) -> None:
         """Remove the repetition at `position`; its cells become the former ones, prolonged."""

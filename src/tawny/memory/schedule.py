@@ -146,7 +146,7 @@ def cells(problem: Problem, sequence: Sequence[int]) -> Cells:
             found = current[v]
         return found
 
-    views = any([value.view_of is not None for value in values])
+    views = any(value.view_of is not None for value in values)
     for position, s in enumerate(sequence):
         step = steps[s]
         read = [current[v] for v in step.inputs]

@@ -220,9 +220,7 @@ class Svdvals(Lapack, name="svdvals", oracle="numpy.linalg.svdvals", gradient=Gr
         return dt.real_dtype(super().infer_dtype(*dtypes))
 
 
-class Pinv(
-    Lapack, name="pinv", arity=2, oracle="numpy.linalg.pinv", gradient=Gradient.RULE
-):
+class Pinv(Lapack, name="pinv", arity=2, oracle="numpy.linalg.pinv", gradient=Gradient.RULE):
     """Pseudo-inverses; singular values up to operand 1 times the greatest count as zero."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:

@@ -147,9 +147,7 @@ def unique(
         axis=axis,
         equal_nan=equal_nan,
     )
-    result = (
-        take(array, _constant(first), axis=axis) if is_argument(array) else _constant(values)
-    )
+    result = take(array, _constant(first), axis=axis) if is_argument(array) else _constant(values)
     asked = ((return_index, first), (return_inverse, inverse), (return_counts, counts))
     further = tuple(_constant(v) for wanted, v in asked if wanted)
     return (result, *further) if further else result

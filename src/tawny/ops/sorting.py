@@ -87,7 +87,7 @@ class Digitize(Op, name="digitize", arity=2, gradient=Gradient.ZERO, oracle="num
         return dt.INT64
 
 
-class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradient=Gradient.RULE):
+class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradient=Gradient.LINEAR):
     """How often each of the first `length` integers occurs, or the sum of its weights."""
 
     length: int

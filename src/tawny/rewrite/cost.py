@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import chain
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 from tawny.node import Constant, Node
-from tawny.op import Elementwise, Op, Type
+from tawny.op import Elementwise, Family, Op, Type
 from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
@@ -19,7 +20,7 @@ from tawny.ops.fused import Cost, FusedConvolution, FusedMatmul, Group, nbytes, 
 from tawny.ops.linalg import Matmul
 from tawny.ops.pooling import Pool
 from tawny.ops.reduction import ArgExtremum, Reduction, Scan
-from tawny.shape import Shape, size
+from tawny.shape import Shape
 
 NOTHING: Final = Cost(0, 0, 0)
 
@@ -37,8 +38,36 @@ def cost(op: Op, result: Type, operands: Sequence[Type]) -> Cost:
         return op.cost()
     if isinstance(op, (FusedMatmul, FusedConvolution)):
         return op.cost(*operands)
-    operations = counting(op.family)(op, result[0], [shape for shape, _ in operands])
+    operations = _counting(op.family)(op, result[0], [shape for shape, _ in operands])
     return Cost(operations, sum(map(nbytes, operands)), nbytes(result))
+
+
+def total(nodes: Iterable[Node]) -> Cost:
+    """Cost of several nodes together."""
+    operations = read = written = 0
+    inputs: list[tuple[Node, ...]] = []
+    for node in nodes:
+        op, sources = node.op, node.inputs
+        if type(op) is Elementwise:
+            elements = prod(node.shape)
+            operations += primitives(op) * elements
+            written += elements * node.dtype.itemsize
+            inputs.append(sources)
+        elif type(op) in _COST_THEMSELVES:
+            one = cost_of(node)
+            operations += one.operations
+            read += one.bytes_read
+            written += one.bytes_written
+        elif not _is_free(op, sources):
+            operations += _counting(op.family)(op, node.shape, [i.shape for i in sources])
+            written += prod(node.shape) * node.dtype.itemsize
+            inputs.append(sources)
+    for node, times in Counter(chain.from_iterable(inputs)).items():
+        read += times * prod(node.shape) * node.dtype.itemsize
+    return Cost(operations, read, written)
+
+
+_COST_THEMSELVES: Final = frozenset({Group, FusedMatmul, FusedConvolution})
 
 
 def _is_free(op: Op, operands: Sequence[object]) -> bool:
@@ -46,23 +75,38 @@ def _is_free(op: Op, operands: Sequence[object]) -> bool:
     return facts.view or (not operands and (facts.impure or type(op) is Constant))
 
 
+# ------------------------------------------------------------------ operations
+
 Count = Callable[[Any, Shape, Sequence[Shape]], int]
 """Scalar operations of an op, given the shapes of its result and its operands."""
 
+_COUNTS: Final[tuple[tuple[tuple[type[Op], ...], Count], ...]] = (
+    ((Reduction, ArgExtremum, Scan), lambda op, shape, operands: prod(operands[0])),
+    ((Matmul,), lambda op, shape, operands: 2 * operands[0][-1] * prod(shape)),
+    ((Convolution,), lambda op, shape, operands: 2 * prod(operands[1][:-1]) * prod(shape)),
+    (
+        (ConvolutionInputGradient,),
+        lambda op, shape, operands: 2 * prod(operands[0][:-1]) * prod(operands[1]),
+    ),
+    (
+        (ConvolutionKernelGradient,),
+        lambda op, shape, operands: 2 * prod(shape[:-1]) * prod(operands[1]),
+    ),
+    ((Pool,), lambda op, shape, operands: max(map(prod, operands))),
+)
 
-def _each_element(op: Op, shape: Shape, operands: Sequence[Shape]) -> int:
-    del op, operands
-    return prod(shape)
+
+@cache
+def _counting(family: Family) -> Count:
+    """How to count the operations of a family: one for each element, where nothing else is said."""
+    if isinstance(family, Elementwise):
+        return lambda op, shape, operands: primitives(family) * prod(shape)
+    for classes, count in _COUNTS:
+        if issubclass(family, classes):
+            return count
+    return lambda op, shape, operands: prod(shape)
 
 
-def _each_primitive(op: Elementwise, shape: Shape, operands: Sequence[Shape]) -> int:
-    del operands
-    return primitives(op) * prod(shape)
-
-
-def _each_operand_element(op: Op, shape: Shape, operands: Sequence[Shape]) -> int:
-    del op, shape
-    return max(map(prod, operands[:1]))
 def added(costs: Iterable[Cost]) -> Cost:
     """The sum of costs."""
     operations = read = written = 0

@@ -1,39 +1,27 @@
-"""Which nodes run together: units of a flow, chosen so that the units form no cycle.
+"""Which nodes run together: units of an order, chosen so that the units form no cycle.
 
-Nodes are placed one by one, inputs first.  A node joins the groups of the values it reads, making
-one of them, when it fits their loops and the bounds below; otherwise it begins a group.
+Nodes are placed one by one, readers first.  A node joins the units that read it, making one of
+them, when it fits their loops (`group_loops`), the bounds below, and memory: running both as one
+must not need more bytes, whatever the order of the rest (`group_memory`).  Otherwise it begins a
+unit, which is offered to its readers again when it reads something else.
 
-Loops.  A group runs over one *space*: the sizes other than 1 of its largest array.  A value of it
-spans the whole space, or it comes after a reduction and spans what that leaves (a *row* value).
-All reductions of a group fold the same axes.  Values after a reduction need these to be the last
-axes, so that rows are whole one after another; whole-space values after a reduction (softmax, layer
-norm) also need them to be short, so that a row stays in the cache while it is swept again.  A value
-that is merely stretched to the space is computed outside: it would be computed again for each row.
+Two units become one only if every path from one to the other is direct: nobody else reads what the
+first makes, or the second reads nothing else that is computed.  So there is never a cycle.
 
-No cycle.  Each unit has a level above those of all units it reads, so edges between units go up
-and a path can never come back.  A unit may be raised to a level only below the nearest of its
-readers, which is remembered; joining two raises both to one level.  This refuses a few joins that
-would be sound (when the path through a reader leads elsewhere) and takes constant time.
-
-Lifetimes.  A unit runs at a place of the order as written: that of its last member, or an earlier
-one when another unit that reads it must come after it.  Joining moves what ran elsewhere, which
-must not keep more bytes alive than it saves: see `group_lifetime`.
+A value that is merely stretched to the space is computed outside: it would be computed again for
+each row.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from tawny.node import Node
-from tawny.op import Elementwise
-from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.fused import nonunit
-from tawny.ops.movement import Reshape
-from tawny.ops.reduction import Reduction
-from tawny.rewrite.group_lifetime import Lifetimes
-from tawny.shape import Shape
+from tawny.rewrite.group_loops import Fit, fit, share
+from tawny.rewrite.group_memory import Memory
+from tawny.rewrite.group_places import PLAIN, POINTWISE, REDUCTION, Places
+from tawny.rewrite.group_unit import Unit, Units
 
 MOST_STEPS: Final = 64
 """Ops in a group: long straight-line code compiles slowly, and gains nothing."""
@@ -42,100 +30,17 @@ MOST_INPUTS: Final = 16
 """Arrays of more than one element that a group reads."""
 
 MOST_RESULTS: Final = 8
-"""Arrays a group makes, as far as is known when a node joins it."""
+"""Arrays a group makes."""
 
-LONGEST_ROW: Final = 2**16
-"""Elements of a row that is swept several times."""
+MOST_REFUSED: Final = 4
+"""Readers that a unit is offered to again."""
 
-NEVER: Final = 2**62
-"""The level of readers when there are none."""
-
-
-class Unit:
-    """A group in the making, or (`space` is None) a node that runs alone."""
-
-    __slots__ = (
-        "at",
-        "folded",
-        "inputs",
-        "level",
-        "members",
-        "nearest",
-        "outer",
-        "results",
-        "space",
-    )
-
-    def __init__(self, member: int, level: int, at: int, space: Shape | None) -> None:
-        self.members = [member]
-        self.level = level
-        self.nearest = NEVER
-        """The least level of the units that read this one."""
-        self.at = at
-        """The place in the order where it runs; for a view, where its value is made."""
-        self.space = space
-        self.folded: tuple[int, ...] | None = None
-        """Axes of the space that its reductions fold."""
-        self.outer: Shape | None = None
-        """The space without them, if they are the last ones: what row values span."""
-        self.inputs: set[int] = set()
-        """Values of more than one element that it reads."""
-        self.results = 0
-        """How many members are known to be read outside."""
-
-    def fold(self, axes: tuple[int, ...]) -> None:
-        """Note which axes the reductions fold."""
-        space = self.space
-        assert space is not None
-        kept = len(space) - len(axes)
-        self.folded = axes
-        self.outer = space[:kept] if axes[0] == kept else None
-
-    @property
-    def sweeps(self) -> bool:
-        """Whether rows may be swept again after a reduction."""
-        space, outer = self.space, self.outer
-        return (
-            space is not None
-            and outer is not None
-            and math.prod(space[len(outer) :]) <= LONGEST_ROW
-        )
-
-
-def is_free_view(node: Node) -> bool:
-    """Whether the node only says which element is read: a broadcast, or axes of size 1 in or out.
-
-    Such nodes belong to no unit: each group that reads one has it in its body.
-    """
-    op = node.op
-    if type(op) is BroadcastTo:
-        return 0 not in op.shape
-    return type(op) is Reshape and nonunit(op.shape) == nonunit(node.inputs[0].shape)
-
-
-_VIEWS: Final = frozenset({BroadcastTo, Reshape})
-
-
-def folded_axes(op: Reduction, shape: Shape) -> tuple[int, ...]:
-    """Which axes of the space of `shape` a reduction folds."""
-    loops = [a for a, n in enumerate(shape) if n != 1]
-    return tuple([k for k, a in enumerate(loops) if a in op.axes])
-
-
-def _loops(node: Node) -> tuple[Shape, tuple[int, ...] | None] | None:
-    """The space a node runs over and the axes it folds, None if it runs alone."""
-    op = node.op
-    if type(op) is Elementwise or type(op) is Cast:
-        return None if 0 in node.shape else (nonunit(node.shape), None)
-    if isinstance(op, Reduction):
-        shape = node.inputs[0].shape
-        axes = folded_axes(op, shape)
-        return (nonunit(shape), axes) if axes and 0 not in shape else None
-    return None
+MOST_TOGETHER: Final = 6
+"""Units that are united at once."""
 
 
 class Choice:
-    """The units of an order of nodes."""
+    """The units of an order of nodes; `sequence` has units, and nodes that run alone, in order."""
 
     def __init__(
         self,
@@ -143,254 +48,224 @@ class Choice:
         outputs: Sequence[Node],
         moment: Callable[[Node], object] | None = None,
     ) -> None:
-        self.order = order
-        self.moments = None if moment is None else [moment(n) for n in order]
-        """When each node runs: what runs at different times is apart."""
-        self.lifetimes = lifetimes = Lifetimes(order, outputs)
-        self.leaf = lifetimes.leaf
-        count = len(order)
-        self.base = list(range(count))
-        """The value behind free views."""
-        self.unit: list[Unit | None] = [None] * count
-        self.row = [False] * count
-        """Values that come after a reduction and span what it leaves."""
-        self.result = [False] * count
-        """Values that are read outside their unit."""
-        self.units: list[Unit] = []
-        for i, node in enumerate(order):
-            if type(node.op) in _VIEWS and not self.leaf[i] and is_free_view(node):
-                self.base[i] = self.base[lifetimes.reads[i][0]]
-        for node in outputs:
-            self.result[self.base[lifetimes.index[node]]] = True
-        for i, node in enumerate(order):
-            if not self.leaf[i] and self.base[i] == i:
-                self._place(i, node)
+        self.places = places = Places(order, outputs, moment)
+        self._units = Units(places)
+        self._memory = Memory(self._units)
+        begun: list[Unit] = []
+        alone: list[int] = []
+        for i in range(len(order) - 1, -1, -1):
+            kind = places.kind[i]
+            if kind >= POINTWISE:
+                if not self._joined(i):
+                    begun.append(self._placed(i))
+            elif kind:
+                for b in places.sources[i]:
+                    self._units.alone[b] = True
+                if kind == PLAIN:
+                    alone.append(i)
+        units = [u for u in begun if u.into is None]
+        for unit in units[:]:
+            if unit.folded is not None and len(unit.members) > 1:
+                units += self._stretched(unit)
+        found: list[tuple[float, Unit | int]] = [(u.at, u) for u in units]
+        found += [(i, i) for i in alone]
+        found.sort(key=lambda item: item[0])
+        self.sequence = [item for _, item in found]
+
+    @property
+    def result(self) -> list[bool]:
+        """Whether a member of a unit is one of its results."""
+        return self._units.result
 
     # ------------------------------------------------------------------- placing
 
-    def _place(self, i: int, node: Node) -> None:
-        """Put a node into the groups it reads, or begin a unit."""
-        base = self.base
-        reads = [base[k] for k in self.lifetimes.reads[i]]
-        loops = _loops(node)
-        if loops is not None:
-            self._place_in_loops(i, node, reads, *loops)
-            return
-        level, at = self._after(reads, ())
-        self._begin(i, level, i if self.lifetimes.owner[i] == i else at, None, reads)
+    def _joined(self, i: int) -> bool:
+        """Join a node to the one unit that reads it, if it plainly takes no more memory.
 
-    def _place_in_loops(
-        self,
-        i: int,
-        node: Node,
-        reads: list[int],
-        space: Shape,
-        axes: tuple[int, ...] | None,
-    ) -> None:
-        chosen: list[Unit] = []
-        spans = False
-        for b in reads:
-            unit = self.unit[b]
-            if unit is None or unit.space is None or unit in chosen:
-                continue
-            if self.moments is not None and self.moments[b] != self.moments[i]:
-                continue
-            whole = unit.space == space
-            if chosen and (whole != spans or not _alike(unit, chosen)):
-                continue
-            if self._fits(unit, node, reads, space, axes):
-                chosen.append(unit)
-                spans = whole
-        level = self._settle(i, reads, chosen)
-        if not chosen:
-            unit = self._begin(i, level, i, space, reads)
-        else:
-            unit = self._join(i, level, chosen, reads)
-        if axes is not None:
-            unit.fold(axes)
-            self.row[i] = True
-        elif not spans and chosen:
-            self.row[i] = True
-
-    def _fits(
-        self,
-        unit: Unit,
-        node: Node,
-        reads: list[int],
-        space: Shape,
-        axes: tuple[int, ...] | None,
-    ) -> bool:
-        """Whether the loops of a group can run the node."""
-        row = self.row
-        if axes is not None:
-            return (
-                unit.space == space
-                and not row[reads[0]]
-                and (unit.folded is None or unit.folded == axes)
-            )
-        if unit.space != space:
-            return unit.outer == space
-        if unit.folded is None:
-            return True
-        for b, source in zip(reads, node.inputs, strict=True):
-            if (
-                row[b]
-                and self.unit[b] is unit
-                and not (unit.sweeps and self._aligned(unit, b, source, node.shape))
-            ):
+        It runs over the whole space and reads at most one thing more, which its own bytes make up
+        for and which can be overwritten in its place.
+        """
+        units, places = self._units, self.places
+        readers = units.readers[i]
+        if not readers or units.alone[i] or places.kind[i] != POINTWISE:
+            return False
+        unit = units.of[readers[0]]
+        assert unit is not None
+        for k in readers:
+            if units.of[k] is not unit:
                 return False
+        if places.space[i] != unit.space or len(unit.members) >= MOST_STEPS:
+            return False
+        if places.moments is not None and places.moments[i] != places.moments[readers[0]]:
+            return False
+        owner, cost, inputs = places.owner, self._memory.cost, unit.inputs
+        fresh = -1
+        for b in places.sources[i]:
+            o = owner[b]
+            if cost[o] and o not in inputs and o != fresh:
+                if fresh >= 0 or o != b or places.item[o] != places.item[i]:
+                    return False
+                if places.output[i] or not places.spans(o, unit.space):
+                    return False
+                fresh = o
+        if len(unit.arrays) >= MOST_INPUTS and not self._reads_few(unit, i):
+            return False
+        if places.output[i]:
+            if len(unit.results) >= MOST_RESULTS:
+                return False
+            unit.results.append(i)
+            units.result[i] = True
+        unit.members.append(i)
+        inputs.pop(i, None)
+        unit.arrays.discard(i)
+        units.enter(i, unit)
+        if unit.refused and (fresh < 0 or any(fresh in _now(u).inputs for u in unit.refused)):
+            self._offered(unit)
         return True
 
-    def _aligned(self, unit: Unit, b: int, source: Node, shape: Shape) -> bool:
-        """Whether the axes of row value `b`, read as `source`, meet their own axes of `shape`."""
-        path: list[Node] = []
-        end = self.order[b]
-        while source is not end:
-            path.append(source)
-            source = source.inputs[0]
-        given = end.shape
-        axes = [a for a, n in enumerate(given) if n != 1]
-        for view in reversed(path):
-            if type(view.op) is BroadcastTo:
-                axes = [a + len(view.shape) - len(given) for a in axes]
-            else:
-                before = [a for a, n in enumerate(given) if n != 1]
-                after = [a for a, n in enumerate(view.shape) if n != 1]
-                axes = [after[before.index(a)] for a in axes]
-            given = view.shape
-        axes = [a + len(shape) - len(given) for a in axes]
-        loops = [a for a, n in enumerate(shape) if n != 1]
-        assert unit.outer is not None
-        return axes == loops[: len(unit.outer)]
+    def _placed(self, i: int) -> Unit:
+        """Begin a unit with a node, and unite it with those that read it where that is allowed."""
+        units = self._units
+        begun = unit = units.begin(i)
+        for k in units.readers[i]:
+            reader = units.of[k]
+            assert reader is not None
+            if reader is not unit and reader not in unit.refused:
+                self._united(unit, reader)
+                unit = _now(unit)
+        if unit.refused:
+            self._collapsed(unit)
+        return begun
 
-    # ------------------------------------------------------------------ settling
+    def _offered(self, unit: Unit) -> None:
+        """Try again to unite a unit with readers that were refused."""
+        refused, unit.refused = unit.refused, []
+        for reader in refused:
+            now = _now(unit)
+            if _now(reader) is not now:
+                self._united(now, _now(reader))
+        if _now(unit).refused:
+            self._collapsed(_now(unit))
 
-    def _after(self, reads: list[int], chosen: Sequence[Unit]) -> tuple[int, int]:
-        """The level above, and the place of, the last unit that is read outside `chosen`."""
-        level, at = 0, -1
-        for b in reads:
-            unit = self.unit[b]
-            if unit is not None and unit not in chosen:
-                level = max(level, unit.level)
-                at = max(at, unit.at)
-        return level + 1, at
+    def _united(self, maker: Unit, reader: Unit) -> None:
+        """Unite two units if that is allowed."""
+        units, places, memory = self._units, self.places, self._memory
+        if len(maker.members) + len(reader.members) > MOST_STEPS:
+            return
+        moments = places.moments
+        if moments is not None and moments[maker.members[0]] != moments[reader.members[0]]:
+            return
+        how = fit(units, maker, reader)
+        if how is Fit.NONE or not self._are_bounded((maker,), reader):
+            return
+        if not any(units.read_by_others(r, (maker, reader)) for r in maker.results) and memory.late(
+            (maker,), reader
+        ):
+            at = reader.at
+        elif memory.early(maker, reader):
+            at = maker.at
+        else:
+            if len(maker.refused) < MOST_REFUSED:
+                maker.refused.append(reader)
+            return
+        share(units, maker, reader, how)
+        unit = units.unite(maker, reader, at)
+        if unit.refused:
+            self._offered(unit)
 
-    def _settle(self, i: int, reads: list[int], chosen: list[Unit]) -> int:
-        """Drop from `chosen` what node `i` must not join; the level of the rest."""
-        while True:
-            level, at = self._after(reads, chosen)
-            for unit in chosen:
-                level = max(level, unit.level)
-            refused = self._refused(i, reads, chosen, level, at)
-            if refused is None:
-                return level
-            chosen.remove(refused)
+    def _collapsed(self, unit: Unit) -> None:
+        """Unite a unit and all between it and a common reader, if that is allowed together."""
+        units = self._units
+        found = self._between(unit)
+        if found is None or sum([len(u.members) for u in found]) > MOST_STEPS:
+            return
+        *makers, reader = found
+        if len({u.folded for u in found} - {None}) > 1 or not self._are_bounded(makers, reader):
+            return
+        moments = self.places.moments
+        if moments is not None and len({moments[u.members[0]] for u in found}) > 1:
+            return
+        for maker in makers:
+            readers = {units.member(k) for r in maker.results for k in units.readers[r]}
+            if any(fit(units, maker, u) is not Fit.SAME for u in readers - {maker}):
+                return
+        if self._memory.late(makers, reader):
+            for maker in reversed(makers):
+                share(units, maker, reader, Fit.SAME)
+                reader = units.unite(maker, reader, reader.at)
 
-    def _refused(
-        self, i: int, reads: list[int], chosen: list[Unit], level: int, at: int
-    ) -> Unit | None:
-        """A group that must not be joined at this level."""
-        steps, results = 1, int(self.result[i])
-        inputs = len(reads)
-        for unit in chosen:
-            steps += len(unit.members)
-            results += unit.results
-            inputs += len(unit.inputs)
-            if steps > MOST_STEPS or results > MOST_RESULTS or unit.nearest <= level:
-                return unit
-            if inputs > MOST_INPUTS and self._inputs(reads, chosen) > MOST_INPUTS:
-                return unit
-        for unit in chosen:
-            if unit.nearest == NEVER:
-                may = self._may_be_late(i, unit, chosen)
-            else:
-                may = len(chosen) == 1 and at < unit.at and self._may_be_early(i, unit)
-            if not may:
-                return unit
-        return None
+    def _between(self, unit: Unit) -> list[Unit] | None:
+        """A unit, the units that read it, and so on to the one behind all of them; in order."""
+        units = self._units
+        found, last = {unit}, unit
+        waiting = [unit]
+        while waiting:
+            for r in waiting.pop().results:
+                if units.alone[r]:
+                    return None
+                for k in units.readers[r]:
+                    reader = units.member(k)
+                    if reader in found:
+                        continue
+                    if len(found) == MOST_TOGETHER:
+                        return None
+                    found.add(reader)
+                    if reader.at < last.at:
+                        waiting.append(reader)
+                        continue
+                    if last is not unit:
+                        waiting.append(last)
+                    last = reader
+        return sorted(found, key=lambda u: u.at)
 
-    def _inputs(self, reads: list[int], chosen: list[Unit]) -> int:
-        """How many arrays a group of `chosen` and a node would read."""
-        inputs = {b for b in reads if self.unit[b] not in chosen and self._is_large(b)}
-        return len(inputs.union(*[u.inputs for u in chosen]))
-
-    def _may_be_late(self, i: int, unit: Unit, chosen: list[Unit]) -> bool:
-        """Whether a group that nothing has read yet may run at place `i`.
-
-        What it reads lives longer; what it makes is not there in between.
-        """
-        lifetimes, at = self.lifetimes, unit.at
-        between = lifetimes.steps_between(at, i)
-        if len(chosen) > 1:
-            between -= sum([m > at for u in chosen for m in u.members])
-        if between <= 0:
+    def _are_bounded(self, makers: Sequence[Unit], reader: Unit) -> bool:
+        """Whether units together read and make few enough arrays."""
+        units = (*makers, reader)
+        if sum([len(u.results) for u in units]) > MOST_RESULTS:
+            made = [r for u in makers for r in u.results]
+            kept = [r for r in made if self.places.output[r] or self._units.read_by_others(r, units)]
+            if len(kept) + len(reader.results) > MOST_RESULTS:
+                return False
+        if sum([len(u.arrays) for u in units]) <= MOST_INPUTS:
             return True
-        kept = lifetimes.kept(unit.inputs, i)
-        if not kept:
-            return True
-        saved = sum([lifetimes.bytes[m] for m in unit.members if lifetimes.last[m] > at])
-        return lifetimes.allows(kept - saved, at + 1, i)
+        arrays = reader.arrays.union(*[u.arrays for u in makers])
+        return len(arrays.difference(*[u.results for u in makers])) <= MOST_INPUTS
 
-    def _may_be_early(self, i: int, unit: Unit) -> bool:
-        """Whether node `i` may run at the place of a group that others have read already."""
-        lifetimes = self.lifetimes
-        return lifetimes.allows(lifetimes.bytes[i], unit.at + 1, i)
+    def _reads_few(self, unit: Unit, i: int) -> bool:
+        """Whether a unit that node `i` joins reads few enough arrays."""
+        arrays = unit.arrays.union(filter(self.places.is_array, self.places.sources[i]))
+        return len(arrays - {i}) <= MOST_INPUTS
 
-    def _is_large(self, b: int) -> bool:
-        """Whether a value has more than one element."""
-        return bool(nonunit(self.order[b].shape))
+    # ----------------------------------------------------------------- stretching
 
-    # ------------------------------------------------------------------- joining
-
-    def _begin(self, i: int, level: int, at: int, space: Shape | None, reads: list[int]) -> Unit:
-        unit = Unit(i, level, at, space)
-        self.units.append(unit)
-        self._enter(i, unit, reads)
-        return unit
-
-    def _join(self, i: int, level: int, chosen: list[Unit], reads: list[int]) -> Unit:
-        """Make one unit of those chosen and node `i`."""
-        unit = chosen[0]
-        if len(chosen) > 1:
-            unit = max(chosen, key=lambda u: len(u.members))
-        for other in chosen:
-            if other is unit:
+    def _stretched(self, unit: Unit) -> list[Unit]:
+        """Take out row values that come after no reduction of the unit; a unit of them."""
+        units, places = self._units, self.places
+        after = set[int]()
+        out: list[int] = []
+        for i in sorted(unit.members):
+            if not units.row[i]:
                 continue
-            for member in other.members:
-                self.unit[member] = unit
-            unit.members += other.members
-            unit.inputs |= other.inputs
-            unit.results += other.results
-            unit.nearest = min(unit.nearest, other.nearest)
-            if unit.folded is None:
-                unit.folded, unit.outer = other.folded, other.outer
-            other.members = []
-        unit.members.append(i)
-        unit.level = level
-        if unit.nearest == NEVER:
-            unit.at = i
-            self.lifetimes.keep(unit.inputs, i)
-        self._enter(i, unit, reads)
-        return unit
-
-    def _enter(self, i: int, unit: Unit, reads: list[int]) -> None:
-        """Note what node `i` of `unit` reads, and that others are read by it."""
-        self.unit[i] = unit
-        unit.results += self.result[i]
-        for b in reads:
-            other = self.unit[b]
-            if other is unit:
-                continue
-            if unit.space is not None and self._is_large(b):
-                unit.inputs.add(b)
-            if other is not None:
-                other.nearest = min(other.nearest, unit.level)
-                if not self.result[b]:
-                    self.result[b] = True
-                    other.results += 1
+            if places.kind[i] == REDUCTION or not after.isdisjoint(places.sources[i]):
+                after.add(i)
+            else:
+                out.append(i)
+        if not out:
+            return []
+        apart = Unit(out[0], places.space[out[0]])
+        apart.members = out
+        apart.at = unit.at - 0.5
+        unit.members = [i for i in unit.members if i not in set(out)]
+        for i in out:
+            units.of[i] = apart
+        for i in out:
+            if units.read_by_others(i, (apart,)):
+                units.result[i] = True
+        return [apart]
 
 
-def _alike(unit: Unit, chosen: list[Unit]) -> bool:
-    """Whether a group has the loops of others that were chosen."""
-    folded = {u.folded for u in (*chosen, unit)} - {None}
-    return len(folded) <= 1 and all(u.space == unit.space for u in chosen)
+def _now(unit: Unit) -> Unit:
+    """The unit that a unit has become a part of."""
+    while unit.into is not None:
+        unit = unit.into
+    return unit

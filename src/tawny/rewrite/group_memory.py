@@ -6,6 +6,9 @@ than before.  As every order stays as good, so does the best one.
 
 *Late*: M runs where C did.  Nobody else may read what P makes.  Between the two places there is
 what P reads instead of what it makes; where M runs, what it writes over an operand counts too.
+Several units P may be late together, where each alone may not: those of a recurrence, which read
+what others of them make.  Then every operand that would be dead is paid for by values that are
+alive until C runs, or until another of them takes over.
 
 *Early*: M runs where P did.  C may read nothing else that is computed after what P reads.  Between
 the places there is what C makes instead of what of P's results it alone reads, and of operands
@@ -17,64 +20,93 @@ units together; at the place where one runs, for each.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from tawny.rewrite.group_places import Places
-from tawny.rewrite.group_unit import Unit
+from tawny.rewrite.group_unit import Unit, Units
 
 SPARE: Final = 1 / 64
 """How much of the bytes that every order needs may be added."""
 
 
 class Memory:
-    """Certificates over the units of an order."""
+    """Whether units may be united; what is granted is taken from the spare bytes."""
 
-    def __init__(self, places: Places, unit: list[Unit | None]) -> None:
-        self.places = places
-        self.unit = unit
-        """The unit of each place."""
-        kind, kept = places.bytes, places.kept
-        self.cost = [0 if k else b for b, k in zip(kind, kept, strict=True)]
+    def __init__(self, units: Units) -> None:
+        self._units: Final = units
+        self._places: Final = units.places
+        pairs = zip(units.places.bytes, units.places.kept, strict=True)
+        self.cost: Final = [0 if kept else bytes for bytes, kept in pairs]
         """Bytes that are free again once nobody reads them any more."""
-        self._once = self._left = int(SPARE * places.floor)
+        self._once: Final = int(SPARE * units.places.floor)
+        self._left = self._once
 
-    def late(self, maker: Unit, reader: Unit) -> bool:
-        """Whether both may run where `reader` does."""
-        places, cost = self.places, self.cost
-        fresh = sum([cost[o] for o in maker.inputs if o not in reader.inputs])
-        made = inside = 0
-        for r in maker.results:
-            if maker.outside(r, self.unit, reader):
-                return False
-            made += places.bytes[r]
-            inside += 0 if places.output[r] else places.bytes[r]
-        between = fresh - made
+    def late(self, makers: Sequence[Unit], reader: Unit) -> bool:
+        """Whether all may run where `reader` does; `makers` are in the order they run."""
+        places, cost = self._places, self.cost
+        made = {r for unit in makers for r in unit.results}
+        fresh: dict[int, Unit] = {}
+        for unit in makers:
+            for o in unit.inputs:
+                if cost[o] and o not in reader.inputs and o not in made:
+                    fresh[o] = unit
+        inside = 0
+        results = list(reader.results)
+        for r in made:
+            if places.output[r]:
+                results.append(r)
+            elif r in reader.inputs:
+                inside += places.bytes[r]
+        bytes = sum([cost[o] for o in fresh])
+        if bytes - inside > self._left + self._once and len(results) == len(reader.results):
+            return False
+        between = self._unpaid(fresh, makers, reader)
         if between > self._left:
             return False
-        inputs = {*maker.inputs, *reader.inputs}.difference(maker.results)
-        results = [*reader.results, *[r for r in maker.results if places.output[r]]]
-        there = fresh - inside + self._reused(reader, reader.results, reader.inputs)
-        if there - self._reused_by_both(maker, reader, results, inputs) > self._once:
+        inputs = set(reader.inputs).union(fresh).difference(made)
+        before = self._matched(reader, reader.results, reader.inputs, reader.viewed)
+        both = [*makers, reader]
+        if bytes - inside + before - self._reused(both, results, inputs) > self._once:
             return False
-        self._left -= max(between, 0)
+        self._left -= between
         return True
+
+    def _unpaid(self, fresh: Mapping[int, Unit], makers: Sequence[Unit], reader: Unit) -> int:
+        """Bytes of operands that no value which is alive until `reader` runs pays for.
+
+        The last unit to read an operand pays for it with its results, as far as they go; when the
+        last one to read such a result has run, that one pays.
+        """
+        places, units = self._places, self._units
+        owed = dict.fromkeys(makers, 0)
+        for o, unit in fresh.items():
+            owed[unit] += self.cost[o]
+        unpaid = 0
+        for unit in makers:
+            left = owed[unit]
+            for r in unit.results if left else ():
+                paid = min(left, places.bytes[r])
+                left -= paid
+                if r not in reader.inputs and not places.output[r]:
+                    last = max([units.member(k) for k in units.readers[r]], key=lambda u: u.at)
+                    owed[last] += paid
+            unpaid += left
+        return unpaid
 
     def early(self, maker: Unit, reader: Unit) -> bool:
         """Whether both may run where `maker` does."""
-        places, unit, cost = self.places, self.unit, self.cost
-        before = maker.inputs
+        places, cost = self._places, self.cost
         shared = 0
         for o, count in reader.inputs.items():
-            if o in before:
-                if before[o] + count == places.uses[o]:
+            if o in maker.inputs:
+                if maker.inputs[o] + count == places.uses[o]:
                     shared += cost[o]
-            elif unit[o] is not maker or o in reader.viewed:
+            elif self._units.of[o] is not maker or o in reader.viewed:
                 return False
         results = list(reader.results)
         gone = 0
         for r in maker.results:
-            if places.output[r] or maker.outside(r, unit, reader):
+            if places.output[r] or self._units.read_by_others(r, (maker, reader)):
                 results.append(r)
             else:
                 gone += places.bytes[r]
@@ -82,43 +114,42 @@ class Memory:
         between = made - gone - shared
         if between > self._left:
             return False
-        inputs = {*before, *reader.inputs}.difference(maker.results)
-        dying = [o for o in before if o not in reader.inputs]
-        there = made - gone + self._reused(maker, maker.results, dying)
-        if there - self._reused_by_both(maker, reader, results, inputs) > self._once:
+        inputs = {*maker.inputs, *reader.inputs}.difference(maker.results)
+        dying = [o for o in maker.inputs if o not in reader.inputs]
+        before = self._matched(maker, maker.results, dying, maker.viewed)
+        if made - gone + before - self._reused((maker, reader), results, inputs) > self._once:
             return False
         self._left -= max(between, 0)
         return True
 
-    def _reused(self, unit: Unit, results: Iterable[int], inputs: Iterable[int]) -> int:
-        """Bytes of operands, at most, that a unit's results are written over."""
-        return self._matched(unit, results, inputs, unit.viewed)
-
-    def _reused_by_both(
-        self, maker: Unit, reader: Unit, results: Iterable[int], inputs: Iterable[int]
+    def _reused(
+        self, together: Sequence[Unit], results: Iterable[int], inputs: Iterable[int]
     ) -> int:
-        """Bytes of operands, at least, that results of two units run as one are written over."""
-        wide = maker if len(maker.space) > len(reader.space) else reader
-        ends = [r for r in results if not self._is_read_by(r, maker, reader)]
-        if (maker.folded or reader.folded) and len(ends) > 1:
-            ends = [r for r in ends if self.places.spans(r, wide.space)][:1]
-        return self._matched(wide, ends, inputs, maker.viewed | reader.viewed)
+        """Bytes of operands, at least, that the results of units in one are written over.
 
-    def _is_read_by(self, result: int, maker: Unit, reader: Unit) -> bool:
-        unit = self.unit
-        return any(unit[k] is maker or unit[k] is reader for k in maker.readers[result])
+        Results that nothing inside reads are written last.  Where rows are swept again, no more
+        than one of them is counted.
+        """
+        wide = max(together, key=lambda unit: len(unit.space))
+        ends = [r for r in results if not self._units.read_inside(r, together)]
+        if any(unit.folded is not None for unit in together):
+            ends = [r for r in ends if self._places.spans(r, wide.space)][:1]
+        viewed = set[int]().union(*[unit.viewed for unit in together])
+        return self._matched(wide, ends, inputs, viewed)
 
     def _matched(
         self, unit: Unit, results: Iterable[int], inputs: Iterable[int], viewed: Collection[int]
     ) -> int:
-        places, space = self.places, unit.space
+        """Bytes of operands that results of the same size can be written over."""
+        places, space = self._places, unit.space
         have: dict[int, int] = {}
         for o in inputs:
             if self.cost[o] and places.spans(o, space) and o not in viewed:
                 have[places.item[o]] = have.get(places.item[o], 0) + 1
         saved = 0
-        for r in results:
-            if have.get(places.item[r]) and places.spans(r, space):
-                have[places.item[r]] -= 1
+        for r in results if have else ():
+            item = places.item[r]
+            if have.get(item) and places.spans(r, space):
+                have[item] -= 1
                 saved += places.bytes[r]
         return saved

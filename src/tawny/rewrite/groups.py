@@ -13,7 +13,7 @@ from tawny.node import Node, Part, make, part, toposort, written_at
 from tawny.op import Type
 from tawny.ops.fused import Body, Group, Step, expanded
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, remade, united_sources
-from tawny.rewrite.group_choice import Choice, Unit
+from tawny.rewrite.group_choice import Choice
 from tawny.rewrite.group_lifetime import is_leaf
 
 GROUP: Final = RuleInfo(
@@ -78,49 +78,51 @@ class _Rebuilding:
 
     def __init__(self, choice: Choice, origins: Mapping[Node, Node]) -> None:
         self.choice = choice
+        self.places = places = choice.places
         self.origins = origins
-        self.made: list[Node | None] = [None] * len(choice.order)
+        self.made: list[Node | None] = [
+            None if kind else node for node, kind in zip(places.order, places.kind, strict=True)
+        ]
         """What stands for each node, once it is made."""
         self.groups: list[tuple[list[Node], Node]] = []
-        for i, node in enumerate(choice.order):
-            if choice.leaf[i]:
-                self.made[i] = node
-        units = [u for u in choice.units if u.members]
-        for unit in sorted(units, key=lambda u: u.level):
-            if len(unit.members) > 1:
-                self._group(unit)
+        for item in choice.sequence:
+            if isinstance(item, int):
+                self._alone(item)
+            elif len(item.members) == 1:
+                self._alone(item.members[0])
             else:
-                self._alone(unit.members[0])
+                self._group(sorted(item.members))
 
     def outputs(self, outputs: Sequence[Node]) -> tuple[Node, ...]:
         """What stands for the outputs."""
-        index = self.choice.lifetimes.index
+        index = self.places.index
         return tuple([self._node(index[n]) for n in outputs])
 
     def _node(self, i: int) -> Node:
-        """What stands for a node whose inputs have been made; free views are made now."""
-        made, reads, order = self.made, self.choice.lifetimes.reads, self.choice.order
+        """What stands for a node whose inputs have been made; views are made now."""
+        known = self.made[i]
+        if known is not None:
+            return known
         path: list[int] = []
-        while (known := made[i]) is None:
+        while known is None:
             path.append(i)
-            i = reads[i][0]
+            i = self.places.reads[i][0]
+            known = self.made[i]
         for view in reversed(path):
-            known = made[view] = self._remade(order[view], (known,))
+            known = self.made[view] = self._remade(view, (known,))
         return known
 
-    def _remade(self, node: Node, inputs: tuple[Node, ...]) -> Node:
+    def _remade(self, i: int, inputs: tuple[Node, ...]) -> Node:
         """The node with other inputs: the one the flow had, where it had one."""
+        node = self.places.order[i]
         return remade(self.origins.get(node, node), inputs)
 
     def _alone(self, i: int) -> None:
-        node, reads = self.choice.order[i], self.choice.lifetimes.reads[i]
-        self.made[i] = self._remade(node, tuple([self._node(s) for s in reads]))
+        self.made[i] = self._remade(i, tuple([self._node(k) for k in self.places.reads[i]]))
 
-    def _group(self, unit: Unit) -> None:
-        choice = self.choice
-        members = sorted(unit.members)
-        nodes = [choice.order[i] for i in members]
-        results = [i for i in members if choice.result[i]]
+    def _group(self, members: list[int]) -> None:
+        nodes = [self.places.order[i] for i in members]
+        results = [i for i in members if self.choice.result[i]]
         operands, body = self._body(members, results)
         with written_at(united_sources(nodes)):
             group = make(Group(body), operands)
@@ -131,29 +133,42 @@ class _Rebuilding:
                     self.made[i] = part(group, number)
         self.groups.append((nodes, group))
 
+    def _when(self, i: int) -> int:
+        """When an operand is made."""
+        return i if self.places.kind[i] else len(self.made)
+
     def _body(self, members: list[int], results: list[int]) -> tuple[tuple[Node, ...], Body]:
-        """The operands of a group, in the order they are first read, and its steps."""
-        choice = self.choice
-        order, reads, base = choice.order, choice.lifetimes.reads, choice.base
+        """The operands of a group, in the order they are made, leaves last, and its steps.
+
+        Results that no other step reads come last, so that they can be written over operands.
+        """
+        places = self.places
+        order, reads, base = places.order, places.reads, places.base
         inside = set(members)
-        operands: dict[int, int] = {}
+        outside: dict[int, None] = {}
         needed: list[int] = []
         taken: set[int] = set()
         for i in members:
-            for read in reads[i]:
-                s = read
+            for s in reads[i]:
+                if base[s] == s:
+                    if s not in inside:
+                        outside[s] = None
+                    continue
                 path: list[int] = []
                 while base[s] != s and s not in taken:
                     path.append(s)
                     s = reads[s][0]
-                if base[s] == s and s not in inside and s not in operands:
-                    operands[s] = len(operands)
-                if path:
-                    taken.update(path)
-                    needed.extend(reversed(path))
+                if base[s] == s and s not in inside:
+                    outside[s] = None
+                taken.update(path)
+                needed.extend(reversed(path))
             needed.append(i)
-        operands = {s: number for number, s in enumerate(sorted(operands))}
-        numbers = dict(operands)
+        if len(results) > 1:
+            read = {s for i in needed for s in reads[i]}
+            last = [i for i in results if i not in read]
+            needed = [*[i for i in needed if i not in last], *last]
+        operands = sorted(outside, key=self._when)
+        numbers = {s: number for number, s in enumerate(operands)}
         steps: list[Step] = []
         for i in needed:
             node = order[i]

@@ -257,7 +257,9 @@ VIEWS: Final[tuple[Rule, ...]] = (
         "broadcast_to(x, its shape) = x",
         only=_same_type,
     ),
-    rule("transpose_same", EXACT, call(Transpose, x), x, "transpose(x, in order) = x", only=_in_order),
+    rule(
+        "transpose_same", EXACT, call(Transpose, x), x, "transpose(x, in order) = x", only=_in_order
+    ),
     rule("slice_whole", EXACT, call(Slice, x), x, "x[:] = x", only=_whole_slice),
     rule("flip_ones", EXACT, call(Flip, x), x, "flip of axes of size 1 = x", only=_flips_nothing),
     rule("roll_nothing", EXACT, call(Roll, x), x, "roll(x, 0) = x", only=_rolls_nothing),

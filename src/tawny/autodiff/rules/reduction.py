@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tawny.array import Array, wrap
+from tawny.autodiff.rules.quiet import times
 from tawny.autodiff.rules.registry import reverse
 from tawny.node import Node, make, scalar
 from tawny.ops import elementwise as e
@@ -62,7 +63,7 @@ def _(op: Var, slope: Array, y: Array, x: Array) -> Array | None:
     left = _count(op, x) - op.correction
     away = e.subtract(x, mean(x, axis=op.axes, keepdims=True))
     scale = e.multiply(_kept(op, slope, x), 2 / left if left > 0 else math.inf)
-    return e.multiply(e.conj(away) if x.dtype.kind == "c" else away, scale)
+    return times(scale, e.conj(away) if x.dtype.kind == "c" else away)
 
 
 @reverse(Max)
@@ -84,7 +85,7 @@ def _(op: LogSumExp, slope: Array, y: Array, x: Array) -> Array:
     """
     most = float(np.finfo(op.dtype).max)
     away = e.subtract(e.minimum(x, most), e.clip(_kept(op, y, x), -most, most))
-    return e.multiply(_kept(op, slope, x), e.exp(away))
+    return times(_kept(op, slope, x), e.exp(away))
 
 
 # --------------------------------------------------------------------- products
@@ -101,14 +102,14 @@ def _(op: Prod, slope: Array, y: Array, x: Array) -> Array | None:
     if _count(op, x) == 1:
         return wrap(reshaped(slope.node, x.shape))
     if len(op.axes) == 1:
-        return e.multiply(_kept(op, slope, x), wrap(_other_factors(x.node, op.axes[0])))
+        return times(_kept(op, slope, x), wrap(_other_factors(x.node, op.axes[0])))
     kept = tuple([a for a in range(x.ndim) if a not in op.axes])
     order = (*kept, *op.axes)
     lanes = permuted(x.node, order)
     flat = reshaped(lanes, (*[x.shape[a] for a in kept], _count(op, x)))
     others = reshaped(_other_factors(flat, len(kept)), lanes.shape)
     back = tuple(sorted(range(x.ndim), key=order.__getitem__))
-    return e.multiply(_kept(op, slope, x), wrap(permuted(others, back)))
+    return times(_kept(op, slope, x), wrap(permuted(others, back)))
 
 
 def _other_factors(x: Node, axis: int) -> Node:
@@ -148,14 +149,14 @@ def _(op: CumulativeProd, slope: Array, y: Array, x: Array) -> Array | None:
     factor = _later(x, op.axis, 1)
     distance = 1
     while distance < n:
-        total = e.add(total, e.multiply(factor, _later(total, op.axis, distance)))
+        total = e.add(total, times(_later(total, op.axis, distance), factor))
         if 2 * distance < n:
             factor = e.multiply(factor, _later(factor, op.axis, distance))
         distance *= 2
     before = sliced(y.node, op.axis, slice(0, -1))
     if not op.include_initial:
         before = _padded(before, op.axis, (1, 0), 1)
-    return e.multiply(wrap(before), total)
+    return times(total, wrap(before))
 
 
 def _later(x: Array, axis: int, distance: int) -> Array:

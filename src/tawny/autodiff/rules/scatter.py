@@ -15,6 +15,7 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, wrap
 from tawny.autodiff.fitting import zero
+from tawny.autodiff.rules.quiet import times
 from tawny.autodiff.rules.registry import reverse
 from tawny.node import Node, constant, make, scalar
 from tawny.ops import elementwise as e
@@ -55,15 +56,11 @@ def _with(op: Scatter, mode: str, x: Array, value: Node, indices: Indices) -> Ar
     return wrap(make(Scatter(op.ranges, op.axes, op.place, mode), (x.node, value, *indices)))
 
 
-def _add(
-    op: Scatter, slope: Array, y: Array, x: Array, value: Array, indices: Indices
-) -> Pair:
+def _add(op: Scatter, slope: Array, y: Array, x: Array, value: Array, indices: Indices) -> Pair:
     return slope, _part(op, slope, indices)
 
 
-def _set(
-    op: Scatter, slope: Array, y: Array, x: Array, value: Array, indices: Indices
-) -> Pair:
+def _set(op: Scatter, slope: Array, y: Array, x: Array, value: Array, indices: Indices) -> Pair:
     kept = _with(op, "set", slope, scalar(0, slope.dtype, "scatter"), indices)
     passed = _part(op, slope, indices)
     if _repeats(op, indices):
@@ -71,13 +68,12 @@ def _set(
     return kept, passed
 
 
-def _mul(
-    op: Scatter, slope: Array, y: Array, x: Array, value: Array, indices: Indices
-) -> Pair:
-    factor = e.multiply(_part(op, slope, indices), _part(op, x, indices))
+def _mul(op: Scatter, slope: Array, y: Array, x: Array, value: Array, indices: Indices) -> Pair:
+    factor = _part(op, x, indices)
     if _repeats(op, indices):
         factor = e.multiply(factor, _other_factors(op, value, factor.shape, indices))
-    return _with(op, "mul", slope, value.node, indices), factor
+    passed = times(_part(op, slope, indices), factor)
+    return _with(op, "mul", slope, value.node, indices), passed
 
 
 def _extremum(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tawny.codegen.builder import F32, F64, Function, Type, Value
+from tawny.codegen.builder import F32, F64, I8, I16, I32, Function, Type, Value
 from tawny.codegen.machine import host
 
 Unary = Callable[[Function, Value], Value]
@@ -85,9 +85,9 @@ def power_of_two(f: Function, exponent: Value, type: Type) -> Value:
 
 def scaled(f: Function, x: Value, exponent: Nearest) -> Value:
     """`x` times 2 to an integer from -2 bias to 2 bias, with one rounding, also to denormals."""
-    name = _SCALE.get((x.type.element, x.type.lanes))
-    if name is not None and host().avx512:
-        return _scaled_by_instruction(f, name, x, exponent.number)
+    native = host().vector_bytes // x.type.nbytes
+    if host().avx512 and x.type.lanes and x.type.lanes % native == 0:
+        return _scaled_by_instruction(f, x, exponent.number, native)
     # Twice by half the exponent; only the second product can round.
     bias = 2 * format_of(x).bias
     half = (exponent.integer + bias).shifted_down(1) - bias // 2
@@ -95,23 +95,20 @@ def scaled(f: Function, x: Value, exponent: Nearest) -> Value:
     return x * first * power_of_two(f, exponent.integer - half, x.type)
 
 
-_SCALE: Final = {
-    ("float", 16): "ps.512",
-    ("float", 8): "ps.256",
-    ("float", 4): "ps.128",
-    ("double", 8): "pd.512",
-    ("double", 4): "pd.256",
-    ("double", 2): "pd.128",
-}
-"""AVX-512's multiplication by a power of two, by element and lanes."""
-
-
-def _scaled_by_instruction(f: Function, name: str, x: Value, exponent: Value) -> Value:
-    mask = Type("i16" if x.type.lanes == 16 else "i8")
-    arguments = [x, exponent, f.undefined(x.type), f.constant(mask, -1)]
-    if name.endswith("512"):
-        arguments.append(f.constant(Type("i32"), 4))
-    return f.intrinsic(f"x86.avx512.mask.scalef.{name}", x.type, *arguments, overload=())
+def _scaled_by_instruction(f: Function, x: Value, exponent: Value, native: int) -> Value:
+    """AVX-512's multiplication by a power of two, register by register."""
+    suffix, mask = ("ps", I16) if native == 16 else ("pd", I8)
+    registers: list[Value] = []
+    for first in range(0, x.type.lanes, native):
+        lanes = range(first, first + native)
+        part, power = f.shuffle(x, None, lanes), f.shuffle(exponent, None, lanes)
+        rest = [f.undefined(part.type), f.constant(mask, -1), f.constant(I32, 4)]
+        name = f"x86.avx512.mask.scalef.{suffix}.512"
+        registers.append(f.intrinsic(name, part.type, part, power, *rest, overload=()))
+    while len(registers) > 1:
+        pairs = zip(registers[::2], registers[1::2], strict=True)
+        registers = [f.shuffle(a, b, range(2 * a.type.lanes)) for a, b in pairs]
+    return registers[0]
 
 
 def clamped(f: Function, x: Value, low: float, high: float) -> Value:

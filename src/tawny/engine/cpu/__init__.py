@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
-from tawny.engine.cpu import indexing, movement, pooling, random
+from tawny.engine.cpu import bodies, indexing, movement, pooling, random
 from tawny.engine.cpu.executable import CpuExecutable
 from tawny.engine.cpu.interpreter import interpreter
 from tawny.engine.cpu.kernels import Kernel, contiguous, kernel_for
@@ -21,7 +21,7 @@ from tawny.node import Node
 
 __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]
 
-CHAPTERS = (indexing, movement, pooling, random)
+CHAPTERS = (bodies, indexing, movement, pooling, random)
 """Where the native kernels are declared."""
 
 

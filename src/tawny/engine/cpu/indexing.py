@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.gathering import Picks, gathering
+from tawny.codegen.indexing import Picks, gathering
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.engine.cpu.views import broadcast_strides
 from tawny.node import Node

@@ -171,11 +171,11 @@ class Table:
     def _placed(self) -> Cells:
         """The entries, cells by their addresses."""
         cells = address(self._cells)
-        rows = [
-            (e.kernel, cells + e.row * _CELL, e.parallel)
-            + (0 if e.status is None else cells + e.status * _CELL,)
-            for e in self._entries
-        ]
+
+        def cell(number: int | None) -> int:
+            return 0 if number is None else cells + number * _CELL
+
+        rows = [(e.kernel, cell(e.row), e.parallel, cell(e.status)) for e in self._entries]
         return np.array(rows, np.int64).reshape(-1, ENTRY)
 
 

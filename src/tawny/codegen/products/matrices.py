@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tawny.codegen.kernel import Layout
+from tawny.codegen.products.stack import STACKED
 from tawny.ops.fused import Epilogue
 from tawny.shape import Shape
 
@@ -44,6 +45,16 @@ class Matrices:
     stack: tuple[Axis, ...]
     exchanged: bool = False
     """Whether the left matrix is made from operand 1, the right one from operand 0."""
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """What the code is told."""
+        names = ("columns", "depth", "a_row", "a_step", "b_row", "b_column", "c_row", "residual_row")
+        numbers = {name: int(getattr(self, name)) for name in names}
+        for number, axis in enumerate(self.stack):
+            numbers[f"stack{number}"] = axis.size
+            numbers |= {f"{name}_stack{number}": int(getattr(axis, name)) for name in STACKED}
+        return numbers
 
 
 class _View(NamedTuple):

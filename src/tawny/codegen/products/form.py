@@ -14,16 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen import blocking
+from tawny.codegen.products import blocking
 from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
 from tawny.codegen.element import Element
-from tawny.codegen.epilogue import Ending, Places, finish
-from tawny.codegen.packing import Order
-from tawny.codegen.row import Names, Numbers
-from tawny.codegen.tile import Tile
-
-STACKED: Final = ("a", "b", "c", "bias", "residual")
-"""What moves on from one product of a stack to the next."""
+from tawny.codegen.products.epilogue import Ending, Places, finish
+from tawny.codegen.products.packing import Order
+from tawny.codegen.products.row import Names, Numbers
+from tawny.codegen.products.stack import stack_names
+from tawny.codegen.products.tile import Tile
 
 _NUMBERS: Final = (
     "depth",
@@ -46,6 +44,14 @@ class Panels(enum.Enum):
     PREPARED = "from panels that were packed before the run"
 
 
+class Depth(enum.Enum):
+    """How the common axis is walked."""
+
+    WHOLE = "at once for each tile"
+    BLOCKED = "block by block for each panel: blocks stay in the cache for many tiles"
+    STREAMED = "block by block for all panels: a large right matrix is read in order"
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """All that the code of a product depends on; the rest are numbers it is told."""
@@ -60,17 +66,12 @@ class Form:
     order: Order
     stack: int
     """How many axes the stack of products has."""
-    depth_blocked: bool
+    depth: Depth
     source: Source
 
     def names(self) -> Names:
         """The numbers it is told."""
-        stack = [
-            name
-            for axis in range(self.stack)
-            for name in (f"stack{axis}", *[f"{what}_stack{axis}" for what in STACKED])
-        ]
-        return Names([*_NUMBERS, *stack, *self.source.numbers])
+        return Names([*_NUMBERS, *stack_names(self.stack), *self.source.numbers])
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,9 @@ class Source(ABC):
     def numbers(self) -> tuple[str, ...]:
         """The numbers it must be told."""
 
+    def declare(self, module: Module, element: Element) -> None:
+        """Declare what the code of tiles refers to."""
+
     @abstractmethod
     def accumulate(self, code: TileCode, sums: Sequence[Value]) -> list[Value]:
         """The sums with the products of a block of the common axis added."""
@@ -197,10 +201,10 @@ def declare_tile(module: Module, name: str, form: Form, tile: Tile) -> None:
                 f.store(value, f.advanced(given["after"], i * nbytes), 64)
             return []
 
-        if form.depth_blocked:
-            f.either(given["after"].equals(f.constant(PTR, 0)), end, keep)
-        else:
+        if form.depth is Depth.WHOLE:
             end()
+        else:
+            f.either(given["after"].equals(f.constant(PTR, 0)), end, keep)
 
 
 def _begun(code: TileCode, before: Value) -> list[Value]:
@@ -212,7 +216,7 @@ def _begun(code: TileCode, before: Value) -> list[Value]:
         places = [f.advanced(before, i * element.sum_bytes) for i in range(count)]
         return [f.load(element.vector, place, 64) for place in places]
 
-    if not code.form.depth_blocked:
+    if code.form.depth is Depth.WHOLE:
         return zeros
     return f.either(before.equals(f.constant(PTR, 0)), lambda: zeros, kept)
 

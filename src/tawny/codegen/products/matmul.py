@@ -7,23 +7,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.blocking import Extent, cut
+from tawny.codegen.products.blocking import Extent, cut
 from tawny.codegen.builder import I64, Value
 from tawny.codegen.element import Element, element_of
-from tawny.codegen.epilogue import Ending
+from tawny.codegen.products.dot import MOST_ROWS, dot_kernel
+from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.kernel import Compiled, Layout
-from tawny.codegen.loops import UNLIMITED, kernel_of
-from tawny.codegen.matrices import Matrices, matrices_of
-from tawny.codegen.packing import Order, order_of
-from tawny.codegen.product import STACKED, Form, Panels, Source, TileCode
-from tawny.codegen.tile import Walk, accumulate
+from tawny.codegen.products.loops import UNLIMITED, kernel_of
+from tawny.codegen.products.matrices import Matrices, matrices_of
+from tawny.codegen.products.packing import Order, order_of
+from tawny.codegen.products.form import Depth, Form, Panels, Source, TileCode
+from tawny.codegen.products.tile import Walk, accumulate
 from tawny.ops.fused import PLAIN, Epilogue
 
-PACKING_ROWS: Final = 64
+PACKING_ROWS: Final = 128
 """With fewer rows packing the right matrix costs more than it brings."""
 
 PACKING_BYTES: Final = 2**18
 """A smaller right matrix is read where it lies, if elements of its rows are neighbours."""
+
+
+STREAMED_ROWS: Final = 40
+STREAMED_BYTES: Final = 2**23
+"""With few rows a larger right matrix is read in order, since memory is what takes the time."""
+
+_DEPTHS: Final = {False: Depth.BLOCKED, True: Depth.STREAMED}
 
 
 def matmul_kernel(
@@ -51,8 +59,10 @@ def matmul_kernel(
         return None
     factors = ("b", "a") if matrices.exchanged else ("a", "b")
     operands = (*factors, *["bias"] * epilogue.bias, *["residual"] * epilogue.residual, "c")
-    constant_bias = epilogue.bias and matrices.bias_column == 0
-    return _kernel(element, Ending(epilogue, constant_bias), matrices, operands, workers)
+    ending = Ending(epilogue, result.dtype, epilogue.bias and matrices.bias_column == 0)
+    if not ending.possible:
+        return None
+    return _kernel(element, ending, matrices, operands, workers)
 
 
 def _kernel(
@@ -62,13 +72,29 @@ def _kernel(
     operands: tuple[str, ...],
     workers: int,
 ) -> Compiled:
+    stack = math.prod([axis.size for axis in matrices.stack])
+    extent = Extent(matrices.rows, matrices.columns, matrices.depth, 1, stack)
+    parallel = extent.shared and workers > 1
     order = order_of(element, matrices.b_row, matrices.b_column)
+    if matrices.columns == 1 and matrices.b_row == element.nbytes:
+        order = Order.COLUMNS
     bytes_right = matrices.depth * matrices.columns * element.nbytes
     large = matrices.rows >= PACKING_ROWS and bytes_right > PACKING_BYTES
     panels = Panels.PACKED if large or order is not Order.ROWS else Panels.DIRECT
-    stack = math.prod([axis.size for axis in matrices.stack])
-    extent = Extent(matrices.rows, matrices.columns, matrices.depth, 1, stack)
-    blocking = cut(element, extent, workers, panels is Panels.PACKED)
+    if (
+        order is Order.COLUMNS
+        and matrices.a_step == element.nbytes
+        and 0 < matrices.rows <= MOST_ROWS
+    ):
+        return dot_kernel(element, ending, matrices, operands, shared=parallel)
+    streamed = (
+        panels is Panels.DIRECT
+        and matrices.rows <= STREAMED_ROWS
+        and bytes_right > STREAMED_BYTES
+    )
+    blocking = cut(
+        element, extent, workers, packed=panels is Panels.PACKED, streamed=streamed
+    )
     form = Form(
         element,
         ending,
@@ -77,34 +103,24 @@ def _kernel(
         panels,
         order,
         len(matrices.stack),
-        blocking.depth_blocks > 1,
+        Depth.WHOLE if blocking.depth_blocks == 1 else _DEPTHS[streamed],
         StridedRows(matrices.a_step == element.nbytes),
     )
     packed = blocking.packed_bytes(element, matrices.depth) if panels is Panels.PACKED else 0
     slot = packed + blocking.sum_bytes(element)
-    parallel = extent.shared and workers > 1
     slots = workers if parallel else 1
     numbers = {
-        "depth": matrices.depth,
+        **matrices.numbers,
         "taps": 1,
         **blocking.numbers,
         "slots": slots if slot else UNLIMITED,
         "slot_bytes": slot,
         "sums_at": packed,
         "rows_at": 0,
-        **_steps(matrices),
     }
+    if not (matrices.rows and matrices.columns and stack):
+        numbers["chunks"] = 0
     return kernel_of([(form, numbers)], operands, parallel, slot * slots)
-
-
-def _steps(matrices: Matrices) -> dict[str, int]:
-    """Bytes from one thing to the next."""
-    names = ("a_row", "a_step", "b_row", "b_column", "c_row", "residual_row")
-    steps = {name: getattr(matrices, name) for name in names}
-    for number, axis in enumerate(matrices.stack):
-        steps[f"stack{number}"] = axis.size
-        steps |= {f"{name}_stack{number}": getattr(axis, name) for name in STACKED}
-    return steps
 
 
 @dataclass(frozen=True, slots=True)

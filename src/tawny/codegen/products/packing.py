@@ -9,7 +9,7 @@ import enum
 
 from tawny.codegen.builder import I64, PTR, Function, Module, Type, Value
 from tawny.codegen.element import Element
-from tawny.codegen.tile import Tile
+from tawny.codegen.products.tile import Tile
 
 
 class Order(enum.Enum):

@@ -7,9 +7,10 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from tawny.codegen.builder import I1, I64, PTR, Function, Module, Type, Value
-from tawny.codegen.copying import ELEMENTS, Axis, share, walk
+from tawny.codegen.copying import ELEMENTS, Axis, walk
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import Library, compiled
+from tawny.codegen.walking import share
 from tawny.dtype import DType
 from tawny.shape import size
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.element import Element
-from tawny.codegen.tile import Tile, tallest, vectors_for
+from tawny.codegen.products.tile import Tile, tallest, vectors_for
 
 PANEL_BYTES: Final = 2**18
 """A panel of a block of the common axis has at most so many bytes, to stay in the second cache."""
@@ -22,6 +22,9 @@ CHUNK_TILES: Final = 20
 
 LEAST_DEPTH: Final = 16
 """Blocks of the common axis are not made smaller."""
+
+STREAMED_DEPTH: Final = 8
+"""So many rows of a large right matrix are read side by side."""
 
 SHARED_OPERATIONS: Final = 2**18
 """Workers share the work only of products with more multiplications."""
@@ -95,6 +98,8 @@ class Blocking:
     chunk_blocks: int
     parts: int
     """Tiles are cut into so many parts: a task is one part of one chunk."""
+    streamed: bool = False
+    """Whether all panels are multiplied with a block of the common axis before the next block."""
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -104,17 +109,14 @@ class Blocking:
         tasks = self.depth_blocks, self.chunks, self.chunk_blocks, self.parts
         return dict(zip(NUMBERS, (*column, *tasks), strict=True))
 
-    @property
-    def strips(self) -> tuple[Strip, ...]:
-        """The strips that are used."""
-        full = (self.full,) if self.blocks else ()
-        return full if self.tail is None else (*full, self.tail)
-
     def sum_bytes(self, element: Element) -> int:
         """Bytes of scratch memory for sums that wait for the next block of the common axis."""
         if self.depth_blocks == 1:
             return 0
-        return aligned(max(strip.sum_bytes(element) for strip in self.strips))
+        panels = min(self.chunk_blocks, self.blocks) if self.streamed else 1
+        full = self.full.sum_bytes(element) * panels if self.blocks else 0
+        tail = self.tail.sum_bytes(element) if self.tail is not None else 0
+        return aligned(max(full, tail))
 
     def packed_bytes(self, element: Element, length: int) -> int:
         """Bytes of scratch memory for the panels of a chunk, with a common axis so long."""
@@ -152,13 +154,15 @@ class Extent:
         return self.operations > SHARED_OPERATIONS
 
 
-def cut(element: Element, extent: Extent, workers: int, packed: bool) -> Blocking:
-    """The blocking of a product that is not empty.
+def cut(
+    element: Element, extent: Extent, workers: int, *, packed: bool = False, streamed: bool = False
+) -> Blocking:
+    """The blocking of a stack of products; an empty one is cut as if it had one element.
 
     Workers take different columns where each packs those it uses, or where there are more columns
     than rows; otherwise they take different rows.
     """
-    rows, columns, lanes = extent.rows, extent.columns, element.lanes
+    rows, columns, lanes = max(extent.rows, 1), max(extent.columns, 1), element.lanes
     vectors = vectors_for(rows)
     full = Strip.of(rows, vectors)
     blocks, rest = divmod(columns, vectors * lanes)
@@ -174,4 +178,7 @@ def cut(element: Element, extent: Extent, workers: int, packed: bool) -> Blockin
     parts = min(over(wanted, chunks), (full if blocks else tail or full).tiles)
     depth_blocks = over(extent.depth * extent.taps * width, PANEL_BYTES)
     depth_blocks = max(min(depth_blocks, extent.depth // LEAST_DEPTH), 1)
-    return Blocking(full, tail, blocks, rest, depth_blocks, chunks, chunk_blocks, parts)
+    if streamed:
+        depth_blocks = max(extent.depth // STREAMED_DEPTH, 1)
+    tasks = depth_blocks, chunks, chunk_blocks, parts
+    return Blocking(full, tail, blocks, rest, *tasks, streamed)

@@ -101,13 +101,6 @@ def accumulate(
             element.load(f, f.advanced(panel, v * element.vector_bytes), masks[v])
             for v in range(tile.vectors)
         ]
-        import os
-        PF=int(os.environ.get("PF","0"))
-        if PF:
-            f.module.declarations["llvm.prefetch.p0"]="declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-            ahead=f.advanced(panel, walk.panel_step*PF)
-            for v in range(tile.vectors):
-                f.effect(f"call void @llvm.prefetch.p0({f.advanced(ahead, v*64)}, i32 0, i32 3, i32 1)")
         after: list[Value] = []
         for row in walk.rows:
             factor = element.splat(f, f.advanced(row, offset))

@@ -1,0 +1,221 @@
+"""Elementwise kernels: a body of steps as a loop over its elements, with broadcasting and strides.
+
+The code of one element stands in the innermost loop, over whole vectors of neighbours; the loops
+around it are shared by all kernels (see `loops`).  They bring it neighbours:
+
+- *flat*: each operand lies as the result does, or is one element for all;
+- *rows*: in each of many long rows it is so;
+- *blocks*: as flat, but the elements of some operands are gathered in a buffer, block by block.
+
+Compiled code depends on the steps, the dtypes and which of these it is, for the loops and for each
+operand; sizes and strides are parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from tawny.codegen.bodies import Code, Program, Read, emit, program
+from tawny.codegen.builder import PTR, Module
+from tawny.codegen.kernel import Compiled, Layout
+from tawny.codegen.library import Library, compiled
+from tawny.codegen.loops import MOST_AXES, MOST_PLACES, SPAN, Kind, Place, Way, write_kernel
+from tawny.codegen.machine import host
+from tawny.codegen.numbers import loaded, loaded_everywhere, store
+from tawny.ops.fused import Body
+from tawny.shape import Shape
+
+SYMBOL: Final = "kernel"
+LONG_ROW: Final = 64
+"""Rows of so many elements are walked one by one; shorter ones are gathered."""
+
+SHARED_WORK: Final = 30_000
+"""Vector instructions from which the work is shared by threads."""
+
+
+class Pattern(NamedTuple):
+    """All that compiled code depends on, besides the code of one element."""
+
+    operands: tuple[int, ...]
+    """For each read, the operand it is of."""
+    arity: int
+    """How many operands there are."""
+    kinds: tuple[Kind, ...]
+    way: Way
+
+
+Strides = tuple[int, ...]
+
+
+class Plan(NamedTuple):
+    """A pattern and the parameters that go with it."""
+
+    pattern: Pattern
+    parameters: tuple[int, ...]
+
+
+def kernel_for(
+    body: Body, operands: Sequence[Layout], results: Sequence[Layout]
+) -> Compiled | None:
+    """A compiled kernel of a body of elementwise steps, given how its operands lie in memory.
+
+    The results lie as new arrays do.  A result may lie exactly over an operand that lies as it
+    does.  None where a step is no elementwise one, or one that is left to NumPy.
+    """
+    if not host().fused:
+        return None
+    planned = program(body)
+    if planned is None or not _fits(planned):
+        return None
+    del results
+    strides = [_strides(planned, read, operands[read.operand]) for read in planned.reads]
+    plan = _planned(planned, strides, len(operands))
+    library, instructions = _library(planned.code, plan.pattern)
+    work = instructions * math.prod(planned.space) // register_lanes(planned.code)
+    return Compiled(library, SYMBOL, plan.parameters, work > SHARED_WORK, 0)
+
+
+def _fits(planned: Program) -> bool:
+    """Whether the shared loops have room for it."""
+    places = len(planned.reads) + len(planned.code.results)
+    return places <= MOST_PLACES and len(planned.space) <= MOST_AXES
+
+
+# -------------------------------------------------------------------- planning
+
+
+def _strides(planned: Program, read: Read, layout: Layout) -> Strides:
+    """Bytes between neighbours of a read along each axis of the space."""
+    out = [0] * len(planned.space)
+    for axis, stride in zip(read.view, layout.strides, strict=True):
+        if axis is not None:
+            out[axis] = stride
+    return tuple(out)
+
+
+def _planned(planned: Program, strides: Sequence[Strides], arity: int) -> Plan:
+    """Flat where every operand is whole or one element, or rows are short; else by rows."""
+    total = math.prod(planned.space)
+    items = [d.itemsize for d in planned.code.reads]
+    sizes, moves = collapsed(planned.space, [*strides, contiguous(planned.space, 1)])
+    moves = moves[:-1]
+    operands = tuple([r.operand for r in planned.reads])
+    kinds = [_kind(sizes, m, item) for m, item in zip(moves, items, strict=True)]
+    inner = [_kind(sizes[-1:], m[-1:], item) for m, item in zip(moves, items, strict=True)]
+    if Kind.GATHERED not in kinds:
+        return Plan(Pattern(operands, arity, tuple(kinds), Way.FLAT), (total,))
+    if sizes[-1] >= LONG_ROW and Kind.GATHERED not in inner:
+        outer = [n for m in moves for n in m[:-1]]
+        pattern = Pattern(operands, arity, tuple(inner), Way.ROWS)
+        return Plan(pattern, (total, sizes[-1], len(sizes) - 1, *sizes[:-1], *outer))
+    far = [n for m, kind in zip(moves, kinds, strict=True) if kind is Kind.GATHERED for n in m]
+    pattern = Pattern(operands, arity, tuple(kinds), Way.BLOCKS)
+    return Plan(pattern, (total, len(sizes), *sizes, *far))
+
+
+def _kind(sizes: Shape, strides: Strides, itemsize: int) -> Kind:
+    """How a read lies over all axes."""
+    if not any(strides):
+        return Kind.ONE
+    return Kind.RUN if strides == contiguous(sizes, itemsize) else Kind.GATHERED
+
+
+def contiguous(sizes: Shape, itemsize: int) -> Strides:
+    """The strides of a new array."""
+    out, step = list[int](), itemsize
+    for n in reversed(sizes):
+        out.append(step)
+        step *= n
+    return tuple(reversed(out))
+
+
+def collapsed(sizes: Shape, arrays: Sequence[Strides]) -> tuple[Shape, list[Strides]]:
+    """Neighbouring axes made one wherever every array steps over both alike.
+
+    The sizes are not 1; at least one axis remains.
+    """
+    if not sizes:
+        return (1,), [(0,) for _ in arrays]
+    lengths, columns = [sizes[-1]], [[a[-1] for a in arrays]]
+    for axis in range(len(sizes) - 2, -1, -1):
+        steps = [a[axis] for a in arrays]
+        if steps == [s * lengths[-1] for s in columns[-1]]:
+            lengths[-1] *= sizes[axis]
+        else:
+            lengths.append(sizes[axis])
+            columns.append(steps)
+    lengths.reverse()
+    columns.reverse()
+    return tuple(lengths), [tuple([c[i] for c in columns]) for i in range(len(arrays))]
+
+
+# ------------------------------------------------------------------ generation
+
+
+def register_lanes(code: Code) -> int:
+    """Lanes of a register: as many as the widest numbers leave room for."""
+    return max(host().vector_bytes // code.widest(), 1)
+
+
+@lru_cache(4096)
+def _library(code: Code, pattern: Pattern) -> tuple[Library, int]:
+    """The compiled kernel, and how many instructions a register of elements takes."""
+    generator = _Generator(code, pattern)
+    return compiled(generator.text()), generator.instructions
+
+
+class _Generator:
+    """Writes the kernel of one code and pattern."""
+
+    def __init__(self, code: Code, pattern: Pattern) -> None:
+        self.code = code
+        self.pattern = pattern
+        self.lanes = register_lanes(code)
+        self.results = [code.dtype(r) for r in code.results]
+        self.module = Module()
+        self.instructions = 0
+        """How many a vector takes."""
+
+    def text(self) -> str:
+        """The IR of the whole."""
+        self._write_span()
+        arity = self.pattern.arity
+        reads = [
+            Place(operand, dtype.itemsize, kind)
+            for operand, dtype, kind in zip(
+                self.pattern.operands, self.code.reads, self.pattern.kinds, strict=True
+            )
+        ]
+        writes = [Place(arity + i, d.itemsize, Kind.RUN) for i, d in enumerate(self.results)]
+        write_kernel(self.module, SYMBOL, self.pattern.way, reads, writes, self.lanes)
+        return self.module.text()
+
+    def _write_span(self) -> None:
+        """The loop over whole vectors."""
+        with self.module.function("span", SPAN, internal=True) as f:
+            places, start, vectors = f.arguments
+            dtypes = [*self.code.reads, *self.results]
+            bases = [f.cell(places, i, PTR) for i in range(len(dtypes))]
+            fixed = {
+                i: loaded_everywhere(f, self.code.reads[i], bases[i], self.lanes)
+                for i, kind in enumerate(self.pattern.kinds)
+                if kind is Kind.ONE
+            }
+            before = f.length
+            with f.loop(start, start + vectors * self.lanes, self.lanes) as loop:
+                addresses = [
+                    f.advanced(base, loop.index * dtype.itemsize)
+                    for base, dtype in zip(bases, dtypes, strict=True)
+                ]
+                numbers = [
+                    fixed[i] if i in fixed else loaded(f, dtype, addresses[i], self.lanes)
+                    for i, dtype in enumerate(self.code.reads)
+                ]
+                results = emit(f, self.code, numbers)
+                targets = addresses[len(numbers) :]
+                for dtype, number, address in zip(self.results, results, targets, strict=True):
+                    store(f, dtype, number, address)
+            self.instructions = f.length - before

@@ -1,0 +1,1 @@
+"""Products: matrices and convolutions, from register tiles up."""

@@ -1,0 +1,125 @@
+"""What follows a product while its sums are in registers: bias, residual, activation, writing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tawny.codegen.builder import I64, PTR, Function, Value
+from tawny.codegen.element import Element
+from tawny.codegen.machine import host
+from tawny.codegen.numbers import real
+from tawny.codegen.products.tile import Tile
+from tawny.codegen.scalar import applied, supported
+from tawny.dtype import DType
+from tawny.ops.fused import Activation, Epilogue
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """An epilogue at a dtype, and whether its bias is one number for all columns."""
+
+    epilogue: Epilogue
+    dtype: DType
+    constant_bias: bool = False
+
+    @property
+    def possible(self) -> bool:
+        """Whether code can be generated for it."""
+        op = self.epilogue.activation.op
+        return op is None or (host().fused and supported(op, (self.dtype,)))
+
+    @property
+    def short(self) -> bool:
+        """Whether its code is written for every vector of a tile."""
+        return self.epilogue.activation in {Activation.NONE, Activation.RELU}
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Addresses at the first column of a tile: of the bias, and of each row of the other two."""
+
+    results: Sequence[Value]
+    bias: Value
+    residuals: Sequence[Value]
+
+
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    """The end of a tile while it is written."""
+
+    f: Function
+    element: Element
+    ending: Ending
+    masks: Sequence[Value | None]
+
+    def biases(self, address: Value) -> list[Value]:
+        """The bias of each vector of columns."""
+        if not self.ending.epilogue.bias:
+            return []
+        if self.ending.constant_bias:
+            return [self.element.splat(self.f, address)] * len(self.masks)
+        return [self._load(address, v) for v in range(len(self.masks))]
+
+    def row(
+        self, sums: Sequence[Value], biases: Sequence[Value], result: Value, residual: Value | None
+    ) -> None:
+        """One row of a tile."""
+        f, element = self.f, self.element
+        for v, total in enumerate(sums):
+            value = element.rounded(f, total)
+            if biases:
+                value = element.rounded(f, value + biases[v])
+            if residual is not None:
+                value = element.rounded(f, value + self._load(residual, v))
+            place = f.advanced(result, v * element.vector_bytes)
+            element.store(f, self._activated(value), place, self.masks[v])
+
+    def _load(self, address: Value, vector: int) -> Value:
+        place = self.f.advanced(address, vector * self.element.vector_bytes)
+        return self.element.load(self.f, place, self.masks[vector])
+
+    def _activated(self, value: Value) -> Value:
+        op = self.ending.epilogue.activation.op
+        return value if op is None else real(applied(self.f, op, (self.ending.dtype,), [value]))
+
+
+def finish(
+    f: Function,
+    element: Element,
+    tile: Tile,
+    ending: Ending,
+    sums: Sequence[Value],
+    places: Places,
+    masks: Sequence[Value | None],
+) -> None:
+    """Apply the epilogue to a tile's sums and write them."""
+    end = _Finish(f, element, ending, masks)
+    biases = end.biases(places.bias)
+    if ending.short:
+        for row in range(tile.rows):
+            part = sums[row * tile.vectors : (row + 1) * tile.vectors]
+            residual = places.residuals[row] if places.residuals else None
+            end.row(part, biases, places.results[row], residual)
+        return
+    kept = _kept(f, sums, element.sum_bytes)
+    results, residuals = _kept(f, places.results, 8), _kept(f, places.residuals, 8)
+    with f.loop(0, tile.rows) as loop:
+        row = f.advanced(kept, loop.index * (tile.vectors * element.sum_bytes))
+        part = [
+            f.load(element.vector, f.advanced(row, v * element.sum_bytes), 64)
+            for v in range(tile.vectors)
+        ]
+        result = f.load(PTR, f.element(results, loop.index, I64), 8)
+        residual = None
+        if places.residuals:
+            residual = f.load(PTR, f.element(residuals, loop.index, I64), 8)
+        end.row(part, biases, result, residual)
+
+
+def _kept(f: Function, values: Sequence[Value], nbytes: int) -> Value:
+    """Values of so many bytes one after another on the stack."""
+    room = f.room(max(len(values), 1) * nbytes)
+    for i, value in enumerate(values):
+        f.store(value, f.advanced(room, i * nbytes), min(nbytes, 64))
+    return room

@@ -1,0 +1,186 @@
+"""Reductions, and groups of elementwise steps around them, as loops over rows.
+
+One axis of the space is walked in vectors.  Where it is folded, a row's elements are folded into
+lanes, and the lanes at last into one number.  Where it is not, each lane has a row of its own.
+Partial results are formed over blocks of fixed size and combined in one order, so that the bits of
+a sum do not depend on the number of threads.
+
+Few long rows are cut into parts of fixed size, whose partial results wait in scratch memory until
+`finish` combines them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tawny.codegen.bodies import Read, View
+from tawny.codegen.elementwise import collapsed
+from tawny.codegen.folding import Apply, Fold, Folding, folding, widest
+from tawny.codegen.kernel import Compiled, Layout
+from tawny.codegen.machine import host
+from tawny.codegen.reduction_code import SLOT, Code, Way, reduction_library
+from tawny.ops.fused import Body
+from tawny.shape import Shape
+
+PART: Final = 1 << 15
+"""Elements of a part of a long row."""
+
+FEW_ROWS: Final = 64
+"""So many rows or fewer are cut into parts, if they are long."""
+
+SHARED_ELEMENTS: Final = 1 << 14
+"""Threads share the work only of more elements."""
+
+HEAVY: Final = 6
+"""With more steps for each element, fewer vectors are walked at once."""
+
+
+class Plan(NamedTuple):
+    """A way to run a folding, and the parameters that go with it."""
+
+    way: Way
+    parameters: tuple[int, ...]
+    rows: int
+    scratch: int
+
+
+class Reduced(NamedTuple):
+    """A compiled reduction, and the function that is called alone after it, if any."""
+
+    kernel: Compiled
+    finish: str
+
+
+def reduction(body: Body, operands: Sequence[Layout], results: Sequence[Layout]) -> Reduced | None:
+    """A compiled kernel of a body with reductions, given how its operands lie in memory.
+
+    None where it has none, or a step that is left to NumPy.
+    """
+    if not host().fused:
+        return None
+    found = folding(body)
+    if found is None:
+        return None
+    plan = _planned(found, operands, results)
+    key = Code(
+        tuple([None if isinstance(i, Read) else i for i in found.items]),
+        found.dtypes,
+        found.of_row,
+        found.stages,
+        tuple([r.operand for r in found.items if isinstance(r, Read)]),
+        tuple([(item, _is_row(found, view)) for item, view in found.results]),
+        len(operands),
+    )
+    library = reduction_library(key, plan.way)
+    shared = plan.rows > 1 and math.prod(found.space) > SHARED_ELEMENTS
+    kernel = Compiled(library, "reduce", plan.parameters, shared, plan.scratch)
+    return Reduced(kernel, "finish" if plan.way.parts else "")
+
+
+# -------------------------------------------------------------------- planning
+
+
+def _is_row(found: Folding, view: View) -> bool:
+    return not found.folded.intersection(view)
+
+
+def _over_space(view: View, strides: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Strides along each axis of the space."""
+    out = [0] * rank
+    for axis, stride in zip(view, strides, strict=True):
+        if axis is not None:
+            out[axis] = stride
+    return tuple(out)
+
+
+class _Axes(NamedTuple):
+    """Axes that are walked together: sizes, and for each one the strides of all arrays."""
+
+    sizes: Shape
+    strides: tuple[tuple[int, ...], ...]
+    """For each array."""
+
+    @staticmethod
+    def of(axes: Sequence[int], space: Shape, moves: Sequence[tuple[int, ...]]) -> _Axes:
+        """Some axes of the space, neighbours made one where that is possible."""
+        if not axes:
+            return _Axes((), tuple([() for _ in moves]))
+        sizes = tuple([space[a] for a in axes])
+        merged, strides = collapsed(sizes, [tuple([m[a] for a in axes]) for m in moves])
+        return _Axes(merged, tuple(strides))
+
+    def without_last(self) -> _Axes:
+        """All but the last one."""
+        return _Axes(self.sizes[:-1], tuple([s[:-1] for s in self.strides]))
+
+
+def _planned(found: Folding, operands: Sequence[Layout], results: Sequence[Layout]) -> Plan:
+    space, rank = found.space, len(found.space)
+    reads = [(i, item) for i, item in enumerate(found.items) if isinstance(item, Read)]
+    moves = [_over_space(r.view, operands[r.operand].strides, rank) for _, r in reads]
+    items = [found.dtypes[i].itemsize for i, _ in reads]
+    for (item, view), layout in zip(found.results, results, strict=True):
+        moves.append(_over_space(view, layout.strides, rank))
+        items.append(found.dtypes[item].itemsize)
+
+    def density(axis: int) -> tuple[int, int]:
+        """How many arrays have neighbours side by side along an axis."""
+        return sum([m[axis] == n for m, n in zip(moves, items, strict=True)]), axis
+
+    lane = max(range(rank), key=density) if rank else None
+    columns = lane is not None and lane not in found.folded
+    alike = [a for a in range(rank) if a != lane and (a in found.folded) != columns]
+    others = [a for a in range(rank) if a != lane and (a in found.folded) == columns]
+    walked = _Axes.of([*alike, *([] if lane is None else [lane])], space, moves)
+    if lane is None:
+        walked = _Axes((1,), tuple([(0,) for _ in moves]))
+    rest, other = walked.without_last(), _Axes.of(others, space, moves)
+    outer, inner = (rest, other) if columns else (other, rest)
+    length = walked.sizes[-1]
+    steps = [s[-1] for s in walked.strides]
+    lanes = _lanes(found)
+    unroll = _unroll(found, -(-length // lanes))
+    blocks = -(-length // (lanes * unroll)) if columns else 1
+    rows = math.prod(outer.sizes) * blocks
+    cut, pieces = _cut(found, columns, inner.sizes, length, rows, lanes * unroll)
+    folds = sum([isinstance(i, Fold) for i in found.items])
+    slot = SLOT * (lanes * unroll if columns else 1)
+    known = [s if s in (0, n) else None for s, n in zip(steps, items, strict=True)]
+    way = Way(columns, len(outer.sizes), len(inner.sizes), tuple(known), lanes, unroll, pieces > 1)
+    parameters = [*outer.sizes, *inner.sizes, length, blocks, cut, pieces]
+    for number, step in enumerate(steps):
+        parameters += [*outer.strides[number], *inner.strides[number], step]
+    scratch = rows * pieces * folds * slot if pieces > 1 else 0
+    return Plan(way, tuple(parameters), rows * pieces, -(-scratch // 64) * 64)
+
+
+def _lanes(found: Folding) -> int:
+    return max(host().vector_bytes // widest(found), 1)
+
+
+def _unroll(found: Folding, vectors: int) -> int:
+    """Vectors at once: several where little is done to each, so that none waits for another."""
+    steps = [i for i, row in zip(found.items, found.of_row, strict=True) if not row]
+    heavy = sum([isinstance(i, Apply) for i in steps])
+    most = 4 if heavy <= 2 else 2 if heavy <= HEAVY else 1
+    while most > max(vectors, 1):
+        most //= 2
+    return most
+
+
+def _cut(
+    found: Folding, columns: bool, inner: Shape, length: int, rows: int, width: int
+) -> tuple[int, int]:
+    """The length of the parts a row is cut into, along its first folded axis, and how many."""
+    several = found.sweeps > 1
+    folded = math.prod(inner) * (1 if columns else length)
+    if several or rows > FEW_ROWS or folded * (width if columns else 1) < 2 * PART:
+        return folded, 1
+    if columns and not inner:
+        return folded, 1
+    along = inner[0] if inner else length
+    each = folded // along * (width if columns else 1)
+    cut = max(PART // each, 1)
+    return cut, -(-along // cut)

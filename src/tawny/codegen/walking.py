@@ -1,0 +1,42 @@
+"""Loops that kernels share: a worker's part, loops inside each other, places of a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tawny.codegen.builder import Function, Value
+
+Body = Callable[[list[Value], list[Value]], Sequence[Value]]
+"""Of indices and carried values: those for the next round."""
+
+
+def share(count: Value, worker: Value, workers: Value) -> tuple[Value, Value]:
+    """The part of `count` pieces of work that a worker does."""
+    begin = (count * worker).unsigned_over(workers)
+    end = (count * (worker + 1)).unsigned_over(workers)
+    return begin, end
+
+
+def nest(
+    f: Function,
+    ranges: Sequence[tuple[Value | int, Value]],
+    carried: Sequence[Value],
+    body: Body,
+    indices: Sequence[Value] = (),
+) -> list[Value]:
+    """Loops inside each other; gives the carried values as the last round left them."""
+    if not ranges:
+        return list(body(list(indices), list(carried)))
+    (begin, end), *inner = ranges
+    with f.loop(begin, end, carried=carried) as loop:
+        loop.carry(*nest(f, inner, loop.carried, body, [*indices, loop.index]))
+    return loop.carried
+
+
+def digits(number: Value, sizes: Sequence[Value]) -> list[Value]:
+    """The places on axes of these sizes of the element with a number."""
+    places: list[Value] = []
+    for size in reversed(sizes[1:]):
+        places.append(number.unsigned_rest(size))
+        number = number.unsigned_over(size)
+    return [number, *reversed(places)] if sizes else []

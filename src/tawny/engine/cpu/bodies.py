@@ -1,0 +1,58 @@
+"""Native kernels of elementwise ops, conversions, reductions, and fused groups of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tawny.codegen.elementwise import kernel_for
+from tawny.codegen.reduction import reduction
+from tawny.engine.cpu.kernels import Kernel, Memory, native
+from tawny.node import Node
+from tawny.op import Elementwise
+from tawny.ops.creation import Cast
+from tawny.ops.fused import Body, Group, Step
+from tawny.ops.reduction import (
+    AllTrue,
+    AnyTrue,
+    LogSumExp,
+    Max,
+    Mean,
+    Min,
+    Prod,
+    Reduction,
+    Sum,
+    Var,
+)
+
+
+@native(Elementwise)
+@native(Cast)
+@native(Sum)
+@native(Prod)
+@native(Mean)
+@native(Var)
+@native(Max)
+@native(Min)
+@native(AllTrue)
+@native(AnyTrue)
+@native(LogSumExp)
+def single(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """Loops over the elements."""
+    given = tuple([(i.shape, i.dtype) for i in node.inputs])
+    step = Step(node.op, tuple(range(len(given))), node.shape, node.dtype)
+    return _compiled(Body.of(given, (step,), (len(given),)), operands, results)
+
+
+@native(Group)
+def group(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """The same loops for all that the group computes."""
+    assert isinstance(node.op, Group)
+    return _compiled(node.op.body, operands, results)
+
+
+def _compiled(body: Body, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    if any(isinstance(step.op, Reduction) for step in body.steps):
+        folded = reduction(body, operands, results)
+        return None if folded is None else Kernel(*folded.kernel, finish=folded.finish)
+    found = kernel_for(body, operands, results)
+    return None if found is None else Kernel(*found)

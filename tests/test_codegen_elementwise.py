@@ -1,0 +1,277 @@
+"""Elementwise kernels: layouts, broadcasting, tails, shares of threads, several results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from codegen_harness import Memory, body_of, call, guarded, poisoned, run, run_body
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tawny.numpy  # noqa: F401
+from tawny import dtype as dt
+from tawny.codegen.elementwise import collapsed, kernel_for
+from tawny.op import ELEMENTWISE
+from tawny.ops.creation import BroadcastTo, Cast, Copy
+from tawny.ops.fused import Body, Step
+from tawny.ops.movement import Reshape
+from tawny.ops.reduction import Sum
+
+F4 = np.dtype("f4")
+
+
+def sample(shape: tuple[int, ...], dtype: str | np.dtype = "f4", seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind in "iu":
+        return rng.integers(0, 100, shape).astype(dtype)
+    if np.dtype(dtype).kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "i2", "f2", "f4", "f8", "c8", "c16"])
+def test_every_size_up_to_several_vectors(dtype):
+    a, b = sample((200,), dtype), sample((200,), dtype, 1)
+    for n in range(71):
+        np.testing.assert_array_equal(run("add", a[:n], b[:n]), a[:n] + b[:n], strict=True)
+
+
+def test_elements_at_addresses_aligned_to_an_element_only():
+    room = sample((500,))
+    for shift in range(1, 5):
+        x, y = room[shift : shift + 100], room[2 * shift + 100 : 2 * shift + 200]
+        np.testing.assert_array_equal(run("add", x, y), x + y)
+
+
+LAYOUTS = {
+    "whole": lambda: (sample((9, 70)), sample((9, 70), seed=1)),
+    "bias": lambda: (sample((9, 70)), sample((70,))),
+    "column": lambda: (sample((9, 70)), sample((9, 1))),
+    "short rows": lambda: (sample((50, 3)), sample((3,))),
+    "short columns": lambda: (sample((50, 3)), sample((50, 1))),
+    "channels": lambda: (sample((2, 5, 8, 9)), sample((5, 1, 1))),
+    "outer": lambda: (sample((130, 1)), sample((1, 90))),
+    "transposed": lambda: (sample((70, 30)).T, sample((30, 70))),
+    "both transposed": lambda: (sample((70, 30)).T, sample((70, 30), seed=1).T),
+    "axes exchanged": lambda: (sample((4, 5, 70)).transpose(1, 0, 2), sample((5, 4, 70))),
+    "slices": lambda: (sample((40, 90))[::2, 5:80], sample((20, 75))),
+    "steps": lambda: (sample((9, 300))[:, ::3], sample((9, 100))),
+    "backwards": lambda: (sample((9, 70))[::-1, ::-1], sample((70,))[::-1]),
+    "window": lambda: (np.lib.stride_tricks.sliding_window_view(sample((100,)), 70), sample((70,))),
+    "one element": lambda: (sample(()), sample((9, 70))),
+    "one element each": lambda: (sample(()), sample((), seed=1)),
+    "one among axes": lambda: (sample((1, 1)), sample((1, 1, 1), seed=1)),
+    "empty": lambda: (sample((0, 70)), sample((70,))),
+    "empty inside": lambda: (sample((9, 0)), sample((9, 1))),
+    "long rows": lambda: (sample((3, 1000)), sample((3, 1))),
+    "broadcast twice": lambda: (np.broadcast_to(sample((5, 1, 70)), (5, 6, 70)), sample((6, 1))),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "c16", "f2", "?"])
+def test_every_layout(name, dtype):
+    x, y = LAYOUTS[name]()
+    keep = [np.array(v).astype(dtype) for v in (x, y)]
+    x, y = (like(v, k) for v, k in zip((x, y), keep, strict=True))
+    want = x + y
+    got = run("add", x, y)
+    np.testing.assert_array_equal(got, want, strict=True)
+    for workers in (2, 3, 7):
+        np.testing.assert_array_equal(run("add", x, y, workers=workers), got)
+
+
+def like(view: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values in memory laid out as a view of the same shape is, in their own dtype."""
+    steps = [s // view.itemsize * values.itemsize for s in view.strides]
+    low = sum(min(s * (n - 1), 0) for s, n in zip(steps, view.shape, strict=True) if n)
+    high = sum(max(s * (n - 1), 0) for s, n in zip(steps, view.shape, strict=True) if n)
+    room = np.zeros(high - low + values.itemsize, np.uint8)
+    out = np.ndarray(view.shape, values.dtype, room, -low, steps)
+    out[...] = values
+    return out
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_random_views_and_broadcasts(data):
+    shape = tuple(data.draw(st.lists(st.integers(0, 9), max_size=4)))
+    operands = []
+    for seed in range(3):
+        own = [data.draw(st.sampled_from([n, n, 1])) for n in shape]
+        own = own[data.draw(st.integers(0, len(own))) :] if data.draw(st.booleans()) else own
+        order = data.draw(st.permutations(range(len(own))))
+        steps = [data.draw(st.sampled_from([1, 1, 2, -1])) for _ in own]
+        large = sample([abs(steps[a]) * own[a] for a in order], "f4", seed)
+        moved = large.transpose(np.argsort(order)) if own else large
+        view = moved[tuple(slice(None, None, s) for s in steps)] if own else moved
+        operands.append(view)
+    x, y, z = operands
+    want = np.where(x > 0, y, z)
+    body = Body.of(
+        tuple((v.shape, v.dtype) for v in operands),
+        (
+            Step(ELEMENTWISE["relu"], (0,), x.shape, F4),
+            Step(ELEMENTWISE["where"], (3, 1, 2), want.shape, F4),
+        ),
+        (4,),
+    )
+    workers = data.draw(st.sampled_from([1, 2, 5]))
+    (got,) = run_body(body, operands, workers)
+    np.testing.assert_array_equal(got, want, strict=True)
+
+
+def chain(shape: tuple[int, ...], dtype: np.dtype) -> Body:
+    """sin(x)**2 + sqrt(abs(x)) * exp(-x * x), and the product besides."""
+
+    def step(name: str, *inputs: int) -> Step:
+        return Step(ELEMENTWISE[name], inputs, shape, dtype)
+
+    steps = (
+        step("sin", 0),
+        step("square", 1),
+        step("abs", 0),
+        step("sqrt", 3),
+        step("square", 0),
+        step("negative", 5),
+        step("exp", 6),
+        step("multiply", 4, 7),
+        step("add", 2, 8),
+    )
+    return Body.of(((shape, dtype),), steps, (9, 8))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+def test_shares_of_threads_give_the_same_bits(dtype):
+    x = sample((10_007,), dtype)
+    body = chain(x.shape, x.dtype)
+    first, second = run_body(body, [x])
+    product = np.sqrt(np.abs(x)) * np.exp(-x * x)
+    eps = np.finfo(dtype).eps
+    np.testing.assert_allclose(second, product, rtol=8 * eps, atol=np.finfo(dtype).tiny)
+    np.testing.assert_allclose(first, np.sin(x) ** 2 + product, rtol=8 * eps)
+    for workers in (2, 3, 7):
+        for got, want in zip(run_body(body, [x], workers), (first, second), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_a_result_may_lie_over_an_operand():
+    for n in (1, 5, 16, 64, 100, 1000):
+        x, y = sample((n,)), sample((n,), seed=1)
+        want = x * y
+        body = body_of("multiply", x, y)
+        over = poisoned((n,), F4)
+        over[...] = x
+        kernel = kernel_for(body, [Memory.of(over), Memory.of(y)], [Memory.of(over)])
+        call(kernel, [over, y], [over], 3)
+        np.testing.assert_array_equal(over, want)
+        assert guarded(over)
+
+
+def test_mixed_dtypes_in_one_body():
+    x, n = sample((333,)), sample((333,), "i8")
+    c = sample((333,), "?")
+    body = Body.of(
+        ((x.shape, x.dtype), (n.shape, n.dtype), (c.shape, c.dtype)),
+        (
+            Step(Cast(dt.FLOAT32), (1,), (333,), F4),
+            Step(ELEMENTWISE["where"], (2, 0, 3), (333,), F4),
+            Step(ELEMENTWISE["greater"], (0, 3), (333,), dt.BOOL),
+            Step(ELEMENTWISE["logical_and"], (5, 2), (333,), dt.BOOL),
+            Step(ELEMENTWISE["divide"], (1, 1), (333,), dt.FLOAT64),
+        ),
+        (4, 6, 7),
+    )
+    with np.errstate(invalid="ignore"):
+        whole = n.astype("f4")
+        want = (np.where(c, x, whole), (x > whole) & c, n / n)
+    for got, expected in zip(run_body(body, [x, n, c], 2), want, strict=True):
+        np.testing.assert_array_equal(got, expected, strict=True)
+
+
+def test_views_inside_a_body():
+    """One operand seen as a column and as a row, and axes of size 1 that come and go."""
+    x, y = sample((70,)), sample((3, 70, 1, 70))
+    wide = (3, 70, 70)
+    body = Body.of(
+        ((x.shape, F4), (y.shape, F4)),
+        (
+            Step(Reshape((70, 1)), (0,), (70, 1), F4),
+            Step(BroadcastTo(wide), (2,), wide, F4),
+            Step(Reshape(wide), (1,), wide, F4),
+            Step(ELEMENTWISE["add"], (3, 4), wide, F4),
+            Step(ELEMENTWISE["multiply"], (5, 0), wide, F4),
+            Step(Copy(), (6,), wide, F4),
+            Step(Reshape((3, 1, 70, 70)), (7,), (3, 1, 70, 70), F4),
+        ),
+        (7, 8),
+    )
+    want = (x[:, None] + y[:, :, 0]) * x
+    first, second = run_body(body, [x, y])
+    np.testing.assert_array_equal(first, want, strict=True)
+    np.testing.assert_array_equal(second, want[:, None], strict=True)
+
+
+def test_copies_broadcasts_and_casts_alone():
+    x = sample((5, 1, 7))
+    wide = BroadcastTo((5, 66, 7))
+    np.testing.assert_array_equal(run(wide, x), np.broadcast_to(x, (5, 66, 7)))
+    np.testing.assert_array_equal(run(Copy(), x.T), x.T)
+    np.testing.assert_array_equal(run(Cast(dt.INT32), x.T), x.T.astype("i4"))
+
+
+def test_what_is_not_elementwise_has_no_kernel():
+    x = sample((4, 5))
+    body = Body.of(((x.shape, F4),), (Step(Sum((1,), False), (0,), (4,), F4),), (1,))
+    assert kernel_for(body, [Memory.of(x)], [Memory.of(x)]) is None
+    assert run("dawsn", x) is None
+    assert run("exp", x.astype("c8")) is None
+
+
+def test_one_kernel_serves_all_shapes_of_a_pattern():
+    def symbol_of(x: np.ndarray, y: np.ndarray) -> int:
+        body = body_of("add", x, y)
+        kernel = kernel_for(body, [Memory.of(x), Memory.of(y)], [])
+        return kernel.library.address(kernel.symbol)
+
+    rows = {symbol_of(sample((n, m)), sample((m,))) for n, m in ((4, 70), (9, 100), (100, 64))}
+    rows.add(symbol_of(sample((2, 3, 4, 99)), sample((3, 1, 99))))
+    assert len(rows) == 1
+    flat = {symbol_of(sample(s), sample(s)) for s in ((5,), (4, 70), (2, 3, 4), ())}
+    assert len(flat) == 2
+    assert not rows & flat
+
+
+def test_only_large_work_is_shared():
+    def parallel(name: str, n: int) -> bool:
+        x = np.zeros(n, "f4")
+        return kernel_for(body_of(name, x), [Memory.of(x)], []).parallel
+
+    assert not parallel("negative", 1000)
+    assert not parallel("exp", 1000)
+    assert parallel("exp", 10**6)
+    assert parallel("negative", 10**6)
+
+
+@given(
+    st.lists(st.integers(2, 5), min_size=1, max_size=4),
+    st.data(),
+)
+@settings(max_examples=100, deadline=None)
+def test_collapsing_axes_keeps_every_element(sizes, data):
+    arrays = [
+        tuple(data.draw(st.sampled_from([0, 1, 7, -3, 100])) for _ in sizes) for _ in range(2)
+    ]
+    own, step = [], 4
+    for n in reversed(sizes):
+        own.append(step)
+        step *= n
+    arrays.append(tuple(reversed(own)))
+    lengths, moved = collapsed(tuple(sizes), arrays)
+
+    def places(shape, strides):
+        grid = np.indices(shape).reshape(len(shape), -1)
+        return (grid * np.array(strides)[:, None]).sum(axis=0)
+
+    for before, after in zip(arrays, moved, strict=True):
+        np.testing.assert_array_equal(places(sizes, before), places(lengths, after))
