@@ -37,12 +37,12 @@ STEPS, LAYERS, BATCH, WIDTH, CLASSES = 100, 4, 8, 16, 10
 Forward = Callable[[], tuple[Array, list[Array]]]
 
 
-def lstm(steps: int = STEPS) -> tuple[Array, list[Array]]:
+def lstm(steps: int = STEPS, dtype: str = "float32") -> tuple[Array, list[Array]]:
     """The mean loss of predicting a class in each step, and the weights."""
     weights: list[Array] = []
 
     def weight(*shape: int) -> Array:
-        weights.append(tw.var(f"w{len(weights)}", shape=shape, dtype="float32"))
+        weights.append(tw.var(f"w{len(weights)}", shape=shape, dtype=dtype))
         return weights[-1]
 
     gates = [
@@ -50,11 +50,11 @@ def lstm(steps: int = STEPS) -> tuple[Array, list[Array]]:
         for _ in range(LAYERS)
     ]
     readout, bias = weight(WIDTH, CLASSES), weight(CLASSES)
-    x = tw.var("x", shape=(BATCH, steps, WIDTH), dtype="float32")
-    y = tw.var("y", shape=(BATCH, steps, CLASSES), dtype="float32")
-    start = np.zeros((BATCH, WIDTH), dtype="float32")
+    x = tw.var("x", shape=(BATCH, steps, WIDTH), dtype=dtype)
+    y = tw.var("y", shape=(BATCH, steps, CLASSES), dtype=dtype)
+    start = np.zeros((BATCH, WIDTH), dtype=dtype)
     hidden, cell = [start] * LAYERS, [start] * LAYERS
-    loss = np.asarray(0.0, dtype="float32")
+    loss = np.asarray(0.0, dtype=dtype)
     for t in range(steps):
         below = x[:, t]
         for layer in range(LAYERS):

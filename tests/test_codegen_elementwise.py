@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from codegen_harness import Memory, body_of, call, guarded, poisoned, run, run_body
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tawny.numpy  # noqa: F401
+from codegen_harness import Memory, body_of, call, guarded, poisoned, run, run_body
 from tawny import dtype as dt
 from tawny.codegen.elementwise import collapsed, kernel_for
 from tawny.op import ELEMENTWISE
@@ -222,7 +222,7 @@ def test_copies_broadcasts_and_casts_alone():
 
 def test_what_is_not_elementwise_has_no_kernel():
     x = sample((4, 5))
-    body = Body.of(((x.shape, F4),), (Step(Sum((1,), False), (0,), (4,), F4),), (1,))
+    body = Body.of(((x.shape, F4),), (Step(Sum((1,), False, F4), (0,), (4,), F4),), (1,))
     assert kernel_for(body, [Memory.of(x)], [Memory.of(x)]) is None
     assert run("dawsn", x) is None
     assert run("exp", x.astype("c8")) is None

@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
-from codegen_harness import body_of, run, run_body
 
 import tawny.numpy  # noqa: F401
+from codegen_harness import body_of, run, run_body
 from tawny import dtype as dt
 from tawny.codegen.scalar import supported
 from tawny.dtype import DTYPES
@@ -65,8 +65,27 @@ def numbers(dtype: np.dtype, count: int, seed: int) -> np.ndarray:
     info = np.finfo(dtype)
     out = rng.standard_normal(count) * 10.0 ** rng.uniform(-3, 3, count)
     edges = np.array(
-        [0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2, 3, -3, info.max, -info.max]
-        + [info.tiny, -info.tiny, info.smallest_subnormal, -info.smallest_subnormal, info.eps]
+        [
+            0,
+            -0.0,
+            np.inf,
+            -np.inf,
+            np.nan,
+            1,
+            -1,
+            0.5,
+            -0.5,
+            2,
+            3,
+            -3,
+            info.max,
+            -info.max,
+            info.tiny,
+            -info.tiny,
+            info.smallest_subnormal,
+            -info.smallest_subnormal,
+            info.eps,
+        ]
     )
     with np.errstate(all="ignore"):
         return np.where(chosen < 0.25, rng.choice(edges, count), out).astype(dtype)
@@ -206,7 +225,20 @@ def test_casts_are_those_of_numpy(given):
     """Also of numbers out of range, except where NumPy itself gives one or the other."""
     x = numbers(given, 501, 5)
     if given.kind in "fc":
-        x[:12] = [127.9, -128.9, 255.5, 256, 32768, -40000, 2.0**31, -(2.0**31), 1e10, 1e19, 1e30, -1]
+        x[:12] = [
+            127.9,
+            -128.9,
+            255.5,
+            256,
+            32768,
+            -40000,
+            2.0**31,
+            -(2.0**31),
+            1e10,
+            1e19,
+            1e30,
+            -1,
+        ]
     for wanted in DTYPES:
         body = body_of(Cast(wanted), x) if given.kind != "c" or wanted.kind in "cb" else None
         if body is None:

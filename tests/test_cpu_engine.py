@@ -41,7 +41,7 @@ from tawny.op import CLASSES, Trait
 from tawny.ops.delay import Delay
 from tawny.ops.movement import Reshape
 
-ENGINE = "native"
+ENGINE = "cpu"
 
 
 # ------------------------------------------------------------ random programs
@@ -336,7 +336,7 @@ x = tw.var("x", shape=(2000, 2000))
 y = x
 for _ in range(3000):
     y = np.concat([y[1:], y[:1]], axis=0)
-p = tw.Graph([x], y).compile(engine="native", optimise=False)
+p = tw.Graph([x], y).compile(engine="cpu", optimise=False)
 value = numpy.arange(4e6).reshape(2000, 2000)
 p.set(x=value)
 threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
@@ -346,7 +346,7 @@ try:
     print("not interrupted")
 except KeyboardInterrupt:
     print("interrupted", time.monotonic() - start < 3.0)
-small = tw.Graph([x], np.concat([x[:1], x[:1]], axis=0)).compile(engine="native")
+small = tw.Graph([x], np.concat([x[:1], x[:1]], axis=0)).compile(engine="cpu")
 assert small(value).tolist() == [value[0].tolist()] * 2
 try:
     p.get(y)

@@ -88,14 +88,11 @@ def _is_zero(node: Node) -> bool:
 
 def _is_sparse(slope: Node) -> bool:
     """Whether most of a slope is plainly zero: a small slice of it is not, or a few places."""
-    match slope.op:
-        case Pad():
-            given = size(slope.inputs[0].shape)
-            return 2 * given < size(slope.shape) and _is_zero(slope.inputs[1])
-        case Scatter(mode="add"):
-            return _is_zero(slope.inputs[0])
-        case _:
-            return False
+    op = slope.op
+    if isinstance(op, Pad):
+        given = size(slope.inputs[0].shape)
+        return 2 * given < size(slope.shape) and _is_zero(slope.inputs[1])
+    return isinstance(op, Scatter) and op.mode == "add" and _is_zero(slope.inputs[0])
 
 
 def _added_in(result: Node, slope: Node) -> Node:

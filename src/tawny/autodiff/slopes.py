@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tawny.autodiff.terms import Term, apply, choose, evaluated
+from tawny.autodiff.terms import OPS, Term, apply, choose, evaluated
 from tawny.node import Node
 from tawny.op import Elementwise, Gradient
 from tawny.ops.differentiation import quiet_divide, quiet_multiply
@@ -66,7 +66,12 @@ def slope_of(node: Node, position: int, slope: Node, how: Arithmetic) -> Node | 
         return rule(how, Term(slope), Term(node), *map(Term, node.inputs)).node
     if declared is not Gradient.DERIVED:
         return None
-    found = _pulled(op.scalar, Term(slope), position, node.inputs, how)
+    expr = op.scalar
+    if isinstance(expr, Call) and OPS.get(expr.prim) is op:
+        operands = list(map(Term, node.inputs))
+        found = _partial(how, expr.prim, position, Term(slope), Term(node), operands)
+    else:
+        found = _pulled(expr, Term(slope), position, node.inputs, how)
     return None if found is None else found.node
 
 

@@ -100,7 +100,7 @@ Numbers = dict[int, Number]
 class _Row:
     """A row, or a vector of rows side by side: where its arrays begin, and what belongs to it."""
 
-    def __init__(self, bases: list[Value], counts: list[Value | None]) -> None:
+    def __init__(self, bases: Sequence[Value], counts: Sequence[Value | None]) -> None:
         self.bases = bases
         """For each read and result."""
         self.counts = counts
@@ -188,12 +188,12 @@ class _Writing:
 
     def _row(self, unit: Value) -> _Row:
         """The row, or rows side by side, with a number."""
-        f, counts = self.f, list[Value | None]([None])
-        number, first = unit, None
+        f, number, first = self.f, unit, None
+        counts: Sequence[Value | None] = [None]
         if self.way.columns:
             number = unit.unsigned_over(self.blocks)
             first = unit.unsigned_rest(self.blocks) * (self.way.lanes * self.way.unroll)
-            counts = [*[self.count(self.length - first, k) for k in range(self.way.unroll)]]
+            counts = [self.count(self.length - first, k) for k in range(self.way.unroll)]
         places = digits(number, self.outer)
         bases = self.moved(self.arrays, places, self.outer_steps)
         if first is not None:

@@ -124,9 +124,10 @@ class Graph:
         optimise: bool = True,
         assume_finite: bool = False,
         incremental: bool = True,
+        engine: str = "cpu",
     ) -> Plan:
         """The plan `compile` would follow, without allocating anything."""
-        return self._compiled("reference", memory, often, optimise, assume_finite, incremental).plan
+        return self._compiled(engine, memory, often, optimise, assume_finite, incremental).plan
 
     def _compiled(
         self,

@@ -8,11 +8,14 @@ from collections.abc import Hashable, Sequence
 from decimal import Decimal
 from math import inf
 from operator import index
+from threading import Lock
+from typing import Final
 
 from tawny.memory.model import model
 from tawny.memory.order import NEAR, best_order, eager, natural
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
+from tawny.memory.recent import Recent
 from tawny.memory.remat_search import Search
 from tawny.memory.schedule import Schedule
 
@@ -75,8 +78,57 @@ class MemoryBudgetError(MemoryError):
         """The labels of the values that are alive where that plan needs most."""
 
 
+class Answers:
+    """What was answered about problems of one structure; labels are left out.
+
+    A smaller budget is never given a larger arena than a larger budget.  Nor is it given less time,
+    unless nothing else was found for it.
+    """
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self._lock = Lock()
+        self._given: dict[int, Layout] = {}
+        self._refused = -1
+
+    def within(self, budget: int) -> Layout | None:
+        """The cheapest layout found within the budget, as far as earlier answers allow it."""
+        with self._lock:
+            if budget not in self._given and budget > self._refused:
+                found = self._found(budget)
+                if found is None:
+                    self._refused = budget
+                    return None
+                self._given[budget] = found
+            return self._given.get(budget)
+
+    def least(self) -> Layout:
+        """The layout with the least arena found."""
+        with self._lock:
+            return self.search.least()
+
+    def _found(self, budget: int) -> Layout | None:
+        above = min((b for b in self._given if b > budget), default=None)
+        below = max((b for b in self._given if b < budget), default=None)
+        if above is not None and self._given[above].arena <= budget:
+            return self._given[above]
+        quickest = 0.0 if above is None else self._given[above].schedule.seconds
+        smaller = [] if below is None else [self._given[below]]
+        least = max((layout.arena for layout in smaller), default=0)
+        fitting = [*smaller, *(x for x in self.search.within(budget) if x.arena >= least)]
+        slower = [layout for layout in fitting if layout.schedule.seconds >= quickest]
+        return min(slower or fitting, key=lambda x: (x.schedule.seconds, x.arena), default=None)
+
+
+ANSWERS: Final = Recent[Answers](most=50_000)
+"""By the structure of problems and how they are searched; they weigh their steps."""
+
+
 class Budget:
-    """The layouts of one problem by budget; what was found for one budget serves the others."""
+    """The layouts of one problem by budget.
+
+    Problems of the same structure share what was found, also between budgets.
+    """
 
     def __init__(
         self,
@@ -87,17 +139,25 @@ class Budget:
         seconds: float = 2.0,
     ) -> None:
         """`seconds` says how much work to put into each budget, not how long that takes."""
-        orders = good_orders(problem, alignment) if orders is None else orders
-        self.search = Search(problem, orders, alignment, seconds)
+        self.problem = problem
+        given = None if orders is None else tuple(map(tuple, orders))
+
+        def answers() -> Answers:
+            plain = problem.unlabelled
+            tried = good_orders(plain, alignment) if given is None else given
+            return Answers(Search(plain, tried, alignment, seconds))
+
+        key = problem.structure, problem.costs, given, alignment, seconds
+        self.answers = ANSWERS.get_or_make(key, answers, len(problem.steps))
 
     def within(self, budget: str | int) -> Layout:
         """The cheapest layout found, by the seconds of its steps, that is within the budget."""
         bytes = parse_bytes(budget)
-        found = self.search.within(bytes)
+        found = self.answers.within(bytes)
         if found is None:
-            least = self.search.least()
+            least = self.answers.least().of(self.problem)
             raise MemoryBudgetError(bytes, least.arena, bottleneck(least.schedule))
-        return found
+        return found.of(self.problem)
 
 
 def good_orders(problem: Problem, alignment: int = 64) -> list[list[int]]:

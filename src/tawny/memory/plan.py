@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from tawny.memory.blocks import Blocks, How, allocate
 from tawny.memory.inplace import Refusal, declared_refusal
 from tawny.memory.order import Way, orders
 from tawny.memory.placement import Placement, place
 from tawny.memory.problem import Problem
+from tawny.memory.recent import Recent
 from tawny.memory.schedule import (
     RESIDENT,
     Cells,
@@ -202,6 +204,16 @@ class Layout:
     def _making(self, value: int) -> tuple[int, int]:
         return self._made.get(value, (-1, -1))
 
+    def of(self, problem: Problem) -> Layout:
+        """The same layout for another problem of the same structure."""
+        return replace(self, schedule=replace(self.schedule, problem=problem))
+
+
+PLANS: Final = Recent[Layout](most=120_000)
+"""Layouts by the structure of their problem and how they were planned; they weigh their steps."""
+NO_PROBLEM: Final = Problem((), ())
+"""Stands for the problem of a layout that is remembered without it."""
+
 
 def plan(
     problem: Problem,
@@ -214,8 +226,27 @@ def plan(
     """Order, in-place writing and offsets; `order` fixes the first (and may repeat steps).
 
     `seconds` (of processor time) limits the searches that go beyond near-linear methods; `hard`
-    allows more by default, and tries to meet the lower bound with all of it.
+    allows more by default, and tries to meet the lower bound with all of it.  A problem of the same
+    structure as one planned not long ago is given the same layout at once.
     """
+    fixed = None if order is None else tuple(order)
+    key = problem.structure, fixed, alignment, seconds, hard
+    known = PLANS.get(key)
+    if known is not None:
+        return known.of(problem)
+    made = planned(problem, fixed, alignment, seconds, hard)
+    PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence))
+    return made
+
+
+def planned(
+    problem: Problem,
+    order: Sequence[int] | None,
+    alignment: int,
+    seconds: float | None,
+    hard: bool,
+) -> Layout:
+    """What `plan` gives for a problem it has not met."""
     if seconds is None:
         seconds = 60.0 if hard else 0.033 + 3e-5 * len(problem.steps)
     deadline = time.thread_time() + seconds

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
+from typing import Any
 
 from tawny.memory.inplace import declared_refusal
 
@@ -111,6 +114,35 @@ class Problem:
             ]
         )
 
+    @cached_property
+    def structure(self) -> bytes:
+        """A digest of all that a plan depends on: the same for problems that differ in labels.
+
+        What steps cost, and whether they may run again, is left out: see `costs`.
+        """
+        values = [(v.bytes, v.kept, v.always, v.view_of) for v in self.values]
+        steps = [(s.inputs, s.outputs, s.overwrites, s.scratch) for s in self.steps]
+        return _digest([values, steps])
+
+    @cached_property
+    def costs(self) -> bytes:
+        """A digest of what steps cost and whether they may run again."""
+        return _digest([(s.seconds, s.pure) for s in self.steps])
+
+    @cached_property
+    def unlabelled(self) -> Problem:
+        """The same problem without labels, so that it can outlive what they stand for."""
+        return Problem(
+            tuple([replace(value, label=None) for value in self.values]),
+            tuple([replace(step, label=None) for step in self.steps]),
+        )
+
     def root(self, value: int) -> int:
         """The value whose memory `value` shares; itself if it has its own."""
         return self.roots[value]
+
+
+def _digest(data: list[Any]) -> bytes:
+    """A short name for plain data: the same for equal data only."""
+    without_references = 2
+    return blake2b(marshal.dumps(data, without_references), digest_size=16).digest()

@@ -257,17 +257,18 @@ class Chain:
         self.slot = max(-(-limit // max(slots, 1) // unit) * unit, unit)
         self.slots = limit // self.slot
         count = len(self.stages)
-        self.cost = np.full((count, count, self.slots + 1), np.inf)
-        self.choice = np.zeros((count, count, self.slots + 1), np.int16)
-        self._solve()
+        self.choice = np.zeros((count, count, self.slots + 1), np.int8)
+        self.feasible = np.isfinite(self._solve())
+        """For each number of slots whether there is a way back."""
 
     def _in_slots(self, bytes: int) -> int:
         return -(-bytes // self.slot)
 
-    def _solve(self) -> None:
-        """Fill the table: for each `t` ascending, each `s` descending."""
-        stages, cost, choice, slots = self.stages, self.cost, self.choice, self.slots
+    def _solve(self) -> NDArray[np.float64]:
+        """Fill the table of choices, for each `t` ascending, each `s` descending; the costs."""
+        stages, choice, slots = self.stages, self.choice, self.slots
         count = len(stages)
+        cost: NDArray[np.float64] = np.full((count, count, slots + 1), np.inf)
         room = np.arange(slots + 1)
         seconds = np.concatenate([[0.0], np.cumsum([stage.on.seconds for stage in stages])])
         holds = [self._holds(s) for s in range(count)]
@@ -297,6 +298,7 @@ class Chain:
                 found = split[pick, room]
                 cost[s, t] = np.minimum(best, found)
                 choice[s, t] = np.where(best <= found, HOLD, pick + s + 1)
+        return np.array(cost[0, -1])
 
     def _holds(self, s: int) -> NDArray[np.int64]:
         """For each later stage the slots that holding its operands takes, beside those of `s`."""
@@ -321,7 +323,7 @@ class Chain:
         """The steps that come back inside `limit` bytes at least cost; None if that cannot be."""
         top = min((limit - self.tables.standing) // self.slot, self.slots)
         count = len(self.stages)
-        if top < 0 or not np.isfinite(self.cost[0, count - 1, top]):
+        if top < 0 or not self.feasible[top]:
             return None
         sequence: list[int] = []
         ran: set[int] = set()

@@ -5,10 +5,9 @@ simulation, or the chain's checkpoints, on one of the orders) yields a sequence,
 path of cheaper and larger ones up to the highest level.  A budget is answered with the cheapest
 of all layouts made so far that fits.
 
-For a small problem all that can be tried is laid out whatever the budget is: so a larger budget
-never costs more time, and a smaller one never has a larger arena.  For others the levels under the
-budget are tried, the nearest first, as far as the work allowed goes; what was found for one budget
-serves the next.  Work is counted, not timed, so that a search has the same outcome everywhere.
+For a small problem all that can be tried is laid out once, whatever the budget is.  For others the
+levels under the budget are tried, the nearest first, as far as the work allowed goes.  Work is
+counted, not timed, so that a search has the same outcome everywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from math import gcd
+from math import gcd, inf
 from typing import NamedTuple
 
 from tawny.memory.plan import Layout
@@ -68,7 +67,7 @@ class Attempt(NamedTuple):
 
 
 class Search:
-    """All that was found for one problem; budgets are asked of it one after the other."""
+    """What was found for one problem; budgets are asked of it one after the other."""
 
     def __init__(
         self, problem: Problem, orders: Sequence[Sequence[int]], alignment: int, seconds: float
@@ -81,11 +80,13 @@ class Search:
         """By order, way and limit."""
         self.chains: dict[int, Chain] = {}
         self.layouts: dict[tuple[int, ...], Layout] = {}
+        """The layouts found, by sequence, as far as none is better in both arena and seconds."""
         self.work = self.spent = 0
         self.once = min((self.layout(w.order) for w in self.walks), key=_arena)
         """The best without recomputation."""
         self.levels = levels(self.tables, self.walks, self.once.arena)
-        self._least: Layout | None = None
+        self.sought = False
+        """Whether the least arena was looked for."""
         everything = len(self.levels) * len(list(self.ways())) * len(problem.steps)
         self.is_small = 30 * everything <= seconds * WORK_PER_SECOND
         self.swept = False
@@ -105,19 +106,32 @@ class Search:
         self.layouts[layout.sequence] = found
         return found
 
-    def within(self, budget: int) -> Layout | None:
-        """The cheapest layout found whose arena is within the budget."""
+    def within(self, budget: int) -> list[Layout]:
+        """The layouts found whose arena is within the budget, the cheapest among them."""
         once = self.once
         if once.bound <= budget < once.arena:
             once = self.squeeze(once, budget)
         if once.arena <= budget:
-            return once
+            return [once]
         if self.is_small:
             self.sweep()
         else:
             self.approach(budget)
-        fitting = [layout for layout in self.layouts.values() if layout.arena <= budget]
-        return min(fitting, key=lambda one: (one.schedule.seconds, one.arena), default=None)
+        self.forget()
+        return [layout for layout in self.layouts.values() if layout.arena <= budget]
+
+    def forget(self) -> None:
+        """Drop what later budgets have no use for."""
+        self.paths.clear()
+        self.tried.clear()
+        best, front = inf, dict[tuple[int, ...], Layout]()
+        for sequence, layout in sorted(
+            self.layouts.items(), key=lambda item: (item[1].arena, item[1].schedule.seconds)
+        ):
+            if layout.schedule.seconds < best:
+                best = layout.schedule.seconds
+                front[sequence] = layout
+        self.layouts = front
 
     def sweep(self) -> None:
         """Try every way from every level, and lay out all that comes of it."""
@@ -227,17 +241,17 @@ class Search:
             self.work += run.work
 
     def least(self) -> Layout:
-        """The layout with the least arena found; it does not depend on what was asked before."""
+        """The layout with the least arena found."""
         if self.is_small:
             self.sweep()
-            return min(self.layouts.values(), key=_arena)
-        if self._least is None:
+        elif not self.sought:
+            self.sought = True
             best = self.once
             for order, way in self.ways():
                 if way in FRUGAL:
                     best = self.smaller(best, self.lowest(order, way))
-            self._least = self.lower(best)
-        return self._least
+            self.lower(best)
+        return min([self.once, *self.layouts.values()], key=_arena)
 
     def lowest(self, order: int, way: int) -> Path | None:
         """The path from the lowest level that a way leads anywhere from, by bisection."""

@@ -329,7 +329,8 @@ def arange(
     else:
         default, length = dt.FLOAT64, math.ceil((last - first) / stride)
     wanted, count = _dtype_or(dtype, default, "arange"), max(0, length)
-    if any(isinstance(v, Array) and is_argument(v) for v in (start, step)):
+    spacing: list[Any] = [start, step]
+    if any(isinstance(v, Array) and is_argument(v) for v in spacing):
         return _spaced(start, step, count, wanted)
     return emit_new(Arange(first, stride, count, wanted))
 

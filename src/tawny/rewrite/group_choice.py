@@ -158,9 +158,7 @@ class Choice:
         how = fit(units, maker, reader)
         if how is Fit.NONE or not self._are_bounded((maker,), reader):
             return
-        if not any(units.read_by_others(r, (maker, reader)) for r in maker.results) and memory.late(
-            (maker,), reader
-        ):
+        if units.may_wait((maker,), reader) and memory.late((maker,), reader):
             at = reader.at
         elif memory.early(maker, reader):
             at = maker.at
@@ -177,46 +175,49 @@ class Choice:
         """Unite a unit and all between it and a common reader, if that is allowed together."""
         units = self._units
         found = self._between(unit)
-        if found is None or sum([len(u.members) for u in found]) > MOST_STEPS:
+        if found is None:
             return
         *makers, reader = found
         if len({u.folded for u in found} - {None}) > 1 or not self._are_bounded(makers, reader):
             return
-        moments = self.places.moments
-        if moments is not None and len({moments[u.members[0]] for u in found}) > 1:
-            return
         for maker in makers:
             readers = {units.member(k) for r in maker.results for k in units.readers[r]}
-            if any(fit(units, maker, u) is not Fit.SAME for u in readers - {maker}):
+            if any(u in found and fit(units, maker, u) is not Fit.SAME for u in readers - {maker}):
                 return
-        if self._memory.late(makers, reader):
+        if units.may_wait(makers, reader) and self._memory.late(makers, reader):
             for maker in reversed(makers):
                 share(units, maker, reader, Fit.SAME)
                 reader = units.unite(maker, reader, reader.at)
 
     def _between(self, unit: Unit) -> list[Unit] | None:
-        """A unit, the units that read it, and so on to the one behind all of them; in order."""
-        units = self._units
+        """A unit, those that read it and may be united with it, and so on, in order."""
+        units, moments = self._units, self.places.moments
         found, last = {unit}, unit
         waiting = [unit]
+        steps = len(unit.members)
         while waiting:
             for r in waiting.pop().results:
                 if units.alone[r]:
                     return None
                 for k in units.readers[r]:
                     reader = units.member(k)
-                    if reader in found:
+                    if reader in found or reader.space != unit.space:
+                        continue
+                    if steps + len(reader.members) > MOST_STEPS:
+                        continue
+                    if moments is not None and moments[k] != moments[unit.members[0]]:
                         continue
                     if len(found) == MOST_TOGETHER:
                         return None
                     found.add(reader)
+                    steps += len(reader.members)
                     if reader.at < last.at:
                         waiting.append(reader)
                         continue
                     if last is not unit:
                         waiting.append(last)
                     last = reader
-        return sorted(found, key=lambda u: u.at)
+        return sorted(found, key=lambda u: u.at) if len(found) > 2 else None
 
     def _are_bounded(self, makers: Sequence[Unit], reader: Unit) -> bool:
         """Whether units together read and make few enough arrays."""

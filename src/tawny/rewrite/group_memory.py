@@ -4,7 +4,7 @@ Let a unit P make what a unit C reads.  Take any order of all units, with its pe
 ways to run both as one, M, in that order, and each has a condition under which no step needs more
 than before.  As every order stays as good, so does the best one.
 
-*Late*: M runs where C did.  Nobody else may read what P makes.  Between the two places there is
+*Late*: M runs where C did.  Who else reads what P makes must read what C makes too.  Between the two places there is
 what P reads instead of what it makes; where M runs, what it writes over an operand counts too.
 Several units P may be late together, where each alone may not: those of a recurrence, which read
 what others of them make.  Then every operand that would be dead is paid for by values that are
@@ -50,29 +50,31 @@ class Memory:
             for o in unit.inputs:
                 if cost[o] and o not in reader.inputs and o not in made:
                     fresh[o] = unit
+        together = (*makers, reader)
         inside = 0
         results = list(reader.results)
         for r in made:
-            if places.output[r]:
+            if places.output[r] or self._units.read_by_others(r, together):
                 results.append(r)
             elif r in reader.inputs:
                 inside += places.bytes[r]
         bytes = sum([cost[o] for o in fresh])
         if bytes - inside > self._left + self._once and len(results) == len(reader.results):
             return False
-        between = self._unpaid(fresh, makers, reader)
+        between = self._unpaid(fresh, makers, {*results, *reader.inputs})
         if between > self._left:
             return False
         inputs = set(reader.inputs).union(fresh).difference(made)
         before = self._matched(reader, reader.results, reader.inputs, reader.viewed)
-        both = [*makers, reader]
-        if bytes - inside + before - self._reused(both, results, inputs) > self._once:
+        if bytes - inside + before - self._reused(together, results, inputs) > self._once:
             return False
         self._left -= between
         return True
 
-    def _unpaid(self, fresh: Mapping[int, Unit], makers: Sequence[Unit], reader: Unit) -> int:
-        """Bytes of operands that no value which is alive until `reader` runs pays for.
+    def _unpaid(
+        self, fresh: Mapping[int, Unit], makers: Sequence[Unit], lasting: Collection[int]
+    ) -> int:
+        """Bytes of operands that no value which is alive until the reader runs pays for.
 
         The last unit to read an operand pays for it with its results, as far as they go; when the
         last one to read such a result has run, that one pays.
@@ -87,7 +89,7 @@ class Memory:
             for r in unit.results if left else ():
                 paid = min(left, places.bytes[r])
                 left -= paid
-                if r not in reader.inputs and not places.output[r]:
+                if r not in lasting:
                     last = max([units.member(k) for k in units.readers[r]], key=lambda u: u.at)
                     owed[last] += paid
             unpaid += left
@@ -123,19 +125,35 @@ class Memory:
         return True
 
     def _reused(
-        self, together: Sequence[Unit], results: Iterable[int], inputs: Iterable[int]
+        self, together: Sequence[Unit], results: Collection[int], inputs: Iterable[int]
     ) -> int:
         """Bytes of operands, at least, that the results of units in one are written over.
 
-        Results that nothing inside reads are written last.  Where rows are swept again, no more
-        than one of them is counted.
+        A result is written over an operand that no later member reads; those that nothing inside
+        reads are written last.  Where rows are swept again, no more than one is counted.
         """
+        places, units = self._places, self._units
         wide = max(together, key=lambda unit: len(unit.space))
-        ends = [r for r in results if not self._units.read_inside(r, together)]
-        if any(unit.folded is not None for unit in together):
-            ends = [r for r in ends if self._places.spans(r, wide.space)][:1]
         viewed = set[int]().union(*[unit.viewed for unit in together])
-        return self._matched(wide, ends, inputs, viewed)
+        last = {r for r in results if not units.read_inside(r, together)}
+        if any(unit.folded is not None for unit in together):
+            ends = [r for r in last if places.spans(r, wide.space)]
+            return self._matched(wide, ends[:1], inputs, viewed)
+        if len(last) == len(results):
+            return self._matched(wide, results, inputs, viewed)
+        saved = 0
+        free: dict[int, list[int]] = {}
+        for o in inputs:
+            if self.cost[o] and places.spans(o, wide.space) and o not in viewed:
+                read = max([k for k in units.readers[o] if units.of[k] in together])
+                free.setdefault(places.item[o], []).append(read)
+        for r in sorted(results, key=lambda r: (r in last, r)):
+            reads = free.get(places.item[r], ()) if places.spans(r, wide.space) else ()
+            fitting = [k for k in reads if k <= r or r in last]
+            if fitting:
+                free[places.item[r]].remove(min(fitting))
+                saved += places.bytes[r]
+        return saved
 
     def _matched(
         self, unit: Unit, results: Iterable[int], inputs: Iterable[int], viewed: Collection[int]

@@ -97,6 +97,25 @@ class Units:
                 return True
         return False
 
+    def may_wait(self, makers: Sequence[Unit], reader: Unit) -> bool:
+        """Whether who else reads what `makers` make reads what `reader` makes too."""
+        after: set[Unit | None] = {*makers, reader}
+        known = False
+        for unit in makers:
+            for r in unit.results:
+                if self.alone[r]:
+                    return False
+                for k in self.readers[r]:
+                    if self.of[k] in after:
+                        continue
+                    if known:
+                        return False
+                    known = True
+                    after.update([self.of[k] for r in reader.results for k in self.readers[r]])
+                    if self.of[k] not in after:
+                        return False
+        return True
+
     def read_inside(self, value: int, units: Sequence[Unit]) -> bool:
         """Whether one of some units reads a value."""
         of = self.of

@@ -6,7 +6,7 @@ What a rule of reverse mode multiplies a slope with may be infinite or NaN there
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
@@ -20,7 +20,7 @@ _QUIET: Final = ContextVar("quiet", default=False)
 
 
 @contextmanager
-def quietly(masked: bool) -> Iterator[None]:
+def quietly(masked: bool) -> Generator[None]:
     """Rules applied inside keep slopes of zero, if `masked`."""
     token = _QUIET.set(masked)
     try:

@@ -17,12 +17,12 @@ from tawny.array import Array, wrap
 from tawny.autodiff.fitting import zero
 from tawny.autodiff.rules.quiet import times
 from tawny.autodiff.rules.registry import reverse
-from tawny.node import Node, constant, make, scalar
+from tawny.node import Node, make, scalar
 from tawny.ops import elementwise as e
 from tawny.ops.composite import where
 from tawny.ops.creation import Cast
 from tawny.ops.grids import ravel_multi_index
-from tawny.ops.indexing import Gather, Slice, positions, sliced, take
+from tawny.ops.indexing import Gather, Slice, positions, take
 from tawny.ops.joining import pad
 from tawny.ops.movement import broadcasted, expand_dims, flip, moveaxis, reshape, reshaped
 from tawny.ops.scatter import Scatter
@@ -110,14 +110,13 @@ def _repeats(op: Scatter, indices: Indices) -> bool:
     """Whether a place may come twice; only constant indices tell that none does."""
     if not indices or size(broadcast("scatter", [i.shape for i in indices])) < 2:
         return False
-    values = [i.value for i in indices]
-    if any(v is None for v in values):
+    values = [i.value for i in indices if i.value is not None]
+    if len(values) < len(indices):
         return True
-    flat = np.ravel_multi_index(
-        np.broadcast_arrays(*[v % n for v, n in zip(values, _lengths(op), strict=True)]),
-        _lengths(op),
-    )
-    return np.unique(flat).size < flat.size
+    places = np.zeros((), np.int64)
+    for value, n in zip(values, _lengths(op), strict=True):
+        places = places * n + value.astype(np.int64) % n
+    return np.unique(places).size < places.size
 
 
 def _places(op: Scatter, indices: Indices) -> Array:

@@ -26,6 +26,9 @@ LEAST_DEPTH: Final = 16
 STREAMED_DEPTH: Final = 8
 """So many rows of a large right matrix are read side by side."""
 
+UNLIMITED: Final = 2**31
+"""The number of workers where none needs scratch memory."""
+
 SHARED_OPERATIONS: Final = 2**18
 """Workers share the work only of products with more multiplications."""
 
@@ -149,15 +152,31 @@ class Extent:
         return self.stack * self.rows * self.columns * self.taps * self.depth
 
     @property
+    def empty(self) -> bool:
+        """Whether the result has no elements."""
+        return not (self.stack and self.rows and self.columns)
+
+    @property
     def shared(self) -> bool:
         """Whether there is enough work for several workers."""
         return self.operations > SHARED_OPERATIONS
 
 
+def _pieces(stack: int, workers: int) -> int:
+    """Into how many tasks each product of a stack is cut, so that no worker has much more to do."""
+    least = over(workers, stack)
+
+    def idle(pieces: int) -> float:
+        tasks = stack * pieces
+        return over(tasks, workers) * workers / tasks - 1
+
+    return min(range(least, 2 * least + 2), key=lambda pieces: (max(idle(pieces), 0.12), pieces))
+
+
 def cut(
     element: Element, extent: Extent, workers: int, *, packed: bool = False, streamed: bool = False
 ) -> Blocking:
-    """The blocking of a stack of products; an empty one is cut as if it had one element.
+    """The blocking of a stack of products; an empty one has no tasks.
 
     Workers take different columns where each packs those it uses, or where there are more columns
     than rows; otherwise they take different rows.
@@ -168,7 +187,7 @@ def cut(
     blocks, rest = divmod(columns, vectors * lanes)
     tail = Strip.of(rows, over(rest, lanes), bool(rest % lanes)) if rest else None
     width = full.tile.width(element)
-    wanted = over(workers, extent.stack) if extent.shared else 1
+    wanted = _pieces(extent.stack, workers) if extent.shared else 1
     chunk_blocks = max(blocks, 1)
     if packed or columns > rows:
         chunk_blocks = over(chunk_blocks, wanted)
@@ -180,5 +199,29 @@ def cut(
     depth_blocks = max(min(depth_blocks, extent.depth // LEAST_DEPTH), 1)
     if streamed:
         depth_blocks = max(extent.depth // STREAMED_DEPTH, 1)
-    tasks = depth_blocks, chunks, chunk_blocks, parts
+    tasks = depth_blocks, 0 if extent.empty else chunks, chunk_blocks, parts
     return Blocking(full, tail, blocks, rest, *tasks, streamed)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Bytes of scratch memory that each worker needs, one thing after another."""
+
+    packed: int = 0
+    sums: int = 0
+    rows: int = 0
+
+    @property
+    def slot(self) -> int:
+        """All of it."""
+        return self.packed + self.sums + self.rows
+
+    def numbers(self, workers: int, slot: int | None = None) -> dict[str, int]:
+        """What the code is told; a slot may be larger than is needed."""
+        nbytes = self.slot if slot is None else slot
+        return {
+            "slots": workers if nbytes else UNLIMITED,
+            "slot_bytes": nbytes,
+            "sums_at": self.packed,
+            "rows_at": self.packed + self.sums,
+        }

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.products import blocking
+from tawny.codegen.products.blocking import NUMBERS, Blocking
 from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
 from tawny.codegen.element import Element
 from tawny.codegen.products.epilogue import Ending, Places, finish
@@ -26,9 +26,11 @@ from tawny.codegen.products.tile import Tile
 _NUMBERS: Final = (
     "depth",
     "taps",
+    "b_start",
+    "c_start",
     "b_row",
     "b_column",
-    *blocking.NUMBERS,
+    *NUMBERS,
     "slots",
     "slot_bytes",
     "sums_at",
@@ -68,6 +70,24 @@ class Form:
     """How many axes the stack of products has."""
     depth: Depth
     source: Source
+
+    @staticmethod
+    def of(
+        element: Element,
+        ending: Ending,
+        cut: Blocking,
+        panels: Panels,
+        order: Order,
+        stack: int,
+        source: Source,
+    ) -> Form:
+        """The form of a product that is cut so."""
+        full = cut.full.shapes if cut.blocks else ()
+        tail = () if cut.tail is None else cut.tail.shapes
+        depth = Depth.STREAMED if cut.streamed else Depth.BLOCKED
+        if cut.depth_blocks == 1:
+            depth = Depth.WHOLE
+        return Form(element, ending, full, tail, panels, order, stack, depth, source)
 
     def names(self) -> Names:
         """The numbers it is told."""

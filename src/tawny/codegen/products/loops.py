@@ -8,7 +8,7 @@ the common axis is cut into blocks, sums wait in scratch memory meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -28,9 +28,6 @@ from tawny.codegen.products.packing import declare_pack
 from tawny.codegen.products.row import Addresses, Names, Numbers
 from tawny.codegen.products.stack import Bases, bases_of, shares
 from tawny.codegen.products.tile import Tile
-
-UNLIMITED: Final = 2**31
-"""The number of slots where no scratch memory is used."""
 
 _ARGUMENTS: Final = {"addresses": PTR, "numbers": PTR, "worker": I64, "workers": I64}
 
@@ -154,12 +151,21 @@ class _Share:
         with f.loop(first, last, carried=[f.constant(I64, -1)]) as task:
             part, columns = task.index % n["parts"], task.index // n["parts"]
             chunk, place = columns % n["chunks"], columns // n["chunks"]
-            bases = bases_of(f, self.addresses, n, self.form.stack, place)
+            bases = self._moved(bases_of(f, self.addresses, n, self.form.stack, place))
             if self.form.panels is Panels.PACKED:
                 with f.when(columns.differs(task.carried[0])):
                     self._pack(bases, chunk)
             self._columns(bases, chunk, part)
             task.carry(columns)
+
+    def _moved(self, bases: Bases) -> Bases:
+        """From the start of the arrays to where this product begins in them."""
+        f, n = self.f, self.numbers
+        return replace(
+            bases,
+            right=f.advanced(bases.right, n["b_start"]),
+            result=f.advanced(bases.result, n["c_start"]),
+        )
 
     # ------------------------------------------------------------------- columns
 

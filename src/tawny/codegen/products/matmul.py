@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.products.blocking import Extent, cut
+from tawny.codegen.products.blocking import Extent, Room, cut
 from tawny.codegen.builder import I64, Value
 from tawny.codegen.element import Element, element_of
 from tawny.codegen.products.dot import MOST_ROWS, dot_kernel
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.kernel import Compiled, Layout
-from tawny.codegen.products.loops import UNLIMITED, kernel_of
+from tawny.codegen.products.loops import kernel_of
 from tawny.codegen.products.matrices import Matrices, matrices_of
 from tawny.codegen.products.packing import Order, order_of
-from tawny.codegen.products.form import Depth, Form, Panels, Source, TileCode
+from tawny.codegen.products.form import Form, Panels, Source, TileCode
 from tawny.codegen.products.tile import Walk, accumulate
 from tawny.ops.fused import PLAIN, Epilogue
 
@@ -30,8 +30,6 @@ PACKING_BYTES: Final = 2**18
 STREAMED_ROWS: Final = 40
 STREAMED_BYTES: Final = 2**23
 """With few rows a larger right matrix is read in order, since memory is what takes the time."""
-
-_DEPTHS: Final = {False: Depth.BLOCKED, True: Depth.STREAMED}
 
 
 def matmul_kernel(
@@ -62,16 +60,17 @@ def matmul_kernel(
     ending = Ending(epilogue, result.dtype, epilogue.bias and matrices.bias_column == 0)
     if not ending.possible:
         return None
-    return _kernel(element, ending, matrices, operands, workers)
+    return product_kernel(element, ending, matrices, operands, workers)
 
 
-def _kernel(
+def product_kernel(
     element: Element,
     ending: Ending,
     matrices: Matrices,
     operands: tuple[str, ...],
     workers: int,
 ) -> Compiled:
+    """The kernel of a stack of products of matrices."""
     stack = math.prod([axis.size for axis in matrices.stack])
     extent = Extent(matrices.rows, matrices.columns, matrices.depth, 1, stack)
     parallel = extent.shared and workers > 1
@@ -95,32 +94,20 @@ def _kernel(
     blocking = cut(
         element, extent, workers, packed=panels is Panels.PACKED, streamed=streamed
     )
-    form = Form(
-        element,
-        ending,
-        blocking.full.shapes if blocking.blocks else (),
-        () if blocking.tail is None else blocking.tail.shapes,
-        panels,
-        order,
-        len(matrices.stack),
-        Depth.WHOLE if blocking.depth_blocks == 1 else _DEPTHS[streamed],
-        StridedRows(matrices.a_step == element.nbytes),
-    )
+    source = StridedRows(matrices.a_step == element.nbytes)
+    form = Form.of(element, ending, blocking, panels, order, len(matrices.stack), source)
     packed = blocking.packed_bytes(element, matrices.depth) if panels is Panels.PACKED else 0
-    slot = packed + blocking.sum_bytes(element)
+    room = Room(packed, blocking.sum_bytes(element))
     slots = workers if parallel else 1
     numbers = {
         **matrices.numbers,
         "taps": 1,
+        "b_start": 0,
+        "c_start": 0,
         **blocking.numbers,
-        "slots": slots if slot else UNLIMITED,
-        "slot_bytes": slot,
-        "sums_at": packed,
-        "rows_at": 0,
+        **room.numbers(slots),
     }
-    if not (matrices.rows and matrices.columns and stack):
-        numbers["chunks"] = 0
-    return kernel_of([(form, numbers)], operands, parallel, slot * slots)
+    return kernel_of([(form, numbers)], operands, parallel, room.slot * slots)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from typing import Final
 
 from tawny.codegen.builder import I64, Function, Module, Value
 from tawny.codegen.element import Element
@@ -42,12 +43,15 @@ class WindowAxis:
 
     def numbers(self, axis: int) -> dict[str, int]:
         """What the code is told of it."""
-        low, high = self.reach
-        own = {f"{field.name}{axis}": int(getattr(self, field.name)) for field in fields(self)}
-        return {**own, f"low{axis}": low, f"high{axis}": high}
+        own = [int(getattr(self, field.name)) for field in fields(self)]
+        return {
+            f"{name}{axis}": value
+            for name, value in zip(AXIS_NUMBERS, (*own, *self.reach), strict=True)
+        }
 
 
-_NAMES = tuple(WindowAxis(1, 1, 0, 1, 1, 1, 0, 0, 0).numbers(0))
+AXIS_NUMBERS: Final = (*[field.name for field in fields(WindowAxis)], "low", "high")
+"""What the code is told of each axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Windows(Source):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        own = [f"{name[:-1]}{axis}" for axis in range(self.rank) for name in _NAMES]
+        own = [f"{name}{axis}" for axis in range(self.rank) for name in AXIS_NUMBERS]
         return ("a_batch", "c_batch", *own)
 
     def declare(self, module: Module, element: Element) -> None:

@@ -1,69 +1,51 @@
 """Large angles: multiplied by as many bits of 2 / pi as are needed (Payne and Hanek).
 
-The functions work on one angle of float64.  They are in a library of their own, which kernels are
-linked with, since compiling them takes longer than most kernels do.
+The function works on one angle of float64.  It is in a library of its own, which kernels are linked
+with, since compiling it takes longer than most kernels do.
 """
 
 from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from tawny.codegen.builder import F64, I1, I64, PTR, VOID, Function, Module, Type, Value
 from tawny.codegen.library import provide
 from tawny.codegen.vectormath.common import FORMATS, INF, NAN, quick_sum
 
-
-class Period(NamedTuple):
-    """What is taken off: pi divided by `divisor`, after the first `offset` of it."""
-
-    name: str
-    divisor: int
-    offset: float
-
-
-SINE: Final = Period("sine", 1, 0.0)
-COSINE: Final = Period("cosine", 1, 0.5)
-TANGENT: Final = Period("tangent", 2, 0.0)
-
 _I128: Final = Type("i128")
 _LIBRARY: Final = "angles"
+_SYMBOL: Final = "angles_reduced"
 _PAD: Final = 64
 """Zero bits before those of 2 / pi, for angles whose unit in the last place is below 4."""
 
 
-def call_far(f: Function, period: Period, angle: Value, count: Value, rest: Value) -> None:
-    """Reduce the angle at an address, and write the count and the rest to two others.
+def call_far(f: Function, angle: Value, quarters: Value, rest: Value) -> None:
+    """Reduce the angle at an address: write its quarter turns to another, the rest to a third.
 
-    The count is right modulo 2, for angles from 1000 up; below, the results mean nothing.
+    The quarter turns are right modulo 4, for angles from 1000 up; below, the results mean nothing.
     """
     f.module.require(_LIBRARY)
-    name = f"{_LIBRARY}_{period.name}"
-    f.module.declare(name, VOID, [PTR, PTR, PTR])
-    f.call(name, VOID, angle, count, rest)
+    f.module.declare(_SYMBOL, VOID, [PTR, PTR, PTR])
+    f.call(_SYMBOL, VOID, angle, quarters, rest)
 
 
 def _library() -> str:
-    """The IR of the functions."""
+    """The IR of the function."""
     module = Module()
     module.table("two_over_pi", I64, _bits_of_two_over_pi())
-    for period in (SINE, COSINE, TANGENT):
-        arguments = {"angle": PTR, "count": PTR, "rest": PTR}
-        with module.function(f"{_LIBRARY}_{period.name}", arguments) as f:
-            angle, count, rest = f.arguments
-            x = f.load(F64, angle)
-            phase = _phase(f, f.bits(f.absolute(x)))
-            if period.offset:
-                phase = phase - (1 << 126)
-            # The integer part is dropped by shifting it out; what is left is a signed fraction.
-            integer_bits = period.divisor
-            rounded = phase + (1 << (127 - integer_bits))
-            number = rounded.shifted_down(128 - integer_bits)
-            f.store(f.convert("trunc", number, I64), count)
-            part = _angle(f, phase << integer_bits, period)
-            odd = part if period.offset else f.select(x < 0.0, -part, part)
-            f.store(f.select(f.absolute(x).equals(INF), NAN, odd), rest)
+    with module.function(_SYMBOL, {"angle": PTR, "quarters": PTR, "rest": PTR}) as f:
+        angle, quarters, rest = f.arguments
+        x = f.load(F64, angle)
+        negative = x < 0.0
+        phase = _phase(f, f.bits(f.absolute(x)))
+        count = f.convert("trunc", (phase + (1 << 125)).shifted_down(126), I64)
+        f.store(f.select(negative, -count, count), quarters)
+        # The integer part is dropped by shifting it out; what is left is a signed fraction.
+        part = _angle(f, phase << 2)
+        signed = f.select(negative, -part, part)
+        f.store(f.select(f.absolute(x).equals(INF), NAN, signed), rest)
     return module.text()
 
 
@@ -85,8 +67,8 @@ def _phase(f: Function, pattern: Value) -> Value:
     return (top << 64) + middle + low.shifted_down(64)
 
 
-def _angle(f: Function, fraction: Value, period: Period) -> Value:
-    """A signed 128-bit fraction of the period as an angle."""
+def _angle(f: Function, fraction: Value) -> Value:
+    """A signed 128-bit fraction of a quarter turn as an angle."""
     negative = fraction < 0
     size = f.select(negative, -fraction, fraction)
     zeros = f.intrinsic("ctlz", _I128, size, f.constant(I1, 0))
@@ -97,8 +79,8 @@ def _angle(f: Function, fraction: Value, period: Period) -> Value:
     exponent = -f.convert("trunc", zeros, I64) + (1023 - 63)
     unit = f.bitcast(exponent << 52, F64)
     sum = quick_sum(high, low)
-    pi, tail = math.pi / period.divisor, 1.2246467991473532e-16 / period.divisor
-    rest = f.fma(sum.high, pi, f.fma(sum.low, pi, sum.high * tail)) * unit
+    quarter, tail = math.pi / 2, 6.123233995736766e-17
+    rest = f.fma(sum.high, quarter, f.fma(sum.low, quarter, sum.high * tail)) * unit
     return f.select(negative, -rest, rest)
 
 

@@ -146,7 +146,7 @@ def _power(f: Function, size: Value, y: Value, one: Value) -> Value:
     high = f.select(one, 0.0, y * log.high)
     low = f.fma(y, log.low, f.fma(y, log.high, -high))
     c = constants(size)
-    ordinary = (high > c.low) & (high < c.high)
+    ordinary = (high > c.low) & (high < c.high) & ~one
     return shifted_exp(f, high, 0, f.select(ordinary, low, 0.0))
 
 

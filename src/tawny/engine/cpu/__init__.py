@@ -12,7 +12,7 @@ from functools import cache
 from tawny.engine.cpu import bodies, indexing, movement, pooling, random
 from tawny.engine.cpu.executable import CpuExecutable
 from tawny.engine.cpu.interpreter import interpreter
-from tawny.engine.cpu.kernels import Kernel, contiguous, kernel_for
+from tawny.engine.cpu.kernels import SCRATCHLESS, Kernel, contiguous, kernel_for
 from tawny.engine.cpu.views import Views
 from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.graph.engine import Executable, Task
@@ -41,10 +41,12 @@ class CpuEngine:
     @property
     def groups(self) -> bool:
         """Whether a fused group is compiled to one kernel."""
-        return False
+        return unavailable() is None
 
     def scratch(self, node: Node) -> int:
         """What the node's kernel asks for."""
+        if type(node.op) in SCRATCHLESS:
+            return 0
         kernel = self._kernel(node)
         return 0 if kernel is None else kernel.scratch
 

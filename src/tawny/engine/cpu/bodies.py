@@ -25,8 +25,8 @@ from tawny.ops.reduction import (
 )
 
 
-@native(Elementwise)
-@native(Cast)
+@native(Elementwise, scratch=False)
+@native(Cast, scratch=False)
 @native(Sum)
 @native(Prod)
 @native(Mean)

@@ -12,7 +12,7 @@ from tawny.ops.indexing import Gather
 from tawny.shape import broadcast
 
 
-@native(Gather)
+@native(Gather, scratch=False)
 def gather(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Runs of elements from the places the index arrays name."""
     assert isinstance(node.op, Gather)

@@ -82,17 +82,23 @@ R = TypeVar("R", bound=NativeRule)
 
 NATIVE: Final[dict[type[Op], NativeRule]] = {}
 
+SCRATCHLESS: Final[set[type[Op]]] = set()
+"""Ops whose kernels ask for no scratch memory, so that plans are made without compiling them."""
 
-def native(op: type[Op]) -> Callable[[R], R]:
+
+def native(op: type[Op], *, scratch: bool = True) -> Callable[[R], R]:
     """Declare the native kernel of `op`: a function of a node and of operands' and results' memory.
 
     What it gives may depend on the node's op and on the memory alone: answers are remembered.
+    Without `scratch` no kernel it gives asks for scratch memory.
     """
 
     def declare(rule: R) -> R:
         if op in NATIVE:
             raise ValueError(f"{op.__name__} has two native kernels")
         NATIVE[op] = rule
+        if not scratch:
+            SCRATCHLESS.add(op)
         return rule
 
     return declare

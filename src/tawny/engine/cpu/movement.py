@@ -28,8 +28,8 @@ def _whole(operand: int, given: Memory, place: int, steps: tuple[int, ...]) -> B
     return Block(operand, 0, given.shape, given.strides, place, steps)
 
 
-@native(Copy)
-@native(Reshape)
+@native(Copy, scratch=False)
+@native(Reshape, scratch=False)
 def copy(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """All elements, row by row."""
     del node
@@ -38,7 +38,7 @@ def copy(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     return _copied(operands, results, iter([_whole(0, given, 0, steps)]))
 
 
-@native(Concat)
+@native(Concat, scratch=False)
 def concat(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """A block for each operand."""
     assert isinstance(node.op, Concat)
@@ -53,7 +53,7 @@ def concat(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     return _copied(operands, results, blocks())
 
 
-@native(Pad)
+@native(Pad, scratch=False)
 def pad(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The operand, and blocks of the fill value before and after it along each axis."""
     assert isinstance(node.op, Pad)
@@ -81,7 +81,7 @@ def _place(index: Sequence[int], strides: Sequence[int]) -> int:
     return sum([i * s for i, s in zip(index, strides, strict=True)])
 
 
-@native(Roll)
+@native(Roll, scratch=False)
 def roll(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Along each moved axis, what stays in order before and after the seam."""
     assert isinstance(node.op, Roll)
@@ -101,7 +101,7 @@ def roll(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     return _copied(operands, results, blocks())
 
 
-@native(Tile)
+@native(Tile, scratch=False)
 def tile(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Each axis twice: the repetitions, then the elements."""
     assert isinstance(node.op, Tile)
@@ -110,7 +110,7 @@ def tile(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     return _copied(operands, results, iter([_spread(repeated, results[0])]))
 
 
-@native(Repeat)
+@native(Repeat, scratch=False)
 def repeat(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Along the axis the elements, then the repetitions."""
     assert isinstance(node.op, Repeat)

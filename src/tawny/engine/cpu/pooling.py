@@ -41,19 +41,19 @@ def _pooled(
     return None if found is None else Kernel(*found)
 
 
-@native(MaxPool)
+@native(MaxPool, scratch=False)
 def max_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The greatest element of each window."""
     return _pooled(Kind.MAX, node, operands[0].shape, results[0].shape, operands, results)
 
 
-@native(AvgPool)
+@native(AvgPool, scratch=False)
 def avg_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The mean of each window."""
     return _pooled(Kind.MEAN, node, operands[0].shape, results[0].shape, operands, results)
 
 
-@native(MaxPoolGradient)
+@native(MaxPoolGradient, scratch=False)
 def max_pool_gradient(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
@@ -62,7 +62,7 @@ def max_pool_gradient(
     return _pooled(Kind.MAX_GRADIENT, node, *shapes, operands, results)
 
 
-@native(AvgPoolGradient)
+@native(AvgPoolGradient, scratch=False)
 def avg_pool_gradient(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:

@@ -14,14 +14,14 @@ from tawny.ops.random import Draw, Normal, Uniform
 from tawny.shape import size
 
 
-@native(Uniform)
+@native(Uniform, scratch=False)
 def uniform(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
     """The same bits as the reference."""
     del operands
     return _drawn(random.uniform, node, results)
 
 
-@native(Normal)
+@native(Normal, scratch=False)
 def normal(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
     """By the same transform as the reference."""
     del operands

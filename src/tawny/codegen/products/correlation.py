@@ -1,0 +1,189 @@
+"""The gradient of a convolution's kernel: for each tap, a product over all positions.
+
+The rows of the left matrix are the channels that a tap sees, the columns the outputs' gradients.
+The common axis is walked run by run: the positions along the last spatial axis whose windows have
+the tap inside of the input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tawny.codegen.builder import I64, Function, Value
+from tawny.codegen.kernel import Layout
+from tawny.codegen.products.blocking import Extent
+from tawny.codegen.products.form import Source, TileCode
+from tawny.codegen.products.row import Numbers
+from tawny.codegen.products.tile import Walk, accumulate
+from tawny.codegen.products.windows import AXIS_NUMBERS, WindowAxis
+from tawny.ops.convolution import Windowed
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """What windows see, summed over all positions with the outputs' gradients.
+
+    Of an axis `a_bytes` are the input's, `b_bytes` the gradient's, `c_bytes` the kernel's.
+    """
+
+    batch: int
+    axes: tuple[WindowAxis, ...]
+    groups: int
+    channels: int
+    outputs: int
+    a_batch: int
+    b_batch: int
+    c_row: int
+    item: int
+
+    @property
+    def extent(self) -> Extent:
+        """How large the product is; runs are its depth."""
+        *outer, last = self.axes
+        runs = self.batch * math.prod([axis.count for axis in outer])
+        stack = self.groups * math.prod([axis.taps for axis in self.axes])
+        return Extent(self.channels, self.outputs, runs, last.count, stack)
+
+    def numbers(self) -> dict[str, int]:
+        """What the code is told."""
+        extent, item = self.extent, self.item
+        numbers = {
+            "depth": extent.depth,
+            "taps": extent.taps,
+            "b_start": 0,
+            "c_start": 0,
+            "b_row": self.axes[-1].b_bytes,
+            "b_column": item,
+            "a_batch": self.a_batch,
+            "b_batch": self.b_batch,
+            "c_row": self.c_row,
+        }
+        stack = [(self.groups, self.channels * item, self.outputs * item, self.outputs * item)]
+        stack += [(a.taps, a.dilation * a.a_bytes, 0, a.c_bytes) for a in self.axes]
+        for number, (size, a, b, c) in enumerate(stack):
+            steps = {"a": a, "b": b, "c": c, "residual": 0, "bias": 0}
+            numbers[f"stack{number}"] = size
+            numbers |= {f"{name}_stack{number}": step for name, step in steps.items()}
+        for number, axis in enumerate(self.axes):
+            numbers |= axis.numbers(number)
+        return numbers
+
+
+def correlation(op: Windowed, x: Layout, gradient: Layout, result: Layout) -> Correlation:
+    """The gradient of a convolution's kernel."""
+    axes = [
+        WindowAxis(
+            count=gradient.shape[i + 1],
+            size=x.shape[i + 1],
+            origin=-op.padding[i][0],
+            stride=op.strides[i],
+            taps=result.shape[i],
+            dilation=op.dilation[i],
+            a_bytes=x.strides[i + 1],
+            b_bytes=gradient.strides[i + 1],
+            c_bytes=result.strides[i],
+        )
+        for i in range(len(op.strides))
+    ]
+    return Correlation(
+        batch=x.shape[0],
+        axes=tuple(axes),
+        groups=op.groups,
+        channels=result.shape[-2],
+        outputs=result.shape[-1] // op.groups,
+        a_batch=x.strides[0],
+        b_batch=gradient.strides[0],
+        c_row=result.strides[-2],
+        item=result.dtype.itemsize,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Taps(Source):
+    """Channels at one tap of a window over so many spatial axes, for all positions.
+
+    The stack of products is that of groups and taps.
+    """
+
+    rank: int
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        own = [f"{name}{axis}" for axis in range(self.rank) for name in AXIS_NUMBERS]
+        return ("a_batch", "b_batch", "c_row", *own)
+
+    def accumulate(self, code: TileCode, sums: Sequence[Value]) -> list[Value]:
+        f, n, element = code.f, code.numbers, code.form.element
+        last, size = self.rank - 1, len(sums)
+        firsts = self._first_coordinates(code)
+        low, high = self._seen(f, n, firsts[last])
+        base = f.advanced(code.left, code.start * element.nbytes)
+        for axis in range(self.rank):
+            base = f.advanced(base, n[f"origin{axis}"] * n[f"a_bytes{axis}"])
+        stride, count = n[f"stride{last}"] * n[f"a_bytes{last}"], high - low
+        base, panel = f.advanced(base, low * stride), f.advanced(code.panel, low * code.panel_step)
+        state = [*sums, *self._run(code)]
+        with f.loop(code.lower, code.upper, carried=state) as loop:
+            batch, *places = loop.carried[size:]
+            left, right = batch * n["a_batch"], batch * n["b_batch"]
+            length = count
+            for axis, place in enumerate(places):
+                coordinate = place * n[f"stride{axis}"]
+                inside = (firsts[axis] + coordinate).unsigned_below(n[f"size{axis}"])
+                length = f.select(inside, length, 0)
+                left = left + coordinate * n[f"a_bytes{axis}"]
+                right = right + place * n[f"b_bytes{axis}"]
+            start = f.advanced(base, left)
+            rows = [f.advanced(start, r * element.nbytes) for r in range(code.tile.rows)]
+            walk = Walk(rows, stride, f.advanced(panel, right), code.panel_step, length)
+            after = accumulate(f, element, code.tile, loop.carried[:size], walk, code.masks)
+            loop.carry(*after, *self._following(f, n, batch, places))
+        return loop.carried[:size]
+
+    def places(self, code: TileCode, base: Value, name: str) -> list[Value]:
+        step = code.numbers["c_row"]
+        rows = [code.f.advanced(base, code.start * step)]
+        while len(rows) < code.tile.rows:
+            rows.append(code.f.advanced(rows[-1], step))
+        return rows
+
+    def _first_coordinates(self, code: TileCode) -> list[Value]:
+        """What the tap sees at the first position of each axis."""
+        n, rest, firsts = code.numbers, code.place, list[Value]()
+        for axis in reversed(range(self.rank)):
+            tap = rest % n[f"taps{axis}"]
+            rest = rest // n[f"taps{axis}"]
+            firsts.insert(0, tap * n[f"dilation{axis}"] + n[f"origin{axis}"])
+        return firsts
+
+    def _seen(self, f: Function, n: Numbers, first: Value) -> tuple[Value, Value]:
+        """The positions of the last axis whose tap is inside of the input, from and to."""
+        last = self.rank - 1
+        stride = n[f"stride{last}"]
+        low, end = (
+            (f.maximum(length, 0) + stride - 1) // stride
+            for length in (-first, n[f"size{last}"] - first)
+        )
+        return low, f.maximum(f.minimum(end, n[f"count{last}"]), low)
+
+    def _run(self, code: TileCode) -> list[Value]:
+        """Where the first run of a block is: an element of the batch, a place along each axis."""
+        n, rest, places = code.numbers, code.lower, list[Value]()
+        for axis in reversed(range(self.rank - 1)):
+            places.insert(0, rest % n[f"count{axis}"])
+            rest = rest // n[f"count{axis}"]
+        return [rest, *places]
+
+    def _following(
+        self, f: Function, n: Numbers, batch: Value, places: Sequence[Value]
+    ) -> list[Value]:
+        """The next run."""
+        carry, following = f.constant(I64, 1), list[Value]()
+        for axis in reversed(range(len(places))):
+            place = places[axis] + carry
+            ends = place.equals(n[f"count{axis}"])
+            following.insert(0, f.select(ends, 0, place))
+            carry = f.select(ends, carry, 0)
+        return [batch + carry, *following]

@@ -1,0 +1,414 @@
+"""Compiled libraries: writing IR, the machine, code in memory and on disk."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tawny.codegen import library, machine, store
+from tawny.codegen.builder import F32, I32, I64, PTR, Module
+from tawny.codegen.library import compiled
+from tawny.codegen.machine import AVX512, LEVELS, Level, cache_directory, host
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch) -> Path:
+    """An empty cache on disk, and nothing remembered in memory."""
+    monkeypatch.setenv("TAWNY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(store, "_written", 0)
+    forget()
+    return tmp_path / "cache"
+
+
+def text_of(number: int) -> str:
+    """A function that gives a number."""
+    module = Module()
+    with module.function("answer", {}, I64) as f:
+        f.return_(f.constant(I64, number))
+    return module.text()
+
+
+def answer(text: str) -> int:
+    found = compiled(text)
+    return ctypes.CFUNCTYPE(ctypes.c_int64)(found.address("answer"))()
+
+
+def forget() -> None:
+    """Drop what is in memory, as a new process would find it."""
+    library._recent.clear()
+    gc.collect()
+
+
+def entries(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.object"))
+
+
+def count_compiled(monkeypatch) -> list[str]:
+    """The texts that are compiled from here on."""
+    texts: list[str] = []
+    original = library.object_code
+
+    def noted(text: str) -> bytes:
+        texts.append(text)
+        return original(text)
+
+    monkeypatch.setattr(library, "object_code", noted)
+    return texts
+
+
+def test_a_text_is_compiled_once(fresh, monkeypatch):
+    texts = count_compiled(monkeypatch)
+    first = compiled(text_of(1))
+    assert compiled(text_of(1)) is first
+    del first
+    forget()
+    assert answer(text_of(1)) == 1
+    assert len(texts) == 1
+    assert len(entries(fresh)) == 1
+
+
+def test_different_texts_are_different_libraries(fresh):
+    assert [answer(text_of(n)) for n in (2, 3, 2)] == [2, 3, 2]
+    assert len(entries(fresh)) == 2
+
+
+def damage(path: Path, how: str) -> None:
+    data = path.read_bytes()
+    head, _, code = data.partition(b"\n")
+    changed = {
+        "empty": b"",
+        "cut": data[: len(data) // 2],
+        "no code": head + b"\n",
+        "a bit": data[:-40] + bytes([data[-40] ^ 4]) + data[-39:],
+        "longer": data + b"x",
+        "text": b"not an object at all",
+        "other head": head[:-1] + b"0" + b"\n" + code,
+        "binary": bytes(range(256)) * 20,
+    }[how]
+    path.write_bytes(changed)
+
+
+@pytest.mark.parametrize(
+    "how", ["empty", "cut", "no code", "a bit", "longer", "text", "other head", "binary"]
+)
+def test_a_damaged_entry_is_replaced(fresh, monkeypatch, how):
+    assert answer(text_of(4)) == 4
+    (path,) = entries(fresh)
+    whole = path.read_bytes()
+    damage(path, how)
+    forget()
+    texts = count_compiled(monkeypatch)
+    assert answer(text_of(4)) == 4
+    assert len(texts) == 1
+    assert path.read_bytes() == whole
+
+
+def test_an_entry_of_another_key_is_not_used(fresh, monkeypatch):
+    assert answer(text_of(5)) == 5
+    (five,) = entries(fresh)
+    other = five.read_bytes()
+    assert answer(text_of(6)) == 6
+    (six,) = [p for p in entries(fresh) if p != five]
+    six.write_bytes(other)
+    forget()
+    assert answer(text_of(6)) == 6
+
+
+def test_code_that_cannot_be_linked_is_compiled_again(fresh, monkeypatch):
+    assert answer(text_of(7)) == 7
+    (path,) = entries(fresh)
+    key = path.stem
+    store.save(key, b"no object, but with the right checksum")
+    forget()
+    assert answer(text_of(7)) == 7
+    assert store.load(key) != b"no object, but with the right checksum"
+
+
+def test_the_key_depends_on_the_machine_and_on_llvm(fresh, monkeypatch):
+    assert answer(text_of(8)) == 8
+    forget()
+    changed = type("Other", (), {})()
+    for name in ("triple", "attributes", "avx512", "vector_bytes", "fused"):
+        setattr(changed, name, getattr(host(), name))
+    changed.identity = host().identity + " other"
+    monkeypatch.setattr(library, "host", lambda: changed)
+    assert answer(text_of(8)) == 8
+    assert len(entries(fresh)) == 2
+
+
+@pytest.mark.parametrize("word", ["off", "OFF", "0", "none"])
+def test_the_disk_can_be_left_alone(tmp_path, monkeypatch, word):
+    monkeypatch.setenv("TAWNY_CACHE", word)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    forget()
+    assert answer(text_of(9)) == 9
+    assert cache_directory() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TAWNY_CACHE", str(tmp_path / "file" / "cache"))
+    forget()
+    assert answer(text_of(10)) == 10
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
+def test_a_directory_that_others_may_write_is_not_used(fresh):
+    fresh.mkdir()
+    fresh.chmod(0o777)
+    forget()
+    assert cache_directory() is None
+    assert answer(text_of(11)) == 11
+    assert entries(fresh) == []
+    fresh.chmod(0o700)
+    assert cache_directory() == fresh
+
+
+def test_the_cache_is_bounded_and_the_oldest_go(tmp_path):
+    now = time.time()
+    for i in range(20):
+        path = tmp_path / f"{i:02}.object"
+        path.write_bytes(bytes(1000))
+        os.utime(path, (now - 100 + i, now - 100 + i))
+    (tmp_path / "trial-x").write_text("runs")
+    store.sweep(tmp_path, 20_000)
+    assert len(entries(tmp_path)) == 20
+    store.sweep(tmp_path, 16_000)
+    assert [p.stem for p in entries(tmp_path)] == [f"{i:02}" for i in range(8, 20)]
+    assert (tmp_path / "trial-x").exists()
+
+
+def test_a_read_keeps_an_entry_young(fresh):
+    assert answer(text_of(12)) == 12
+    (path,) = entries(fresh)
+    old = time.time() - 1e6
+    os.utime(path, (old, old))
+    forget()
+    assert answer(text_of(12)) == 12
+    assert path.stat().st_mtime > old + 1e5
+
+
+def test_what_a_dead_process_left_is_swept(tmp_path):
+    old, new = tmp_path / "new-old", tmp_path / "new-new"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (1, 1))
+    store.sweep(tmp_path)
+    assert not old.exists()
+    assert new.exists()
+
+
+WRITER = """
+import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+from test_codegen_library import answer, text_of
+for n in range(100, 130):
+    assert answer(text_of(n)) == n
+"""
+
+
+def test_several_processes_write_at_once(fresh):
+    environment = {**os.environ, "TAWNY_CACHE": str(fresh)}
+    command = [sys.executable, "-c", WRITER, str(Path(__file__).parent)]
+    children = [subprocess.Popen(command, env=environment) for _ in range(3)]
+    assert [child.wait(120) for child in children] == [0, 0, 0]
+    assert len(entries(fresh)) == 30
+    assert all(store.load(p.stem) is not None for p in entries(fresh))
+    assert not list(fresh.glob("new-*"))
+
+
+def test_several_threads_compile_at_once(fresh):
+    found: dict[int, set[int]] = {}
+
+    def work(n: int) -> None:
+        found.setdefault(n, set()).add(answer(text_of(200 + n % 5)))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {n: {200 + n % 5} for n in range(20)}
+
+
+def test_code_goes_when_nobody_holds_it(fresh):
+    text = text_of(300)
+    found = compiled(text)
+    assert text in library._living
+    del found
+    forget()
+    assert text not in library._living
+
+
+def test_importing_tawny_does_not_import_llvm():
+    code = "import sys, tawny, tawny.numpy; assert 'llvmlite' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --------------------------------------------------------------------- machine
+
+
+def test_the_machine_is_one_of_the_levels():
+    here = host()
+    assert here.vector_bytes in {16, 32, 64}
+    assert here.cpu in here.identity
+    if here.triple.startswith("x86_64"):
+        assert here.cpu in {*[level.cpu for level in LEVELS], "x86-64"}
+
+
+LIMITED = """
+from tawny.codegen.machine import host
+print(host().vector_bytes, host().fused)
+"""
+
+
+@pytest.mark.skipif(not host().triple.startswith("x86_64"), reason="levels are x86-64's")
+@pytest.mark.parametrize(("limit", "most"), [("avx512", 64), ("avx2", 32), ("sse2", 16)])
+def test_the_environment_limits_the_instruction_set(limit, most):
+    environment = {**os.environ, "TAWNY_ISA": limit}
+    shown = subprocess.run(
+        [sys.executable, "-c", LIMITED], env=environment, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert int(shown[0]) <= most
+    assert limit != "sse2" or shown[1] == "False"
+
+
+def test_an_unknown_limit_is_refused():
+    environment = {**os.environ, "TAWNY_ISA": "mmx"}
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert "'mmx' is not known; accepted: avx512, avx2, sse2" in done.stderr
+
+
+@pytest.mark.skipif(
+    os.name != "posix" or not host().triple.startswith("x86_64"), reason="trials need POSIX"
+)
+def test_an_instruction_that_dies_is_found_out(fresh):
+    dying = Level("dying", "x86-64", frozenset(), 16, TRAP)
+    assert not machine._runs(dying, host().triple, "here")
+    assert machine._runs(Level("fine", "x86-64", frozenset(), 16, FINE), host().triple, "there")
+
+
+@pytest.mark.skipif(not host().avx512, reason="the machine has no AVX-512")
+def test_trials_are_remembered(fresh, monkeypatch):
+    tried = []
+    monkeypatch.setattr(machine, "_tried", lambda level, triple: not tried.append(level))
+    assert machine._runs(AVX512, host().triple, "some")
+    assert machine._runs(AVX512, host().triple, "some")
+    assert len(tried) == 1
+
+
+TRAP = """
+declare void @llvm.trap()
+define void @trial(ptr %p) {
+  call void @llvm.trap()
+  ret void
+}
+"""
+FINE = """
+define void @trial(ptr %p) {
+  store i8 1, ptr %p
+  ret void
+}
+"""
+
+
+# --------------------------------------------------------------------- builder
+
+
+def function(module: Module, name: str, *kinds):
+    found = compiled(module.text())
+    call = ctypes.CFUNCTYPE(*kinds)(found.address(name))
+    call.library = found
+    return call
+
+
+def test_loops_carry_values():
+    module = Module()
+    with module.function("sum", {"n": I64}, I64) as f:
+        (n,) = f.arguments
+        with f.loop(0, n, carried=[f.constant(I64, 0), f.constant(I64, 1)]) as loop:
+            total, product = loop.carried
+            loop.carry(total + loop.index, product * 2)
+        total, product = loop.carried
+        f.return_(total * 1000 + product)
+    call = function(module, "sum", ctypes.c_int64, ctypes.c_int64)
+    assert [call(n) for n in (-3, 0, 1, 5)] == [1, 1, 2, 10032]
+
+
+def test_nested_loops_and_conditions():
+    module = Module()
+    with module.function("pairs", {"n": I64}, I64) as f:
+        (n,) = f.arguments
+        with f.loop(0, n, carried=[f.constant(I64, 0)]) as outer:
+            with f.loop(outer.index, n, 2, carried=outer.carried) as inner:
+                (count,) = f.either(
+                    (inner.index & 1).equals(0),
+                    lambda inner=inner: [inner.carried[0] + 1],
+                    lambda inner=inner: [inner.carried[0] + 100],
+                )
+                inner.carry(count)
+            outer.carry(*inner.carried)
+        f.return_(outer.carried[0])
+
+    def pairs(n: int) -> int:
+        return sum(100 if j % 2 else 1 for i in range(n) for j in range(i, n, 2))
+
+    call = function(module, "pairs", ctypes.c_int64, ctypes.c_int64)
+    assert [call(n) for n in range(8)] == [pairs(n) for n in range(8)]
+
+
+def test_a_loop_that_repeats_by_condition():
+    module = Module()
+    with module.function("collatz", {"n": I64}, I64) as f:
+        (n,) = f.arguments
+        with f.repeat(n, f.constant(I64, 0)) as repeat:
+            number, steps = repeat.carried
+            odd = (number & 1).differs(0)
+            after = f.select(odd, number * 3 + 1, number.shifted_down(1))
+            repeat.again(after > 1, after, steps + 1)
+        f.return_(repeat.carried[1])
+    call = function(module, "collatz", ctypes.c_int64, ctypes.c_int64)
+    assert call(27) == 111
+
+
+def test_constants_are_exact():
+    module = Module()
+    with module.function("third", {"p": PTR}) as f:
+        f.store(f.constant(F32, 1 / 3), f.arguments[0])
+        f.store(f.constant(F32, 1e39), f.element(f.arguments[0], 1, F32))
+        f.store(f.constant(F32, float("nan")), f.element(f.arguments[0], 2, F32))
+    out = (ctypes.c_float * 3)()
+    function(module, "third", None, ctypes.c_void_p)(ctypes.addressof(out))
+    assert out[0] == ctypes.c_float(1 / 3).value
+    assert out[1] == float("inf")
+    assert out[2] != out[2]
+
+
+def test_mistakes_are_refused():
+    module = Module()
+    with pytest.raises(TypeError, match="add of i64 1 and i32 1"), module.function("f", {}) as f:
+        f.constant(I64, 1) + f.constant(I32, 1)
+    with (
+        pytest.raises(ValueError, match="g ends without its i64"),
+        module.function("g", {}, I64),
+    ):
+        pass
+    with (
+        pytest.raises(ValueError, match="carries 1 values, not 2"),
+        module.function("h", {}) as f,
+        f.loop(0, 3, carried=[f.constant(I64, 0)]) as loop,
+    ):
+        loop.carry(loop.index, loop.index)
