@@ -4,7 +4,7 @@ The table of MEMORY.md 3.3: budgets are fractions of the optimal peak without re
 without in-place writing; the arena stays within them.  Costs by a roofline of 15 TFLOP/s and
 900 GB/s.  Beside ours the published figures ("sweep").  Times are processor seconds of planning.
 
-    python benchmarks/budget.py [--check] [--seconds 2] [name ...]
+    python benchmarks/budget.py [--check] [--seconds 1] [name ...]
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=list(ONE_SHOT))
-    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     print(f"  {'fraction':10}" + "".join(f"{fraction:>8}" for fraction in FRACTIONS))

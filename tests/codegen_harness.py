@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tawny import dtype as dt
 from tawny.codegen.elementwise import kernel_for
 from tawny.codegen.kernel import Compiled
 from tawny.op import ELEMENTWISE, Op
@@ -89,3 +90,60 @@ def run(op: Op | str, *arrays: np.ndarray, workers: int = 1) -> np.ndarray | Non
     """The result of one op's kernel; None where there is none."""
     results = run_body(body_of(op, *arrays), arrays, workers)
     return None if results is None else results[0]
+
+
+def numbers(dtype: np.dtype, count: int, seed: int) -> np.ndarray:
+    """Numbers of all sizes, special ones among them."""
+    rng = np.random.default_rng(seed)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, count).astype(bool)
+    if dtype.kind == "c":
+        part = dt.real_dtype(dtype)
+        out = np.empty(count, dtype)
+        out.real, out.imag = numbers(part, count, seed + 100), numbers(part, count, seed + 200)
+        return out
+    chosen = rng.random(count)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        wide = rng.integers(info.min, info.max, count, dtype=dtype, endpoint=True)
+        small = rng.integers(max(info.min, -9), 10, count).astype(dtype)
+        edges = np.array([info.min, info.max, 0, 1, info.max - 1, info.min + 1], dtype)
+        out = np.where(chosen < 0.5, wide, small)
+        return np.where(chosen < 0.1, rng.choice(edges, count), out).astype(dtype)
+    info = np.finfo(dtype)
+    out = rng.standard_normal(count) * 10.0 ** rng.uniform(-3, 3, count)
+    edges = np.array(
+        [
+            0,
+            -0.0,
+            np.inf,
+            -np.inf,
+            np.nan,
+            1,
+            -1,
+            0.5,
+            -0.5,
+            2,
+            3,
+            -3,
+            info.max,
+            -info.max,
+            info.tiny,
+            -info.tiny,
+            info.smallest_subnormal,
+            -info.smallest_subnormal,
+            info.eps,
+        ]
+    )
+    with np.errstate(all="ignore"):
+        return np.where(chosen < 0.25, rng.choice(edges, count), out).astype(dtype)
+
+
+def same_bits(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    """Where two arrays hold the same number, the same zero, or both NaN."""
+    if got.dtype.kind == "c":
+        return same_bits(got.real, want.real) & same_bits(got.imag, want.imag)
+    same = (got == want) | ((got != got) & (want != want))
+    if got.dtype.kind == "f":
+        same &= (np.signbit(got) == np.signbit(want)) | (want != want)
+    return same

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tawny.numpy  # noqa: F401
-from codegen_harness import body_of, run, run_body
+from codegen_harness import body_of, numbers, run, run_body, same_bits
 from tawny import dtype as dt
 from tawny.codegen.scalar import supported
 from tawny.dtype import DTYPES
@@ -44,53 +44,6 @@ ULP = {"f2": 1.0, "f4": 4.0, "f8": 5.0}
 """How far a mathematical function may be from NumPy's, which has an error of its own."""
 
 
-def numbers(dtype: np.dtype, count: int, seed: int) -> np.ndarray:
-    """Numbers of all sizes, special ones among them."""
-    rng = np.random.default_rng(seed)
-    if dtype.kind == "b":
-        return rng.integers(0, 2, count).astype(bool)
-    if dtype.kind == "c":
-        part = dt.real_dtype(dtype)
-        out = np.empty(count, dtype)
-        out.real, out.imag = numbers(part, count, seed + 100), numbers(part, count, seed + 200)
-        return out
-    chosen = rng.random(count)
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        wide = rng.integers(info.min, info.max, count, dtype=dtype, endpoint=True)
-        small = rng.integers(max(info.min, -9), 10, count).astype(dtype)
-        edges = np.array([info.min, info.max, 0, 1, info.max - 1, info.min + 1], dtype)
-        out = np.where(chosen < 0.5, wide, small)
-        return np.where(chosen < 0.1, rng.choice(edges, count), out).astype(dtype)
-    info = np.finfo(dtype)
-    out = rng.standard_normal(count) * 10.0 ** rng.uniform(-3, 3, count)
-    edges = np.array(
-        [
-            0,
-            -0.0,
-            np.inf,
-            -np.inf,
-            np.nan,
-            1,
-            -1,
-            0.5,
-            -0.5,
-            2,
-            3,
-            -3,
-            info.max,
-            -info.max,
-            info.tiny,
-            -info.tiny,
-            info.smallest_subnormal,
-            -info.smallest_subnormal,
-            info.eps,
-        ]
-    )
-    with np.errstate(all="ignore"):
-        return np.where(chosen < 0.25, rng.choice(edges, count), out).astype(dtype)
-
-
 def combinations(arity: int) -> list[tuple[np.dtype, ...]]:
     """Dtypes of operands: all alike, and some mixed."""
     alike = [(d,) * arity for d in DTYPES]
@@ -118,16 +71,6 @@ def reference(op: Elementwise, operands: list[np.ndarray]) -> np.ndarray:
     dtype = op.infer_dtype(*(x.dtype for x in operands))
     with np.errstate(all="ignore"):
         return np.asarray(compute(op, operands)).astype(dtype)
-
-
-def same_bits(got: np.ndarray, want: np.ndarray) -> np.ndarray:
-    """Where two arrays hold the same number, the same zero, or both NaN."""
-    if got.dtype.kind == "c":
-        return same_bits(got.real, want.real) & same_bits(got.imag, want.imag)
-    same = (got == want) | ((got != got) & (want != want))
-    if got.dtype.kind == "f":
-        same &= (np.signbit(got) == np.signbit(want)) | (want != want)
-    return same
 
 
 def close(name: str, got: np.ndarray, want: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from functools import cache
 
 import mpmath
@@ -11,7 +12,7 @@ import pytest
 
 from tawny.codegen import vectormath
 from tawny.codegen.builder import F32, F64, I64, PTR, Module, Type
-from tawny.codegen.library import compiled
+from tawny.codegen.library import assembly, compiled
 from tawny.codegen.machine import host
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -251,3 +252,18 @@ def test_places_where_users_expect_exact_results():
         assert of("acos", 1.0) == [0.0]
     tens = 10.0 ** np.arange(0, 23)
     np.testing.assert_array_equal(apply("log10", tens), np.arange(23.0))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_no_function_of_the_system_is_called(dtype):
+    """Only the reduction of huge angles, which is our own."""
+    module = Module()
+    type, lanes = TYPES[dtype], host().vector_bytes // TYPES[dtype].nbytes
+    with module.function("all", {"x": PTR, "y": PTR}) as f:
+        x, y = (f.load(type.by(lanes), p) for p in f.arguments)
+        for name in UNARY + BINARY:
+            operands = (x, y) if name in BINARY else (x,)
+            f.store(getattr(vectormath, name)(f, *operands), f.arguments[0])
+    listing = assembly(module.text())
+    called = set(re.findall(r"\b(?:callq?|bl|jmpq?)\s+([A-Za-z_]\w*)", listing))
+    assert called == {"angles_reduced"}

@@ -311,6 +311,31 @@ def test_programs_on_several_threads_of_python() -> None:
     assert wrong == []
 
 
+def test_what_runs_inside_a_group_is_known_by_the_users_arrays() -> None:
+    x, y = tw.var("x", shape=(4,)), tw.var("y", shape=(4,))
+    a = 2 - x
+    b = a * y
+    c = tnp.sin(b)
+    d = tnp.sum(c * c)
+    p = tw.Graph([x, y], [c, d]).compile(engine=ENGINE)
+    ones = np.ones(4)
+    p(ones, ones)
+    executed = [array.node for array in p.last_run.executed]
+    assert executed[:3] == [a.node, b.node, c.node]
+    assert len(p.plan.steps) < len(executed)
+    assert [array.node for array in p.affected(y)][:2] == [b.node, c.node]
+    p(y=ones * 2)
+    assert [array.node for array in p.last_run.reused] == [a.node]
+    np.testing.assert_allclose(p.get(c), np.sin(ones * 2), rtol=1e-15)
+    np.testing.assert_allclose(p.get(d), np.sum(np.sin(ones * 2) ** 2), rtol=1e-15)
+    np.testing.assert_array_equal(p.get(a), ones)
+    with pytest.raises(ValueError, match="is not kept"):
+        p.get(b)
+    assert "computed inside <group" in p.plan.why(b)
+    assert "kept for later runs" in p.plan.why(a)
+    assert "steps compiled" in str(p.plan)
+
+
 # ------------------------------------------------------------------ interrupts
 
 

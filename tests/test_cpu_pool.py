@@ -173,8 +173,8 @@ def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     [("max 100000\n", sys.maxsize), ("150000 100000\n", 2), ("200000 100000", 2), ("junk", None)],
 )
 def test_a_containers_limit_is_respected(tmp_path, text: str, expected: int | None) -> None:
+    assert pools._quota(tmp_path / "missing") == sys.maxsize
     limits = tmp_path / "cpu.max"
-    assert pools._quota(limits) == sys.maxsize
     limits.write_text(text)
     assert pools._quota(limits) == (expected or sys.maxsize)
 

@@ -46,4 +46,4 @@ def test_the_demo_runs() -> None:
         text=True,
     )
     assert "sin: x5" in done.stdout
-    assert "the same bits" in done.stdout
+    assert "the same numbers" in done.stdout

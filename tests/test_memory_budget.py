@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_checks import Ranges, assert_apart, random_problem
-from tawny.memory.budget import Budget, MemoryBudgetError, parse_bytes
+from tawny.memory.budget import ANSWERS, Budget, MemoryBudgetError, parse_bytes
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem, Step, Value
 from tawny.pebble.families import backprop_chain, figure_2, figure_3, pyramid
@@ -131,7 +131,7 @@ def check(problem: Problem, layout: Layout, budget: int) -> None:
 
 def budgets(problem: Problem) -> list[int]:
     """Every budget that can matter for a small problem, and the one below all."""
-    most = Budget(problem).search.once.arena
+    most = Budget(problem).answers.search.once.arena
     return list(range(0, most + UNIT, UNIT))
 
 
@@ -141,6 +141,7 @@ def trade_off(problem: Problem, **options) -> dict[int, Layout]:
     least: set[int] = set()
     failed: list[tuple[int, int, int]] = []
     for budget in budgets(problem):
+        ANSWERS.clear()
         try:
             found[budget] = Budget(problem, **options).within(budget)
         except MemoryBudgetError as error:
@@ -190,14 +191,15 @@ def test_random_problems_for_every_budget(seed, steps, impure):
 def test_larger_random_problems(seed):
     rng = random.Random(seed)
     problem = vary(random_problem(rng, 60), rng, 0.1)
-    search = Budget(problem, seconds=0.1)
-    most = search.search.once.arena
+    search = Budget(problem, seconds=0.05)
+    most = search.answers.search.once.arena
     for share in (0.9, 0.7, 0.5, 0.3):
         try:
             check(problem, search.within(int(most * share)), int(most * share))
         except MemoryBudgetError as error:
             check(problem, search.within(error.least_bytes), error.least_bytes)
-            fresh = Budget(problem, seconds=0.1).within(error.least_bytes)
+            ANSWERS.clear()
+            fresh = Budget(problem, seconds=0.05).within(error.least_bytes)
             check(problem, fresh, error.least_bytes)
 
 
@@ -336,7 +338,7 @@ def test_the_oracle_is_the_published_one():
 @pytest.mark.parametrize("length", [2, 3, 10, 33, 56, 100])
 def test_a_chain_meets_the_revolve_optimum(length):
     problem = training_chain(length)
-    search = Budget(problem, seconds=0.5)
+    search = Budget(problem, seconds=0.25)
     for slots in (1, 2, 3, 5, 10):
         budget = (slots + 1) * UNIT  # the first checkpoint is outside, but the gradient is not
         layout = search.within(budget)
@@ -354,8 +356,8 @@ def test_a_chain_of_different_steps_keeps_to_its_budget_and_to_order():
     )
     steps = tuple(replace(s, overwrites=(), seconds=rng.random()) for s in plain.steps)
     problem = Problem(values, steps)
-    search = Budget(problem, seconds=0.5)
-    most, last = search.search.once.arena, 0.0
+    search = Budget(problem, seconds=0.25)
+    most, last = search.answers.search.once.arena, 0.0
     for share in (1.0, 0.8, 0.6, 0.4):
         layout = search.within(int(most * share))
         check(problem, layout, int(most * share))
@@ -366,8 +368,11 @@ def test_a_chain_of_different_steps_keeps_to_its_budget_and_to_order():
 def test_the_same_search_has_the_same_outcome():
     rng = random.Random(5)
     problem = vary(random_problem(rng, 80), rng, 0.0)
-    first, second = Budget(problem, seconds=0.2), Budget(problem, seconds=0.2)
-    budget = first.search.least().arena
+    first = Budget(problem, seconds=0.1)
+    ANSWERS.clear()
+    second = Budget(problem, seconds=0.1)
+    assert first.answers is not second.answers
+    budget = first.answers.search.least().arena
     assert first.within(budget).sequence == second.within(budget).sequence
 
 

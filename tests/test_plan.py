@@ -64,7 +64,7 @@ def test_the_reports_figure_1_needs_two_blocks() -> None:
 def test_the_peak_it_predicts_is_the_peak_it_allocates() -> None:
     x1, _, x3, _, x5 = figure_1(500)
     graph = tw.Graph([x1, x3], [x5])
-    plan = graph.plan()
+    plan = graph.plan(engine="reference")
     tracemalloc.start()
     p = graph.compile(engine="reference")
     made, _ = tracemalloc.get_traced_memory()
@@ -84,7 +84,7 @@ def test_the_peak_it_predicts_is_the_peak_it_allocates() -> None:
 
 def test_timeline_steps_and_html() -> None:
     x1, _, x3, _, x5 = figure_1(10)
-    plan = tw.Graph([x1, x3], [x5]).plan()
+    plan = tw.Graph([x1, x3], [x5]).plan(engine="reference")
     moments = plan.timeline()
     assert [m.position for m in moments] == [0, 1, 2]
     assert max(m.live_bytes for m in moments) == plan.lower_bound_bytes
@@ -115,7 +115,7 @@ def chain(n: int):
 
 def test_a_budget_is_kept_or_refused_with_the_least() -> None:
     graph = chain(1000)
-    free = graph.plan(incremental=False)
+    free = graph.plan(incremental=False, engine="reference")
     half = graph.compile(engine="reference", memory=free.peak_bytes // 2, incremental=False)
     assert half.plan.peak_bytes <= free.peak_bytes // 2
     assert any(s.again for s in half.plan.steps)
@@ -125,7 +125,7 @@ def test_a_budget_is_kept_or_refused_with_the_least() -> None:
     with pytest.raises(tw.MemoryBudgetError) as caught:
         graph.compile(engine="reference", memory="1kB")
     least = caught.value.least_bytes
-    assert graph.plan(memory=least).peak_bytes <= least
+    assert graph.plan(memory=least, engine="reference").peak_bytes <= least
     assert "test_plan.py" in str(caught.value)
     for bad, error in (("much", ValueError), (-1, ValueError), (1.5, TypeError)):
         with pytest.raises(error):

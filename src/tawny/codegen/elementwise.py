@@ -5,6 +5,7 @@ around it are shared by all kernels (see `loops`).  They bring it neighbours:
 
 - *flat*: each operand lies as the result does, or is one element for all;
 - *rows*: in each of many long rows it is so;
+- *tiles*: some operands lie crosswise, and tiles of them are transposed into a buffer;
 - *blocks*: as flat, but the elements of some operands are gathered in a buffer, block by block.
 
 Compiled code depends on the steps, the dtypes and which of these it is, for the loops and for each
@@ -22,15 +23,31 @@ from tawny.codegen.bodies import Code, Program, Read, emit, program
 from tawny.codegen.builder import PTR, Module
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import Library, compiled
-from tawny.codegen.loops import MOST_AXES, MOST_PLACES, SPAN, Kind, Place, Way, write_kernel
+from tawny.codegen.loops import (
+    LIBRARY,
+    MOST_AXES,
+    MOST_PLACES,
+    SPAN,
+    Kind,
+    Place,
+    Way,
+    write_kernel,
+)
 from tawny.codegen.machine import host
 from tawny.codegen.numbers import loaded, loaded_everywhere, store
+from tawny.codegen.tiled import TILES
 from tawny.ops.fused import Body
 from tawny.shape import Shape
 
 SYMBOL: Final = "kernel"
 LONG_ROW: Final = 64
 """Rows of so many elements are walked one by one; shorter ones are gathered."""
+
+LEAST_SIDE: Final = 8
+"""Tiles are used where both their sides can be so long."""
+
+CLOSER: Final = 4
+"""... and where elements lie so many times closer along the one than along the other."""
 
 SHARED_WORK: Final = 30_000
 """Vector instructions from which the work is shared by threads."""
@@ -111,9 +128,33 @@ def _planned(planned: Program, strides: Sequence[Strides], arity: int) -> Plan:
         outer = [n for m in moves for n in m[:-1]]
         pattern = Pattern(operands, arity, tuple(inner), Way.ROWS)
         return Plan(pattern, (total, sizes[-1], len(sizes) - 1, *sizes[:-1], *outer))
+    axis = _crosswise(sizes, moves, inner)
+    if axis is not None:
+        pattern = Pattern(operands, arity, tuple(inner), Way.TILES)
+        return Plan(pattern, (total, *_tiled(sizes, moves, axis)))
     far = [n for m, kind in zip(moves, kinds, strict=True) if kind is Kind.GATHERED for n in m]
     pattern = Pattern(operands, arity, tuple(kinds), Way.BLOCKS)
     return Plan(pattern, (total, len(sizes), *sizes, *far))
+
+
+def _crosswise(sizes: Shape, moves: Sequence[Strides], inner: Sequence[Kind]) -> int | None:
+    """The axis along which all reads that are no runs in a row have much smaller strides."""
+    far = [m for m, kind in zip(moves, inner, strict=True) if kind is Kind.GATHERED]
+    if not far or sizes[-1] < LEAST_SIDE:
+        return None
+    for axis in range(len(sizes) - 2, -1, -1):
+        if sizes[axis] >= LEAST_SIDE and all(0 < CLOSER * abs(m[axis]) <= abs(m[-1]) for m in far):
+            return axis
+    return None
+
+
+def _tiled(sizes: Shape, moves: Sequence[Strides], axis: int) -> tuple[int, ...]:
+    """Parameters of the way by tiles: `axis` becomes the last of the outer ones."""
+    order = [a for a in range(len(sizes) - 1) if a != axis] + [axis]
+    strides = [n for m in moves for n in (*[m[a] for a in order], m[-1])]
+    own = contiguous(sizes, 1)
+    outer = [sizes[a] for a in order]
+    return (sizes[-1], len(order), *outer, *strides, *[own[a] for a in order])
 
 
 def _kind(sizes: Shape, strides: Strides, itemsize: int) -> Kind:
@@ -190,7 +231,9 @@ class _Generator:
             )
         ]
         writes = [Place(arity + i, d.itemsize, Kind.RUN) for i, d in enumerate(self.results)]
-        write_kernel(self.module, SYMBOL, self.pattern.way, reads, writes, self.lanes)
+        way = self.pattern.way
+        library = TILES if way is Way.TILES else LIBRARY
+        write_kernel(self.module, SYMBOL, way, reads, writes, self.lanes, library)
         return self.module.text()
 
     def _write_span(self) -> None:

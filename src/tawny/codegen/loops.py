@@ -12,7 +12,8 @@ The functions here call it for a worker's share of a kernel's row:
 parameter, the binary logarithm of the lanes, whether the row itself serves as `places`, and then
 for each place its cell in the row, its element's bytes and its kind.  Parameters begin with the
 number of elements; `blocks` has the rank, sizes and the strides of gathered reads after it; `rows`
-the row's length, the number of outer axes, their sizes, and each read's strides along them.
+the row's length, the number of outer axes, their sizes, and each read's strides along them.  A
+fourth way, `tiles`, has a module of its own.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Way(enum.Enum):
     FLAT = "flat"
     BLOCKS = "blocks"
     ROWS = "rows"
+    TILES = "tiles"
 
 
 _HEAD: Final = 5
@@ -72,8 +74,15 @@ _WIDTH: Final = 3
 SPAN: Final = {"places": PTR, "start": I64, "vectors": I64}
 """Arguments of a span."""
 
-_KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
-_LOOP: Final = {**_KERNEL, "span": PTR, "shape": PTR}
+KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
+SEGMENT: Final = f"{LIBRARY}_segment"
+_SEGMENT: Final = {"places": PTR, "start": I64, "count": I64, "span": PTR, "shape": PTR}
+LOOP: Final = {**KERNEL, "span": PTR, "shape": PTR}
+
+
+def loop_name(way: Way) -> str:
+    """The name of a shared function."""
+    return f"{LIBRARY}_{way.value}"
 
 
 def write_kernel(
@@ -83,22 +92,34 @@ def write_kernel(
     reads: Sequence[Place],
     writes: Sequence[Place],
     lanes: int,
+    library: str = LIBRARY,
 ) -> None:
-    """Add the kernel of a module that has a `span`."""
+    """Add the kernel of a module that has a `span`; `library` has the way."""
     places = [*reads, *writes]
     direct = way is Way.FLAT and [p.cell for p in places] == list(range(len(places)))
     first = max(p.cell for p in places) + 1
     head = [len(reads), len(writes), first, lanes.bit_length() - 1, direct]
     cells = [n for p in places for n in (p.cell, p.itemsize, p.kind.value)]
-    module.require(LIBRARY)
+    module.require(library)
     module.table("shape", I64, [*head, *cells])
-    module.declare(f"{LIBRARY}_{way.value}", VOID, list(_LOOP.values()))
-    with module.function(symbol, _KERNEL) as f:
+    module.declare(loop_name(way), VOID, list(LOOP.values()))
+    with module.function(symbol, KERNEL) as f:
         tables = f.global_address("span"), f.global_address("shape")
-        f.call(f"{LIBRARY}_{way.value}", VOID, *f.arguments, *tables)
+        f.call(loop_name(way), VOID, *f.arguments, *tables)
 
 
-class _Shape:
+def call_segment(f: Function, *arguments: Value) -> None:
+    """Compute neighbours, given places, the first element, how many, the span and its shape."""
+    f.call(SEGMENT, VOID, *arguments)
+
+
+def use_segment(module: Module) -> None:
+    """Let another module's functions call it."""
+    module.require(LIBRARY)
+    module.declare(SEGMENT, VOID, list(_SEGMENT.values()))
+
+
+class ShapeTable:
     """The constant array, inside a function."""
 
     def __init__(self, f: Function, base: Value) -> None:
@@ -119,11 +140,11 @@ def _library() -> str:
     module = Module()
     _write_segment(module)
     for way, write in ((Way.FLAT, _flat), (Way.BLOCKS, _blocks), (Way.ROWS, _rows)):
-        with module.function(f"{LIBRARY}_{way.value}", _LOOP) as f:
+        with module.function(loop_name(way), LOOP) as f:
             row, worker, workers, span, base = f.arguments
-            shape = _Shape(f, base)
+            shape = ShapeTable(f, base)
             parameters = f.element(row, shape.first, I64)
-            low, high = share(f, f.load(I64, parameters), worker, workers)
+            low, high = share(f, f.load(I64, parameters), worker, workers, GRAIN)
             write(f, row, span, shape, low, high, f.element(parameters, 1, I64))
     return module.text()
 
@@ -131,12 +152,17 @@ def _library() -> str:
 provide(LIBRARY, _library)
 
 
-def share(f: Function, total: Value, worker: Value, workers: Value) -> tuple[Value, Value]:
-    """The elements of a worker, from the first up to and not including the second."""
+def share(
+    f: Function, total: Value, worker: Value, workers: Value, grain: int
+) -> tuple[Value, Value]:
+    """The elements of a worker, from the first up to and not including the second.
+
+    They are multiples of `grain`, a power of two, but for the end.
+    """
 
     def part() -> list[Value]:
-        grains = (total + (GRAIN - 1)).shifted_down(GRAIN.bit_length() - 1)
-        each = (grains + workers - 1).unsigned_over(workers) * GRAIN
+        grains = (total + (grain - 1)).shifted_down(grain.bit_length() - 1)
+        each = (grains + workers - 1).unsigned_over(workers) * grain
         low = f.minimum(worker * each, total)
         return [low, f.minimum(low + each, total)]
 
@@ -149,8 +175,7 @@ def share(f: Function, total: Value, worker: Value, workers: Value) -> tuple[Val
 
 def _write_segment(module: Module) -> None:
     """`segment(places, start, count, span, shape)`: whole vectors, then what is left."""
-    arguments = {"places": PTR, "start": I64, "count": I64, "span": PTR, "shape": PTR}
-    with module.function("segment", arguments, internal=True) as f:
+    with module.function(SEGMENT, _SEGMENT) as f:
         places, start, count, span, base = f.arguments
         shift = f.cell(base, 3)
         whole = count.shifted_down(shift)
@@ -159,13 +184,13 @@ def _write_segment(module: Module) -> None:
             f.call_address(span, places, start, whole)
         with f.when(count > done):
             f.call("tail", VOID, places, start + done, count - done, span, base)
-    with module.function("tail", arguments, internal=True, attributes="noinline") as f:
+    with module.function("tail", _SEGMENT, internal=True, attributes="noinline") as f:
         _tail(f, *f.arguments)
 
 
 def _tail(f: Function, places: Value, start: Value, count: Value, span: Value, base: Value) -> None:
     """Less than a vector: copied to buffers, computed there, copied back."""
-    shape = _Shape(f, base)
+    shape = ShapeTable(f, base)
     buffers = f.room(MOST_PLACES * _TAIL_BYTES)
     others = f.room(8 * MOST_PLACES)
     reads, total = shape.reads, shape.reads + shape.writes
@@ -199,7 +224,7 @@ def _copy(f: Function, to: Value, source: Value, nbytes: Value) -> None:
         f.masked_store(value, f.advanced(to, loop.index), mask)
 
 
-def _listed(f: Function, row: Value, shape: _Shape) -> Value:
+def _listed(f: Function, row: Value, shape: ShapeTable) -> Value:
     """The places' addresses, taken from the row."""
     listed = f.room(8 * MOST_PLACES)
     with f.loop(0, shape.reads + shape.writes) as loop:
@@ -213,16 +238,28 @@ def _listed(f: Function, row: Value, shape: _Shape) -> Value:
 
 
 def _flat(
-    f: Function, row: Value, span: Value, shape: _Shape, low: Value, high: Value, parameters: Value
+    f: Function,
+    row: Value,
+    span: Value,
+    shape: ShapeTable,
+    low: Value,
+    high: Value,
+    parameters: Value,
 ) -> None:
     """All elements one after another."""
     del parameters
     (places,) = f.either(shape.direct.differs(0), lambda: [row], lambda: [_listed(f, row, shape)])
-    f.call("segment", VOID, places, low, high - low, span, shape.base)
+    call_segment(f, places, low, high - low, span, shape.base)
 
 
 def _blocks(
-    f: Function, row: Value, span: Value, shape: _Shape, low: Value, high: Value, parameters: Value
+    f: Function,
+    row: Value,
+    span: Value,
+    shape: ShapeTable,
+    low: Value,
+    high: Value,
+    parameters: Value,
 ) -> None:
     """All elements one after another; some reads are gathered into buffers, block by block."""
     listed = _listed(f, row, shape)
@@ -245,11 +282,17 @@ def _blocks(
                 # The span adds the start, which the buffer does not know.
                 f.store(f.advanced(buffer, -(start * item)), f.element(listed, loop.index, I64))
             loop.carry(f.element(strides, f.select(far, rank, 0), I64))
-        f.call("segment", VOID, listed, start, count, span, shape.base)
+        call_segment(f, listed, start, count, span, shape.base)
 
 
 def _rows(
-    f: Function, row: Value, span: Value, shape: _Shape, low: Value, high: Value, parameters: Value
+    f: Function,
+    row: Value,
+    span: Value,
+    shape: ShapeTable,
+    low: Value,
+    high: Value,
+    parameters: Value,
 ) -> None:
     """Row by row; a read is a run in each row, or one element."""
     listed = _listed(f, row, shape)
@@ -261,20 +304,20 @@ def _rows(
     with f.loop(low.unsigned_over(length), last) as loop:
         begin = loop.index * length
         start, end = f.maximum(low, begin), f.minimum(high, begin + length)
-        _digits(f, loop.index, outer, sizes, places)
+        write_digits(f, loop.index, outer, sizes, places)
         with f.loop(0, shape.reads) as reads:
             cell, item, kind = shape.place(reads.index)
             own = f.element(strides, reads.index * outer, I64)
-            offset = _dot(f, outer, places, own)
+            offset = offset_of(f, outer, places, own)
             # The span adds the start to runs, which is counted from the first row.
             run = kind.equals(Kind.RUN.value)
             back = f.select(run, begin * item, 0)
             base = f.load(PTR, f.element(row, cell, I64))
             f.store(f.advanced(base, offset - back), f.element(listed, reads.index, I64))
-        f.call("segment", VOID, listed, start, end - start, span, shape.base)
+        call_segment(f, listed, start, end - start, span, shape.base)
 
 
-def _digits(f: Function, number: Value, axes: Value, sizes: Value, places: Value) -> None:
+def write_digits(f: Function, number: Value, axes: Value, sizes: Value, places: Value) -> None:
     """Write the places of a row, given its number, on axes of these sizes."""
     with f.loop(1, axes, carried=[number]) as loop:
         (left,) = loop.carried
@@ -285,7 +328,7 @@ def _digits(f: Function, number: Value, axes: Value, sizes: Value, places: Value
     f.store(loop.carried[0], places)
 
 
-def _dot(f: Function, axes: Value, places: Value, strides: Value) -> Value:
+def offset_of(f: Function, axes: Value, places: Value, strides: Value) -> Value:
     """The offset of a row."""
     with f.loop(0, axes, carried=[axes.of(0)]) as loop:
         (sum,) = loop.carried

@@ -12,6 +12,7 @@ from tawny.graph.incremental import Dependence, boundary, closed, dependence
 from tawny.graph.lowering import is_leaf, views_of
 from tawny.graph.plan import Plan
 from tawny.graph.updating import homes
+from tawny.graph.written import Written, written_out
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.node import Node, Value
 from tawny.rewrite.flow import Pass
@@ -49,10 +50,11 @@ class Compiled:
         self._threads = threads
         self._variables = tuple(variables)
         self._watch = frozenset(often), frozenset(targets)
+        self._asked = tuple(results)
         budget = None if memory is None else parse_bytes(memory)
         versions = self._versions(tuple(results), optimise, incremental)
         self.results, self.rewrites, self._fitted = self._chosen(versions, budget, incremental)
-        self.plan = Plan(self._fitted.lowered, self._fitted.layout, self._fitted.kept)
+        self.plan = Plan(self._fitted.lowered, self._fitted.layout, self._fitted.kept, engine)
         sources = self.results[len(self.results) - len(targets) :]
         self.homes = homes(
             list(zip(targets, sources, strict=True)),
@@ -177,8 +179,21 @@ class Compiled:
         return is_leaf(root) or root in self._fitted.kept or node in self.results
 
     def in_order(self, nodes: frozenset[Node]) -> list[Node]:
-        """`nodes` in the order they run."""
-        return [n for n in self._sequence if n in nodes]
+        """`nodes` in the order they run; of a group, what it was made of."""
+        members = self._written.members
+        return [m for n in self._sequence if n in nodes for m in members.get(n, (n,))]
+
+    def own(self, node: Node) -> Node:
+        """The program's node for one of the user's: another one, where it was rewritten."""
+        if node in self._asked:
+            return self.results[self._asked.index(node)]
+        return (
+            node if (node, 0) in self._fitted.lowered.values else self._written.own.get(node, node)
+        )
+
+    @cached_property
+    def _written(self) -> Written:
+        return written_out(self.results)
 
     @cached_property
     def _sequence(self) -> list[Node]:

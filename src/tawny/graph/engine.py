@@ -52,6 +52,10 @@ class Engine(Protocol):
         """Bytes that a step needs while it runs: `task.layout.scratch[position]` says where."""
         ...
 
+    def account(self, steps: Sequence[Node]) -> str:
+        """How the steps are run, in words."""
+        ...
+
     def prepare(self, task: Task) -> Executable:
         """Allocate the memory and lower the steps."""
         ...

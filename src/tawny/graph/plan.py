@@ -10,7 +10,9 @@ from typing import Any, Literal, NamedTuple, final
 
 from tawny.array import Array, array_for
 from tawny.errors import type_error, value_error
+from tawny.graph.engine import engine_named
 from tawny.graph.lowering import Lowered, is_leaf
+from tawny.graph.written import Written, written_out
 from tawny.memory.plan import Layout
 from tawny.node import Node
 
@@ -66,6 +68,12 @@ class Plan:
     layout: Layout
     kept: tuple[Node, ...]
     """Nodes whose values stay right from run to run."""
+    engine: str = "reference"
+    """The name of the engine it is made for."""
+
+    @cached_property
+    def _written(self) -> Written:
+        return written_out(self.lowered.results)
 
     @property
     def peak_bytes(self) -> int:
@@ -146,6 +154,11 @@ class Plan:
             raise type_error("why", f"{type(array).__name__} is no array")
         node = array.node
         if (node, 0) not in self.lowered.values:
+            node = self._written.own.get(node, node)
+        for step, members in self._written.members.items():
+            if node in members:
+                return f"{node.name}: computed inside {step!r}, without memory of its own"
+        if (node, 0) not in self.lowered.values:
             raise value_error(
                 "why",
                 f"{node!r} is not computed by this program: optimised away, or of another graph",
@@ -196,6 +209,7 @@ class Plan:
             )
         if len(shown) < len(self.steps):
             lines.append(f"      ... and {len(self.steps) - len(shown)} more steps")
+        lines.append(engine_named(self.engine).account(self.lowered.steps))
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -269,6 +269,7 @@ class Program:
                 return own.copy()
             if self._last is None or self._fresh:
                 raise value_error("get", "the program has not run yet")
+            node = self._compiled.own(node)
             if not self._compiled.is_kept(node):
                 raise value_error(
                     "get",

@@ -82,7 +82,7 @@ class Answers:
     """What was answered about problems of one structure; labels are left out.
 
     A smaller budget is never given a larger arena than a larger budget.  Nor is it given less time,
-    unless nothing else was found for it.
+    unless nothing else was found for it: then the larger one is given the same from then on.
     """
 
     def __init__(self, search: Search) -> None:
@@ -100,6 +100,9 @@ class Answers:
                     self._refused = budget
                     return None
                 self._given[budget] = found
+                for larger, given in self._given.items():
+                    if larger > budget and given.schedule.seconds > found.schedule.seconds:
+                        self._given[larger] = found
             return self._given.get(budget)
 
     def least(self) -> Layout:
@@ -136,7 +139,7 @@ class Budget:
         orders: Sequence[Sequence[int]] | None = None,
         *,
         alignment: int = 64,
-        seconds: float = 2.0,
+        seconds: float = 1.0,
     ) -> None:
         """`seconds` says how much work to put into each budget, not how long that takes."""
         self.problem = problem

@@ -28,7 +28,7 @@ from tawny.memory.remat_trim import Path
 from tawny.memory.schedule import schedule
 
 MOST_LEVELS = 256
-WORK_PER_SECOND = 500_000
+WORK_PER_SECOND = 1_000_000
 """How much work a second of search stands for: about as much as is done in one."""
 MOST_WORK = 110
 """A simulation that takes more work than this for each step is given up."""

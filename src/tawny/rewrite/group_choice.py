@@ -14,7 +14,7 @@ each row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from tawny.node import Node
@@ -34,9 +34,6 @@ MOST_RESULTS: Final = 8
 
 MOST_REFUSED: Final = 4
 """Readers that a unit is offered to again."""
-
-MOST_TOGETHER: Final = 6
-"""Units that are united at once."""
 
 
 class Choice:
@@ -98,28 +95,28 @@ class Choice:
             return False
         if places.moments is not None and places.moments[i] != places.moments[readers[0]]:
             return False
-        owner, cost, inputs = places.owner, self._memory.cost, unit.inputs
+        cost, free, inputs = self._memory.cost, self._memory.free, unit.inputs
+        item = places.item[i]
         fresh = -1
         for b in places.sources[i]:
-            o = owner[b]
-            if cost[o] and o not in inputs and o != fresh:
-                if fresh >= 0 or o != b or places.item[o] != places.item[i]:
+            if cost[b] and b not in inputs and b != fresh:
+                if fresh >= 0 or free[b] != item or places.output[i]:
                     return False
-                if places.output[i] or not places.spans(o, unit.space):
+                if places.extent[b] != unit.space:
                     return False
-                fresh = o
-        if len(unit.arrays) >= MOST_INPUTS and not self._reads_few(unit, i):
+                fresh = b
+        if len(inputs) >= MOST_INPUTS and not self._reads_few(unit, i):
             return False
         if places.output[i]:
             if len(unit.results) >= MOST_RESULTS:
                 return False
             unit.results.append(i)
+            unit.made += places.bytes[i]
             units.result[i] = True
         unit.members.append(i)
         inputs.pop(i, None)
-        unit.arrays.discard(i)
         units.enter(i, unit)
-        if unit.refused and (fresh < 0 or any(fresh in _now(u).inputs for u in unit.refused)):
+        if unit.refused and (fresh < 0 or any([fresh in _now(u).inputs for u in unit.refused])):
             self._offered(unit)
         return True
 
@@ -128,114 +125,65 @@ class Choice:
         units = self._units
         begun = unit = units.begin(i)
         for k in units.readers[i]:
-            reader = units.of[k]
-            assert reader is not None
+            reader = units.member(k)
             if reader is not unit and reader not in unit.refused:
                 self._united(unit, reader)
                 unit = _now(unit)
-        if unit.refused:
-            self._collapsed(unit)
         return begun
 
     def _offered(self, unit: Unit) -> None:
         """Try again to unite a unit with readers that were refused."""
-        refused, unit.refused = unit.refused, []
-        for reader in refused:
-            now = _now(unit)
-            if _now(reader) is not now:
-                self._united(now, _now(reader))
-        if _now(unit).refused:
-            self._collapsed(_now(unit))
+        refused, unit.refused = unit.refused, ()
+        for reader in dict.fromkeys(map(_now, refused)):
+            unit = _now(unit)
+            if _now(reader) is not unit:
+                self._united(unit, _now(reader))
 
     def _united(self, maker: Unit, reader: Unit) -> None:
         """Unite two units if that is allowed."""
-        units, places, memory = self._units, self.places, self._memory
         if len(maker.members) + len(reader.members) > MOST_STEPS:
             return
-        moments = places.moments
+        moments = self.places.moments
         if moments is not None and moments[maker.members[0]] != moments[reader.members[0]]:
             return
-        how = fit(units, maker, reader)
-        if how is Fit.NONE or not self._are_bounded((maker,), reader):
+        how = fit(self._units, maker, reader)
+        if how is Fit.NONE or not self._are_bounded(maker, reader):
             return
-        if units.may_wait((maker,), reader) and memory.late((maker,), reader):
+        if self._memory.late(maker, reader):
             at = reader.at
-        elif memory.early(maker, reader):
+        elif self._memory.early(maker, reader):
             at = maker.at
         else:
             if len(maker.refused) < MOST_REFUSED:
-                maker.refused.append(reader)
+                maker.refused = [*maker.refused, reader]
             return
-        share(units, maker, reader, how)
-        unit = units.unite(maker, reader, at)
+        share(self._units, maker, reader, how)
+        unit = self._units.unite(maker, reader, at)
         if unit.refused:
             self._offered(unit)
 
-    def _collapsed(self, unit: Unit) -> None:
-        """Unite a unit and all between it and a common reader, if that is allowed together."""
-        units = self._units
-        found = self._between(unit)
-        if found is None:
-            return
-        *makers, reader = found
-        if len({u.folded for u in found} - {None}) > 1 or not self._are_bounded(makers, reader):
-            return
-        for maker in makers:
-            readers = {units.member(k) for r in maker.results for k in units.readers[r]}
-            if any(u in found and fit(units, maker, u) is not Fit.SAME for u in readers - {maker}):
-                return
-        if units.may_wait(makers, reader) and self._memory.late(makers, reader):
-            for maker in reversed(makers):
-                share(units, maker, reader, Fit.SAME)
-                reader = units.unite(maker, reader, reader.at)
-
-    def _between(self, unit: Unit) -> list[Unit] | None:
-        """A unit, those that read it and may be united with it, and so on, in order."""
-        units, moments = self._units, self.places.moments
-        found, last = {unit}, unit
-        waiting = [unit]
-        steps = len(unit.members)
-        while waiting:
-            for r in waiting.pop().results:
-                if units.alone[r]:
-                    return None
-                for k in units.readers[r]:
-                    reader = units.member(k)
-                    if reader in found or reader.space != unit.space:
-                        continue
-                    if steps + len(reader.members) > MOST_STEPS:
-                        continue
-                    if moments is not None and moments[k] != moments[unit.members[0]]:
-                        continue
-                    if len(found) == MOST_TOGETHER:
-                        return None
-                    found.add(reader)
-                    steps += len(reader.members)
-                    if reader.at < last.at:
-                        waiting.append(reader)
-                        continue
-                    if last is not unit:
-                        waiting.append(last)
-                    last = reader
-        return sorted(found, key=lambda u: u.at) if len(found) > 2 else None
-
-    def _are_bounded(self, makers: Sequence[Unit], reader: Unit) -> bool:
-        """Whether units together read and make few enough arrays."""
-        units = (*makers, reader)
-        if sum([len(u.results) for u in units]) > MOST_RESULTS:
-            made = [r for u in makers for r in u.results]
-            kept = [r for r in made if self.places.output[r] or self._units.read_by_others(r, units)]
+    def _are_bounded(self, maker: Unit, reader: Unit) -> bool:
+        """Whether two units together read and make few enough arrays."""
+        if len(maker.results) + len(reader.results) > MOST_RESULTS:
+            units, output = self._units, self.places.output
+            kept = [
+                r for r in maker.results if output[r] or units.read_by_others(r, maker, reader)
+            ]
             if len(kept) + len(reader.results) > MOST_RESULTS:
                 return False
-        if sum([len(u.arrays) for u in units]) <= MOST_INPUTS:
+        if len(maker.inputs) + len(reader.inputs) <= MOST_INPUTS:
             return True
-        arrays = reader.arrays.union(*[u.arrays for u in makers])
-        return len(arrays.difference(*[u.results for u in makers])) <= MOST_INPUTS
+        return self._are_few({*maker.inputs, *reader.inputs}.difference(maker.results))
 
     def _reads_few(self, unit: Unit, i: int) -> bool:
         """Whether a unit that node `i` joins reads few enough arrays."""
-        arrays = unit.arrays.union(filter(self.places.is_array, self.places.sources[i]))
-        return len(arrays - {i}) <= MOST_INPUTS
+        return self._are_few({*unit.inputs, *self.places.sources[i]} - {i})
+
+    def _are_few(self, values: Collection[int]) -> bool:
+        """Whether few enough of these values have more than one element."""
+        if len(values) <= MOST_INPUTS:
+            return True
+        return sum([bool(self.places.extent[b]) for b in values]) <= MOST_INPUTS
 
     # ----------------------------------------------------------------- stretching
 
@@ -253,14 +201,14 @@ class Choice:
                 out.append(i)
         if not out:
             return []
-        apart = Unit(out[0], places.space[out[0]])
+        apart = Unit(out[0], places.extent[out[0]])
         apart.members = out
         apart.at = unit.at - 0.5
         unit.members = [i for i in unit.members if i not in set(out)]
         for i in out:
             units.of[i] = apart
         for i in out:
-            if units.read_by_others(i, (apart,)):
+            if units.read_by_others(i, apart, apart):
                 units.result[i] = True
         return [apart]
 

@@ -4,28 +4,28 @@ Let a unit P make what a unit C reads.  Take any order of all units, with its pe
 ways to run both as one, M, in that order, and each has a condition under which no step needs more
 than before.  As every order stays as good, so does the best one.
 
-*Late*: M runs where C did.  Who else reads what P makes must read what C makes too.  Between the two places there is
-what P reads instead of what it makes; where M runs, what it writes over an operand counts too.
-Several units P may be late together, where each alone may not: those of a recurrence, which read
-what others of them make.  Then every operand that would be dead is paid for by values that are
-alive until C runs, or until another of them takes over.
+*Late*: M runs where C did.  Who else reads what P makes must read what C makes too, and so comes
+after it.  Between the two places there is what P reads instead of what it makes.
 
-*Early*: M runs where P did.  C may read nothing else that is computed after what P reads.  Between
-the places there is what C makes instead of what of P's results it alone reads, and of operands
-that both read.
+*Early*: M runs where P did.  C may read nothing else that is computed but what P reads.  Between
+the two places there is what C makes, instead of those results of P that it alone reads, and of
+operands that nobody else reads but P.
 
-A little more is allowed: in the middle a small part of the bytes that every order needs, for all
-units together; at the place where one runs, for each.
+Where M runs, all it reads and makes is there at once, less what it writes over an operand.
+
+A little more is allowed: between the places a small part of the bytes that every order needs, for
+all units together; at the place where one runs, for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from tawny.rewrite.group_unit import Unit, Units
+from tawny.shape import Shape
 
-SPARE: Final = 1 / 64
+SPARE: Final = 1 / 32
 """How much of the bytes that every order needs may be added."""
 
 
@@ -35,139 +35,111 @@ class Memory:
     def __init__(self, units: Units) -> None:
         self._units: Final = units
         self._places: Final = units.places
-        pairs = zip(units.places.bytes, units.places.kept, strict=True)
-        self.cost: Final = [0 if kept else bytes for bytes, kept in pairs]
-        """Bytes that are free again once nobody reads them any more."""
+        bytes, kept = units.places.bytes, units.places.kept
+        self.cost: Final = [0 if kept[o] else bytes[o] for o in units.places.owner]
+        """Bytes behind each value that are free again once nobody reads them any more."""
+        self.free: Final = [
+            item if cost else 0 for item, cost in zip(units.places.item, self.cost, strict=True)
+        ]
+        """The bytes of an element of what may be written over, once nobody reads it any more."""
         self._once: Final = int(SPARE * units.places.floor)
         self._left = self._once
 
-    def late(self, makers: Sequence[Unit], reader: Unit) -> bool:
-        """Whether all may run where `reader` does; `makers` are in the order they run."""
-        places, cost = self._places, self.cost
-        made = {r for unit in makers for r in unit.results}
-        fresh: dict[int, Unit] = {}
-        for unit in makers:
-            for o in unit.inputs:
-                if cost[o] and o not in reader.inputs and o not in made:
-                    fresh[o] = unit
-        together = (*makers, reader)
-        inside = 0
-        results = list(reader.results)
-        for r in made:
-            if places.output[r] or self._units.read_by_others(r, together):
-                results.append(r)
-            elif r in reader.inputs:
-                inside += places.bytes[r]
-        bytes = sum([cost[o] for o in fresh])
-        if bytes - inside > self._left + self._once and len(results) == len(reader.results):
+    def late(self, maker: Unit, reader: Unit) -> bool:
+        """Whether both may run where `reader` does."""
+        units, places, cost, reads = self._units, self._places, self.cost, reader.inputs
+        fresh = [b for b in maker.inputs if cost[b] and b not in reads]
+        more = sum([cost[b] for b in fresh])
+        between = more - maker.made
+        if between > self._left or not units.may_wait(maker, reader):
             return False
-        between = self._unpaid(fresh, makers, {*results, *reader.inputs})
-        if between > self._left:
-            return False
-        inputs = set(reader.inputs).union(fresh).difference(made)
-        before = self._matched(reader, reader.results, reader.inputs, reader.viewed)
-        if bytes - inside + before - self._reused(together, results, inputs) > self._once:
-            return False
-        self._left -= between
+        results = reader.results
+        for r in maker.results:
+            if places.output[r] or units.read_by_others(r, maker, reader):
+                results = [*results, r]
+            else:
+                more -= places.bytes[r]
+        more += self._matched(reader.space, reader.results, reads)
+        if more > self._once:
+            inputs = {*reads, *fresh}.difference(maker.results)
+            if more - self._reused(maker, reader, results, inputs) > self._once:
+                return False
+        self._left -= max(between, 0)
         return True
-
-    def _unpaid(
-        self, fresh: Mapping[int, Unit], makers: Sequence[Unit], lasting: Collection[int]
-    ) -> int:
-        """Bytes of operands that no value which is alive until the reader runs pays for.
-
-        The last unit to read an operand pays for it with its results, as far as they go; when the
-        last one to read such a result has run, that one pays.
-        """
-        places, units = self._places, self._units
-        owed = dict.fromkeys(makers, 0)
-        for o, unit in fresh.items():
-            owed[unit] += self.cost[o]
-        unpaid = 0
-        for unit in makers:
-            left = owed[unit]
-            for r in unit.results if left else ():
-                paid = min(left, places.bytes[r])
-                left -= paid
-                if r not in lasting:
-                    last = max([units.member(k) for k in units.readers[r]], key=lambda u: u.at)
-                    owed[last] += paid
-            unpaid += left
-        return unpaid
 
     def early(self, maker: Unit, reader: Unit) -> bool:
         """Whether both may run where `maker` does."""
-        places, cost = self._places, self.cost
+        units, places, cost, reads = self._units, self._places, self.cost, maker.inputs
         shared = 0
-        for o, count in reader.inputs.items():
-            if o in maker.inputs:
-                if maker.inputs[o] + count == places.uses[o]:
-                    shared += cost[o]
-            elif self._units.of[o] is not maker or o in reader.viewed:
+        for b, count in reader.inputs.items():
+            if b in reads:
+                if reads[b] + count == places.uses[b]:
+                    shared += cost[b]
+            elif units.of[b] is not maker and places.kind[b]:
                 return False
-        results = list(reader.results)
-        gone = 0
+        results, more = reader.results, reader.made
         for r in maker.results:
-            if places.output[r] or self._units.read_by_others(r, (maker, reader)):
-                results.append(r)
+            if places.output[r] or units.read_by_others(r, maker, reader):
+                results = [*results, r]
             else:
-                gone += places.bytes[r]
-        made = sum([places.bytes[r] for r in reader.results])
-        between = made - gone - shared
+                more -= places.bytes[r]
+        between = more - shared
         if between > self._left:
             return False
-        inputs = {*maker.inputs, *reader.inputs}.difference(maker.results)
-        dying = [o for o in maker.inputs if o not in reader.inputs]
-        before = self._matched(maker, maker.results, dying, maker.viewed)
-        if made - gone + before - self._reused((maker, reader), results, inputs) > self._once:
-            return False
+        dying = [b for b in reads if b not in reader.inputs]
+        more += self._matched(maker.space, maker.results, dying)
+        if more > self._once:
+            inputs = {*reads, *reader.inputs}.difference(maker.results)
+            if more - self._reused(maker, reader, results, inputs) > self._once:
+                return False
         self._left -= max(between, 0)
         return True
 
     def _reused(
-        self, together: Sequence[Unit], results: Collection[int], inputs: Iterable[int]
+        self, maker: Unit, reader: Unit, results: Collection[int], inputs: Iterable[int]
     ) -> int:
-        """Bytes of operands, at least, that the results of units in one are written over.
+        """Bytes of operands, at least, that the results of two units in one are written over.
 
         A result is written over an operand that no later member reads; those that nothing inside
         reads are written last.  Where rows are swept again, no more than one is counted.
         """
         places, units = self._places, self._units
-        wide = max(together, key=lambda unit: len(unit.space))
-        viewed = set[int]().union(*[unit.viewed for unit in together])
-        last = {r for r in results if not units.read_inside(r, together)}
-        if any(unit.folded is not None for unit in together):
-            ends = [r for r in last if places.spans(r, wide.space)]
-            return self._matched(wide, ends[:1], inputs, viewed)
+        space = maker.space if len(maker.space) > len(reader.space) else reader.space
+        if len(results) == 1:
+            return self._matched(space, results, inputs)
+        last = {r for r in results if not units.read_inside(r, maker, reader)}
+        if maker.folded is not None or reader.folded is not None:
+            ends = [r for r in last if places.extent[r] == space]
+            return self._matched(space, ends[:1], inputs)
         if len(last) == len(results):
-            return self._matched(wide, results, inputs, viewed)
+            return self._matched(space, results, inputs)
+        of, free = units.of, self.free
+        reads: list[tuple[int, int]] = []
+        for b in inputs:
+            if free[b] and places.extent[b] == space:
+                for k in units.readers[b]:  # the last one first
+                    if of[k] is maker or of[k] is reader:
+                        reads.append((k, free[b]))
+                        break
+        reads.sort()
         saved = 0
-        free: dict[int, list[int]] = {}
-        for o in inputs:
-            if self.cost[o] and places.spans(o, wide.space) and o not in viewed:
-                read = max([k for k in units.readers[o] if units.of[k] in together])
-                free.setdefault(places.item[o], []).append(read)
         for r in sorted(results, key=lambda r: (r in last, r)):
-            reads = free.get(places.item[r], ()) if places.spans(r, wide.space) else ()
-            fitting = [k for k in reads if k <= r or r in last]
-            if fitting:
-                free[places.item[r]].remove(min(fitting))
-                saved += places.bytes[r]
+            item = places.item[r] if places.extent[r] == space else 0
+            for n, (k, size) in enumerate(reads):
+                if size == item and (k <= r or r in last):
+                    saved += places.bytes[r]
+                    del reads[n]
+                    break
         return saved
 
-    def _matched(
-        self, unit: Unit, results: Iterable[int], inputs: Iterable[int], viewed: Collection[int]
-    ) -> int:
+    def _matched(self, space: Shape, results: Iterable[int], inputs: Iterable[int]) -> int:
         """Bytes of operands that results of the same size can be written over."""
-        places, space = self._places, unit.space
-        have: dict[int, int] = {}
-        for o in inputs:
-            if self.cost[o] and places.spans(o, space) and o not in viewed:
-                have[places.item[o]] = have.get(places.item[o], 0) + 1
+        extent, free = self._places.extent, self.free
+        have = [free[b] for b in inputs if free[b] and extent[b] == space]
         saved = 0
         for r in results if have else ():
-            item = places.item[r]
-            if have.get(item) and places.spans(r, space):
-                have[item] -= 1
-                saved += places.bytes[r]
+            item = self._places.item[r]
+            if item in have and extent[r] == space:
+                have.remove(item)
+                saved += self._places.bytes[r]
         return saved

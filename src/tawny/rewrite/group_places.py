@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import chain
 from math import prod
 from typing import Final
 
@@ -84,9 +86,11 @@ class Places:
         self.sources: list[Sequence[int]] = [()] * count
         """The same, behind free views."""
         self.base = list(range(count))
-        self.owner = list(range(count))
+        self.owner = self.base[:]
+        self.extent: list[Shape] = [()] * count
+        """The sizes other than 1 of the value."""
         self.space: list[Shape] = [()] * count
-        """The sizes other than 1 of the value; for a reduction those of what it folds."""
+        """What the loops of a node that may be in a group run over."""
         self.folded: list[tuple[int, ...] | None] = [None] * count
         """The axes of the space that a reduction folds."""
         self.row_of: list[Fold | None] = [None] * count
@@ -94,11 +98,9 @@ class Places:
         self.bytes = [0] * count
         self.item = [0] * count
         """Bytes of an element."""
-        self.uses = [0] * count
-        """How often the memory a node owns is read."""
-        self.floor = 0
-        """Bytes that every order of the nodes needs."""
         self._fill()
+        self.uses = Counter(chain.from_iterable(self.sources))
+        """How often each value is read, a view that is no free one being a reader."""
         self.output = [False] * count
         """Whether the value is asked for."""
         self.kept = [False] * count
@@ -106,85 +108,68 @@ class Places:
         for node in outputs:
             i = self.index[node]
             self.output[self.base[i]] = self.kept[self.owner[i]] = True
-        kept = sum([b for b, k in zip(self.bytes, self.kept, strict=True) if k])
-        self.floor = max(self.floor, kept)
+        kept = sum([bytes for bytes, is_kept in zip(self.bytes, self.kept, strict=True) if is_kept])
+        self.floor = max(kept, *self.bytes, 0)
+        """Bytes that every order of the nodes needs, at least."""
 
     def _fill(self) -> None:
-        index, base, owner = self.index, self.base, self.owner
+        index, base, owner, extent = self.index, self.base, self.owner, self.extent
+        folds = False
         for i, node in enumerate(self.order):
             op, shape = node.op, node.shape
             kind = _KINDS.get(type(op))
             if kind is None:
                 kind = _KINDS[type(op)] = _kind(op)
             if kind == LEAF or (node.value is not None and not node.volatile):
-                self.space[i] = nonunit(shape)
+                extent[i] = nonunit(shape)
                 continue
             self.reads[i] = reads = [index[n] for n in node.inputs]
-            if kind == FREE:
-                kind = FREE if is_free_view(node) else VIEW
             if kind <= VIEW:
-                self.kind[i] = kind
-                owner[i] = owner[reads[0]]
-                if kind == FREE:
-                    base[i] = base[reads[0]]
+                source = reads[0]
+                owner[i] = owner[source]
+                if kind == FREE and is_free_view(node):
+                    self.kind[i], base[i] = FREE, base[source]
                 else:
-                    self.sources[i] = (base[reads[0]],)
-                    self.space[i] = nonunit(shape)
+                    self.kind[i], self.sources[i] = VIEW, (base[source],)
+                    extent[i] = nonunit(shape)
                 continue
             self.sources[i] = sources = [base[k] for k in reads]
             self.item[i] = item = node.dtype.itemsize
-            self.space[i] = nonunit(shape)
+            extent[i] = self.space[i] = space = nonunit(shape)
             if node.parts:
-                held = sum([_aligned(size(s) * d.itemsize) for s, d in node.parts])
+                self.bytes[i] = sum([_aligned(size(s) * d.itemsize) for s, d in node.parts])
             else:
-                held = _aligned(prod(shape) * item)
-            self.bytes[i] = held
-            if kind > PLAIN:
-                kind = self._loops(i, node, kind, sources)
+                self.bytes[i] = _aligned(prod(space) * item)
+            if kind == REDUCTION:
+                kind = self._reduction(i, node)
+                folds = True
+            elif kind == POINTWISE:
+                if 0 in space:
+                    kind = PLAIN
+                elif folds:
+                    self._follow(i, sources, space)
             self.kind[i] = kind
-            self._count(i, sources, held)
 
-    def _loops(self, i: int, node: Node, kind: int, sources: Sequence[int]) -> int:
-        """Note the space a node runs over; its kind, which is plain if it runs alone."""
-        if kind == POINTWISE:
-            space, row_of = self.space[i], self.row_of
-            for b in sources:
-                fold = row_of[b]
-                if fold is not None and fold[0][: -len(fold[1])] == space:
-                    row_of[i] = fold
-                    break
-            return PLAIN if 0 in space else kind
+    def _reduction(self, i: int, node: Node) -> int:
+        """Note the loops of a reduction; its kind, which is plain if it folds nothing."""
         op, shape = node.op, node.inputs[0].shape
         assert isinstance(op, Reduction)
         axes = folded_axes(op, shape)
         if not axes or 0 in shape:
             return PLAIN
-        self.space[i], self.folded[i] = space, _ = nonunit(shape), axes
+        self.space[i] = space = nonunit(shape)
+        self.folded[i] = axes
         if axes[0] == len(space) - len(axes):
             self.row_of[i] = (space, axes)
-        return kind
+        return REDUCTION
 
-    def _count(self, i: int, sources: Sequence[int], held: int) -> None:
-        """Count what a step reads, and what it needs while it runs."""
-        owner, bytes, uses = self.owner, self.bytes, self.uses
-        need = held
+    def _follow(self, i: int, sources: Sequence[int], space: Shape) -> None:
+        """Note whether a node comes after a reduction and spans what that leaves."""
         for b in sources:
-            o = owner[b]
-            uses[o] += 1
-            need += bytes[o]
-        if need > self.floor:
-            owners = {owner[b] for b in sources}
-            need = held + sum([bytes[o] for o in owners])
-            need -= held if any(bytes[o] == held for o in owners) else 0
-            self.floor = max(self.floor, need)
-
-    def spans(self, i: int, space: Shape) -> bool:
-        """Whether the value of a node has an element for each point of the space."""
-        return self.folded[i] is None and self.space[i] == space
-
-    def is_array(self, i: int) -> bool:
-        """Whether the value has more than one element."""
-        return len(self.space[i]) > len(self.folded[i] or ())
+            fold = self.row_of[b]
+            if fold is not None and fold[0][: -len(fold[1])] == space:
+                self.row_of[i] = fold
+                return
 
 
 def _aligned(bytes: int) -> int:

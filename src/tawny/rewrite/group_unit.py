@@ -17,19 +17,7 @@ LONGEST_ROW: Final = 2**16
 class Unit:
     """A group in the making: nodes by place, and the loops they run in."""
 
-    __slots__ = (
-        "arrays",
-        "at",
-        "folded",
-        "inputs",
-        "into",
-        "members",
-        "outer",
-        "refused",
-        "results",
-        "space",
-        "viewed",
-    )
+    __slots__ = ("at", "folded", "inputs", "into", "made", "members", "outer", "refused", "results", "space")  # fmt: skip
 
     def __init__(self, at: int, space: Shape) -> None:
         self.members = [at]
@@ -41,15 +29,13 @@ class Unit:
         self.outer: Shape | None = None
         """The space without them, if they are the last ones: what row values span."""
         self.inputs: dict[int, int] = {}
-        """Owners of computed memory that it reads, and how often."""
-        self.viewed: set[int] = set()
-        """Those that it reads through views."""
-        self.arrays: set[int] = set()
-        """Values of more than one element that it reads, leaves included."""
+        """The values it reads, and how often."""
         self.results: list[int] = []
         """Members that are read outside or asked for."""
-        self.refused: list[Unit] = []
-        """Readers that it was not joined to for the sake of memory."""
+        self.made = 0
+        """Bytes of the results."""
+        self.refused: Sequence[Unit] = ()
+        """Readers that it was not united with for the sake of memory."""
         self.into: Unit | None = None
         """The unit it has become a part of."""
 
@@ -87,39 +73,42 @@ class Units:
         assert unit is not None
         return unit
 
-    def read_by_others(self, value: int, units: Sequence[Unit]) -> bool:
-        """Whether anything but some units reads a value."""
+    def read_by_others(self, value: int, one: Unit, other: Unit) -> bool:
+        """Whether anything but two units reads a value."""
         if self.alone[value]:
             return True
         of = self.of
         for k in self.readers[value]:
-            if of[k] not in units:
+            unit = of[k]
+            if unit is not one and unit is not other:
                 return True
         return False
 
-    def may_wait(self, makers: Sequence[Unit], reader: Unit) -> bool:
-        """Whether who else reads what `makers` make reads what `reader` makes too."""
-        after: set[Unit | None] = {*makers, reader}
-        known = False
-        for unit in makers:
-            for r in unit.results:
-                if self.alone[r]:
-                    return False
-                for k in self.readers[r]:
-                    if self.of[k] in after:
-                        continue
-                    if known:
-                        return False
-                    known = True
-                    after.update([self.of[k] for r in reader.results for k in self.readers[r]])
-                    if self.of[k] not in after:
-                        return False
-        return True
-
-    def read_inside(self, value: int, units: Sequence[Unit]) -> bool:
-        """Whether one of some units reads a value."""
+    def read_inside(self, value: int, one: Unit, other: Unit) -> bool:
+        """Whether one of two units reads a value."""
         of = self.of
-        return any(of[k] in units for k in self.readers[value])
+        for k in self.readers[value]:
+            unit = of[k]
+            if unit is one or unit is other:
+                return True
+        return False
+
+    def may_wait(self, maker: Unit, reader: Unit) -> bool:
+        """Whether who else reads what `maker` makes reads what `reader` makes too."""
+        of, readers = self.of, self.readers
+        after: set[Unit | None] | None = None
+        for r in maker.results:
+            if self.alone[r]:
+                return False
+            for k in readers[r]:
+                other = of[k]
+                if other is reader or other is maker:
+                    continue
+                if after is None:
+                    after = {of[k] for made in reader.results for k in readers[made]}
+                if other not in after:
+                    return False
+        return True
 
     def begin(self, i: int) -> Unit:
         """A unit of one node."""
@@ -131,26 +120,20 @@ class Units:
             unit.fold(axes)
         self.enter(i, unit)
         unit.results.append(i)
+        unit.made = places.bytes[i]
         self.result[i] = True
         return unit
 
     def enter(self, i: int, unit: Unit) -> None:
         """Note what node `i`, a member of the unit, reads."""
-        places, readers, inputs = self.places, self.readers, unit.inputs
+        readers, inputs = self.readers, unit.inputs
         self.of[i] = unit
-        for b in places.sources[i]:
-            o = places.owner[b]
-            if places.kind[o]:
-                inputs[o] = inputs.get(o, 0) + 1
-                if o != b:
-                    unit.viewed.add(o)
-            if places.is_array(b):
-                unit.arrays.add(b)
+        for b in self.places.sources[i]:
+            inputs[b] = inputs.get(b, 0) + 1
             readers[b].append(i)
 
     def unite(self, maker: Unit, reader: Unit, at: float) -> Unit:
         """One unit of two; its loops are those of the reader."""
-        maker_results = maker.results
         large, small = reader, maker
         if len(maker.members) > len(reader.members):
             large, small = maker, reader
@@ -158,20 +141,19 @@ class Units:
         for member in small.members:
             self.of[member] = large
         large.members += small.members
-        for o, count in small.inputs.items():
-            large.inputs[o] = large.inputs.get(o, 0) + count
-        large.viewed |= small.viewed
-        large.arrays |= small.arrays
-        results = reader.results
-        for r in maker_results:
-            large.inputs.pop(r, None)
-            large.arrays.discard(r)
-            if self.places.output[r] or self.read_by_others(r, (large,)):
+        inputs = large.inputs
+        for b, count in small.inputs.items():
+            inputs[b] = inputs.get(b, 0) + count
+        results, made, bytes = reader.results, reader.made, self.places.bytes
+        for r in maker.results:
+            inputs.pop(r, None)
+            if self.places.output[r] or self.read_by_others(r, large, large):
                 results.append(r)
+                made += bytes[r]
             else:
                 self.result[r] = False
-        large.results = results
-        large.refused += small.refused
+        large.results, large.made = results, made
+        large.refused = [*large.refused, *small.refused]
         large.at = at
         small.into = large
         return large

@@ -15,6 +15,7 @@ from tawny.codegen.products.geometry import Sweep, as_matrices, backward, forwar
 from tawny.codegen.products.loops import kernel_of
 from tawny.codegen.products.matmul import product_kernel
 from tawny.codegen.products.packing import Order, order_of
+from tawny.codegen.products.preparation import Preparation, Product
 from tawny.codegen.products.windows import Windows
 from tawny.ops.convolution import Windowed
 from tawny.ops.fused import PLAIN, Epilogue
@@ -29,10 +30,12 @@ def convolution_kernel(
     *,
     epilogue: Epilogue = PLAIN,
     workers: int = 1,
-) -> Compiled | None:
+    prepared: bool = False,
+) -> Product | None:
     """The kernel of a convolution; None where it has none.
 
-    `extra` are the epilogue's operands; `workers` is the most that are expected.
+    `extra` are the epilogue's operands; `workers` is the most that are expected.  With `prepared`
+    the convolution's kernel is known before the run and may be packed for it.
     """
     element = _element((x, kernel), x, result)
     ending = Ending(epilogue, result.dtype)
@@ -44,7 +47,7 @@ def convolution_kernel(
         return None
     sweeps = [forward(op, x, kernel, result)]
     operands = ("a", "b", *["bias"] * epilogue.bias, *["residual"] * epilogue.residual, "c")
-    return _swept(element, ending, sweeps, operands, workers)
+    return _swept(element, ending, sweeps, operands, workers, prepared=prepared)
 
 
 def input_gradient_kernel(
@@ -55,7 +58,7 @@ def input_gradient_kernel(
     if element is None:
         return None
     sweeps = backward(op, kernel, gradient, result)
-    return _swept(element, Ending(PLAIN, result.dtype), sweeps, ("b", "a", "c"), workers)
+    return _swept(element, Ending(PLAIN, result.dtype), sweeps, ("b", "a", "c"), workers).code
 
 
 def kernel_gradient_kernel(
@@ -91,18 +94,21 @@ def _swept(
     sweeps: Sequence[Sweep],
     operands: tuple[str, ...],
     workers: int,
-) -> Compiled:
+    *,
+    prepared: bool = False,
+) -> Product:
     """The kernel of some sweeps, which make different parts of the result."""
     if len(sweeps) == 1:
         flat = as_matrices(sweeps[0], element.nbytes)
         if flat is not None:
-            return product_kernel(element, ending, flat, operands, workers)
+            return product_kernel(element, ending, flat, operands, workers, prepared=prepared)
     shared = workers > 1 and any(s.extent.shared for s in sweeps)
     slots = workers if shared else 1
-    products = [_Swept.of(element, ending, s, slots) for s in sweeps]
+    products = [_Swept.of(element, ending, s, slots, prepared) for s in sweeps]
     slot = max([p.room.slot for p in products], default=0)
     told = [(p.form, {**p.numbers, **p.room.numbers(slots, slot)}) for p in products]
-    return kernel_of(told, operands, shared, slot * slots)
+    code = kernel_of(told, operands, shared, slot * slots)
+    return Product(code, products[0].preparation if prepared else None)
 
 
 class _Swept(NamedTuple):
@@ -111,14 +117,23 @@ class _Swept(NamedTuple):
     form: Form
     numbers: dict[str, int]
     room: Room
+    preparation: Preparation
 
     @staticmethod
-    def of(element: Element, ending: Ending, sweep: Sweep, workers: int) -> _Swept:
+    def of(
+        element: Element, ending: Ending, sweep: Sweep, workers: int, prepared: bool
+    ) -> _Swept:
         """The kernel is read where it lies if its outputs are side by side."""
         order = order_of(element, sweep.b_row, sweep.b_column)
         panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED
+        panels = Panels.PREPARED if prepared else panels
         blocking = cut(element, sweep.extent, workers, packed=panels is Panels.PACKED)
         form = Form.of(element, ending, blocking, panels, order, 1, Windows(len(sweep.axes)))
         length = sweep.channels * sweep.taps if panels is Panels.PACKED else 0
         room = Room(blocking.packed_bytes(element, length), blocking.sum_bytes(element))
-        return _Swept(form, {**sweep.numbers(element.nbytes), **blocking.numbers}, room)
+        shape = sweep.taps, sweep.channels, sweep.groups, sweep.outputs
+        preparation = Preparation(element, blocking, *shape)
+        numbers = {**sweep.numbers(element.nbytes), **blocking.numbers}
+        if prepared:
+            numbers["b_stack0"] = preparation.group_bytes
+        return _Swept(form, numbers, room, preparation)

@@ -137,7 +137,7 @@ class Taps(Source):
                 right = right + place * n[f"b_bytes{axis}"]
             start = f.advanced(base, left)
             rows = [f.advanced(start, r * element.nbytes) for r in range(code.tile.rows)]
-            walk = Walk(rows, stride, f.advanced(panel, right), code.panel_step, length)
+            walk = Walk(rows, stride, f.advanced(panel, right), code.panel_step, length, code.ahead)
             after = accumulate(f, element, code.tile, loop.carried[:size], walk, code.masks)
             loop.carry(*after, *self._following(f, n, batch, places))
         return loop.carried[:size]

@@ -111,6 +111,7 @@ class TileCode:
     lower: Value
     upper: Value
     """The block of the common axis."""
+    ahead: Value
     masks: Sequence[Value | None]
 
     @property
@@ -190,6 +191,7 @@ TILE_ARGUMENTS: Final = {
     "start": I64,
     "lower": I64,
     "upper": I64,
+    "ahead": I64,
     "before": PTR,
     "after": PTR,
     "columns": I64,
@@ -206,7 +208,7 @@ def declare_tile(module: Module, name: str, form: Form, tile: Tile) -> None:
             form,
             tile,
             Numbers(f, form.names(), given["numbers"]),
-            *[given[n] for n in ("left", "panel", "place", "start", "lower", "upper")],
+            *[given[n] for n in ("left", "panel", "place", "start", "lower", "upper", "ahead")],
             tile.masks(f, form.element, given["columns"]),
         )
         sums = form.source.accumulate(code, _begun(code, given["before"]))

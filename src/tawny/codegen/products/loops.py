@@ -300,13 +300,31 @@ class _Share:
             given["lower"] = depth * n["depth"] // count
             given["upper"] = (depth + 1) * n["depth"] // count
         first, last = group.tiles
+        ahead = self._ahead(strip, given["lower"], given["upper"])
         with f.loop(first, last) as tile:
             given["start"] = self._start(strip, tile.index)
+            number = tile.index - first
+            given["ahead"] = f.select(
+                number < strip.tile.vectors, ahead + number * self.form.element.vector_bytes, 0
+            )
             if depth is not None:
                 sums = self._sums(group, block, tile.index)
                 given["before"] = f.select(depth.equals(0), self.null, sums)
                 given["after"] = f.select((depth + 1).equals(n["depth_blocks"]), self.null, sums)
             self._call(strip, tile.index, [given[name] for name in TILE_ARGUMENTS])
+
+    def _ahead(self, strip: _Strip, lower: Value, upper: Value) -> Value:
+        """Bytes from where a panel is read to where the next one will be."""
+        f, n = self.f, self.numbers
+        width = f.constant(I64, strip.tile.width(self.form.element))
+        if self.form.panels is not Panels.DIRECT:
+            return (upper - lower) * n["taps"] * width
+        match self.form.depth:
+            case Depth.WHOLE | Depth.STREAMED:
+                return width
+            case Depth.BLOCKED:
+                ends = upper.equals(n["depth"])
+                return f.select(ends, width - lower * n["b_row"], (upper - lower) * n["b_row"])
 
     def _sums(self, group: _Group, block: Value, tile: Value) -> Value:
         """Where the sums of a tile wait."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tawny.codegen.products.blocking import Extent, Room, cut
@@ -12,11 +12,12 @@ from tawny.codegen.builder import I64, Value
 from tawny.codegen.element import Element, element_of
 from tawny.codegen.products.dot import MOST_ROWS, dot_kernel
 from tawny.codegen.products.epilogue import Ending
-from tawny.codegen.kernel import Compiled, Layout
+from tawny.codegen.kernel import Layout
 from tawny.codegen.products.loops import kernel_of
 from tawny.codegen.products.matrices import Matrices, matrices_of
 from tawny.codegen.products.packing import Order, order_of
 from tawny.codegen.products.form import Form, Panels, Source, TileCode
+from tawny.codegen.products.preparation import Preparation, Product
 from tawny.codegen.products.tile import Walk, accumulate
 from tawny.ops.fused import PLAIN, Epilogue
 
@@ -41,10 +42,12 @@ def matmul_kernel(
     transposed: tuple[bool, bool] = (False, False),
     epilogue: Epilogue = PLAIN,
     workers: int = 1,
-) -> Compiled | None:
+    prepared: bool = False,
+) -> Product | None:
     """The kernel of a product as NumPy's `matmul` takes its operands; None where it has none.
 
-    `extra` are the epilogue's operands; `workers` is the most that are expected.
+    `extra` are the epilogue's operands; `workers` is the most that are expected.  With `prepared`
+    operand 1 is known before the run and may be packed for it.
     """
     element = element_of(result.dtype)
     if element is None or a.dtype != result.dtype or b.dtype != result.dtype:
@@ -60,7 +63,11 @@ def matmul_kernel(
     ending = Ending(epilogue, result.dtype, epilogue.bias and matrices.bias_column == 0)
     if not ending.possible:
         return None
-    return product_kernel(element, ending, matrices, operands, workers)
+    prepared = prepared and len(b.shape) == 2 and not matrices.exchanged
+    found = product_kernel(element, ending, matrices, operands, workers, prepared=prepared)
+    if found.preparation is None or not transposed[1]:
+        return found
+    return Product(found.code, replace(found.preparation, transposed=True))
 
 
 def product_kernel(
@@ -69,8 +76,13 @@ def product_kernel(
     matrices: Matrices,
     operands: tuple[str, ...],
     workers: int,
-) -> Compiled:
-    """The kernel of a stack of products of matrices."""
+    *,
+    prepared: bool = False,
+) -> Product:
+    """The kernel of a stack of products of matrices.
+
+    A right matrix that is `prepared` is one for each axis of the stack that moves on in it.
+    """
     stack = math.prod([axis.size for axis in matrices.stack])
     extent = Extent(matrices.rows, matrices.columns, matrices.depth, 1, stack)
     parallel = extent.shared and workers > 1
@@ -80,12 +92,14 @@ def product_kernel(
     bytes_right = matrices.depth * matrices.columns * element.nbytes
     large = matrices.rows >= PACKING_ROWS and bytes_right > PACKING_BYTES
     panels = Panels.PACKED if large or order is not Order.ROWS else Panels.DIRECT
+    panels = Panels.PREPARED if prepared else panels
     if (
-        order is Order.COLUMNS
+        not prepared
+        and order is Order.COLUMNS
         and matrices.a_step == element.nbytes
         and 0 < matrices.rows <= MOST_ROWS
     ):
-        return dot_kernel(element, ending, matrices, operands, shared=parallel)
+        return Product(dot_kernel(element, ending, matrices, operands, shared=parallel))
     streamed = (
         panels is Panels.DIRECT
         and matrices.rows <= STREAMED_ROWS
@@ -107,7 +121,18 @@ def product_kernel(
         **blocking.numbers,
         **room.numbers(slots),
     }
-    return kernel_of([(form, numbers)], operands, parallel, room.slot * slots)
+    preparation = None
+    if prepared:
+        groups = math.prod([axis.size for axis in matrices.stack if axis.b])
+        shape = 1, matrices.depth, groups, matrices.columns
+        preparation = Preparation(element, blocking, *shape)
+        numbers |= {
+            f"b_stack{i}": preparation.group_bytes if axis.b else 0
+            for i, axis in enumerate(matrices.stack)
+        }
+    return Product(
+        kernel_of([(form, numbers)], operands, parallel, room.slot * slots), preparation
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +151,7 @@ class StridedRows(Source):
         step = f.constant(I64, element.nbytes) if self.neighbours else n["a_step"]
         left = f.advanced(code.left, code.lower * step)
         rows = self._spaced(code, left, n["a_row"])
-        walk = Walk(rows, step, code.block, code.panel_step, code.upper - code.lower)
+        walk = Walk(rows, step, code.block, code.panel_step, code.upper - code.lower, code.ahead)
         return accumulate(f, element, code.tile, sums, walk, code.masks)
 
     def places(self, code: TileCode, base: Value, name: str) -> list[Value]:

@@ -57,7 +57,7 @@ class Tile:
     @property
     def unroll(self) -> int:
         """Steps of the common axis written out: few where registers for addresses are short."""
-        return 2 if self.rows <= 8 else 1
+        return 1
 
     def width(self, element: Element) -> int:
         """Bytes of a row of its columns."""
@@ -83,6 +83,9 @@ class Walk:
     panel: Value
     panel_step: Value
     count: Value
+    ahead: Value
+    """Bytes from an element of the panel to one that will be needed when this one is not any more:
+    it is fetched into the cache meanwhile."""
 
 
 def accumulate(
@@ -106,6 +109,7 @@ def accumulate(
             factor = element.splat(f, f.advanced(row, offset))
             for column in columns:
                 after.append(element.multiply_add(f, factor, column, before[len(after)]))
+        _prefetch(f, f.advanced(panel, walk.ahead))
         return [*after, offset + walk.step, f.advanced(panel, walk.panel_step)]
 
     zero = f.constant(I64, 0)
@@ -122,3 +126,9 @@ def accumulate(
             loop.carry(*inner)
         state = loop.carried
     return state[:-2]
+
+
+def _prefetch(f: Function, address: Value) -> None:
+    """Fetch a cache line into the second cache, without waiting for it."""
+    f.module.declarations["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+    f.effect(f"call void @llvm.prefetch.p0({address}, i32 0, i32 2, i32 1)")

@@ -109,7 +109,7 @@ class Windows(Source):
             place = panel
             for tap, step in zip(taps, steps, strict=True):
                 place = f.advanced(place, tap * step)
-            walk = Walk(rows, unit, place, panel_step, length)
+            walk = Walk(rows, unit, place, panel_step, length, code.ahead)
             return accumulate(f, element, code.tile, state, walk, code.masks)
 
         return self._each_tap(f, n, sums, tapped)

@@ -16,6 +16,7 @@ import platform
 import sys
 import threading
 import time
+from functools import cache
 from pathlib import Path
 from typing import Final, final
 
@@ -162,6 +163,7 @@ def processors() -> int:
     return max(1, min(allowed, _quota()))
 
 
+@cache
 def _quota(limits: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """The processors' time that a container's limit leaves, rounded up to whole processors."""
     try:

@@ -167,6 +167,10 @@ class ReferenceEngine:
         del node
         return 0
 
+    def account(self, steps: Sequence[Node]) -> str:
+        """By NumPy, all of them."""
+        return f"reference: {len(steps)} steps by NumPy"
+
     def prepare(self, task: Task) -> ReferenceExecutable:
         """Allocate the arena and find every operand's place."""
         return ReferenceExecutable(task)

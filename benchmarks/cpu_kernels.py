@@ -1,0 +1,142 @@
+"""Elementwise chains and reductions from a thousand to a hundred million elements.
+
+python benchmarks/cpu_kernels.py [--sizes 1000 100000 10000000] [--peers numpy torch jax numexpr]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from timing import interleaved, table
+
+Make = Callable[[str, np.ndarray], Callable[[], object]]
+
+
+def chain(np: Any, x: Any) -> Any:
+    """Ten ops in one expression."""
+    return np.sin(x) ** 2 + np.sqrt(np.abs(x)) * np.exp(-x * x)
+
+
+def softmax(np: Any, x: Any) -> Any:
+    """Rows of 1,000, or all of less."""
+    rows = x.reshape((-1, min(1000, x.shape[0])))
+    e = np.exp(rows - np.max(rows, axis=1, keepdims=True))
+    return e / np.sum(e, axis=1, keepdims=True)
+
+
+KERNELS: dict[str, Callable[[Any, Any], Any]] = {
+    "chain": chain,
+    "sum of chain": lambda np, x: np.sum(chain(np, x)),
+    "x + 2 x": lambda np, x: np.add(x, x * 2),
+    "sum": lambda np, x: np.sum(x),
+    "softmax": softmax,
+}
+
+
+def tawny(name: str, x: np.ndarray) -> Callable[[], object]:
+    """A compiled program, its input bound, its output seen where it lies."""
+    import tawny as tw
+    import tawny.numpy as tnp
+
+    v = tw.var("x", shape=x.shape, dtype="float32")
+    compiled = tw.Graph([v], KERNELS[name](tnp, v)).compile()
+    compiled.set(x=x, bind=True)
+
+    def run() -> object:
+        compiled.touch("x")
+        return compiled.run(views=True)
+
+    return run
+
+
+def numpy(name: str, x: np.ndarray) -> Callable[[], object]:
+    """NumPy itself."""
+    return lambda: KERNELS[name](np, x)
+
+
+class _Torch:
+    """PyTorch under NumPy's names."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch = torch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.torch, name)
+
+    def sum(self, x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+        return x.sum() if axis is None else x.sum(axis, keepdim=keepdims)
+
+    def max(self, x: Any, axis: int, keepdims: bool) -> Any:
+        return x.amax(axis, keepdim=keepdims)
+
+
+def torch(name: str, x: np.ndarray) -> Callable[[], object]:
+    """PyTorch, one op at a time."""
+    library = _Torch()
+    t = library.torch.from_numpy(x)
+    return lambda: KERNELS[name](library, t)
+
+
+def torch_compiled(name: str, x: np.ndarray) -> Callable[[], object]:
+    """PyTorch, compiled."""
+    library = _Torch()
+    t = library.torch.from_numpy(x)
+    function = library.torch.compile(lambda t: KERNELS[name](library, t))
+    return lambda: function(t)
+
+
+def jax(name: str, x: np.ndarray) -> Callable[[], object]:
+    """JAX, jitted."""
+    import jax as library
+
+    function = library.jit(lambda v: KERNELS[name](library.numpy, v))
+    given = library.numpy.asarray(x)
+    return lambda: function(given).block_until_ready()
+
+
+PEERS: dict[str, Make] = {
+    "numpy": numpy,
+    "torch": torch,
+    "torch.compile": torch_compiled,
+    "jax": jax,
+}
+
+
+def main() -> int:
+    """Print a table for each kernel and size."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1_000, 100_000, 10_000_000])
+    parser.add_argument(
+        "--peers", nargs="*", default=["numpy", "torch", "jax"], choices=list(PEERS)
+    )
+    parser.add_argument("--kernels", nargs="*", default=list(KERNELS), choices=list(KERNELS))
+    args = parser.parse_args()
+    for kernel in args.kernels:
+        for size in args.sizes:
+            x = np.random.default_rng(0).random(size, dtype=np.float32) * 4 - 2
+            makers: dict[str, Make] = {"tawny": tawny} | {p: PEERS[p] for p in args.peers}
+            runs = {name: make(kernel, x) for name, make in makers.items()}
+            expected = (
+                np.asarray(runs["numpy"]())
+                if "numpy" in runs
+                else np.asarray(KERNELS[kernel](np, x))
+            )
+            for name, run in runs.items():
+                np.testing.assert_allclose(
+                    np.asarray(run()), expected, rtol=2e-4, atol=1e-5, err_msg=name
+                )
+            calls = max(1, 200_000 // size)
+            timed = interleaved(runs, rounds=15, calls=calls)
+            print(table(f"{kernel}, {size:,} elements", timed, unit="us" if size < 10**6 else "ms"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

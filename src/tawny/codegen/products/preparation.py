@@ -1,0 +1,85 @@
+"""Right matrices that are known before the run, packed once into the panels that tiles read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tawny.codegen.element import Element
+from tawny.codegen.kernel import Compiled
+from tawny.codegen.products.blocking import Blocking
+from tawny.dtype import DType
+
+Array = npt.NDArray[Any]
+
+
+class Product(NamedTuple):
+    """A kernel, and what makes the array it reads in place of its right matrix, if any does."""
+
+    code: Compiled
+    preparation: Preparation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Packs a kernel of (*window, channels, groups * outputs), or a matrix, as tiles read it.
+
+    Panels of whole blocks of columns come first, then that of the rest; in each, blocks of channels
+    follow each other, each with all taps.
+    """
+
+    element: Element
+    blocking: Blocking
+    taps: int
+    channels: int
+    groups: int
+    outputs: int
+    transposed: bool = False
+    """Whether rows and columns of the array are to be exchanged first."""
+
+    @property
+    def group_bytes(self) -> int:
+        """Bytes of a group's panels."""
+        return self.blocking.prepared_bytes(self.element, self.taps * self.channels)
+
+    def __call__(self, array: Array) -> Array:
+        """The panels of an array."""
+        if self.transposed:
+            array = np.swapaxes(array, -1, -2)
+        kernel = array.reshape(self.taps, self.channels, self.groups, self.outputs)
+        panels = _aligned(self.groups * self.group_bytes, array.dtype)
+        for group, target in enumerate(panels.reshape(self.groups, -1)):
+            self._pack(kernel[:, :, group], target)
+        return panels
+
+    def _pack(self, kernel: Array, target: Array) -> None:
+        blocks, rest = self.blocking.blocks, self.blocking.rest
+        width = self.blocking.full.tile.vectors * self.element.lanes
+        length = self.taps * self.channels
+        whole = target[: blocks * length * width].reshape(blocks, length, width)
+        tail = target[whole.size :].reshape(length, -1 if rest else 0)
+        for lower, upper in self._depths():
+            part = kernel[:, lower:upper]
+            shape, rows = part.shape[:2], slice(self.taps * lower, self.taps * upper)
+            columns = part[..., : blocks * width].reshape(*shape, blocks, width)
+            whole[:, rows].reshape(blocks, *shape, width)[...] = np.moveaxis(columns, 2, 0)
+            if rest:
+                place = tail[rows].reshape(*shape, -1)
+                place[..., :rest] = part[..., blocks * width :]
+                place[..., rest:] = 0
+
+    def _depths(self) -> list[tuple[int, int]]:
+        """Blocks of channels, as the code cuts them."""
+        count = self.blocking.depth_blocks
+        bounds = [number * self.channels // count for number in range(count + 1)]
+        return list(zip(bounds, bounds[1:], strict=False))
+
+
+def _aligned(nbytes: int, dtype: DType) -> Array:
+    """A new array that begins with a cache line."""
+    whole = np.empty(nbytes + 64, np.uint8)
+    start = -whole.ctypes.data % 64
+    return whole[start : start + nbytes].view(dtype)
