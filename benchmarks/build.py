@@ -10,6 +10,8 @@ What was found when profiling: finding the line number of a node costs more than
 so only the instruction is recorded and the line is worked out on demand; inferred dtypes are
 remembered per op and operand dtypes; the rest is Python calls.
 
+Then what the optimiser takes for graphs of 1,000 to 100,000 nodes, as `optimise.py` measures it.
+
     python benchmarks/build.py          # needs the `bench` extra for the peers
 """
 
@@ -103,6 +105,24 @@ def main() -> None:
         print(f"  {name:<16}{seconds * 1e6 / nodes:8.2f} us/node {ratio:8.1f} x tawny")
     for name in sorted(missing):
         print(f"  {name:<16}not installed (pip install 'tawny[bench]')")
+    print()
+    optimiser()
+
+
+def optimiser() -> None:
+    """Print microseconds a node of the whole pipeline, and how they grow with the graph."""
+    # beside this file, which is in the path where it runs as a script
+    from optimise import BOUND, GRAPHS, SIZES, measure, table
+
+    print(f"optimising, at most {BOUND * 1e6:.0f} us/node; one graph of each kind and size")
+    for make in GRAPHS:
+        rows = [measure(make, size) for size in SIZES]
+        growth = float(rows[-1]["per_node"]) / float(rows[0]["per_node"])
+        print(table(rows))
+        factor = int(rows[-1]["nodes"]) / int(rows[0]["nodes"])
+        print(
+            f"{make.__name__}: {factor:.0f} times the nodes, {growth:.2f} times the time a node\n"
+        )
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ import tawny as tw
 from tawny.testing import check_grads
 from tawny.tree import map_leaves
 
-_RNG = np.random.default_rng(20)
-
 
 class Row(NamedTuple):
     """A public function, a call of it, and where to differentiate that."""
@@ -25,25 +23,28 @@ class Row(NamedTuple):
         return self.name
 
 
-def real(*shape: int) -> np.ndarray:
-    """Numbers from -2 to 2, none near zero."""
-    return _RNG.uniform(0.3, 2, shape) * _RNG.choice([-1.0, 1.0], shape)
+class Samples:
+    """Numbers to differentiate at: the same for a module whatever else is tested beside it."""
 
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
 
-def positive(*shape: int) -> np.ndarray:
-    """Numbers from 0.3 to 2."""
-    return _RNG.uniform(0.3, 2, shape)
+    def real(self, *shape: int) -> np.ndarray:
+        """Numbers from -2 to 2, none near zero."""
+        return self.positive(*shape) * self._rng.choice([-1.0, 1.0], shape)
 
+    def positive(self, *shape: int) -> np.ndarray:
+        """Numbers from 0.3 to 2."""
+        return self._rng.uniform(0.3, 2, shape)
 
-def complex_(*shape: int) -> np.ndarray:
-    """Complex numbers, none near zero."""
-    return np.asarray(real(*shape) + 1j * real(*shape))
+    def complex(self, *shape: int) -> np.ndarray:
+        """Complex numbers, none near zero."""
+        return np.asarray(self.real(*shape) + 1j * self.real(*shape))
 
-
-def apart(*shape: int) -> np.ndarray:
-    """Numbers between -2 and 2 that are not near each other, in no order."""
-    count = int(np.prod(shape))
-    return _RNG.permutation(np.linspace(-1.9, 2.1, count)).reshape(shape)
+    def apart(self, *shape: int) -> np.ndarray:
+        """Numbers between -2 and 2.2 that are not near each other, in no order."""
+        count = int(np.prod(shape))
+        return self._rng.permutation(np.linspace(-1.9, 2.1, count)).reshape(shape)
 
 
 def bent(call: Callable[..., Any]) -> Callable[..., Any]:

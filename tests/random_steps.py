@@ -215,6 +215,7 @@ def step_solve(b: Builder) -> Array:
 
 SOLVERS: tuple[Callable[[Array, Array], Array], ...] = (
     lambda a, b: tnp.linalg.inv(a),
+    lambda a, b: tnp.linalg.pinv(a),
     lambda a, b: tnp.linalg.cholesky(a),
     lambda a, b: tnp.linalg.det(a),
     lambda a, b: tnp.linalg.qr(a)[1],
@@ -379,6 +380,41 @@ def _doubled(x: Value) -> Value:
     return np.array(np.logical_not(x) if x.dtype.kind == "b" else x + x)
 
 
+def step_derivative(b: Builder) -> Array:
+    """Functions that say something about their derivative, and derivatives of such."""
+    x = b.choice([a for a in b.pool if a.dtype.kind == "f"])
+    return b.choice(DERIVATIVES)(x)
+
+
+@tw.custom_vjp
+def _own_slope(x: Array) -> Array:
+    return tnp.sin(x)
+
+
+_own_slope.defvjp(lambda x: (tnp.sin(x), x), lambda x, s: (s * tnp.cos(x),))
+
+
+@tw.custom_jvp
+def _own_tangent(x: Array) -> Array:
+    return tnp.tanh(x)
+
+
+@_own_tangent.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    return _own_tangent(*primals), tangents[0] * 0.5
+
+
+_again = tw.checkpoint(lambda x: tnp.exp(-tnp.abs(x)) * 0.5)
+
+DERIVATIVES: tuple[Callable[[Array], Array], ...] = (
+    tw.stop_gradient,
+    _own_slope,
+    _own_tangent,
+    _again,
+    tw.grad(lambda x: tnp.sum(_own_slope(x) * 2)),
+    tw.grad(lambda x: tnp.sum(_again(_own_tangent(x)) * x)),
+)
+
 STEPS: tuple[Step, ...] = (
     *(step_arithmetic,) * 4,
     *(step_elementwise,) * 4,
@@ -400,6 +436,7 @@ STEPS: tuple[Step, ...] = (
     step_solve,
     step_fourier,
     step_window,
+    step_derivative,
     step_count,
     step_create,
     step_variable,

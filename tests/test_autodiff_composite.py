@@ -17,7 +17,7 @@ import test_autodiff_indexing
 import test_autodiff_movement
 import test_autodiff_reduction
 import test_autodiff_sorting
-from gradient_cases import Row, apart, check, check_single, complex_, positive, real
+from gradient_cases import Row, Samples, check, check_single
 from tawny.array import wrap
 from tawny.node import Variable, toposort
 from tawny.registry import FUNCTIONS
@@ -25,6 +25,9 @@ from tawny.registry import FUNCTIONS
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import gradients
+
+SAMPLES = Samples(4)
+apart, complex_, positive, real = SAMPLES.apart, SAMPLES.complex, SAMPLES.positive, SAMPLES.real
 
 RISING = np.array([-1.5, -0.2, 0.4, 1.9])
 ANGLES = np.array([0.3, 2.9, -3.0, -0.4, 2.0, -2.2])

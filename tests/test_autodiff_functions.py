@@ -24,6 +24,7 @@ from tawny.testing import check_grads
 RNG = np.random.default_rng(3)
 X = RNG.uniform(0.2, 1.0, (3,))
 M = RNG.uniform(-1, 1, (3, 3))
+KNOWN = tnp.asarray(X)
 
 
 def energy(x: tw.Array) -> tw.Array:
@@ -92,6 +93,17 @@ def test_a_function_may_look_at_values() -> None:
 
     assert tw.grad(function)(2.0).numpy() == 12
     assert tw.grad(function)(0.5).numpy() == 1
+
+
+def test_values_may_be_taken_out_where_no_slope_is_lost() -> None:
+    assert tw.grad(lambda x: x * float(tw.stop_gradient(x)))(3.0).numpy() == 3
+    assert (
+        tw.grad(lambda x: tnp.sum(x) * int(tnp.argmax(x)))(X * np.array([1, 2, 0])).numpy()[0] == 1
+    )
+    assert tw.grad(lambda x: tnp.sum(x[tnp.nonzero(x > 0.5)]))(np.array([0.1, 0.9])).tolist() == [
+        0,
+        1,
+    ]
 
 
 class Pair(NamedTuple):
@@ -240,6 +252,11 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         TypeError,
         r"gradients: wrt 0 is ndarray",
     ),
+    "known": (
+        lambda: tw.gradients(tnp.sum(KNOWN * KNOWN), [KNOWN]),
+        ValueError,
+        r"gradients: wrt 0 depends on no variable",
+    ),
     "output": (lambda: tw.gradients(1.0, []), TypeError, r"gradients: output is float"),
     "aux": (
         lambda: tw.grad(lambda x: x, has_aux=True)(1.0),
@@ -248,6 +265,36 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     ),
     "jacrev": (lambda: tw.jacrev(lambda x: x * 1j)(X), TypeError, r"holomorphic=True"),
     "jacfwd": (lambda: tw.jacfwd(lambda x: x)(X + 1j), TypeError, r"holomorphic=True"),
+    "function": (
+        lambda: tw.grad(3),
+        TypeError,
+        r"grad: the first argument is int; it is a function",
+    ),
+    "one wrt": (
+        lambda: tw.gradients(tnp.sum(tnp.asarray(X)), tnp.asarray(X)),
+        TypeError,
+        r"wrt is Array; accepted: a list of arrays",
+    ),
+    "primals": (
+        lambda: tw.jvp(tnp.sin, X, X),
+        TypeError,
+        r"jvp: primals is ndarray; accepted: a tuple",
+    ),
+    "taken out": (
+        lambda: tw.grad(lambda x: x * float(x))(2.0),
+        ValueError,
+        r"float: the function is being differentiated",
+    ),
+    "as NumPy": (
+        lambda: tw.grad(lambda x: tnp.sum(x * x.numpy()))(X),
+        ValueError,
+        r"numpy: the function is being",
+    ),
+    "in NumPy": (
+        lambda: tw.grad(lambda x: tnp.sum(x * np.linalg.norm(np.asarray(x))))(X),
+        ValueError,
+        r"asarray: the function",
+    ),
     "order": (lambda: check_grads(tnp.sin, (1.0,), order=0), ValueError, r"order is 0"),
 }
 

@@ -9,13 +9,16 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from gradient_cases import Row, apart, check, check_single, complex_, real
+from gradient_cases import Row, Samples, check, check_single
 from tawny.node import Node, toposort
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import BroadcastTo
 from tawny.ops.joining import Concat, Pad
 from tawny.ops.scatter import Scatter
 from tawny.testing import check_grads
+
+SAMPLES = Samples(1)
+apart, complex_, real = SAMPLES.apart, SAMPLES.complex, SAMPLES.real
 
 ROWS = np.array([0, 2, 2, -1, 0])
 GRID = np.array([[0, 1], [2, -1]])

@@ -9,10 +9,13 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from gradient_cases import Row, check, check_single, complex_, real
+from gradient_cases import Row, Samples, check, check_single
 from tawny.node import toposort
 from tawny.ops.joining import Concat
 from tawny.testing import check_grads
+
+SAMPLES = Samples(0)
+complex_, real = SAMPLES.complex, SAMPLES.real
 
 CREATION = [
     Row("broadcast_to", lambda x: tnp.broadcast_to(x, (2, 3, 4)), [real(3, 1)]),
@@ -195,3 +198,9 @@ def test_constants_stand_still() -> None:
     x = tw.var("x", shape=(3,))
     (slope,) = tw.gradients(tnp.sum(tnp.concat([tnp.ones(2), x, tnp.arange(4.0)])), [x])
     assert not any(isinstance(n.op, Concat) for n in toposort([slope.node]))
+
+
+def test_a_tangent_has_the_dtype_of_what_it_is_a_tangent_of() -> None:
+    x = np.ones(3, np.float32)
+    for function in (lambda x: x, tnp.copy, lambda x: tnp.concat([x, x])):
+        assert tw.jvp(function, (x,), (np.ones(3),))[1].dtype == np.float32

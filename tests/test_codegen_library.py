@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import hashlib
 import os
 import subprocess
 import sys
@@ -23,7 +24,6 @@ from tawny.codegen.machine import AVX512, LEVELS, Level, cache_directory, host
 def fresh(tmp_path, monkeypatch) -> Path:
     """An empty cache on disk, and nothing remembered in memory."""
     monkeypatch.setenv("TAWNY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(store, "_written", 0)
     forget()
     return tmp_path / "cache"
 
@@ -181,11 +181,18 @@ def test_the_cache_is_bounded_and_the_oldest_go(tmp_path):
         path.write_bytes(bytes(1000))
         os.utime(path, (now - 100 + i, now - 100 + i))
     (tmp_path / "trial-x").write_text("runs")
-    store.sweep(tmp_path, 20_000)
+    store.sweep(tmp_path, 20 * 4096)
     assert len(entries(tmp_path)) == 20
-    store.sweep(tmp_path, 16_000)
+    store.sweep(tmp_path, 16 * 4096)
     assert [p.stem for p in entries(tmp_path)] == [f"{i:02}" for i in range(8, 20)]
     assert (tmp_path / "trial-x").exists()
+
+
+def test_writing_keeps_the_cache_bounded(fresh, monkeypatch):
+    monkeypatch.setattr(store, "LIMIT_BYTES", 100 * 4096)
+    for i in range(3000):
+        store.save(hashlib.sha256(str(i).encode()).hexdigest(), bytes(10))
+    assert len(entries(fresh)) < 700
 
 
 def test_a_read_keeps_an_entry_young(fresh):
@@ -203,7 +210,7 @@ def test_what_a_dead_process_left_is_swept(tmp_path):
     for path in (old, new):
         path.write_bytes(b"half")
     os.utime(old, (1, 1))
-    store.sweep(tmp_path)
+    store.sweep(tmp_path, store.LIMIT_BYTES)
     assert not old.exists()
     assert new.exists()
 

@@ -408,6 +408,30 @@ def test_an_interrupted_program_can_be_run_again(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_array_equal(p(), [3.0, 3.0, 3.0])
 
 
+def test_a_run_is_not_cut_once_variables_change() -> None:
+    w, x = tw.var("w", shape=(300_000,)), tw.var("x", shape=(300_000,))
+    y = x
+    for k in range(20):
+        y = tnp.concat([y[1:], y[:1]], axis=0)
+    states = {tw.var(f"s{k}", shape=(300_000,)): None for k in range(20)}
+    updates = {s: s * (k + 1.0) for k, s in enumerate(states)}
+    p = tw.Graph([x], y, updates=updates).compile(engine=ENGINE)
+    p.set(x=np.zeros(300_000), **{s.name: np.ones(300_000) for s in states})
+    p.run()
+    table, task = p._compiled.executable._table, p._compiled.task
+    changing = {p for p in range(len(task.layout.sequence)) if p >= table.first_change}
+    assert len(changing) >= 20
+    entries = {e for position in changing for e in table.entries(position)}
+    holding = [
+        s
+        for route in p._compiled.executable._routes.values()
+        for s in route.stretches
+        if entries.intersection(s.entries.tolist())
+    ]
+    assert len(holding) == 1
+    assert w.name not in p.state
+
+
 # ----------------------------------------------------------- processes, threads
 
 
@@ -500,6 +524,23 @@ def test_importing_tawny_loads_no_compiler() -> None:
     code = "import sys, tawny.numpy, tawny.engine; print('llvmlite' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_fresh_memory_is_poisoned_while_debugging(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, z = figure_1()
+    graph = tw.Graph([x, y], z)
+    monkeypatch.setenv("TAWNY_DEBUG", "1")
+    arena = graph.compile(engine=ENGINE)._compiled.executable.arena
+    assert (arena == POISON).all()
+    assert arena.ctypes.data % 64 == 0
+
+
+def test_tiny_arrays_are_not_fused() -> None:
+    x = tw.var("x", shape=(64,), dtype="float32")
+    large = tw.var("y", shape=(5000,), dtype="float32")
+    p = tw.Graph([x, large], [tnp.tanh(x * 2) + 1, tnp.tanh(large * 2) + 1]).compile(engine=ENGINE)
+    names = [s.array.node.name for s in p.plan.steps]
+    assert sorted(names) == ["add", "group", "multiply", "tanh"]
 
 
 # ------------------------------------------------------------------------ speed

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import tawny as tw
 import tawny.numpy as tnp
 from program_checks import check_against_fresh_evaluation, check_within_a_budget, programs
-from tawny.engine.reference import run
 
 
 def figure_1(shape=(4,)):

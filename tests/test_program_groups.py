@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tawny as tw
-import tawny.numpy as tnp
 from grouping_engine import grouping_engine
 from program_checks import (
     Poisoned,
@@ -20,7 +19,7 @@ from program_checks import (
     programs,
 )
 from tawny.engine.reference.fused import _apply as apply_step
-from tawny.node import Node, Part, Value
+from tawny.node import Node, Value
 from tawny.ops.fused import Group
 from tawny.ops.reduction import Reduction
 

@@ -160,6 +160,8 @@ LINES: list[Line] = [
     ("same_operands", lambda: i & i, lambda: i),
     ("commute", lambda: tnp.sin(x + y) * tnp.sin(y + x), lambda: tnp.sin(x + y) * tnp.sin(x + y)),
     ("copy", lambda: tnp.copy(x), lambda: x),
+    ("stop_gradient", lambda: tw.stop_gradient(x), lambda: x),
+    ("own_derivative", lambda: tw.checkpoint(tnp.sin)(x), lambda: tnp.sin(x)),
     ("cast_same", lambda: emit(Cast(x.dtype), x), lambda: x),
     ("reshape_same", lambda: emit(Reshape((4, 3)), x), lambda: x),
     ("broadcast_same", lambda: emit(BroadcastTo((4, 3)), x), lambda: x),

@@ -32,7 +32,7 @@ from tawny.node import (
     toposort,
     variables,
 )
-from tawny.op import DTypeRule, Trait
+from tawny.op import DTypeRule, Gradient, Trait
 from tawny.registry import FUNCTIONS
 from tawny.shape import Shape, size
 
@@ -152,7 +152,7 @@ class Array(Methods):
 
     def numpy(self) -> Value:
         """The value, computed once and kept; read-only."""
-        return value_of(self, "numpy")
+        return _value_given_out(self, "numpy")
 
     def item(self) -> Number:
         """The only element, as a Python number."""
@@ -161,14 +161,15 @@ class Array(Methods):
 
     def tolist(self) -> Any:
         """The value as nested lists of Python numbers."""
-        return value_of(self, "tolist").tolist()
+        return _value_given_out(self, "tolist").tolist()
 
     def _element(self, op: str) -> Any:
         if self.size != 1:
             raise type_error(
                 op, f"only an array of one element converts to a number, not shape {self.shape}"
             )
-        return value_of(self, op).item()
+        value = value_of(self, op) if op == "bool" else _value_given_out(self, op)
+        return value.item()
 
     def __bool__(self) -> bool:
         if not self._node.known:
@@ -205,7 +206,7 @@ class Array(Methods):
         return int(self._element("index"))
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Value:
-        value = value_of(self, "asarray")
+        value = _value_given_out(self, "asarray")
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:
                 raise value_error(
@@ -248,7 +249,7 @@ class Array(Methods):
     ) -> Any:
         if stream is not None:
             raise value_error("__dlpack__", f"stream must be None on the cpu, not {stream!r}")
-        value = value_of(self, "__dlpack__")
+        value = _value_given_out(self, "__dlpack__")
         if max_version is None or max_version < (1, 0):  # such consumers know no read-only flag
             if copy is False:  # asked for the memory itself, so it is theirs not to write to
                 return _lent(value).__dlpack__(stream=stream, dl_device=dl_device)
@@ -458,6 +459,26 @@ def value_of(array: Array, op: str) -> Value:
             settle(known, value)
     assert node.value is not None
     return node.value
+
+
+def _value_given_out(array: Array, op: str) -> Value:
+    """The value of an array, for use outside of the graph, where no derivative would see it."""
+    node = array.node
+    if node.dtype.kind in "fc" and is_traced(node):
+        raise value_error(
+            op,
+            "the function is being differentiated, and a value taken out of it would count as a "
+            "constant; use functions of tawny.numpy, or say so: tw.stop_gradient(x)",
+        )
+    return value_of(array, op)
+
+
+def is_traced(node: Node) -> bool:
+    """Whether the value changes smoothly with an argument of a function being differentiated."""
+    if not node.volatile:
+        return False
+    order = toposort([node], lambda n: n.op.facts().gradient is Gradient.ZERO)
+    return any(Trait.TRACED in n.op.facts().traits for n in order)
 
 
 def has_value(node: Node) -> bool:

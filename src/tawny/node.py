@@ -224,6 +224,15 @@ def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
     return new if op.facts().impure else _intern(key, new)
 
 
+def make_as(op: Op, inputs: tuple[Node, ...], shape: Shape, dtype: DType) -> Node:
+    """The node applying a pure op of one result, for somebody who knows its shape and dtype."""
+    key = (op, inputs)
+    entry = _INTERNED.get(key)
+    if entry is not None and (known := entry()) is not None:
+        return known
+    return _intern(key, Node(op, inputs, shape, dtype))
+
+
 def make_parts(op: Op, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
     """One node for each result of an op that has several."""
     node = make(op, inputs)

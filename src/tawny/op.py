@@ -48,6 +48,8 @@ class Trait(enum.Flag):
     """NumPy gives a view here that writes through to operand 0."""
     IMPURE = enum.auto()
     """Two nodes of this op are never merged and never evaluated early."""
+    TRACED = enum.auto()
+    """It stands for an argument of a function that is being differentiated."""
 
 
 class Overwrites(enum.Enum):
@@ -323,15 +325,16 @@ _DTYPES: Final[dict[tuple[str, tuple[DType, ...]], DType]] = {}
 
 def _exact(value: Any) -> Any:
     """A key that tells 0.0 from -0.0, which compare equal."""
-    kind = type(value)
-    if kind in _PLAIN or (kind is tuple and _PLAIN.issuperset(map(type, value))):
+    if type(value) in _PLAIN:
         return value
+    if isinstance(value, tuple):
+        if _PLAIN.issuperset(map(type, value)):  # pyright: ignore[reportUnknownArgumentType]
+            return value  # pyright: ignore[reportUnknownVariableType]
+        return tuple(_exact(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, float):
         return (float, value.hex())
     if isinstance(value, complex):
         return (complex, value.real.hex(), value.imag.hex())
-    if isinstance(value, tuple):
-        return tuple(_exact(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
     return value
 
 

@@ -17,8 +17,8 @@ from tawny.op import (
     Gradient,
     Op,
     Overwrites,
-    Trait,
     Slopes,
+    Trait,
     register,
 )
 from tawny.registry import FUNCTIONS

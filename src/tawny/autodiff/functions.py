@@ -10,7 +10,7 @@ from tawny.array import Array, fresh, lift, wrap
 from tawny.autodiff.fitting import converted, zero
 from tawny.autodiff.forward import pushed_forward
 from tawny.autodiff.reverse import gathered, pulled_back
-from tawny.autodiff.tracing import Traced, trace
+from tawny.autodiff.tracing import Traced, check_callable, trace
 from tawny.errors import type_error, value_error
 from tawny.node import Node, scalar
 from tawny.ops.movement import broadcasted
@@ -52,6 +52,7 @@ def value_and_grad(
     op: str = "value_and_grad",
 ) -> Function:
     """The function that gives the value of `function` and its gradient; see `grad`."""
+    check_callable(op, function)
 
     @functools.wraps(function)
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -69,16 +70,25 @@ def value_and_grad(
 
 
 def gradients(output: Array, wrt: Sequence[Array]) -> list[Array]:
-    """The gradient of `output`, one number, in each of the arrays `wrt` it was built from."""
+    """The gradient of `output`, one number, in each of the arrays `wrt` it was built from.
+
+    These are variables or depend on some.
+    """
     if not isinstance(output, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("gradients", f"output is {type(output).__name__}; accepted: an array")
     nodes: list[Node] = []
-    for position, x in enumerate(wrt):
+    for position, x in enumerate(_listed(wrt)):
         if not isinstance(x, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("gradients", f"wrt {position} is {type(x).__name__}; accepted: arrays")
         if x.dtype.kind not in "fc":
             raise type_error(
                 "gradients", f"wrt {position} has dtype {x.dtype}; it cannot change smoothly"
+            )
+        if x.node.known:
+            raise value_error(
+                "gradients",
+                f"wrt {position} depends on no variable, and what is computed from it may have "
+                "become a constant when its value was asked for; use tw.grad, or a tw.var",
             )
         nodes.append(x.node)
     _check_number("gradients", output, holomorphic=False)
@@ -104,7 +114,15 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
 def jvp(
     function: Function, primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
 ) -> Any:
-    """The value of `function` at `primals` and its change in the direction `tangents`."""
+    """The value of `function` at `primals` and its change in the direction `tangents`.
+
+    Both are tuples, with one entry for each argument of the function.
+    """
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise type_error(
+                "jvp", f"{name} is {type(given).__name__}; accepted: a tuple, one for each argument"
+            )
     value, push, *aux = linearize(function, *primals, has_aux=has_aux, op="jvp")
     return (value, push(*tangents), *aux)
 
@@ -131,6 +149,12 @@ def linearize(
 
 
 # --------------------------------------------------------------------- helpers
+
+
+def _listed(wrt: Any) -> Sequence[Any]:
+    if not isinstance(wrt, (list, tuple)):
+        raise type_error("gradients", f"wrt is {type(wrt).__name__}; accepted: a list of arrays")
+    return cast("Sequence[Any]", wrt)
 
 
 def argument_numbers(op: str, argnums: Argnums, args: Sequence[Any]) -> tuple[int, ...]:

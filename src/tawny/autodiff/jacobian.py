@@ -10,9 +10,9 @@ from tawny.array import Array, wrap
 from tawny.autodiff.batching import batched
 from tawny.autodiff.fitting import zero
 from tawny.autodiff.forward import pushed_forward
-from tawny.autodiff.functions import Argnums, Function, argument_numbers, grad, jvp, vjp
+from tawny.autodiff.functions import Argnums, Function, argument_numbers, grad, jvp, linearize, vjp
 from tawny.autodiff.reverse import pulled_back
-from tawny.autodiff.tracing import Traced, trace
+from tawny.autodiff.tracing import Traced, check_callable, trace
 from tawny.errors import type_error
 from tawny.node import Node, variable
 from tawny.ops.creation import eye, ones_like
@@ -72,6 +72,7 @@ def diff(function: Function) -> Function:
 
     It is the derivative at each element; the function must treat elements apart.
     """
+    check_callable("diff", function)
 
     @functools.wraps(function)
     def derivative(x: Any, *args: Any, **kwargs: Any) -> Array:
@@ -79,7 +80,8 @@ def diff(function: Function) -> Function:
         def of_x(moved: Any) -> Any:
             return function(moved, *args, **kwargs)
 
-        _, tangent = jvp(of_x, (x,), (_ones(x),))
+        _, push = linearize(of_x, x, op="diff")
+        tangent = push(_ones(x))
         if not isinstance(tangent, Array):
             raise type_error("diff", "the function must give one array")
         return tangent
@@ -125,6 +127,8 @@ Passes = Callable[[Traced], list[list[Node]]]
 def _jacobian(
     op: str, function: Function, argnums: Argnums, passes: Passes, holomorphic: bool
 ) -> Function:
+    check_callable(op, function)
+
     @functools.wraps(function)
     def matrix(*args: Any, **kwargs: Any) -> Any:
         numbers = argument_numbers(op, argnums, args)

@@ -65,6 +65,7 @@ def trace(
     has_aux: bool = False,
 ) -> Traced:
     """`function` called on arguments that stand for those at `argnums`."""
+    check_callable(op, function)
     beside = [_dtype(x) for a in args for x in leaves(a) if _is_array(x)]
     given: list[Node] = []
     standing: list[Node] = []
@@ -93,6 +94,12 @@ def trace(
     result = map_leaves(lambda x: _result(op, x), result)
     whole = structure[0] if len(argnums) == 1 else tuple(structure)
     return Traced(op, tuple(given), tuple(standing), result, aux, whole)
+
+
+def check_callable(op: str, function: object) -> None:
+    """Refuse what is no function."""
+    if not callable(function):
+        raise type_error(op, f"the first argument is {type(function).__name__}; it is a function")
 
 
 def _numbered(structure: Any, first: int) -> Any:

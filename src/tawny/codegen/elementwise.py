@@ -40,8 +40,11 @@ from tawny.ops.fused import Body
 from tawny.shape import Shape
 
 SYMBOL: Final = "kernel"
-LONG_ROW: Final = 64
-"""Rows of so many elements are walked one by one; shorter ones are gathered."""
+LONG_ROW: Final = 256
+"""Rows of so many elements are walked one by one; shorter ones are gathered..."""
+
+WHOLE_ROW: Final = 64
+"""... but for rows of so many elements that are whole vectors."""
 
 LEAST_SIDE: Final = 8
 """Tiles are used where both their sides can be so long."""
@@ -124,7 +127,8 @@ def _planned(planned: Program, strides: Sequence[Strides], arity: int) -> Plan:
     inner = [_kind(sizes[-1:], m[-1:], item) for m, item in zip(moves, items, strict=True)]
     if Kind.GATHERED not in kinds:
         return Plan(Pattern(operands, arity, tuple(kinds), Way.FLAT), (total,))
-    if sizes[-1] >= LONG_ROW and Kind.GATHERED not in inner:
+    whole = sizes[-1] >= WHOLE_ROW and sizes[-1] % register_lanes(planned.code) == 0
+    if (whole or sizes[-1] >= LONG_ROW) and Kind.GATHERED not in inner:
         outer = [n for m in moves for n in m[:-1]]
         pattern = Pattern(operands, arity, tuple(inner), Way.ROWS)
         return Plan(pattern, (total, sizes[-1], len(sizes) - 1, *sizes[:-1], *outer))

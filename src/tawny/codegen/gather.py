@@ -81,26 +81,35 @@ def _gather(f: Function, itemsize: int, type: Type) -> None:
 def _copy_run(
     f: Function, itemsize: int, type: Type, target: Value, source: Value, stride: Value, run: Value
 ) -> None:
-    """Copy elements with one stride between them."""
+    """Copy elements with one stride between them; neighbours and repetitions by vectors."""
+    align = min(itemsize, 8)
+    lanes = host().vector_bytes // itemsize
+    whole = run & -lanes
 
-    def apart() -> list[Value]:
-        with f.loop(0, run) as loop:
-            item = f.load(type, f.advanced(source, loop.index * stride), min(itemsize, 8))
-            f.store(item, f.advanced(target, loop.index * itemsize), min(itemsize, 8))
-        return []
+    def apart(first: Value) -> None:
+        with f.loop(first, run) as loop:
+            item = f.load(type, f.advanced(source, loop.index * stride), align)
+            f.store(item, f.advanced(target, loop.index * itemsize), align)
 
-    def side_by_side() -> list[Value]:
+    def neighbours() -> list[Value]:
         vector = I8.by(host().vector_bytes)
-        total = run * itemsize
-        whole = total & -vector.lanes
-        with f.loop(0, whole, vector.lanes) as loop:
-            f.store(f.load(vector, f.advanced(source, loop.index)), f.advanced(target, loop.index))
-        with f.loop(whole, total, itemsize) as loop:
-            item = f.load(type, f.advanced(source, loop.index), min(itemsize, 8))
-            f.store(item, f.advanced(target, loop.index), min(itemsize, 8))
-        return []
+        with f.loop(0, whole, lanes) as loop:
+            offset = loop.index * itemsize
+            f.store(f.load(vector, f.advanced(source, offset)), f.advanced(target, offset))
+        return [whole]
 
-    f.either(stride.equals(itemsize), side_by_side, apart)
+    def repetitions() -> list[Value]:
+        item = f.load(type, source, align)
+        vector = f.shuffle(item, None, [0, 1] * lanes) if type.lanes else f.splat(item, lanes)
+        with f.loop(0, whole, lanes) as loop:
+            f.store(vector, f.advanced(target, loop.index * itemsize), align)
+        return [whole]
+
+    def others() -> list[Value]:
+        return f.either(stride.equals(0), repetitions, lambda: [run.of(0)])
+
+    (done,) = f.either(stride.equals(itemsize), neighbours, others)
+    apart(done)
 
 
 def _next_row(

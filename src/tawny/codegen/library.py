@@ -85,7 +85,7 @@ def compiled(ir: str) -> Library:
 def _loaded(ir: str) -> Library:
     """From the disk or, where it has none, compiled."""
     symbols = _EXPORTED.findall(ir)
-    uses = tuple([compiled(_SHARED[name]()) for name in _REQUIRED.findall(ir)])
+    uses = tuple([_shared(name) for name in _REQUIRED.findall(ir)])
     key = hashlib.sha256(f"{PIPELINE} {host().identity}\n{ir}".encode()).hexdigest()
     code = store.load(key)
     if code is not None:
@@ -96,6 +96,12 @@ def _loaded(ir: str) -> Library:
     code = object_code(ir)
     store.save(key, code)
     return _linked(code, symbols, uses)
+
+
+@cache
+def _shared(name: str) -> Library:
+    """A shared library, which stays."""
+    return compiled(_SHARED[name]())
 
 
 def object_code(ir: str) -> bytes:

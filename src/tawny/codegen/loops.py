@@ -104,8 +104,23 @@ def write_kernel(
     module.table("shape", I64, [*head, *cells])
     module.declare(loop_name(way), VOID, list(LOOP.values()))
     with module.function(symbol, KERNEL) as f:
-        tables = f.global_address("span"), f.global_address("shape")
-        f.call(loop_name(way), VOID, *f.arguments, *tables)
+
+        def around() -> Sequence[Value]:
+            tables = f.global_address("span"), f.global_address("shape")
+            f.call(loop_name(way), VOID, *f.arguments, *tables)
+            return []
+
+        def at_once() -> Sequence[Value]:
+            f.call("span", VOID, row, total.of(0), total.shifted_down(lanes.bit_length() - 1))
+            return []
+
+        if not direct:
+            around()
+            return
+        # Whole vectors for one worker, as small arrays often are, need no loop around them.
+        row, _, workers = f.arguments
+        total = f.cell(row, first)
+        f.either(((total & (lanes - 1)) | (workers - 1)).equals(0), at_once, around)
 
 
 def call_segment(f: Function, *arguments: Value) -> None:

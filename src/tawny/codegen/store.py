@@ -16,16 +16,17 @@ from typing import Final
 
 from tawny.codegen.machine import cache_directory
 
-LIMIT_BYTES: Final = 256 << 20
+LIMIT_BYTES: Final = 64 << 20
 """When the entries together are larger, those that were used longest ago go."""
 
 _SUFFIX: Final = ".object"
 _REFRESH: Final = 3600.0
 """An entry counts as used when it was read; this is noted at most once in so many seconds."""
 _SWEEP: Final = 64
-"""The size is checked at the first entry a process writes, and then after every so many."""
+"""The size is checked after one in so many entries, whichever process writes it."""
 
-_written = 0
+_BLOCK: Final = 4096
+"""Bytes on disk are counted in such blocks."""
 
 
 def load(key: str) -> bytes | None:
@@ -52,7 +53,6 @@ def load(key: str) -> bytes | None:
 
 def save(key: str, code: bytes) -> None:
     """Keep `code`; a disk that cannot take it is no error."""
-    global _written
     directory = cache_directory()
     if directory is None:
         return
@@ -68,9 +68,8 @@ def save(key: str, code: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         return
-    if _written % _SWEEP == 0:
-        sweep(directory)
-    _written += 1
+    if int(key[:8], 16) % _SWEEP == 0:
+        sweep(directory, LIMIT_BYTES)
 
 
 def discard(key: str) -> None:
@@ -81,7 +80,7 @@ def discard(key: str) -> None:
             (directory / (key + _SUFFIX)).unlink()
 
 
-def sweep(directory: Path, limit: int = LIMIT_BYTES) -> None:
+def sweep(directory: Path, limit: int) -> None:
     """Delete the entries used longest ago until three quarters of `limit` remain.
 
     Other processes may do the same at the same time.  Files that a dead process left half written
@@ -94,8 +93,9 @@ def sweep(directory: Path, limit: int = LIMIT_BYTES) -> None:
             with contextlib.suppress(OSError):
                 state = file.stat()
                 if file.name.endswith(_SUFFIX):
-                    entries.append((state.st_mtime, state.st_size, file.path))
-                    total += state.st_size
+                    size = -(-state.st_size // _BLOCK) * _BLOCK
+                    entries.append((state.st_mtime, size, file.path))
+                    total += size
                 elif file.name.startswith("new-") and state.st_mtime < yesterday:
                     os.unlink(file.path)
     if total <= limit:

@@ -84,14 +84,18 @@ class Compiled:
         fused = optimise((*simple.outputs, *held), FUSING)
         rewrites = simple.rewrites.followed_by(fused.rewrites)
         if self._engine.groups:
-            moment = self._dependence_of(fused.outputs).moment if incremental else None
-            grouped = optimise(fused.outputs, (grouping(moment),))
+            groups = grouping(self._moment if incremental else None, self._engine.worth)
+            grouped = optimise(fused.outputs, (groups,))
             yield grouped.outputs[: len(results)], rewrites.followed_by(grouped.rewrites)
         yield fused.outputs[: len(results)], rewrites
 
     def _held(self, results: Sequence[Node]) -> list[Node]:
         between = boundary(results, self._dependence_of(results), views_of(results))
         return [n for n in between if n not in results]
+
+    def _moment(self, results: Sequence[Node]) -> Callable[[Node], int]:
+        """When each node runs."""
+        return self._dependence_of(results).moment
 
     def _dependence_of(self, results: Sequence[Node]) -> Dependence:
         return dependence(results, self._variables, *self._watch)

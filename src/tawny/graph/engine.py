@@ -12,6 +12,7 @@ from tawny.errors import value_error
 from tawny.graph.lowering import Lowered
 from tawny.memory.plan import Layout
 from tawny.node import Node, Value
+from tawny.ops.fused import Body
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,10 @@ class Engine(Protocol):
     @property
     def groups(self) -> bool:
         """Whether a fused group is compiled to one kernel; otherwise graphs run without groups."""
+        ...
+
+    def worth(self, body: Body) -> bool:
+        """Whether a group of this body is worth a kernel of its own."""
         ...
 
     def scratch(self, node: Node) -> int:

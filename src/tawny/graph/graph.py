@@ -90,6 +90,8 @@ class Graph:
     def structured(self, values: Iterable[Any]) -> Any:
         """`values` in the structure of the outputs; a list of outputs gives a tuple."""
         source = iter(values)
+        if self._structure is None:
+            return next(source)
         filled = map_leaves(lambda _: next(source), self._structure)
         return tuple(filled) if self._listed else filled
 

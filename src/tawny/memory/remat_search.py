@@ -85,11 +85,9 @@ class Search:
         self.once = min((self.layout(w.order) for w in self.walks), key=_arena)
         """The best without recomputation."""
         self.levels = levels(self.tables, self.walks, self.once.arena)
-        self.sought = False
-        """Whether the least arena was looked for."""
+        self._least: Layout | None = None
         everything = len(self.levels) * len(list(self.ways())) * len(problem.steps)
         self.is_small = 30 * everything <= seconds * WORK_PER_SECOND
-        self.swept = False
 
     def layout(self, sequence: Sequence[int]) -> Layout:
         """The layout of a sequence."""
@@ -114,7 +112,7 @@ class Search:
         if once.arena <= budget:
             return [once]
         if self.is_small:
-            self.sweep()
+            self.least()
         else:
             self.approach(budget)
         self.forget()
@@ -133,11 +131,8 @@ class Search:
                 front[sequence] = layout
         self.layouts = front
 
-    def sweep(self) -> None:
-        """Try every way from every level, and lay out all that comes of it."""
-        if self.swept:
-            return
-        self.swept = True
+    def sweep(self) -> Layout:
+        """Try every way from every level, and lay out all that comes of it; the least of that."""
         for level in self.levels:
             for order, way in self.ways():
                 self.attempt(order, way, level, self.levels)
@@ -150,6 +145,7 @@ class Search:
         for layout in list(self.layouts.values()):
             if layout.bound < layout.arena:
                 self.squeeze(layout, layout.arena - self.alignment)
+        return min([self.once, *self.layouts.values()], key=_arena)
 
     def approach(self, budget: int) -> None:
         """Try every way from the levels under the budget, the nearest first; lay out the best."""
@@ -241,17 +237,21 @@ class Search:
             self.work += run.work
 
     def least(self) -> Layout:
-        """The layout with the least arena found."""
-        if self.is_small:
-            self.sweep()
-        elif not self.sought:
-            self.sought = True
-            best = self.once
-            for order, way in self.ways():
-                if way in FRUGAL:
-                    best = self.smaller(best, self.lowest(order, way))
-            self.lower(best)
-        return min([self.once, *self.layouts.values()], key=_arena)
+        """The layout with the least arena found; it does not depend on what was asked before."""
+        if self._least is None:
+            known, self.layouts = self.layouts, {}
+            self.tried.clear()
+            self._least = self.sweep() if self.is_small else self.descend()
+            self.layouts = {**known, **self.layouts, self._least.sequence: self._least}
+        return self._least
+
+    def descend(self) -> Layout:
+        """Look for the least arena in the ways that are likely to lead there."""
+        best = self.once
+        for order, way in self.ways():
+            if way in FRUGAL:
+                best = self.smaller(best, self.lowest(order, way))
+        return self.lower(best)
 
     def lowest(self, order: int, way: int) -> Path | None:
         """The path from the lowest level that a way leads anywhere from, by bisection."""

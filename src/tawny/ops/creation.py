@@ -17,6 +17,7 @@ from tawny.array import (
     as_value,
     check_device,
     fresh,
+    is_traced,
     lift,
     lift_all,
     value_of,
@@ -28,7 +29,6 @@ from tawny.errors import located, type_error, value_error
 from tawny.node import borrowed, constant, make, scalar, variable
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait
 from tawny.operator import emit_new, public
-from tawny.ops.differentiation import is_argument
 from tawny.shape import Shape, as_int, as_shape
 
 
@@ -330,7 +330,7 @@ def arange(
         default, length = dt.FLOAT64, math.ceil((last - first) / stride)
     wanted, count = _dtype_or(dtype, default, "arange"), max(0, length)
     spacing: list[Any] = [start, step]
-    if any(isinstance(v, Array) and is_argument(v) for v in spacing):
+    if any(isinstance(v, Array) and is_traced(v.node) for v in spacing):
         return _spaced(start, step, count, wanted)
     return emit_new(Arange(first, stride, count, wanted))
 

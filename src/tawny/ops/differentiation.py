@@ -9,12 +9,17 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.calling import guarded
 from tawny.dtype import DType
 from tawny.node import Node, Part, make, remake, toposort
-from tawny.op import Domain, Gradient, Op, Overwrites, Trait, Type, floating, numeric
+from tawny.op import Domain, Gradient, Op, Overwrites, Trait, Type, floating, inexact
 from tawny.operator import scalar_op
 from tawny.scalar import Prim, Scalar, call, select
 
 
-class Argument(Op, name="argument", traits=Trait.VIEW | Trait.IMPURE, gradient=Gradient.LINEAR):
+class Argument(
+    Op,
+    name="argument",
+    traits=Trait.VIEW | Trait.IMPURE | Trait.TRACED,
+    gradient=Gradient.LINEAR,
+):
     """Operand 0 under a name of its own, while a function of it is differentiated.
 
     Two arguments are never the same node, so the function's own use of an equal array stays a
@@ -33,17 +38,8 @@ def stop_gradient(x: ArrayLike, /) -> Array:
     return wrap(make(StopGradient(), (node,)) if node.dtype.kind in "fc" else node)
 
 
-def is_argument(x: Array) -> bool:
-    """Whether `x` depends on an argument in which a function is being differentiated.
-
-    A result that is computed from its value at once would be a constant to the derivative.
-    """
-    node = x.node
-    return node.volatile and any(isinstance(n.op, Argument) for n in toposort([node]))
-
-
 @scalar_op(
-    dtype=numeric,
+    dtype=inexact,
     gradient=(lambda how, s, y, a, b: how.times(s, b), lambda how, s, y, a, b: how.times(s, a)),
 )
 def quiet_multiply(x: Scalar, y: Scalar) -> Scalar:
@@ -52,7 +48,7 @@ def quiet_multiply(x: Scalar, y: Scalar) -> Scalar:
 
 
 @scalar_op(
-    dtype=numeric,
+    dtype=inexact,
     gradient=(
         lambda how, s, z, a, b: how.over(s, b),
         lambda how, s, z, a, b: -how.over(how.times(s, z), b),

@@ -16,6 +16,7 @@ from tawny.array import (
     ArrayLike,
     Weak,
     fresh,
+    is_traced,
     known_value,
     lift,
     lift_all,
@@ -26,7 +27,6 @@ from tawny.dtype import DType
 from tawny.node import Value, constant, make
 from tawny.op import Gradient, Op
 from tawny.operator import public
-from tawny.ops.differentiation import is_argument
 from tawny.ops.indexing import take
 from tawny.ops.joining import concat
 from tawny.shape import Shape
@@ -92,7 +92,7 @@ def _elements(value: Value, *sources: ArrayLike) -> Array:
     the first of equal elements.
     """
     arrays = [wrap(lift(x, "unique")) for x in sources]
-    if not any(map(is_argument, arrays)):
+    if not any(is_traced(a.node) for a in arrays):
         return _constant(value)
     all_elements = concat(arrays, axis=None)
     distinct, first = np.unique(value_of(all_elements, "unique"), return_index=True)
@@ -147,7 +147,9 @@ def unique(
         axis=axis,
         equal_nan=equal_nan,
     )
-    result = take(array, _constant(first), axis=axis) if is_argument(array) else _constant(values)
+    result = (
+        take(array, _constant(first), axis=axis) if is_traced(array.node) else _constant(values)
+    )
     asked = ((return_index, first), (return_inverse, inverse), (return_counts, counts))
     further = tuple(_constant(v) for wanted, v in asked if wanted)
     return (result, *further) if further else result

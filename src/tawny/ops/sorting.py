@@ -8,7 +8,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, Weak, known_value, lift, lift_all, value_of, wrap
+from tawny.array import (
+    Array,
+    ArrayLike,
+    Weak,
+    is_traced,
+    known_value,
+    lift,
+    lift_all,
+    value_of,
+    wrap,
+)
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
@@ -17,7 +27,6 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
 from tawny.ops.creation import Cast, asarray, astype, copy, linspace
-from tawny.ops.differentiation import is_argument
 from tawny.ops.indexing import take, take_along_axis
 from tawny.ops.movement import flattened
 from tawny.ops.reduction import sum
@@ -310,7 +319,7 @@ def _edges(array: Array, bins: Any, range: tuple[float, float] | None) -> Array:
         low, high = _interval(array, range)
         kind = np.result_type(low, high, array.dtype)
         wanted = np.result_type(kind, float) if kind.kind in "iub" else kind
-        if range is None and is_argument(array):
+        if range is None and is_traced(array.node):
             least, most = reduction.min(array), reduction.max(array)
             beyond = float(value_of(least, "histogram")) - float(low)
             return linspace(least - beyond, most + beyond, count + 1, dtype=wanted)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from tawny.node import Node, make
+from tawny.node import Node, make, make_as
 from tawny.op import ELEMENTWISE, Family
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.movement import Reshape
@@ -26,14 +26,15 @@ EXACT: Final = Kind.EXACT
 def _hoisted(m: Match) -> Node | None:
     """The op on what its operands were broadcast from, broadcast."""
     node = m.node
-    if not size(node.shape):
+    if 0 in node.shape:
         return None
     small = [i.inputs[0] if type(i.op) is BroadcastTo else i for i in node.inputs]
     if node.op is _POWER and m.facts.fill(node.inputs[1]) in _LONE:
         small[1] = node.inputs[1]
         if small[0] is node.inputs[0]:
             return None
-    return broadcasted(make(node.op, tuple(small)), node.shape)
+    shape = node.op.infer_shape(*[n.shape for n in small])
+    return broadcasted(make_as(node.op, tuple(small), shape, node.dtype), node.shape)
 
 
 def _only_adds_ones(node: Node, facts: Facts) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from itertools import chain
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from tawny.node import Constant, Node
-from tawny.op import Elementwise, Family, Op, Type
+from tawny.op import Elementwise, Op, Type
 from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
@@ -38,7 +37,10 @@ def cost(op: Op, result: Type, operands: Sequence[Type]) -> Cost:
         return op.cost()
     if isinstance(op, (FusedMatmul, FusedConvolution)):
         return op.cost(*operands)
-    operations = _counting(op.family)(op, result[0], [shape for shape, _ in operands])
+    if isinstance(op, Elementwise):
+        operations = primitives(op) * prod(result[0])
+    else:
+        operations = _counting(type(op))(result[0], [shape for shape, _ in operands])
     return Cost(operations, sum(map(nbytes, operands)), nbytes(result))
 
 
@@ -59,7 +61,7 @@ def total(nodes: Iterable[Node]) -> Cost:
             read += one.bytes_read
             written += one.bytes_written
         elif not _is_free(op, sources):
-            operations += _counting(op.family)(op, node.shape, [i.shape for i in sources])
+            operations += _counting(type(op))(node.shape, [i.shape for i in sources])
             written += prod(node.shape) * node.dtype.itemsize
             inputs.append(sources)
     for node, times in Counter(chain.from_iterable(inputs)).items():
@@ -77,34 +79,36 @@ def _is_free(op: Op, operands: Sequence[object]) -> bool:
 
 # ------------------------------------------------------------------ operations
 
-Count = Callable[[Any, Shape, Sequence[Shape]], int]
+Count = Callable[[Shape, Sequence[Shape]], int]
 """Scalar operations of an op, given the shapes of its result and its operands."""
 
 _COUNTS: Final[tuple[tuple[tuple[type[Op], ...], Count], ...]] = (
-    ((Reduction, ArgExtremum, Scan), lambda op, shape, operands: prod(operands[0])),
-    ((Matmul,), lambda op, shape, operands: 2 * operands[0][-1] * prod(shape)),
-    ((Convolution,), lambda op, shape, operands: 2 * prod(operands[1][:-1]) * prod(shape)),
+    ((Reduction, ArgExtremum, Scan), lambda _, operands: prod(operands[0])),
+    ((Matmul,), lambda shape, operands: 2 * operands[0][-1] * prod(shape)),
+    ((Convolution,), lambda shape, operands: 2 * prod(operands[1][:-1]) * prod(shape)),
     (
         (ConvolutionInputGradient,),
-        lambda op, shape, operands: 2 * prod(operands[0][:-1]) * prod(operands[1]),
+        lambda _, operands: 2 * prod(operands[0][:-1]) * prod(operands[1]),
     ),
     (
         (ConvolutionKernelGradient,),
-        lambda op, shape, operands: 2 * prod(shape[:-1]) * prod(operands[1]),
+        lambda shape, operands: 2 * prod(shape[:-1]) * prod(operands[1]),
     ),
-    ((Pool,), lambda op, shape, operands: max(map(prod, operands))),
+    ((Pool,), lambda _, operands: max(map(prod, operands))),
 )
 
 
-@cache
-def _counting(family: Family) -> Count:
-    """How to count the operations of a family: one for each element, where nothing else is said."""
-    if isinstance(family, Elementwise):
-        return lambda op, shape, operands: primitives(family) * prod(shape)
-    for classes, count in _COUNTS:
-        if issubclass(family, classes):
-            return count
-    return lambda op, shape, operands: prod(shape)
+_COUNTING: Final[dict[type[Op], Count]] = {}
+"""What `_counting` said before."""
+
+
+def _counting(kind: type[Op]) -> Count:
+    """How to count the operations of a class of ops: one an element, where nothing else is said."""
+    found = _COUNTING.get(kind)
+    if found is None:
+        counts = [count for classes, count in _COUNTS if issubclass(kind, classes)]
+        found = _COUNTING[kind] = counts[0] if counts else lambda shape, _: prod(shape)
+    return found
 
 
 def added(costs: Iterable[Cost]) -> Cost:

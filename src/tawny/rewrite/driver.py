@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, final
 
 from tawny.node import Node, remake, written_at
 from tawny.op import Family, Op
@@ -28,14 +28,20 @@ MOST_SIGNATURES: Final = 50_000
 """So many are remembered at most: joins of many operands could make ever new ones."""
 
 
-class Candidates(NamedTuple):
+@final
+class Candidates:
     """The rules that can match nodes of one signature."""
 
-    rules: Sequence[Rule]
-    filled: tuple[int, ...] = ()
-    """Places of operands that may be filled constants; some rule asks for the value."""
-    by_fill: dict[tuple[complex | None, ...], Sequence[Rule]] = {}
-    """The rules that can match, for what fills those operands."""
+    __slots__ = ("by_fill", "filled", "rules")
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules: Final = rules
+        patterns = [r.pattern.args or () for r in rules]
+        places = {p for args in patterns for p, a in enumerate(args) if isinstance(a, Filled)}
+        self.filled: Final = tuple(sorted(places))
+        """Places of operands that may be filled constants; some rule asks for the value."""
+        self.by_fill: Final[dict[tuple[complex | None, ...], Sequence[Rule]]] = {}
+        """The rules that can match, for what fills those operands."""
 
     def narrowed(self, fills: tuple[complex | None, ...]) -> Sequence[Rule]:
         """The rules that can match where these values fill the operands at `filled`."""
@@ -52,9 +58,6 @@ def _accepts(pattern: Call, fills: dict[int, complex | None]) -> bool:
             if value is None or arg.value not in (None, value):
                 return False
     return True
-
-
-NONE: Final = Candidates(())
 
 
 class RuleSet:
@@ -82,11 +85,9 @@ class RuleSet:
         made_by = [i.op.family for i in inputs]
         rules = [*self._by_op.get(Op, ()), *self._by_op.get(node.op.family, ())]
         rules = [r for r in rules if r.pattern.may_match(made_by, same)]
-        asked = {p for r in rules for p, a in enumerate(r.pattern.args or ()) if type(a) is Filled}
         if len(self.found) >= MOST_SIGNATURES:
             self.found.clear()
-        found = Candidates(rules, tuple(sorted(asked)), {}) if rules else NONE
-        self.found[signature] = found
+        found = self.found[signature] = Candidates(rules)
         return found
 
 
@@ -117,7 +118,7 @@ class Driver:
         self._recorder: Final = recorder
         self._final: Final[dict[Node, Node]] = {}
         """The final form of each node met."""
-        self._asked: Final[dict[Node, Any]] = {}
+        self._asked: Final[dict[Node, complex | None]] = {}
         """What `_asked_for` said of constants."""
 
     def settled(self, flow: Flow) -> Flow:
@@ -165,7 +166,11 @@ class Driver:
                 stack.append(node)
                 stack += reversed(pending)
                 continue
-            current = self._on_final_inputs(node)
+            current = node
+            for source in node.inputs:
+                if final[source] is not source:
+                    current = self._on_final_inputs(node)
+                    break
             if current in final:
                 final[node] = final[current]
                 continue
@@ -180,10 +185,7 @@ class Driver:
     def _on_final_inputs(self, node: Node) -> Node:
         """The node made on final inputs; it is read where the other was."""
         final = self._final
-        inputs = tuple([final[i] for i in node.inputs])
-        if inputs == node.inputs:
-            return node
-        new = remake(node, inputs)
+        new = remake(node, tuple([final[i] for i in node.inputs]))
         uses = self._facts.uses
         uses[new] = uses.get(new, 0) + uses.get(node, 0)
         return new
@@ -216,12 +218,12 @@ class Driver:
 
     def _asked_for(self, operand: Node) -> complex | None:
         """The value that fills a constant, NaN if no pattern asks for it, None if there is none."""
-        asked = self._facts.fill(operand)
-        if asked is not None:
-            value: complex = asked.item()
-            asked = value if value in self._rules.values else NAN
-        self._asked[operand] = asked
-        return asked
+        fill = self._facts.fill(operand)
+        value: complex | None = None if fill is None else fill.item()
+        if value is not None and value not in self._rules.values:
+            value = NAN
+        self._asked[operand] = value
+        return value
 
     def _rewritten(self, node: Node, rules: Sequence[Rule]) -> Node | None:
         """What the first rule that applies puts in place of `node`."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny.dtype import DType
-from tawny.node import Constant, Node, Value, constant, make
+from tawny.node import Constant, Node, Value, constant, make_as
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops import random
 from tawny.ops.creation import Arange, BroadcastTo, Cast, Eye
@@ -74,6 +74,8 @@ class Facts:
         if node.dtype.kind == "c":
             return False
         op = node.op
+        if type(op) is Elementwise and op not in _SIGNED:
+            return False
         value = self.fill(node)
         if value is not None:
             return bool(value >= 0) and not np.signbit(value)
@@ -91,6 +93,9 @@ class Facts:
             return True
         if node.dtype.kind == "c":
             return False
+        op = node.op
+        if type(op) is Elementwise and op not in _SIGNED:
+            return False
         value = self.fill(node)
         if value is not None:
             return not is_negative_zero(value)
@@ -98,7 +103,6 @@ class Facts:
             return True
         if not depth or not node.inputs:
             return False
-        op = node.op
         if op is _ADD:  # -0.0 only as the sum of two
             return any(self.never_negative_zero(i, depth - 1) for i in node.inputs)
         if op is _SUBTRACT or type(op) in _KEEP_NONNEGATIVE_CLASSES or _is_view(node):
@@ -147,12 +151,14 @@ _reshape: Final = lru_cache(4096)(Reshape)
 
 def broadcasted(node: Node, shape: Shape) -> Node:
     """`node` repeated to `shape`; rules ask for the same few shapes often, so ops are shared."""
-    return node if node.shape == shape else make(_broadcast_to(shape), (node,))
+    return (
+        node if node.shape == shape else make_as(_broadcast_to(shape), (node,), shape, node.dtype)
+    )
 
 
 def reshaped(node: Node, shape: Shape) -> Node:
     """`node` in another shape, of shared ops too."""
-    return node if node.shape == shape else make(_reshape(shape), (node,))
+    return node if node.shape == shape else make_as(_reshape(shape), (node,), shape, node.dtype)
 
 
 def scalar_like(value: Any, node: Node) -> Node:
@@ -190,4 +196,6 @@ _KEEP_FINITE: Final = _rows(
 _KEEP_FINITE_CLASSES: Final = frozenset({Cast, Max, Min})
 _NONNEGATIVE: Final = _rows("abs", "square", "exp", "exp2", "sigmoid", "softplus", "cosh")
 _KEEP_NONNEGATIVE: Final = _rows("add", "multiply", "divide", "maximum", "minimum", "pow")
+_SIGNED: Final = _NONNEGATIVE | _KEEP_NONNEGATIVE | {_ADD, _SUBTRACT}
+"""Elementwise ops of whose sign something can be known."""
 _KEEP_NONNEGATIVE_CLASSES: Final = frozenset({Sum, Max, Min, Cast})

@@ -20,7 +20,8 @@ from typing import Final
 from tawny.node import Node
 from tawny.rewrite.group_loops import Fit, fit, share
 from tawny.rewrite.group_memory import Memory
-from tawny.rewrite.group_places import PLAIN, POINTWISE, REDUCTION, Places
+from tawny.rewrite.group_places import PLAIN, POINTWISE, REDUCTION, VIEW, Places
+from tawny.rewrite.group_schedule import Schedule
 from tawny.rewrite.group_unit import Unit, Units
 
 MOST_STEPS: Final = 64
@@ -48,6 +49,7 @@ class Choice:
         self.places = places = Places(order, outputs, moment)
         self._units = Units(places)
         self._memory = Memory(self._units)
+        self._schedule: Schedule | None = None
         begun: list[Unit] = []
         alone: list[int] = []
         for i in range(len(order) - 1, -1, -1):
@@ -55,19 +57,29 @@ class Choice:
             if kind >= POINTWISE:
                 if not self._joined(i):
                     begun.append(self._placed(i))
-            elif kind:
+            elif kind == PLAIN:
+                alone.append(i)
                 for b in places.sources[i]:
                     self._units.alone[b] = True
-                if kind == PLAIN:
-                    alone.append(i)
-        units = [u for u in begun if u.into is None]
-        for unit in units[:]:
-            if unit.folded is not None and len(unit.members) > 1:
-                units += self._stretched(unit)
-        found: list[tuple[float, Unit | int]] = [(u.at, u) for u in units]
-        found += [(i, i) for i in alone]
-        found.sort(key=lambda item: item[0])
-        self.sequence = [item for _, item in found]
+            elif kind == VIEW:
+                self._units.alone[places.base[places.reads[i][0]]] = True
+        items: list[Unit | int] = [*[u for u in begun if u.into is None], *alone]
+        items.sort(key=_place)
+        if any([isinstance(item, Unit) and item.refused for item in items]):
+            items = self._scheduled(items)
+        self.sequence: list[Unit | int] = []
+        for item in items:
+            if isinstance(item, Unit) and item.folded is not None and len(item.members) > 1:
+                self.sequence += self._stretched(item)
+            self.sequence.append(item)
+
+    def _scheduled(self, items: Sequence[Unit | int]) -> list[Unit | int]:
+        """Unite what else may be in a good order of the units; that order."""
+        self._schedule = schedule = Schedule(self._units, self._memory, items)
+        for item in reversed(schedule.items):
+            if isinstance(item, Unit) and item.into is None and item.refused:
+                self._offered(item)
+        return [u for u in schedule.items if not isinstance(u, Unit) or u.into is None]
 
     @property
     def result(self) -> list[bool]:
@@ -149,7 +161,12 @@ class Choice:
         how = fit(self._units, maker, reader)
         if how is Fit.NONE or not self._are_bounded(maker, reader):
             return
-        if self._memory.late(maker, reader):
+        schedule = self._schedule
+        if schedule is not None:
+            if not schedule.may_wait(maker, reader):
+                return
+            at = reader.at
+        elif self._memory.late(maker, reader):
             at = reader.at
         elif self._memory.early(maker, reader):
             at = maker.at
@@ -159,6 +176,8 @@ class Choice:
             return
         share(self._units, maker, reader, how)
         unit = self._units.unite(maker, reader, at)
+        if schedule is not None:
+            schedule.united(maker, reader, unit)
         if unit.refused:
             self._offered(unit)
 
@@ -167,7 +186,7 @@ class Choice:
         if len(maker.results) + len(reader.results) > MOST_RESULTS:
             units, output = self._units, self.places.output
             kept = [
-                r for r in maker.results if output[r] or units.read_by_others(r, maker, reader)
+                r for r in maker.results if output[r] or units.read_by_others(r, (maker, reader))
             ]
             if len(kept) + len(reader.results) > MOST_RESULTS:
                 return False
@@ -203,14 +222,18 @@ class Choice:
             return []
         apart = Unit(out[0], places.extent[out[0]])
         apart.members = out
-        apart.at = unit.at - 0.5
         unit.members = [i for i in unit.members if i not in set(out)]
         for i in out:
             units.of[i] = apart
         for i in out:
-            if units.read_by_others(i, apart, apart):
+            if units.read_by_others(i, (apart,)):
                 units.result[i] = True
         return [apart]
+
+
+def _place(item: Unit | int) -> int:
+    """Where a unit or a node that runs alone stands in the order."""
+    return item if isinstance(item, int) else item.at
 
 
 def _now(unit: Unit) -> Unit:

@@ -9,7 +9,7 @@ after it.  Between the two places there is what P reads instead of what it makes
 
 *Early*: M runs where P did.  C may read nothing else that is computed but what P reads.  Between
 the two places there is what C makes, instead of those results of P that it alone reads, and of
-operands that nobody else reads but P.
+operands that nobody else reads.
 
 Where M runs, all it reads and makes is there at once, less what it writes over an operand.
 
@@ -19,7 +19,7 @@ all units together; at the place where one runs, for each.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from tawny.rewrite.group_unit import Unit, Units
@@ -43,6 +43,7 @@ class Memory:
         ]
         """The bytes of an element of what may be written over, once nobody reads it any more."""
         self._once: Final = int(SPARE * units.places.floor)
+        self._each: Final = self._once // 8
         self._left = self._once
 
     def late(self, maker: Unit, reader: Unit) -> bool:
@@ -50,19 +51,22 @@ class Memory:
         units, places, cost, reads = self._units, self._places, self.cost, reader.inputs
         fresh = [b for b in maker.inputs if cost[b] and b not in reads]
         more = sum([cost[b] for b in fresh])
+        if more > maker.made:
+            owners = {places.owner[b] for b in fresh}.difference([places.owner[b] for b in reads])
+            more = sum([cost[o] for o in owners])
         between = more - maker.made
-        if between > self._left or not units.may_wait(maker, reader):
+        if between > min(self._left, self._each) or not units.may_wait(maker, reader):
             return False
         results = reader.results
         for r in maker.results:
-            if places.output[r] or units.read_by_others(r, maker, reader):
+            if places.output[r] or units.read_by_others(r, (maker, reader)):
                 results = [*results, r]
             else:
                 more -= places.bytes[r]
-        more += self._matched(reader.space, reader.results, reads)
+        more += self.matched(reader.space, reader.results, reads)
         if more > self._once:
             inputs = {*reads, *fresh}.difference(maker.results)
-            if more - self._reused(maker, reader, results, inputs) > self._once:
+            if more - self.reused((maker, reader), results, inputs) > self._once:
                 return False
         self._left -= max(between, 0)
         return True
@@ -77,48 +81,48 @@ class Memory:
                     shared += cost[b]
             elif units.of[b] is not maker and places.kind[b]:
                 return False
-        results, more = reader.results, reader.made
+        results, more = list(reader.results), reader.made
         for r in maker.results:
-            if places.output[r] or units.read_by_others(r, maker, reader):
-                results = [*results, r]
+            if places.output[r] or units.read_by_others(r, (maker, reader)):
+                results.append(r)
             else:
                 more -= places.bytes[r]
         between = more - shared
-        if between > self._left:
+        if between > min(self._left, self._each):
             return False
         dying = [b for b in reads if b not in reader.inputs]
-        more += self._matched(maker.space, maker.results, dying)
+        more += self.matched(maker.space, maker.results, dying)
         if more > self._once:
             inputs = {*reads, *reader.inputs}.difference(maker.results)
-            if more - self._reused(maker, reader, results, inputs) > self._once:
+            if more - self.reused((maker, reader), results, inputs) > self._once:
                 return False
         self._left -= max(between, 0)
         return True
 
-    def _reused(
-        self, maker: Unit, reader: Unit, results: Collection[int], inputs: Iterable[int]
+    def reused(
+        self, together: Sequence[Unit], results: Collection[int], inputs: Iterable[int]
     ) -> int:
-        """Bytes of operands, at least, that the results of two units in one are written over.
+        """Bytes of operands, at least, that the results of units in one are written over.
 
         A result is written over an operand that no later member reads; those that nothing inside
         reads are written last.  Where rows are swept again, no more than one is counted.
         """
         places, units = self._places, self._units
-        space = maker.space if len(maker.space) > len(reader.space) else reader.space
+        space = max([u.space for u in together], key=len)
         if len(results) == 1:
-            return self._matched(space, results, inputs)
-        last = {r for r in results if not units.read_inside(r, maker, reader)}
-        if maker.folded is not None or reader.folded is not None:
+            return self.matched(space, results, inputs)
+        last = {r for r in results if not units.read_inside(r, together)}
+        if any([u.folded is not None for u in together]):
             ends = [r for r in last if places.extent[r] == space]
-            return self._matched(space, ends[:1], inputs)
+            return self.matched(space, ends[:1], inputs)
         if len(last) == len(results):
-            return self._matched(space, results, inputs)
+            return self.matched(space, results, inputs)
         of, free = units.of, self.free
         reads: list[tuple[int, int]] = []
         for b in inputs:
             if free[b] and places.extent[b] == space:
                 for k in units.readers[b]:  # the last one first
-                    if of[k] is maker or of[k] is reader:
+                    if of[k] in together:
                         reads.append((k, free[b]))
                         break
         reads.sort()
@@ -132,7 +136,7 @@ class Memory:
                     break
         return saved
 
-    def _matched(self, space: Shape, results: Iterable[int], inputs: Iterable[int]) -> int:
+    def matched(self, space: Shape, results: Iterable[int], inputs: Iterable[int]) -> int:
         """Bytes of operands that results of the same size can be written over."""
         extent, free = self._places.extent, self.free
         have = [free[b] for b in inputs if free[b] and extent[b] == space]

@@ -84,7 +84,7 @@ class Places:
         self.reads: list[Sequence[int]] = [()] * count
         """What each node reads."""
         self.sources: list[Sequence[int]] = [()] * count
-        """The same, behind free views."""
+        """The same, behind free views; nothing for views, which read no memory."""
         self.base = list(range(count))
         self.owner = self.base[:]
         self.extent: list[Shape] = [()] * count
@@ -99,8 +99,8 @@ class Places:
         self.item = [0] * count
         """Bytes of an element."""
         self._fill()
-        self.uses = Counter(chain.from_iterable(self.sources))
-        """How often each value is read, a view that is no free one being a reader."""
+        self.uses = Counter(map(self.owner.__getitem__, chain.from_iterable(self.sources)))
+        """How often the memory of each owner is read, through views or not."""
         self.output = [False] * count
         """Whether the value is asked for."""
         self.kept = [False] * count
@@ -130,8 +130,7 @@ class Places:
                 if kind == FREE and is_free_view(node):
                     self.kind[i], base[i] = FREE, base[source]
                 else:
-                    self.kind[i], self.sources[i] = VIEW, (base[source],)
-                    extent[i] = nonunit(shape)
+                    self.kind[i], extent[i] = VIEW, nonunit(shape)
                 continue
             self.sources[i] = sources = [base[k] for k in reads]
             self.item[i] = item = node.dtype.itemsize

@@ -21,7 +21,7 @@ class Unit:
 
     def __init__(self, at: int, space: Shape) -> None:
         self.members = [at]
-        self.at: float = at
+        self.at = at
         """The place in the order where it runs: behind all it reads, before all that read it."""
         self.space = space
         self.folded: tuple[int, ...] | None = None
@@ -73,23 +73,21 @@ class Units:
         assert unit is not None
         return unit
 
-    def read_by_others(self, value: int, one: Unit, other: Unit) -> bool:
-        """Whether anything but two units reads a value."""
+    def read_by_others(self, value: int, units: Sequence[Unit]) -> bool:
+        """Whether anything but some units reads a value."""
         if self.alone[value]:
             return True
         of = self.of
         for k in self.readers[value]:
-            unit = of[k]
-            if unit is not one and unit is not other:
+            if of[k] not in units:
                 return True
         return False
 
-    def read_inside(self, value: int, one: Unit, other: Unit) -> bool:
-        """Whether one of two units reads a value."""
+    def read_inside(self, value: int, units: Sequence[Unit]) -> bool:
+        """Whether one of some units reads a value."""
         of = self.of
         for k in self.readers[value]:
-            unit = of[k]
-            if unit is one or unit is other:
+            if of[k] in units:
                 return True
         return False
 
@@ -132,7 +130,7 @@ class Units:
             inputs[b] = inputs.get(b, 0) + 1
             readers[b].append(i)
 
-    def unite(self, maker: Unit, reader: Unit, at: float) -> Unit:
+    def unite(self, maker: Unit, reader: Unit, at: int) -> Unit:
         """One unit of two; its loops are those of the reader."""
         large, small = reader, maker
         if len(maker.members) > len(reader.members):
@@ -147,7 +145,7 @@ class Units:
         results, made, bytes = reader.results, reader.made, self.places.bytes
         for r in maker.results:
             inputs.pop(r, None)
-            if self.places.output[r] or self.read_by_others(r, large, large):
+            if self.places.output[r] or self.read_by_others(r, (large,)):
                 results.append(r)
                 made += bytes[r]
             else:

@@ -21,22 +21,29 @@ GROUP: Final = RuleInfo(
 )
 
 
-def grouping(moment: Callable[[Node], object] | None = None) -> Pass:
-    """The pass; with `moment`, only nodes for which it gives the same run together.
+Moment = Callable[[Node], object]
+"""When a node runs, as a key."""
 
-    The flow must then have no groups yet.
+
+def grouping(
+    moments: Callable[[Sequence[Node]], Moment] | None = None,
+    worth: Callable[[Body], bool] | None = None,
+) -> Pass:
+    """The pass; with `moments`, only nodes that run at the same time are in one group.
+
+    It is given the outputs, groups written out.  `worth` says whether a body is made a group.
     """
 
     def run(flow: Flow, context: Context) -> Flow:
         if not context.recorder.allows(GROUP):
             return flow
-        outputs, origins = flow.outputs, dict[Node, Node]()
-        order = toposort(outputs, is_leaf)
+        outputs, order, origins = flow.outputs, flow.order(), dict[Node, Node]()
         had = {n for n in order if type(n.op) is Group}
         if had:
             outputs, origins = ungrouped(outputs, order)
-            order = toposort(outputs, is_leaf)
-        rebuilding = _Rebuilding(Choice(order, outputs, moment), origins)
+            order = toposort(outputs)
+        moment = None if moments is None else moments(outputs)
+        rebuilding = _Rebuilding(Choice(order, outputs, moment), origins, worth)
         for before, group in rebuilding.groups:
             if group not in had:
                 context.recorder.record(GROUP, before, (group,))
@@ -76,8 +83,14 @@ def ungrouped(
 class _Rebuilding:
     """The graph of the chosen units."""
 
-    def __init__(self, choice: Choice, origins: Mapping[Node, Node]) -> None:
+    def __init__(
+        self,
+        choice: Choice,
+        origins: Mapping[Node, Node],
+        worth: Callable[[Body], bool] | None = None,
+    ) -> None:
         self.choice = choice
+        self.worth = worth
         self.places = places = choice.places
         self.origins = origins
         self.made: list[Node | None] = [
@@ -118,12 +131,18 @@ class _Rebuilding:
         return remade(self.origins.get(node, node), inputs)
 
     def _alone(self, i: int) -> None:
-        self.made[i] = self._remade(i, tuple([self._node(k) for k in self.places.reads[i]]))
+        made = self.made
+        inputs = tuple([made[k] or self._node(k) for k in self.places.reads[i]])
+        made[i] = self._remade(i, inputs)
 
     def _group(self, members: list[int]) -> None:
         nodes = [self.places.order[i] for i in members]
         results = [i for i in members if self.choice.result[i]]
         operands, body = self._body(members, results)
+        if self.worth is not None and not self.worth(body):
+            for i in members:
+                self._alone(i)
+            return
         with written_at(united_sources(nodes)):
             group = make(Group(body), operands)
             if len(results) == 1:

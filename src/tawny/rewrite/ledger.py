@@ -221,9 +221,16 @@ class Ledger:
         log = self._log
         self._applied.append(rule)
         log += (len(before), len(after))
-        for nodes in (before, after):
-            for node in nodes:
-                inputs = node.inputs
-                log += (node.op, node.shape, node.dtype, node.sources, len(inputs))
-                for source in inputs:
-                    log += (source.shape, source.dtype)
+        for node in (*before, *after):
+            inputs = node.inputs
+            if len(inputs) == 1:
+                (x,) = inputs
+                log += (node.op, node.shape, node.dtype, node.sources, 1, x.shape, x.dtype)
+                continue
+            log += (node.op, node.shape, node.dtype, node.sources, len(inputs))
+            if len(inputs) == 2:
+                x, y = inputs
+                log += (x.shape, x.dtype, y.shape, y.dtype)
+            else:
+                for x in inputs:
+                    log += (x.shape, x.dtype)

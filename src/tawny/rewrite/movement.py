@@ -60,7 +60,7 @@ def _as_reshape(m: Match) -> Node:
 def _whole_slice(node: Node, facts: Facts) -> bool:
     del facts
     shape = node.inputs[0].shape
-    return node.shape == shape and all([r[0] == 0 and r[2] == 1 for r in _ranges(node)])
+    return node.shape == shape and all(r[0] == 0 and r[2] == 1 for r in _ranges(node))
 
 
 def _ranges(node: Node) -> tuple[Range, ...]:

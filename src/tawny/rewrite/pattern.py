@@ -105,10 +105,6 @@ class Call:
             return False
         if self.args is not None and len(self.args) != len(node.inputs):
             return False
-        return self.matches_operands(node, match)
-
-    def matches_operands(self, node: Node, match: Match) -> bool:
-        """Whether the operands match, for a node that `may_match` said can."""
         if self.name:
             match.captured[self.name] = node
         match.through.append(node)
@@ -177,12 +173,21 @@ class Rule:
     """A condition on the node alone, asked before its operands are looked at."""
 
     def match(self, node: Node, facts: Facts) -> Match | None:
-        """Where the rule applies to `node`, whose op and operands are those of the pattern."""
+        """Where the rule applies to `node`, which may match and is filled as the pattern asks."""
         if self.only is not None and not self.only(node, facts):
             return None
         match = Match(node, facts)
-        if not self.pattern.matches_operands(node, match):
-            return None
+        match.through.append(node)
+        pattern, captured = self.pattern, match.captured
+        if pattern.name:
+            captured[pattern.name] = node
+        if pattern.args is not None:
+            for arg, source in zip(pattern.args, node.inputs):  # noqa: B905  (as many as operands)
+                if type(arg) is Call:
+                    if not arg.matches(source, match):
+                        return None
+                elif captured.setdefault(arg.name, source) is not source:
+                    return None
         return match if self.when is always or self.when(match) else None
 
     def kept(self, match: Match) -> Node | None:
@@ -211,7 +216,7 @@ def built(template: Pattern, match: Match) -> Node:
     (op,) = template.ops
     if not isinstance(op, Elementwise):
         raise TypeError(f"a result that calls {op.__name__} has attributes: write a function")
-    return make(op, tuple(built(a, match) for a in template.args or ()))
+    return make(op, tuple([built(a, match) for a in template.args or ()]))
 
 
 def rule(

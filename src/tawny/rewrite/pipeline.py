@@ -129,13 +129,19 @@ def optimise(
 
 @contextmanager
 def _collector_paused() -> Generator[None]:
-    """Without the cyclic collector: no cycle is made here, and it would walk all nodes often."""
+    """Without the cyclic collector: no cycle is made here, and it would walk all nodes often.
+
+    Afterwards it takes what was made for old, unless somebody froze objects, which would thaw.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_on:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

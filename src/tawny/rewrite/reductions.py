@@ -42,7 +42,7 @@ def _one_element(node: Node, facts: Facts) -> bool:
     """Every reduced axis has one element; multiplied by one, a complex infinity becomes NaN."""
     del facts
     source = node.inputs[0]
-    return all([source.shape[a] == 1 for a in _op(node).axes]) and (
+    return all(source.shape[a] == 1 for a in _op(node).axes) and (
         source.dtype.kind != "c" or type(node.op) is Sum
     )
 

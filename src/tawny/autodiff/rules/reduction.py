@@ -69,7 +69,7 @@ def _(op: Var, slope: Array, y: Array, x: Array) -> Array | None:
 @reverse(Max)
 @reverse(Min)
 def _(op: Max | Min, slope: Array, y: Array, x: Array) -> Array:
-    """Elements that share the extreme share the slope, equally; where it is NaN none has a slope."""
+    """Elements that share the extreme share the slope, equally; if it is NaN none has a slope."""
     extreme = e.equal(x, _kept(op, y, x))
     count = make(Sum(op.axes, True, x.dtype), (extreme.node,))
     shares: Array = where(extreme, e.divide(_kept(op, slope, x), wrap(count)), 0)

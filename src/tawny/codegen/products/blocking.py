@@ -45,7 +45,7 @@ def aligned(nbytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Tiles of one width, one below the other: the first `tall` are one row higher than the rest."""
+    """Tiles of one width, one below the other; the first `tall` are a row higher than the rest."""
 
     tile: Tile
     tiles: int
@@ -138,7 +138,7 @@ class Blocking:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How large a stack of products is: each of (rows, taps * depth) and (taps * depth, columns)."""
+    """A stack of products of (rows, taps * depth) and (taps * depth, columns) matrices."""
 
     rows: int
     columns: int

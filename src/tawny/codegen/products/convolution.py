@@ -120,9 +120,7 @@ class _Swept(NamedTuple):
     preparation: Preparation
 
     @staticmethod
-    def of(
-        element: Element, ending: Ending, sweep: Sweep, workers: int, prepared: bool
-    ) -> _Swept:
+    def of(element: Element, ending: Ending, sweep: Sweep, workers: int, prepared: bool) -> _Swept:
         """The kernel is read where it lies if its outputs are side by side."""
         order = order_of(element, sweep.b_row, sweep.b_column)
         panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED

@@ -11,12 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tawny.codegen.builder import I64, Function, Value
+from tawny.codegen.builder import I64, Value
 from tawny.codegen.kernel import Layout
 from tawny.codegen.products.blocking import Extent
-from tawny.codegen.products.form import Source, TileCode
-from tawny.codegen.products.row import Numbers
-from tawny.codegen.products.tile import Walk, accumulate
+from tawny.codegen.products.form import Rows, Source, TileCode
+from tawny.codegen.products.tile import Walk, accumulate, spaced
 from tawny.codegen.products.windows import AXIS_NUMBERS, WindowAxis
 from tawny.ops.convolution import Windowed
 
@@ -114,17 +113,28 @@ class Taps(Source):
         own = [f"{name}{axis}" for axis in range(self.rank) for name in AXIS_NUMBERS]
         return ("a_batch", "b_batch", "c_row", *own)
 
-    def accumulate(self, code: TileCode, sums: Sequence[Value]) -> list[Value]:
-        f, n, element = code.f, code.numbers, code.form.element
+    def rows(self, code: TileCode) -> Rows:
+        return _TapRows(code, self.rank)
+
+
+@dataclass(frozen=True, slots=True)
+class _TapRows:
+    """Some channels at a tap."""
+
+    code: TileCode
+    rank: int
+
+    def accumulate(self, sums: Sequence[Value]) -> list[Value]:
+        code, f, n, element = self.code, self.code.f, self.code.numbers, self.code.form.element
         last, size = self.rank - 1, len(sums)
-        firsts = self._first_coordinates(code)
-        low, high = self._seen(f, n, firsts[last])
+        firsts = self._first_coordinates()
+        low, high = self._seen(firsts[last])
         base = f.advanced(code.left, code.start * element.nbytes)
         for axis in range(self.rank):
             base = f.advanced(base, n[f"origin{axis}"] * n[f"a_bytes{axis}"])
         stride, count = n[f"stride{last}"] * n[f"a_bytes{last}"], high - low
         base, panel = f.advanced(base, low * stride), f.advanced(code.panel, low * code.panel_step)
-        state = [*sums, *self._run(code)]
+        state = [*sums, *self._run()]
         with f.loop(code.lower, code.upper, carried=state) as loop:
             batch, *places = loop.carried[size:]
             left, right = batch * n["a_batch"], batch * n["b_batch"]
@@ -139,27 +149,25 @@ class Taps(Source):
             rows = [f.advanced(start, r * element.nbytes) for r in range(code.tile.rows)]
             walk = Walk(rows, stride, f.advanced(panel, right), code.panel_step, length, code.ahead)
             after = accumulate(f, element, code.tile, loop.carried[:size], walk, code.masks)
-            loop.carry(*after, *self._following(f, n, batch, places))
+            loop.carry(*after, *self._following(batch, places))
         return loop.carried[:size]
 
-    def places(self, code: TileCode, base: Value, name: str) -> list[Value]:
-        step = code.numbers["c_row"]
-        rows = [code.f.advanced(base, code.start * step)]
-        while len(rows) < code.tile.rows:
-            rows.append(code.f.advanced(rows[-1], step))
-        return rows
+    def places(self, base: Value, name: str) -> list[Value]:
+        code, step = self.code, self.code.numbers[f"{name}_row"]
+        return spaced(code.f, code.f.advanced(base, code.start * step), step, code.tile.rows)
 
-    def _first_coordinates(self, code: TileCode) -> list[Value]:
+    def _first_coordinates(self) -> list[Value]:
         """What the tap sees at the first position of each axis."""
-        n, rest, firsts = code.numbers, code.place, list[Value]()
+        n, rest, firsts = self.code.numbers, self.code.place, list[Value]()
         for axis in reversed(range(self.rank)):
             tap = rest % n[f"taps{axis}"]
             rest = rest // n[f"taps{axis}"]
             firsts.insert(0, tap * n[f"dilation{axis}"] + n[f"origin{axis}"])
         return firsts
 
-    def _seen(self, f: Function, n: Numbers, first: Value) -> tuple[Value, Value]:
+    def _seen(self, first: Value) -> tuple[Value, Value]:
         """The positions of the last axis whose tap is inside of the input, from and to."""
+        f, n = self.code.f, self.code.numbers
         last = self.rank - 1
         stride = n[f"stride{last}"]
         low, end = (
@@ -168,18 +176,17 @@ class Taps(Source):
         )
         return low, f.maximum(f.minimum(end, n[f"count{last}"]), low)
 
-    def _run(self, code: TileCode) -> list[Value]:
+    def _run(self) -> list[Value]:
         """Where the first run of a block is: an element of the batch, a place along each axis."""
-        n, rest, places = code.numbers, code.lower, list[Value]()
+        n, rest, places = self.code.numbers, self.code.lower, list[Value]()
         for axis in reversed(range(self.rank - 1)):
             places.insert(0, rest % n[f"count{axis}"])
             rest = rest // n[f"count{axis}"]
         return [rest, *places]
 
-    def _following(
-        self, f: Function, n: Numbers, batch: Value, places: Sequence[Value]
-    ) -> list[Value]:
+    def _following(self, batch: Value, places: Sequence[Value]) -> list[Value]:
         """The next run."""
+        f, n = self.code.f, self.code.numbers
         carry, following = f.constant(I64, 1), list[Value]()
         for axis in reversed(range(len(places))):
             place = places[axis] + carry

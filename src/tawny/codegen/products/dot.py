@@ -19,7 +19,7 @@ from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.row import Addresses, Names, Numbers
 from tawny.codegen.products.stack import bases_of, shares, stack_names
-from tawny.codegen.products.tile import Tile
+from tawny.codegen.products.tile import Tile, spaced
 
 MOST_ROWS: Final = 6
 """With more rows it is better to pack the right matrix."""
@@ -100,9 +100,9 @@ def _library(form: DotForm, operands: tuple[str, ...]) -> Library:
                 _put(f, form, totals, sums, group.index)
             offset = start * nbytes
             places = Places(
-                _spaced(f, f.advanced(bases.result, offset), n["c_row"], form.rows),
+                spaced(f, f.advanced(bases.result, offset), n["c_row"], form.rows),
                 bases.bias if form.ending.constant_bias else f.advanced(bases.bias, offset),
-                _spaced(f, f.advanced(bases.residual, offset), n["residual_row"], form.rows)
+                spaced(f, f.advanced(bases.residual, offset), n["residual_row"], form.rows)
                 if form.ending.epilogue.residual
                 else (),
             )
@@ -111,18 +111,8 @@ def _library(form: DotForm, operands: tuple[str, ...]) -> Library:
                 f.load(form.element.vector, f.advanced(sums, r * form.element.sum_bytes), 64)
                 for r in range(form.rows)
             ]
-            finish(
-                f, form.element, tile, form.ending, found, places, [f.first_lanes(count, lanes)]
-            )
+            finish(f, form.element, tile, form.ending, found, places, [f.first_lanes(count, lanes)])
     return compiled(module.text())
-
-
-def _spaced(f: Function, first: Value, step: Value, count: int) -> list[Value]:
-    """Addresses so many bytes apart."""
-    places = [first]
-    while len(places) < count:
-        places.append(f.advanced(places[-1], step))
-    return places
 
 
 def _put(f: Function, form: DotForm, totals: Sequence[Value], room: Value, column: Value) -> None:
@@ -139,7 +129,7 @@ def _dots(
     """The sums of products of each row with each column."""
     element, unroll = form.element, form.unroll
     lanes = element.lanes
-    rows = _spaced(f, left, n["a_row"], form.rows)
+    rows = spaced(f, left, n["a_row"], form.rows)
     count = form.rows * form.columns
 
     def added(
@@ -154,8 +144,7 @@ def _dots(
         left_vectors, right_vectors = [loaded(r) for r in rows], [loaded(c) for c in columns]
         pairs = [(a, b) for a in left_vectors for b in right_vectors]
         return [
-            element.multiply_add(f, a, b, total)
-            for (a, b), total in zip(pairs, sums, strict=True)
+            element.multiply_add(f, a, b, total) for (a, b), total in zip(pairs, sums, strict=True)
         ]
 
     depth = n["depth"]

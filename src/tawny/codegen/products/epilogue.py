@@ -97,10 +97,10 @@ def finish(
     end = _Finish(f, element, ending, masks)
     biases = end.biases(places.bias)
     if ending.short:
-        for row in range(tile.rows):
-            part = sums[row * tile.vectors : (row + 1) * tile.vectors]
-            residual = places.residuals[row] if places.residuals else None
-            end.row(part, biases, places.results[row], residual)
+        for i in range(tile.rows):
+            part = sums[i * tile.vectors : (i + 1) * tile.vectors]
+            residual = places.residuals[i] if places.residuals else None
+            end.row(part, biases, places.results[i], residual)
         return
     kept = _kept(f, sums, element.sum_bytes)
     results, residuals = _kept(f, places.results, 8), _kept(f, places.residuals, 8)

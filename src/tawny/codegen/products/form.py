@@ -12,11 +12,11 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from tawny.codegen.products.blocking import NUMBERS, Blocking
 from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
 from tawny.codegen.element import Element
+from tawny.codegen.products.blocking import NUMBERS, Blocking
 from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.packing import Order
 from tawny.codegen.products.row import Names, Numbers
@@ -46,14 +46,6 @@ class Panels(enum.Enum):
     PREPARED = "from panels that were packed before the run"
 
 
-class Depth(enum.Enum):
-    """How the common axis is walked."""
-
-    WHOLE = "at once for each tile"
-    BLOCKED = "block by block for each panel: blocks stay in the cache for many tiles"
-    STREAMED = "block by block for all panels: a large right matrix is read in order"
-
-
 @dataclass(frozen=True, slots=True)
 class Form:
     """All that the code of a product depends on; the rest are numbers it is told."""
@@ -68,7 +60,8 @@ class Form:
     order: Order
     stack: int
     """How many axes the stack of products has."""
-    depth: Depth
+    streamed: bool
+    """Whether blocks of the common axis are multiplied with all panels, one block after another."""
     source: Source
 
     @staticmethod
@@ -84,10 +77,7 @@ class Form:
         """The form of a product that is cut so."""
         full = cut.full.shapes if cut.blocks else ()
         tail = () if cut.tail is None else cut.tail.shapes
-        depth = Depth.STREAMED if cut.streamed else Depth.BLOCKED
-        if cut.depth_blocks == 1:
-            depth = Depth.WHOLE
-        return Form(element, ending, full, tail, panels, order, stack, depth, source)
+        return Form(element, ending, full, tail, panels, order, stack, cut.streamed, source)
 
     def names(self) -> Names:
         """The numbers it is told."""
@@ -112,6 +102,7 @@ class TileCode:
     upper: Value
     """The block of the common axis."""
     ahead: Value
+    """Bytes from an element of the panel to one that is fetched meanwhile."""
     masks: Sequence[Value | None]
 
     @property
@@ -150,6 +141,18 @@ class PackCode:
         self.f.call(self.function, VOID, source, *steps, count, target, self.columns)
 
 
+class Rows(Protocol):
+    """Rows of a tile, found in the left matrix and in the result."""
+
+    def accumulate(self, sums: Sequence[Value]) -> list[Value]:
+        """The sums with the products of a block of the common axis added."""
+        ...
+
+    def places(self, base: Value, name: str) -> list[Value]:
+        """Addresses of the rows in the result ("c") or in the residual."""
+        ...
+
+
 class Source(ABC):
     """Where the rows of the left matrix and of the result are."""
 
@@ -158,16 +161,13 @@ class Source(ABC):
     def numbers(self) -> tuple[str, ...]:
         """The numbers it must be told."""
 
-    def declare(self, module: Module, element: Element) -> None:
-        """Declare what the code of tiles refers to."""
+    def constants(self, element: Element) -> list[str]:
+        """Definitions of constants that the code of tiles refers to."""
+        return []
 
     @abstractmethod
-    def accumulate(self, code: TileCode, sums: Sequence[Value]) -> list[Value]:
-        """The sums with the products of a block of the common axis added."""
-
-    @abstractmethod
-    def places(self, code: TileCode, base: Value, name: str) -> list[Value]:
-        """Addresses of a tile's rows in the result ("c") or in the residual."""
+    def rows(self, code: TileCode) -> Rows:
+        """The rows of a tile."""
 
     def gathered(
         self, f: Function, numbers: Numbers, left: Value, rows: tuple[Value, Value], room: Value
@@ -208,13 +208,23 @@ def declare_tile(module: Module, name: str, form: Form, tile: Tile) -> None:
             form,
             tile,
             Numbers(f, form.names(), given["numbers"]),
-            *[given[n] for n in ("left", "panel", "place", "start", "lower", "upper", "ahead")],
-            tile.masks(f, form.element, given["columns"]),
+            left=given["left"],
+            panel=given["panel"],
+            place=given["place"],
+            start=given["start"],
+            lower=given["lower"],
+            upper=given["upper"],
+            ahead=given["ahead"],
+            masks=tile.masks(f, form.element, given["columns"]),
         )
-        sums = form.source.accumulate(code, _begun(code, given["before"]))
+        rows = form.source.rows(code)
+        sums = rows.accumulate(_begun(code, given["before"]))
 
         def end() -> list[Value]:
-            _ended(code, sums, given["result"], given["bias"], given["residual"])
+            epilogue = form.ending.epilogue
+            residuals = rows.places(given["residual"], "residual") if epilogue.residual else ()
+            places = Places(rows.places(given["result"], "c"), given["bias"], residuals)
+            finish(f, form.element, tile, form.ending, sums, places, code.masks)
             return []
 
         def keep() -> list[Value]:
@@ -223,10 +233,7 @@ def declare_tile(module: Module, name: str, form: Form, tile: Tile) -> None:
                 f.store(value, f.advanced(given["after"], i * nbytes), 64)
             return []
 
-        if form.depth is Depth.WHOLE:
-            end()
-        else:
-            f.either(given["after"].equals(f.constant(PTR, 0)), end, keep)
+        f.either(given["after"].equals(f.constant(PTR, 0)), end, keep)
 
 
 def _begun(code: TileCode, before: Value) -> list[Value]:
@@ -238,16 +245,4 @@ def _begun(code: TileCode, before: Value) -> list[Value]:
         places = [f.advanced(before, i * element.sum_bytes) for i in range(count)]
         return [f.load(element.vector, place, 64) for place in places]
 
-    if code.form.depth is Depth.WHOLE:
-        return zeros
     return f.either(before.equals(f.constant(PTR, 0)), lambda: zeros, kept)
-
-
-def _ended(
-    code: TileCode, sums: Sequence[Value], result: Value, bias: Value, residual: Value
-) -> None:
-    """The epilogue."""
-    source, ending = code.form.source, code.form.ending
-    residuals = source.places(code, residual, "residual") if ending.epilogue.residual else ()
-    places = Places(source.places(code, result, "c"), bias, residuals)
-    finish(code.f, code.form.element, code.tile, ending, sums, places, code.masks)

@@ -15,7 +15,7 @@ from tawny.ops.convolution import Windowed
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What windows see of `a`, times a kernel `b`: a part of the result `c`.  Steps are in bytes."""
+    """What windows see of `a`, times a kernel `b`: a part of a result `c`.  Steps are in bytes."""
 
     batch: int
     axes: tuple[WindowAxis, ...]
@@ -126,7 +126,9 @@ def backward(op: Windowed, kernel: Layout, gradient: Layout, result: Layout) -> 
                 c_group=channels * result.strides[-1],
                 b_row=kernel.strides[-1],
                 b_column=kernel.strides[-2],
-                b_start=sum(first * s for (_, first), s in zip(found, kernel.strides, strict=False)),
+                b_start=sum(
+                    first * s for (_, first), s in zip(found, kernel.strides, strict=False)
+                ),
                 c_start=sum(r * s for r, s in zip(residues, result.strides[1:], strict=False)),
             )
         )
@@ -171,9 +173,7 @@ def as_matrices(sweep: Sweep, item: int) -> Matrices | None:
             return None
         rows *= count
     bias = sweep.outputs * item
-    group = Axis(
-        sweep.groups, sweep.a_group, sweep.b_group, sweep.c_group, sweep.c_group, bias
-    )
+    group = Axis(sweep.groups, sweep.a_group, sweep.b_group, sweep.c_group, sweep.c_group, bias)
     return Matrices(
         rows=rows,
         columns=sweep.outputs,

@@ -18,7 +18,6 @@ from tawny.codegen.library import Library, compiled
 from tawny.codegen.products.blocking import CHUNK_TILES
 from tawny.codegen.products.form import (
     TILE_ARGUMENTS,
-    Depth,
     Form,
     PackCode,
     Panels,
@@ -54,7 +53,7 @@ def kernel_of(
 @lru_cache(1024)
 def _library(forms: tuple[Form, ...], addresses: tuple[str, ...]) -> Library:
     module = Module()
-    forms[0].source.declare(module, forms[0].element)
+    module.globals += forms[0].source.constants(forms[0].element)
     for number, form in enumerate(forms):
         _Product(module, form, f"product{number}", Names(addresses)).declare()
     arguments = {"row": PTR, "worker": I64, "workers": I64}
@@ -264,18 +263,14 @@ class _Share:
         """Blocks of columns and of the common axis, in the form's order."""
         f, depths = self.f, self.numbers["depth_blocks"]
         first, last = group.blocks
-        match self.form.depth:
-            case Depth.WHOLE:
-                with f.loop(first, last) as block:
-                    self._tiles(group, block.index, None)
-            case Depth.BLOCKED:
-                with f.loop(first, last) as block, f.loop(0, depths) as depth:
-                    self._tiles(group, block.index, depth.index)
-            case Depth.STREAMED:
-                with f.loop(0, depths) as depth, f.loop(first, last) as block:
-                    self._tiles(group, block.index, depth.index)
+        if self.form.streamed:
+            with f.loop(0, depths) as depth, f.loop(first, last) as block:
+                self._tiles(group, block.index, depth.index)
+        else:
+            with f.loop(first, last) as block, f.loop(0, depths) as depth:
+                self._tiles(group, block.index, depth.index)
 
-    def _tiles(self, group: _Group, block: Value, depth: Value | None) -> None:
+    def _tiles(self, group: _Group, block: Value, depth: Value) -> None:
         """Tiles one below the other, with a block of columns and one of the common axis."""
         f, n, strip, bases = self.f, self.numbers, group.strip, group.bases
         column = block * self._block_width
@@ -289,28 +284,22 @@ class _Share:
             else f.advanced(bases.bias, column),
             "residual": f.advanced(bases.residual, column),
             "place": bases.place,
-            "lower": f.constant(I64, 0),
-            "upper": n["depth"],
-            "before": self.null,
-            "after": self.null,
+            "lower": depth * n["depth"] // n["depth_blocks"],
+            "upper": (depth + 1) * n["depth"] // n["depth_blocks"],
             "columns": self._strip_columns(strip),
         }
-        if depth is not None:
-            count = n["depth_blocks"]
-            given["lower"] = depth * n["depth"] // count
-            given["upper"] = (depth + 1) * n["depth"] // count
         first, last = group.tiles
         ahead = self._ahead(strip, given["lower"], given["upper"])
+        begins, ends = depth.equals(0), (depth + 1).equals(n["depth_blocks"])
         with f.loop(first, last) as tile:
             given["start"] = self._start(strip, tile.index)
             number = tile.index - first
             given["ahead"] = f.select(
                 number < strip.tile.vectors, ahead + number * self.form.element.vector_bytes, 0
             )
-            if depth is not None:
-                sums = self._sums(group, block, tile.index)
-                given["before"] = f.select(depth.equals(0), self.null, sums)
-                given["after"] = f.select((depth + 1).equals(n["depth_blocks"]), self.null, sums)
+            sums = self._sums(group, block, tile.index)
+            given["before"] = f.select(begins, self.null, sums)
+            given["after"] = f.select(ends, self.null, sums)
             self._call(strip, tile.index, [given[name] for name in TILE_ARGUMENTS])
 
     def _ahead(self, strip: _Strip, lower: Value, upper: Value) -> Value:
@@ -319,18 +308,16 @@ class _Share:
         width = f.constant(I64, strip.tile.width(self.form.element))
         if self.form.panels is not Panels.DIRECT:
             return (upper - lower) * n["taps"] * width
-        match self.form.depth:
-            case Depth.WHOLE | Depth.STREAMED:
-                return width
-            case Depth.BLOCKED:
-                ends = upper.equals(n["depth"])
-                return f.select(ends, width - lower * n["b_row"], (upper - lower) * n["b_row"])
+        if self.form.streamed:
+            return width
+        ends = upper.equals(n["depth"])
+        return f.select(ends, width - lower * n["b_row"], (upper - lower) * n["b_row"])
 
     def _sums(self, group: _Group, block: Value, tile: Value) -> Value:
         """Where the sums of a tile wait."""
         f, (first, last) = self.f, group.tiles
         place = tile - first
-        if self.form.depth is Depth.STREAMED:
+        if self.form.streamed:
             place = (block - group.blocks[0]) * (last - first) + place
         shape = group.strip.tile
         step = shape.rows * shape.vectors * self.form.element.sum_bytes

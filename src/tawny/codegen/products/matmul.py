@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tawny.codegen.products.blocking import Extent, Room, cut
 from tawny.codegen.builder import I64, Value
 from tawny.codegen.element import Element, element_of
+from tawny.codegen.kernel import Layout
+from tawny.codegen.products.blocking import Extent, Room, cut
 from tawny.codegen.products.dot import MOST_ROWS, dot_kernel
 from tawny.codegen.products.epilogue import Ending
-from tawny.codegen.kernel import Layout
+from tawny.codegen.products.form import Form, Panels, Rows, Source, TileCode
 from tawny.codegen.products.loops import kernel_of
 from tawny.codegen.products.matrices import Matrices, matrices_of
 from tawny.codegen.products.packing import Order, order_of
-from tawny.codegen.products.form import Form, Panels, Source, TileCode
 from tawny.codegen.products.preparation import Preparation, Product
-from tawny.codegen.products.tile import Walk, accumulate
+from tawny.codegen.products.tile import Walk, accumulate, spaced
 from tawny.ops.fused import PLAIN, Epilogue
 
 PACKING_ROWS: Final = 128
@@ -101,13 +101,9 @@ def product_kernel(
     ):
         return Product(dot_kernel(element, ending, matrices, operands, shared=parallel))
     streamed = (
-        panels is Panels.DIRECT
-        and matrices.rows <= STREAMED_ROWS
-        and bytes_right > STREAMED_BYTES
+        panels is Panels.DIRECT and matrices.rows <= STREAMED_ROWS and bytes_right > STREAMED_BYTES
     )
-    blocking = cut(
-        element, extent, workers, packed=panels is Panels.PACKED, streamed=streamed
-    )
+    blocking = cut(element, extent, workers, packed=panels is Panels.PACKED, streamed=streamed)
     source = StridedRows(matrices.a_step == element.nbytes)
     form = Form.of(element, ending, blocking, panels, order, len(matrices.stack), source)
     packed = blocking.packed_bytes(element, matrices.depth) if panels is Panels.PACKED else 0
@@ -130,9 +126,7 @@ def product_kernel(
             f"b_stack{i}": preparation.group_bytes if axis.b else 0
             for i, axis in enumerate(matrices.stack)
         }
-    return Product(
-        kernel_of([(form, numbers)], operands, parallel, room.slot * slots), preparation
-    )
+    return Product(kernel_of([(form, numbers)], operands, parallel, room.slot * slots), preparation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +140,26 @@ class StridedRows(Source):
     def numbers(self) -> tuple[str, ...]:
         return ("a_row", "a_step", "c_row", "residual_row")
 
-    def accumulate(self, code: TileCode, sums: Sequence[Value]) -> list[Value]:
-        f, n, element = code.f, code.numbers, code.form.element
-        step = f.constant(I64, element.nbytes) if self.neighbours else n["a_step"]
-        left = f.advanced(code.left, code.lower * step)
-        rows = self._spaced(code, left, n["a_row"])
-        walk = Walk(rows, step, code.block, code.panel_step, code.upper - code.lower, code.ahead)
+    def rows(self, code: TileCode) -> Rows:
+        return _Spaced(code, self.neighbours)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spaced:
+    """Rows of a tile that are evenly spaced."""
+
+    code: TileCode
+    neighbours: bool
+
+    def accumulate(self, sums: Sequence[Value]) -> list[Value]:
+        code, f, element = self.code, self.code.f, self.code.form.element
+        step = f.constant(I64, element.nbytes) if self.neighbours else code.numbers["a_step"]
+        rows = self.places(f.advanced(code.left, code.lower * step), "a")
+        count = code.upper - code.lower
+        walk = Walk(rows, step, code.block, code.panel_step, count, code.ahead)
         return accumulate(f, element, code.tile, sums, walk, code.masks)
 
-    def places(self, code: TileCode, base: Value, name: str) -> list[Value]:
-        return self._spaced(code, base, code.numbers[f"{name}_row"])
-
-    def _spaced(self, code: TileCode, base: Value, step: Value) -> list[Value]:
-        """A tile's rows, so many bytes apart."""
-        rows = [code.f.advanced(base, code.start * step)]
-        while len(rows) < code.tile.rows:
-            rows.append(code.f.advanced(rows[-1], step))
-        return rows
+    def places(self, base: Value, name: str) -> list[Value]:
+        code = self.code
+        step = code.numbers[f"{name}_row"]
+        return spaced(code.f, code.f.advanced(base, code.start * step), step, code.tile.rows)

@@ -49,7 +49,16 @@ class Matrices:
     @property
     def numbers(self) -> dict[str, int]:
         """What the code is told."""
-        names = ("columns", "depth", "a_row", "a_step", "b_row", "b_column", "c_row", "residual_row")
+        names = (
+            "columns",
+            "depth",
+            "a_row",
+            "a_step",
+            "b_row",
+            "b_column",
+            "c_row",
+            "residual_row",
+        )
         numbers = {name: int(getattr(self, name)) for name in names}
         for number, axis in enumerate(self.stack):
             numbers[f"stack{number}"] = axis.size
@@ -86,19 +95,21 @@ def matrices_of(
     residual = _as_matrix(extra[-1], has) if epilogue.residual else out
     bias = _as_matrix(extra[0], has) if epilogue.bias else _View((1, 1), (0, 0))
     found = Matrices(
-        *out.shape[-2:],
-        left.shape[-1],
-        *left.strides[-2:],
-        *right.strides[-2:],
-        out.strides[-2],
-        *residual.strides[-2:],
-        *[step if n > 1 else 0 for n, step in zip(bias.shape[-2:], bias.strides[-2:], strict=True)],
-        tuple(
+        rows=out.shape[-2],
+        columns=out.shape[-1],
+        depth=left.shape[-1],
+        a_row=left.strides[-2],
+        a_step=left.strides[-1],
+        b_row=right.strides[-2],
+        b_column=right.strides[-1],
+        c_row=out.strides[-2],
+        residual_row=residual.strides[-2],
+        residual_column=residual.strides[-1],
+        bias_row=bias.strides[-2] if bias.shape[-2] > 1 else 0,
+        bias_column=bias.strides[-1] if bias.shape[-1] > 1 else 0,
+        stack=tuple(
             [
-                Axis(
-                    out.shape[i - 2],
-                    *[v.stack_stride(i) for v in (left, right, out, residual)],
-                )
+                Axis(out.shape[i - 2], *[v.stack_stride(i) for v in (left, right, out, residual)])
                 for i in range(2 - len(out.shape), 0)
             ]
         ),
@@ -162,8 +173,10 @@ def _with_one_row(found: Matrices) -> Matrices:
 
 
 def _into_rows(found: Matrices) -> Matrices | None:
-    """The last axis of the stack as more rows, where its products have the right matrix in common
-    and their rows follow each other."""
+    """The last axis of the stack as more rows.
+
+    Its products must have the right matrix in common, and their rows follow each other.
+    """
     *stack, axis = found.stack
     own = found.a_row, found.c_row, found.residual_row
     steps = axis.a, axis.c, axis.residual

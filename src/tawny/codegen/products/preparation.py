@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,7 +76,7 @@ class Preparation:
         """Blocks of channels, as the code cuts them."""
         count = self.blocking.depth_blocks
         bounds = [number * self.channels // count for number in range(count + 1)]
-        return list(zip(bounds, bounds[1:], strict=False))
+        return list(pairwise(bounds))
 
 
 def _aligned(nbytes: int, dtype: DType) -> Array:

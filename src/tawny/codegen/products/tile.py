@@ -54,11 +54,6 @@ class Tile:
     vectors: int
     masked: bool = False
 
-    @property
-    def unroll(self) -> int:
-        """Steps of the common axis written out: few where registers for addresses are short."""
-        return 1
-
     def width(self, element: Element) -> int:
         """Bytes of a row of its columns."""
         return self.vectors * element.vector_bytes
@@ -74,8 +69,9 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The common axis: where the left matrix' rows and the right matrix' panel begin, how far apart
-    in bytes their elements are, and how many there are.
+    """The common axis: elements of rows of the left matrix, and rows of a panel of the right one.
+
+    Steps are in bytes.
     """
 
     rows: Sequence[Value]
@@ -84,8 +80,7 @@ class Walk:
     panel_step: Value
     count: Value
     ahead: Value
-    """Bytes from an element of the panel to one that will be needed when this one is not any more:
-    it is fetched into the cache meanwhile."""
+    """From an element of the panel to one that is needed later, which is fetched meanwhile."""
 
 
 def accumulate(
@@ -112,23 +107,21 @@ def accumulate(
         _prefetch(f, f.advanced(panel, walk.ahead))
         return [*after, offset + walk.step, f.advanced(panel, walk.panel_step)]
 
-    zero = f.constant(I64, 0)
-    whole = walk.count - (walk.count & (tile.unroll - 1))
-    rounds = [(zero, whole, tile.unroll)]
-    if tile.unroll > 1:
-        rounds.append((whole, walk.count, 1))
-    state = [*sums, zero, walk.panel]
-    for start, stop, unroll in rounds:
-        with f.loop(start, stop, unroll, carried=state) as loop:
-            inner = loop.carried
-            for _ in range(unroll):
-                inner = stepped(inner)
-            loop.carry(*inner)
-        state = loop.carried
-    return state[:-2]
+    state = [*sums, f.constant(I64, 0), walk.panel]
+    with f.loop(0, walk.count, carried=state) as loop:
+        loop.carry(*stepped(loop.carried))
+    return loop.carried[:-2]
 
 
 def _prefetch(f: Function, address: Value) -> None:
     """Fetch a cache line into the second cache, without waiting for it."""
     f.module.declarations["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
     f.effect(f"call void @llvm.prefetch.p0({address}, i32 0, i32 2, i32 1)")
+
+
+def spaced(f: Function, first: Value, step: Value, count: int) -> list[Value]:
+    """Addresses so many bytes apart."""
+    places = [first]
+    while len(places) < count:
+        places.append(f.advanced(places[-1], step))
+    return places

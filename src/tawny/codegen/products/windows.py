@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
-from tawny.codegen.builder import I64, Function, Module, Value
+from tawny.codegen.builder import I1, I64, Function, Value
 from tawny.codegen.element import Element
-from tawny.codegen.products.blocking import PANEL_BYTES
-from tawny.codegen.products.form import PackCode, Source, TileCode
+from tawny.codegen.products.blocking import LEAST_DEPTH, PANEL_BYTES
+from tawny.codegen.products.form import PackCode, Rows, Source, TileCode
 from tawny.codegen.products.row import Numbers
 from tawny.codegen.products.tile import Walk, accumulate, widest
 
@@ -55,14 +55,6 @@ AXIS_NUMBERS: Final = (*[field.name for field in fields(WindowAxis)], "low", "hi
 
 
 @dataclass(frozen=True, slots=True)
-class _Position:
-    """Where a row is: an element of the batch, a place along each axis."""
-
-    batch: Value
-    places: tuple[Value, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Windows(Source):
     """Channels, side by side, at every tap of a window over so many spatial axes."""
 
@@ -73,38 +65,99 @@ class Windows(Source):
         own = [f"{name}{axis}" for axis in range(self.rank) for name in AXIS_NUMBERS]
         return ("a_batch", "c_batch", *own)
 
-    def declare(self, module: Module, element: Element) -> None:
-        """Zeros, as many as a block of channels has."""
-        most = PANEL_BYTES // (widest() * element.vector_bytes) + 32
+    def constants(self, element: Element) -> list[str]:
+        """Zeros, as many as a block of channels may have."""
+        most = PANEL_BYTES // (widest() * element.vector_bytes) + 2 * LEAST_DEPTH
         kind = f"[{most * element.nbytes} x i8]"
-        module.globals.append(f"@zeros = internal constant {kind} zeroinitializer, align 64")
+        return [f"@zeros = internal constant {kind} zeroinitializer, align 64"]
 
-    # ------------------------------------------------------------------- tiles
+    def rows(self, code: TileCode) -> Rows:
+        return _Seen(code, self.rank)
 
-    def accumulate(self, code: TileCode, sums: Sequence[Value]) -> list[Value]:
-        f, n, element = code.f, code.numbers, code.form.element
-        count = code.upper - code.lower
-        seen = [self._coordinates(n, p) for p in self._positions(code)]
-        bases = [
-            f.advanced(
-                code.left,
-                p.batch * n["a_batch"] + self._dot(n, coordinates, "a_bytes") + code.lower * element.nbytes,
-            )
-            for p, coordinates in zip(self._positions(code), seen, strict=True)
+    def pack(self, code: PackCode, source: Value, target: Value) -> None:
+        f, n = code.f, code.numbers
+        with f.loop(0, n["depth_blocks"], carried=[target]) as block:
+            lower = block.index * n["depth"] // n["depth_blocks"]
+            count = (block.index + 1) * n["depth"] // n["depth_blocks"] - lower
+            start = f.advanced(source, lower * n["b_row"])
+
+            def packed(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
+                code.rows(f.advanced(start, dot(n, taps, "b_bytes")), count, state[0])
+                return [f.advanced(state[0], count * code.width)]
+
+            block.carry(*each_tap(f, n, self.rank, block.carried, packed))
+
+
+def dot(n: Numbers, values: Sequence[Value], name: str) -> Value:
+    """The sum of each axis' value times the axis' number of this name."""
+    total, *products = [value * n[f"{name}{axis}"] for axis, value in enumerate(values)]
+    for product in products:
+        total = total + product
+    return total
+
+
+Body = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
+"""Of taps, one for each axis, and a state; gives the next state."""
+
+
+def each_tap(
+    f: Function,
+    n: Numbers,
+    rank: int,
+    state: Sequence[Value],
+    body: Body,
+    taps: tuple[Value, ...] = (),
+) -> list[Value]:
+    """Do the body for all taps of so many axes, in order; the state it leaves."""
+    if len(taps) == rank:
+        return list(body(taps, state))
+    with f.loop(0, n[f"taps{len(taps)}"], carried=state) as loop:
+        loop.carry(*each_tap(f, n, rank, loop.carried, body, (*taps, loop.index)))
+    return loop.carried
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """Where a row is: an element of the batch, a place along each axis."""
+
+    batch: Value
+    places: tuple[Value, ...]
+
+
+class _Seen:
+    """What the windows at a tile's positions see."""
+
+    def __init__(self, code: TileCode, rank: int) -> None:
+        self.code = code
+        self.f = code.f
+        self.n = code.numbers
+        self.rank = rank
+        self.positions = self._positions()
+        self.coordinates = [
+            [
+                place * self.n[f"stride{i}"] + self.n[f"origin{i}"]
+                for i, place in enumerate(p.places)
+            ]
+            for p in self.positions
         ]
-        inside = self._inside(f, n, seen)
-        steps = self._tap_steps(code, count)
+
+    def accumulate(self, sums: Sequence[Value]) -> list[Value]:
+        code, f, n, element = self.code, self.f, self.n, self.code.form.element
+        count, first = code.upper - code.lower, code.lower * element.nbytes
+        bases: list[Value] = []
+        for position, coordinates in zip(self.positions, self.coordinates, strict=True):
+            offset = position.batch * n["a_batch"] + dot(n, coordinates, "a_bytes")
+            bases.append(f.advanced(code.left, offset + first))
+        inside, steps = self._inside(), self._tap_steps(count)
         panel, panel_step = code.block, code.panel_step
         unit = f.constant(I64, element.nbytes)
 
         def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
-            shifts = [t * n[f"dilation{i}"] for i, t in enumerate(taps)]
-            moved = self._dot(n, shifts, "a_bytes")
+            shifts = [tap * n[f"dilation{i}"] for i, tap in enumerate(taps)]
+            moved = dot(n, shifts, "a_bytes")
             rows = [f.advanced(base, moved) for base in bases]
             *rows, length = f.either(
-                inside,
-                lambda: [*rows, count],
-                lambda: self._checked(f, n, seen, shifts, rows, count),
+                inside, lambda: [*rows, count], lambda: self._checked(shifts, rows, count)
             )
             place = panel
             for tap, step in zip(taps, steps, strict=True):
@@ -112,24 +165,23 @@ class Windows(Source):
             walk = Walk(rows, unit, place, panel_step, length, code.ahead)
             return accumulate(f, element, code.tile, state, walk, code.masks)
 
-        return self._each_tap(f, n, sums, tapped)
+        return each_tap(f, n, self.rank, sums, tapped)
 
-    def places(self, code: TileCode, base: Value, name: str) -> list[Value]:
-        n = code.numbers
+    def places(self, base: Value, name: str) -> list[Value]:
+        del name
         return [
-            code.f.advanced(base, p.batch * n["c_batch"] + self._dot(n, p.places, "c_bytes"))
-            for p in self._positions(code)
+            self.f.advanced(base, p.batch * self.n["c_batch"] + dot(self.n, p.places, "c_bytes"))
+            for p in self.positions
         ]
 
-    def _positions(self, code: TileCode) -> list[_Position]:
-        """The position of each row of a tile."""
-        f, n = code.f, code.numbers
-        rest, places = code.start, list[Value]()
+    def _positions(self) -> list[_Position]:
+        """The position of each row."""
+        f, n, rest, places = self.f, self.n, self.code.start, list[Value]()
         for axis in reversed(range(self.rank)):
             places.insert(0, rest % n[f"count{axis}"])
             rest = rest // n[f"count{axis}"]
         positions = [_Position(rest, tuple(places))]
-        while len(positions) < code.tile.rows:
+        while len(positions) < self.code.tile.rows:
             last = positions[-1]
             carry, following = f.constant(I64, 1), list[Value]()
             for axis in reversed(range(self.rank)):
@@ -140,89 +192,35 @@ class Windows(Source):
             positions.append(_Position(last.batch + carry, tuple(following)))
         return positions
 
-    def _coordinates(self, n: Numbers, position: _Position) -> list[Value]:
-        """What the first tap sees."""
-        return [
-            place * n[f"stride{i}"] + n[f"origin{i}"] for i, place in enumerate(position.places)
-        ]
-
-    def _dot(self, n: Numbers, values: Sequence[Value], name: str) -> Value:
-        """The sum of each axis' value times the axis' number of this name."""
-        products = [value * n[f"{name}{i}"] for i, value in enumerate(values)]
-        total = products[0]
-        for product in products[1:]:
-            total = total + product
-        return total
-
-    def _inside(self, f: Function, n: Numbers, seen: Sequence[Sequence[Value]]) -> Value:
+    def _inside(self) -> Value:
         """Whether all taps of all rows see the input itself."""
-        inside: Value | None = None
-        for i in range(self.rank):
-            least, most = seen[0][i], seen[0][i]
-            for coordinates in seen[1:]:
-                least, most = f.minimum(least, coordinates[i]), f.maximum(most, coordinates[i])
-            here = (least + n[f"low{i}"] >= 0) & (most + n[f"high{i}"] < n[f"size{i}"])
-            inside = here if inside is None else inside & here
-        assert inside is not None
+        f, n, inside = self.f, self.n, self.f.constant(I1, 1)
+        for axis in range(self.rank):
+            least, most = self.coordinates[0][axis], self.coordinates[0][axis]
+            for row in self.coordinates[1:]:
+                least, most = f.minimum(least, row[axis]), f.maximum(most, row[axis])
+            inside = inside & (least + n[f"low{axis}"] >= 0)
+            inside = inside & (most + n[f"high{axis}"] < n[f"size{axis}"])
         return inside
 
-    def _checked(
-        self,
-        f: Function,
-        n: Numbers,
-        seen: Sequence[Sequence[Value]],
-        shifts: Sequence[Value],
-        rows: Sequence[Value],
-        count: Value,
-    ) -> list[Value]:
-        """The rows with zeros for those outside of the input; nothing to do where all are."""
-        zeros = f.global_address("zeros")
-        some, out = f.constant(I64, 0), list[Value]()
-        for coordinates, row in zip(seen, rows, strict=True):
-            valid = f.select((coordinates[0] + shifts[0]).unsigned_below(n["size0"]), count, 0)
-            for i in range(1, self.rank):
-                within = (coordinates[i] + shifts[i]).unsigned_below(n[f"size{i}"])
-                valid = f.select(within, valid, 0)
-            out.append(f.select(valid.differs(0), row, zeros))
-            some = some | valid
+    def _checked(self, shifts: Sequence[Value], rows: Sequence[Value], count: Value) -> list[Value]:
+        """The rows, with zeros for those outside of the input; nothing to do where all are."""
+        f, n = self.f, self.n
+        zeros, some, out = f.global_address("zeros"), f.constant(I64, 0), list[Value]()
+        for coordinates, row in zip(self.coordinates, rows, strict=True):
+            length = count
+            for axis in range(self.rank):
+                seen = coordinates[axis] + shifts[axis]
+                length = f.select(seen.unsigned_below(n[f"size{axis}"]), length, 0)
+            out.append(f.select(length.differs(0), row, zeros))
+            some = some | length
         return [*out, some]
 
-    # -------------------------------------------------------------------- taps
-
-    def _tap_steps(self, code: TileCode, count: Value) -> list[Value]:
+    def _tap_steps(self, count: Value) -> list[Value]:
         """Bytes in the panel from one tap of each axis to the next."""
-        n = code.numbers
-        if not code.packed:
-            return [n[f"b_bytes{i}"] for i in range(self.rank)]
-        steps = [count * code.panel_step]
+        if not self.code.packed:
+            return [self.n[f"b_bytes{axis}"] for axis in range(self.rank)]
+        steps = [count * self.code.panel_step]
         for axis in reversed(range(1, self.rank)):
-            steps.insert(0, steps[0] * n[f"taps{axis}"])
+            steps.insert(0, steps[0] * self.n[f"taps{axis}"])
         return steps
-
-    def _each_tap(
-        self,
-        f: Function,
-        n: Numbers,
-        state: Sequence[Value],
-        body: Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]],
-        taps: tuple[Value, ...] = (),
-    ) -> list[Value]:
-        """Do the body for all taps, in order; it is given a state and gives the next."""
-        if len(taps) == self.rank:
-            return list(body(taps, state))
-        with f.loop(0, n[f"taps{len(taps)}"], carried=state) as loop:
-            loop.carry(*self._each_tap(f, n, loop.carried, body, (*taps, loop.index)))
-        return loop.carried
-
-    def pack(self, code: PackCode, source: Value, target: Value) -> None:
-        f, n = code.f, code.numbers
-        with f.loop(0, n["depth_blocks"], carried=[target]) as block:
-            lower = block.index * n["depth"] // n["depth_blocks"]
-            count = (block.index + 1) * n["depth"] // n["depth_blocks"] - lower
-            start = f.advanced(source, lower * n["b_row"])
-
-            def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
-                code.rows(f.advanced(start, self._dot(n, taps, "b_bytes")), count, state[0])
-                return [f.advanced(state[0], count * code.width)]
-
-            block.carry(*self._each_tap(f, n, block.carried, tapped))

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from tawny.codegen.builder import F32, F64, Function, Type, Value
-from tawny.codegen.vectormath.common import exact_product, narrow, polynomial, wide
-from tawny.codegen.vectormath.exponential import exp, shifted_exp
+from tawny.codegen.vectormath.common import (
+    Double,
+    exact_product,
+    narrow,
+    polynomial,
+    product,
+    quick_sum,
+    scaled,
+    wide,
+)
+from tawny.codegen.vectormath.exponential import exp, exp_parts
 
 _NEAR: Final[dict[Type, tuple[float, ...]]] = {
     F32: (
@@ -121,13 +130,17 @@ def _complement(
 def _tail(f: Function, x: Value, coefficients: tuple[float, ...], centre: float) -> Value:
     """Erfc of a number above 1/2: exp(-x**2), its exponent exact, times a smooth function."""
     t = (x - centre) / (x + centre)
-    smooth = polynomial(f, t, coefficients) / f.fma(x, 2.0, 1.0)
-    square, rest = exact_product(f, x, x)
-    # The product is the last rounding, so that denormal results are rounded once.
-    return _scaled_product(f, -square, -rest, smooth)
+    smooth = _quotient(f, polynomial(f, t, coefficients), quick_sum(x * 2.0, x.of(1.0)))
+    square, low = exact_product(f, x, x)
+    n, rest = exp_parts(f, -square, -low)
+    factor = quick_sum(x.of(1.0), rest)
+    result = product(f, factor, smooth)
+    return scaled(f, result.high + result.low, n)
 
 
-def _scaled_product(f: Function, exponent: Value, correction: Value, factor: Value) -> Value:
-    """`exp(exponent + correction) * factor`; the shift into denormals comes last."""
-    lifted = shifted_exp(f, exponent, 60, correction) * factor
-    return lifted * 2.0**-60
+def _quotient(f: Function, top: Value, bottom: Double) -> Double:
+    """A number divided by a doubled one."""
+    inverse = 1.0 / bottom.high
+    high = top * inverse
+    error = f.fma(high, -bottom.high, top) - high * bottom.low
+    return Double(high, error * inverse)

@@ -124,13 +124,18 @@ def shifted_exp(f: Function, x: Value, shift: int, correction: Value | None = No
 
     The correction is added to what is left of `x`, so it may be far below its last place.
     """
+    n, rest = exp_parts(f, x, correction)
+    exponent = Nearest(n.number + shift, n.integer + shift) if shift else n
+    return scaled(f, rest + 1.0, exponent)
+
+
+def exp_parts(f: Function, x: Value, correction: Value | None = None) -> tuple[Nearest, Value]:
+    """`n` and a small rest such that `exp(x + correction) = 2**n * (1 + rest)`."""
     c = constants(x)
     n, r = reduced(f, clamped(f, x, c.low, c.high))
     if correction is not None:
         r = r + correction
-    rest = f.fma(r * r, polynomial(f, r, c.exp), r)
-    exponent = Nearest(n.number + shift, n.integer + shift) if shift else n
-    return scaled(f, rest + 1.0, exponent)
+    return n, f.fma(r * r, polynomial(f, r, c.exp), r)
 
 
 def exp2(f: Function, x: Value) -> Value:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from typing import Final
 
-from tawny.engine.cpu import bodies, indexing, movement, pooling, random
+from tawny.engine.cpu import bodies, indexing, movement, pooling, products, random
 from tawny.engine.cpu.executable import CpuExecutable
 from tawny.engine.cpu.interpreter import interpreter
 from tawny.engine.cpu.kernels import SCRATCHLESS, Kernel, contiguous, kernel_for
@@ -18,11 +19,17 @@ from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.graph.engine import Executable, Task
 from tawny.graph.lowering import types
 from tawny.node import Node
+from tawny.ops.fused import Body
+from tawny.ops.reduction import Reduction
+from tawny.shape import size
 
 __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]
 
-CHAPTERS = (bodies, indexing, movement, pooling, random)
+CHAPTERS = (bodies, indexing, movement, pooling, products, random)
 """Where the native kernels are declared."""
+
+TINY: Final = 256
+"""Elementwise ops on fewer elements run one by one, by kernels that all of them share."""
 
 
 @cache
@@ -42,6 +49,11 @@ class CpuEngine:
     def groups(self) -> bool:
         """Whether a fused group is compiled to one kernel."""
         return unavailable() is None
+
+    def worth(self, body: Body) -> bool:
+        """Unless arrays are tiny: a kernel for each body would cost more than it saves."""
+        folds = any(isinstance(step.op, Reduction) for step in body.steps)
+        return folds or size(body.space()) >= TINY
 
     def scratch(self, node: Node) -> int:
         """What the node's kernel asks for."""

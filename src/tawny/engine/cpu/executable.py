@@ -109,7 +109,9 @@ class CpuExecutable:
         return route
 
     def _stretches(self, positions: Sequence[int]) -> list[Stretch]:
+        """Cut where Python runs a step, and after some time; but not once variables change."""
         steps, sequence = self._task.lowered.problem.steps, self._task.layout.sequence
+        changing = self._table.first_change
         out: list[Stretch] = []
         run: list[int] = []
         seconds = 0.0
@@ -122,7 +124,7 @@ class CpuExecutable:
                 continue
             run.extend(entries)
             seconds += steps[sequence[position]].seconds
-            if seconds > STRETCH_SECONDS:
+            if seconds > STRETCH_SECONDS and position < changing:
                 out.extend(_native(run))
                 run, seconds = [], 0.0
         out.extend(_native(run))

@@ -50,6 +50,7 @@ class Table:
         self._variable |= {
             result_of(node): self._variable[home, 0] for node, home in task.homes.items()
         }
+        self.first_change = self._first_change()
         self._row: list[int] = []
         self._patches: list[list[tuple[int, int]]] = [[] for _ in task.variables]
         self._draws: list[int] = []
@@ -63,6 +64,13 @@ class Table:
         self.address = address(self._table)
         self._places = [_columns(pairs) for pairs in self._patches]
         self._drawn = np.array(self._draws, np.int64) if self._draws else None
+
+    def _first_change(self) -> int:
+        """The first position whose result is written to a variable; past the end, if none is."""
+        steps, sequence = self._task.lowered.steps, self._task.layout.sequence
+        changing = {result_of(node)[0] for node in self._task.homes}
+        found = [p for p, s in enumerate(sequence) if steps[s] in changing] if changing else []
+        return min(found, default=len(sequence))
 
     def entries(self, position: int) -> range:
         """The entries that run a position; none where Python does."""

@@ -14,6 +14,7 @@ from tawny.graph.engine import Task
 from tawny.graph.lowering import is_leaf, result_of, types, view_base
 from tawny.node import Node, Part, Value
 from tawny.op import Elementwise
+from tawny.ops.fused import Body
 from tawny.scalar import Arg, Call
 from tawny.shape import Shape, size
 
@@ -161,6 +162,11 @@ class ReferenceEngine:
     """NumPy, one step at a time."""
 
     groups = False
+
+    def worth(self, body: Body) -> bool:
+        """Always: nothing is compiled."""
+        del body
+        return True
 
     def scratch(self, node: Node) -> int:
         """Nothing: kernels allocate what they need."""

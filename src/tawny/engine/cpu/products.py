@@ -1,0 +1,114 @@
+"""Native kernels of matrix products and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tawny.codegen.kernel import Compiled
+from tawny.codegen.products.convolution import (
+    convolution_kernel,
+    input_gradient_kernel,
+    kernel_gradient_kernel,
+)
+from tawny.codegen.products.matmul import matmul_kernel
+from tawny.codegen.products.preparation import Product
+from tawny.engine.cpu.kernels import Kernel, Memory, native
+from tawny.engine.cpu.pool import default_threads
+from tawny.node import Node
+from tawny.ops.convolution import (
+    Convolution,
+    ConvolutionInputGradient,
+    ConvolutionKernelGradient,
+)
+from tawny.ops.fused import PLAIN, FusedConvolution, FusedMatmul
+from tawny.ops.linalg import Matmul
+
+
+def _prepares(weights: Memory, columns_together: bool) -> bool:
+    """Whether operand 1 is packed before the run.
+
+    Weights that are known and lie so that every run would have to pack them are packed once.
+    Others are read where they lie: nearly as fast, and no second copy is kept.
+    """
+    return weights.constant and not columns_together
+
+
+def _together(memory: Memory, axis: int) -> bool:
+    """Whether elements along an axis are side by side."""
+    return memory.strides[axis] == memory.dtype.itemsize or memory.shape[axis] <= 1
+
+
+def _kernel(product: Product | None) -> Kernel | None:
+    if product is None:
+        return None
+    code, preparation = product
+    return Kernel(*code, prepared=() if preparation is None else ((1, preparation),))
+
+
+def _plain(code: Compiled | None) -> Kernel | None:
+    return None if code is None else Kernel(*code)
+
+
+@native(Matmul)
+@native(FusedMatmul)
+def matmul(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """A product of matrices, with an epilogue if it is fused."""
+    a, b, *extra = operands
+    transposed, epilogue = (False, False), PLAIN
+    if isinstance(node.op, FusedMatmul):
+        transposed, epilogue = (node.op.transpose_a, node.op.transpose_b), node.op.epilogue
+    columns = -2 if transposed[1] or len(b.shape) == 1 else -1
+    return _kernel(
+        matmul_kernel(
+            a,
+            b,
+            results[0],
+            extra,
+            transposed=transposed,
+            epilogue=epilogue,
+            workers=default_threads(),
+            prepared=len(b.shape) == 2 and _prepares(b, _together(b, columns)),
+        )
+    )
+
+
+@native(Convolution)
+@native(FusedConvolution)
+def convolution(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """A convolution, with an epilogue if it is fused."""
+    op, (x, weights, *extra) = node.op, operands
+    assert isinstance(op, (Convolution, FusedConvolution))
+    return _kernel(
+        convolution_kernel(
+            op,
+            x,
+            weights,
+            results[0],
+            extra,
+            epilogue=op.epilogue if isinstance(op, FusedConvolution) else PLAIN,
+            workers=default_threads(),
+            prepared=_prepares(weights, _together(weights, -1)),
+        )
+    )
+
+
+@native(ConvolutionInputGradient)
+def input_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """The gradient of a convolution's input."""
+    op, (weights, gradient) = node.op, operands
+    assert isinstance(op, ConvolutionInputGradient)
+    workers = default_threads()
+    return _plain(input_gradient_kernel(op, weights, gradient, results[0], workers=workers))
+
+
+@native(ConvolutionKernelGradient)
+def kernel_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """The gradient of a convolution's kernel."""
+    op, (x, gradient) = node.op, operands
+    assert isinstance(op, ConvolutionKernelGradient)
+    workers = default_threads()
+    return _plain(kernel_gradient_kernel(op, x, gradient, results[0], workers=workers))

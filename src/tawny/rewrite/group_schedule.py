@@ -1,0 +1,163 @@
+"""A good order of the units, and which of them may be united as long as it stays so.
+
+Some units belong together though it is not certain that memory never grows: in a bad order of the
+rest it would.  So the units are put into an order that the planner finds good, and one is delayed
+to a reader only where, in this order, no step then needs more than the peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tawny.memory.order import best_order
+from tawny.memory.problem import Problem, Step, Value
+from tawny.rewrite.group_memory import Memory
+from tawny.rewrite.group_places import ALIGNMENT
+from tawny.rewrite.group_unit import Unit, Units
+
+Item = Unit | int
+"""A unit, or a node that runs alone."""
+
+FARTHEST: Final = 256
+"""Steps over which a unit is delayed where bytes are to be had."""
+
+
+class Schedule:
+    """Units and nodes that run alone, in a good order, with the bytes that are alive."""
+
+    def __init__(self, units: Units, memory: Memory, items: Sequence[Item]) -> None:
+        self._units: Final = units
+        self._places: Final = units.places
+        self._memory: Final = memory
+        self._read: dict[int, list[Item]] = {}
+        """Who reads each owner's memory."""
+        self._made: Final = [self._results(item) for item in items]
+        self._reads: Final = [self._owners(item) for item in items]
+        problem = self._problem()
+        order = best_order(problem, alignment=ALIGNMENT, seconds=0.0)
+        self._peak: Final = order.peak
+        self.items: Final = [items[s] for s in order.sequence]
+        self.at: Final[dict[Item, int]] = {item: at for at, item in enumerate(self.items)}
+        for item in self.items:
+            if isinstance(item, Unit):
+                item.at = self.at[item]
+        for item, reads in zip(items, self._reads, strict=True):
+            for o in reads:
+                self._read.setdefault(o, []).append(item)
+        self._live: Final = self._profile(problem, order.sequence)
+
+    def _results(self, item: Item) -> list[int]:
+        return item.results if isinstance(item, Unit) else [item]
+
+    def _owners(self, item: Item) -> list[int]:
+        places = self._places
+        values = item.inputs if isinstance(item, Unit) else places.sources[item]
+        return list(dict.fromkeys([o for b in values if places.kind[o := places.owner[b]]]))
+
+    def _problem(self) -> Problem:
+        places, number = self._places, dict[int, int]()
+        values: list[Value] = []
+        for made in self._made:
+            for r in made:
+                number[r] = len(values)
+                values.append(Value(places.bytes[r], kept=places.kept[r]))
+        steps: list[Step] = []
+        for made, reads in zip(self._made, self._reads, strict=True):
+            free, item, extent = self._memory.free, places.item, places.extent
+            over = [
+                (i, o)
+                for o, r in enumerate(made)
+                for i, b in enumerate(reads)
+                if free[b] == item[r] and extent[b] == extent[r]
+            ]
+            inputs, outputs = [number[o] for o in reads], [number[r] for r in made]
+            steps.append(Step(tuple(inputs), tuple(outputs), tuple(over)))
+        return Problem(tuple(values), tuple(steps))
+
+    def _profile(self, problem: Problem, sequence: Sequence[int]) -> list[int]:
+        """The bytes alive while each step runs."""
+        values = problem.values
+        left = [1 << 40 if v.kept else 0 for v in values]
+        for step in problem.steps:
+            for v in step.inputs:
+                left[v] += 1
+        alive, live = 0, list[int]()
+        for s in sequence:
+            step = problem.steps[s]
+            made = sum([values[v].bytes for v in step.outputs])
+            for v in step.inputs:
+                left[v] -= 1
+            dying = {i for i, v in enumerate(step.inputs) if not left[v]}
+            reused, taken = 0, set[int]()
+            for i, o in step.overwrites:
+                if i in dying and o not in taken:
+                    dying.discard(i)
+                    taken.add(o)
+                    reused += values[step.outputs[o]].bytes
+            live.append(alive + made - reused)
+            alive += made - reused - sum([values[step.inputs[i]].bytes for i in dying])
+            alive -= sum([values[v].bytes for v in step.outputs if not left[v]])
+        return live
+
+    def may_wait(self, maker: Unit, reader: Unit) -> bool:
+        """Whether `maker` may be delayed to `reader`; then it is taken to be."""
+        places, cost = self._places, self._memory.cost
+        start, stop = self.at[maker], self.at[reader]
+        inside = 0
+        results = reader.results
+        for r in maker.results:
+            others = [u for item in self._read.get(r, ()) if (u := _now(item)) is not maker]
+            if any([u is not reader and self.at[u] < stop for u in others]):
+                return False
+            if places.output[r] or any([u is not reader for u in others]):
+                results = [*results, r]
+            elif r in reader.inputs:
+                inside += places.bytes[r]
+        for b in reader.inputs:
+            if places.owner[b] != b and self._units.of[places.owner[b]] is maker:
+                return False
+        fresh: list[tuple[int, int]] = []
+        for o in {places.owner[b] for b in maker.inputs if cost[b]}:
+            last = max([self.at[_now(item)] for item in self._read[o]])
+            if last < stop:
+                fresh.append((last, cost[o]))
+        more = sum([bytes for _, bytes in fresh])
+        inputs = {*maker.inputs, *reader.inputs}.difference(maker.results)
+        there = more - inside + self._memory.matched(reader.space, reader.results, reader.inputs)
+        there -= self._memory.reused((maker, reader), results, inputs)
+        if self._live[stop] + there > self._peak:
+            return False
+        added = self._added(start, stop, fresh, maker.made)
+        if added is None:
+            return False
+        self._live[start:stop] = added
+        self._live[stop] += there
+        return True
+
+    def _added(
+        self, start: int, stop: int, fresh: Sequence[tuple[int, int]], made: int
+    ) -> list[int] | None:
+        """The bytes alive from `start` to `stop` once a unit waits; None if they are too many."""
+        more = sum([bytes for _, bytes in fresh])
+        if more > made and stop - start > FARTHEST:
+            return None
+        live = [bytes - made for bytes in self._live[start:stop]]
+        for last, bytes in fresh:
+            for t in range(max(last + 1, start), stop):
+                live[t - start] += bytes
+        return None if more > made and max(live, default=0) > self._peak else live
+
+    def united(self, maker: Unit, reader: Unit, unit: Unit) -> None:
+        """Note that two units have become one."""
+        self.at[unit] = self.at[reader]
+        for o in {self._places.owner[b] for b in maker.inputs}:
+            if o in self._read:
+                self._read[o].append(unit)
+
+
+def _now(item: Item) -> Item:
+    """The unit that a unit has become a part of."""
+    while isinstance(item, Unit) and item.into is not None:
+        item = item.into
+    return item

@@ -1,0 +1,63 @@
+"""`tawny doctor`: what is installed, and what runs programs here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tawny as tw
+from tawny import cli
+from tawny.engine.cpu.pool import default_threads
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    assert cli.main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    return {line[:12].strip(): line[13:] for line in lines}
+
+
+def test_the_doctor_says_what_is_here(capsys: pytest.CaptureFixture[str]) -> None:
+    report = said(capsys)
+    assert f"tawny {tw.__version__}" in report["versions"]
+    assert f"numpy {np.__version__}" in report["versions"]
+    assert "vectors of" in report["processor"]
+    assert report["engine"].startswith("cpu: compiled kernels")
+    assert report["threads"].startswith(str(default_threads()))
+    total, listed = report["installed"].split(": ")
+    sizes = [float(part.split()[1]) for part in listed.split(", ")]
+    assert float(total.split()[0]) == pytest.approx(sum(sizes), abs=0.2)
+    assert 0 < float(total.split()[0]) < 450, "megabytes"
+
+
+def test_the_doctor_follows_the_environment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    monkeypatch.setenv("TAWNY_THREADS", "77")
+    monkeypatch.setenv("TAWNY_CACHE", "off")
+    report = said(capsys)
+    assert report["threads"].startswith("77 (TAWNY_THREADS")
+    assert report["cache"] == "off"
+    (tmp_path / "entry").write_bytes(bytes(2_500_000))
+    monkeypatch.setenv("TAWNY_CACHE", str(tmp_path))
+    assert said(capsys)["cache"] == f"{tmp_path} (2.5 MB)"
+
+
+def test_the_doctor_says_why_nothing_is_compiled(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "unavailable", lambda: "ImportError: no llvmlite")
+    report = said(capsys)
+    assert "since compiled code cannot be run here (ImportError: no llvmlite)" in report["engine"]
+    assert "vectors" not in report["processor"]
+
+
+def test_the_command_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tawny.cli", "doctor"], capture_output=True, text=True, check=True
+    )
+    assert "versions" in done.stdout
+    with pytest.raises(SystemExit):
+        cli.main([])
