@@ -117,7 +117,7 @@ def torch_steps(steps: Sequence[Step]) -> Callable[[Any], Any]:
         ),
         "relu": f.relu,
         "add": lambda x, y: x + y,
-        "max_pool": f.max_pool2d,
+        "max_pool": lambda x, window, stride, pads: f.max_pool2d(x, window, stride, pads),  # noqa: PLW0108
         "avg_pool": lambda x, window, stride, pads: f.avg_pool2d(
             x, window, stride, pads, count_include_pad=False
         ),

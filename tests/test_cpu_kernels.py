@@ -19,7 +19,14 @@ from tawny.node import Node, Value, make
 from tawny.ops.creation import Copy
 from tawny.ops.indexing import Gather
 from tawny.ops.joining import Concat
-from tawny.ops.pooling import AvgPool, AvgPoolGradient, MaxPool, MaxPoolGradient
+from tawny.ops.pooling import (
+    AvgPool,
+    AvgPoolGradient,
+    MaxPool,
+    MaxPoolGradient,
+    Upsampling,
+    UpsamplingGradient,
+)
 
 DTYPES = (
     "float32",
@@ -204,6 +211,25 @@ def test_pooling(seed: int) -> None:
     check(given, list(map(array_for, backward)), tol=1e-2 if half else 1e-5, native=not half)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+def test_upsampling(dtype: str) -> None:
+    random = Random(dtype)
+    for sizes, factors in (
+        ((3,), (2,)),
+        ((3, 5), (2, 3)),
+        ((2, 3, 2), (1, 2, 4)),
+        ((4, 4), (1, 1)),
+    ):
+        x = tw.var("x", shape=(2, *sizes, random.choice((1, 5, 40))), dtype=dtype)
+        value = sampled(random, x.shape, dtype)
+        flipped = tnp.flip(x, axis=1)
+        wide = make(Upsampling(factors), (flipped.node,))
+        g = tw.var("g", shape=wide.shape, dtype=dtype)
+        back = make(UpsamplingGradient(factors), (tnp.flip(g, axis=-1).node,))
+        given = {x: value, g: sampled(random, wide.shape, dtype)}
+        check(given, [array_for(wide), array_for(back)], tol=tolerance(value.dtype, 16))
+
+
 # ---------------------------------------------------------------- reductions
 
 REDUCTIONS = {
@@ -361,6 +387,7 @@ def test_scratch_and_a_function_that_finishes(monkeypatch: pytest.MonkeyPatch) -
         return Kernel(library, "first", parallel=True, scratch=512, finish="second")
 
     monkeypatch.setitem(NATIVE, Copy, rule)
+    monkeypatch.setattr("tawny.engine.cpu.SCRATCHLESS", frozenset())
     kernels._ANSWERS.clear()
     try:
         x = tw.var("x")
@@ -400,6 +427,22 @@ def test_prepared_operands_are_made_once(monkeypatch: pytest.MonkeyPatch) -> Non
             np.testing.assert_array_equal(got, [[k, k], [4, 10], [2, 8], [0, 6]])
         assert len(made) == 1
         assert made[0].tolist() == [[2.0, 5.0], [1.0, 4.0], [0.0, 3.0]]
+    finally:
+        kernels._ANSWERS.clear()
+
+
+def test_a_kernel_that_cannot_be_made_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rule(node, operands, results):
+        return Kernel(compiled("define nonsense"), "nothing")
+
+    monkeypatch.setitem(NATIVE, Copy, rule)
+    kernels._ANSWERS.clear()
+    try:
+        x = tw.var("x", shape=(2,))
+        copied = array_for(make(Copy(), (x.node,)))
+        with pytest.warns(RuntimeWarning, match="copy.*NumPy computes it: RuntimeError"):
+            p = tw.Graph([x], copied + 1).compile(engine="cpu", optimise=False)
+        assert p(np.ones(2)).tolist() == [2.0, 2.0]
     finally:
         kernels._ANSWERS.clear()
 

@@ -27,7 +27,7 @@ define void @count(ptr %row, i64 %worker, i64 %workers) {
   ret void
 }
 """
-ENTER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+ENTER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
 @pytest.fixture
@@ -50,7 +50,8 @@ def make_pool():
 class Counter:
     """Enters a pool with a kernel that counts how often each share was run."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, most: int = 1000) -> None:
+        self.most = most
         self.library = compiled(COUNTING)
         self.state = pool.state
         self.enter = ENTER(pool_library().address("pool_enter"))
@@ -58,7 +59,7 @@ class Counter:
 
     def __call__(self, times: int) -> None:
         for _ in range(times):
-            self.enter(self.state, self.library.address("count"), self.row.ctypes.data)
+            self.enter(self.state, self.library.address("count"), self.row.ctypes.data, self.most)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8, 40])
@@ -69,6 +70,17 @@ def test_every_share_runs_exactly_once(make_pool, threads: int, spins: int | Non
     assert count.row[:threads].tolist() == [300] * threads
     assert not count.row[threads:63].any()
     assert count.row[63] == 300 * threads * threads
+
+
+def test_small_work_is_cut_into_fewer_shares(make_pool) -> None:
+    pool = make_pool(8, 0)
+    for most in (1, 2, 3, 100, 5, 8):
+        count = Counter(pool, most)
+        count(200)
+        shares = min(most, 8)
+        assert count.row[:shares].tolist() == [200] * shares
+        assert not count.row[shares:63].any()
+        assert count.row[63] == 200 * shares * shares
 
 
 def test_sleeping_workers_are_woken(make_pool) -> None:
@@ -92,7 +104,7 @@ done:
         time.sleep(0.02)  # far longer than a worker spins
         row = np.zeros(1, np.int64)
         ENTER(pool_library().address("pool_enter"))(
-            pool.state, work.address("meet"), row.ctypes.data
+            pool.state, work.address("meet"), row.ctypes.data, 2
         )
         assert row[0] == 2, "the kernel ends only if two threads are in it at once"
 

@@ -39,7 +39,10 @@ b = tw.var("b", shape=(4, 3), dtype="bool")
 c = tw.var("c", shape=(4, 3), dtype="complex128")
 cube = tw.var("cube", shape=(2, 4, 3))
 narrow = tw.var("narrow", shape=(1, 4, 1))
-VARIABLES = (x, y, row, one_row, column, s, f, i, j, u, b, c, cube, narrow)
+long = tw.var("long", shape=(1024,))
+VARIABLES = (x, y, row, one_row, column, s, f, i, j, u, b, c, cube, narrow, long)
+
+table, same_table = (tnp.asarray(np.linspace(0.5, 2.0, 1024)) for _ in range(2))
 
 zeros, ones = tnp.zeros((4, 3)), tnp.ones((4, 3))
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.5, 1e-310, 3.0, -1.0, 0.5, 7.0])
@@ -104,6 +107,16 @@ LINES: list[Line] = [
     ("subtract_negative", lambda: x - -y, lambda: x + y),
     ("merge_sums", lambda: (i + 2) + 3, lambda: i + 5),
     ("merge_sums", lambda: 3 + (2 + i), lambda: i + 5),
+    ("merge_sums", lambda: (i + 2) - 3, lambda: i + -1),
+    ("merge_sums", lambda: (i - 2) + 3, lambda: i + 1),
+    ("merge_sums", lambda: (i - 2) - 3, lambda: i - 5),
+    ("merge_sums", lambda: (2 - i) + 3, lambda: 5 - i),
+    ("merge_sums", lambda: (2 - i) - 3, lambda: -1 - i),
+    ("merge_sums", lambda: 2 - (i + 3), lambda: -1 - i),
+    ("merge_sums", lambda: 2 - (i - 3), lambda: 5 - i),
+    ("merge_sums", lambda: 2 - (3 - i), lambda: i + -1),
+    ("merge_sums", lambda: (u + 200) - 201, lambda: u + tnp.asarray(255, dtype="uint8")),
+    ("merge_sums", lambda: (j + 100) + 100, lambda: j + tnp.asarray(-56, dtype="int8")),
     ("multiply_one", lambda: x * 1, lambda: x),
     ("multiply_one", lambda: 1 * i, lambda: i),
     ("multiply_one", lambda: x * ones, lambda: x),
@@ -114,6 +127,8 @@ LINES: list[Line] = [
     ("multiply_zero", lambda: i * 0, lambda: tnp.zeros((4, 3), dtype="int64")),
     ("multiply_zero_float", lambda: tnp.astype(i, "float64") * 0.0, lambda: zeros),
     ("merge_products", lambda: (i * 2) * 3, lambda: i * 6),
+    ("merge_products", lambda: (j * 16) * 17, lambda: j * 16),
+    ("merge_constants", lambda: tnp.sin(long * table) - tnp.cos(long * same_table), lambda: tnp.sin(long * table) - tnp.cos(long * table)),
     ("multiply_minus_one", lambda: x * -1, lambda: -x),
     ("multiply_minus_one", lambda: -1 * i, lambda: -i),
     ("multiply_negatives", lambda: -x * -y, lambda: x * y),
@@ -209,6 +224,8 @@ LINES: list[Line] = [
     ("reduce_one", lambda: tnp.sum(i[:1], axis=0), lambda: tnp.reshape(i[:1], (3,))),
     ("reduce_one_float", lambda: tnp.sum(column, axis=1, keepdims=True), lambda: column),
     ("reduce_one_float", lambda: tnp.mean(one_row, axis=0), lambda: tnp.reshape(one_row, (3,))),
+    ("sum_zeros", lambda: tnp.hypot(x, tnp.sum(tnp.zeros((1000, 1000, 3)), axis=(0, 1))), lambda: tnp.hypot(x, tnp.asarray(0.0))),
+    ("prod_ones", lambda: x * tnp.prod(tnp.ones((1000, 1000, 3)), axis=(0, 1)), lambda: x),
     ("reduce_reduce", lambda: tnp.sum(tnp.sum(i, axis=0), axis=0), lambda: tnp.sum(i)),
     ("reduce_reduce", lambda: tnp.max(tnp.max(i, axis=0, keepdims=True), axis=1), lambda: tnp.reshape(tnp.max(i), (1,))),
     ("reduce_reduce", lambda: tnp.all(tnp.all(b, axis=1), axis=0), lambda: tnp.all(b)),
@@ -238,6 +255,34 @@ FINITE_LINES: list[Line] = [
 ]
 
 
+REASSOCIATING_LINES: list[Line] = [
+    ("reassociate_sums", lambda: (x + 1) + 2, lambda: x + 3.0),
+    ("reassociate_sums", lambda: 2 + (1 + f), lambda: f + np.float32(3)),
+    ("reassociate_sums", lambda: (x + 1) - 4, lambda: x + -3.0),
+    ("reassociate_sums", lambda: (x - 1) + 4, lambda: x + 3.0),
+    ("reassociate_sums", lambda: (x - 1) - 2, lambda: x - 3.0),
+    ("reassociate_sums", lambda: (1 - x) + 2, lambda: 3.0 - x),
+    ("reassociate_sums", lambda: (1 - x) - 2, lambda: -1.0 - x),
+    ("reassociate_sums", lambda: 1 - (x + 2), lambda: -1.0 - x),
+    ("reassociate_sums", lambda: 1 - (x - 2), lambda: 3.0 - x),
+    ("reassociate_sums", lambda: 1 - (3 - x), lambda: x + -2.0),
+    ("reassociate_sums", lambda: (c + 1) + 2j, lambda: c + (1 + 2j)),
+    ("reassociate_sums", lambda: (x + 1) + tnp.full((2, 4, 3), 2.0), lambda: tnp.broadcast_to(x + 3.0, (2, 4, 3))),
+    ("reassociate_products", lambda: (x * 2) * 3, lambda: x * 6.0),
+    ("reassociate_products", lambda: (x * 3) / 6, lambda: x * 0.5),
+    ("reassociate_products", lambda: (x / 3) * 6, lambda: x * 2.0),
+    ("reassociate_products", lambda: (x / 3) / 5, lambda: x / 15.0),
+    ("reassociate_products", lambda: (3 / x) * 5, lambda: 15.0 / x),
+    ("reassociate_products", lambda: (6 / x) / 3, lambda: 2.0 / x),
+    ("reassociate_products", lambda: 6 / (x * 3), lambda: 2.0 / x),
+    ("reassociate_products", lambda: 6 / (x / 3), lambda: 18.0 / x),
+    ("gather_sums", lambda: ((x + 1) + y) + 2, lambda: (x + y) + 3.0),
+    ("gather_sums", lambda: (x + 1) + (y + 2), lambda: (y + x) + 3.0),
+    ("gather_sums", lambda: ((i + 1) + i * i) + 2, lambda: (i + i * i) + 3),
+    ("gather_products", lambda: ((x * 2) * y) * 3, lambda: (x * y) * 6.0),
+]  # fmt: skip
+
+
 def _ids(lines: list[Line]) -> list[str]:
     return [f"{name}-{k}" for k, (name, _, _) in enumerate(lines)]
 
@@ -265,8 +310,23 @@ def test_finite_rule_applies_when_the_user_says_so(
     assert result.outputs == (after().node,)
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"), REASSOCIATING_LINES, ids=_ids(REASSOCIATING_LINES)
+)
+def test_reassociating_rule_applies_when_it_is_enabled(
+    name: str, before: Callable[[], Array], after: Callable[[], Array]
+) -> None:
+    assert simplified(before()).rewrites.kinds()[Kind.REASSOCIATING] == 0
+    result = simplified(before(), enable=["reassociating"])
+    assert name in result.rewrites.counts()
+    (wanted,) = simplified(after()).outputs
+    assert result.outputs == (wanted,)
+    values = feeds(special=False)
+    assert_close(evaluated(result.outputs, values), evaluated([before().node], values))
+
+
 def test_every_rule_has_a_line() -> None:
-    tested = {name for name, _, _ in (*LINES, *FINITE_LINES)}
+    tested = {name for name, _, _ in (*LINES, *FINITE_LINES, *REASSOCIATING_LINES)}
     assert {r.name for r in rules(RULES)} == tested
 
 
@@ -274,6 +334,27 @@ def test_rules_say_what_they_mean_and_have_one_name_each() -> None:
     known = rules()
     assert len({r.name for r in known}) == len(known)
     assert all(r.says for r in known)
+
+
+STILL_UNTOUCHED: list[tuple[str, Callable[[], Array]]] = [
+    ("adding last would add to more elements", lambda: (row + 1.5) + x),
+    ("float32 rounds before it is widened", lambda: (f + np.float32(0.1)) + tnp.asarray(0.2)),
+    ("a quotient of integers is a float", lambda: (i * 2) / 3),
+    ("no constants", lambda: (x + y) + tnp.sin(x)),
+]
+"""Even where reassociation is enabled."""
+
+
+@pytest.mark.parametrize(("why", "make"), STILL_UNTOUCHED, ids=[w for w, _ in STILL_UNTOUCHED])
+def test_guard_of_reassociation_holds(why: str, make: Callable[[], Array]) -> None:
+    array = make()
+    assert simplified(array, enable=["reassociating"]).outputs == (array.node,)
+
+
+def test_what_others_read_is_not_gathered() -> None:
+    inner = x + 1.5
+    result = simplified(inner + y, tnp.sin(inner), enable=["reassociating"])
+    assert "gather_sums" not in result.rewrites.counts()
 
 
 UNTOUCHED: list[tuple[str, Callable[[], Array]]] = [
@@ -304,6 +385,10 @@ UNTOUCHED: list[tuple[str, Callable[[], Array]]] = [
     ("the epsilon is no constant", lambda: 0.005 / tnp.sqrt(x + s)),
     ("constants of both signs of zero", lambda: i * tnp.asarray(np.array([0.0, -0.0, 0.0]))),
     ("sorted along another axis", lambda: tnp.sort(tnp.sort(x, axis=0), axis=1)),
+    ("the sum starts from another zero", lambda: x - tnp.sum(tnp.full((1000, 1000, 3), -0.0), axis=(0, 1))),
+    ("differences of floats are not reassociated", lambda: 0.1 - (x - 0.2)),
+    ("nor are quotients", lambda: (x / 3) / 5),
+    ("int8 wraps before it is widened", lambda: (j + 100) + tnp.asarray(100, dtype="int64")),
 ]  # fmt: skip
 
 

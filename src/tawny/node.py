@@ -192,7 +192,7 @@ _SCALARS: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = (
 )
 """Constants of Python numbers, found without making an array."""
 
-_SMALL: Final = 4096
+SMALL: Final = 4096
 """Constants of at most so many bytes are interned by content."""
 
 _counter = 0
@@ -257,7 +257,7 @@ _CONSTANT: Final = Constant()
 def constant(value: Value) -> Node:
     """A constant that owns `value`, which nobody may change any more."""
     value.flags.writeable = False
-    if value.nbytes > _SMALL:
+    if value.nbytes > SMALL:
         return Node(_CONSTANT, (), value.shape, value.dtype, value=value)
     key = (_CONSTANT, value.dtype, value.shape, value.tobytes())
     node = _found(key)

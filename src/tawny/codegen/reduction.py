@@ -20,7 +20,8 @@ from tawny.codegen.elementwise import collapsed
 from tawny.codegen.folding import Apply, Fold, Folding, folding, widest
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.machine import host
-from tawny.codegen.reduction_code import SLOT, Code, Way, reduction_library
+from tawny.codegen.reduction_code import Code, Way
+from tawny.codegen.reduction_rows import SLOT, reduction_library
 from tawny.ops.fused import Body
 from tawny.shape import Shape
 

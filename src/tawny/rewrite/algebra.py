@@ -167,14 +167,6 @@ def _times_reciprocal(m: Match) -> Node:
     return broadcasted(make(ELEMENTWISE["multiply"], (m["x"], factor)), m.node.shape)
 
 
-def _merged(m: Match) -> Node | None:
-    """`(x * k) * l` as `x * (k * l)`: the constants meet and are folded."""
-    op = m.node.op
-    if any(m[n].dtype != m.node.dtype for n in ("x", "k", "l")):
-        return None
-    return make(op, (m["x"], make(op, (m["k"], m["l"]))))
-
-
 def _converted(m: Match) -> Node:
     return m["x"] if m["x"].dtype == m.node.dtype else make(Cast(m.node.dtype), (m["x"],))
 
@@ -236,14 +228,6 @@ SUMS: Final[tuple[Rule, ...]] = (
         "x - -y = x + y",
         _same_dtype,
     ),
-    rule(
-        "merge_sums",
-        EXACT,
-        add(add(x, k), Filled("l")),
-        _merged,
-        "(x + k) + l = x + (k + l) for integers",
-        _integer,
-    ),
 )
 
 PRODUCTS: Final[tuple[Rule, ...]] = (
@@ -289,14 +273,6 @@ PRODUCTS: Final[tuple[Rule, ...]] = (
         _times_reciprocal,
         "x / 2**n = x * 2**-n",
         _power_of_two,
-    ),
-    rule(
-        "merge_products",
-        EXACT,
-        multiply(multiply(x, k), Filled("l")),
-        _merged,
-        "(x * k) * l = x * (k * l) for integers",
-        _integer,
     ),
 )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 from typing import Final, final
 
@@ -95,13 +96,15 @@ def rules_pass(name: str, *tables: Sequence[Rule]) -> Pass:
     """A pass that applies rule tables to a fixpoint."""
     rules = [rule for table in tables for rule in table]
     infos = tuple({rule.info.name: rule.info for rule in rules}.values())
-    everything = RuleSet(rules)
+
+    @lru_cache(16)
+    def without(off: frozenset[str]) -> RuleSet:
+        return RuleSet([r for r in rules if r.info.name not in off])
 
     def run(flow: Flow, context: Context) -> Flow:
-        off = {info.name for info in infos if not context.recorder.allows(info)}
-        allowed = RuleSet(r for r in rules if r.info.name not in off) if off else everything
+        off = frozenset([i.name for i in infos if not context.recorder.allows(i)])
         facts = Facts(context.evaluate, context.assume_finite, flow.uses())
-        return Driver(allowed, facts, context.recorder).settled(flow)
+        return Driver(without(off), facts, context.recorder).settled(flow)
 
     return Pass(name, infos, run)
 

@@ -32,6 +32,8 @@ class Kind(enum.Enum):
     """The same up to rounding in the last place, or the sign of a zero."""
     FINITE = "finite"
     """The same where no NaN or infinity occurs, up to the sign of a zero."""
+    REASSOCIATING = "reassociating"
+    """The same but for rounding, and for overflow in between.  Off unless asked for by name."""
 
 
 @dataclass(frozen=True, slots=True)

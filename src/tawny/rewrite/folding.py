@@ -15,6 +15,7 @@ from tawny.node import Constant, Node, constant, written_at
 from tawny.op import Elementwise
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.joining import Pad
+from tawny.ops.movement import Transpose
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
 from tawny.rewrite.movement import MOVES
 from tawny.rewrite.pattern import OF_CONSTANTS, Match, Rule
@@ -55,12 +56,21 @@ def _foldable(node: Node) -> bool:
         return True
     if node.volatile or not _small(node):
         return False
-    return type(node.op) not in LEFT_TO_RULES or not any(map(_repeats, node.inputs))
+    return type(node.op) is Transpose or not _is_left_to_rules(node)
+
+
+def _is_left_to_rules(node: Node) -> bool:
+    return type(node.op) in LEFT_TO_RULES and any(map(_repeats, node.inputs))
 
 
 def _worth_it(node: Node) -> bool:
-    """Whether a constant in place of `node` saves anything: not of what only repeats a constant."""
-    return bool(node.inputs) and not node.parts and not _repeats(node)
+    """Whether a constant in place of `node` saves anything: not of what only repeats a constant.
+
+    Nor of what is left to rules: a transpose is computed only with the product that reads it.
+    """
+    return (
+        bool(node.inputs) and not node.parts and not _repeats(node) and not _is_left_to_rules(node)
+    )
 
 
 def fold_constants(flow: Flow, context: Context) -> Flow:

@@ -21,7 +21,7 @@ from tawny.node import Node
 from tawny.rewrite.group_loops import Fit, fit, share
 from tawny.rewrite.group_memory import Memory
 from tawny.rewrite.group_places import PLAIN, POINTWISE, REDUCTION, VIEW, Places
-from tawny.rewrite.group_schedule import Schedule
+from tawny.rewrite.group_schedule import LARGEST, Schedule
 from tawny.rewrite.group_unit import Unit, Units
 
 MOST_STEPS: Final = 64
@@ -65,7 +65,8 @@ class Choice:
                 self._units.alone[places.base[places.reads[i][0]]] = True
         items: list[Unit | int] = [*[u for u in begun if u.into is None], *alone]
         items.sort(key=_place)
-        if any([isinstance(item, Unit) and item.refused for item in items]):
+        refused = any([isinstance(item, Unit) and item.refused for item in items])
+        if refused and len(items) <= LARGEST:
             items = self._scheduled(items)
         self.sequence: list[Unit | int] = []
         for item in items:
@@ -79,7 +80,8 @@ class Choice:
         for item in reversed(schedule.items):
             if isinstance(item, Unit) and item.into is None and item.refused:
                 self._offered(item)
-        return [u for u in schedule.items if not isinstance(u, Unit) or u.into is None]
+        left = [u for u in schedule.items if not isinstance(u, Unit) or u.into is None]
+        return sorted(left, key=schedule.at.__getitem__)
 
     @property
     def result(self) -> list[bool]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from math import prod
 from typing import Final
 
-from tawny.node import Constant, Node, Variable
+from tawny.node import Constant, Node, Part, Variable
 from tawny.op import Elementwise, Op, Trait
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.fused import nonunit
@@ -59,6 +59,9 @@ def _kind(op: Op) -> int:
     return VIEW if Trait.VIEW in op.facts().traits else PLAIN
 
 
+_PLAINLY_LAID_OUT: Final = frozenset({Reshape, Part})
+"""Views whose elements lie one after the other if those of what they view do."""
+
 _KINDS: Final[dict[type[Op], int]] = {}
 
 
@@ -98,7 +101,7 @@ class Places:
         self.bytes = [0] * count
         self.item = [0] * count
         """Bytes of an element."""
-        self._fill()
+        self._fill(frozenset(outputs))
         self.uses = Counter(map(self.owner.__getitem__, chain.from_iterable(self.sources)))
         """How often the memory of each owner is read, through views or not."""
         self.output = [False] * count
@@ -112,9 +115,10 @@ class Places:
         self.floor = max(kept, *self.bytes, 0)
         """Bytes that every order of the nodes needs, at least."""
 
-    def _fill(self) -> None:
+    def _fill(self, outputs: Collection[Node]) -> None:
         index, base, owner, extent = self.index, self.base, self.owner, self.extent
         folds = False
+        strided: set[int] = set()
         for i, node in enumerate(self.order):
             op, shape = node.op, node.shape
             kind = _KINDS.get(type(op))
@@ -125,12 +129,16 @@ class Places:
                 continue
             self.reads[i] = reads = [index[n] for n in node.inputs]
             if kind <= VIEW:
+                kind = self._view(node, kind, reads[0] in strided, node in outputs)
+            if kind <= VIEW:
                 source = reads[0]
-                owner[i] = owner[source]
-                if kind == FREE and is_free_view(node):
-                    self.kind[i], base[i] = FREE, base[source]
+                self.kind[i], owner[i] = kind, owner[source]
+                if source in strided or type(op) not in _PLAINLY_LAID_OUT:
+                    strided.add(i)
+                if kind == FREE:
+                    base[i] = base[source]
                 else:
-                    self.kind[i], extent[i] = VIEW, nonunit(shape)
+                    extent[i] = nonunit(shape)
                 continue
             self.sources[i] = sources = [base[k] for k in reads]
             self.item[i] = item = node.dtype.itemsize
@@ -148,6 +156,17 @@ class Places:
                 elif folds:
                     self._follow(i, sources, space)
             self.kind[i] = kind
+
+    def _view(self, node: Node, kind: int, strided: bool, wanted: bool) -> int:
+        """What kind of view a node is; plain if it has to be a copy.
+
+        A reshape of elements that are not laid out one after the other is a copy, except where it
+        is a part of a group.
+        """
+        free = kind == FREE and is_free_view(node)
+        if strided and type(node.op) is Reshape and (wanted or not free):
+            return PLAIN
+        return FREE if free else VIEW
 
     def _reduction(self, i: int, node: Node) -> int:
         """Note the loops of a reduction; its kind, which is plain if it folds nothing."""

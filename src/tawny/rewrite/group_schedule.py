@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.memory.order import best_order
+from tawny.memory.model import Model, model
+from tawny.memory.order import Run, candidates
 from tawny.memory.problem import Problem, Step, Value
 from tawny.rewrite.group_memory import Memory
 from tawny.rewrite.group_places import ALIGNMENT
@@ -18,6 +19,9 @@ from tawny.rewrite.group_unit import Unit, Units
 
 Item = Unit | int
 """A unit, or a node that runs alone."""
+
+LARGEST: Final = 1000
+"""More units are not put into an order: what is certain must do."""
 
 FARTHEST: Final = 256
 """Steps over which a unit is delayed where bytes are to be had."""
@@ -35,9 +39,11 @@ class Schedule:
         self._made: Final = [self._results(item) for item in items]
         self._reads: Final = [self._owners(item) for item in items]
         problem = self._problem()
-        order = best_order(problem, alignment=ALIGNMENT, seconds=0.0)
-        self._peak: Final = order.peak
-        self.items: Final = [items[s] for s in order.sequence]
+        graph = model(problem, ALIGNMENT)
+        order, self._peak = min(
+            [found for _, found in candidates(problem, graph, graph.floor())], key=lambda f: f[1]
+        )
+        self.items: Final = [items[s] for s in order]
         self.at: Final[dict[Item, int]] = {item: at for at, item in enumerate(self.items)}
         for item in self.items:
             if isinstance(item, Unit):
@@ -45,7 +51,7 @@ class Schedule:
         for item, reads in zip(items, self._reads, strict=True):
             for o in reads:
                 self._read.setdefault(o, []).append(item)
-        self._live: Final = self._profile(problem, order.sequence)
+        self._live: Final = self._profile(graph, order)
 
     def _results(self, item: Item) -> list[int]:
         return item.results if isinstance(item, Unit) else [item]
@@ -75,29 +81,12 @@ class Schedule:
             steps.append(Step(tuple(inputs), tuple(outputs), tuple(over)))
         return Problem(tuple(values), tuple(steps))
 
-    def _profile(self, problem: Problem, sequence: Sequence[int]) -> list[int]:
+    def _profile(self, graph: Model, order: Sequence[int]) -> list[int]:
         """The bytes alive while each step runs."""
-        values = problem.values
-        left = [1 << 40 if v.kept else 0 for v in values]
-        for step in problem.steps:
-            for v in step.inputs:
-                left[v] += 1
-        alive, live = 0, list[int]()
-        for s in sequence:
-            step = problem.steps[s]
-            made = sum([values[v].bytes for v in step.outputs])
-            for v in step.inputs:
-                left[v] -= 1
-            dying = {i for i, v in enumerate(step.inputs) if not left[v]}
-            reused, taken = 0, set[int]()
-            for i, o in step.overwrites:
-                if i in dying and o not in taken:
-                    dying.discard(i)
-                    taken.add(o)
-                    reused += values[step.outputs[o]].bytes
-            live.append(alive + made - reused)
-            alive += made - reused - sum([values[step.inputs[i]].bytes for i in dying])
-            alive -= sum([values[v].bytes for v in step.outputs if not left[v]])
+        run, live = Run(graph), list[int]()
+        for step in order:
+            live.append(run.live + run.need(step))
+            run.step(step)
         return live
 
     def may_wait(self, maker: Unit, reader: Unit) -> bool:
@@ -140,8 +129,8 @@ class Schedule:
     ) -> list[int] | None:
         """The bytes alive from `start` to `stop` once a unit waits; None if they are too many."""
         more = sum([bytes for _, bytes in fresh])
-        if more > made and stop - start > FARTHEST:
-            return None
+        if stop - start > FARTHEST:
+            return None if more > made else self._live[start:stop]
         live = [bytes - made for bytes in self._live[start:stop]]
         for last, bytes in fresh:
             for t in range(max(last + 1, start), stop):

@@ -15,6 +15,7 @@ from tawny.ops.fused import Body, Group, Step, expanded
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, remade, united_sources
 from tawny.rewrite.group_choice import Choice
 from tawny.rewrite.group_lifetime import is_leaf
+from tawny.rewrite.group_places import FREE, VIEW
 
 GROUP: Final = RuleInfo(
     "group", Kind.EXACT, "elementwise ops and reductions over one space run as one kernel"
@@ -118,6 +119,7 @@ class _Rebuilding:
             return known
         path: list[int] = []
         while known is None:
+            assert self.places.kind[i] in (FREE, VIEW), "units come in order"
             path.append(i)
             i = self.places.reads[i][0]
             known = self.made[i]
@@ -153,7 +155,7 @@ class _Rebuilding:
         self.groups.append((nodes, group))
 
     def _when(self, i: int) -> int:
-        """When an operand is made."""
+        """Where an operand is in the order; leaves come last."""
         return i if self.places.kind[i] else len(self.made)
 
     def _body(self, members: list[int], results: list[int]) -> tuple[tuple[Node, ...], Body]:

@@ -192,26 +192,22 @@ def _short(number: float) -> str:
 
 
 class Ledger:
-    """A recorder that writes `Rewrites`, and knows what is switched off."""
+    """A recorder that writes `Rewrites`, and knows what is switched off and on."""
 
-    def __init__(self, known: Collection[RuleInfo], disable: Iterable[str]) -> None:
+    def __init__(
+        self, known: Collection[RuleInfo], disable: Iterable[str] = (), enable: Iterable[str] = ()
+    ) -> None:
         self.rewrites: Final = Rewrites()
         self._applied: Final = self.rewrites.applied
         self._log: Final = self.rewrites.log
-        self._off: Final = frozenset(disable)
-        names = {r.name for r in known}
-        kinds = {k.value for k in Kind}
-        for name in self._off:
-            if name not in names and name not in kinds:
-                raise value_error(
-                    "optimise",
-                    f"disable names {name!r}, which is neither a class of rules "
-                    f"({', '.join(sorted(kinds))}) nor a rule ({', '.join(sorted(names))})",
-                )
+        self._off: Final = _named("disable", disable, known)
+        self._on: Final = _named("enable", enable, known)
 
     def allows(self, rule: RuleInfo) -> bool:
         """Whether the rule is switched on, by its name and by its class."""
-        return rule.name not in self._off and rule.kind.value not in self._off
+        names = {rule.name, rule.kind.value}
+        on = rule.kind is not Kind.REASSOCIATING or not names.isdisjoint(self._on)
+        return on and names.isdisjoint(self._off)
 
     def record(self, rule: RuleInfo, before: Sequence[Node], after: Sequence[Node]) -> None:
         """Write that `rule` put the nodes `after` in place of the nodes `before`.
@@ -234,3 +230,17 @@ class Ledger:
             else:
                 for x in inputs:
                     log += (x.shape, x.dtype)
+
+
+def _named(switch: str, given: Iterable[str], known: Collection[RuleInfo]) -> frozenset[str]:
+    """The names of rules and classes given for a switch, refused if there is no such."""
+    chosen = frozenset(given)
+    names = {r.name for r in known}
+    kinds = {k.value for k in Kind}
+    for name in sorted(chosen - names - kinds):
+        raise value_error(
+            "optimise",
+            f"{switch} names {name!r}, which is neither a class of rules "
+            f"({', '.join(sorted(kinds))}) nor a rule ({', '.join(sorted(names))})",
+        )
+    return chosen

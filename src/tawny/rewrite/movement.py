@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from tawny.node import Node, make
+import numpy as np
+
+from tawny.node import Node, constant, make
 from tawny.op import Op
 from tawny.ops.creation import BroadcastTo, Cast, Copy
 from tawny.ops.indexing import Range, Slice
@@ -21,6 +23,7 @@ from tawny.ops.sorting import Sort
 from tawny.rewrite.facts import Facts, broadcasted, filled_like, lossless, reshaped
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, call, rule
+from tawny.shape import size
 
 EXACT: Final = Kind.EXACT
 x: Final = Capture("x")
@@ -224,8 +227,11 @@ def _sort_twice(m: Match) -> Node | None:
 
 
 def _still_filled(m: Match) -> Node:
-    """A filled array, moved, is a filled array of another shape."""
-    return filled_like(m.fill("k"), m.node)
+    """A filled array, moved, is a filled array of another shape; of one element, a constant."""
+    node, value = m.node, m.fill("k")
+    if size(node.shape) == 1:
+        return constant(np.full(node.shape, value, node.dtype))
+    return filled_like(value, node)
 
 
 MOVES: Final[tuple[type[Op], ...]] = (Reshape, Transpose, Flip, Roll, Slice, Repeat, Tile)

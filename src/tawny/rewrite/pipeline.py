@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from tawny.rewrite import (
     derivatives,
     folding,
     movement,
+    reassociation,
     reductions,
     spec,
 )
@@ -27,6 +29,7 @@ from tawny.rewrite.flow import Context, Evaluate, Flow, Pass, RuleInfo
 from tawny.rewrite.fusion import fuse_products
 from tawny.rewrite.groups import group_elementwise
 from tawny.rewrite.ledger import Ledger, Rewrites
+from tawny.rewrite.merging import MERGING
 
 MOST_ROUNDS: Final = 16
 """A repeated pass that still finds something after so many rounds stops there."""
@@ -54,6 +57,7 @@ def repeated(name: str, *passes: Pass) -> Pass:
 
 SIMPLIFY: Final = repeated(
     "simplify",
+    MERGING,
     folding.FOLDING,
     rules_pass(
         "rules",
@@ -63,6 +67,7 @@ SIMPLIFY: Final = repeated(
         movement.CHAINS,
         algebra.SUMS,
         algebra.PRODUCTS,
+        reassociation.REASSOCIATIONS,
         algebra.POWERS,
         algebra.CHOICES,
         algebra.TRAITS,
@@ -105,16 +110,19 @@ def optimise(
     evaluate: Evaluate,
     assume_finite: bool = False,
     disable: Iterable[str] = (),
+    enable: Iterable[str] = (),
     check: bool = False,
     pipeline: Sequence[Pass] = PIPELINE,
 ) -> Optimised:
     """The graph of `outputs`, optimised; the nodes given are never changed.
 
     `evaluate` computes constants.  `assume_finite` lets finite rules apply everywhere, not just
-    where an operand is proved finite.  `disable` names rules or classes of rules to leave out.
-    `check` refuses illegal graphs after each pass (see `spec`).
+    where an operand is proved finite.  `disable` names rules or classes of rules to leave out,
+    `enable` those to use that are left out otherwise: the class "reassociating".  `check` refuses
+    illegal graphs after each pass (see `spec`); so does `TAWNY_DEBUG=1` in the environment.
     """
-    ledger = Ledger(rules(pipeline), disable)
+    check = check or os.environ.get("TAWNY_DEBUG", "0") != "0"
+    ledger = Ledger(rules(pipeline), disable, enable)
     context = Context(evaluate, ledger, assume_finite)
     flow = Flow(tuple(outputs))
     with _collector_paused():

@@ -20,9 +20,9 @@ from tawny.ops.reduction import (
     Sum,
     Var,
 )
-from tawny.rewrite.facts import Facts, reshaped
+from tawny.rewrite.facts import Facts, filled_like, is_negative_zero, reshaped
 from tawny.rewrite.flow import Kind
-from tawny.rewrite.pattern import Capture, Match, Rule, any_of, call, rule
+from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, call, rule
 from tawny.shape import reduced
 
 EXACT: Final = Kind.EXACT
@@ -90,7 +90,26 @@ def _axes_kept(m: Match) -> Node | None:
     return make(_with_axes(op, op.axes, not op.keepdims), (source,))
 
 
+def _positive(m: Match) -> bool:
+    return not is_negative_zero(m.fill("k"))
+
+
 REDUCTIONS: Final[tuple[Rule, ...]] = (
+    rule(
+        "sum_zeros",
+        EXACT,
+        call(Sum, Filled("k", 0)),
+        lambda m: filled_like(0, m.node),
+        "sum(zeros) = zeros",
+        _positive,
+    ),
+    rule(
+        "prod_ones",
+        EXACT,
+        call(Prod, Filled("k", 1)),
+        lambda m: filled_like(1, m.node),
+        "prod(ones) = ones",
+    ),
     rule(
         "reduce_one",
         EXACT,

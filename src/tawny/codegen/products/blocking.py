@@ -18,7 +18,7 @@ PACKED_BYTES: Final = 2**10
 """So many bytes of each row of the right matrix are packed at a time."""
 
 CHUNK_TILES: Final = 20
-"""So many tiles, one below the other, are computed with a panel before the next is taken."""
+"""The rows of so many tiles, one below the other, stay in the second cache."""
 
 LEAST_DEPTH: Final = 16
 """Blocks of the common axis are not made smaller."""
@@ -66,25 +66,19 @@ class Strip:
             return (tile,)
         return (tile, Tile(tile.rows - 1, tile.vectors, tile.masked))
 
-    def sum_bytes(self, element: Element) -> int:
-        """Bytes of the sums of a chunk of tiles."""
-        sums = min(self.tiles, CHUNK_TILES) * self.tile.rows * self.tile.vectors
-        return sums * element.sum_bytes
+    def sum_bytes(self, element: Element, tiles: int) -> int:
+        """Bytes of the sums of so many tiles, if there are so many."""
+        return min(self.tiles, tiles) * self.tile.rows * self.tile.vectors * element.sum_bytes
+
+    def numbers(self, element: Element, columns: int) -> tuple[int, ...]:
+        """What the code is told of a strip with so many columns: `STRIP_NUMBERS`."""
+        rows, vectors = self.tile.rows, self.tile.vectors
+        sums = rows * vectors * element.sum_bytes
+        return self.tiles, self.tall, rows, self.tile.width(element), columns, sums, vectors
 
 
-NUMBERS: Final = (
-    "blocks",
-    "rest",
-    "tiles",
-    "tall",
-    "tail_tiles",
-    "tail_tall",
-    "depth_blocks",
-    "chunks",
-    "chunk_blocks",
-    "parts",
-)
-"""What the code is told of a blocking."""
+STRIP_NUMBERS: Final = ("tiles", "tall", "height", "width", "columns", "sums", "vectors")
+"""What the code is told of a strip; bytes of a tile's width and of its sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +95,35 @@ class Blocking:
     chunk_blocks: int
     parts: int
     """Tiles are cut into so many parts: a task is one part of one chunk."""
-    streamed: bool = False
+    chunk_tiles: int
+    """So many tiles, one below the other, are computed with a panel before the next is taken."""
+    streamed: bool
     """Whether all panels are multiplied with a block of the common axis before the next block."""
 
-    @property
-    def numbers(self) -> dict[str, int]:
+    def numbers(self, element: Element) -> dict[str, int]:
         """What the code is told."""
-        tail = (0, 0) if self.tail is None else (self.tail.tiles, self.tail.tall)
-        column = self.blocks, self.rest, self.full.tiles, self.full.tall, *tail
-        tasks = self.depth_blocks, self.chunks, self.chunk_blocks, self.parts
-        return dict(zip(NUMBERS, (*column, *tasks), strict=True))
+        full = self.full.numbers(element, self.full.tile.vectors * element.lanes)
+        tail = (0,) * len(full) if self.tail is None else self.tail.numbers(element, self.rest)
+        return {
+            **dict(zip(STRIP_NUMBERS, full, strict=True)),
+            **{f"tail_{name}": n for name, n in zip(STRIP_NUMBERS, tail, strict=True)},
+            "blocks": self.blocks,
+            "depth_blocks": self.depth_blocks,
+            "chunks": self.chunks,
+            "chunk_blocks": self.chunk_blocks,
+            "parts": self.parts,
+            "chunk_tiles": self.chunk_tiles,
+            "streamed": self.streamed,
+            "vector_bytes": element.vector_bytes,
+        }
 
     def sum_bytes(self, element: Element) -> int:
         """Bytes of scratch memory for sums that wait for the next block of the common axis."""
         if self.depth_blocks == 1:
             return 0
         panels = min(self.chunk_blocks, self.blocks) if self.streamed else 1
-        full = self.full.sum_bytes(element) * panels if self.blocks else 0
-        tail = self.tail.sum_bytes(element) if self.tail is not None else 0
+        full = self.full.sum_bytes(element, self.chunk_tiles) * panels if self.blocks else 0
+        tail = 0 if self.tail is None else self.tail.sum_bytes(element, self.chunk_tiles)
         return aligned(max(full, tail))
 
     def packed_bytes(self, element: Element, length: int) -> int:
@@ -200,7 +205,7 @@ def cut(
     if streamed:
         depth_blocks = max(extent.depth // STREAMED_DEPTH, 1)
     tasks = depth_blocks, 0 if extent.empty else chunks, chunk_blocks, parts
-    return Blocking(full, tail, blocks, rest, *tasks, streamed)
+    return Blocking(full, tail, blocks, rest, *tasks, CHUNK_TILES, streamed)
 
 
 @dataclass(frozen=True, slots=True)

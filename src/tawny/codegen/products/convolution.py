@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tawny.codegen.element import Element, element_of
 from tawny.codegen.kernel import Compiled, Layout
-from tawny.codegen.products.blocking import Room, cut
+from tawny.codegen.products.blocking import Blocking, cut
 from tawny.codegen.products.correlation import Taps, correlation
 from tawny.codegen.products.epilogue import Ending
-from tawny.codegen.products.form import Form, Panels
 from tawny.codegen.products.geometry import Sweep, as_matrices, backward, forward
-from tawny.codegen.products.loops import kernel_of
 from tawny.codegen.products.matmul import product_kernel
 from tawny.codegen.products.packing import Order, order_of
-from tawny.codegen.products.preparation import Preparation, Product
+from tawny.codegen.products.preparation import Made, Preparation
+from tawny.codegen.products.product import Panels, Product, kernel_of
 from tawny.codegen.products.windows import Windows
 from tawny.ops.convolution import Windowed
 from tawny.ops.fused import PLAIN, Epilogue
@@ -31,7 +29,7 @@ def convolution_kernel(
     epilogue: Epilogue = PLAIN,
     workers: int = 1,
     prepared: bool = False,
-) -> Product | None:
+) -> Made | None:
     """The kernel of a convolution; None where it has none.
 
     `extra` are the epilogue's operands; `workers` is the most that are expected.  With `prepared`
@@ -70,13 +68,18 @@ def kernel_gradient_kernel(
         return None
     found = correlation(op, x, gradient, result)
     shared = workers > 1 and found.extent.shared
-    slots = workers if shared else 1
-    blocking = cut(element, found.extent, slots)
-    ending, rank = Ending(PLAIN, result.dtype), len(found.axes)
-    form = Form.of(element, ending, blocking, Panels.DIRECT, Order.ROWS, rank + 1, Taps(rank))
-    room = Room(sums=blocking.sum_bytes(element))
-    numbers = {**found.numbers(), **blocking.numbers, **room.numbers(slots)}
-    return kernel_of([(form, numbers)], ("a", "b", "c"), shared, room.slot * slots)
+    blocking = cut(element, found.extent, workers if shared else 1)
+    product = Product(
+        element,
+        Ending(PLAIN, result.dtype),
+        blocking,
+        Panels.DIRECT,
+        Order.ROWS,
+        found.stack,
+        Taps(len(found.axes)),
+        found.numbers(),
+    )
+    return kernel_of([product], ("a", "b", "c"), workers, shared=shared)
 
 
 def _element(operands: Sequence[Layout], left: Layout, result: Layout) -> Element | None:
@@ -84,8 +87,8 @@ def _element(operands: Sequence[Layout], left: Layout, result: Layout) -> Elemen
     element = element_of(result.dtype)
     if element is None or any(m.dtype != result.dtype for m in operands):
         return None
-    together = left.strides[-1] == element.nbytes or left.shape[-1] <= 1
-    return element if together else None
+    apart = left.strides[-1] != element.nbytes and left.shape[-1] > 1 and 0 not in left.shape
+    return None if apart else element
 
 
 def _swept(
@@ -96,7 +99,7 @@ def _swept(
     workers: int,
     *,
     prepared: bool = False,
-) -> Product:
+) -> Made:
     """The kernel of some sweeps, which make different parts of the result."""
     if len(sweeps) == 1:
         flat = as_matrices(sweeps[0], element.nbytes)
@@ -104,34 +107,28 @@ def _swept(
             return product_kernel(element, ending, flat, operands, workers, prepared=prepared)
     shared = workers > 1 and any(s.extent.shared for s in sweeps)
     slots = workers if shared else 1
-    products = [_Swept.of(element, ending, s, slots, prepared) for s in sweeps]
-    slot = max([p.room.slot for p in products], default=0)
-    told = [(p.form, {**p.numbers, **p.room.numbers(slots, slot)}) for p in products]
-    code = kernel_of(told, operands, shared, slot * slots)
-    return Product(code, products[0].preparation if prepared else None)
+    products = [_product(element, ending, s, slots, prepared) for s in sweeps]
+    preparation = None
+    if prepared:
+        (product,), (sweep,) = products, sweeps
+        preparation = _preparation(element, product.blocking, sweep)
+    return Made(kernel_of(products, operands, workers, shared=shared), preparation)
 
 
-class _Swept(NamedTuple):
-    """A sweep as a product."""
+def _preparation(element: Element, blocking: Blocking, sweep: Sweep) -> Preparation:
+    return Preparation(element, blocking, sweep.taps, sweep.channels, sweep.groups, sweep.outputs)
 
-    form: Form
-    numbers: dict[str, int]
-    room: Room
-    preparation: Preparation
 
-    @staticmethod
-    def of(element: Element, ending: Ending, sweep: Sweep, workers: int, prepared: bool) -> _Swept:
-        """The kernel is read where it lies if its outputs are side by side."""
-        order = order_of(element, sweep.b_row, sweep.b_column)
-        panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED
-        panels = Panels.PREPARED if prepared else panels
-        blocking = cut(element, sweep.extent, workers, packed=panels is Panels.PACKED)
-        form = Form.of(element, ending, blocking, panels, order, 1, Windows(len(sweep.axes)))
-        length = sweep.channels * sweep.taps if panels is Panels.PACKED else 0
-        room = Room(blocking.packed_bytes(element, length), blocking.sum_bytes(element))
-        shape = sweep.taps, sweep.channels, sweep.groups, sweep.outputs
-        preparation = Preparation(element, blocking, *shape)
-        numbers = {**sweep.numbers(element.nbytes), **blocking.numbers}
-        if prepared:
-            numbers["b_stack0"] = preparation.group_bytes
-        return _Swept(form, numbers, room, preparation)
+def _product(
+    element: Element, ending: Ending, sweep: Sweep, workers: int, prepared: bool
+) -> Product:
+    """A sweep as a product; the kernel is read where it lies if its outputs are side by side."""
+    order = order_of(element, sweep.b_row, sweep.b_column)
+    panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED
+    panels = Panels.PREPARED if prepared else panels
+    blocking = cut(element, sweep.extent, workers, packed=panels is Panels.PACKED)
+    group = sweep.group(element.nbytes)
+    if prepared:
+        group = group._replace(b=_preparation(element, blocking, sweep).group_bytes)
+    numbers, source = sweep.numbers(panels is not Panels.DIRECT), Windows(len(sweep.axes))
+    return Product(element, ending, blocking, panels, order, (group,), source, numbers)

@@ -15,6 +15,7 @@ from tawny.codegen.builder import I64, Value
 from tawny.codegen.kernel import Layout
 from tawny.codegen.products.blocking import Extent
 from tawny.codegen.products.form import Rows, Source, TileCode
+from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.tile import Walk, accumulate, spaced
 from tawny.codegen.products.windows import AXIS_NUMBERS, WindowAxis
 from tawny.ops.convolution import Windowed
@@ -45,26 +46,28 @@ class Correlation:
         stack = self.groups * math.prod([axis.taps for axis in self.axes])
         return Extent(self.channels, self.outputs, runs, last.count, stack)
 
+    @property
+    def stack(self) -> tuple[Axis, ...]:
+        """Groups, and the taps of each axis."""
+        channels, outputs = self.channels * self.item, self.outputs * self.item
+        taps = [Axis(a.taps, a.dilation * a.a_bytes, 0, a.c_bytes, 0) for a in self.axes]
+        return (Axis(self.groups, channels, outputs, outputs, 0), *taps)
+
     def numbers(self) -> dict[str, int]:
         """What the code is told."""
-        extent, item = self.extent, self.item
+        extent = self.extent
         numbers = {
             "depth": extent.depth,
             "taps": extent.taps,
             "b_start": 0,
             "c_start": 0,
             "b_row": self.axes[-1].b_bytes,
-            "b_column": item,
+            "b_column": self.item,
+            "b_depth": 0,
             "a_batch": self.a_batch,
             "b_batch": self.b_batch,
             "c_row": self.c_row,
         }
-        stack = [(self.groups, self.channels * item, self.outputs * item, self.outputs * item)]
-        stack += [(a.taps, a.dilation * a.a_bytes, 0, a.c_bytes) for a in self.axes]
-        for number, (size, a, b, c) in enumerate(stack):
-            steps = {"a": a, "b": b, "c": c, "residual": 0, "bias": 0}
-            numbers[f"stack{number}"] = size
-            numbers |= {f"{name}_stack{number}": step for name, step in steps.items()}
         for number, axis in enumerate(self.axes):
             numbers |= axis.numbers(number)
         return numbers
@@ -125,7 +128,7 @@ class _TapRows:
     rank: int
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
-        code, f, n, element = self.code, self.code.f, self.code.numbers, self.code.form.element
+        code, f, n, element = self.code, self.code.f, self.code.numbers, self.code.element
         last, size = self.rank - 1, len(sums)
         firsts = self._first_coordinates()
         low, high = self._seen(firsts[last])

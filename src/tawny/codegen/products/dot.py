@@ -17,8 +17,8 @@ from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import Library, compiled
 from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.matrices import Matrices
-from tawny.codegen.products.row import Addresses, Names, Numbers
-from tawny.codegen.products.stack import bases_of, shares, stack_names
+from tawny.codegen.products.row import Names, Numbers
+from tawny.codegen.products.stack import offsets_of, shares, stack_size
 from tawny.codegen.products.tile import Tile, spaced
 
 MOST_ROWS: Final = 6
@@ -30,6 +30,18 @@ TOGETHER: Final = 4
 BUSY: Final = 12
 """Partial sums that do not wait for each other."""
 
+_NUMBERS: Final = (
+    "columns",
+    "depth",
+    "blocks",
+    "a_row",
+    "b_column",
+    "c_row",
+    "residual_row",
+    "stack_axes",
+)
+"""What the code is told, before the axes of the stack."""
+
 
 @dataclass(frozen=True, slots=True)
 class DotForm:
@@ -40,17 +52,12 @@ class DotForm:
     rows: int
     columns: int
     """How many columns are walked side by side."""
-    stack: int
+    operands: tuple[str, ...]
 
     @property
     def unroll(self) -> int:
         """Vectors of a column whose products are summed apart."""
         return max(BUSY // (self.rows * self.columns), 1)
-
-    def names(self) -> Names:
-        """The numbers it is told."""
-        own = ("columns", "depth", "blocks", "a_row", "b_column", "c_row", "residual_row")
-        return Names([*own, *stack_names(self.stack)])
 
 
 def dot_kernel(
@@ -62,106 +69,131 @@ def dot_kernel(
     shared: bool,
 ) -> Compiled:
     """The kernel of products that are not too many rows high, with neighbours along their depth."""
-    together = min(TOGETHER, element.lanes, max(matrices.columns, 1))
-    together = 1 << (together.bit_length() - 1)
-    form = DotForm(element, ending, matrices.rows, together, len(matrices.stack))
-    numbers = matrices.numbers | {"blocks": -(-matrices.columns // element.lanes)}
-    library = _library(form, operands)
-    return Compiled(library, "kernel", form.names().values(numbers), shared, 0)
+    together = 1 << (min(TOGETHER, element.lanes, max(matrices.columns, 1)).bit_length() - 1)
+    form = DotForm(element, ending, matrices.rows, together, operands)
+    numbers = {
+        **matrices.numbers,
+        "blocks": -(-matrices.columns // element.lanes),
+        "stack_axes": len(matrices.stack),
+    }
+    stack = [n for axis in matrices.stack for n in axis]
+    return Compiled(_library(form), "kernel", (*Names(_NUMBERS).values(numbers), *stack), shared, 0)
 
 
 @lru_cache(256)
-def _library(form: DotForm, operands: tuple[str, ...]) -> Library:
+def _library(form: DotForm) -> Library:
     module = Module()
-    arguments = {"row": PTR, "worker": I64, "workers": I64}
-    with module.function("kernel", arguments) as f:
-        row, worker, workers = f.arguments
-        addresses = Addresses(f, Names(operands), row)
-        n = Numbers(f, form.names(), f.element(row, len(operands), I64))
-        tasks = n["blocks"]
-        for axis in range(form.stack):
-            tasks = tasks * n[f"stack{axis}"]
-        lanes, nbytes = form.element.lanes, form.element.nbytes
-        sums = f.room(form.rows * form.element.sum_bytes)
-        first, last = shares(f, tasks, worker, workers)
-        with f.loop(first, last) as task:
-            start = task.index % n["blocks"] * lanes
-            bases = bases_of(f, addresses, n, form.stack, task.index // n["blocks"])
-            count = f.minimum(n["columns"] - start, lanes)
-            with f.loop(0, count, form.columns) as group:
-                columns = [
-                    f.advanced(
-                        bases.right,
-                        (start + f.minimum(group.index + j, count - 1)) * n["b_column"],
-                    )
-                    for j in range(form.columns)
-                ]
-                totals = _dots(f, form, n, bases.left, columns)
-                _put(f, form, totals, sums, group.index)
-            offset = start * nbytes
-            places = Places(
-                spaced(f, f.advanced(bases.result, offset), n["c_row"], form.rows),
-                bases.bias if form.ending.constant_bias else f.advanced(bases.bias, offset),
-                spaced(f, f.advanced(bases.residual, offset), n["residual_row"], form.rows)
-                if form.ending.epilogue.residual
-                else (),
-            )
-            tile = Tile(form.rows, 1, masked=True)
-            found = [
-                f.load(form.element.vector, f.advanced(sums, r * form.element.sum_bytes), 64)
-                for r in range(form.rows)
-            ]
-            finish(f, form.element, tile, form.ending, found, places, [f.first_lanes(count, lanes)])
+    with module.function("kernel", {"row": PTR, "worker": I64, "workers": I64}) as f:
+        _Dots(f, form).write()
     return compiled(module.text())
 
 
-def _put(f: Function, form: DotForm, totals: Sequence[Value], room: Value, column: Value) -> None:
-    """Write the sums of some columns, row by row."""
-    for i, total in enumerate(totals):
-        row, j = divmod(i, form.columns)
-        place = f.advanced(room, row * form.element.sum_bytes)
-        f.store(total, f.element(place, column + j, form.element.computed))
+class _Dots:
+    """What one worker computes."""
 
+    def __init__(self, f: Function, form: DotForm) -> None:
+        self.f = f
+        self.form = form
+        self.element = form.element
+        self.row, self.worker, self.workers = f.arguments
+        self.numbers = Numbers(f, Names(_NUMBERS), f.element(self.row, len(form.operands), I64))
+        self.sums = f.room(form.rows * form.element.sum_bytes)
 
-def _dots(
-    f: Function, form: DotForm, n: Numbers, left: Value, columns: Sequence[Value]
-) -> list[Value]:
-    """The sums of products of each row with each column."""
-    element, unroll = form.element, form.unroll
-    lanes = element.lanes
-    rows = spaced(f, left, n["a_row"], form.rows)
-    count = form.rows * form.columns
+    def _address(self, name: str, offset: Value) -> Value:
+        """A place in an operand; null for one there is not."""
+        if name not in self.form.operands:
+            return self.f.constant(PTR, 0)
+        base = self.f.cell(self.row, self.form.operands.index(name), PTR)
+        return self.f.advanced(base, offset)
 
-    def added(
-        sums: Sequence[Value], index: Value, vector: int, mask: Value | None = None
-    ) -> list[Value]:
-        """The sums with a vector of each row and column multiplied."""
+    def write(self) -> None:
+        """All blocks of columns of the worker, in order: as many as a vector has lanes."""
+        f, n, lanes = self.f, self.numbers, self.element.lanes
+        stack, axes = f.element(n.address, len(_NUMBERS), I64), n["stack_axes"]
+        tasks = n["blocks"] * stack_size(f, stack, axes)
+        first, last = shares(f, tasks, self.worker, self.workers)
+        with f.loop(first, last) as task:
+            start = task.index % n["blocks"] * lanes
+            at = offsets_of(f, stack, axes, task.index // n["blocks"])
+            count = f.minimum(n["columns"] - start, lanes)
+            right = self._address("b", at.b + start * n["b_column"])
+            with f.loop(0, count, self.form.columns) as group:
+                columns = [
+                    f.advanced(right, f.minimum(group.index + j, count - 1) * n["b_column"])
+                    for j in range(self.form.columns)
+                ]
+                self._keep(self._dots(self._address("a", at.a), columns), group.index)
+            moved = start * self.element.nbytes
+            bias = at.bias if self.form.ending.constant_bias else at.bias + moved
+            result, residual = (
+                self._rows(name, offset + moved)
+                for name, offset in (("c", at.c), ("residual", at.residual))
+            )
+            self._finish(Places(result, self._address("bias", bias), residual), count)
 
-        def loaded(base: Value) -> Value:
-            place = f.element(base, index, element.stored)
-            return element.load(f, f.advanced(place, vector * element.vector_bytes), mask)
+    def _rows(self, name: str, offset: Value) -> list[Value]:
+        """The rows of the result or the residual; none of one there is not."""
+        if name not in self.form.operands:
+            return []
+        return spaced(
+            self.f, self._address(name, offset), self.numbers[f"{name}_row"], self.form.rows
+        )
 
-        left_vectors, right_vectors = [loaded(r) for r in rows], [loaded(c) for c in columns]
-        pairs = [(a, b) for a in left_vectors for b in right_vectors]
-        return [
-            element.multiply_add(f, a, b, total) for (a, b), total in zip(pairs, sums, strict=True)
+    def _keep(self, totals: Sequence[Value], column: Value) -> None:
+        """Put the sums of some columns, row by row, where all of a block are."""
+        f = self.f
+        for i, total in enumerate(totals):
+            row, j = divmod(i, self.form.columns)
+            place = f.advanced(self.sums, row * self.element.sum_bytes)
+            f.store(total, f.element(place, column + j, self.element.computed))
+
+    def _finish(self, places: Places, count: Value) -> None:
+        """The epilogue of a block of so many columns."""
+        f, form, element = self.f, self.form, self.element
+        sums = [
+            f.load(element.vector, f.advanced(self.sums, row * element.sum_bytes), 64)
+            for row in range(form.rows)
         ]
+        masks = [f.first_lanes(count, element.lanes)]
+        finish(f, element, Tile(form.rows, 1, masked=True), form.ending, sums, places, masks)
 
-    depth = n["depth"]
-    step = unroll * lanes
-    sums = [element.zero(f)] * (count * unroll)
-    whole = depth - depth % step
-    with f.loop(0, whole, step, carried=sums) as loop:
-        parts = [loop.carried[u * count : (u + 1) * count] for u in range(unroll)]
-        loop.carry(*[v for u, part in enumerate(parts) for v in added(part, loop.index, u)])
-    parts = [loop.carried[u * count : (u + 1) * count] for u in range(unroll)]
-    sums = parts[0]
-    for part in parts[1:]:
-        sums = [a + b for a, b in zip(sums, part, strict=True)]
-    with f.loop(whole, depth, lanes, carried=sums) as rest:
-        mask = f.first_lanes(depth - rest.index, lanes)
-        rest.carry(*added(rest.carried, rest.index, 0, mask))
-    return [_folded(f, total) for total in rest.carried]
+    def _dots(self, left: Value, columns: Sequence[Value]) -> list[Value]:
+        """The sums of products of each row with each column."""
+        f, element, unroll = self.f, self.element, self.form.unroll
+        rows = spaced(f, left, self.numbers["a_row"], self.form.rows)
+        count, step = len(rows) * len(columns), unroll * element.lanes
+
+        def added(
+            sums: Sequence[Value], index: Value, vector: int, mask: Value | None = None
+        ) -> list[Value]:
+            """The sums with a vector of each row and column multiplied."""
+
+            def loaded(base: Value) -> Value:
+                place = f.element(base, index, element.stored)
+                return element.load(f, f.advanced(place, vector * element.vector_bytes), mask)
+
+            ours, theirs = [loaded(r) for r in rows], [loaded(c) for c in columns]
+            pairs = [(a, b) for a in ours for b in theirs]
+            return [
+                element.multiply_add(f, a, b, total)
+                for (a, b), total in zip(pairs, sums, strict=True)
+            ]
+
+        def split(sums: Sequence[Value]) -> list[Sequence[Value]]:
+            return [sums[u * count : (u + 1) * count] for u in range(unroll)]
+
+        depth = self.numbers["depth"]
+        whole = depth - depth % step
+        with f.loop(0, whole, step, carried=[element.zero(f)] * (count * unroll)) as loop:
+            parts = enumerate(split(loop.carried))
+            loop.carry(*[v for u, part in parts for v in added(part, loop.index, u)])
+        sums, *others = split(loop.carried)
+        for part in others:
+            sums = [a + b for a, b in zip(sums, part, strict=True)]
+        with f.loop(whole, depth, element.lanes, carried=sums) as rest:
+            mask = f.first_lanes(depth - rest.index, element.lanes)
+            rest.carry(*added(rest.carried, rest.index, 0, mask))
+        return [_folded(f, total) for total in rest.carried]
 
 
 def _folded(f: Function, vector: Value) -> Value:

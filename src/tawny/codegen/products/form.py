@@ -1,4 +1,4 @@
-"""What a product is, and the code of its tiles.
+"""The code of a product: its tiles, and the packing of its panels.
 
 A product multiplies rows, which a `Source` finds, with a matrix of columns, and ends with an
 epilogue.  Its common axis has a depth for each of some taps, the places of a window; matrices have
@@ -8,7 +8,6 @@ its taps.
 
 from __future__ import annotations
 
-import enum
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,34 +15,78 @@ from typing import Final, Protocol
 
 from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
 from tawny.codegen.element import Element
-from tawny.codegen.products.blocking import NUMBERS, Blocking
+from tawny.codegen.products.blocking import STRIP_NUMBERS
 from tawny.codegen.products.epilogue import Ending, Places, finish
-from tawny.codegen.products.packing import Order
+from tawny.codegen.products.packing import Order, declare_pack
 from tawny.codegen.products.row import Names, Numbers
-from tawny.codegen.products.stack import stack_names
 from tawny.codegen.products.tile import Tile
 
-_NUMBERS: Final = (
+OPERANDS: Final = ("a", "b", "c", "residual", "bias")
+"""What a product may have in memory: factors, result, and the operands of its epilogue."""
+
+NUMBERS: Final = (
+    "length",
+    "form",
+    *[f"{name}_cell" for name in (*OPERANDS, "scratch")],
     "depth",
     "taps",
     "b_start",
     "c_start",
     "b_row",
     "b_column",
-    *NUMBERS,
+    "b_depth",
+    "panels",
+    "pack",
+    "tail_pack",
+    "bias_moves",
+    *STRIP_NUMBERS,
+    *[f"tail_{name}" for name in STRIP_NUMBERS],
+    "blocks",
+    "depth_blocks",
+    "chunks",
+    "chunk_blocks",
+    "parts",
+    "chunk_tiles",
+    "streamed",
+    "vector_bytes",
     "slots",
     "slot_bytes",
     "sums_at",
     "rows_at",
+    "stack_axes",
+    "stack_at",
 )
+"""What every product is told, before what its source needs and its stack of products.
 
+`length` is the number of cells of all that, `stack_at` the first of those of the stack.  A `cell`
+of the row holds an address; it is -1 for what there is not.  `pack` is where a function lies.
+`b_depth` is how far blocks of the common axis move on in a right matrix that is not packed.
+"""
 
-class Panels(enum.Enum):
-    """How the right matrix is read."""
+TILE_ARGUMENTS: Final = {
+    "numbers": PTR,
+    "left": PTR,
+    "panel": PTR,
+    "panel_step": I64,
+    "result": PTR,
+    "bias": PTR,
+    "residual": PTR,
+    "place": I64,
+    "start": I64,
+    "lower": I64,
+    "upper": I64,
+    "ahead": I64,
+    "before": PTR,
+    "after": PTR,
+    "columns": I64,
+}
+"""Sums come from `before` and go to `after`; where these are null they begin and end."""
 
-    DIRECT = "where it lies, elements of a row side by side"
-    PACKED = "from panels that each worker packs before it uses them"
-    PREPARED = "from panels that were packed before the run"
+PACK_ARGUMENTS: Final = {"numbers": PTR, "source": PTR, "target": PTR, "columns": I64}
+GATHER_ARGUMENTS: Final = {"numbers": PTR, "left": PTR, "first": I64, "last": I64, "room": PTR}
+
+FUNCTIONS: Final = ("tall", "short", "tail_tall", "tail_short", "gather")
+"""The functions of a form, in the order of its table; null for those it does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +99,11 @@ class Form:
     """Tiles of whole blocks of columns, by height, the tallest first; none without such blocks."""
     tail: tuple[Tile, ...]
     """Tiles of the rest of the columns; none without a rest."""
-    panels: Panels
-    order: Order
-    stack: int
-    """How many axes the stack of products has."""
-    streamed: bool
-    """Whether blocks of the common axis are multiplied with all panels, one block after another."""
     source: Source
-
-    @staticmethod
-    def of(
-        element: Element,
-        ending: Ending,
-        cut: Blocking,
-        panels: Panels,
-        order: Order,
-        stack: int,
-        source: Source,
-    ) -> Form:
-        """The form of a product that is cut so."""
-        full = cut.full.shapes if cut.blocks else ()
-        tail = () if cut.tail is None else cut.tail.shapes
-        return Form(element, ending, full, tail, panels, order, stack, cut.streamed, source)
 
     def names(self) -> Names:
         """The numbers it is told."""
-        return Names([*_NUMBERS, *stack_names(self.stack), *self.source.numbers])
+        return Names([*NUMBERS, *self.source.numbers])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +111,14 @@ class TileCode:
     """The code of a tile while it is written."""
 
     f: Function
-    form: Form
+    element: Element
     tile: Tile
     numbers: Numbers
     left: Value
     panel: Value
+    """Where the block of the common axis begins in the panel."""
+    panel_step: Value
+    """Bytes from one row of the panel to the next."""
     place: Value
     """Which product of the stack it belongs to."""
     start: Value
@@ -105,24 +130,6 @@ class TileCode:
     """Bytes from an element of the panel to one that is fetched meanwhile."""
     masks: Sequence[Value | None]
 
-    @property
-    def packed(self) -> bool:
-        """Whether the panel is a copy."""
-        return self.form.panels is not Panels.DIRECT
-
-    @property
-    def panel_step(self) -> Value:
-        """Bytes from one row of the panel to the next."""
-        if self.packed:
-            return self.f.constant(I64, self.tile.width(self.form.element))
-        return self.numbers["b_row"]
-
-    @property
-    def block(self) -> Value:
-        """Where the block begins in the panel."""
-        row = self.lower * self.numbers["taps"] if self.packed else self.lower
-        return self.f.advanced(self.panel, row * self.panel_step)
-
 
 @dataclass(frozen=True, slots=True)
 class PackCode:
@@ -131,6 +138,8 @@ class PackCode:
     f: Function
     numbers: Numbers
     function: str
+    source: Value
+    target: Value
     columns: Value
     width: int
     """Bytes of a row of the panel."""
@@ -156,60 +165,75 @@ class Rows(Protocol):
 class Source(ABC):
     """Where the rows of the left matrix and of the result are."""
 
+    gathers: bool = False
+    """Whether rows are copied to scratch memory before they are used."""
+
     @property
     @abstractmethod
     def numbers(self) -> tuple[str, ...]:
         """The numbers it must be told."""
 
-    def constants(self, element: Element) -> list[str]:
-        """Definitions of constants that the code of tiles refers to."""
-        return []
-
     @abstractmethod
     def rows(self, code: TileCode) -> Rows:
         """The rows of a tile."""
 
-    def gathered(
-        self, f: Function, numbers: Numbers, left: Value, rows: tuple[Value, Value], room: Value
-    ) -> Value:
-        """Where rows `rows[0]` to `rows[1]` can be read: `left`, or a copy made in `room`."""
-        return left
+    def constants(self, element: Element) -> list[str]:
+        """Definitions of constants that the code of tiles refers to."""
+        return []
 
-    def pack(self, code: PackCode, source: Value, target: Value) -> None:
+    def pack(self, code: PackCode) -> None:
         """Pack a panel: all of the common axis."""
-        code.rows(source, code.numbers["depth"], target)
+        code.rows(code.source, code.numbers["depth"], code.target)
+
+    def gather(self, f: Function, element: Element, numbers: Numbers) -> Value:
+        """Copy the rows from `first` to `last`; from where they are read as if from `left`."""
+        raise NotImplementedError
 
 
-TILE_ARGUMENTS: Final = {
-    "numbers": PTR,
-    "left": PTR,
-    "panel": PTR,
-    "result": PTR,
-    "bias": PTR,
-    "residual": PTR,
-    "place": I64,
-    "start": I64,
-    "lower": I64,
-    "upper": I64,
-    "ahead": I64,
-    "before": PTR,
-    "after": PTR,
-    "columns": I64,
-}
-"""Sums come from `before` and go to `after`; where these are null they begin and end."""
+# ------------------------------------------------------------------- functions
 
 
-def declare_tile(module: Module, name: str, form: Form, tile: Tile) -> None:
+def declare_form(module: Module, form: Form, name: str) -> None:
+    """All functions of a form, and the table of their addresses called `name`."""
+    entries: dict[str, str] = dict.fromkeys(FUNCTIONS, "null")
+    for prefix, tiles in (("", form.full), ("tail_", form.tail)):
+        for tile in tiles:
+            _declare_tile(module, f"{name}_{prefix}{tile.rows}", form, tile)
+        if tiles:
+            entries[f"{prefix}tall"] = f"@{name}_{prefix}{tiles[0].rows}"
+            entries[f"{prefix}short"] = f"@{name}_{prefix}{tiles[-1].rows}"
+    if form.source.gathers:
+        entries["gather"] = f"@{name}_gather"
+        with module.function(f"{name}_gather", GATHER_ARGUMENTS, PTR, internal=True) as f:
+            numbers = Numbers(f, form.names(), f.arguments[0])
+            f.return_(form.source.gather(f, form.element, numbers))
+    items = ", ".join(f"ptr {entry}" for entry in entries.values())
+    module.globals.append(f"@{name} = internal constant [{len(entries)} x ptr] [{items}], align 8")
+
+
+def pack_text(source: Source, element: Element, tile: Tile, order: Order) -> str:
+    """A module whose function `pack` packs a panel for tiles of this width."""
+    module = Module()
+    declare_pack(module, "pack_rows", element, tile, order)
+    with module.function("pack", PACK_ARGUMENTS) as f:
+        address, start, target, columns = f.arguments
+        numbers = Numbers(f, Names([*NUMBERS, *source.numbers]), address)
+        source.pack(PackCode(f, numbers, "pack_rows", start, target, columns, tile.width(element)))
+    return module.text()
+
+
+def _declare_tile(module: Module, name: str, form: Form, tile: Tile) -> None:
     """The function that computes a block of the common axis of one tile."""
-    with module.function(name, TILE_ARGUMENTS, internal=True, attributes="noinline") as f:
+    with module.function(name, TILE_ARGUMENTS, internal=True) as f:
         given = dict(zip(TILE_ARGUMENTS, f.arguments, strict=True))
         code = TileCode(
             f,
-            form,
+            form.element,
             tile,
             Numbers(f, form.names(), given["numbers"]),
             left=given["left"],
             panel=given["panel"],
+            panel_step=given["panel_step"],
             place=given["place"],
             start=given["start"],
             lower=given["lower"],
@@ -238,11 +262,11 @@ def declare_tile(module: Module, name: str, form: Form, tile: Tile) -> None:
 
 def _begun(code: TileCode, before: Value) -> list[Value]:
     """The sums a block begins with."""
-    f, element, count = code.f, code.form.element, code.tile.rows * code.tile.vectors
-    zeros = [element.zero(f)] * count
+    f, element, count = code.f, code.element, code.tile.rows * code.tile.vectors
 
     def kept() -> list[Value]:
         places = [f.advanced(before, i * element.sum_bytes) for i in range(count)]
         return [f.load(element.vector, place, 64) for place in places]
 
+    zeros = [element.zero(f)] * count
     return f.either(before.equals(f.constant(PTR, 0)), lambda: zeros, kept)

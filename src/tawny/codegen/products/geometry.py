@@ -8,7 +8,8 @@ from itertools import product
 
 from tawny.codegen.kernel import Layout
 from tawny.codegen.products.blocking import Extent
-from tawny.codegen.products.matrices import Axis, Matrices
+from tawny.codegen.products.matrices import Matrices
+from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.windows import WindowAxis
 from tawny.ops.convolution import Windowed
 
@@ -47,8 +48,13 @@ class Sweep:
         rows = self.batch * math.prod([axis.count for axis in self.axes])
         return Extent(rows, self.outputs, self.channels, self.taps, self.groups)
 
-    def numbers(self, item: int) -> dict[str, int]:
-        """What the code is told, for elements of so many bytes."""
+    def group(self, item: int) -> Axis:
+        """The groups as the axis of a stack, for elements of so many bytes."""
+        steps = self.a_group, self.b_group, self.c_group, self.c_group
+        return Axis(self.groups, *steps, self.outputs * item)
+
+    def numbers(self, packed: bool) -> dict[str, int]:
+        """What the code is told; taps are further apart in a kernel that is not packed."""
         numbers = {
             "depth": self.channels,
             "taps": self.taps,
@@ -56,17 +62,16 @@ class Sweep:
             "c_start": self.c_start,
             "b_row": self.b_row,
             "b_column": self.b_column,
-            "stack0": self.groups,
-            "a_stack0": self.a_group,
-            "b_stack0": self.b_group,
-            "c_stack0": self.c_group,
-            "residual_stack0": self.c_group,
-            "bias_stack0": self.outputs * item,
+            "b_depth": self.b_row,
             "a_batch": self.a_batch,
             "c_batch": self.c_batch,
         }
-        for number, axis in enumerate(self.axes):
+        inner = 1
+        for number, axis in reversed(list(enumerate(self.axes))):
             numbers |= axis.numbers(number)
+            numbers[f"tap_bytes{number}"] = 0 if packed else axis.b_bytes
+            numbers[f"tap_rows{number}"] = inner if packed else 0
+            inner *= axis.taps
         return numbers
 
 
@@ -172,8 +177,6 @@ def as_matrices(sweep: Sweep, item: int) -> Matrices | None:
         if count != 1 and (a_step, c_step) != (rows * a_row, rows * c_row):
             return None
         rows *= count
-    bias = sweep.outputs * item
-    group = Axis(sweep.groups, sweep.a_group, sweep.b_group, sweep.c_group, sweep.c_group, bias)
     return Matrices(
         rows=rows,
         columns=sweep.outputs,
@@ -187,5 +190,5 @@ def as_matrices(sweep: Sweep, item: int) -> Matrices | None:
         residual_column=item,
         bias_row=0,
         bias_column=item,
-        stack=(group,) if sweep.groups > 1 else (),
+        stack=(sweep.group(item),) if sweep.groups > 1 else (),
     )

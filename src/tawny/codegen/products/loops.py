@@ -1,97 +1,82 @@
-"""The loops of a product: tasks, chunks of tiles, blocks of columns and of the common axis.
+"""The loops of products: tasks, chunks of tiles, blocks of columns and of the common axis.
 
 Each worker takes some tasks: a part of the rows and a chunk of the columns of one product of the
 stack.  It packs the columns where that is asked for, and computes tiles one after another.  Where
 the common axis is cut into blocks, sums wait in scratch memory meanwhile.
+
+The loops are compiled once: forms bring tables of functions, products the numbers of `NUMBERS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
-from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import Library, compiled
-from tawny.codegen.products.blocking import CHUNK_TILES
-from tawny.codegen.products.form import (
-    TILE_ARGUMENTS,
-    Form,
-    PackCode,
-    Panels,
-    declare_tile,
-)
-from tawny.codegen.products.packing import declare_pack
-from tawny.codegen.products.row import Addresses, Names, Numbers
-from tawny.codegen.products.stack import Bases, bases_of, shares
-from tawny.codegen.products.tile import Tile
+from tawny.codegen.library import provide
+from tawny.codegen.products.form import FUNCTIONS, NUMBERS, TILE_ARGUMENTS
+from tawny.codegen.products.row import Names, Numbers
+from tawny.codegen.products.stack import offsets_of, shares, stack_size
 
-_ARGUMENTS: Final = {"addresses": PTR, "numbers": PTR, "worker": I64, "workers": I64}
-
-Numbered = tuple[Form, Mapping[str, int]]
-"""A product: its form, and the numbers it is told."""
+LIBRARY: Final = "products"
+_ARGUMENTS: Final = {
+    "row": PTR,
+    "numbers": PTR,
+    "forms": PTR,
+    "worker": I64,
+    "workers": I64,
+}
+_SHARE: Final = {**_ARGUMENTS, "functions": PTR}
 
 
-def kernel_of(
-    products: Sequence[Numbered], operands: Sequence[str], parallel: bool, scratch: int
-) -> Compiled:
-    """The kernel that computes products one after another; all are told the same numbers.
+def call_products(f: Function, *arguments: Value) -> None:
+    """Compute a worker's share of products, given row, numbers, forms, worker and workers.
 
-    `operands` names the addresses of its row, to which scratch memory is added.
+    The numbers begin with the count of products; `forms` are the tables of functions.
     """
-    forms: dict[Form, int] = {}
-    parameters = [len(products)]
-    for form, numbers in products:
-        parameters += [forms.setdefault(form, len(forms)), *form.names().values(numbers)]
-    addresses = (*operands, "scratch") if scratch else tuple(operands)
-    library = _library(tuple(forms), addresses)
-    return Compiled(library, "kernel", tuple(parameters), parallel, scratch)
+    f.module.require(LIBRARY)
+    f.module.declare(LIBRARY, VOID, list(_ARGUMENTS.values()))
+    f.call(LIBRARY, VOID, *arguments)
 
 
-@lru_cache(1024)
-def _library(forms: tuple[Form, ...], addresses: tuple[str, ...]) -> Library:
+def _text() -> str:
     module = Module()
-    module.globals += forms[0].source.constants(forms[0].element)
-    for number, form in enumerate(forms):
-        _Product(module, form, f"product{number}", Names(addresses)).declare()
-    arguments = {"row": PTR, "worker": I64, "workers": I64}
-    with module.function("kernel", arguments) as f:
-        row, worker, workers = f.arguments
-        count = f.cell(row, len(addresses))
-        first = f.element(row, len(addresses) + 1, I64)
+    with module.function("share", _SHARE, internal=True, attributes="noinline") as f:
+        _Share(f).write()
+    with module.function(LIBRARY, _ARGUMENTS) as f:
+        row, numbers, forms, worker, workers = f.arguments
+        count, first = f.cell(numbers, 0), f.element(numbers, 1, I64)
         with f.loop(0, count, carried=[first]) as loop:
-            (place,) = loop.carried
-            numbers = f.element(place, 1, I64)
-            which = f.cell(place, 0)
-            for number in range(len(forms)):
-                with f.when(which.equals(number)):
-                    f.call(f"product{number}", VOID, row, numbers, worker, workers)
-            loop.carry(f.element(numbers, len(forms[0].names()), I64))
-    return compiled(module.text())
+            (own,) = loop.carried
+            told = Numbers(f, Names(NUMBERS), own)
+            functions = f.load(PTR, f.element(forms, told["form"], I64), 8)
+            f.call("share", VOID, row, own, forms, worker, workers, functions)
+            loop.carry(f.element(own, told["length"], I64))
+    return module.text()
+
+
+provide(LIBRARY, _text)
 
 
 @dataclass(frozen=True, slots=True)
-class _Strip:
-    """Which tiles a strip has, what they are called, and what its numbers are called after."""
+class _Bases:
+    """Addresses of one product of the stack."""
 
-    tiles: tuple[Tile, ...]
-    name: str
-    prefix: str
-
-    @property
-    def tile(self) -> Tile:
-        """The tallest."""
-        return self.tiles[0]
+    place: Value
+    left: Value
+    right: Value
+    result: Value
+    residual: Value
+    bias: Value
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
     """Tiles of a strip, one below the other, and the blocks of columns they are computed for."""
 
-    strip: _Strip
-    bases: Bases
+    prefix: str
+    bases: _Bases
     left: Value
     origin: Value
     """The first block of the task."""
@@ -99,239 +84,206 @@ class _Group:
     tiles: tuple[Value, Value]
 
 
-class _Product:
-    """The functions of a product of one form."""
-
-    def __init__(self, module: Module, form: Form, name: str, addresses: Names) -> None:
-        self.module = module
-        self.form = form
-        self.name = name
-        self.addresses = addresses
-        self.full = _Strip(form.full, f"{name}_full", "")
-        self.tail = _Strip(form.tail, f"{name}_tail", "tail_")
-
-    def declare(self) -> None:
-        """Tiles, panels, and the function that computes a worker's share."""
-        form = self.form
-        for strip in (self.full, self.tail):
-            for tile in strip.tiles:
-                declare_tile(self.module, f"{strip.name}{tile.rows}", form, tile)
-            if strip.tiles and form.panels is Panels.PACKED:
-                name = f"{strip.name}_pack"
-                declare_pack(self.module, name, form.element, strip.tile, form.order)
-        with self.module.function(self.name, _ARGUMENTS, internal=True) as f:
-            _Share(self, f).write()
-
-
 class _Share:
-    """What one worker computes."""
+    """What one worker computes of one product; names of a strip's numbers have its prefix."""
 
-    def __init__(self, product: _Product, f: Function) -> None:
-        self.product = product
-        self.form = product.form
+    def __init__(self, f: Function) -> None:
         self.f = f
-        addresses, numbers, self.worker, self.workers = f.arguments
-        self.numbers = Numbers(f, product.form.names(), numbers)
-        self.addresses = Addresses(f, product.addresses, addresses)
+        self.row, numbers, _, self.worker, self.workers, self.functions = f.arguments
+        self.numbers = Numbers(f, Names(NUMBERS), numbers)
         self.null = f.constant(PTR, 0)
-        self.slot = self.null
-        if "scratch" in self.addresses:
-            offset = self.worker * self.numbers["slot_bytes"]
-            self.slot = f.advanced(self.addresses["scratch"], offset)
+        offset = self.worker * self.numbers["slot_bytes"]
+        self.slot = f.advanced(self._address("scratch"), offset)
+        self.panel_bytes = self._length() * self.numbers["width"]
+        self.is_direct = self.numbers["panels"].equals(0)
+        self.is_packed = self.numbers["panels"].equals(1)
+
+    def _length(self) -> Value:
+        """How long the common axis is, with all taps."""
+        return self.numbers["depth"] * self.numbers["taps"]
+
+    def _address(self, name: str) -> Value:
+        """What the row has; null for what there is not."""
+        f, cell = self.f, self.numbers[f"{name}_cell"]
+        place = f.element(self.row, f.maximum(cell, 0), I64)
+        return f.select(cell < 0, self.null, f.load(PTR, place, 8))
+
+    def _function(self, name: str) -> Value:
+        """Where one of the form's functions is."""
+        place = self.f.element(self.functions, FUNCTIONS.index(name), I64)
+        return self.f.load(PTR, place, 8)
+
+    def _call(self, function: Value, arguments: Sequence[Value]) -> None:
+        """Call a function that is found at run time."""
+        self.f.effect(f"call void {function.text}({', '.join(map(repr, arguments))})")
 
     def write(self) -> None:
         """All tasks of the worker, in order."""
         f, n = self.f, self.numbers
-        tasks = n["chunks"] * n["parts"]
-        for axis in range(self.form.stack):
-            tasks = tasks * n[f"stack{axis}"]
-        active = f.minimum(self.workers, n["slots"])
-        first, last = shares(f, tasks, self.worker, active)
+        stack, axes = f.element(n.address, n["stack_at"], I64), n["stack_axes"]
+        tasks = n["chunks"] * n["parts"] * stack_size(f, stack, axes)
+        first, last = shares(f, tasks, self.worker, f.minimum(self.workers, n["slots"]))
         with f.loop(first, last, carried=[f.constant(I64, -1)]) as task:
             part, columns = task.index % n["parts"], task.index // n["parts"]
             chunk, place = columns % n["chunks"], columns // n["chunks"]
-            bases = self._moved(bases_of(f, self.addresses, n, self.form.stack, place))
-            if self.form.panels is Panels.PACKED:
-                with f.when(columns.differs(task.carried[0])):
-                    self._pack(bases, chunk)
+            at = offsets_of(f, stack, axes, place)
+            bases = _Bases(
+                place,
+                f.advanced(self._address("a"), at.a),
+                f.advanced(self._address("b"), at.b + n["b_start"]),
+                f.advanced(self._address("c"), at.c + n["c_start"]),
+                f.advanced(self._address("residual"), at.residual),
+                f.advanced(self._address("bias"), at.bias),
+            )
+            with f.when(self.is_packed & columns.differs(task.carried[0])):
+                self._pack(bases, chunk)
             self._columns(bases, chunk, part)
             task.carry(columns)
-
-    def _moved(self, bases: Bases) -> Bases:
-        """From the start of the arrays to where this product begins in them."""
-        f, n = self.f, self.numbers
-        return replace(
-            bases,
-            right=f.advanced(bases.right, n["b_start"]),
-            result=f.advanced(bases.result, n["c_start"]),
-        )
 
     # ------------------------------------------------------------------- columns
 
     def _chunk(self, chunk: Value) -> tuple[Value, Value, Value]:
         """The blocks of a chunk, from and to, and whether it has the rest of the columns."""
-        first = chunk * self.numbers["chunk_blocks"]
-        last = self.f.minimum(first + self.numbers["chunk_blocks"], self.numbers["blocks"])
-        return first, last, (chunk + 1).equals(self.numbers["chunks"])
+        f, n = self.f, self.numbers
+        first = chunk * n["chunk_blocks"]
+        last = f.minimum(first + n["chunk_blocks"], n["blocks"])
+        ends = (chunk + 1).equals(n["chunks"]) & n["tail_columns"].differs(0)
+        return first, last, ends
 
-    @property
-    def _block_width(self) -> int:
-        """Bytes of a row of a whole block."""
-        return self.product.full.tile.width(self.form.element) if self.form.full else 0
-
-    def _panel_bytes(self) -> Value:
-        """Bytes of a packed panel of a whole block."""
-        length = self.numbers["depth"] * self.numbers["taps"]
-        return length * self._block_width
-
-    def _pack(self, bases: Bases, chunk: Value) -> None:
+    def _pack(self, bases: _Bases, chunk: Value) -> None:
         """Pack the columns of a chunk."""
         f = self.f
         first, last, ends = self._chunk(chunk)
-        if self.form.full:
-            with f.loop(first, last) as block:
-                target = f.advanced(self.slot, (block.index - first) * self._panel_bytes())
-                self._pack_panel(self.product.full, bases.right, block.index, target)
-        if self.form.tail:
-            with f.when(ends):
-                target = f.advanced(self.slot, (last - first) * self._panel_bytes())
-                self._pack_panel(self.product.tail, bases.right, self.numbers["blocks"], target)
+        with f.loop(first, last) as block:
+            self._pack_panel("", bases, block.index, first)
+        with f.when(ends):
+            self._pack_panel("tail_", bases, self.numbers["blocks"], first)
 
-    def _pack_panel(self, strip: _Strip, right: Value, block: Value, target: Value) -> None:
-        f, element = self.f, self.form.element
-        column = block * (self._block_width // element.nbytes)
-        source = f.advanced(right, column * self.numbers["b_column"])
-        width = strip.tile.width(element)
-        columns = self._strip_columns(strip)
-        code = PackCode(f, self.numbers, f"{strip.name}_pack", columns, width)
-        self.form.source.pack(code, source, target)
+    def _pack_panel(self, prefix: str, bases: _Bases, block: Value, origin: Value) -> None:
+        f, n = self.f, self.numbers
+        source = f.advanced(bases.right, block * n["columns"] * n["b_column"])
+        arguments = n.address, source, self._panel(bases, block, origin), n[f"{prefix}columns"]
+        pack = f.emit(PTR, f"inttoptr {n[f'{prefix}pack']} to ptr")
+        self._call(pack, arguments)
 
-    def _strip_columns(self, strip: _Strip) -> Value:
-        """How many columns a panel of the strip has."""
-        if strip.prefix:
-            return self.numbers["rest"]
-        return self.f.constant(I64, strip.tile.vectors * self.form.element.lanes)
-
-    def _panel(self, right: Value, block: Value, origin: Value) -> Value:
+    def _panel(self, bases: _Bases, block: Value, origin: Value) -> Value:
         """Where the panel of a block is; `origin` is the first block that was packed."""
         f = self.f
-        match self.form.panels:
-            case Panels.DIRECT:
-                return f.advanced(right, block * self._block_width)
-            case Panels.PACKED:
-                return f.advanced(self.slot, (block - origin) * self._panel_bytes())
-            case Panels.PREPARED:
-                return f.advanced(right, block * self._panel_bytes())
+        step = f.select(self.is_direct, self.numbers["width"], self.panel_bytes)
+        number = f.select(self.is_packed, block - origin, block)
+        return f.advanced(f.select(self.is_packed, self.slot, bases.right), number * step)
 
-    def _columns(self, bases: Bases, chunk: Value, part: Value) -> None:
+    def _columns(self, bases: _Bases, chunk: Value, part: Value) -> None:
         """The tiles of a task."""
         first, last, ends = self._chunk(chunk)
-        if self.form.full:
-            self._rows(self.product.full, bases, part, first, (first, last))
-        if self.form.tail:
-            blocks = self.numbers["blocks"]
-            with self.f.when(ends):
-                self._rows(self.product.tail, bases, part, first, (blocks, blocks + 1))
+        self._rows("", bases, part, first, (first, last))
+        blocks = self.numbers["blocks"]
+        with self.f.when(ends):
+            self._rows("tail_", bases, part, first, (blocks, blocks + 1))
 
     # ---------------------------------------------------------------------- rows
 
-    def _start(self, strip: _Strip, tile: Value) -> Value:
+    def _start(self, prefix: str, tile: Value) -> Value:
         """The first row of a tile."""
-        short = self.f.maximum(tile - self.numbers[f"{strip.prefix}tall"], 0)
-        return tile * strip.tile.rows - short
+        n = self.numbers
+        return tile * n[f"{prefix}height"] - self.f.maximum(tile - n[f"{prefix}tall"], 0)
 
     def _rows(
         self,
-        strip: _Strip,
-        bases: Bases,
+        prefix: str,
+        bases: _Bases,
         part: Value,
         origin: Value,
         blocks: tuple[Value, Value],
     ) -> None:
         """A part of a strip's rows: chunks of tiles, and for each the blocks of columns."""
         f, n = self.f, self.numbers
-        tiles, parts = n[f"{strip.prefix}tiles"], n["parts"]
+        tiles, parts = n[f"{prefix}tiles"], n["parts"]
         begin, end = tiles * part // parts, tiles * (part + 1) // parts
-        with f.loop(begin, end, CHUNK_TILES) as chunk:
-            to = f.minimum(chunk.index + CHUNK_TILES, end)
-            rows = self._start(strip, chunk.index), self._start(strip, to)
+        with f.loop(begin, end, n["chunk_tiles"]) as chunk:
+            to = f.minimum(chunk.index + n["chunk_tiles"], end)
+            left = self._gathered(prefix, bases, chunk.index, to)
+            self._blocks(_Group(prefix, bases, left, origin, blocks, (chunk.index, to)))
+
+    def _gathered(self, prefix: str, bases: _Bases, first: Value, last: Value) -> Value:
+        """Where the rows of some tiles are read: where they lie, or a copy."""
+        f, n = self.f, self.numbers
+        gather = self._function("gather")
+
+        def copied() -> list[Value]:
+            rows = self._start(prefix, first), self._start(prefix, last)
             room = f.advanced(self.slot, n["rows_at"])
-            left = self.form.source.gathered(f, n, bases.left, rows, room)
-            self._blocks(_Group(strip, bases, left, origin, blocks, (chunk.index, to)))
+            given = ", ".join(map(repr, (n.address, bases.left, *rows, room)))
+            return [f.emit(PTR, f"call ptr {gather.text}({given})")]
+
+        return f.either(gather.differs(self.null), copied, lambda: [bases.left])[0]
 
     def _blocks(self, group: _Group) -> None:
-        """Blocks of columns and of the common axis, in the form's order."""
-        f, depths = self.f, self.numbers["depth_blocks"]
+        """Blocks of columns and of the common axis: those of one inside of those of the other."""
+        f, n = self.f, self.numbers
         first, last = group.blocks
-        if self.form.streamed:
-            with f.loop(0, depths) as depth, f.loop(first, last) as block:
-                self._tiles(group, block.index, depth.index)
-        else:
-            with f.loop(first, last) as block, f.loop(0, depths) as depth:
-                self._tiles(group, block.index, depth.index)
+        depths, count = n["depth_blocks"], last - first
+        streamed = n["streamed"].differs(0)
+        with f.loop(0, f.maximum(count, 0) * depths) as loop:
+            inner = f.select(streamed, count, depths)
+            fast, slow = loop.index % inner, loop.index // inner
+            block, depth = f.select(streamed, fast, slow), f.select(streamed, slow, fast)
+            self._tiles(group, first + block, depth)
 
     def _tiles(self, group: _Group, block: Value, depth: Value) -> None:
         """Tiles one below the other, with a block of columns and one of the common axis."""
-        f, n, strip, bases = self.f, self.numbers, group.strip, group.bases
-        column = block * self._block_width
+        f, n, prefix, bases = self.f, self.numbers, group.prefix, group.bases
+        column = block * n["width"]
+        lower = depth * n["depth"] // n["depth_blocks"]
+        upper = (depth + 1) * n["depth"] // n["depth_blocks"]
+        step = f.select(self.is_direct, n["b_row"], n[f"{prefix}width"])
+        begin = f.select(self.is_direct, lower * n["b_depth"], lower * n["taps"] * step)
         given = {
             "numbers": n.address,
             "left": group.left,
-            "panel": self._panel(bases.right, block, group.origin),
+            "panel": f.advanced(self._panel(bases, block, group.origin), begin),
+            "panel_step": step,
             "result": f.advanced(bases.result, column),
-            "bias": bases.bias
-            if self.form.ending.constant_bias
-            else f.advanced(bases.bias, column),
+            "bias": f.advanced(bases.bias, column * n["bias_moves"]),
             "residual": f.advanced(bases.residual, column),
             "place": bases.place,
-            "lower": depth * n["depth"] // n["depth_blocks"],
-            "upper": (depth + 1) * n["depth"] // n["depth_blocks"],
-            "columns": self._strip_columns(strip),
+            "lower": lower,
+            "upper": upper,
+            "columns": n[f"{prefix}columns"],
         }
-        first, last = group.tiles
-        ahead = self._ahead(strip, given["lower"], given["upper"])
+        ahead = self._ahead(prefix, lower, upper)
         begins, ends = depth.equals(0), (depth + 1).equals(n["depth_blocks"])
+        first, last = group.tiles
         with f.loop(first, last) as tile:
-            given["start"] = self._start(strip, tile.index)
             number = tile.index - first
-            given["ahead"] = f.select(
-                number < strip.tile.vectors, ahead + number * self.form.element.vector_bytes, 0
-            )
-            sums = self._sums(group, block, tile.index)
+            sums = self._sums(group, block, number)
+            given["start"] = self._start(prefix, tile.index)
             given["before"] = f.select(begins, self.null, sums)
             given["after"] = f.select(ends, self.null, sums)
-            self._call(strip, tile.index, [given[name] for name in TILE_ARGUMENTS])
+            given["ahead"] = f.select(
+                number < n[f"{prefix}vectors"], ahead + number * n["vector_bytes"], 0
+            )
+            self._tile(prefix, tile.index, given)
 
-    def _ahead(self, strip: _Strip, lower: Value, upper: Value) -> Value:
+    def _ahead(self, prefix: str, lower: Value, upper: Value) -> Value:
         """Bytes from where a panel is read to where the next one will be."""
         f, n = self.f, self.numbers
-        width = f.constant(I64, strip.tile.width(self.form.element))
-        if self.form.panels is not Panels.DIRECT:
-            return (upper - lower) * n["taps"] * width
-        if self.form.streamed:
-            return width
-        ends = upper.equals(n["depth"])
-        return f.select(ends, width - lower * n["b_row"], (upper - lower) * n["b_row"])
+        width, count = n[f"{prefix}width"], upper - lower
+        following = f.select(
+            upper.equals(n["depth"]), width - lower * n["b_row"], count * n["b_row"]
+        )
+        direct = f.select(n["streamed"].differs(0), width, following)
+        return f.select(self.is_direct, direct, count * n["taps"] * width)
 
     def _sums(self, group: _Group, block: Value, tile: Value) -> Value:
         """Where the sums of a tile wait."""
-        f, (first, last) = self.f, group.tiles
-        place = tile - first
-        if self.form.streamed:
-            place = (block - group.blocks[0]) * (last - first) + place
-        shape = group.strip.tile
-        step = shape.rows * shape.vectors * self.form.element.sum_bytes
-        return f.advanced(self.slot, self.numbers["sums_at"] + place * step)
+        f, n, (first, last) = self.f, self.numbers, group.tiles
+        other = (block - group.blocks[0]) * (last - first)
+        place = f.select(n["streamed"].differs(0), other + tile, tile)
+        return f.advanced(self.slot, n["sums_at"] + place * n[f"{group.prefix}sums"])
 
-    def _call(self, strip: _Strip, tile: Value, arguments: Sequence[Value]) -> None:
+    def _tile(self, prefix: str, tile: Value, given: Mapping[str, Value]) -> None:
         """Compute a tile of the height that it has."""
-        f = self.f
-        tall, *short = [f"{strip.name}{t.rows}" for t in strip.tiles]
-        if not short:
-            f.call(tall, VOID, *arguments)
-            return
-        is_tall = tile < self.numbers[f"{strip.prefix}tall"]
-        with f.when(is_tall):
-            f.call(tall, VOID, *arguments)
-        with f.when(~is_tall):
-            f.call(short[0], VOID, *arguments)
+        is_tall = tile < self.numbers[f"{prefix}tall"]
+        tall, short = self._function(f"{prefix}tall"), self._function(f"{prefix}short")
+        self._call(self.f.select(is_tall, tall, short), [given[name] for name in TILE_ARGUMENTS])

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tawny.codegen.builder import I64, Value
+from tawny.codegen.builder import Value
 from tawny.codegen.element import Element, element_of
 from tawny.codegen.kernel import Layout
-from tawny.codegen.products.blocking import Extent, Room, cut
+from tawny.codegen.products.blocking import Extent, cut
 from tawny.codegen.products.dot import MOST_ROWS, dot_kernel
 from tawny.codegen.products.epilogue import Ending
-from tawny.codegen.products.form import Form, Panels, Rows, Source, TileCode
-from tawny.codegen.products.loops import kernel_of
+from tawny.codegen.products.form import Rows, Source, TileCode
 from tawny.codegen.products.matrices import Matrices, matrices_of
 from tawny.codegen.products.packing import Order, order_of
-from tawny.codegen.products.preparation import Preparation, Product
+from tawny.codegen.products.preparation import Made, Preparation
+from tawny.codegen.products.product import Panels, Product, kernel_of
 from tawny.codegen.products.tile import Walk, accumulate, spaced
 from tawny.ops.fused import PLAIN, Epilogue
 
@@ -43,7 +43,7 @@ def matmul_kernel(
     epilogue: Epilogue = PLAIN,
     workers: int = 1,
     prepared: bool = False,
-) -> Product | None:
+) -> Made | None:
     """The kernel of a product as NumPy's `matmul` takes its operands; None where it has none.
 
     `extra` are the epilogue's operands; `workers` is the most that are expected.  With `prepared`
@@ -67,7 +67,7 @@ def matmul_kernel(
     found = product_kernel(element, ending, matrices, operands, workers, prepared=prepared)
     if found.preparation is None or not transposed[1]:
         return found
-    return Product(found.code, replace(found.preparation, transposed=True))
+    return Made(found.code, replace(found.preparation, transposed=True))
 
 
 def product_kernel(
@@ -78,70 +78,66 @@ def product_kernel(
     workers: int,
     *,
     prepared: bool = False,
-) -> Product:
+) -> Made:
     """The kernel of a stack of products of matrices.
 
     A right matrix that is `prepared` is one for each axis of the stack that moves on in it.
     """
     stack = math.prod([axis.size for axis in matrices.stack])
     extent = Extent(matrices.rows, matrices.columns, matrices.depth, 1, stack)
-    parallel = extent.shared and workers > 1
+    shared = extent.shared and workers > 1
     order = order_of(element, matrices.b_row, matrices.b_column)
     if matrices.columns == 1 and matrices.b_row == element.nbytes:
         order = Order.COLUMNS
-    bytes_right = matrices.depth * matrices.columns * element.nbytes
-    large = matrices.rows >= PACKING_ROWS and bytes_right > PACKING_BYTES
-    panels = Panels.PACKED if large or order is not Order.ROWS else Panels.DIRECT
-    panels = Panels.PREPARED if prepared else panels
-    if (
-        not prepared
-        and order is Order.COLUMNS
-        and matrices.a_step == element.nbytes
-        and 0 < matrices.rows <= MOST_ROWS
-    ):
-        return Product(dot_kernel(element, ending, matrices, operands, shared=parallel))
-    streamed = (
-        panels is Panels.DIRECT and matrices.rows <= STREAMED_ROWS and bytes_right > STREAMED_BYTES
+    together = order is Order.COLUMNS and matrices.a_step == element.nbytes
+    if together and not prepared and 0 < matrices.rows <= MOST_ROWS:
+        return Made(dot_kernel(element, ending, matrices, operands, shared=shared))
+    right = matrices.depth * matrices.columns * element.nbytes
+    panels = _panels(matrices.rows, right, order, prepared)
+    few = matrices.rows <= STREAMED_ROWS and right > STREAMED_BYTES
+    blocking = cut(
+        element,
+        extent,
+        workers,
+        packed=panels is Panels.PACKED,
+        streamed=few and panels is Panels.DIRECT,
     )
-    blocking = cut(element, extent, workers, packed=panels is Panels.PACKED, streamed=streamed)
-    source = StridedRows(matrices.a_step == element.nbytes)
-    form = Form.of(element, ending, blocking, panels, order, len(matrices.stack), source)
-    packed = blocking.packed_bytes(element, matrices.depth) if panels is Panels.PACKED else 0
-    room = Room(packed, blocking.sum_bytes(element))
-    slots = workers if parallel else 1
+    preparation, axes = None, matrices.stack
+    if prepared:
+        groups = math.prod([axis.size for axis in axes if axis.b])
+        shape = 1, matrices.depth, groups, matrices.columns
+        preparation = Preparation(element, blocking, *shape)
+        nbytes = preparation.group_bytes
+        axes = tuple([axis._replace(b=nbytes if axis.b else 0) for axis in axes])
     numbers = {
         **matrices.numbers,
         "taps": 1,
+        "b_depth": matrices.b_row,
         "b_start": 0,
         "c_start": 0,
-        **blocking.numbers,
-        **room.numbers(slots),
     }
-    preparation = None
+    product = Product(element, ending, blocking, panels, order, axes, StridedRows(), numbers)
+    return Made(kernel_of([product], operands, workers, shared=shared), preparation)
+
+
+def _panels(rows: int, right: int, order: Order, prepared: bool) -> Panels:
+    """How a right matrix of so many bytes is read for so many rows."""
     if prepared:
-        groups = math.prod([axis.size for axis in matrices.stack if axis.b])
-        shape = 1, matrices.depth, groups, matrices.columns
-        preparation = Preparation(element, blocking, *shape)
-        numbers |= {
-            f"b_stack{i}": preparation.group_bytes if axis.b else 0
-            for i, axis in enumerate(matrices.stack)
-        }
-    return Product(kernel_of([(form, numbers)], operands, parallel, room.slot * slots), preparation)
+        return Panels.PREPARED
+    large = rows >= PACKING_ROWS and right > PACKING_BYTES
+    return Panels.PACKED if large or order is not Order.ROWS else Panels.DIRECT
 
 
 @dataclass(frozen=True, slots=True)
 class StridedRows(Source):
     """Rows that are evenly spaced in memory, as are their elements."""
 
-    neighbours: bool
-    """Whether elements of a row are side by side."""
-
     @property
     def numbers(self) -> tuple[str, ...]:
         return ("a_row", "a_step", "c_row", "residual_row")
 
     def rows(self, code: TileCode) -> Rows:
-        return _Spaced(code, self.neighbours)
+        return _Spaced(code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +145,14 @@ class _Spaced:
     """Rows of a tile that are evenly spaced."""
 
     code: TileCode
-    neighbours: bool
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
-        code, f, element = self.code, self.code.f, self.code.form.element
-        step = f.constant(I64, element.nbytes) if self.neighbours else code.numbers["a_step"]
+        code, f = self.code, self.code.f
+        step, count = code.numbers["a_step"], code.upper - code.lower
         rows = self.places(f.advanced(code.left, code.lower * step), "a")
-        count = code.upper - code.lower
-        walk = Walk(rows, step, code.block, code.panel_step, count, code.ahead)
-        return accumulate(f, element, code.tile, sums, walk, code.masks)
+        walk = Walk(rows, step, code.panel, code.panel_step, count, code.ahead)
+        return accumulate(f, code.element, code.tile, sums, walk, code.masks)
 
     def places(self, base: Value, name: str) -> list[Value]:
-        code = self.code
-        step = code.numbers[f"{name}_row"]
+        code, step = self.code, self.code.numbers[f"{name}_row"]
         return spaced(code.f, code.f.advanced(base, code.start * step), step, code.tile.rows)

@@ -7,20 +7,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tawny.codegen.kernel import Layout
-from tawny.codegen.products.stack import STACKED
+from tawny.codegen.products.stack import Axis
 from tawny.ops.fused import Epilogue
 from tawny.shape import Shape
-
-
-class Axis(NamedTuple):
-    """An axis of a stack: its size, and bytes from one product to the next in each array."""
-
-    size: int
-    a: int
-    b: int
-    c: int
-    residual: int
-    bias: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +48,7 @@ class Matrices:
             "c_row",
             "residual_row",
         )
-        numbers = {name: int(getattr(self, name)) for name in names}
-        for number, axis in enumerate(self.stack):
-            numbers[f"stack{number}"] = axis.size
-            numbers |= {f"{name}_stack{number}": int(getattr(axis, name)) for name in STACKED}
-        return numbers
+        return {name: int(getattr(self, name)) for name in names}
 
 
 class _View(NamedTuple):

@@ -6,10 +6,14 @@ A panel is as wide as a tile, so that a tile reads it from one end to the other.
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 from tawny.codegen.builder import I64, PTR, Function, Module, Type, Value
 from tawny.codegen.element import Element
 from tawny.codegen.products.tile import Tile
+
+LONGEST: Final = 16
+"""Lanes of the longest vectors that are transposed."""
 
 
 class Order(enum.Enum):
@@ -21,10 +25,14 @@ class Order(enum.Enum):
 
 
 def order_of(element: Element, row_step: int, column_step: int) -> Order:
-    """How a matrix lies whose rows and columns are so many bytes apart."""
+    """How a matrix lies whose rows and columns are so many bytes apart.
+
+    Squares of short numbers are too large to be transposed in registers.
+    """
     if column_step == element.nbytes:
         return Order.ROWS
-    return Order.COLUMNS if row_step == element.nbytes else Order.NEITHER
+    transposes = row_step == element.nbytes and element.lanes <= LONGEST
+    return Order.COLUMNS if transposes else Order.NEITHER
 
 
 def declare_pack(module: Module, name: str, element: Element, tile: Tile, order: Order) -> None:

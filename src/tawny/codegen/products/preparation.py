@@ -17,7 +17,7 @@ from tawny.dtype import DType
 Array = npt.NDArray[Any]
 
 
-class Product(NamedTuple):
+class Made(NamedTuple):
     """A kernel, and what makes the array it reads in place of its right matrix, if any does."""
 
     code: Compiled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tawny.codegen.builder import I64, PTR, Function, Value
+from tawny.codegen.builder import I64, Function, Value
 
 
 class Names:
@@ -38,18 +38,3 @@ class Numbers:
 
     def __getitem__(self, name: str) -> Value:
         return self.f.cell(self.address, self.names[name], I64)
-
-
-class Addresses:
-    """Pointers in memory, read where they are asked for."""
-
-    def __init__(self, f: Function, names: Names, address: Value) -> None:
-        self.f = f
-        self.names = names
-        self.address = address
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.names
-
-    def __getitem__(self, name: str) -> Value:
-        return self.f.cell(self.address, self.names[name], PTR)

@@ -3,52 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import NamedTuple
 
-from tawny.codegen.builder import I64, PTR, Function, Value
-from tawny.codegen.products.row import Addresses, Numbers
+from tawny.codegen.builder import I64, Function, Value
 
-STACKED: Final = ("a", "b", "c", "residual", "bias")
-"""What moves on from one product of a stack to the next."""
+
+class Axis(NamedTuple):
+    """An axis of a stack: its size, and bytes from one product to the next in each array."""
+
+    size: int
+    a: int
+    b: int
+    c: int
+    residual: int
+    bias: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Bases:
-    """Addresses of one product of a stack; null for what there is not."""
+class Offsets:
+    """Bytes to the operands of one product of a stack."""
 
-    place: Value
-    """Its number in the stack."""
-    left: Value
-    right: Value
-    result: Value
+    a: Value
+    b: Value
+    c: Value
     residual: Value
     bias: Value
 
 
-def stack_names(axes: int) -> list[str]:
-    """The numbers that describe a stack of so many axes."""
-    return [
-        name
-        for axis in range(axes)
-        for name in (f"stack{axis}", *[f"{what}_stack{axis}" for what in STACKED])
-    ]
+def stack_size(f: Function, stack: Value, axes: Value) -> Value:
+    """How many products a stack has; its axes are cells in memory."""
+    with f.loop(0, axes, carried=[f.constant(I64, 1)]) as loop:
+        axis = f.element(stack, loop.index * len(Axis._fields), I64)
+        loop.carry(loop.carried[0] * f.cell(axis, 0))
+    return loop.carried[0]
 
 
-def bases_of(f: Function, addresses: Addresses, n: Numbers, axes: int, place: Value) -> Bases:
-    """Addresses of the product with number `place`."""
-    offsets = {name: f.constant(I64, 0) for name in STACKED}
-    rest = place
-    for axis in reversed(range(axes)):
-        index = rest % n[f"stack{axis}"]
-        rest = rest // n[f"stack{axis}"]
-        for name, offset in offsets.items():
-            offsets[name] = offset + index * n[f"{name}_stack{axis}"]
-    null = f.constant(PTR, 0)
-    moved = [
-        f.advanced(addresses[name], offset) if name in addresses else null
-        for name, offset in offsets.items()
-    ]
-    return Bases(place, *moved)
+def offsets_of(f: Function, stack: Value, axes: Value, place: Value) -> Offsets:
+    """Where the product with number `place` has its operands."""
+    zeros = [f.constant(I64, 0)] * (len(Axis._fields) - 1)
+    with f.loop(0, axes, carried=[place, *zeros]) as loop:
+        rest, *offsets = loop.carried
+        axis = f.element(stack, (axes - 1 - loop.index) * len(Axis._fields), I64)
+        size = f.cell(axis, 0)
+        index = rest % size
+        moved = [o + index * f.cell(axis, i) for i, o in enumerate(offsets, 1)]
+        loop.carry(rest // size, *moved)
+    return Offsets(*loop.carried[1:])
 
 
 def shares(f: Function, tasks: Value, worker: Value, workers: Value) -> tuple[Value, Value]:

@@ -62,8 +62,8 @@ class Windows(Source):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        own = [f"{name}{axis}" for axis in range(self.rank) for name in AXIS_NUMBERS]
-        return ("a_batch", "c_batch", *own)
+        names = (*AXIS_NUMBERS, "tap_bytes", "tap_rows")
+        return ("a_batch", "c_batch", *[f"{n}{i}" for i in range(self.rank) for n in names])
 
     def constants(self, element: Element) -> list[str]:
         """Zeros, as many as a block of channels may have."""
@@ -74,12 +74,12 @@ class Windows(Source):
     def rows(self, code: TileCode) -> Rows:
         return _Seen(code, self.rank)
 
-    def pack(self, code: PackCode, source: Value, target: Value) -> None:
+    def pack(self, code: PackCode) -> None:
         f, n = code.f, code.numbers
-        with f.loop(0, n["depth_blocks"], carried=[target]) as block:
+        with f.loop(0, n["depth_blocks"], carried=[code.target]) as block:
             lower = block.index * n["depth"] // n["depth_blocks"]
             count = (block.index + 1) * n["depth"] // n["depth_blocks"] - lower
-            start = f.advanced(source, lower * n["b_row"])
+            start = f.advanced(code.source, lower * n["b_row"])
 
             def packed(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
                 code.rows(f.advanced(start, dot(n, taps, "b_bytes")), count, state[0])
@@ -133,23 +133,22 @@ class _Seen:
         self.n = code.numbers
         self.rank = rank
         self.positions = self._positions()
-        self.coordinates = [
-            [
-                place * self.n[f"stride{i}"] + self.n[f"origin{i}"]
-                for i, place in enumerate(p.places)
-            ]
-            for p in self.positions
-        ]
+        self.coordinates = [self._coordinates(p) for p in self.positions]
+
+    def _coordinates(self, position: _Position) -> list[Value]:
+        """What the first tap of each axis sees."""
+        places, n = position.places, self.n
+        return [place * n[f"stride{i}"] + n[f"origin{i}"] for i, place in enumerate(places)]
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
-        code, f, n, element = self.code, self.f, self.n, self.code.form.element
+        code, f, n, element = self.code, self.f, self.n, self.code.element
         count, first = code.upper - code.lower, code.lower * element.nbytes
         bases: list[Value] = []
         for position, coordinates in zip(self.positions, self.coordinates, strict=True):
             offset = position.batch * n["a_batch"] + dot(n, coordinates, "a_bytes")
             bases.append(f.advanced(code.left, offset + first))
         inside, steps = self._inside(), self._tap_steps(count)
-        panel, panel_step = code.block, code.panel_step
+        panel, panel_step = code.panel, code.panel_step
         unit = f.constant(I64, element.nbytes)
 
         def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
@@ -217,10 +216,12 @@ class _Seen:
         return [*out, some]
 
     def _tap_steps(self, count: Value) -> list[Value]:
-        """Bytes in the panel from one tap of each axis to the next."""
-        if not self.code.packed:
-            return [self.n[f"b_bytes{axis}"] for axis in range(self.rank)]
-        steps = [count * self.code.panel_step]
-        for axis in reversed(range(1, self.rank)):
-            steps.insert(0, steps[0] * self.n[f"taps{axis}"])
-        return steps
+        """Bytes in the panel from one tap of each axis to the next.
+
+        They are given where the kernel lies; in a copy each tap has a row for each channel.
+        """
+        rows = count * self.code.panel_step
+        return [
+            self.n[f"tap_bytes{axis}"] + rows * self.n[f"tap_rows{axis}"]
+            for axis in range(self.rank)
+        ]

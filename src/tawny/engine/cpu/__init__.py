@@ -11,6 +11,7 @@ from functools import cache
 from typing import Final
 
 from tawny.engine.cpu import bodies, indexing, movement, pooling, products, random
+from tawny.engine.cpu.bodies import compilable, folds
 from tawny.engine.cpu.executable import CpuExecutable
 from tawny.engine.cpu.interpreter import interpreter
 from tawny.engine.cpu.kernels import SCRATCHLESS, Kernel, contiguous, kernel_for
@@ -20,7 +21,6 @@ from tawny.graph.engine import Executable, Task
 from tawny.graph.lowering import types
 from tawny.node import Node
 from tawny.ops.fused import Body
-from tawny.ops.reduction import Reduction
 from tawny.shape import size
 
 __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]
@@ -51,9 +51,8 @@ class CpuEngine:
         return unavailable() is None
 
     def worth(self, body: Body) -> bool:
-        """Unless arrays are tiny: a kernel for each body would cost more than it saves."""
-        folds = any(isinstance(step.op, Reduction) for step in body.steps)
-        return folds or size(body.space()) >= TINY
+        """If it can be compiled, and arrays are not tiny, where a kernel would cost too much."""
+        return compilable(body) and (folds(body) or size(body.space()) >= TINY)
 
     def scratch(self, node: Node) -> int:
         """What the node's kernel asks for."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tawny.codegen.bodies import program
 from tawny.codegen.elementwise import kernel_for
+from tawny.codegen.folding import folding
+from tawny.codegen.machine import host
 from tawny.codegen.reduction import reduction
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
@@ -50,8 +53,20 @@ def group(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> 
     return _compiled(node.op.body, operands, results)
 
 
+def folds(body: Body) -> bool:
+    """Whether there is a reduction in it."""
+    return any(isinstance(step.op, Reduction) for step in body.steps)
+
+
+def compilable(body: Body) -> bool:
+    """Whether all of it can be compiled to one kernel."""
+    if not host().fused:
+        return False
+    return (folding(body) if folds(body) else program(body)) is not None
+
+
 def _compiled(body: Body, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
-    if any(isinstance(step.op, Reduction) for step in body.steps):
+    if folds(body):
         folded = reduction(body, operands, results)
         return None if folded is None else Kernel(*folded.kernel, finish=folded.finish)
     found = kernel_for(body, operands, results)

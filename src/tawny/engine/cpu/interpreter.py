@@ -1,7 +1,7 @@
 """The native interpreter: one call runs many steps.
 
-A program's table has entries of four cells: a kernel, its row of cells, whether all threads take
-part, and where the kernel says that it failed, if it can.  A call runs a list of entries, by their
+A program's table has entries of four cells: a kernel, its row of cells, how many threads may take
+part (0 for the caller alone), and where the kernel says that it failed, if it can.  A call runs a list of entries, by their
 numbers, and gives how many it ran before one failed.
 """
 
@@ -31,17 +31,17 @@ step:
   %entry_number = load i64, ptr %where
   %row_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 1
   %kernel_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 0
-  %flag_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 2
+  %most_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 2
   %kernel = load ptr, ptr %kernel_place
   %row = load ptr, ptr %row_place
-  %flag = load i64, ptr %flag_place
-  %parallel = icmp ne i64 %flag, 0
+  %most = load i64, ptr %most_place
+  %parallel = icmp ne i64 %most, 0
   br i1 %parallel, label %together, label %alone
 alone:
   call void %kernel(ptr %row, i64 0, i64 1)
   br label %after
 together:
-  call void %enter(ptr %pool, ptr %kernel, ptr %row)
+  call void %enter(ptr %pool, ptr %kernel, ptr %row, i64 %most)
   br label %after
 after:
   %status_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 3

@@ -10,6 +10,7 @@ whose row holds the addresses of operands, results and scratch memory, then its 
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Final, TypeVar
 
 from tawny.codegen.library import Library
 from tawny.dtype import DType
+from tawny.errors import located
 from tawny.node import Node, Value
 from tawny.op import Op
 from tawny.shape import Shape
@@ -104,6 +106,24 @@ def native(op: type[Op], *, scratch: bool = True) -> Callable[[R], R]:
     return declare
 
 
+def _answer(
+    rule: NativeRule, node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """What a rule gives; where making a kernel fails, a warning, and NumPy computes the node."""
+    try:
+        return rule(node, operands, results)
+    except Exception as error:  # a program must run wherever the reference engine runs it
+        warnings.warn(
+            located(
+                f"{node!r} has no native kernel, since making one failed; NumPy computes it: "
+                f"{type(error).__name__}: {error}"
+            ),
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
 Question = tuple[Op, tuple[Memory, ...], tuple[Memory, ...]]
 
 _ANSWERS: Final[OrderedDict[Question, Kernel | None]] = OrderedDict()
@@ -119,7 +139,7 @@ def kernel_for(
     question = node.op, operands, results
     if question in _ANSWERS:
         return _ANSWERS[question]
-    answer = _ANSWERS[question] = rule(node, operands, results)
+    answer = _ANSWERS[question] = _answer(rule, node, operands, results)
     while len(_ANSWERS) > MOST:
         _ANSWERS.popitem(last=False)
     return answer

@@ -19,9 +19,10 @@ LINE: Final = 64
 """Bytes of a cache line: what different threads write is kept that far apart."""
 
 TICKET, TASK, SLEEPING, PENDING, WAITING, BUSY, FIXED = range(0, 7 * LINE, LINE)
-"""Where the pool's memory holds what: the number of the newest piece of work and of its next share,
-the work itself, how many workers sleep, how many shares are not done, whether the caller sleeps,
-whether a caller has the pool, and what is set by Python alone."""
+"""Where the pool's memory holds what: the ticket, the work itself, how many workers sleep, how many
+shares are not done, whether the caller sleeps, whether a caller has the pool, and what is set by
+Python alone.  The ticket is one number: that of the newest piece of work in its upper half, then
+how many shares it has, and in the lowest 16 bits the number of its next share."""
 
 EPOCH: Final = TICKET + 4 * (sys.byteorder == "little")
 """The upper half of the ticket: the number of the work, for which workers wait."""
@@ -32,6 +33,8 @@ STATE_BYTES: Final = FIXED + LINE
 
 IR: Final = """
 {declared}
+declare i64 @llvm.umin.i64(i64, i64)
+
 define internal ptr @field(ptr %pool, i64 %offset) alwaysinline {{
   %place = getelementptr i8, ptr %pool, i64 %offset
   ret ptr %place
@@ -80,26 +83,38 @@ done:
   ret i32 %now
 }}
 
-; Tell everybody that the word at %place has changed, if anybody sleeps.
-define internal void @tell(ptr %pool, ptr %place, ptr %sleepers) alwaysinline {{
+; Tell some who sleep that the word at %place has changed.
+define internal void @tell(ptr %pool, ptr %place, ptr %sleepers, i32 %some) alwaysinline {{
   %count = load atomic i32, ptr %sleepers seq_cst, align 4
   %any = icmp ne i32 %count, 0
   br i1 %any, label %wake, label %done
 wake:
-  call void @futex(ptr %pool, ptr %place, i64 129, i32 2147483647)
+  call void @futex(ptr %pool, ptr %place, i64 129, i32 %some)
   br label %done
 done:
   ret void
 }}
 
-; Take the next share of the work in hand; -1 if none is left.
-define internal i64 @claimed(ptr %ticket, i64 %shares) alwaysinline {{
+define internal i64 @share(i64 %ticket) alwaysinline {{
+  %share = and i64 %ticket, 65535
+  ret i64 %share
+}}
+
+define internal i64 @shares(i64 %ticket) alwaysinline {{
+  %shifted = lshr i64 %ticket, 16
+  %shares = and i64 %shifted, 65535
+  ret i64 %shares
+}}
+
+; Take the next share of the work in hand: gives the ticket, -1 if no share is left.
+define internal i64 @claimed(ptr %ticket) alwaysinline {{
 entry:
   %first = load atomic i64, ptr %ticket acquire, align 8
   br label %look
 look:
   %seen = phi i64 [%first, %entry], [%newer, %ask]
-  %share = and i64 %seen, 4294967295
+  %share = call i64 @share(i64 %seen)
+  %shares = call i64 @shares(i64 %seen)
   %over = icmp uge i64 %share, %shares
   br i1 %over, label %none, label %ask
 ask:
@@ -109,7 +124,7 @@ ask:
   %mine = extractvalue {{ i64, i1 }} %asked, 1
   br i1 %mine, label %found, label %look
 found:
-  ret i64 %share
+  ret i64 %seen
 none:
   ret i64 -1
 }}
@@ -124,10 +139,8 @@ entry:
   %pending = call ptr @field(ptr %pool, i64 {PENDING})
   %waiting = call ptr @field(ptr %pool, i64 {WAITING})
   %stop = call ptr @field(ptr %pool, i64 {STOP})
-  %threads = call ptr @field(ptr %pool, i64 {THREADS})
   %function = call ptr @field(ptr %pool, i64 {FUNCTION})
   %row = call ptr @field(ptr %pool, i64 {ROW})
-  %shares = load i64, ptr %threads
   br label %next
 next:
   %last = phi i32 [0, %entry], [%number, %look]
@@ -136,10 +149,12 @@ next:
   %over = icmp ne i64 %ends, 0
   br i1 %over, label %done, label %look
 look:
-  %share = call i64 @claimed(ptr %ticket, i64 %shares)
-  %none = icmp slt i64 %share, 0
+  %taken = call i64 @claimed(ptr %ticket)
+  %none = icmp eq i64 %taken, -1
   br i1 %none, label %next, label %work
 work:
+  %share = call i64 @share(i64 %taken)
+  %shares = call i64 @shares(i64 %taken)
   %kernel = load ptr, ptr %function
   %cells = load ptr, ptr %row
   call void %kernel(ptr %cells, i64 %share, i64 %shares)
@@ -147,18 +162,20 @@ work:
   %final = icmp eq i32 %left, 1
   br i1 %final, label %tell, label %look
 tell:
-  call void @tell(ptr %pool, ptr %pending, ptr %waiting)
+  call void @tell(ptr %pool, ptr %pending, ptr %waiting, i32 1)
   br label %look
 done:
   ret void
 }}
 
-; Run a kernel on all threads; alone, if another caller has the pool just now.  The caller takes
-; shares too, and those of workers that are not awake, so it waits for nobody who has not begun.
-define void @pool_enter(ptr %pool, ptr %kernel, ptr %cells) {{
+; Run a kernel in at most so many shares; alone, if another caller has the pool just now.  The
+; caller takes shares too, and those of workers that are not awake, so it waits for nobody who has
+; not begun.
+define void @pool_enter(ptr %pool, ptr %kernel, ptr %cells, i64 %most) {{
 entry:
   %at = call ptr @field(ptr %pool, i64 {THREADS})
-  %shares = load i64, ptr %at
+  %threads = load i64, ptr %at
+  %shares = call i64 @llvm.umin.i64(i64 %threads, i64 %most)
   %several = icmp ugt i64 %shares, 1
   br i1 %several, label %ask, label %alone
 ask:
@@ -185,20 +202,26 @@ open:
   %number = lshr i64 %last, 32
   %following = add i64 %number, 1
   %high = shl i64 %following, 32
-  %opened = or i64 %high, 1
+  %middle = shl i64 %shares, 16
+  %both = or i64 %high, %middle
+  %opened = or i64 %both, 1
   store atomic i64 %opened, ptr %ticket seq_cst, align 8
-  call void @tell(ptr %pool, ptr %epoch, ptr %sleeping)
+  %others = sub i32 %all, 1
+  call void @tell(ptr %pool, ptr %epoch, ptr %sleeping, i32 %others)
   br label %work
 work:
-  %share = phi i64 [0, %open], [%other, %more]
+  %share = phi i64 [0, %open], [%other, %again]
   call void %kernel(ptr %cells, i64 %share, i64 %shares)
   %left = atomicrmw sub ptr %pending, i32 1 acq_rel
   %final = icmp eq i32 %left, 1
   br i1 %final, label %done, label %more
 more:
-  %other = call i64 @claimed(ptr %ticket, i64 %shares)
-  %none = icmp slt i64 %other, 0
-  br i1 %none, label %join, label %work
+  %taken = call i64 @claimed(ptr %ticket)
+  %none = icmp eq i64 %taken, -1
+  br i1 %none, label %join, label %again
+again:
+  %other = call i64 @share(i64 %taken)
+  br label %work
 join:
   %open_shares = load atomic i32, ptr %pending acquire, align 4
   %whole = icmp eq i32 %open_shares, 0
@@ -226,7 +249,7 @@ tell:
   %sleeping = call ptr @field(ptr %pool, i64 {SLEEPING})
   store i64 1, ptr %stop
   %old = atomicrmw add ptr %epoch, i32 1 seq_cst
-  call void @tell(ptr %pool, ptr %epoch, ptr %sleeping)
+  call void @tell(ptr %pool, ptr %epoch, ptr %sleeping, i32 2147483647)
   ret i32 1
 }}
 

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tawny.codegen.copying import Block, copies
 from tawny.codegen.element import element_of
 from tawny.codegen.pooling import Geometry, Kind, pooling
-from tawny.engine.cpu.kernels import Kernel, Memory, native
+from tawny.codegen.reduction import reduction
+from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.node import Node
-from tawny.ops.pooling import AvgPool, AvgPoolGradient, MaxPool, MaxPoolGradient, Pool
+from tawny.ops.fused import Body, Step
+from tawny.ops.pooling import (
+    AvgPool,
+    AvgPoolGradient,
+    MaxPool,
+    MaxPoolGradient,
+    Pool,
+    Upsampling,
+    UpsamplingGradient,
+)
+from tawny.ops.reduction import Sum
 from tawny.shape import Shape
 
 
@@ -69,3 +81,32 @@ def avg_pool_gradient(
     """Each window's gradient spread evenly."""
     shapes = results[0].shape, operands[0].shape
     return _pooled(Kind.MEAN_GRADIENT, node, *shapes, operands, results)
+
+
+@native(Upsampling, scratch=False)
+def upsampling(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
+    """Each spatial axis twice: the elements, then their repetitions."""
+    assert isinstance(node.op, Upsampling)
+    (given,), (result,) = operands, results
+    axes = list(zip(given.shape, given.strides, (1, *node.op.factors, 1), strict=True))
+    sizes = tuple([n for size, _, factor in axes for n in (size, factor)])
+    strides = tuple([s for _, stride, _ in axes for s in (stride, 0)])
+    block = Block(0, 0, sizes, strides, 0, contiguous(sizes, result.dtype).strides)
+    return Kernel(*copies([block], 1, result.dtype.itemsize))
+
+
+@native(UpsamplingGradient)
+def upsampling_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Each spatial axis twice, and the sum over every second one."""
+    assert isinstance(node.op, UpsamplingGradient)
+    (given,), (result,) = operands, results
+    axes = list(zip(given.shape, given.strides, (1, *node.op.factors, 1), strict=True))
+    shape = tuple([n for size, _, factor in axes for n in (size // factor, factor)])
+    strides = tuple([s for _, stride, factor in axes for s in (stride * factor, stride)])
+    blocks = Memory(shape, strides, given.dtype)
+    total = Sum(tuple(range(1, len(shape), 2)), keepdims=False, dtype=given.dtype)
+    step = Step(total, (0,), result.shape, result.dtype)
+    folded = reduction(Body.of(((shape, given.dtype),), (step,), (1,)), [blocks], results)
+    return None if folded is None else Kernel(*folded.kernel, finish=folded.finish)

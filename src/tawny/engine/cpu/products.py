@@ -11,7 +11,7 @@ from tawny.codegen.products.convolution import (
     kernel_gradient_kernel,
 )
 from tawny.codegen.products.matmul import matmul_kernel
-from tawny.codegen.products.preparation import Product
+from tawny.codegen.products.preparation import Made
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.engine.cpu.pool import default_threads
 from tawny.node import Node
@@ -38,10 +38,10 @@ def _together(memory: Memory, axis: int) -> bool:
     return memory.strides[axis] == memory.dtype.itemsize or memory.shape[axis] <= 1
 
 
-def _kernel(product: Product | None) -> Kernel | None:
-    if product is None:
+def _kernel(made: Made | None) -> Kernel | None:
+    if made is None:
         return None
-    code, preparation = product
+    code, preparation = made
     return Kernel(*code, prepared=() if preparation is None else ((1, preparation),))
 
 

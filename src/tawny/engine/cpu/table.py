@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -11,12 +12,18 @@ import numpy.typing as npt
 from tawny.engine.cpu.interpreter import ENTRY
 from tawny.engine.cpu.kernels import Kernel, contiguous, kernel_for
 from tawny.engine.cpu.views import Seen, Views
+from tawny.errors import value_error
 from tawny.graph.engine import Task
 from tawny.graph.lowering import is_leaf, result_of, types
 from tawny.memory.schedule import RESIDENT
 from tawny.node import Node, Value
 
 Cells = npt.NDArray[np.int64]
+
+SHARE_SECONDS: Final = 10e-6
+"""A thread is woken for no less than this, as far as is estimated."""
+
+MOST_THREADS: Final = 2**15
 
 
 def address(array: npt.NDArray[Any]) -> int:
@@ -31,7 +38,8 @@ class Entry(NamedTuple):
     position: int
     kernel: int
     row: int
-    parallel: bool
+    threads: int
+    """How many may take part; 0 for the caller alone."""
     status: int | None
 
 
@@ -50,6 +58,7 @@ class Table:
         self._variable |= {
             result_of(node): self._variable[home, 0] for node, home in task.homes.items()
         }
+        self._changed = frozenset(self._variable[home, 0] for home in task.homes.values())
         self.first_change = self._first_change()
         self._row: list[int] = []
         self._patches: list[list[tuple[int, int]]] = [[] for _ in task.variables]
@@ -58,7 +67,7 @@ class Table:
         self._prepared: dict[int, dict[int, Value]] = {}
         self._entries: list[Entry] = []
         self._of_position = [self._entered(p) for p in range(len(task.layout.sequence))]
-        self.parallel = any(entry.parallel for entry in self._entries)
+        self.parallel = any(entry.threads for entry in self._entries)
         self._cells = np.array(self._row, np.int64)
         self._table = self._placed()
         self.address = address(self._table)
@@ -90,6 +99,11 @@ class Table:
 
     def bind(self, variable: int, value: Value) -> None:
         """Let a variable be the memory of `value`."""
+        if variable in self._changed and not value.flags.writeable:
+            name = self._task.variables[variable].name
+            raise value_error(
+                "run", f"variable {name!r} is updated, but bound to a read-only array"
+            )
         where, shifts = self._places[variable]
         if len(where):
             self._cells[where] = shifts + address(value)
@@ -128,10 +142,16 @@ class Table:
         if kernel.drawn:
             self._draws.append(last)
         find, status = kernel.library.address, last if kernel.fallible else None
-        self._entries.append(Entry(position, find(kernel.symbol), start, kernel.parallel, status))
+        threads = self._threads(step) if kernel.parallel else 0
+        self._entries.append(Entry(position, find(kernel.symbol), start, threads, status))
         if kernel.finish:
-            self._entries.append(Entry(position, find(kernel.finish), start, False, None))
+            self._entries.append(Entry(position, find(kernel.finish), start, 0, None))
         return range(first, len(self._entries))
+
+    def _threads(self, step: int) -> int:
+        """How many threads have enough to do."""
+        seconds = self._task.lowered.problem.steps[step].seconds
+        return max(2, min(math.ceil(seconds / SHARE_SECONDS), MOST_THREADS))
 
     def _prepared_for(self, step: int, seen: Sequence[Seen]) -> dict[int, Value]:
         """The operands of a step that were made ready for its kernel, by their numbers."""
@@ -183,7 +203,7 @@ class Table:
         def cell(number: int | None) -> int:
             return 0 if number is None else cells + number * _CELL
 
-        rows = [(e.kernel, cell(e.row), e.parallel, cell(e.status)) for e in self._entries]
+        rows = [(e.kernel, cell(e.row), e.threads, cell(e.status)) for e in self._entries]
         return np.array(rows, np.int64).reshape(-1, ENTRY)
 
 

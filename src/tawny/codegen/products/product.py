@@ -1,0 +1,149 @@
+"""A product and all it is told: how it is cut, where its operands are, what its source needs."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from tawny.codegen.builder import I64, PTR, Module
+from tawny.codegen.element import Element
+from tawny.codegen.kernel import Compiled
+from tawny.codegen.library import Library, compiled
+from tawny.codegen.products.blocking import Blocking, Room
+from tawny.codegen.products.epilogue import Ending
+from tawny.codegen.products.form import OPERANDS, Form, Source, declare_form, pack_text
+from tawny.codegen.products.loops import call_products
+from tawny.codegen.products.packing import Order
+from tawny.codegen.products.stack import Axis
+from tawny.codegen.products.tile import Tile
+
+
+class Panels(enum.Enum):
+    """How the right matrix is read; the values are what the code is told."""
+
+    DIRECT = 0
+    """Where it lies, elements of a row side by side."""
+    PACKED = 1
+    """From panels that each worker packs before it uses them."""
+    PREPARED = 2
+    """From panels that were packed before the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A stack of products."""
+
+    element: Element
+    ending: Ending
+    blocking: Blocking
+    panels: Panels
+    order: Order
+    stack: tuple[Axis, ...]
+    source: Source
+    numbers: Mapping[str, int]
+    """The lengths of the common axis, the right matrix' steps, and what the source is told."""
+    rows_bytes: int = 0
+    """Scratch memory for rows that are gathered."""
+
+    @property
+    def form(self) -> Form:
+        """All that its code depends on."""
+        cut = self.blocking
+        return Form(
+            self.element,
+            self.ending,
+            cut.full.shapes if cut.blocks else (),
+            () if cut.tail is None else cut.tail.shapes,
+            self.source,
+        )
+
+    @property
+    def packing(self) -> tuple[Library | None, Library | None]:
+        """What packs the panels of whole blocks and that of the rest; None where nothing does."""
+        if self.panels is not Panels.PACKED:
+            return None, None
+        form = self.form
+        found = [
+            _packing(self.source, self.element, tiles[0], self.order) if tiles else None
+            for tiles in (form.full, form.tail)
+        ]
+        return found[0], found[1]
+
+    @property
+    def room(self) -> Room:
+        """Scratch memory of each worker."""
+        packed = 0
+        if self.panels is Panels.PACKED:
+            length = self.numbers["depth"] * self.numbers["taps"]
+            packed = self.blocking.packed_bytes(self.element, length)
+        return Room(packed, self.blocking.sum_bytes(self.element), self.rows_bytes)
+
+    def told(self, form: int, cells: Mapping[str, int], workers: int, slot: int) -> list[int]:
+        """All numbers, for slots of scratch memory so large."""
+        names, stack = self.form.names(), [n for axis in self.stack for n in axis]
+        pack, tail_pack = self.packing
+        given = {
+            **self.numbers,
+            **self.blocking.numbers(self.element),
+            **self.room.numbers(workers, slot),
+            **{f"{name}_cell": cells.get(name, -1) for name in (*OPERANDS, "scratch")},
+            "length": len(names) + len(stack),
+            "form": form,
+            "panels": self.panels.value,
+            "pack": 0 if pack is None else pack.address("pack"),
+            "tail_pack": 0 if tail_pack is None else tail_pack.address("pack"),
+            "bias_moves": not self.ending.constant_bias,
+            "stack_axes": len(self.stack),
+            "stack_at": len(names),
+        }
+        return [*names.values(given), *stack]
+
+
+def kernel_of(
+    products: Sequence[Product], operands: Sequence[str], workers: int, *, shared: bool
+) -> Compiled:
+    """The kernel that computes products one after another, each worker its share of each.
+
+    `operands` says what the addresses of its row are.
+    """
+    slots = workers if shared else 1
+    slot = max([product.room.slot for product in products], default=0)
+    cells = {name: i for i, name in enumerate([*operands, *["scratch"] * (slot > 0)])}
+    forms: dict[Form, int] = {}
+    parameters = [len(products)]
+    for product in products:
+        form = forms.setdefault(product.form, len(forms))
+        parameters += product.told(form, cells, slots, slot)
+    library = _library(tuple(forms), len(operands))
+    packs = [pack for product in products for pack in product.packing if pack is not None]
+    library = replace(library, uses=(*library.uses, *packs)) if packs else library
+    symbol = f"kernel{len(cells)}"
+    return Compiled(library, symbol, tuple(parameters), shared, slot * slots)
+
+
+@lru_cache(1024)
+def _packing(source: Source, element: Element, tile: Tile, order: Order) -> Library:
+    return compiled(pack_text(source, element, tile, order))
+
+
+@lru_cache(1024)
+def _library(forms: tuple[Form, ...], operands: int) -> Library:
+    """The code of some forms; a kernel for so many addresses, and one with scratch memory, too."""
+    module = Module()
+    for form in forms:
+        for text in form.source.constants(form.element):
+            if text not in module.globals:
+                module.globals.append(text)
+    for number, form in enumerate(forms):
+        declare_form(module, form, f"form{number}")
+    tables = ", ".join(f"ptr @form{number}" for number in range(len(forms)))
+    module.globals.append(f"@forms = internal constant [{len(forms)} x ptr] [{tables}], align 8")
+    for addresses in (operands, operands + 1):
+        arguments = {"row": PTR, "worker": I64, "workers": I64}
+        with module.function(f"kernel{addresses}", arguments) as f:
+            row, worker, workers = f.arguments
+            numbers = f.element(row, addresses, I64)
+            call_products(f, row, numbers, f.global_address("forms"), worker, workers)
+    return compiled(module.text())

@@ -1,0 +1,170 @@
+"""The code of reductions: one walk over the elements of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tawny.codegen.builder import Function, Value
+from tawny.codegen.folding import Apply, Fold, lanes_of
+from tawny.codegen.lanes import first_lanes, flat, unflat
+from tawny.codegen.numbers import Number, Pair, constant
+from tawny.codegen.reduction_code import Arrays, Code, Numbers, Row
+from tawny.codegen.scalar import select
+from tawny.codegen.walking import nest
+
+BLOCK: Final = 1 << 12
+"""Elements of a row whose lanes are added up before the next: errors grow with the number of blocks
+and of elements for each lane, not with that of all elements."""
+
+
+class Sweep:
+    """One walk over the elements of a row."""
+
+    def __init__(
+        self,
+        arrays: Arrays,
+        code: Code,
+        folds: Sequence[Fold],
+        written: Sequence[int],
+        needed: Sequence[int],
+        around: Sequence[Numbers],
+        row: Row,
+    ) -> None:
+        self.arrays, self.f, self.way, self.code = arrays, arrays.f, arrays.way, code
+        self.folds, self.written, self.needed = folds, written, needed
+        self.around, self.row = around, row
+
+    def run(self, start: Sequence[Number], piece: Value) -> list[Number]:
+        """Fold all elements; gives the totals, for each fold those of each vector of rows."""
+        f, arrays = self.f, self.arrays
+        ranges: list[tuple[Value | int, Value]] = [(0, n) for n in arrays.inner]
+        lane: tuple[Value | int, Value] = (0, arrays.length)
+        if self.way.parts:
+            begin = piece * arrays.cut
+            along = arrays.inner[0] if ranges else arrays.length
+            cut = (begin, f.minimum(begin + arrays.cut, along))
+            if ranges:
+                ranges[0] = cut
+            else:
+                lane = cut
+
+        def body(places: list[Value], carried: list[Value]) -> Sequence[Value]:
+            bases = arrays.moved(self.row.bases, places, arrays.inner_steps)
+            totals = unflat(carried, start)
+            step = self._columns if self.way.columns else self._elements
+            return flat(step(bases, totals, lane))
+
+        return unflat(nest(f, ranges, flat(start), body), start)
+
+    def _columns(
+        self, bases: Sequence[Value], totals: list[Number], lane: tuple[Value | int, Value]
+    ) -> list[Number]:
+        """One element of each of the rows side by side."""
+        del lane
+        out = list(totals)
+        width = len(self.row.counts)
+        for k, count in enumerate(self.row.counts):
+            numbers = self._made(bases, k * self.way.lanes, count, self.around[k])
+            for n, fold in enumerate(self.folds):
+                place = n * width + k
+                out[place] = fold.combined(self.f, out[place], numbers[fold.input])
+        return out
+
+    def _elements(
+        self, bases: Sequence[Value], totals: list[Number], lane: tuple[Value | int, Value]
+    ) -> list[Number]:
+        """A run of elements, block by block."""
+        f, step = self.f, self.way.lanes * self.way.unroll
+        begin, end = lane
+        with f.loop(begin, end, BLOCK, carried=flat(totals)) as block:
+            stop = f.minimum(block.index + BLOCK, end)
+            vectors = block.index + ((stop - block.index) & -step)
+            empty = [
+                constant(f, fold.dtype, fold.identity, self.way.lanes)
+                for fold in self.folds
+                for _ in range(self.way.unroll)
+            ]
+            with f.loop(block.index, vectors, step, carried=flat(empty)) as main:
+                sums = unflat(main.carried, empty)
+                main.carry(*flat(self._step(bases, main.index, sums, None)))
+            sums = unflat(main.carried, empty)
+            left = stop - vectors
+            sums = unflat(
+                f.either(
+                    left > 0,
+                    lambda: flat(self._step(bases, vectors, sums, left)),
+                    lambda: flat(sums),
+                ),
+                empty,
+            )
+            found = unflat(block.carried, totals)
+            for n, fold in enumerate(self.folds):
+                mine = sums[n * self.way.unroll : (n + 1) * self.way.unroll]
+                found[n] = fold.combined(f, found[n], across(f, fold, mine))
+            block.carry(*flat(found))
+        return unflat(block.carried, totals)
+
+    def _step(
+        self, bases: Sequence[Value], index: Value, sums: list[Number], left: Value | None
+    ) -> list[Number]:
+        """Some vectors of elements; `left` says how many elements there are, if they are few."""
+        f, out, unroll = self.f, list(sums), self.way.unroll
+        for k in range(unroll):
+            count = None if left is None else self.arrays.count(left, k)
+            numbers = self._made(bases, index + k * self.way.lanes, count, self.around[0])
+            for n, fold in enumerate(self.folds):
+                value = numbers[fold.input]
+                if count is not None:
+                    empty = constant(f, fold.dtype, fold.identity, self.way.lanes)
+                    value = select(f, first_lanes(f, count, self.way.lanes), value, empty)
+                out[n * unroll + k] = fold.combined(f, out[n * unroll + k], value)
+        return out
+
+    def _made(
+        self,
+        bases: Sequence[Value],
+        index: Value | int,
+        count: Value | None,
+        around: Numbers,
+    ) -> Numbers:
+        """The numbers of one vector of elements; results are written."""
+        code, numbers = self.code, dict(around)
+        reads = {item: number for number, item in enumerate(code.reads)}
+        for i in self.needed:
+            item = code.items[i]
+            if i in numbers:
+                continue
+            if item is None:
+                address = self.arrays.at(reads[i], bases[reads[i]], index)
+                numbers[i] = self.arrays.load(reads[i], address, count)
+            else:
+                assert isinstance(item, Apply)
+                numbers[i] = item.emit(self.f, [numbers[n] for n in item.inputs])
+        for n in self.written:
+            number = len(code.reads) + n
+            address = self.arrays.at(number, bases[number], index)
+            self.arrays.store(number, numbers[code.results[n][0]], address, count)
+        return numbers
+
+
+def across(f: Function, fold: Fold, vectors: Sequence[Number]) -> Number:
+    """Vectors folded into one number: one with another, then half with half."""
+    found = list(vectors)
+    while len(found) > 1:
+        found = [fold.combined(f, a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
+    (vector,) = found
+    lanes = lanes_of(vector)
+    while lanes > 1:
+        lanes //= 2
+        low, high = (_half(f, vector, range(b, b + lanes)) for b in (0, lanes))
+        vector = fold.combined(f, low, high)
+    if isinstance(vector, Pair):
+        return Pair(f.lane(vector.real, 0), f.lane(vector.imag, 0))
+    return f.lane(vector, 0)
+
+
+def _half(f: Function, number: Number, lanes: Sequence[int]) -> Number:
+    if isinstance(number, Pair):
+        return Pair(f.shuffle(number.real, None, lanes), f.shuffle(number.imag, None, lanes))
+    return f.shuffle(number, None, lanes)

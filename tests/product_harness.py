@@ -1,0 +1,80 @@
+"""Runs the kernels of products on NumPy arrays, and judges what they computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from codegen_harness import SIGNATURE, Memory, guarded, poisoned
+from tawny.codegen.kernel import Compiled
+
+WORKERS = (1, 2, 3, 5)
+
+
+def layouts(*arrays: np.ndarray) -> list[Memory]:
+    return [Memory.of(a) for a in arrays]
+
+
+def called(
+    code: Compiled, operands: Sequence[np.ndarray], result: np.ndarray, workers: int
+) -> None:
+    """Call a kernel once for each worker, with scratch memory that holds nothing of use."""
+    scratch = poisoned((code.scratch,), np.dtype(np.uint8))
+    addresses = [a.ctypes.data for a in (*operands, result, *[scratch] * (code.scratch > 0))]
+    row = np.array([*addresses, *code.parameters], np.int64)
+    function = SIGNATURE(code.library.address(code.symbol))
+    for worker in range(workers):
+        function(row.ctypes.data, worker, workers)
+    assert guarded(scratch), "it wrote outside of its scratch memory"
+
+
+def computed(
+    code: Compiled, operands: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype
+) -> np.ndarray:
+    """The result, which must have the same bits for any number of workers."""
+    results: list[np.ndarray] = []
+    for workers in WORKERS:
+        result = poisoned(shape, dtype)
+        called(code, operands, result, workers)
+        assert guarded(result), "it wrote outside of its result"
+        results.append(result)
+    for other in results[1:]:
+        assert other.tobytes() == results[0].tobytes(), "workers change the result"
+    return results[0]
+
+
+def wide(x: np.ndarray) -> np.ndarray:
+    """`x` as it is computed with by the judge."""
+    return x.astype(np.float64) if x.dtype.kind == "f" else x
+
+
+def judge(
+    got: np.ndarray,
+    reference: Callable[..., np.ndarray],
+    factors: Sequence[np.ndarray],
+    length: int,
+    addends: Sequence[np.ndarray] = (),
+    last: Callable[[np.ndarray], np.ndarray] = lambda x: x,
+) -> None:
+    """Compare with a sum of products of two factors, so many for each element, and of addends.
+
+    Integers wrap and must be equal.  The bound on floating-point numbers is that of any order of
+    summation: the sum of magnitudes, times the number of roundings.
+    """
+    with np.errstate(all="ignore"):
+        want = reference(*map(wide, factors))
+        for addend in addends:
+            want = want + wide(addend)
+        want = last(want)
+    if got.dtype.kind != "f":
+        np.testing.assert_array_equal(got, want)
+        return
+    magnitude = reference(*[np.abs(wide(x)) for x in factors])
+    for addend in addends:
+        magnitude = magnitude + np.abs(wide(addend))
+    unit = float(np.finfo(got.dtype).eps)
+    sums = np.finfo(np.float32).eps if got.dtype == np.float16 else unit
+    bound = magnitude * (length * float(sums) + 4 * unit) + 4 * float(np.finfo(got.dtype).tiny)
+    error = np.abs(wide(got) - want)
+    assert np.all(error <= bound), f"error {error.max()} where {bound[error > bound].min()} may be"

@@ -1,0 +1,275 @@
+"""Convolutions and their gradients against the reference kernels, over all of their geometry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from codegen_harness import poisoned
+from product_harness import called, computed, judge, layouts
+from tawny.codegen.products import blocking
+from tawny.codegen.products.convolution import (
+    convolution_kernel,
+    input_gradient_kernel,
+    kernel_gradient_kernel,
+)
+from tawny.engine.reference import elementwise
+from tawny.engine.reference.kernel import KERNELS
+from tawny.ops.convolution import (
+    Convolution,
+    ConvolutionInputGradient,
+    ConvolutionKernelGradient,
+)
+from tawny.ops.fused import PLAIN, Activation, Epilogue
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution: its input's and its kernel's shape, and its attributes."""
+
+    x: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int = 1
+
+    @property
+    def geometry(self):
+        return self.strides, self.padding, self.dilation, self.groups
+
+    @property
+    def forward(self) -> Convolution:
+        return Convolution(*self.geometry)
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        return self.forward.infer_shape(self.x, self.kernel)
+
+
+def plain(x, kernel, strides=1, padding=0, dilation=1, groups=1) -> Case:
+    rank = len(x) - 2
+    pads = ((padding, padding),) * rank
+    return Case(x, kernel, (strides,) * rank, pads, (dilation,) * rank, groups)
+
+
+def filled(rng: np.random.Generator, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    if np.dtype(dtype).kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+
+
+def convolve(
+    case: Case,
+    x: np.ndarray,
+    kernel: np.ndarray,
+    extra: list[np.ndarray] | None = None,
+    epilogue: Epilogue = PLAIN,
+    prepared: bool = False,
+) -> np.ndarray | None:
+    """The convolution by a kernel, compared with the reference; None where there is no kernel."""
+    extra, op, shape = extra or [], case.forward, case.result
+    lx, lk, *le = layouts(x, kernel, *extra)
+    result = poisoned(shape, x.dtype)
+    made = convolution_kernel(
+        op, lx, lk, *layouts(result), le, epilogue=epilogue, workers=3, prepared=prepared
+    )
+    if made is None:
+        return None
+    code, preparation = made
+    given = kernel if preparation is None else preparation(kernel)
+    got = computed(code, [x, given, *extra], shape, x.dtype)
+    last = epilogue.activation.op
+    judge(
+        got,
+        partial(KERNELS[Convolution], op),
+        (x, kernel),
+        int(np.prod(case.kernel[:-1])),
+        extra,
+        (lambda v: v) if last is None else (lambda v: elementwise.compute(last, (v,))),
+    )
+    return got
+
+
+def input_gradient(case: Case, kernel: np.ndarray, gradient: np.ndarray) -> np.ndarray | None:
+    op = ConvolutionInputGradient(*case.geometry, case.x[1:-1])
+    result = poisoned(case.x, kernel.dtype)
+    code = input_gradient_kernel(op, *layouts(kernel, gradient, result), workers=3)
+    if code is None:
+        return None
+    got = computed(code, [kernel, gradient], case.x, kernel.dtype)
+    reference = partial(KERNELS[ConvolutionInputGradient], op)
+    length = int(np.prod(case.kernel[:-2])) * case.kernel[-1]
+    judge(got, reference, (kernel, gradient), length)
+    return got
+
+
+def kernel_gradient(case: Case, x: np.ndarray, gradient: np.ndarray) -> np.ndarray | None:
+    op = ConvolutionKernelGradient(*case.geometry, case.kernel[:-2])
+    result = poisoned(case.kernel, x.dtype)
+    code = kernel_gradient_kernel(op, *layouts(x, gradient, result), workers=3)
+    if code is None:
+        return None
+    got = computed(code, [x, gradient], case.kernel, x.dtype)
+    reference = partial(KERNELS[ConvolutionKernelGradient], op)
+    length = int(np.prod(case.result[:-1]))
+    judge(got, reference, (x, gradient), length)
+    return got
+
+
+def check_all(case: Case, dtype: type, prepared: bool = False) -> None:
+    """All three kernels of a geometry."""
+    rng = np.random.default_rng(sum(case.x) + 7 * sum(case.kernel))
+    x, kernel = filled(rng, case.x, dtype), filled(rng, case.kernel, dtype)
+    gradient = filled(rng, case.result, dtype)
+    assert convolve(case, x, kernel, prepared=prepared) is not None
+    assert input_gradient(case, kernel, gradient) is not None
+    assert kernel_gradient(case, x, gradient) is not None
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    rank = draw(st.integers(1, 3))
+    small = st.integers(1, 4)
+
+    def each(numbers) -> tuple[int, ...]:
+        return tuple(draw(numbers) for _ in range(rank))
+
+    groups = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    channels, outputs = draw(st.integers(1, 20)), draw(st.integers(1, 40))
+    spatial = each(st.integers(1, 12 if rank < 3 else 5))
+    pads = tuple((draw(st.integers(0, 3)), draw(st.integers(0, 3))) for _ in range(rank))
+    case = Case(
+        (draw(st.integers(1, 3)), *spatial, channels * groups),
+        (*each(small), channels, outputs * groups),
+        each(st.integers(1, 3)),
+        pads,
+        each(st.integers(1, 3)),
+        groups,
+    )
+    try:
+        assume(all(case.result))
+    except ValueError:
+        assume(False)
+    return case
+
+
+@settings(max_examples=50, deadline=None)
+@given(cases(), st.sampled_from([np.float32, np.float64]), st.booleans())
+def test_any_geometry(case, dtype, prepared):
+    check_all(case, dtype, prepared)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int16, np.uint32])
+def test_dtypes(dtype):
+    check_all(plain((2, 9, 8, 6), (3, 3, 6, 21), padding=1), dtype)
+    check_all(plain((1, 9, 8, 6), (3, 3, 3, 4), strides=2, padding=1, groups=2), dtype)
+
+
+LAYERS = {
+    "one by one": plain((2, 7, 9, 40), (1, 1, 40, 70)),
+    "one by one with stride": plain((2, 9, 9, 40), (1, 1, 40, 70), strides=2),
+    "one by one in groups": plain((2, 7, 7, 40), (1, 1, 10, 64), groups=4),
+    "late": plain((1, 7, 7, 150), (3, 3, 150, 130), padding=1),
+    "first": plain((1, 23, 21, 3), (7, 7, 3, 64), strides=2, padding=3),
+    "digits": plain((5, 12, 12, 1), (5, 5, 1, 32), padding=2),
+    "dilated": plain((1, 20, 20, 16), (3, 3, 16, 16), padding=4, dilation=4),
+    "depthwise": plain((2, 9, 9, 24), (3, 3, 1, 24), padding=1, groups=24),
+    "depthwise, two windows each": plain((2, 9, 9, 24), (3, 3, 1, 48), padding=1, groups=24),
+    "window larger than the input": plain((1, 2, 2, 5), (5, 5, 5, 9), padding=3),
+    "stride larger than the window": plain((1, 11, 11, 4), (2, 2, 4, 6), strides=3),
+    "dilation and stride": plain((1, 17, 17, 4), (3, 3, 4, 6), strides=4, dilation=2),
+    "sequence": plain((3, 50, 33), (5, 33, 40), padding=2),
+    "volume": plain((1, 5, 6, 7, 8), (3, 2, 3, 8, 20), padding=1),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name):
+    check_all(LAYERS[name], np.float32)
+    check_all(LAYERS[name], np.float32, prepared=True)
+
+
+def test_channels_are_cut_into_blocks(monkeypatch):
+    monkeypatch.setattr(blocking, "PANEL_BYTES", 2**13)
+    monkeypatch.setattr(blocking, "CHUNK_TILES", 2)
+    for prepared in (False, True):
+        check_all(plain((1, 9, 9, 50), (3, 3, 50, 70), padding=1), np.float32, prepared)
+        check_all(plain((3, 9, 9, 20), (3, 3, 20, 20), padding=1, strides=2), np.float32, prepared)
+
+
+@pytest.mark.parametrize("activation", list(Activation))
+def test_epilogues(activation):
+    rng = np.random.default_rng(1)
+    for case in (
+        plain((2, 6, 7, 9), (3, 3, 9, 40), padding=1),
+        plain((1, 6, 6, 8), (1, 1, 4, 22), groups=2),
+        plain((1, 6, 6, 8), (3, 3, 4, 22), padding=1, groups=2),
+    ):
+        x, kernel = filled(rng, case.x, np.float32), filled(rng, case.kernel, np.float32)
+        bias = filled(rng, case.result[-1:], np.float32)
+        residual = filled(rng, case.result, np.float32)
+        for extra in ([bias], [residual], [bias, residual]):
+            has = any(e is bias for e in extra), any(e is residual for e in extra)
+            assert convolve(case, x, kernel, extra, Epilogue(*has, activation)) is not None
+
+
+def test_the_result_may_lie_over_the_residual(monkeypatch):
+    monkeypatch.setattr(blocking, "PANEL_BYTES", 2**13)
+    rng = np.random.default_rng(2)
+    for case in (
+        plain((1, 6, 7, 50), (3, 3, 50, 40), padding=1),
+        plain((1, 6, 7, 200), (1, 1, 200, 40)),
+    ):
+        x, kernel = filled(rng, case.x, np.float32), filled(rng, case.kernel, np.float32)
+        residual, result = filled(rng, case.result, np.float32), poisoned(case.result, x.dtype)
+        lx, lk, lr, lo = layouts(x, kernel, residual, result)
+        epilogue = Epilogue(residual=True)
+        made = convolution_kernel(case.forward, lx, lk, lo, [lr], epilogue=epilogue)
+        result[...] = residual
+        called(made.code, [x, kernel, result], result, 1)
+        reference = partial(KERNELS[Convolution], case.forward)
+        judge(result, reference, (x, kernel), int(np.prod(case.kernel[:-1])), [residual])
+
+
+def test_operands_may_be_views():
+    case = plain((2, 8, 9, 12), (3, 3, 12, 20), padding=1)
+    rng = np.random.default_rng(3)
+    wide = filled(rng, (4, 16, 18, 24), np.float32)
+    x = wide[::2, ::-2, ::2, :12]
+    kernel = filled(rng, (20, 3, 12, 3), np.float32).transpose(1, 3, 2, 0)
+    gradient = filled(rng, (2, 9, 8, 20), np.float32).transpose(0, 2, 1, 3)
+    assert convolve(case, x, kernel) is not None
+    assert convolve(case, x, kernel, prepared=True) is not None
+    assert input_gradient(case, kernel, gradient) is not None
+    assert kernel_gradient(case, x, gradient) is not None
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        plain((0, 5, 5, 3), (3, 3, 3, 4), padding=1),
+        plain((2, 5, 5, 0), (3, 3, 0, 4), padding=1),
+        plain((2, 5, 5, 3), (3, 3, 3, 0), padding=1),
+        plain((2, 0, 5, 3), (3, 3, 3, 4), padding=1),
+    ],
+)
+def test_empty_axes(case):
+    check_all(case, np.float32)
+
+
+def test_what_is_left_to_numpy():
+    case = plain((1, 5, 5, 4), (3, 3, 4, 4))
+    x, kernel = np.ones(case.x, np.float32), np.ones(case.kernel, np.float32)
+    channels_first = np.ones((1, 4, 5, 5), np.float32).transpose(0, 2, 3, 1)
+    assert convolve(case, channels_first, kernel) is None
+    assert convolve(case, x.astype(np.complex64), kernel.astype(np.complex64)) is None
+    assert convolve(case, x, kernel.astype(np.float64)) is None
+    residual = np.ones((1, 3, 3, 4), np.float32).transpose(0, 2, 1, 3)
+    assert convolve(case, x, kernel, [residual], Epilogue(residual=True)) is None
