@@ -7,9 +7,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from codegen_harness import SIGNATURE, Memory, guarded, poisoned
+from tawny.codegen.element import element_of
 from tawny.codegen.kernel import Compiled
+from tawny.codegen.products.epilogue import Ending
+from tawny.ops.fused import Activation, Epilogue
 
 WORKERS = (1, 2, 3, 5)
+
+FLOATS = [d for d in (np.float16, np.float32, np.float64) if element_of(np.dtype(d)) is not None]
+"""Those that the host computes with."""
+
+ACTIVATIONS = [
+    a for a in Activation if Ending(Epilogue(activation=a), np.dtype(np.float32)).possible
+]
+"""Those that the host has code for."""
 
 
 def layouts(*arrays: np.ndarray) -> list[Memory]:

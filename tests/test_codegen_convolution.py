@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from codegen_harness import poisoned
-from product_harness import called, computed, judge, layouts
-from tawny.codegen.products import blocking
+from product_harness import ACTIVATIONS, FLOATS, called, computed, judge, layouts
+from tawny.codegen.products import blocking, convolution
 from tawny.codegen.products.convolution import (
     convolution_kernel,
     input_gradient_kernel,
@@ -25,7 +25,7 @@ from tawny.ops.convolution import (
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
 )
-from tawny.ops.fused import PLAIN, Activation, Epilogue
+from tawny.ops.fused import PLAIN, Epilogue
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def test_any_geometry(case, dtype, prepared):
     check_all(case, dtype, prepared)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int16, np.uint32])
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int16, np.uint32])
 def test_dtypes(dtype):
     check_all(plain((2, 9, 8, 6), (3, 3, 6, 21), padding=1), dtype)
     check_all(plain((1, 9, 8, 6), (3, 3, 3, 4), strides=2, padding=1, groups=2), dtype)
@@ -204,7 +204,7 @@ def test_channels_are_cut_into_blocks(monkeypatch):
         check_all(plain((3, 9, 9, 20), (3, 3, 20, 20), padding=1, strides=2), np.float32, prepared)
 
 
-@pytest.mark.parametrize("activation", list(Activation))
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogues(activation):
     rng = np.random.default_rng(1)
     for case in (
@@ -251,6 +251,29 @@ def test_operands_may_be_views():
     assert kernel_gradient(case, x, gradient) is not None
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("strides", [1, 2])
+def test_channels_may_lie_apart(groups, strides):
+    case = plain((2, 8, 9, 12), (3, 3, 12 // groups, 20), strides, 1, groups=groups)
+    rng = np.random.default_rng(4)
+    x = filled(rng, (2, 12, 8, 9), np.float32).transpose(0, 2, 3, 1)
+    batch, high, wide, outputs = case.result
+    gradient = filled(rng, (batch, outputs, high, wide), np.float32).transpose(0, 2, 3, 1)
+    kernel = filled(rng, case.kernel, np.float32)
+    assert convolve(case, x, kernel) is not None
+    assert convolve(case, x, kernel, prepared=True) is not None
+    assert input_gradient(case, kernel, gradient) is not None
+    assert kernel_gradient(case, x, np.ascontiguousarray(gradient)) is not None
+
+
+@settings(max_examples=20, deadline=None)
+@given(cases())
+def test_lines_that_are_copied(case):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convolution, "FEW_BYTES", 2**20)
+        check_all(case, np.float32)
+
+
 @pytest.mark.parametrize(
     "case",
     [
@@ -267,8 +290,8 @@ def test_empty_axes(case):
 def test_what_is_left_to_numpy():
     case = plain((1, 5, 5, 4), (3, 3, 4, 4))
     x, kernel = np.ones(case.x, np.float32), np.ones(case.kernel, np.float32)
-    channels_first = np.ones((1, 4, 5, 5), np.float32).transpose(0, 2, 3, 1)
-    assert convolve(case, channels_first, kernel) is None
+    gradient = np.ones((1, 4, 3, 3), np.float32).transpose(0, 2, 3, 1)
+    assert kernel_gradient(case, x, gradient) is None
     assert convolve(case, x.astype(np.complex64), kernel.astype(np.complex64)) is None
     assert convolve(case, x, kernel.astype(np.float64)) is None
     residual = np.ones((1, 3, 3, 4), np.float32).transpose(0, 2, 1, 3)

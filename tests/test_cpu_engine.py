@@ -485,6 +485,8 @@ def test_threads_reach_the_engine() -> None:
     x, y, z = figure_1()
     p = tw.Graph([x, y], z).compile(engine=ENGINE, threads=5)
     assert p._compiled.executable._pool.threads == 5
+    most = tw.Graph([x, y], z).compile(engine=ENGINE, threads=10**9)
+    assert most._compiled.executable._pool.threads < 2**16, "none is started before it is needed"
     jitted = tw.jit(lambda a: a + 1, engine=ENGINE, threads=3)
     jitted(np.ones(2))
     (program,) = jitted._programs.values()

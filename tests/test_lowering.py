@@ -87,3 +87,29 @@ def test_scratch_of_an_engine_disturbs_nothing(scratch_engine: str, memory: int 
         (a, b), (c, d) = (q(w=values[0]) for q in (p, expected))
         np.testing.assert_array_equal(a, c)
         np.testing.assert_array_equal(b, d)
+
+
+@pytest.mark.parametrize("incremental", [True, False])
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_an_update_in_the_variables_memory_takes_none_of_the_arena(
+    engine: str, incremental: bool
+) -> None:
+    w, s, x = (tw.var(n, shape=(4096,)) for n in "wsx")
+    slope = w * x
+    squares = s + slope * slope
+    graph = tw.Graph(
+        [w, s, x],
+        tnp.sum(slope),
+        updates={s: squares, w: w - 0.1 * slope / tnp.sqrt(squares + 1.0)},
+    )
+    p = graph.compile(engine=engine, incremental=incremental)
+    assert p.plan.peak_bytes < 2.5 * 4096 * 8, "the slope and a temporary, not the new values"
+    state = {n: np.linspace(0.5, 1.5, 4096) for n in "wsx"}
+    p.set(**state)
+    for _ in range(3):
+        p.run()
+        g = state["w"] * state["x"]
+        state["s"] = state["s"] + g * g
+        state["w"] = state["w"] - 0.1 * g / np.sqrt(state["s"] + 1.0)
+    np.testing.assert_allclose(p.state["w"], state["w"], rtol=1e-12)
+    np.testing.assert_allclose(p.state["s"], state["s"], rtol=1e-12)

@@ -14,8 +14,8 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.node import make, toposort
-from tawny.op import CLASSES, FACTS, Op, Trait
+from tawny.node import make, make_as, remake, toposort, written_at
+from tawny.op import CLASSES, ELEMENTWISE, FACTS, Op, Trait
 from tawny.ops.reduction import Sum
 
 
@@ -26,6 +26,46 @@ def test_same_op_and_inputs_are_the_same_object() -> None:
     assert tnp.sum(x * x, axis=0) is tnp.sum(x * x, axis=0)
     assert (x + 1) is not (x + 2)
     assert tnp.sum(x) is not tnp.sum(x, keepdims=True)
+
+
+def test_every_way_to_make_a_node_finds_the_same() -> None:
+    x, y = tw.var("x", shape=(3,)).node, tw.var("y", shape=(3,)).node
+    add = ELEMENTWISE["add"]
+    node = make(add, (x, y))
+    assert make_as(add, (x, y), (3,), x.dtype) is node
+    assert remake(make(add, (y, x)), (x, y)) is node
+    first = make_as(add, (x, x), (3,), x.dtype)
+    assert make(add, (x, x)) is first
+
+
+def test_a_node_made_again_on_other_inputs_keeps_its_lines_and_dies_with_its_reader() -> None:
+    x, y = tw.var("x", shape=(3,)), tw.var("y", shape=(3,))
+    written = tnp.sin(x).node
+    again = remake(written, (y.node,))
+    assert again.sources == written.sources
+    assert again is tnp.sin(y).node
+    gone = weakref.ref(again)
+    del again
+    assert gone() is None
+    assert remake(written, (y.node,)).inputs == (y.node,)
+
+
+def test_rewriters_move_from_place_to_place() -> None:
+    x = tw.var("x", shape=(3,)).node
+    sine, cosine, tangent = (ELEMENTWISE[n] for n in ("sin", "cos", "tan"))
+    here, there = x.sources, tw.var("y").node.sources
+    place = written_at(here)
+    with place:
+        assert make(sine, (x,)).sources == here
+        place.move(there)
+        assert make(cosine, (x,)).sources == there
+    assert make(tangent, (x,)).sources not in (here, there)
+
+
+def test_ops_belong_to_the_family_of_their_class_or_their_row() -> None:
+    assert Sum((0,), False, None).family is Sum((1,), True, None).family is Sum
+    for row in ELEMENTWISE.values():
+        assert row.family is row
 
 
 def test_variables_and_impure_nodes_are_never_merged() -> None:

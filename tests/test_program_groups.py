@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tawny as tw
+import tawny.numpy as tnp
 from grouping_engine import grouping_engine
 from program_checks import (
     Poisoned,
@@ -19,7 +20,7 @@ from program_checks import (
     programs,
 )
 from tawny.engine.reference.fused import _apply as apply_step
-from tawny.node import Node, Value
+from tawny.node import Node, Part, Value
 from tawny.ops.fused import Group
 from tawny.ops.reduction import Reduction
 
@@ -52,7 +53,8 @@ class Hostile(Poisoned):
         if not isinstance(node.op, Group):
             return plain
         body, stages = node.op.body, node.op.body.stages()
-        places = self._places(position)
+        writes = schedule.writes[position]
+        places = [self._target((node, result), at) for result, at in enumerate(writes)]
         operands = [
             self._operand(source, storage)
             for source, storage in zip(node.inputs, schedule.reads[position], strict=True)
@@ -83,21 +85,6 @@ class Hostile(Poisoned):
                                 np.copyto(place(variables), made)
 
         return run
-
-    def _places(self, position: int):
-        """Where the results go, given the variables."""
-        from tawny.graph.lowering import types
-
-        schedule = self._task.layout.schedule
-        node = self._lowered.steps[schedule.sequence[position]]
-        out = []
-        for index, (storage, (shape, dtype)) in enumerate(
-            zip(schedule.writes[position], types(node), strict=True)
-        ):
-            home = self._homes.get((node, index))
-            at = self._at(self._offsets[storage], shape, dtype)
-            out.append((lambda v, at=at: at) if home is None else (lambda v, h=home: v[h]))
-        return out
 
 
 def needed_in(body, stages, sweep) -> set[int]:
@@ -134,3 +121,207 @@ def test_random_programs_within_a_budget(program, data: st.DataObject) -> None:
 @given(programs(), st.data())
 def test_poisoned_memory_and_kernels_that_write_early(program, data: st.DataObject) -> None:
     check_poisoned("grouping", program, data, Hostile)
+
+
+# ------------------------------------------------------------------ several results
+
+
+def big(name: str, *shape: int):
+    return tw.var(name, shape=shape or (64, 64), dtype="float32")
+
+
+def values(*variables, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {v.name: rng.uniform(-1, 1, v.shape).astype(v.dtype) for v in variables}
+
+
+def assert_agrees(program, graph: tw.Graph, **given) -> None:
+    """The program gives what the graph gives without any optimisation."""
+    plain = graph.compile(engine="reference", optimise=False)
+    for got, want in zip(program(**given), plain(**given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+
+
+def same_steps(program, variable, names: list[str]) -> bool:
+    """Whether a change of a variable makes steps of these names run."""
+    nodes = program._compiled.needed(program._compiled.bit(variable.node))
+    return sorted(n.name for n in nodes) == names
+
+
+def two_results():
+    """Two products, each overwritten by one result of a group."""
+    x, a, b = big("x"), big("a"), big("b")
+    u, v = x @ a, x @ b
+    p = tnp.sin(u)
+    q = p * v
+    return [x, a, b], [tnp.sum(p @ x), tnp.sum(q @ x)]
+
+
+@pytest.mark.parametrize("executable", [Poisoned, Hostile])
+def test_a_group_of_two_results_reuses_both_dying_operands(executable) -> None:
+    inputs, outputs = two_results()
+    graph = tw.Graph(inputs, outputs)
+    p = graph.compile(engine="grouping", incremental=False)
+    (group,) = [n for n in groups_of(p) if len(n.parts) == 2]
+    (position,) = [s.position for s in p.plan.steps if s.array.node is group]
+    layout = p.plan.layout
+    assert sorted(o for _, o in layout.schedule.slides[position]) == [0, 1]
+    assert set(layout.writes(position)) == set(layout.reads(position)) - {None}
+    assert p.plan.lower_bound_bytes == 3 * 64 * 64 * 4, "both, and a product of one"
+    p._compiled.__dict__["executable"] = executable(p._compiled.task)
+    assert_agrees(p, graph, **values(*inputs))
+
+
+def test_parts_are_kept_one_by_one() -> None:
+    x, y = big("x"), big("y")
+    a = tnp.sin(x @ x)
+    b = tnp.exp(a) * 0.5
+    graph = tw.Graph([x, y], [tnp.sum(b @ x), a * y])
+    p = graph.compile(engine="grouping")
+    (group,) = [n for n in groups_of(p) if n.parts]
+    parts = [n for n in p.plan.kept if isinstance(n.op, Part)]
+    assert [n.inputs[0] for n in parts] == [group], "only what a later run may read is kept"
+    kinds = {b.kind for b in p.plan.blocks if any(t.node.name == "part" for t in b.arrays)}
+    assert kinds == {"kept", "transient"}
+    assert "kept for later runs" in p.plan.why(tw.array.wrap(parts[0]))
+    assert_agrees(p, graph, **values(x, y))
+    given = values(x, y)
+    p(y=given["y"] * 2)
+    assert same_steps(p, y, ["multiply"])
+    np.testing.assert_allclose(
+        p.get(tw.array.wrap(parts[0])), np.sin(given["x"] @ given["x"]), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_bytes_of_a_run_count_every_result() -> None:
+    inputs, outputs = two_results()
+    p = compiled(inputs, outputs, incremental=False)
+    p(**values(*inputs))
+    made = sum(
+        sum(int(np.prod(s)) * d.itemsize for s, d in n.parts) for n in groups_of(p) if n.parts
+    )
+    assert p.last_run.bytes >= made == 2 * 64 * 64 * 4
+
+
+# ------------------------------------------------------------------ incremental changes
+
+
+def test_what_runs_at_different_times_is_in_no_group_together() -> None:
+    x, y = big("x"), big("y")
+    early = tnp.exp(tnp.sin(x) * 2)
+    late = tnp.tanh(early * tnp.cos(y)) + 1
+    graph = tw.Graph([x, y], [late])
+    p = graph.compile(engine="grouping")
+    assert len(groups_of(p)) == 2
+    assert_agrees(p, graph, **values(x, y))
+    assert same_steps(p, y, ["cos", "group"])
+    assert same_steps(p, x, ["group", "group"])
+    given = values(x, y)
+    given["y"] = values(y, seed=1)["y"]
+    np.testing.assert_array_equal(p(y=given["y"])[0], graph.compile(engine="reference")(**given)[0])
+    whole = graph.compile(engine="grouping", incremental=False)
+    assert len(whole.plan.steps) == 1
+    often = graph.compile(engine="grouping", often=[x])
+    assert len(often.plan.steps) == 1
+
+
+def test_a_graph_that_was_optimised_before_is_grouped_by_time() -> None:
+    x, y = big("x"), big("y")
+    graph = tw.Graph([x, y], [tnp.tanh(tnp.exp(tnp.sin(x)) * tnp.cos(y))])
+    whole = tw.optimise(graph)
+    assert any(isinstance(n.op, Group) for n in whole.order)
+    p = whole.compile(engine="grouping")
+    assert len(p.plan.steps) == 3, "of x, of y, of both"
+    assert same_steps(p, x, ["group", "group"])
+    given = values(x, y)
+    np.testing.assert_allclose(
+        p(**given)[0], np.tanh(np.exp(np.sin(given["x"])) * np.cos(given["y"])), rtol=1e-5
+    )
+
+
+# ------------------------------------------------------------------------- updates
+
+
+def momentum():
+    w, g, x = big("w"), big("g"), big("x")
+    slope = tnp.tanh(x * w)
+    new = 0.9 * g + slope
+    return w, g, x, {w: w - 0.1 * new, g: new}
+
+
+@pytest.mark.parametrize("executable", [None, Hostile])
+def test_updates_of_one_group_are_made_in_the_variables_memory(executable) -> None:
+    w, g, x, updates = momentum()
+    p = tw.Graph([x], tnp.sum(x), updates=updates).compile(engine="grouping")
+    (group,) = groups_of(p)
+    homes = p._compiled.homes
+    assert {s.inputs[0] for s in homes if isinstance(s.op, Part)} == {group}
+    assert {v.name for v in homes.values()} == {"w", "g"}
+    if executable is not None:
+        p._compiled.__dict__["executable"] = executable(p._compiled.task)
+    state = values(w, g, x)
+    p.set(**state)
+    a, b, xs = (state[n].astype(np.float64) for n in "wgx")
+    for _ in range(4):
+        p.run()
+        new = 0.9 * b + np.tanh(xs * a)
+        a, b = a - 0.1 * new, new
+    np.testing.assert_allclose(p.state["w"], a, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(p.state["g"], b, rtol=1e-3, atol=1e-3)
+
+
+def test_a_variable_that_a_later_step_of_the_group_reads_is_copied() -> None:
+    w, v = big("w"), big("v")
+    first = tnp.sin(v)
+    updates = {w: first, v: tnp.exp(first) * w}  # w is read after its new value is there
+    p = tw.Graph([], tnp.sum(v), updates=updates).compile(engine="grouping")
+    assert [t.name for t in p._compiled.homes.values()] != ["w", "v"]
+    state = values(w, v)
+    p.set(**state)
+    p.run()
+    np.testing.assert_allclose(p.state["w"], np.sin(state["v"]), rtol=1e-6)
+    np.testing.assert_allclose(p.state["v"], np.exp(np.sin(state["v"])) * state["w"], rtol=1e-5)
+
+
+def test_a_group_that_can_fail_changes_no_variable_before() -> None:
+    w, n = tw.var("w", shape=(2048,)), tw.var("n", shape=(2048,), dtype="int64")
+    powers = n**n + 1
+    p = tw.Graph([n], tnp.sum(powers), updates={w: w + 1}).compile(engine="grouping")
+    assert any("pow" in [s.op.facts().name for s in g.op.body.steps] for g in groups_of(p))
+    p.set(w=np.ones(2048), n=np.full(2048, -1))
+    with pytest.raises(ValueError, match="negative integer powers"):
+        p.run()
+    np.testing.assert_array_equal(p.state["w"], np.ones(2048))
+
+
+# --------------------------------------------------------------------------- budgets
+
+
+def test_a_budget_that_groups_cannot_meet_is_met_without_them() -> None:
+    x, y = big("x", 256, 256), big("y", 256, 256)
+    graph = tw.Graph([x, y], [tnp.sum(tnp.exp(x @ y), axis=0), tnp.sum(tnp.sin(y @ x), axis=0)])
+    least: dict[str, int] = {}
+    for engine in ("grouping", "reference"):
+        with pytest.raises(tw.MemoryBudgetError) as error:
+            graph.compile(engine=engine, memory=0)
+        least[engine] = error.value.least_bytes
+    assert least["grouping"] <= least["reference"]
+    p = graph.compile(engine="grouping", memory=least["grouping"])
+    assert p.plan.peak_bytes <= least["grouping"]
+    assert_agrees(p, graph, **values(x, y))
+
+
+def test_the_version_without_groups_is_tried_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where groups keep more alive than the budget allows, and the single ops do not."""
+    monkeypatch.setattr("tawny.rewrite.group_memory.SPARE", 10.0)
+    x = big("x", 256, 256)
+    w = [big(f"w{i}", 256, 256) for i in range(4)]
+    u, v, p, q = (x @ m for m in w)
+    graph = tw.Graph([x, *w], [tnp.sin(u * v) + tnp.sin(p * q)])
+    size = 256 * 256 * 4
+    free = graph.compile(engine="grouping", incremental=False)
+    assert free.plan.peak_bytes == 4 * size, "all four products at once"
+    tight = graph.compile(engine="grouping", incremental=False, memory=3 * size)
+    assert tight.plan.peak_bytes <= 3 * size
+    assert len(groups_of(tight)) < len(groups_of(free))
+    assert_agrees(tight, graph, **values(x, *w))

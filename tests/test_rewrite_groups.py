@@ -10,25 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tawny.numpy as tnp
-from fusion_checks import again, apply, assert_same_bits, random_graph, values
+from fusion_checks import again, apply, assert_same_bits, random_graph
 from random_graphs import assert_same_bits as same_bits
 from random_graphs import graph_of
 from tawny import random as twr
 from tawny.array import Array, wrap
 from tawny.dtype import FLOAT32
 from tawny.engine.reference import run
-from tawny.graph.lowering import lower
-from tawny.memory.order import best_order
 from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import BroadcastTo, Cast, var
 from tawny.ops.delay import delay
 from tawny.ops.fused import Body, Group, Step, expanded
 from tawny.ops.movement import Reshape
-from tawny.ops.reduction import Reduction
-from tawny.rewrite import group_choice, spec
+from tawny.ops.reduction import Max, Reduction
+from tawny.rewrite import group_choice, group_unit, spec
 from tawny.rewrite.flow import Flow
-from tawny.rewrite.fusion import fuse_products
 from tawny.rewrite.groups import group_elementwise
 
 
@@ -66,13 +63,19 @@ def layer_norm(x: Array, gamma: Array, beta: Array) -> Array:
     return away / scale * gamma + beta
 
 
+def softmax(x: Array) -> Array:
+    e = tnp.exp(x - tnp.max(x, axis=-1, keepdims=True))
+    return e / tnp.sum(e, axis=-1, keepdims=True)
+
+
 def gelu(x: Array) -> Array:
     return 0.5 * x * (1 + tnp.tanh(0.79788456 * (x + 0.044715 * x**3)))
 
 
 ONE_GROUP = {
-    "softmax": lambda x: tnp.softmax(x),
+    "softmax": softmax,
     "log_softmax": lambda x: tnp.log_softmax(x),
+    "adagrad": lambda x: x32(*x.shape, name="w") - 0.01 * x / tnp.sqrt(x32(8, name="s") + x * x),
     "layer norm": lambda x: layer_norm(x, x32(8, name="g"), x32(8, name="b")),
     "layer norm with var": lambda x: (
         (x - tnp.mean(x, axis=-1, keepdims=True))
@@ -109,7 +112,7 @@ def test_becomes_one_group(case: str, shape: tuple[int, ...]) -> None:
 
 
 def test_the_body_of_a_softmax() -> None:
-    (out,), _ = grouped(tnp.softmax(x32(4, 8)))
+    (out,), _ = grouped(softmax(x32(4, 8)))
     op = out.op
     assert isinstance(op, Group)
     assert names(out) == ["max", "subtract", "exp", "sum", "divide"]
@@ -122,9 +125,9 @@ def test_the_body_of_a_softmax() -> None:
 
 
 def test_equal_bodies_are_one_op() -> None:
-    (a,), _ = grouped(tnp.softmax(x32(4, 8, name="a")))
-    (b,), _ = grouped(tnp.softmax(x32(4, 8, name="b")))
-    (c,), _ = grouped(tnp.softmax(x32(4, 9, name="b")))
+    (a,), _ = grouped(softmax(x32(4, 8, name="a")))
+    (b,), _ = grouped(softmax(x32(4, 8, name="b")))
+    (c,), _ = grouped(softmax(x32(4, 9, name="b")))
     assert a.op == b.op
     assert hash(a.op) == hash(b.op)
     assert a is not b
@@ -140,7 +143,7 @@ def test_expanding_gives_the_plain_nodes() -> None:
 
 
 def test_a_group_refuses_other_operands() -> None:
-    (out,), _ = grouped(tnp.softmax(x32(4, 8)))
+    (out,), _ = grouped(softmax(x32(4, 8)))
     with pytest.raises(ValueError, match="group: operands have shapes"):
         make(out.op, (x32(4, 9).node,))
     with pytest.raises(TypeError, match="group: operands have dtypes"):
@@ -222,8 +225,8 @@ def test_columns_are_not_swept_again() -> None:
 
 
 def test_long_rows_are_not_swept_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_choice, "LONGEST_ROW", 7)
-    _, groups = grouped(tnp.softmax(x32(4, 8)) * 2)
+    monkeypatch.setattr(group_unit, "LONGEST_ROW", 127)
+    _, groups = grouped(softmax(x32(64, 128)) * 2)
     assert [names(g) for g in groups] == [["subtract", "exp", "sum"], ["divide", "multiply"]]
     assert len(grouped(tnp.mean(tnp.square(x32(4, 8))))[1]) == 1  # one sweep is enough
 
@@ -232,7 +235,7 @@ def test_reductions_over_other_axes_are_apart() -> None:
     x = x32(4, 8)
     y = tnp.sum(tnp.exp(tnp.sum(tnp.sin(x), axis=1)))
     _, groups = grouped(y)
-    assert [names(g) for g in groups] == [["sin", "sum", "exp"]]
+    assert [names(g) for g in groups] == [["sin", "sum"], ["exp", "sum"]]
 
 
 def test_empty_arrays_are_left_alone() -> None:
@@ -254,6 +257,27 @@ def test_outputs_inside_become_results() -> None:
     assert [n.name for n in outputs] == ["part", "part", "part"]
     assert isinstance(group.op, Group)
     assert group.op.body.overwrites() == ((0, 0), (0, 1))
+
+
+def test_an_operand_of_a_later_sweep_is_not_overwritten() -> None:
+    whole, rows = ((4, 8), FLOAT32), ((4, 1), FLOAT32)
+    steps = (
+        Step(ELEMENTWISE["square"], (0,), *whole),
+        Step(ELEMENTWISE["sin"], (1,), *whole),
+        Step(Max((1,), True), (1,), *rows),
+        Step(ELEMENTWISE["subtract"], (1, 3), *whole),
+    )
+    both = Body.of((whole,), steps, (2, 4))
+    assert both.stages() == (0, 0, 0, 1)
+    assert both.swept_until() == (1, 1, -1, 1, -1)
+    assert both.overwrites() == ((0, 1),), "the second sweep may compute the square again"
+    assert Body.of((whole,), steps[:3], (2, 3)).overwrites() == ((0, 0),)
+
+
+def test_axes_of_size_one_do_not_matter_in_place() -> None:
+    _, (group,) = grouped(tnp.sin(tnp.expand_dims(tnp.cos(x32(4, 8)), axis=0)))
+    assert isinstance(group.op, Group)
+    assert group.op.body.overwrites() == ((0, 0),)
 
 
 def test_an_operand_read_late_is_not_overwritten_early() -> None:
@@ -290,78 +314,6 @@ def test_a_view_as_output_and_inside() -> None:
     assert isinstance(outputs[0].op, Reshape)
 
 
-# ---------------------------------------------------------------------- lifetimes
-
-
-def test_large_inputs_are_not_kept_longer_than_what_they_save() -> None:
-    x = x32(64, 64)
-    w = [x32(64, 64, name=f"w{i}") for i in range(4)]
-    u, v, p, q = (x @ m for m in w)
-    y = tnp.sin(u + v) * tnp.sin(p + q)  # all at once would keep four products
-    _, groups = grouped(y)
-    assert sorted(map(names, groups)) == [["add", "sin"], ["add", "sin", "multiply"]]
-
-
-def test_small_inputs_may_be_kept_below_the_peak() -> None:
-    big, w = x32(256, 256, name="big"), x32(256, 256, name="v")
-    x = x32(4, 4)
-    m = [x @ x32(4, 4, name=f"w{i}") for i in range(4)]
-    y = tnp.sin(m[0] + m[1]) * tnp.sin(m[2] + m[3])
-    _, groups = grouped(tnp.sum(big @ w @ w), y)
-    assert sorted(map(names, groups)) == [["add", "sin", "add", "sin", "multiply"]]
-
-
-def test_what_is_there_anyway_costs_nothing() -> None:
-    a, b, c, d = (x32(64, 64, name=n) for n in "abcd")
-    y = tnp.sin(a + b) * tnp.sin(c + d @ d)
-    _, groups = grouped(y)
-    assert len(groups) == 1
-
-
-def attention_block(x: Array) -> Array:
-    width = x.shape[-1]
-
-    def dense(y: Array, name: str, outputs: int) -> Array:
-        return y @ x32(y.shape[-1], outputs, name=f"w{name}") + x32(outputs, name=f"b{name}")
-
-    gamma, beta = x32(width, name="gamma"), x32(width, name="beta")
-    h = layer_norm(x, gamma, beta)
-    q, k, v = (dense(h, name, width) for name in "qkv")
-    y = x + dense(tnp.softmax(q @ tnp.matrix_transpose(k) * 0.125) @ v, "o", width)
-    return y + dense(gelu(dense(layer_norm(y, gamma, beta), "up", 4 * width)), "down", width)
-
-
-def lstm(steps: int) -> list[Array]:
-    h, c = x32(16, 64, name="h"), x32(16, 64, name="c")
-    for t in range(steps):
-        x = x32(16, 64, name=f"x{t}")
-        i, f, g, o = (
-            x @ x32(64, 64, name=f"w{k}") + h @ x32(64, 64, name=f"u{k}") + x32(64, name=f"b{k}")
-            for k in range(4)
-        )
-        c = tnp.sigmoid(f) * c + tnp.sigmoid(i) * tnp.tanh(g)
-        h = tnp.sigmoid(o) * tnp.tanh(c)
-    return [h, c]
-
-
-@pytest.mark.parametrize(
-    ("outputs", "groups"),
-    [([attention_block(attention_block(x32(2, 64, 128)))], 8), (lstm(5), 9)],
-    ids=["attention", "lstm"],
-)
-def test_the_planned_peak_does_not_rise(outputs: list[Array], groups: int) -> None:
-    def peak(nodes) -> int:
-        return best_order(lower(nodes).problem).peak
-
-    nodes = [o.node for o in outputs]
-    flow, _ = again(Flow(tuple(nodes)), fuse_products, group_elementwise)
-    assert peak(flow.outputs) <= peak(nodes)
-    assert len(groups_of(flow.outputs)) == groups
-    np.testing.assert_allclose(
-        values(flow.outputs)[0], values(nodes)[0], rtol=1e-5, atol=1e-6
-    )  # transposes of NumPy's products round by layout
-
-
 # ------------------------------------------------------------------------- bounds
 
 
@@ -385,7 +337,7 @@ def test_repeated_structure_is_compiled_once() -> None:
         y = tnp.tanh(tnp.sin(y @ x32(8, 8, name=f"w{i}")) * 0.5 + y)
     _, groups = grouped(y)
     assert len(groups) == 20
-    assert len({g.op for g in groups}) == 1
+    assert len({g.op for g in groups[1:]}) == 1, "the first one reads a variable"
 
 
 # ------------------------------------------------------------------- random graphs
@@ -463,7 +415,7 @@ def test_a_long_chain() -> None:
 
 
 def test_a_rule_that_is_off_changes_nothing() -> None:
-    y = tnp.softmax(x32(4, 8))
+    y = softmax(x32(4, 8))
     flow, ledger = apply(group_elementwise, outputs=[y], off=["group"])
     assert flow.outputs == (y.node,)
     assert not ledger.entries

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar, Token
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Self, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -65,9 +65,8 @@ class written_at:  # noqa: N801  (used as a statement)
     def __init__(self, sources: tuple[Source, ...]) -> None:
         self._sources = sources
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> None:
         self._token: Token[tuple[Source, ...] | None] = _WRITTEN_AT.set(self._sources)
-        return self
 
     def move(self, sources: tuple[Source, ...]) -> None:
         """From here on nodes come from other places."""

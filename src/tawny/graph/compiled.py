@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import Final, final
 
 from tawny.graph.engine import Executable, Task, engine_named
-from tawny.graph.fitting import Fitted, Fitting, smaller
+from tawny.graph.fitting import Fitted, smaller
 from tawny.graph.incremental import Dependence, boundary, closed, dependence
 from tawny.graph.lowering import is_leaf, views_of
 from tawny.graph.plan import Plan
-from tawny.graph.updating import homes
+from tawny.graph.settling import Settling
 from tawny.graph.written import Written, written_out
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.node import Node, Value
@@ -53,17 +53,11 @@ class Compiled:
         self._asked = tuple(results)
         budget = None if memory is None else parse_bytes(memory)
         versions = self._versions(tuple(results), optimise, incremental)
-        self.results, self.rewrites, self._fitted = self._chosen(versions, budget, incremental)
-        self.plan = Plan(self._fitted.lowered, self._fitted.layout, self._fitted.kept, engine)
-        sources = self.results[len(self.results) - len(targets) :]
-        self.homes = homes(
-            list(zip(targets, sources, strict=True)),
-            self.results,
-            self._fitted.lowered,
-            self._fitted.layout.schedule,
-            self.dependence,
+        self.results, self.rewrites, self._fitted, self.homes = self._chosen(
+            versions, tuple(targets), budget, incremental
         )
-        """Sources of updates that are computed in the memory of the variable they update."""
+        """`homes`: sources of updates computed in the memory of the variable they update."""
+        self.plan = Plan(self._fitted.lowered, self._fitted.layout, self._fitted.kept, engine)
         self._needed: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
 
     # -------------------------------------------------------------- optimising
@@ -103,19 +97,22 @@ class Compiled:
     def _chosen(
         self,
         versions: Iterator[tuple[tuple[Node, ...], Rewrites]],
+        targets: tuple[Node, ...],
         budget: int | None,
         incremental: bool,
-    ) -> tuple[tuple[Node, ...], Rewrites, Fitted]:
+    ) -> tuple[tuple[Node, ...], Rewrites, Fitted, dict[Node, Node]]:
         """The first version that can be run within the budget."""
         least: MemoryBudgetError | None = None
         for results, rewrites in versions:
-            known = self._dependence_of(results) if incremental else None
+            settled = Settling(
+                results, targets, self._dependence_of(results), self._engine.scratch, incremental
+            )
             try:
-                fitted = Fitting(results, known, self._engine.scratch).within(budget)
+                fitted, moved = settled.within(budget)
             except MemoryBudgetError as error:
                 least = smaller(least, error)
             else:
-                return results, rewrites, fitted
+                return results, rewrites, fitted, moved
         assert least is not None
         raise least
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -31,10 +31,18 @@ class Fitting:
     """The ways to run a graph: keeping more or less, computing again more or less."""
 
     def __init__(
-        self, results: Sequence[Node], known: Dependence | None, scratch: Callable[[Node], int]
+        self,
+        results: Sequence[Node],
+        known: Dependence | None,
+        scratch: Callable[[Node], int],
+        elsewhere: Collection[Node] = (),
     ) -> None:
-        """Without `known` everything runs in every run, and nothing is kept."""
+        """Without `known` everything runs in every run, and nothing is kept.
+
+        What is computed `elsewhere`, in the memory of a variable, takes none here.
+        """
         self._results = results
+        self._elsewhere = elsewhere
         self._known = known
         self._scratch = scratch
         views = views_of(results)
@@ -81,7 +89,7 @@ class Fitting:
             yield [*needed, *worth[drop:]]
 
     def _lowered(self, kept: Sequence[Node], *, into_kept: bool = True) -> Lowered:
-        return lower(self._results, kept, into_kept, self._scratch)
+        return lower(self._results, kept, into_kept, self._scratch, self._elsewhere)
 
     def _fitted(self, lowered: Lowered, layout: Layout, kept: Sequence[Node]) -> Fitted:
         return Fitted(lowered, layout, tuple(kept), self._known is not None)

@@ -66,6 +66,7 @@ def lower(
     kept: Collection[Node] = (),
     into_kept: bool = True,
     scratch: Callable[[Node], int] | None = None,
+    elsewhere: Iterable[Node] = (),
 ) -> Lowered:
     """The planning problem of computing `results`.
 
@@ -73,11 +74,14 @@ def lower(
     since they may be right from an earlier one; of a node with several results parts are kept,
     one by one.  Without `into_kept` none of them is written over
     an operand, whose memory would then be theirs.  `scratch` gives the bytes that a step needs
-    while it runs; the plan says where they are: `Layout.scratch`, by position.
+    while it runs; the plan says where they are: `Layout.scratch`, by position.  What is computed
+    `elsewhere`, in the memory of a variable, takes no bytes here.
     """
     order = toposort(results, is_leaf)
     whole, lasting = {*kept, *results}, {result_of(n) for n in kept}
     parts = {result_of(n): n for n in order if isinstance(n.op, Part)}
+    away = {result_of(n) for n in elsewhere}
+    lent: set[int] = set()
     values: dict[Place, int] = {}
     table: list[Value] = []
     steps: list[Step] = []
@@ -90,16 +94,27 @@ def lower(
             if not isinstance(node.op, (Part, Reshape)) or base[0] in strided:
                 strided.add(node)
             seen = table[values[base]].bytes
+            if values[base] in lent:
+                lent.add(len(table))
             table.append(Value(seen, node, node in whole, view_of=values[base]))
             continue
         made = tuple(range(len(table), len(table) + max(1, len(node.parts))))
         for index, (value, (shape, dtype)) in enumerate(zip(made, types(node), strict=True)):
             values[node, index] = value
-            own, place = size(shape) * dtype.itemsize, (node, index)
+            place = node, index
+            own = 0 if place in away else size(shape) * dtype.itemsize
+            if place in away:
+                lent.add(value)
             label = parts.get(place, node)
             table.append(Value(own, label, label in whole, place in lasting))
         if not is_leaf(node):
-            over = [(p, r) for p, r in overwrites(node) if node.inputs[p] not in strided]
+            over = [
+                (p, r)
+                for p, r in overwrites(node)
+                if node.inputs[p] not in strided
+                and values[node.inputs[p], 0] not in lent
+                and made[r] not in lent
+            ]
             if not into_kept:
                 over = [(p, r) for p, r in over if (node, r) not in lasting]
             steps.append(_step(node, made, values, over, scratch))

@@ -247,5 +247,5 @@ def total_slack(score: Score, capacity: int, needed: Ints) -> Reals:
     if score is Score.ROOT:
         numpy.sqrt(slack, out=slack)
     elif score is Score.LOG:
-        numpy.log(slack + capacity / 1000, out=slack)
+        numpy.log(slack + capacity / 3000, out=slack)
     return cast("Reals", slack.sum(axis=0))

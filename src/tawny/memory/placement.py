@@ -22,8 +22,10 @@ LARGEST_SEARCHED = 4000
 """Storages above which only near-linear methods are used."""
 LARGEST_REPEATED = 20_000
 """Storages above which even these are used only once."""
-NARROWEST_BEAM = 24
-"""How many partial placements a beam search carries along at first."""
+NARROWEST_BEAM, WIDEST_BEAM = 24, 300
+"""How many partial placements a beam search carries along at first, and where it may fail."""
+NOISE = 0.5
+"""By how many standard deviations beams are shaken."""
 TIES = (beam.Tie.AREA, beam.Tie.LOAD, beam.Tie.LIFE)
 """In which order depth-first searches try them."""
 
@@ -231,35 +233,60 @@ def gap_tries(race: Race, tries: Iterable[tuple[Start, bool]], effort: int) -> I
 
 
 def deep_searches(race: Race) -> Iterator[list[int]]:
-    """Depth-first searches at the bound and beams below the best so far, more of both each round.
+    """Beam and depth-first searches, round after round, until the time is up.
 
-    From the second round on the beams are shaken by noise, so that no two are alike.
+    In the first round beams are narrow and raise the capacity where they must.  From then on they
+    are shaken by noise, so that no two are alike, and most are wide and keep to a capacity: the
+    bound, or half-way to it.  Depth-first searches look at more and more.
     """
     problem = race.problem
     if not problem.sizes or race.over():
         return
     within = beam.sections(problem.births, problem.deaths, problem.sizes)
-    for round in count():
-        nodes = 2 * len(problem.sizes) * 2 ** min(round, 8)
-        for score, depth_first_tie in zip(beam.Score, TIES, strict=True):
-            for tie in beam.Tie:
-                found = beam.search(
-                    within,
-                    width=NARROWEST_BEAM + 4 * round,
-                    branching=5,
-                    tie=tie,
-                    score=score,
-                    capacity=problem.bound,
-                    limit=race.height,
-                    stop=race.over,
-                    noise=0.5 if round else 0.0,
-                    seed=round,
-                )
-                if found is not None:
-                    yield found.tolist()
-            found = canonical.search(
-                within, tie=depth_first_tie, capacity=problem.bound, nodes=nodes, stop=race.over
-            )
+    bound, seeds = problem.bound, count()
+
+    def narrow(tie: beam.Tie, score: beam.Score, width: int, noise: float) -> beam.Ints | None:
+        return beam.search(
+            within,
+            width=width,
+            branching=5,
+            tie=tie,
+            score=score,
+            capacity=bound,
+            limit=race.height,
+            stop=race.over,
+            noise=noise,
+            seed=next(seeds) if noise else 0,
+        )
+
+    def wide(capacity: int) -> beam.Ints | None:
+        return beam.search(
+            within,
+            width=WIDEST_BEAM,
+            branching=8,
+            tie=beam.Tie.LOAD,
+            score=beam.Score.LOG,
+            capacity=capacity,
+            limit=capacity + 1,
+            stop=race.over,
+            noise=NOISE,
+            seed=next(seeds),
+        )
+
+    def round(number: int) -> Iterator[beam.Ints | None]:
+        nodes = 2 * len(problem.sizes) * 2 ** min(number, 8)
+        for score, own_tie in zip(beam.Score, TIES, strict=True):
+            for tie in beam.Tie if number == 0 else (own_tie,):
+                width = NARROWEST_BEAM * (number + 1)
+                yield narrow(tie, score, width, NOISE if number else 0.0)
+            yield canonical.search(within, tie=own_tie, capacity=bound, nodes=nodes, stop=race.over)
+            if number:
+                yield wide(bound)
+                yield wide((bound + race.height) // 2)
+                yield wide(bound)
+
+    for number in count():
+        for found in round(number):
             if found is not None:
                 yield found.tolist()
             if race.over():

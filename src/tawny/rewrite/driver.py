@@ -119,6 +119,8 @@ class Driver:
         self._rules: Final = rules
         self._facts: Final = facts
         self._recorder: Final = recorder
+        self._place: Final = written_at(())
+        """Where the nodes come from that rules make."""
         self._final: Final[dict[Node, Node]] = {}
         """The final form of each node met."""
         self._asked: Final[dict[Node, complex | None]] = {}
@@ -127,8 +129,7 @@ class Driver:
     def settled(self, flow: Flow) -> Flow:
         """The flow with every node in its final form."""
         final = self._final
-        with written_at(()) as place:
-            self._place = place
+        with self._place:
             for node in flow.order():
                 if node in final:
                     continue

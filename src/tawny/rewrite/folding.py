@@ -60,7 +60,14 @@ def _foldable(node: Node) -> bool:
 
 
 def _is_left_to_rules(node: Node) -> bool:
-    return type(node.op) in LEFT_TO_RULES and any(map(_repeats, node.inputs))
+    return type(node.op) in LEFT_TO_RULES and any(map(_shows_repeats, node.inputs))
+
+
+def _shows_repeats(node: Node) -> bool:
+    """Whether `node` is a smaller array, repeated and then perhaps transposed."""
+    while type(node.op) is Transpose:
+        (node,) = node.inputs
+    return _repeats(node)
 
 
 def _worth_it(node: Node) -> bool:

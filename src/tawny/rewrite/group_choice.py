@@ -3,10 +3,12 @@
 Nodes are placed one by one, readers first.  A node joins the units that read it, making one of
 them, when it fits their loops (`group_loops`), the bounds below, and memory: running both as one
 must not need more bytes, whatever the order of the rest (`group_memory`).  Otherwise it begins a
-unit, which is offered to its readers again when it reads something else.
+unit, which is offered to its readers again when it reads something else.  At last what is left is
+offered again in a good order of all units, as long as that stays good (`group_schedule`).
 
-Two units become one only if every path from one to the other is direct: nobody else reads what the
-first makes, or the second reads nothing else that is computed.  So there is never a cycle.
+Two units become one only if every path from one to the other is direct: who else reads what the
+first makes comes after the second, or the second reads nothing else that is computed.  So there is
+never a cycle.
 
 A value that is merely stretched to the space is computed outside: it would be computed again for
 each row.
@@ -21,7 +23,7 @@ from tawny.node import Node
 from tawny.rewrite.group_loops import Fit, fit, share
 from tawny.rewrite.group_memory import Memory
 from tawny.rewrite.group_places import PLAIN, POINTWISE, REDUCTION, VIEW, Places
-from tawny.rewrite.group_schedule import LARGEST, Schedule
+from tawny.rewrite.group_schedule import LARGEST, SMALL, Schedule
 from tawny.rewrite.group_unit import Unit, Units
 
 MOST_STEPS: Final = 64
@@ -65,8 +67,7 @@ class Choice:
                 self._units.alone[places.base[places.reads[i][0]]] = True
         items: list[Unit | int] = [*[u for u in begun if u.into is None], *alone]
         items.sort(key=_place)
-        refused = any([isinstance(item, Unit) and item.refused for item in items])
-        if refused and len(items) <= LARGEST:
+        if len(items) <= LARGEST and places.floor >= SMALL:
             items = self._scheduled(items)
         self.sequence: list[Unit | int] = []
         for item in items:
@@ -74,8 +75,10 @@ class Choice:
                 self.sequence += self._stretched(item)
             self.sequence.append(item)
 
-    def _scheduled(self, items: Sequence[Unit | int]) -> list[Unit | int]:
+    def _scheduled(self, items: list[Unit | int]) -> list[Unit | int]:
         """Unite what else may be in a good order of the units; that order."""
+        if not any(isinstance(item, Unit) and item.refused for item in items):
+            return items
         self._schedule = schedule = Schedule(self._units, self._memory, items)
         for item in reversed(schedule.items):
             if isinstance(item, Unit) and item.into is None and item.refused:
@@ -130,7 +133,7 @@ class Choice:
         unit.members.append(i)
         inputs.pop(i, None)
         units.enter(i, unit)
-        if unit.refused and (fresh < 0 or any([fresh in _now(u).inputs for u in unit.refused])):
+        if unit.refused and (fresh < 0 or any(fresh in _now(u).inputs for u in unit.refused)):
             self._offered(unit)
         return True
 
@@ -179,7 +182,7 @@ class Choice:
         share(self._units, maker, reader, how)
         unit = self._units.unite(maker, reader, at)
         if schedule is not None:
-            schedule.united(maker, reader, unit)
+            schedule.moved(unit)
         if unit.refused:
             self._offered(unit)
 

@@ -10,7 +10,6 @@ at any step no more than a small part of the peak: small arrays may be kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
 from typing import Final
 
 from tawny.node import Constant, Node, Variable
@@ -65,7 +64,6 @@ class Lifetimes:
             last[owner[index[node]]] = count
         self._spare = int(SPARE * self._peak(order))
         self._added = [0] * count
-        self._made = list(accumulate(map(bool, held), initial=0))
 
     def _peak(self, order: Sequence[Node]) -> int:
         """The most bytes alive while a step runs, each elementwise op in place where it can."""
@@ -87,20 +85,10 @@ class Lifetimes:
             alive -= freed
         return most
 
-    def steps_between(self, start: int, stop: int) -> int:
-        """How many nodes that take memory are between two places of the order."""
-        return self._made[stop] - self._made[start + 1] if stop > start else 0
-
     def kept(self, values: Iterable[int], until: int) -> int:
         """Bytes of memory that nothing reads at step `until` or later."""
         owners = {self.owner[v] for v in values}
         return sum([self.bytes[k] for k in owners if self.last[k] < until])
-
-    def keep(self, values: Iterable[int], until: int) -> None:
-        """Note that values are read at step `until`."""
-        for v in values:
-            k = self.owner[v]
-            self.last[k] = max(self.last[k], until)
 
     def allows(self, extra: int, start: int, stop: int) -> bool:
         """Whether `extra` bytes more may be alive from `start` to `stop`; then they are."""

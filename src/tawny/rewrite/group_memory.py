@@ -13,8 +13,8 @@ operands that nobody else reads.
 
 Where M runs, all it reads and makes is there at once, less what it writes over an operand.
 
-A little more is allowed: between the places a small part of the bytes that every order needs, for
-all units together; at the place where one runs, for each.
+A little more is allowed: at the place where a unit runs, a small part of the bytes that every order
+needs; between the places so much for all units together, and an eighth of it for one.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from tawny.shape import Shape
 
 SPARE: Final = 1 / 32
 """How much of the bytes that every order needs may be added."""
+
+MOST_READERS: Final = 64
+"""What is read by so many is hardly dead when one of them has run."""
 
 
 class Memory:
@@ -102,39 +105,63 @@ class Memory:
     def reused(
         self, together: Sequence[Unit], results: Collection[int], inputs: Iterable[int]
     ) -> int:
-        """Bytes of operands, at least, that the results of units in one are written over.
-
-        A result is written over an operand that no later member reads; those that nothing inside
-        reads are written last.  Where rows are swept again, no more than one is counted.
-        """
-        places, units = self._places, self._units
+        """Bytes of operands, at least, that the results of units in one are written over."""
         space = max([u.space for u in together], key=len)
         if len(results) == 1:
             return self.matched(space, results, inputs)
+        units, places = self._units, self._places
         last = {r for r in results if not units.read_inside(r, together)}
-        if any([u.folded is not None for u in together]):
-            ends = [r for r in last if places.extent[r] == space]
-            return self.matched(space, ends[:1], inputs)
-        if len(last) == len(results):
+        if len(last) == len(results) and all(u.folded is None for u in together):
             return self.matched(space, results, inputs)
-        of, free = units.of, self.free
+        saved, taken = 0, set[int]()
+        for b, r in self.overwrites(together, results, inputs):
+            if b not in taken and r not in taken:
+                taken |= {b, r}
+                saved += places.bytes[r]
+        return saved
+
+    def overwrites(
+        self, together: Sequence[Unit], results: Collection[int], inputs: Iterable[int]
+    ) -> list[tuple[int, int]]:
+        """Which results of units in one may be written over which operands, if these die there.
+
+        A result is written over an operand that no later member reads; those that nothing inside
+        reads are written last.  Where rows are swept again, only one of these is.
+        """
+        places, units, free = self._places, self._units, self.free
+        space = max([u.space for u in together], key=len)
+        last = {r for r in results if not units.read_inside(r, together)}
         reads: list[tuple[int, int]] = []
         for b in inputs:
             if free[b] and places.extent[b] == space:
-                for k in units.readers[b]:  # the last one first
-                    if of[k] in together:
-                        reads.append((k, free[b]))
+                for k in units.readers[b][:MOST_READERS]:  # the last ones first
+                    if units.of[k] in together:
+                        reads.append((k, b))
                         break
         reads.sort()
-        saved = 0
-        for r in sorted(results, key=lambda r: (r in last, r)):
-            item = places.item[r] if places.extent[r] == space else 0
-            for n, (k, size) in enumerate(reads):
-                if size == item and (k <= r or r in last):
-                    saved += places.bytes[r]
-                    del reads[n]
-                    break
-        return saved
+        whole = sorted([r for r in results if places.extent[r] == space])
+        if self._sweep_again(together):
+            whole = [r for r in whole if r in last][:1]
+        whole.sort(key=last.__contains__)
+        return [
+            (b, r)
+            for r in whole
+            for k, b in reads
+            if free[b] == places.item[r] and (k <= r or r in last)
+        ]
+
+    def _sweep_again(self, together: Sequence[Unit]) -> bool:
+        """Whether units in one may need another sweep after a reduction."""
+        if all(u.folded is None for u in together):
+            return False
+        if any(u.space != together[0].space for u in together):
+            return True
+        row, sources = self._units.row, self._places.sources
+        for unit in together:
+            for i in unit.members:
+                if not row[i] and any(row[b] for b in sources[i]):
+                    return True
+        return False
 
     def matched(self, space: Shape, results: Iterable[int], inputs: Iterable[int]) -> int:
         """Bytes of operands that results of the same size can be written over."""

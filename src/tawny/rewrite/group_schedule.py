@@ -23,6 +23,9 @@ Item = Unit | int
 LARGEST: Final = 1000
 """More units are not put into an order: what is certain must do."""
 
+SMALL: Final = 2**14
+"""Nor are those of a flow whose largest array has fewer bytes: they fit into the nearest cache."""
+
 FARTHEST: Final = 256
 """Steps over which a unit is delayed where bytes are to be had."""
 
@@ -38,7 +41,7 @@ class Schedule:
         """Who reads each owner's memory."""
         self._made: Final = [self._results(item) for item in items]
         self._reads: Final = [self._owners(item) for item in items]
-        problem = self._problem()
+        problem = self._problem(items)
         graph = model(problem, ALIGNMENT)
         order, self._peak = min(
             [found for _, found in candidates(problem, graph, graph.floor())], key=lambda f: f[1]
@@ -61,7 +64,7 @@ class Schedule:
         values = item.inputs if isinstance(item, Unit) else places.sources[item]
         return list(dict.fromkeys([o for b in values if places.kind[o := places.owner[b]]]))
 
-    def _problem(self) -> Problem:
+    def _problem(self, items: Sequence[Item]) -> Problem:
         places, number = self._places, dict[int, int]()
         values: list[Value] = []
         for made in self._made:
@@ -69,17 +72,22 @@ class Schedule:
                 number[r] = len(values)
                 values.append(Value(places.bytes[r], kept=places.kept[r]))
         steps: list[Step] = []
-        for made, reads in zip(self._made, self._reads, strict=True):
-            free, item, extent = self._memory.free, places.item, places.extent
-            over = [
-                (i, o)
-                for o, r in enumerate(made)
-                for i, b in enumerate(reads)
-                if free[b] == item[r] and extent[b] == extent[r]
-            ]
+        for item, made, reads in zip(items, self._made, self._reads, strict=True):
+            over = [(reads.index(b), made.index(r)) for b, r in self._overwrites(item)]
             inputs, outputs = [number[o] for o in reads], [number[r] for r in made]
             steps.append(Step(tuple(inputs), tuple(outputs), tuple(over)))
         return Problem(tuple(values), tuple(steps))
+
+    def _overwrites(self, item: Item) -> list[tuple[int, int]]:
+        """Pairs (operand, result): that result may be written over that operand."""
+        if isinstance(item, Unit):
+            return self._memory.overwrites((item,), item.results, item.inputs)
+        places, node = self._places, self._places.order[item]
+        if not node.inputs or node.parts:
+            return []
+        allowed = node.op.may_overwrite(*[(n.shape, n.dtype) for n in node.inputs])
+        read = {places.sources[item][p] for p in allowed}
+        return [(b, item) for b in read if self._memory.free[b] == places.item[item]]
 
     def _profile(self, graph: Model, order: Sequence[int]) -> list[int]:
         """The bytes alive while each step runs."""
@@ -97,9 +105,9 @@ class Schedule:
         results = reader.results
         for r in maker.results:
             others = [u for item in self._read.get(r, ()) if (u := _now(item)) is not maker]
-            if any([u is not reader and self.at[u] < stop for u in others]):
+            if any(u is not reader and self.at[u] < stop for u in others):
                 return False
-            if places.output[r] or any([u is not reader for u in others]):
+            if places.output[r] or any(u is not reader for u in others):
                 results = [*results, r]
             elif r in reader.inputs:
                 inside += places.bytes[r]
@@ -137,12 +145,9 @@ class Schedule:
                 live[t - start] += bytes
         return None if more > made and max(live, default=0) > self._peak else live
 
-    def united(self, maker: Unit, reader: Unit, unit: Unit) -> None:
-        """Note that two units have become one."""
-        self.at[unit] = self.at[reader]
-        for o in {self._places.owner[b] for b in maker.inputs}:
-            if o in self._read:
-                self._read[o].append(unit)
+    def moved(self, unit: Unit) -> None:
+        """Note that a unit has become one with a reader and runs where that did."""
+        self.at[unit] = unit.at
 
 
 def _now(item: Item) -> Item:

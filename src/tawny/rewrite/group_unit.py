@@ -17,7 +17,18 @@ LONGEST_ROW: Final = 2**16
 class Unit:
     """A group in the making: nodes by place, and the loops they run in."""
 
-    __slots__ = ("at", "folded", "inputs", "into", "made", "members", "outer", "refused", "results", "space")  # fmt: skip
+    __slots__ = (
+        "at",
+        "folded",
+        "inputs",
+        "into",
+        "made",
+        "members",
+        "outer",
+        "refused",
+        "results",
+        "space",
+    )
 
     def __init__(self, at: int, space: Shape) -> None:
         self.members = [at]
@@ -78,7 +89,7 @@ class Units:
         if self.alone[value]:
             return True
         of = self.of
-        for k in self.readers[value]:
+        for k in self.readers[value]:  # noqa: SIM110  (faster than a generator)
             if of[k] not in units:
                 return True
         return False
@@ -86,7 +97,7 @@ class Units:
     def read_inside(self, value: int, units: Sequence[Unit]) -> bool:
         """Whether one of some units reads a value."""
         of = self.of
-        for k in self.readers[value]:
+        for k in self.readers[value]:  # noqa: SIM110
             if of[k] in units:
                 return True
         return False

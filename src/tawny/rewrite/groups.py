@@ -170,23 +170,20 @@ class _Rebuilding:
         needed: list[int] = []
         taken: set[int] = set()
         for i in members:
-            for s in reads[i]:
-                if base[s] == s:
-                    if s not in inside:
-                        outside[s] = None
-                    continue
+            for read in reads[i]:
+                source = base[read]
+                if source not in inside:
+                    outside[source] = None
                 path: list[int] = []
-                while base[s] != s and s not in taken:
-                    path.append(s)
-                    s = reads[s][0]
-                if base[s] == s and s not in inside:
-                    outside[s] = None
+                while read != source and read not in taken:
+                    path.append(read)
+                    read = reads[read][0]  # noqa: PLW2901  (down to what is viewed)
                 taken.update(path)
                 needed.extend(reversed(path))
             needed.append(i)
         if len(results) > 1:
-            read = {s for i in needed for s in reads[i]}
-            last = [i for i in results if i not in read]
+            inner = {s for i in needed for s in reads[i]}
+            last = [i for i in results if i not in inner]
             needed = [*[i for i in needed if i not in last], *last]
         operands = sorted(outside, key=self._when)
         numbers = {s: number for number, s in enumerate(operands)}

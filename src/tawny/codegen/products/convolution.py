@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tawny.codegen.element import Element, element_of
 from tawny.codegen.kernel import Compiled, Layout
-from tawny.codegen.products.blocking import Blocking, cut
+from tawny.codegen.products.blocking import cut
 from tawny.codegen.products.correlation import Taps, correlation
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.geometry import Sweep, as_matrices, backward, forward
+from tawny.codegen.products.lines import Lines, copied
 from tawny.codegen.products.matmul import product_kernel
 from tawny.codegen.products.packing import Order, order_of
 from tawny.codegen.products.preparation import Made, Preparation
@@ -17,6 +19,9 @@ from tawny.codegen.products.product import Panels, Product, kernel_of
 from tawny.codegen.products.windows import Windows
 from tawny.ops.convolution import Windowed
 from tawny.ops.fused import PLAIN, Epilogue
+
+FEW_BYTES: Final = 8
+"""Channels of at most so many bytes are copied line by line."""
 
 
 def convolution_kernel(
@@ -35,7 +40,7 @@ def convolution_kernel(
     `extra` are the epilogue's operands; `workers` is the most that are expected.  With `prepared`
     the convolution's kernel is known before the run and may be packed for it.
     """
-    element = _element((x, kernel), x, result)
+    element = _element((x, kernel), result)
     ending = Ending(epilogue, result.dtype)
     if element is None or not ending.possible:
         return None
@@ -52,7 +57,7 @@ def input_gradient_kernel(
     op: Windowed, kernel: Layout, gradient: Layout, result: Layout, *, workers: int = 1
 ) -> Compiled | None:
     """The kernel of the gradient of a convolution's input; None where it has none."""
-    element = _element((kernel, gradient), gradient, result)
+    element = _element((kernel, gradient), result)
     if element is None:
         return None
     sweeps = backward(op, kernel, gradient, result)
@@ -63,10 +68,12 @@ def kernel_gradient_kernel(
     op: Windowed, x: Layout, gradient: Layout, result: Layout, *, workers: int = 1
 ) -> Compiled | None:
     """The kernel of the gradient of a convolution's kernel; None where it has none."""
-    element = _element((x, gradient), x, result)
-    if element is None or _element((gradient,), gradient, result) is None:
+    element = _element((x, gradient), result)
+    if element is None or not _together(gradient):
         return None
     found = correlation(op, x, gradient, result)
+    apart = found.by_channel() if _together(x) else None
+    found = found if apart is None else apart
     shared = workers > 1 and found.extent.shared
     blocking = cut(element, found.extent, workers if shared else 1)
     product = Product(
@@ -76,19 +83,22 @@ def kernel_gradient_kernel(
         Panels.DIRECT,
         Order.ROWS,
         found.stack,
-        Taps(len(found.axes)),
+        Taps(len(found.axes), each=apart is not None),
         found.numbers(),
     )
     return kernel_of([product], ("a", "b", "c"), workers, shared=shared)
 
 
-def _element(operands: Sequence[Layout], left: Layout, result: Layout) -> Element | None:
-    """How elements are computed with; None where operands differ, or channels are not together."""
-    element = element_of(result.dtype)
-    if element is None or any(m.dtype != result.dtype for m in operands):
-        return None
-    apart = left.strides[-1] != element.nbytes and left.shape[-1] > 1 and 0 not in left.shape
-    return None if apart else element
+def _element(operands: Sequence[Layout], result: Layout) -> Element | None:
+    """How elements are computed with; None where dtypes differ, or there is no way."""
+    same = all(operand.dtype == result.dtype for operand in operands)
+    return element_of(result.dtype) if same else None
+
+
+def _together(layout: Layout) -> bool:
+    """Whether channels are side by side."""
+    steps = layout.strides[-1] == layout.dtype.itemsize
+    return steps or layout.shape[-1] <= 1 or 0 in layout.shape
 
 
 def _swept(
@@ -108,27 +118,51 @@ def _swept(
     shared = workers > 1 and any(s.extent.shared for s in sweeps)
     slots = workers if shared else 1
     products = [_product(element, ending, s, slots, prepared) for s in sweeps]
-    preparation = None
-    if prepared:
-        (product,), (sweep,) = products, sweeps
-        preparation = _preparation(element, product.blocking, sweep)
-    return Made(kernel_of(products, operands, workers, shared=shared), preparation)
-
-
-def _preparation(element: Element, blocking: Blocking, sweep: Sweep) -> Preparation:
-    return Preparation(element, blocking, sweep.taps, sweep.channels, sweep.groups, sweep.outputs)
+    preparations = [product.preparation for product in products]
+    return Made(
+        kernel_of(products, operands, workers, shared=shared),
+        preparations[0] if preparations else None,
+    )
 
 
 def _product(
     element: Element, ending: Ending, sweep: Sweep, workers: int, prepared: bool
 ) -> Product:
     """A sweep as a product; the kernel is read where it lies if its outputs are side by side."""
+    item = element.nbytes
+    apart = sweep.by_channel(item)
+    lines = copied(sweep, item) if apart is None and _copies(sweep, item) else None
+    if lines is not None:
+        sweep = lines.sweep
+    elif apart is not None:
+        sweep = apart
     order = order_of(element, sweep.b_row, sweep.b_column)
     panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED
-    panels = Panels.PREPARED if prepared else panels
+    panels = Panels.PREPARED if prepared and apart is None else panels
     blocking = cut(element, sweep.extent, workers, packed=panels is Panels.PACKED)
-    group = sweep.group(element.nbytes)
-    if prepared:
-        group = group._replace(b=_preparation(element, blocking, sweep).group_bytes)
-    numbers, source = sweep.numbers(panels is not Panels.DIRECT), Windows(len(sweep.axes))
-    return Product(element, ending, blocking, panels, order, (group,), source, numbers)
+    group, preparation = sweep.group(item), None
+    if panels is Panels.PREPARED:
+        shape = sweep.taps, sweep.channels, sweep.groups, sweep.outputs
+        preparation = Preparation(element, blocking, *shape)
+        group = group._replace(b=preparation.group_bytes)
+    packed, rank = panels is not Panels.DIRECT, len(sweep.axes)
+    return Product(
+        element,
+        ending,
+        blocking,
+        panels,
+        order,
+        (group,),
+        Windows(rank, each=apart is not None) if lines is None else Lines(rank),
+        sweep.numbers(packed) if lines is None else lines.numbers(packed),
+        rows_bytes=0 if lines is None else lines.room(blocking),
+        preparation=preparation,
+    )
+
+
+def _copies(sweep: Sweep, item: int) -> bool:
+    """Whether lines of the input are copied: channels are few, or not side by side."""
+    if sweep.extent.empty:
+        return False
+    few = sweep.channels * item <= FEW_BYTES and sweep.axes[-1].taps > 1
+    return few or (sweep.channels > 1 and sweep.a_step != item)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tawny.codegen.builder import I64, Value
 from tawny.codegen.kernel import Layout
@@ -35,8 +35,15 @@ class Correlation:
     outputs: int
     a_batch: int
     b_batch: int
+    a_row: int
     c_row: int
     item: int
+
+    def by_channel(self) -> Correlation | None:
+        """The same where each channel goes with one output only: channels as columns."""
+        if self.groups == 1 or (self.channels, self.outputs) != (1, 1):
+            return None
+        return replace(self, groups=1, outputs=self.groups)
 
     @property
     def extent(self) -> Extent:
@@ -49,7 +56,7 @@ class Correlation:
     @property
     def stack(self) -> tuple[Axis, ...]:
         """Groups, and the taps of each axis."""
-        channels, outputs = self.channels * self.item, self.outputs * self.item
+        channels, outputs = self.channels * self.a_row, self.outputs * self.item
         taps = [Axis(a.taps, a.dilation * a.a_bytes, 0, a.c_bytes, 0) for a in self.axes]
         return (Axis(self.groups, channels, outputs, outputs, 0), *taps)
 
@@ -66,10 +73,13 @@ class Correlation:
             "b_depth": 0,
             "a_batch": self.a_batch,
             "b_batch": self.b_batch,
+            "a_row": self.a_row,
             "c_row": self.c_row,
         }
         for number, axis in enumerate(self.axes):
             numbers |= axis.numbers(number)
+        for number in range(len(self.axes) - 1):
+            numbers[f"count{number}"] = max(numbers[f"count{number}"], 1)
         return numbers
 
 
@@ -97,6 +107,7 @@ def correlation(op: Windowed, x: Layout, gradient: Layout, result: Layout) -> Co
         outputs=result.shape[-1] // op.groups,
         a_batch=x.strides[0],
         b_batch=gradient.strides[0],
+        a_row=x.strides[-1],
         c_row=result.strides[-2],
         item=result.dtype.itemsize,
     )
@@ -110,14 +121,16 @@ class Taps(Source):
     """
 
     rank: int
+    each: bool = False
+    """Whether each channel goes with one output only, its own."""
 
     @property
     def numbers(self) -> tuple[str, ...]:
         own = [f"{name}{axis}" for axis in range(self.rank) for name in AXIS_NUMBERS]
-        return ("a_batch", "b_batch", "c_row", *own)
+        return ("a_batch", "b_batch", "a_row", "c_row", *own)
 
     def rows(self, code: TileCode) -> Rows:
-        return _TapRows(code, self.rank)
+        return _TapRows(code, self.rank, self.each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +139,14 @@ class _TapRows:
 
     code: TileCode
     rank: int
+    each: bool
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
         code, f, n, element = self.code, self.code.f, self.code.numbers, self.code.element
         last, size = self.rank - 1, len(sums)
         firsts = self._first_coordinates()
         low, high = self._seen(firsts[last])
-        base = f.advanced(code.left, code.start * element.nbytes)
+        base = f.advanced(code.left, code.column if self.each else code.start * n["a_row"])
         for axis in range(self.rank):
             base = f.advanced(base, n[f"origin{axis}"] * n[f"a_bytes{axis}"])
         stride, count = n[f"stride{last}"] * n[f"a_bytes{last}"], high - low
@@ -149,9 +163,10 @@ class _TapRows:
                 left = left + coordinate * n[f"a_bytes{axis}"]
                 right = right + place * n[f"b_bytes{axis}"]
             start = f.advanced(base, left)
-            rows = [f.advanced(start, r * element.nbytes) for r in range(code.tile.rows)]
+            rows = spaced(f, start, n["a_row"], code.tile.rows)
             walk = Walk(rows, stride, f.advanced(panel, right), code.panel_step, length, code.ahead)
-            after = accumulate(f, element, code.tile, loop.carried[:size], walk, code.masks)
+            before = loop.carried[:size]
+            after = accumulate(f, element, code.tile, before, walk, code.masks, self.each)
             loop.carry(*after, *self._following(batch, places))
         return loop.carried[:size]
 

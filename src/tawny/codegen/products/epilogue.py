@@ -27,7 +27,7 @@ class Ending:
     def possible(self) -> bool:
         """Whether code can be generated for it."""
         op = self.epilogue.activation.op
-        return op is None or (host().fused and supported(op, (self.dtype,)))
+        return op is None or ((self.short or host().fused) and supported(op, (self.dtype,)))
 
     @property
     def short(self) -> bool:

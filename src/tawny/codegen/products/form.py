@@ -78,6 +78,7 @@ TILE_ARGUMENTS: Final = {
     "ahead": I64,
     "before": PTR,
     "after": PTR,
+    "column": I64,
     "columns": I64,
 }
 """Sums come from `before` and go to `after`; where these are null they begin and end."""
@@ -128,6 +129,8 @@ class TileCode:
     """The block of the common axis."""
     ahead: Value
     """Bytes from an element of the panel to one that is fetched meanwhile."""
+    column: Value
+    """Bytes from the first column of all to the first of the tile."""
     masks: Sequence[Value | None]
 
 
@@ -165,8 +168,10 @@ class Rows(Protocol):
 class Source(ABC):
     """Where the rows of the left matrix and of the result are."""
 
-    gathers: bool = False
-    """Whether rows are copied to scratch memory before they are used."""
+    @property
+    def gathers(self) -> bool:
+        """Whether rows are copied to scratch memory before they are used."""
+        return False
 
     @property
     @abstractmethod
@@ -239,6 +244,7 @@ def _declare_tile(module: Module, name: str, form: Form, tile: Tile) -> None:
             lower=given["lower"],
             upper=given["upper"],
             ahead=given["ahead"],
+            column=given["column"],
             masks=tile.masks(f, form.element, given["columns"]),
         )
         rows = form.source.rows(code)

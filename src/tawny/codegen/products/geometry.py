@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from tawny.codegen.kernel import Layout
@@ -27,6 +27,8 @@ class Sweep:
     """Of a group."""
     a_batch: int
     c_batch: int
+    a_step: int
+    """From one channel of the input to the next."""
     a_group: int
     b_group: int
     c_group: int
@@ -36,6 +38,13 @@ class Sweep:
     """From one output of the kernel to the next."""
     b_start: int = 0
     c_start: int = 0
+
+    def by_channel(self, item: int) -> Sweep | None:
+        """The same where each channel makes one output only: channels as columns."""
+        steps = {self.a_group, self.b_group, self.c_group}
+        if self.groups == 1 or (self.channels, self.outputs) != (1, 1) or steps != {item}:
+            return None
+        return replace(self, groups=1, outputs=self.groups, b_column=item)
 
     @property
     def taps(self) -> int:
@@ -100,6 +109,7 @@ def forward(op: Windowed, x: Layout, kernel: Layout, result: Layout) -> Sweep:
         outputs=outputs,
         a_batch=x.strides[0],
         c_batch=result.strides[0],
+        a_step=x.strides[-1],
         a_group=channels * x.strides[-1],
         b_group=outputs * kernel.strides[-1],
         c_group=outputs * result.strides[-1],
@@ -126,6 +136,7 @@ def backward(op: Windowed, kernel: Layout, gradient: Layout, result: Layout) -> 
                 outputs=channels,
                 a_batch=gradient.strides[0],
                 c_batch=result.strides[0],
+                a_step=gradient.strides[-1],
                 a_group=outputs * gradient.strides[-1],
                 b_group=outputs * kernel.strides[-1],
                 c_group=channels * result.strides[-1],
@@ -182,7 +193,7 @@ def as_matrices(sweep: Sweep, item: int) -> Matrices | None:
         columns=sweep.outputs,
         depth=sweep.channels,
         a_row=a_row,
-        a_step=item,
+        a_step=sweep.a_step,
         b_row=sweep.b_row,
         b_column=sweep.b_column,
         c_row=c_row,

@@ -249,6 +249,7 @@ class _Share:
             "place": bases.place,
             "lower": lower,
             "upper": upper,
+            "column": column,
             "columns": n[f"{prefix}columns"],
         }
         ahead = self._ahead(prefix, lower, upper)

@@ -18,11 +18,14 @@ from tawny.codegen.products.matrices import Matrices, matrices_of
 from tawny.codegen.products.packing import Order, order_of
 from tawny.codegen.products.preparation import Made, Preparation
 from tawny.codegen.products.product import Panels, Product, kernel_of
-from tawny.codegen.products.tile import Walk, accumulate, spaced
+from tawny.codegen.products.tile import Walk, accumulate, spaced, widest
 from tawny.ops.fused import PLAIN, Epilogue
 
 PACKING_ROWS: Final = 128
-"""With fewer rows packing the right matrix costs more than it brings."""
+"""With fewer rows packing the right matrix costs more than it brings, if its panels are wide."""
+
+WIDE_BYTES: Final = 256
+"""Of a row of a wide panel; narrow ones touch more of memory than they use, unless packed."""
 
 PACKING_BYTES: Final = 2**18
 """A smaller right matrix is read where it lies, if elements of its rows are neighbours."""
@@ -93,7 +96,7 @@ def product_kernel(
     if together and not prepared and 0 < matrices.rows <= MOST_ROWS:
         return Made(dot_kernel(element, ending, matrices, operands, shared=shared))
     right = matrices.depth * matrices.columns * element.nbytes
-    panels = _panels(matrices.rows, right, order, prepared)
+    panels = _panels(element, matrices.rows, right, order, prepared)
     few = matrices.rows <= STREAMED_ROWS and right > STREAMED_BYTES
     blocking = cut(
         element,
@@ -120,11 +123,12 @@ def product_kernel(
     return Made(kernel_of([product], operands, workers, shared=shared), preparation)
 
 
-def _panels(rows: int, right: int, order: Order, prepared: bool) -> Panels:
+def _panels(element: Element, rows: int, right: int, order: Order, prepared: bool) -> Panels:
     """How a right matrix of so many bytes is read for so many rows."""
     if prepared:
         return Panels.PREPARED
-    large = rows >= PACKING_ROWS and right > PACKING_BYTES
+    least = PACKING_ROWS * min(widest() * element.vector_bytes, WIDE_BYTES) // WIDE_BYTES
+    large = rows >= least and right > PACKING_BYTES
     return Panels.PACKED if large or order is not Order.ROWS else Panels.DIRECT
 
 

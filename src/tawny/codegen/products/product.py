@@ -16,6 +16,7 @@ from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.form import OPERANDS, Form, Source, declare_form, pack_text
 from tawny.codegen.products.loops import call_products
 from tawny.codegen.products.packing import Order
+from tawny.codegen.products.preparation import Preparation
 from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.tile import Tile
 
@@ -46,6 +47,8 @@ class Product:
     """The lengths of the common axis, the right matrix' steps, and what the source is told."""
     rows_bytes: int = 0
     """Scratch memory for rows that are gathered."""
+    preparation: Preparation | None = None
+    """What packs the right matrix before the run."""
 
     @property
     def form(self) -> Form:

@@ -24,6 +24,10 @@ _HEIGHTS: Final = {
 of the right matrix and an element of the left one, fit."""
 
 
+MOST_VECTORS: Final = 8
+"""The most vectors of columns of any tile."""
+
+
 def registers() -> int:
     """How many vector registers the host has."""
     machine = host()
@@ -90,8 +94,21 @@ def accumulate(
     sums: Sequence[Value],
     walk: Walk,
     masks: Sequence[Value | None],
+    each: bool = False,
 ) -> list[Value]:
-    """The sums, row by row, with the products along a walk added."""
+    """The sums, row by row, with the products along a walk added.
+
+    With `each` a row has a factor for each column by itself, and not one for all.
+    """
+
+    def factors(place: Value) -> list[Value]:
+        """What a row multiplies each vector of columns by."""
+        if not each:
+            return [element.splat(f, place)] * tile.vectors
+        return [
+            element.load(f, f.advanced(place, v * element.vector_bytes), masks[v])
+            for v in range(tile.vectors)
+        ]
 
     def stepped(state: list[Value]) -> list[Value]:
         *before, offset, panel = state
@@ -101,8 +118,7 @@ def accumulate(
         ]
         after: list[Value] = []
         for row in walk.rows:
-            factor = element.splat(f, f.advanced(row, offset))
-            for column in columns:
+            for factor, column in zip(factors(f.advanced(row, offset)), columns, strict=True):
                 after.append(element.multiply_add(f, factor, column, before[len(after)]))
         _prefetch(f, f.advanced(panel, walk.ahead))
         return [*after, offset + walk.step, f.advanced(panel, walk.panel_step)]

@@ -16,7 +16,7 @@ from tawny.codegen.element import Element
 from tawny.codegen.products.blocking import LEAST_DEPTH, PANEL_BYTES
 from tawny.codegen.products.form import PackCode, Rows, Source, TileCode
 from tawny.codegen.products.row import Numbers
-from tawny.codegen.products.tile import Walk, accumulate, widest
+from tawny.codegen.products.tile import MOST_VECTORS, Walk, accumulate, widest
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ class Windows(Source):
     """Channels, side by side, at every tap of a window over so many spatial axes."""
 
     rank: int
+    each: bool = False
+    """Whether each channel goes into one column only, its own."""
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -66,13 +68,14 @@ class Windows(Source):
         return ("a_batch", "c_batch", *[f"{n}{i}" for i in range(self.rank) for n in names])
 
     def constants(self, element: Element) -> list[str]:
-        """Zeros, as many as a block of channels may have."""
+        """Zeros, as many as a block of channels, or the columns of a tile, may have."""
         most = PANEL_BYTES // (widest() * element.vector_bytes) + 2 * LEAST_DEPTH
+        most = max(most, MOST_VECTORS * element.lanes)
         kind = f"[{most * element.nbytes} x i8]"
         return [f"@zeros = internal constant {kind} zeroinitializer, align 64"]
 
     def rows(self, code: TileCode) -> Rows:
-        return _Seen(code, self.rank)
+        return Seen(code, self.rank, self.each)
 
     def pack(self, code: PackCode) -> None:
         f, n = code.f, code.numbers
@@ -117,37 +120,39 @@ def each_tap(
 
 
 @dataclass(frozen=True, slots=True)
-class _Position:
+class Position:
     """Where a row is: an element of the batch, a place along each axis."""
 
     batch: Value
     places: tuple[Value, ...]
 
 
-class _Seen:
+class Seen:
     """What the windows at a tile's positions see."""
 
-    def __init__(self, code: TileCode, rank: int) -> None:
+    def __init__(self, code: TileCode, rank: int, each: bool) -> None:
         self.code = code
+        self.each = each
         self.f = code.f
         self.n = code.numbers
         self.rank = rank
         self.positions = self._positions()
         self.coordinates = [self._coordinates(p) for p in self.positions]
 
-    def _coordinates(self, position: _Position) -> list[Value]:
+    def _coordinates(self, position: Position) -> list[Value]:
         """What the first tap of each axis sees."""
         places, n = position.places, self.n
         return [place * n[f"stride{i}"] + n[f"origin{i}"] for i, place in enumerate(places)]
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
         code, f, n, element = self.code, self.f, self.n, self.code.element
-        count, first = code.upper - code.lower, code.lower * element.nbytes
+        count = code.upper - code.lower
+        first = code.column if self.each else code.lower * element.nbytes
         bases: list[Value] = []
         for position, coordinates in zip(self.positions, self.coordinates, strict=True):
             offset = position.batch * n["a_batch"] + dot(n, coordinates, "a_bytes")
             bases.append(f.advanced(code.left, offset + first))
-        inside, steps = self._inside(), self._tap_steps(count)
+        inside, steps = self._inside(), self.tap_steps(count)
         panel, panel_step = code.panel, code.panel_step
         unit = f.constant(I64, element.nbytes)
 
@@ -162,7 +167,7 @@ class _Seen:
             for tap, step in zip(taps, steps, strict=True):
                 place = f.advanced(place, tap * step)
             walk = Walk(rows, unit, place, panel_step, length, code.ahead)
-            return accumulate(f, element, code.tile, state, walk, code.masks)
+            return accumulate(f, element, code.tile, state, walk, code.masks, self.each)
 
         return each_tap(f, n, self.rank, sums, tapped)
 
@@ -173,13 +178,13 @@ class _Seen:
             for p in self.positions
         ]
 
-    def _positions(self) -> list[_Position]:
+    def _positions(self) -> list[Position]:
         """The position of each row."""
         f, n, rest, places = self.f, self.n, self.code.start, list[Value]()
         for axis in reversed(range(self.rank)):
             places.insert(0, rest % n[f"count{axis}"])
             rest = rest // n[f"count{axis}"]
-        positions = [_Position(rest, tuple(places))]
+        positions = [Position(rest, tuple(places))]
         while len(positions) < self.code.tile.rows:
             last = positions[-1]
             carry, following = f.constant(I64, 1), list[Value]()
@@ -188,7 +193,7 @@ class _Seen:
                 ends = place.equals(n[f"count{axis}"])
                 following.insert(0, f.select(ends, 0, place))
                 carry = f.select(ends, carry, 0)
-            positions.append(_Position(last.batch + carry, tuple(following)))
+            positions.append(Position(last.batch + carry, tuple(following)))
         return positions
 
     def _inside(self) -> Value:
@@ -215,7 +220,7 @@ class _Seen:
             some = some | length
         return [*out, some]
 
-    def _tap_steps(self, count: Value) -> list[Value]:
+    def tap_steps(self, count: Value) -> list[Value]:
         """Bytes in the panel from one tap of each axis to the next.
 
         They are given where the kernel lies; in a copy each tap has a row for each channel.

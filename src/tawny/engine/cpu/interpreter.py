@@ -1,8 +1,8 @@
 """The native interpreter: one call runs many steps.
 
 A program's table has entries of four cells: a kernel, its row of cells, how many threads may take
-part (0 for the caller alone), and where the kernel says that it failed, if it can.  A call runs a list of entries, by their
-numbers, and gives how many it ran before one failed.
+part (0 for the caller alone), and where the kernel says that it failed, if it can.  A call runs a
+list of entries, by their numbers, and gives how many it ran before one failed.
 """
 
 from __future__ import annotations

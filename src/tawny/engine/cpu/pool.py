@@ -25,6 +25,7 @@ from tawny.engine.cpu.pool_code import (
     BUSY,
     ENTER,
     LINE,
+    MOST_THREADS,
     NUMBER,
     PENDING,
     SLEEPING,
@@ -57,7 +58,7 @@ class Pool:
     """
 
     def __init__(self, threads: int) -> None:
-        self.threads = threads
+        self.threads = min(threads, MOST_THREADS)
         self.started = False
         self.state = _zeroed(STATE_BYTES)
         self._workers: list[threading.Thread] = []

@@ -31,6 +31,9 @@ FUNCTION, ROW = TASK, TASK + 8
 ENTER, THREADS, SPINS, SYSCALL, NUMBER, STOP = range(FIXED, FIXED + 48, 8)
 STATE_BYTES: Final = FIXED + LINE
 
+MOST_THREADS: Final = 2**15
+"""Numbers of shares fit into 16 bits."""
+
 IR: Final = """
 {declared}
 declare i64 @llvm.umin.i64(i64, i64)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tawny.engine.cpu.interpreter import ENTRY
 from tawny.engine.cpu.kernels import Kernel, contiguous, kernel_for
+from tawny.engine.cpu.pool_code import MOST_THREADS
 from tawny.engine.cpu.views import Seen, Views
 from tawny.errors import value_error
 from tawny.graph.engine import Task
@@ -22,8 +23,6 @@ Cells = npt.NDArray[np.int64]
 
 SHARE_SECONDS: Final = 10e-6
 """A thread is woken for no less than this, as far as is estimated."""
-
-MOST_THREADS: Final = 2**15
 
 
 def address(array: npt.NDArray[Any]) -> int:

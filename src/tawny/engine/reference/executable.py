@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tawny.engine.reference import compute
 from tawny.engine.reference.elementwise import SPELLING
 from tawny.graph.engine import Task
-from tawny.graph.lowering import is_leaf, result_of, types, view_base
+from tawny.graph.lowering import Place, is_leaf, result_of, types, view_base
 from tawny.node import Node, Part, Value
 from tawny.op import Elementwise
 from tawny.ops.fused import Body
@@ -106,29 +106,33 @@ class ReferenceExecutable:
             self._operand(source, storage)
             for source, storage in zip(node.inputs, reads, strict=True)
         ]
-        targets = [
-            self._at(self._offsets[storage], shape, dtype)
-            for storage, (shape, dtype) in zip(writes, types(node), strict=True)
-        ]
-        homes = [self._homes.get((node, result)) for result in range(len(targets))]
+        targets = [self._target((node, result), storage) for result, storage in enumerate(writes)]
         ufunc = _single_ufunc(node)
         if ufunc is not None:
-            (place,), (home,) = targets, homes
+            (place,) = targets
 
             def direct(variables: Sequence[Value], draw: int) -> None:
                 del draw
-                target = place if home is None else variables[home]
-                ufunc(*(read(variables) for read in operands), out=target)
+                ufunc(*(read(variables) for read in operands), out=place(variables))
 
             return direct
 
         def general(variables: Sequence[Value], draw: int) -> None:
             result = compute(node, [read(variables) for read in operands], draw)
             values = result if node.parts else (result,)
-            for target, home, value in zip(targets, homes, values, strict=True):
-                np.copyto(target if home is None else variables[home], value)
+            for target, value in zip(targets, values, strict=True):
+                np.copyto(target(variables), value)
 
         return general
+
+    def _target(self, result: Place, storage: int) -> Callable[[Sequence[Value]], Value]:
+        """Where a result is written: in the arena, or in a variable given to the run."""
+        home = self._homes.get(result)
+        if home is not None:
+            return lambda variables: variables[home]
+        node, index = result
+        place = self._at(self._offsets[storage], *types(node)[index])
+        return lambda _: place
 
     def _operand(self, node: Node, storage: int) -> Callable[[Sequence[Value]], Value]:
         """How a step finds an operand: in the arena, or through the variables given to the run."""

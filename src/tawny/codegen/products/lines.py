@@ -1,0 +1,238 @@
+"""Rows that are read from copies of the input's lines, with zeros around them.
+
+A line is what the windows of one line of positions see of one line of the input.  Where channels
+are few, or not side by side in memory, a copy of it serves many windows: no window has to be
+checked, and the taps along a line follow each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tawny.codegen.builder import I1, I64, Function, Value
+from tawny.codegen.element import Element
+from tawny.codegen.products.blocking import Blocking, aligned
+from tawny.codegen.products.form import PackCode, Rows, Source, TileCode
+from tawny.codegen.products.geometry import Sweep
+from tawny.codegen.products.row import Numbers
+from tawny.codegen.products.tile import Walk, accumulate
+from tawny.codegen.products.windows import Seen, Windows, each_tap
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A sweep over copied lines."""
+
+    sweep: Sweep
+    """As it is seen in the copies: where taps follow each other they are one, and deeper."""
+    pixel_bytes: int
+    """Bytes of all channels."""
+    pixels: int
+    """Of a line."""
+    first: int
+    """The coordinate of a line's first pixel."""
+    shift: int
+    """Pixels from the first of a line to what the first tap of the first position sees."""
+    lines: int
+    """How many lines each line of positions sees."""
+    together: bool
+    """Whether a line of the input lies in memory without gaps."""
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes of a copy."""
+        return self.pixels * self.pixel_bytes
+
+    def room(self, cut: Blocking) -> int:
+        """Bytes of scratch memory for the lines of a chunk of tiles."""
+        heights = [cut.full.tile.rows, *([] if cut.tail is None else [cut.tail.tile.rows])]
+        positions, count = cut.chunk_tiles * max(heights), self.sweep.axes[-1].count
+        return aligned(((positions + count - 2) // count + 1) * self.lines * self.line_bytes)
+
+    def numbers(self, packed: bool) -> dict[str, int]:
+        """What the code is told."""
+        axis = self.sweep.axes[-1]
+        low, high = (min(max(n - self.first, 0), self.pixels) for n in (0, axis.size))
+        numbers = {
+            **self.sweep.numbers(packed=packed),
+            "lines": self.lines,
+            "line_bytes": self.line_bytes,
+            "pixel_bytes": self.pixel_bytes,
+            "pixels": self.pixels,
+            "first": self.first,
+            "shift": self.shift,
+            "low": low,
+            "high": max(low, high),
+            "a_step": self.sweep.a_step,
+            "together": self.together,
+        }
+        inner = 1
+        for number, outer in reversed(list(enumerate(self.sweep.axes[:-1]))):
+            numbers[f"lines{number}"] = inner
+            inner *= outer.taps
+        return numbers
+
+
+def copied(sweep: Sweep, item: int) -> Copied:
+    """A sweep whose lines are copied."""
+    *outer, last = sweep.axes
+    low, high = last.reach
+    follow = last.dilation == 1 and last.b_bytes == sweep.channels * sweep.b_row
+    seen = sweep
+    if follow:
+        axes = (*outer, replace(last, taps=1))
+        seen = replace(sweep, axes=axes, channels=sweep.channels * last.taps)
+    pixel = sweep.channels * item
+    return Copied(
+        seen,
+        pixel_bytes=pixel,
+        pixels=(last.count - 1) * last.stride + high - low + 1,
+        first=last.origin + low,
+        shift=-low,
+        lines=math.prod([axis.taps for axis in outer]),
+        together=sweep.a_step == item and last.a_bytes == pixel,
+    )
+
+
+_NAMES = (
+    "lines",
+    "line_bytes",
+    "pixel_bytes",
+    "pixels",
+    "first",
+    "shift",
+    "low",
+    "high",
+    "a_step",
+    "together",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines(Source):
+    """Copied lines of an input with so many spatial axes."""
+
+    rank: int
+
+    @property
+    def gathers(self) -> bool:
+        return True
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        own = [f"lines{axis}" for axis in range(self.rank - 1)]
+        return (*Windows(self.rank).numbers, *_NAMES, *own)
+
+    def rows(self, code: TileCode) -> Rows:
+        return _LineRows(code, self.rank, each=False)
+
+    def pack(self, code: PackCode) -> None:
+        Windows(self.rank).pack(code)
+
+    def gather(self, f: Function, element: Element, numbers: Numbers) -> Value:
+        """All lines that positions `first` to `last` see."""
+        _, left, first, last, room = f.arguments
+        n, count = numbers, numbers[f"count{self.rank - 1}"]
+        begin, end = first // count, (last + count - 1) // count
+        step = n["lines"] * n["line_bytes"]
+        with f.loop(begin, end, carried=[room]) as line:
+            rest, places = line.index, list[Value]()
+            for axis in reversed(range(self.rank - 1)):
+                places.insert(0, rest % n[f"count{axis}"])
+                rest = rest // n[f"count{axis}"]
+            start = f.advanced(left, rest * n["a_batch"])
+
+            def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
+                (target,) = state
+                source, inside = start, f.constant(I1, 1)
+                for axis, (tap, place) in enumerate(zip(taps, places, strict=True)):
+                    seen = place * n[f"stride{axis}"] + n[f"origin{axis}"]
+                    seen = seen + tap * n[f"dilation{axis}"]
+                    inside = inside & seen.unsigned_below(n[f"size{axis}"])
+                    source = f.advanced(source, seen * n[f"a_bytes{axis}"])
+                _copy_line(f, element, n, source, target, inside, self.rank - 1)
+                return [f.advanced(target, n["line_bytes"])]
+
+            line.carry(*each_tap(f, n, self.rank - 1, line.carried, tapped))
+        return f.advanced(room, -(begin * step))
+
+
+def _copy_line(
+    f: Function,
+    element: Element,
+    n: Numbers,
+    source: Value,
+    target: Value,
+    inside: Value,
+    axis: int,
+) -> None:
+    """One line with zeros around it; nothing but zeros for one that is not inside of the input."""
+    low, high = (f.select(inside, n[name], 0) for name in ("low", "high"))
+    pixel = n["pixel_bytes"]
+    _clear(f, element, target, low * pixel)
+    _clear(f, element, f.advanced(target, high * pixel), (n["pixels"] - high) * pixel)
+    begin = f.advanced(source, (n["first"] + low) * n[f"a_bytes{axis}"])
+    place = f.advanced(target, low * pixel)
+
+    def whole() -> list[Value]:
+        length = (high - low) * pixel
+        kind = element.stored.by(element.lanes)
+        with f.loop(0, length, element.vector_bytes) as loop:
+            mask = f.first_lanes((length - loop.index) // element.nbytes, element.lanes)
+            values = f.masked_load(kind, f.advanced(begin, loop.index), mask, f.constant(kind, 0))
+            f.masked_store(values, f.advanced(place, loop.index), mask)
+        return []
+
+    def apart() -> list[Value]:
+        step = n[f"a_bytes{axis}"]
+        with f.loop(0, high - low, carried=[begin, place]) as pixels:
+            start, end = pixels.carried
+            with f.loop(0, pixel, element.nbytes, carried=[start]) as channels:
+                (at,) = channels.carried
+                f.store(f.load(element.stored, at), f.advanced(end, channels.index))
+                channels.carry(f.advanced(at, n["a_step"]))
+            pixels.carry(f.advanced(start, step), f.advanced(end, pixel))
+        return []
+
+    f.either(n["together"].differs(0), whole, apart)
+
+
+def _clear(f: Function, element: Element, place: Value, length: Value) -> None:
+    """Write zeros to so many bytes."""
+    kind = element.stored.by(element.lanes)
+    with f.loop(0, length, element.vector_bytes) as loop:
+        mask = f.first_lanes((length - loop.index) // element.nbytes, element.lanes)
+        f.masked_store(f.constant(kind, 0), f.advanced(place, loop.index), mask)
+
+
+class _LineRows(Seen):
+    """What the windows at a tile's positions see in copied lines."""
+
+    def accumulate(self, sums: Sequence[Value]) -> list[Value]:
+        code, f, n, element = self.code, self.f, self.n, self.code.element
+        last, count = self.rank - 1, code.upper - code.lower
+        positions, line = n[f"count{last}"], n["lines"] * n["line_bytes"]
+        pixel = n["pixel_bytes"]
+        first = f.advanced(code.left, n["shift"] * pixel + code.lower * element.nbytes)
+        bases: list[Value] = []
+        for row in range(code.tile.rows):
+            number = (code.start + row) // positions
+            along = self.positions[row].places[last] * n[f"stride{last}"]
+            bases.append(f.advanced(first, number * line + along * pixel))
+        steps = self.tap_steps(count)
+        unit = f.constant(I64, element.nbytes)
+
+        def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
+            moved = taps[last] * n[f"dilation{last}"] * pixel
+            for axis, tap in enumerate(taps[:last]):
+                moved = moved + tap * n[f"lines{axis}"] * n["line_bytes"]
+            place = code.panel
+            for tap, step in zip(taps, steps, strict=True):
+                place = f.advanced(place, tap * step)
+            rows = [f.advanced(base, moved) for base in bases]
+            walk = Walk(rows, unit, place, code.panel_step, count, code.ahead)
+            return accumulate(f, element, code.tile, state, walk, code.masks)
+
+        return each_tap(f, n, self.rank, sums, tapped)
