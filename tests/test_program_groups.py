@@ -152,9 +152,8 @@ def two_results():
     """Two products, each overwritten by one result of a group."""
     x, a, b = big("x"), big("a"), big("b")
     u, v = x @ a, x @ b
-    p = tnp.sin(u)
-    q = p * v
-    return [x, a, b], [tnp.sum(p @ x), tnp.sum(q @ x)]
+    p = tnp.sin(u) * 0.5
+    return [x, a, b], [tnp.sum(p @ (p + v))]
 
 
 @pytest.mark.parametrize("executable", [Poisoned, Hostile])
@@ -222,7 +221,7 @@ def test_what_runs_at_different_times_is_in_no_group_together() -> None:
     whole = graph.compile(engine="grouping", incremental=False)
     assert len(whole.plan.steps) == 1
     often = graph.compile(engine="grouping", often=[x])
-    assert len(often.plan.steps) == 1
+    assert len(often.plan.steps) == 2
 
 
 def test_a_graph_that_was_optimised_before_is_grouped_by_time() -> None:
