@@ -184,7 +184,7 @@ def jax(steps: Sequence[Step], shape: tuple[int, ...]) -> Built:
 
     def avg_pool(x: Any, window: int, stride: int, pads: Any) -> Any:
         return pool(x, window, stride, pads, 0.0, lax.add) / pool(
-            jnp.ones_like(x), window, stride, pads, 0.0, lax.add
+            jnp.ones((1, *x.shape[1:3], 1)), window, stride, pads, 0.0, lax.add
         )
 
     table: dict[str, Callable[..., Any]] = {

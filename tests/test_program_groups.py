@@ -153,7 +153,7 @@ def two_results():
     x, a, b = big("x"), big("a"), big("b")
     u, v = x @ a, x @ b
     p = tnp.sin(u) * 0.5
-    return [x, a, b], [tnp.sum(p @ (p + v))]
+    return [x, a, b], [tnp.sum(p @ (p * v))]
 
 
 @pytest.mark.parametrize("executable", [Poisoned, Hostile])
@@ -190,16 +190,6 @@ def test_parts_are_kept_one_by_one() -> None:
     np.testing.assert_allclose(
         p.get(tw.array.wrap(parts[0])), np.sin(given["x"] @ given["x"]), rtol=1e-4, atol=1e-4
     )
-
-
-def test_bytes_of_a_run_count_every_result() -> None:
-    inputs, outputs = two_results()
-    p = compiled(inputs, outputs, incremental=False)
-    p(**values(*inputs))
-    made = sum(
-        sum(int(np.prod(s)) * d.itemsize for s, d in n.parts) for n in groups_of(p) if n.parts
-    )
-    assert p.last_run.bytes >= made == 2 * 64 * 64 * 4
 
 
 # ------------------------------------------------------------------ incremental changes
@@ -284,13 +274,16 @@ def test_a_variable_that_a_later_step_of_the_group_reads_is_copied() -> None:
 
 def test_a_group_that_can_fail_changes_no_variable_before() -> None:
     w, n = tw.var("w", shape=(2048,)), tw.var("n", shape=(2048,), dtype="int64")
-    powers = n**n + 1
-    p = tw.Graph([n], tnp.sum(powers), updates={w: w + 1}).compile(engine="grouping")
+    new = w + 1
+    powers = tnp.astype(tnp.flip(new), "int64") ** n + 1
+    p = tw.Graph([n], tnp.sum(powers), updates={w: new}).compile(engine="grouping")
     assert any("pow" in [s.op.facts().name for s in g.op.body.steps] for g in groups_of(p))
-    p.set(w=np.ones(2048), n=np.full(2048, -1))
+    p.set(w=np.ones(2048), n=np.full(2048, 3))
+    p.run()
+    np.testing.assert_array_equal(p.state["w"], np.full(2048, 2.0))
     with pytest.raises(ValueError, match="negative integer powers"):
-        p.run()
-    np.testing.assert_array_equal(p.state["w"], np.ones(2048))
+        p(n=np.full(2048, -1))
+    np.testing.assert_array_equal(p.state["w"], np.full(2048, 2.0))
 
 
 # --------------------------------------------------------------------------- budgets

@@ -219,3 +219,11 @@ def test_objects_that_somebody_froze_stay_frozen() -> None:
         assert gc.get_freeze_count() >= frozen - 100  # some may have died
     finally:
         gc.unfreeze()
+
+
+def test_the_public_function_enables_and_disables() -> None:
+    x = tw.var("x", shape=(3,))
+    graph = tw.Graph([x], (x + 1.0) + 2.0)
+    names = [r.rule.name for r in tw.optimise(graph, enable=("reassociating",)).rewrites.records]
+    assert "reassociate_sums" in names
+    assert "reassociate_sums" not in [r.rule.name for r in tw.optimise(graph).rewrites.records]

@@ -45,9 +45,7 @@ class Variable(
     named: bool
 
 
-class Part(
-    Op, name="part", traits=Trait.VIEW, gradient=Gradient.LINEAR, oracle="operator.getitem"
-):
+class Part(Op, name="part", traits=Trait.VIEW, gradient=Gradient.LINEAR, oracle="operator.getitem"):
     """One result of an op that has several."""
 
     index: int

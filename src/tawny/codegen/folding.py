@@ -157,19 +157,14 @@ def folding(body: Body) -> Folding | None:
 def _foldable(body: Body, step: Step) -> bool:
     """Whether code can be generated for a reduction."""
     given = body.type_of(step.inputs[0])[1]
-    match step.op:
-        case Sum() | Mean() | AllTrue() | AnyTrue():
-            return True
-        case Prod():
-            return step.dtype.kind != "c"
-        case Max() | Min():
-            return given.kind != "c"
-        case Var():
-            return given.kind != "c"
-        case LogSumExp():
-            return step.dtype.kind == "f" and step.dtype != dt.FLOAT16
-        case _:
-            return False
+    op = step.op
+    if isinstance(op, LogSumExp):
+        return step.dtype.kind == "f" and step.dtype != dt.FLOAT16
+    if isinstance(op, Prod):
+        return step.dtype.kind != "c"
+    if isinstance(op, (Max, Min, Var)):
+        return given.kind != "c"
+    return isinstance(op, (Sum, Mean, AllTrue, AnyTrue))
 
 
 def _folded(body: Body, step: Step, space: Shape) -> frozenset[int] | None:
@@ -331,8 +326,9 @@ class _Building:
                 mean = self._fold(Prim.ADD, given, wide, self.count)
                 away = self._elementwise("square", self._elementwise("subtract", given, mean))
                 return self._fold(Prim.ADD, away, wide, max(self.count - op.correction, 0.0))
-            case _:
+            case LogSumExp():
                 return self._log_sum_exp(self._cast(value, dtype), dtype)
+        raise AssertionError(f"{op} is not one of the reductions that fold")
 
     def _log_sum_exp(self, value: int, dtype: DType) -> int:
         """Shifted by the greatest element, unless that is infinite."""

@@ -211,16 +211,28 @@ class Graph:
                 )
 
 
-def optimise(graph: Graph, *, assume_finite: bool = False, disable: Iterable[str] = ()) -> Graph:
+def optimise(
+    graph: Graph,
+    *,
+    assume_finite: bool = False,
+    disable: Iterable[str] = (),
+    enable: Iterable[str] = (),
+) -> Graph:
     """A graph that computes the same with less; its `rewrites` say what was done.
 
     `assume_finite` lets rules apply that hold only without NaN and infinities.  `disable` names
-    rules, or classes of rules ("exact", "contracting", "finite"), to leave out.
+    rules, or classes of rules ("exact", "contracting", "finite"), to leave out; `enable` names
+    those that are off unless asked for: "reassociating" joins constants along sums and products,
+    which rounds differently.
     """
     if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("optimise", f"{type(graph).__name__} is no Graph")
     done = optimise_nodes(
-        graph.results, evaluate=evaluator(), assume_finite=assume_finite, disable=disable
+        graph.results,
+        evaluate=evaluator(),
+        assume_finite=assume_finite,
+        disable=disable,
+        enable=enable,
     )
     arrays = [array_for(n) for n in done.outputs]
     count = len(graph.output_nodes)

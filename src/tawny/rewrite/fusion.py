@@ -42,9 +42,7 @@ _ADD: Final = ELEMENTWISE["add"]
 _FUNCTIONS: Final = {ELEMENTWISE[name]: activation for name, activation in ACTIVATIONS.items()}
 
 
-PRODUCTS: Final[frozenset[Family]] = frozenset(
-    {Matmul, Convolution, FusedMatmul, FusedConvolution}
-)
+PRODUCTS: Final[frozenset[Family]] = frozenset({Matmul, Convolution, FusedMatmul, FusedConvolution})
 
 
 def epilogue_of(op: Op) -> Epilogue | None:
