@@ -86,6 +86,7 @@ def program(function: Callable[..., Any], **values: np.ndarray) -> Call:
 
 
 def drawn(*shape: int) -> np.ndarray:
+    """Normal numbers, always the same."""
     return np.random.default_rng(0).standard_normal(shape, np.float32)
 
 

@@ -55,5 +55,8 @@ def test_gradient_and_second_derivative(name: str) -> None:
     direction = np.cos(np.arange(at.size)).reshape(at.shape)
     _, theirs = jax.jvp(jax.grad(lambda x: function(jax.numpy, x)), (at,), (direction,))
     np.testing.assert_allclose(
-        tw.hvp(lambda x: function(tnp, x), at, direction).numpy(), np.asarray(theirs), rtol=1e-7, atol=1e-7
+        tw.hvp(lambda x: function(tnp, x), at, direction).numpy(),
+        np.asarray(theirs),
+        rtol=1e-7,
+        atol=1e-7,
     )
