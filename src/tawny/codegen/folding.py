@@ -306,7 +306,7 @@ class _Building:
     def _reduced(self, op: Reduction, value: int, dtype: DType) -> int:
         """The item of a reduction, its dtype perhaps a wider one."""
         wide = dt.FLOAT32 if dtype == dt.FLOAT16 else dtype
-        match op:
+        match op:  # pyright: ignore[reportMatchNotExhaustive]
             case Sum():
                 return self._fold(Prim.ADD, value, wide)
             case Prod():
