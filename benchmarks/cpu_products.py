@@ -86,7 +86,7 @@ def program(function: Callable[..., Any], **values: np.ndarray) -> Call:
 
 
 def drawn(*shape: int) -> np.ndarray:
-    """Normal numbers, always the same."""
+    """The same numbers each time."""
     return np.random.default_rng(0).standard_normal(shape, np.float32)
 
 
@@ -179,8 +179,8 @@ def compare_matmul(sizes: list[int], peers: list[str], rounds: int) -> None:
 
 def compare_layers(image: int, batch: int, which: str, peers: list[str], rounds: int) -> None:
     """One line for each layer that occurs, and the time of all."""
-    title = {"result": "convolutions", "input": "their inputs' gradients"}
-    print(f"ResNet50 at {image}, batch {batch}: {title.get(which, 'their kernels gradients')}")
+    title = {"result": "results", "input": "gradients of inputs", "kernel": "gradients of kernels"}
+    print(f"convolutions of ResNet50 at {image}, batch {batch}: {title[which]}")
     totals: Counter[str] = Counter()
     operations = 0
     for number, (layer, count) in enumerate(resnet50(image).items()):

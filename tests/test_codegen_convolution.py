@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from codegen_harness import poisoned
 from product_harness import ACTIVATIONS, FLOATS, called, computed, judge, layouts
-from tawny.codegen.products import blocking, convolution
+from tawny.codegen.products import blocking, convolution, correlation, winograd
 from tawny.codegen.products.convolution import (
     convolution_kernel,
     input_gradient_kernel,
@@ -25,7 +25,7 @@ from tawny.ops.convolution import (
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
 )
-from tawny.ops.fused import PLAIN, Epilogue
+from tawny.ops.fused import PLAIN, Activation, Epilogue
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def cases(draw: st.DrawFn) -> Case:
     return case
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(cases(), st.sampled_from([np.float32, np.float64]), st.booleans())
 def test_any_geometry(case, dtype, prepared):
     check_all(case, dtype, prepared)
@@ -204,6 +204,66 @@ def test_channels_are_cut_into_blocks(monkeypatch):
         check_all(plain((3, 9, 9, 20), (3, 3, 20, 20), padding=1, strides=2), np.float32, prepared)
 
 
+SQUARES = {
+    "even": plain((1, 12, 10, 32), (3, 3, 32, 64), padding=1),
+    "odd": plain((1, 13, 11, 48), (3, 3, 48, 80), padding=1),
+    "without padding": plain((2, 13, 12, 32), (3, 3, 32, 96)),
+    "far out": plain((1, 9, 9, 32), (3, 3, 32, 32), padding=3),
+    "uneven padding": Case((3, 7, 9, 32), (3, 3, 32, 48), (1, 1), ((0, 2), (2, 1)), (1, 1)),
+    "many outputs": plain((1, 10, 11, 64), (3, 3, 64, 400), padding=1),
+    "many channels": plain((1, 10, 10, 512), (3, 3, 512, 64), padding=1),
+    "one line": plain((4, 1, 60, 32), (3, 3, 32, 32), padding=1),
+}
+
+
+@pytest.mark.parametrize("name", SQUARES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_windows_of_three_by_three(monkeypatch, name, dtype):
+    used = []
+    product = convolution.winograd_product
+    monkeypatch.setattr(
+        convolution, "winograd_product", lambda *given: used.append(name) or product(*given)
+    )
+    case, rng = SQUARES[name], np.random.default_rng(5)
+    x, kernel = filled(rng, case.x, dtype), filled(rng, case.kernel, dtype)
+    bias, residual = filled(rng, case.result[-1:], dtype), filled(rng, case.result, dtype)
+    assert convolve(case, x, kernel) is not None
+    epilogue = Epilogue(True, True, Activation.RELU)
+    assert convolve(case, x, kernel, [bias, residual], epilogue) is not None
+    monkeypatch.setattr(winograd, "PANELS_BYTES", 0)
+    monkeypatch.setattr(winograd, "ROOM_BYTES", 0)
+    monkeypatch.setattr(winograd, "LEAST_TILES", 1)
+    assert convolve(case, x, kernel) is not None
+    assert len(used) == 3
+
+
+def test_fewer_multiplications_are_nearly_as_exact(monkeypatch):
+    case = plain((1, 30, 30, 64), (3, 3, 64, 64), padding=1)
+    rng = np.random.default_rng(6)
+    x, kernel = filled(rng, case.x, np.float32), filled(rng, case.kernel, np.float32)
+    exact = KERNELS[Convolution](case.forward, x.astype(np.float64), kernel.astype(np.float64))
+
+    def error() -> float:
+        return float(np.abs(convolve(case, x, kernel) - exact).max())
+
+    by_squares = error()
+    monkeypatch.setattr(winograd, "LEAST_POSITIONS", 10**9)
+    assert 0 < by_squares < 3 * error()
+
+
+def test_nan_stays_in_the_windows_that_see_it():
+    case = plain((1, 12, 12, 32), (3, 3, 32, 32), padding=1)
+    x, kernel = np.ones(case.x, np.float32), np.ones(case.kernel, np.float32)
+    x[0, 5, 6, 3] = np.nan
+    result = poisoned(case.result, x.dtype)
+    made = convolution_kernel(case.forward, *layouts(x, kernel, result))
+    called(made.code, [x, kernel], result, 1)
+    seen = np.zeros((12, 12), bool)
+    seen[4:7, 5:8] = True
+    np.testing.assert_array_equal(np.isnan(result[0]).all(axis=-1), seen)
+    np.testing.assert_array_equal(np.isnan(result[0]).any(axis=-1), seen)
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogues(activation):
     rng = np.random.default_rng(1)
@@ -226,6 +286,7 @@ def test_the_result_may_lie_over_the_residual(monkeypatch):
     for case in (
         plain((1, 6, 7, 50), (3, 3, 50, 40), padding=1),
         plain((1, 6, 7, 200), (1, 1, 200, 40)),
+        plain((1, 11, 11, 32), (3, 3, 32, 48), padding=1),
     ):
         x, kernel = filled(rng, case.x, np.float32), filled(rng, case.kernel, np.float32)
         residual, result = filled(rng, case.result, np.float32), poisoned(case.result, x.dtype)
@@ -266,11 +327,12 @@ def test_channels_may_lie_apart(groups, strides):
     assert kernel_gradient(case, x, np.ascontiguousarray(gradient)) is not None
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(cases())
 def test_lines_that_are_copied(case):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "FEW_BYTES", 2**20)
+        patch.setattr(correlation, "FEW_BYTES", 2**20)
         check_all(case, np.float32)
 
 

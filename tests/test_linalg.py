@@ -284,7 +284,9 @@ def test_riccati_solutions_stabilise(n: int) -> None:
     )
     assert np.linalg.eigvals(a - b @ b.T @ x).real.max() < 0
     x = tp.linalg.dare(a, b, q, r).numpy()
-    np.testing.assert_allclose(x, scipy.linalg.solve_discrete_are(a, b, q, r), rtol=1e-6, atol=1e-8)
+    gain = np.linalg.solve(r + b.T @ x @ b, b.T @ x @ a)
+    np.testing.assert_allclose(a.T @ x @ (a - b @ gain) - x + q, 0, atol=1e-7 * np.abs(x).max())
+    assert np.abs(np.linalg.eigvals(a - b @ gain)).max() < 1
 
 
 @pytest.mark.parametrize("name", ["care", "dare"])

@@ -93,12 +93,78 @@ def test_timeline_steps_and_html() -> None:
     assert plan._repr_html_().count("<tr>") == 4
 
 
+def training() -> tuple[tw.Graph, tnp.ndarray, tnp.ndarray]:
+    x, w = tw.var("x", shape=(64, 16)), tw.var("w", shape=(16, 16))
+    hidden = tnp.tanh(x @ w)
+    loss = ((hidden - x) ** 2).mean()
+    return tw.Graph([x], [loss], updates={w: w - 0.1 * (x.T @ hidden)}), hidden, loss
+
+
+def test_why_knows_what_was_written_and_where_updates_lie() -> None:
+    graph, hidden, loss = training()
+    plan = graph.plan(engine="reference", incremental=False)
+    assert "8 bytes at" in plan.why(loss)
+    (update,) = graph.updates.values()
+    assert plan.why(update).endswith("computed in the memory of variable 'w'")
+    assert "in w  " in str(plan)
+    assert [s.bytes for s in plan.steps if s.array.node in plan.homes] == [0]
+    with pytest.raises(ValueError, match=r"optimised away.*computed for its line: <fused_matmul"):
+        plan.why(hidden)
+
+
+def test_every_value_finds_its_block() -> None:
+    graph, _, _ = training()
+    for options in ({}, {"incremental": False}, {"optimise": False}):
+        plan = graph.plan(engine="reference", **options)
+        for node, index in plan.lowered.values:
+            block = plan.block_of(node) if index == 0 else None
+            holders = [
+                b for b, one in enumerate(plan.blocks) if node in [a.node for a in one.arrays]
+            ]
+            assert block is None or not holders or block == holders[0]
+            assert (block is None) <= (not holders)
+    assert plan.block_of(graph.input_nodes[0]) is None
+    assert plan.block_of(figure_1(3)[-1].node) is None
+
+
+def test_long_plans_say_how_much_is_not_shown() -> None:
+    x = tw.var("x", shape=(4,))
+    y = x
+    for _ in range(100):
+        y = tnp.sin(y) + x
+    plan = tw.Graph([x], y).plan(engine="reference", optimise=False)
+    hidden = len(plan.steps) - 30
+    assert f"... and {hidden} more steps" in str(plan)
+    assert f"... and {hidden} more steps" in plan._repr_html_()
+    assert plan._repr_html_().count("<tr>") == 31
+
+
+def test_differences_are_named() -> None:
+    graph = chain(1000)
+    free = graph.plan(incremental=False, engine="reference")
+    tight = graph.plan(memory=free.peak_bytes // 2, incremental=False, engine="reference")
+    said = free.diff(tight)
+    again = sum(s.again for s in tight.steps)
+    assert again > 0
+    assert f"steps computed again: 0 here, {again} there" in said
+    assert "the same steps in another order, or computed again" in said
+    assert "again" in tight._repr_html_()
+    kept = graph.plan(engine="reference")
+    assert "kept only there: <multiply" in free.diff(kept)
+    assert "kept only here: <multiply" in kept.diff(free)
+    x1, _, x3, _, x5 = figure_1(10)
+    other = tw.Graph([x1, x3], [x5 + 1]).plan(engine="reference", incremental=False)
+    assert "steps only there: <add" in tw.Graph([x1, x3], [x5]).plan(
+        engine="reference", incremental=False
+    ).diff(other)
+
+
 def test_the_plot_shows_blocks_and_the_peak() -> None:
     x1, _, x3, _, x5 = figure_1(10)
     plan = tw.Graph([x1, x3], [x5]).plan()
     axes = plan.plot()
     assert len(axes.collections) == len(plan.blocks)
-    assert {t.get_text() for t in axes.get_legend().get_texts()} == {"live", "peak"}
+    assert {t.get_text() for t in axes.get_legend().get_texts()} == {"live", "peak", "kept"}
     mpl.pyplot.close("all")
 
 
@@ -132,6 +198,16 @@ def test_a_budget_is_kept_or_refused_with_the_least() -> None:
             graph.plan(memory=bad)
 
 
+def test_the_largest_size_is_found_with_recomputation() -> None:
+    options = {"engine": "reference", "incremental": False}
+    most = chain(1000).plan(**options).peak_bytes
+    n = tw.largest(chain, most, **options)
+    assert n > 1500, "values computed again leave room for more"
+    assert chain(n).plan(memory=most, **options).peak_bytes <= most
+    with pytest.raises(tw.MemoryBudgetError):
+        chain(n + 1).plan(memory=most, **options)
+
+
 def test_largest_and_assert_peak() -> None:
     def make(n: int) -> tw.Graph:
         v = tw.var("v", shape=(n, n))
@@ -141,6 +217,10 @@ def test_largest_and_assert_peak() -> None:
     assert make(n).plan().peak_bytes <= 1_000_000 < make(n + 1).plan().peak_bytes
     with pytest.raises(tw.MemoryBudgetError):
         tw.largest(make, 10)
+    with pytest.raises(ValueError, match="does the graph grow"):
+        tw.largest(lambda n: make(3), "1MB", limit=100)
+    with pytest.raises(TypeError, match="not a Graph"):
+        tw.largest(lambda n: n, "1MB")
     program = make(10).compile(engine="reference")
     tw.testing.assert_peak(program, "1MB")
     tw.testing.assert_peak(program.plan, program.plan.peak_bytes)

@@ -21,12 +21,12 @@ from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import BroadcastTo, Cast, var
 from tawny.ops.delay import delay
-from tawny.ops.fused import Body, Group, Step, expanded
+from tawny.ops.fused import Body, Group, Step, expanded, nonunit
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import Max, Reduction
 from tawny.rewrite import group_choice, group_unit, spec
 from tawny.rewrite.flow import Flow
-from tawny.rewrite.groups import group_elementwise
+from tawny.rewrite.groups import group_elementwise, grouping
 
 
 def x32(*shape: int, name: str = "x") -> Array:
@@ -217,6 +217,35 @@ def test_a_sum_that_meets_the_wrong_axis_is_not_fused() -> None:
     assert len(grouped(good)[1]) == 1
 
 
+def test_row_values_of_another_reduction_are_computed_outside() -> None:
+    x = x32(64, 128)
+    total = tnp.sum(tnp.exp(x), axis=1, keepdims=True)
+    y = tnp.tanh(x / tnp.exp(tnp.sqrt(total)))
+    apart = grouping(lambda outputs: lambda n: isinstance(n.op, Reduction))
+    flow, _ = again(Flow((y.node,)), apart)
+    assert [names(g) for g in groups_of(flow.outputs)] == [["sqrt", "exp"], ["divide", "tanh"]]
+    assert_same_bits([y.node], flow.outputs)
+    assert len(grouped(y)[1]) == 1
+
+
+def test_a_stretched_row_value_is_not_folded() -> None:
+    x = x32(64, 128)
+    row = tnp.exp(tnp.sum(tnp.sin(x), axis=1, keepdims=True))
+    _, groups = grouped(tnp.sum(tnp.broadcast_to(row, (64, 128)), axis=1))
+    for group in groups:
+        check_body(group)
+    assert [names(g) for g in groups] == [["sin", "sum", "exp"], ["broadcast_to", "sum"]][:1]
+
+
+def test_results_that_nothing_inside_reads_are_written_last() -> None:
+    u, v = x32(64, 64, name="u"), x32(64, 64, name="v")
+    t = u * v
+    _, groups = grouped(tnp.sin(t), tnp.cos(t) + u - v)
+    (group,) = groups
+    assert isinstance(group.op, Group)
+    assert {r for _, r in group.op.body.overwrites()} == {0, 1}
+
+
 def test_columns_are_not_swept_again() -> None:
     x = x32(8, 8)
     y = tnp.exp(x - tnp.sum(tnp.sin(x), axis=0))
@@ -373,9 +402,31 @@ def check_body(group: Node) -> None:
         assert step.shape == step.op.infer_shape(*[s for s, _ in given])
         assert step.dtype == step.op.infer_dtype(*[d for _, d in given])
         assert isinstance(step.op, (Elementwise, Cast, BroadcastTo, Reshape, Reduction))
+    check_rows(body)
     assert -1 not in body.last_uses()
     assert len(set(group.inputs)) == len(group.inputs)
     assert 0 < len(set(body.results)) == len(body.results)
+
+
+def check_rows(body: Body) -> None:
+    """Elementwise steps span the whole space or come after a reduction, and are folded no more."""
+    first, space = len(body.operands), nonunit(body.space())
+    after: set[int] = set()
+    for number, step in enumerate(body.steps, first):
+        if isinstance(step.op, Reduction):
+            assert nonunit(body.type_of(step.inputs[0])[0]) == space
+            value = step.inputs[0]
+            while value >= first and isinstance(body.steps[value - first].op, _VIEWS):
+                (value,) = body.steps[value - first].inputs
+            assert value not in after or nonunit(body.type_of(value)[0]) == space
+            after.add(number)
+        elif not after.isdisjoint(step.inputs):
+            after.add(number)
+        if isinstance(step.op, (Elementwise, Cast)):
+            assert nonunit(step.shape) == space or number in after
+
+
+_VIEWS = (BroadcastTo, Reshape)
 
 
 def check_once(new, old) -> None:

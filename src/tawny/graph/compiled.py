@@ -57,7 +57,10 @@ class Compiled:
             versions, tuple(targets), budget, incremental
         )
         """`homes`: sources of updates computed in the memory of the variable they update."""
-        self.plan = Plan(self._fitted.lowered, self._fitted.layout, self._fitted.kept, engine)
+        fitted = self._fitted
+        self.plan = Plan(
+            fitted.lowered, fitted.layout, fitted.kept, engine, self._asked, self.homes
+        )
         self._needed: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
 
     # -------------------------------------------------------------- optimising

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, final
 
@@ -39,8 +39,9 @@ class PlannedStep(NamedTuple):
     position: int
     array: Array
     offset: int
-    """First byte of the result."""
+    """First byte of the result; of the first one if there are several."""
     bytes: int
+    """Of all results together; none for one that lies in a variable's memory."""
     over: Array | None
     """The operand the result is written over."""
     again: bool
@@ -70,6 +71,10 @@ class Plan:
     """Nodes whose values stay right from run to run."""
     engine: str = "reference"
     """The name of the engine it is made for."""
+    asked: tuple[Node, ...] = ()
+    """The results as they were written, in the order of `lowered.results`."""
+    homes: Mapping[Node, Node] = field(default_factory=dict[Node, Node])
+    """The variables that hold some results, which take no bytes of the plan."""
 
     @cached_property
     def _written(self) -> Written:
@@ -113,16 +118,17 @@ class Plan:
     @cached_property
     def steps(self) -> tuple[PlannedStep, ...]:
         """What runs, in order."""
+        problem = self.lowered.problem
         seen: set[int] = set()
         out: list[PlannedStep] = []
         for position, s in enumerate(self.layout.sequence):
             node = self.lowered.steps[s]
-            value = self.lowered.problem.values[self.lowered.problem.steps[s].outputs[0]]
-            pairs = {o: i for i, o in self.layout.schedule.slides[position]}
-            over = array_for(node.inputs[pairs[0]]) if 0 in pairs else None
+            bytes = sum(problem.values[v].bytes for v in problem.steps[s].outputs)
+            slides = sorted(self.layout.schedule.slides[position], key=lambda pair: pair[1])
+            over = array_for(node.inputs[slides[0][0]]) if slides else None
             place = self.layout.writes(position)[0] or 0
             again = s in seen
-            out.append(PlannedStep(position, array_for(node), place, value.bytes, over, again))
+            out.append(PlannedStep(position, array_for(node), place, bytes, over, again))
             seen.add(s)
         return tuple(out)
 
@@ -143,16 +149,19 @@ class Plan:
         if (node, 0) not in self.lowered.values or is_leaf(node):
             return None
         root = self._node(self.lowered.problem.roots[self.lowered.value(node)])
-        for index, block in enumerate(self.blocks):
-            if any(a.node is root for a in block.arrays):
-                return index
-        return None
+        return self._block_index.get(root)
+
+    @cached_property
+    def _block_index(self) -> dict[Node, int]:
+        """The first of `blocks` that holds each node's value."""
+        pairs = [(a.node, index) for index, block in enumerate(self.blocks) for a in block.arrays]
+        return dict(reversed(pairs))
 
     def why(self, array: Array) -> str:
         """Why the value lies where it does, in words."""
         if not isinstance(array, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("why", f"{type(array).__name__} is no array")
-        node = array.node
+        node = dict(zip(self.asked, self.lowered.results, strict=False)).get(array.node, array.node)
         if (node, 0) not in self.lowered.values:
             node = self._written.own.get(node, node)
         for step, members in self._written.members.items():
@@ -161,7 +170,8 @@ class Plan:
         if (node, 0) not in self.lowered.values:
             raise value_error(
                 "why",
-                f"{node!r} is not computed by this program: optimised away, or of another graph",
+                f"{node!r} is not computed by this program: optimised away, or of another graph"
+                + self._nearby(node),
             )
         if is_leaf(node):
             return f"{node.name}: an input or constant, outside the plan"
@@ -169,7 +179,19 @@ class Plan:
         root = self._node(value)
         if root is not node:
             return f"{node.name}: a view of {root!r}, without memory of its own"
+        if node in self.homes:
+            return f"{node.name}: computed in the memory of variable {self.homes[node].name!r}"
         return self._why_there(node, value)
+
+    def _nearby(self, node: Node) -> str:
+        """What the program computes for the line that wrote a node, as a hint."""
+        lines = {(source.file, source.line) for source in node.sources}
+        found = [
+            n
+            for n in self.lowered.steps
+            if lines.intersection((source.file, source.line) for source in n.sources)
+        ]
+        return f"; computed for its line: {_listed(found)}" if found else ""
 
     def _why_there(self, node: Node, value: int) -> str:
         parts: list[str] = []
@@ -185,9 +207,7 @@ class Plan:
             parts.append("not in place: " + ("; ".join(reasons) or "it has no operands"))
         sharers = [self._node(v) for v in self.layout.sharers(value)]
         if sharers:
-            listed = ", ".join(map(repr, sharers[:4]))
-            more = f" and {len(sharers) - 4} more" if len(sharers) > 4 else ""
-            parts.append(f"its bytes are also used by {listed}{more}, at other times")
+            parts.append(f"its bytes are also used by {_listed(sharers)}, at other times")
         size = self.lowered.problem.values[value].bytes
         return f"{node.name}: {size} bytes at {where}; " + "; ".join(parts)
 
@@ -199,32 +219,51 @@ class Plan:
             f"lower bound {_size(self.lower_bound_bytes)}, unshared {_size(self.unshared_bytes)}",
             f"{'step':>4}  {'bytes':>12}  {'at':>12}  what",
         ]
-        shown = self.steps if len(self.steps) <= _MOST else self.steps[: _MOST // 2]
-        for step in shown:
+        for step in self._shown:
             over = f", in place of {_name(step.over)}" if step.over is not None else ""
             again = ", again" if step.again else ""
             lines.append(
-                f"{step.position:>4}  {step.bytes:>12,}  {step.offset:>12,}  "
+                f"{step.position:>4}  {step.bytes:>12,}  {self._place(step):>12}  "
                 f"{_name(step.array)}{over}{again}"
             )
-        if len(shown) < len(self.steps):
-            lines.append(f"      ... and {len(self.steps) - len(shown)} more steps")
+        if self._hidden:
+            lines.append(f"      ... and {self._hidden} more steps")
         lines.append(engine_named(self.engine).account(self.lowered.steps))
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"<Plan: {len(self.steps)} steps, peak {_size(self.peak_bytes)}>"
 
+    @property
+    def _shown(self) -> tuple[PlannedStep, ...]:
+        """The steps that a table shows."""
+        return self.steps if len(self.steps) <= _MOST else self.steps[: _MOST // 2]
+
+    @property
+    def _hidden(self) -> int:
+        """How many it does not."""
+        return len(self.steps) - len(self._shown)
+
+    def _place(self, step: PlannedStep) -> str:
+        """Where the result of a step lies, for a table."""
+        home = self.homes.get(step.array.node)
+        return f"{step.offset:,}" if home is None else f"in {home.name}"
+
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{h}</th>" for h in ("step", "bytes", "at", "what", "in place of"))
+        head = "".join(
+            f"<th>{h}</th>" for h in ("step", "bytes", "at", "what", "in place of", "again")
+        )
         rows = "".join(
-            f"<tr><td>{s.position}</td><td>{s.bytes:,}</td><td>{s.offset:,}</td>"
+            f"<tr><td>{s.position}</td><td>{s.bytes:,}</td><td>{html.escape(self._place(s))}</td>"
             f"<td>{html.escape(_name(s.array))}</td>"
-            f"<td>{html.escape(_name(s.over)) if s.over is not None else ''}</td></tr>"
-            for s in self.steps[:_MOST]
+            f"<td>{html.escape(_name(s.over)) if s.over is not None else ''}</td>"
+            f"<td>{'again' if s.again else ''}</td></tr>"
+            for s in self._shown
         )
         title = html.escape(str(self).splitlines()[0])
-        return f"<p>{title}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        more = f"<p>... and {self._hidden} more steps</p>" if self._hidden else ""
+        body = f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
+        return f"<p>{title}</p><table>{body}</table>{more}"
 
     def diff(self, other: Plan) -> str:
         """What differs between this plan and another, in words."""
@@ -237,13 +276,31 @@ class Plan:
             )
             if mine != theirs
         ]
+        lines += [
+            f"{what}: {mine} here, {theirs} there"
+            for what, mine, theirs in zip(
+                ("steps in place", "steps computed again"), self._counts, other._counts, strict=True
+            )
+            if mine != theirs
+        ]
         here, there = ([s.array.node for s in p.steps] for p in (self, other))
-        only_here, only_there = set(here) - set(there), set(there) - set(here)
-        if only_here or only_there:
-            lines.append(f"steps: {len(only_here)} only here, {len(only_there)} only there")
-        elif here != there:
+        for what, mine, theirs in (("kept", self.kept, other.kept), ("steps", here, there)):
+            for place, one, rest in (("here", mine, theirs), ("there", theirs, mine)):
+                only = [n for n in dict.fromkeys(one) if n not in set(rest)]
+                if only:
+                    lines.append(f"{what} only {place}: {_listed(only)}")
+        if here != there and set(here) == set(there):
             lines.append("the same steps in another order, or computed again")
+        places = [{s.array.node: s.offset for s in p.steps} for p in (self, other)]
+        moved = [n for n, offset in places[0].items() if places[1].get(n, offset) != offset]
+        if moved:
+            lines.append(f"elsewhere in memory: {_listed(moved)}")
         return "\n".join(lines) or "no difference"
+
+    @property
+    def _counts(self) -> tuple[int, int]:
+        """How many steps are in place, and how many compute something again."""
+        return sum(s.over is not None for s in self.steps), sum(s.again for s in self.steps)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw blocks over time with matplotlib; gives the axes."""
@@ -254,6 +311,8 @@ class Plan:
 
 _MOST = 60
 """Steps shown in a table."""
+_NAMED = 4
+"""Nodes named in a sentence."""
 
 
 def _name(array: Array) -> str:
@@ -262,13 +321,14 @@ def _name(array: Array) -> str:
     return f"{node.name} {node.dtype}{list(node.shape)}{where}"
 
 
+def _listed(nodes: Sequence[Node]) -> str:
+    """Some of the nodes, and how many more there are."""
+    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+    return ", ".join(map(repr, nodes[:_NAMED])) + more
+
+
 def _size(count: int) -> str:
     for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
         if count >= unit:
             return f"{count / unit:.1f} {name}"
     return f"{count} B"
-
-
-def block_names(blocks: Sequence[Block]) -> list[str]:
-    """A short name for each block: whose it is."""
-    return [b.arrays[0].node.name if b.arrays else b.kind for b in blocks]

@@ -14,6 +14,8 @@ _PALETTE: Final = (
 )  # fmt: skip
 _LABELLED: Final = 0.03
 """Blocks of at least this share of the peak get a label."""
+_MANY: Final = 150
+"""Above so many blocks the edges between them are thin."""
 
 
 def draw(plan: Plan, ax: Any = None) -> Any:
@@ -26,8 +28,9 @@ def draw(plan: Plan, ax: Any = None) -> Any:
         _, ax = pyplot.subplots(figsize=(9, 5), layout="constrained")
     unit, name = _unit(plan.peak_bytes)
     steps = max(1, len(plan.steps))
+    edge = 0.8 if len(plan.blocks) <= _MANY else 0.1
     for index, block in enumerate(plan.blocks):
-        _block(ax, block, index, unit, plan.peak_bytes, steps)
+        _block(ax, block, index, unit, plan.peak_bytes, steps, edge)
     moments = plan.timeline()
     xs = [m.position - 0.5 for m in moments] + [steps - 0.5]
     live = [m.live_bytes / unit for m in moments]
@@ -38,11 +41,20 @@ def draw(plan: Plan, ax: Any = None) -> Any:
     ax.set_xlabel("step")
     ax.set_ylabel(f"memory [{name}]")
     ax.set_title(str(plan).splitlines()[0], fontsize=10)
-    ax.legend(loc="upper right", fontsize=8, framealpha=0.9)
+    patches: Any = importlib.import_module("matplotlib.patches")
+    kinds = [kind for kind in _COLOURS if any(block.kind == kind for block in plan.blocks)]
+    handles = [
+        *ax.get_legend_handles_labels()[0],
+        *(patches.Patch(color=_COLOURS[kind], label=kind) for kind in kinds),
+    ]
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.1), "ncols": len(handles)}
+    ax.legend(handles=handles, fontsize=8, frameon=False, **below)
     return ax
 
 
-def _block(ax: Any, block: Block, index: int, unit: int, peak: int, steps: int) -> None:
+def _block(
+    ax: Any, block: Block, index: int, unit: int, peak: int, steps: int, edge: float
+) -> None:
     width = block.last - block.first + 1
     colour = _COLOURS.get(block.kind, _PALETTE[index % len(_PALETTE)])
     ax.broken_barh(
@@ -50,7 +62,7 @@ def _block(ax: Any, block: Block, index: int, unit: int, peak: int, steps: int) 
         (block.offset / unit, block.bytes / unit),
         facecolor=colour,
         edgecolor="white",
-        lw=0.8,
+        lw=edge,
     )
     if block.bytes >= _LABELLED * peak and width >= 0.04 * steps:
         names = [a.node.name for a in block.arrays] or [block.kind]
@@ -64,6 +76,8 @@ def _block(ax: Any, block: Block, index: int, unit: int, peak: int, steps: int) 
             va="center",
             fontsize=7,
             color="white",
+            bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.5},
+            zorder=5,
         )
 
 

@@ -157,8 +157,12 @@ def search(
     stop: Callable[[], bool],
     noise: float = 0.0,
     seed: int = 0,
+    distinct: bool = False,
 ) -> Ints | None:
-    """Offsets under `limit`, growing the capacity only when nothing fits; None if it fails."""
+    """Offsets under `limit`, growing the capacity only when nothing fits; None if it fails.
+
+    Of partial placements of the same buffers only one is carried on if they must be `distinct`.
+    """
     count, sizes = len(problem.sizes), problem.sizes
     random = numpy.random.default_rng(seed)
     names = random.integers(1, 1 << 40, count)
@@ -188,10 +192,22 @@ def search(
             value = total_slack(score, capacity, slack)
             if noise:
                 value += noise * value.std() * random.standard_normal(len(value))
-            columns = columns[numpy.argpartition(-value, width - 1)[:width]]
+            if distinct:
+                best = first_of_each(grown.name[columns], value)
+                columns, value = columns[best], value[best]
+            if len(columns) > width:
+                columns = columns[numpy.argpartition(-value, width - 1)[:width]]
         beam = grown.chosen(beam, columns, index)
     heights = (beam.offsets + sizes[:, None]).max(axis=0)
     return beam.offsets[:, heights.argmin()]
+
+
+def first_of_each(names: Ints, value: Reals) -> Ints:
+    """Where each name has its highest value."""
+    order = numpy.lexsort((-value, names))
+    is_first = numpy.ones(len(order), bool)
+    is_first[1:] = names[order[1:]] != names[order[:-1]]
+    return order[is_first]
 
 
 @dataclass(frozen=True, slots=True)

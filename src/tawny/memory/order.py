@@ -248,7 +248,6 @@ def orders(
     problem: Problem, *, alignment: int = 1, seconds: float = 0.1, states: int = 50_000
 ) -> list[Order]:
     """All orders that were tried, by growing peak; the report's is always among them."""
-    start = time.thread_time()
     graph = model(problem, alignment)
     floor = graph.floor()
     found: list[Order] = []
@@ -257,11 +256,12 @@ def orders(
         if peak <= floor:
             break
     found.sort(key=lambda order: order.peak)
-    if found[0].optimal or len(graph) > LARGEST_SEARCHED:
+    if found[0].optimal or len(graph) > LARGEST_SEARCHED or seconds <= 0:
         return found
+    end = time.thread_time() + seconds
 
     def stop(count: int) -> bool:
-        return count > states or time.thread_time() - start > seconds
+        return count > states or time.thread_time() > end
 
     search = Search(graph, floor)
     better, certain = search.run(found[0].peak, stop)

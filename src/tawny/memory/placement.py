@@ -22,7 +22,7 @@ LARGEST_SEARCHED = 4000
 """Storages above which only near-linear methods are used."""
 LARGEST_REPEATED = 20_000
 """Storages above which even these are used only once."""
-NARROWEST_BEAM, WIDEST_BEAM = 24, 300
+NARROWEST_BEAM, WIDEST_BEAM = 24, 200
 """How many partial placements a beam search carries along at first, and where it may fail."""
 NOISE = 0.5
 """By how many standard deviations beams are shaken."""
@@ -259,18 +259,19 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
             seed=next(seeds) if noise else 0,
         )
 
-    def wide(capacity: int) -> beam.Ints | None:
+    def wide(tie: beam.Tie, score: beam.Score, capacity: int) -> beam.Ints | None:
         return beam.search(
             within,
             width=WIDEST_BEAM,
             branching=8,
-            tie=beam.Tie.LOAD,
-            score=beam.Score.LOG,
+            tie=tie,
+            score=score,
             capacity=capacity,
             limit=capacity + 1,
             stop=race.over,
             noise=NOISE,
             seed=next(seeds),
+            distinct=True,
         )
 
     def round(number: int) -> Iterator[beam.Ints | None]:
@@ -281,9 +282,10 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
                 yield narrow(tie, score, width, NOISE if number else 0.0)
             yield canonical.search(within, tie=own_tie, capacity=bound, nodes=nodes, stop=race.over)
             if number:
-                yield wide(bound)
-                yield wide((bound + race.height) // 2)
-                yield wide(bound)
+                yield wide(beam.Tie.LIFE, beam.Score.ROOT, bound)
+                yield wide(beam.Tie.LOAD, beam.Score.LOG, bound)
+                yield wide(beam.Tie.LOAD, beam.Score.LOG, (bound + race.height) // 2)
+                yield wide(beam.Tie.LOAD, beam.Score.LOG, bound)
 
     for number in count():
         for found in round(number):

@@ -34,6 +34,8 @@ MOST_WORK = 110
 """A simulation that takes more work than this for each step is given up."""
 MOST_SLOWDOWN = 6.0
 """A sequence this many times as slow as the order alone is given up."""
+NEAR = 8
+"""So many levels are tried before anything is laid out."""
 PATIENCE = 600
 """Steps for which schedules are placed with more effort that should fit but do not at once."""
 SQUEEZING = 200
@@ -148,16 +150,22 @@ class Search:
         return min([self.once, *self.layouts.values()], key=_arena)
 
     def approach(self, budget: int) -> None:
-        """Try every way from the levels under the budget, the nearest first; lay out the best."""
+        """Try every way from the levels under the budget, the nearest first; lay out the best.
+
+        Levels far below serve only where nothing from the near ones fits.
+        """
         limits = [level for level in self.levels if level <= budget]
         if len(self.levels) >= MOST_LEVELS and limits:
             limits.append(budget)
+        levels = [*limits, *self.levels[len(limits) :]]
         end = self.spent + int(self.seconds * WORK_PER_SECOND)
-        for limit in reversed(limits):
-            self.explore(limit, [*limits, *self.levels[len(limits) :]], end)
-            if self.work > end:
-                break
-        if not self.cheapest(budget):
+        found = False
+        while limits and not found and self.work <= end:
+            for limit in reversed(limits[-NEAR:]):
+                self.explore(limit, levels, end)
+            del limits[-NEAR:]
+            found = self.cheapest(budget)
+        if not found:
             self.least()
         self.spent = self.work
 

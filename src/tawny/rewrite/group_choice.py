@@ -163,21 +163,22 @@ class Choice:
         moments = self.places.moments
         if moments is not None and moments[maker.members[0]] != moments[reader.members[0]]:
             return
+        schedule = self._schedule
+        if schedule is None and self._memory.is_hopeless(maker, reader):
+            self._refuse(maker, reader)
+            return
         how = fit(self._units, maker, reader)
         if how is Fit.NONE or not self._are_bounded(maker, reader):
             return
-        schedule = self._schedule
+        late, early = self._memory.late, self._memory.early
         if schedule is not None:
-            if not schedule.may_wait(maker, reader):
-                return
+            late, early = schedule.may_wait, schedule.may_hurry
+        if late(maker, reader):
             at = reader.at
-        elif self._memory.late(maker, reader):
-            at = reader.at
-        elif self._memory.early(maker, reader):
+        elif early(maker, reader):
             at = maker.at
         else:
-            if len(maker.refused) < MOST_REFUSED:
-                maker.refused = [*maker.refused, reader]
+            self._refuse(maker, reader)
             return
         share(self._units, maker, reader, how)
         unit = self._units.unite(maker, reader, at)
@@ -185,6 +186,10 @@ class Choice:
             schedule.moved(unit)
         if unit.refused:
             self._offered(unit)
+
+    def _refuse(self, maker: Unit, reader: Unit) -> None:
+        if len(maker.refused) < MOST_REFUSED:
+            maker.refused = (*maker.refused, reader)
 
     def _are_bounded(self, maker: Unit, reader: Unit) -> bool:
         """Whether two units together read and make few enough arrays."""

@@ -49,6 +49,21 @@ class Memory:
         self._each: Final = self._once // 8
         self._left = self._once
 
+    def is_hopeless(self, maker: Unit, reader: Unit) -> bool:
+        """Whether two units plainly may not run as one; found out fast."""
+        cost, owner, reads = self.cost, self._places.owner, reader.inputs
+        more = -maker.made - self._each
+        for b in maker.inputs:
+            if b not in reads and owner[b] == b:
+                more += cost[b]
+        if more <= 0:
+            return False
+        of, kind = self._units.of, self._places.kind
+        for b in reads:  # noqa: SIM110  (faster than a generator)
+            if b not in maker.inputs and of[b] is not maker and kind[b]:
+                return True
+        return False
+
     def late(self, maker: Unit, reader: Unit) -> bool:
         """Whether both may run where `reader` does."""
         units, places, cost, reads = self._units, self._places, self.cost, reader.inputs
@@ -106,18 +121,13 @@ class Memory:
         self, together: Sequence[Unit], results: Collection[int], inputs: Iterable[int]
     ) -> int:
         """Bytes of operands, at least, that the results of units in one are written over."""
-        space = max([u.space for u in together], key=len)
         if len(results) == 1:
-            return self.matched(space, results, inputs)
-        units, places = self._units, self._places
-        last = {r for r in results if not units.read_inside(r, together)}
-        if len(last) == len(results) and all(u.folded is None for u in together):
-            return self.matched(space, results, inputs)
+            return self.matched(max([u.space for u in together], key=len), results, inputs)
         saved, taken = 0, set[int]()
         for b, r in self.overwrites(together, results, inputs):
             if b not in taken and r not in taken:
                 taken |= {b, r}
-                saved += places.bytes[r]
+                saved += self._places.bytes[r]
         return saved
 
     def overwrites(
@@ -129,26 +139,25 @@ class Memory:
         reads are written last.  Where rows are swept again, only one of these is.
         """
         places, units, free = self._places, self._units, self.free
+        of, extent, item = units.of, places.extent, places.item
         space = max([u.space for u in together], key=len)
-        last = {r for r in results if not units.read_inside(r, together)}
         reads: list[tuple[int, int]] = []
         for b in inputs:
-            if free[b] and places.extent[b] == space:
+            if free[b] and extent[b] == space:
                 for k in units.readers[b][:MOST_READERS]:  # the last ones first
-                    if units.of[k] in together:
+                    if of[k] in together:
                         reads.append((k, b))
                         break
+        if not reads:
+            return []
         reads.sort()
-        whole = sorted([r for r in results if places.extent[r] == space])
+        whole = [r for r in results if extent[r] == space]
+        last = [r for r in whole if not units.read_inside(r, together)]
         if self._sweep_again(together):
-            whole = [r for r in whole if r in last][:1]
-        whole.sort(key=last.__contains__)
-        return [
-            (b, r)
-            for r in whole
-            for k, b in reads
-            if free[b] == places.item[r] and (k <= r or r in last)
-        ]
+            return [(b, r) for r in last[:1] for _, b in reads if free[b] == item[r]]
+        inner = sorted([r for r in whole if r not in last])
+        pairs = [(b, r) for r in inner for k, b in reads if k <= r and free[b] == item[r]]
+        return [*pairs, *[(b, r) for r in last for _, b in reads if free[b] == item[r]]]
 
     def _sweep_again(self, together: Sequence[Unit]) -> bool:
         """Whether units in one may need another sweep after a reduction."""

@@ -2,7 +2,7 @@
 
 Some units belong together though it is not certain that memory never grows: in a bad order of the
 rest it would.  So the units are put into an order that the planner finds good, and one is delayed
-to a reader only where, in this order, no step then needs more than the peak.
+to a reader, or a reader advanced, only where in this order no step then needs more than the peak.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ class Schedule:
         self._reads: Final = [self._owners(item) for item in items]
         problem = self._problem(items)
         graph = model(problem, ALIGNMENT)
-        order, self._peak = min(
-            [found for _, found in candidates(problem, graph, graph.floor())], key=lambda f: f[1]
-        )
+        order, self._peak = good_order(problem, graph)
         self.items: Final = [items[s] for s in order]
         self.at: Final[dict[Item, int]] = {item: at for at, item in enumerate(self.items)}
         for item in self.items:
@@ -145,9 +143,53 @@ class Schedule:
                 live[t - start] += bytes
         return None if more > made and max(live, default=0) > self._peak else live
 
+    def may_hurry(self, maker: Unit, reader: Unit) -> bool:
+        """Whether `reader` may be advanced to `maker`; then it is taken to be."""
+        places, of = self._places, self._units.of
+        start, stop = self.at[maker], self.at[reader]
+        for b in reader.inputs:
+            o = places.owner[b]
+            if not places.kind[o] or of[b] is maker:
+                continue
+            unit = of[o]
+            if unit is maker or self.at[o if unit is None else unit] > start:
+                return False
+        results, gone = reader.results, 0
+        for r in maker.results:
+            if places.output[r] or self._units.read_by_others(r, (maker, reader)):
+                results = [*results, r]
+            else:
+                gone += places.bytes[r]
+        more = reader.made - gone
+        dying = [b for b in maker.inputs if b not in reader.inputs]
+        inputs = {*maker.inputs, *reader.inputs}.difference(maker.results)
+        there = more + self._memory.matched(maker.space, maker.results, dying)
+        there -= self._memory.reused((maker, reader), results, inputs)
+        if stop - start > FARTHEST or self._live[start] + there > self._peak:
+            return False
+        live = [bytes + more for bytes in self._live[start + 1 : stop]]
+        if more > 0 and max(live, default=0) > self._peak:
+            return False
+        self._live[start] += there
+        self._live[start + 1 : stop] = live
+        return True
+
     def moved(self, unit: Unit) -> None:
-        """Note that a unit has become one with a reader and runs where that did."""
+        """Note where a unit runs that two have become."""
         self.at[unit] = unit.at
+
+
+def good_order(problem: Problem, graph: Model) -> tuple[Sequence[int], int]:
+    """The best of the planner's orders that are found without a search, and its peak."""
+    floor = graph.floor()
+    best: tuple[Sequence[int], int] | None = None
+    for _, found in candidates(problem, graph, floor):
+        if best is None or found[1] < best[1]:
+            best = found
+        if best[1] <= floor:
+            break
+    assert best is not None
+    return best
 
 
 def _now(item: Item) -> Item:

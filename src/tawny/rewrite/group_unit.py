@@ -45,7 +45,7 @@ class Unit:
         """Members that are read outside or asked for."""
         self.made = 0
         """Bytes of the results."""
-        self.refused: Sequence[Unit] = ()
+        self.refused: tuple[Unit, ...] = ()
         """Readers that it was not united with for the sake of memory."""
         self.into: Unit | None = None
         """The unit it has become a part of."""
@@ -162,7 +162,8 @@ class Units:
             else:
                 self.result[r] = False
         large.results, large.made = results, made
-        large.refused = [*large.refused, *small.refused]
+        if small.refused:
+            large.refused = (*large.refused, *small.refused)
         large.at = at
         small.into = large
         return large

@@ -5,6 +5,7 @@ Nothing here changes a result: each sum is made in the order of the common axis.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,10 @@ from tawny.codegen.element import Element
 from tawny.codegen.products.tile import Tile, tallest, vectors_for
 
 PANEL_BYTES: Final = 2**18
-"""A panel of a block of the common axis has at most so many bytes, to stay in the second cache."""
+"""A panel of a block of the common axis has at most so many bytes, to stay in the second cache.
+
+Rows that do not follow each other in memory share fewer places of the cache: half of that, then.
+"""
 
 PACKED_BYTES: Final = 2**10
 """So many bytes of each row of the right matrix are packed at a time."""
@@ -43,6 +47,17 @@ def aligned(nbytes: int) -> int:
     return over(nbytes, 64) * 64
 
 
+class Panels(enum.Enum):
+    """How the right matrix is read; the values are what the code is told."""
+
+    DIRECT = 0
+    """Where it lies, elements of a row side by side."""
+    PACKED = 1
+    """From panels that each worker packs before it uses them."""
+    PREPARED = 2
+    """From panels that were packed before the run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Strip:
     """Tiles of one width, one below the other; the first `tall` are a row higher than the rest."""
@@ -70,10 +85,10 @@ class Strip:
         """Bytes of the sums of so many tiles, if there are so many."""
         return min(self.tiles, tiles) * self.tile.rows * self.tile.vectors * element.sum_bytes
 
-    def numbers(self, element: Element, columns: int) -> tuple[int, ...]:
+    def numbers(self, element: Element, columns: int, sets: int) -> tuple[int, ...]:
         """What the code is told of a strip with so many columns: `STRIP_NUMBERS`."""
         rows, vectors = self.tile.rows, self.tile.vectors
-        sums = rows * vectors * element.sum_bytes
+        sums = rows * vectors * element.sum_bytes * sets
         return self.tiles, self.tall, rows, self.tile.width(element), columns, sums, vectors
 
 
@@ -99,11 +114,16 @@ class Blocking:
     """So many tiles, one below the other, are computed with a panel before the next is taken."""
     streamed: bool
     """Whether all panels are multiplied with a block of the common axis before the next block."""
+    sets: int = 1
+    """How many sets of sums wait for each tile."""
 
     def numbers(self, element: Element) -> dict[str, int]:
         """What the code is told."""
-        full = self.full.numbers(element, self.full.tile.vectors * element.lanes)
-        tail = (0,) * len(full) if self.tail is None else self.tail.numbers(element, self.rest)
+        columns = self.full.tile.vectors * element.lanes
+        full = self.full.numbers(element, columns, self.sets)
+        tail = (0,) * len(full)
+        if self.tail is not None:
+            tail = self.tail.numbers(element, self.rest, self.sets)
         return {
             **dict(zip(STRIP_NUMBERS, full, strict=True)),
             **{f"tail_{name}": n for name, n in zip(STRIP_NUMBERS, tail, strict=True)},
@@ -124,7 +144,7 @@ class Blocking:
         panels = min(self.chunk_blocks, self.blocks) if self.streamed else 1
         full = self.full.sum_bytes(element, self.chunk_tiles) * panels if self.blocks else 0
         tail = 0 if self.tail is None else self.tail.sum_bytes(element, self.chunk_tiles)
-        return aligned(max(full, tail))
+        return aligned(max(full, tail) * self.sets)
 
     def packed_bytes(self, element: Element, length: int) -> int:
         """Bytes of scratch memory for the panels of a chunk, with a common axis so long."""
@@ -179,7 +199,12 @@ def _pieces(stack: int, workers: int) -> int:
 
 
 def cut(
-    element: Element, extent: Extent, workers: int, *, packed: bool = False, streamed: bool = False
+    element: Element,
+    extent: Extent,
+    workers: int,
+    *,
+    panels: Panels = Panels.DIRECT,
+    streamed: bool = False,
 ) -> Blocking:
     """The blocking of a stack of products; an empty one has no tasks.
 
@@ -194,13 +219,15 @@ def cut(
     width = full.tile.width(element)
     wanted = _pieces(extent.stack, workers) if extent.shared else 1
     chunk_blocks = max(blocks, 1)
+    packed = panels is Panels.PACKED
     if packed or columns > rows:
         chunk_blocks = over(chunk_blocks, wanted)
     if packed:
         chunk_blocks = min(chunk_blocks, max(PACKED_BYTES // width, 1))
     chunks = max(over(blocks, chunk_blocks), 1)
     parts = min(over(wanted, chunks), (full if blocks else tail or full).tiles)
-    depth_blocks = over(extent.depth * extent.taps * width, PANEL_BYTES)
+    most = PANEL_BYTES // 2 if panels is Panels.DIRECT else PANEL_BYTES
+    depth_blocks = over(extent.depth * extent.taps * width, most)
     depth_blocks = max(min(depth_blocks, extent.depth // LEAST_DEPTH), 1)
     if streamed:
         depth_blocks = max(extent.depth // STREAMED_DEPTH, 1)

@@ -7,16 +7,17 @@ from typing import Final
 
 from tawny.codegen.element import Element, element_of
 from tawny.codegen.kernel import Compiled, Layout
-from tawny.codegen.products.blocking import cut
-from tawny.codegen.products.correlation import Taps, correlation
+from tawny.codegen.products.blocking import Panels, cut
+from tawny.codegen.products.correlation import Kind, Taps, correlation
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.geometry import Sweep, as_matrices, backward, forward
 from tawny.codegen.products.lines import Lines, copied
 from tawny.codegen.products.matmul import product_kernel
 from tawny.codegen.products.packing import Order, order_of
 from tawny.codegen.products.preparation import Made, Preparation
-from tawny.codegen.products.product import Panels, Product, kernel_of
+from tawny.codegen.products.product import Product, kernel_of
 from tawny.codegen.products.windows import Windows
+from tawny.codegen.products.winograd import suits, winograd_product
 from tawny.ops.convolution import Windowed
 from tawny.ops.fused import PLAIN, Epilogue
 
@@ -72,8 +73,10 @@ def kernel_gradient_kernel(
     if element is None or not _together(gradient):
         return None
     found = correlation(op, x, gradient, result)
-    apart = found.by_channel() if _together(x) else None
-    found = found if apart is None else apart
+    kind = Kind.CHANNELS
+    for other, fewer in ((Kind.EACH, found.by_channel()), (Kind.LINES, found.along_lines())):
+        if fewer is not None and _together(x):
+            found, kind = fewer, other
     shared = workers > 1 and found.extent.shared
     blocking = cut(element, found.extent, workers if shared else 1)
     product = Product(
@@ -83,7 +86,7 @@ def kernel_gradient_kernel(
         Panels.DIRECT,
         Order.ROWS,
         found.stack,
-        Taps(len(found.axes), each=apart is not None),
+        Taps(len(found.axes), kind),
         found.numbers(),
     )
     return kernel_of([product], ("a", "b", "c"), workers, shared=shared)
@@ -117,6 +120,9 @@ def _swept(
             return product_kernel(element, ending, flat, operands, workers, prepared=prepared)
     shared = workers > 1 and any(s.extent.shared for s in sweeps)
     slots = workers if shared else 1
+    if len(sweeps) == 1 and suits(element, sweeps[0]):
+        squares = winograd_product(element, ending, sweeps[0], slots)
+        return Made(kernel_of([squares], operands, workers, shared=shared))
     products = [_product(element, ending, s, slots, prepared) for s in sweeps]
     preparations = [product.preparation for product in products]
     return Made(
@@ -139,7 +145,7 @@ def _product(
     order = order_of(element, sweep.b_row, sweep.b_column)
     panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED
     panels = Panels.PREPARED if prepared and apart is None else panels
-    blocking = cut(element, sweep.extent, workers, packed=panels is Panels.PACKED)
+    blocking = cut(element, sweep.extent, workers, panels=panels)
     group, preparation = sweep.group(item), None
     if panels is Panels.PREPARED:
         shape = sweep.taps, sweep.channels, sweep.groups, sweep.outputs

@@ -7,18 +7,27 @@ the tap inside of the input.
 
 from __future__ import annotations
 
+import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
-from tawny.codegen.builder import I64, Value
+from tawny.codegen.builder import I1, I64, Value
 from tawny.codegen.kernel import Layout
 from tawny.codegen.products.blocking import Extent
 from tawny.codegen.products.form import Rows, Source, TileCode
+from tawny.codegen.products.lines import LINE_NUMBERS, Line, copy_line
 from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.tile import Walk, accumulate, spaced
 from tawny.codegen.products.windows import AXIS_NUMBERS, WindowAxis
 from tawny.ops.convolution import Windowed
+
+FEW_BYTES: Final = 8
+"""Channels of at most so many bytes are copied line by line."""
+
+LINE_BYTES: Final = 2**13
+"""Longer lines are not copied: they would not fit where the copy is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,22 @@ class Correlation:
     a_row: int
     c_row: int
     item: int
+    line: Line | None = None
+    """What is copied, if rows are taps along copied lines."""
+
+    def along_lines(self) -> Correlation | None:
+        """The same with all taps of the last axis as rows, where copied lines serve for that.
+
+        The lines of a few channels are short: they are copied, with zeros around them, run by run.
+        """
+        *outer, last = self.axes
+        few = self.channels * self.item <= FEW_BYTES and last.taps > 1 and last.dilation == 1
+        line = Line.of(last, self.channels, self.item, self.a_row)
+        if not few or self.groups > 1 or self.extent.empty or line.nbytes > LINE_BYTES:
+            return None
+        rows = replace(last, taps=1)
+        channels = self.channels * last.taps
+        return replace(self, axes=(*outer, rows), channels=channels, a_row=self.item, line=line)
 
     def by_channel(self) -> Correlation | None:
         """The same where each channel goes with one output only: channels as columns."""
@@ -80,7 +105,7 @@ class Correlation:
             numbers |= axis.numbers(number)
         for number in range(len(self.axes) - 1):
             numbers[f"count{number}"] = max(numbers[f"count{number}"], 1)
-        return numbers
+        return numbers if self.line is None else {**numbers, **self.line.numbers()}
 
 
 def correlation(op: Windowed, x: Layout, gradient: Layout, result: Layout) -> Correlation:
@@ -113,62 +138,116 @@ def correlation(op: Windowed, x: Layout, gradient: Layout, result: Layout) -> Co
     )
 
 
+class Kind(enum.Enum):
+    """What the rows of a tile are."""
+
+    CHANNELS = "channels at one tap"
+    EACH = "one tap; each channel goes with one output only, its own"
+    LINES = "channels at all taps of the last axis"
+
+
 @dataclass(frozen=True, slots=True)
 class Taps(Source):
-    """Channels at one tap of a window over so many spatial axes, for all positions.
+    """What taps of a window over so many spatial axes see, for all positions.
 
     The stack of products is that of groups and taps.
     """
 
     rank: int
-    each: bool = False
-    """Whether each channel goes with one output only, its own."""
+    kind: Kind
 
     @property
     def numbers(self) -> tuple[str, ...]:
         own = [f"{name}{axis}" for axis in range(self.rank) for name in AXIS_NUMBERS]
-        return ("a_batch", "b_batch", "a_row", "c_row", *own)
+        line = LINE_NUMBERS if self.kind is Kind.LINES else ()
+        return ("a_batch", "b_batch", "a_row", "c_row", *own, *line)
 
     def rows(self, code: TileCode) -> Rows:
-        return _TapRows(code, self.rank, self.each)
+        return _TapRows(code, self.rank, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
-class _TapRows:
-    """Some channels at a tap."""
+class _Run:
+    """Positions of one line that are walked together."""
 
-    code: TileCode
-    rank: int
-    each: bool
+    rows: list[Value]
+    step: Value
+    panel: Value
+    count: Value
+
+
+class _TapRows:
+    """Some channels at a tap, or at the taps of a line."""
+
+    def __init__(self, code: TileCode, rank: int, kind: Kind) -> None:
+        self.code = code
+        self.rank = rank
+        self.kind = kind
+        self.firsts = self._first_coordinates()
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
-        code, f, n, element = self.code, self.code.f, self.code.numbers, self.code.element
-        last, size = self.rank - 1, len(sums)
-        firsts = self._first_coordinates()
-        low, high = self._seen(firsts[last])
-        base = f.advanced(code.left, code.column if self.each else code.start * n["a_row"])
-        for axis in range(self.rank):
-            base = f.advanced(base, n[f"origin{axis}"] * n[f"a_bytes{axis}"])
-        stride, count = n[f"stride{last}"] * n[f"a_bytes{last}"], high - low
-        base, panel = f.advanced(base, low * stride), f.advanced(code.panel, low * code.panel_step)
-        state = [*sums, *self._run()]
+        code, f, size = self.code, self.code.f, len(sums)
+        run_of = self._copied() if self.kind is Kind.LINES else self._seen()
+        state, each = [*sums, *self._run()], self.kind is Kind.EACH
         with f.loop(code.lower, code.upper, carried=state) as loop:
             batch, *places = loop.carried[size:]
-            left, right = batch * n["a_batch"], batch * n["b_batch"]
-            length = count
-            for axis, place in enumerate(places):
-                coordinate = place * n[f"stride{axis}"]
-                inside = (firsts[axis] + coordinate).unsigned_below(n[f"size{axis}"])
-                length = f.select(inside, length, 0)
-                left = left + coordinate * n[f"a_bytes{axis}"]
-                right = right + place * n[f"b_bytes{axis}"]
-            start = f.advanced(base, left)
-            rows = spaced(f, start, n["a_row"], code.tile.rows)
-            walk = Walk(rows, stride, f.advanced(panel, right), code.panel_step, length, code.ahead)
+            run = run_of(batch, places)
+            walk = Walk(run.rows, run.step, run.panel, code.panel_step, run.count, code.ahead)
             before = loop.carried[:size]
-            after = accumulate(f, element, code.tile, before, walk, code.masks, self.each)
+            after = accumulate(f, code.element, code.tile, before, walk, code.masks, each)
             loop.carry(*after, *self._following(batch, places))
         return loop.carried[:size]
+
+    def _seen(self) -> Callable[[Value, Sequence[Value]], _Run]:
+        """Runs of the positions of a line whose tap is inside of the input."""
+        code, f, n, last = self.code, self.code.f, self.code.numbers, self.rank - 1
+        low, high = self._positions_inside()
+        offset = code.column if self.kind is Kind.EACH else code.start * n["a_row"]
+        step, a_row = n[f"stride{last}"] * n[f"a_bytes{last}"], n["a_row"]
+        base = f.advanced(code.left, offset + n[f"origin{last}"] * n[f"a_bytes{last}"])
+        base, panel = f.advanced(base, low * step), f.advanced(code.panel, low * code.panel_step)
+
+        def run(batch: Value, places: Sequence[Value]) -> _Run:
+            inside, left, right = self._line(batch, places)
+            rows = spaced(f, f.advanced(base, left), a_row, code.tile.rows)
+            count = f.select(inside, high - low, 0)
+            return _Run(rows, step, f.advanced(panel, right), count)
+
+        return run
+
+    def _copied(self) -> Callable[[Value, Sequence[Value]], _Run]:
+        """Runs of all positions of a line, whose input is copied with zeros around it."""
+        code, f, n, last = self.code, self.code.f, self.code.numbers, self.rank - 1
+        room, item = f.room(LINE_BYTES), code.element.nbytes
+        first = f.advanced(room, code.start * item)
+        rows = [f.advanced(first, row * item) for row in range(code.tile.rows)]
+        step, positions = n[f"stride{last}"] * n["pixel_bytes"], n[f"count{last}"]
+
+        def run(batch: Value, places: Sequence[Value]) -> _Run:
+            inside, left, right = self._line(batch, places)
+            with f.when(inside):
+                source = f.advanced(code.left, left)
+                copy_line(f, code.element, n, source, room, inside, last)
+            count = f.select(inside, positions, 0)
+            return _Run(rows, step, f.advanced(code.panel, right), count)
+
+        return run
+
+    def _line(self, batch: Value, places: Sequence[Value]) -> tuple[Value, Value, Value]:
+        """Whether a line's taps of the outer axes are inside, and its bytes in both arrays.
+
+        Those of the input are from where the tap of the first position would be.
+        """
+        f, n = self.code.f, self.code.numbers
+        inside = f.constant(I1, 1)
+        left, right = batch * n["a_batch"], batch * n["b_batch"]
+        for axis, place in enumerate(places):
+            coordinate = place * n[f"stride{axis}"]
+            seen = self.firsts[axis] + coordinate
+            inside = inside & seen.unsigned_below(n[f"size{axis}"])
+            left = left + (coordinate + n[f"origin{axis}"]) * n[f"a_bytes{axis}"]
+            right = right + place * n[f"b_bytes{axis}"]
+        return inside, left, right
 
     def places(self, base: Value, name: str) -> list[Value]:
         code, step = self.code, self.code.numbers[f"{name}_row"]
@@ -183,11 +262,10 @@ class _TapRows:
             firsts.insert(0, tap * n[f"dilation{axis}"] + n[f"origin{axis}"])
         return firsts
 
-    def _seen(self, first: Value) -> tuple[Value, Value]:
+    def _positions_inside(self) -> tuple[Value, Value]:
         """The positions of the last axis whose tap is inside of the input, from and to."""
-        f, n = self.code.f, self.code.numbers
-        last = self.rank - 1
-        stride = n[f"stride{last}"]
+        f, n, last = self.code.f, self.code.numbers, self.rank - 1
+        first, stride = self.firsts[last], n[f"stride{last}"]
         low, end = (
             (f.maximum(length, 0) + stride - 1) // stride
             for length in (-first, n[f"size{last}"] - first)

@@ -150,8 +150,9 @@ class _Dots:
     def _finish(self, places: Places, count: Value) -> None:
         """The epilogue of a block of so many columns."""
         f, form, element = self.f, self.form, self.element
+        nbytes = element.sum_bytes
         sums = [
-            f.load(element.vector, f.advanced(self.sums, row * element.sum_bytes), 64)
+            f.load(element.vector, f.advanced(self.sums, row * nbytes), nbytes)
             for row in range(form.rows)
         ]
         masks = [f.first_lanes(count, element.lanes)]

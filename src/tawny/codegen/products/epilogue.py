@@ -45,8 +45,8 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class _Finish:
-    """The end of a tile while it is written."""
+class Finish:
+    """The end of a product while it is written; one mask for each vector of columns."""
 
     f: Function
     element: Element
@@ -94,7 +94,7 @@ def finish(
     masks: Sequence[Value | None],
 ) -> None:
     """Apply the epilogue to a tile's sums and write them."""
-    end = _Finish(f, element, ending, masks)
+    end = Finish(f, element, ending, masks)
     biases = end.biases(places.bias)
     if ending.short:
         for i in range(tile.rows):
@@ -107,7 +107,7 @@ def finish(
     with f.loop(0, tile.rows) as loop:
         row = f.advanced(kept, loop.index * (tile.vectors * element.sum_bytes))
         part = [
-            f.load(element.vector, f.advanced(row, v * element.sum_bytes), 64)
+            f.load(element.vector, f.advanced(row, v * element.sum_bytes), element.sum_bytes)
             for v in range(tile.vectors)
         ]
         result = f.load(PTR, f.element(results, loop.index, I64), 8)
@@ -121,5 +121,5 @@ def _kept(f: Function, values: Sequence[Value], nbytes: int) -> Value:
     """Values of so many bytes one after another on the stack."""
     room = f.room(max(len(values), 1) * nbytes)
     for i, value in enumerate(values):
-        f.store(value, f.advanced(room, i * nbytes), min(nbytes, 64))
+        f.store(value, f.advanced(room, i * nbytes), nbytes)
     return room

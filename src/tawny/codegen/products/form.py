@@ -81,7 +81,6 @@ TILE_ARGUMENTS: Final = {
     "column": I64,
     "columns": I64,
 }
-"""Sums come from `before` and go to `after`; where these are null they begin and end."""
 
 PACK_ARGUMENTS: Final = {"numbers": PTR, "source": PTR, "target": PTR, "columns": I64}
 GATHER_ARGUMENTS: Final = {"numbers": PTR, "left": PTR, "first": I64, "last": I64, "room": PTR}
@@ -113,13 +112,19 @@ class TileCode:
 
     f: Function
     element: Element
+    ending: Ending
     tile: Tile
     numbers: Numbers
+    masks: Sequence[Value | None]
+    """Of each vector of columns."""
     left: Value
     panel: Value
     """Where the block of the common axis begins in the panel."""
     panel_step: Value
     """Bytes from one row of the panel to the next."""
+    result: Value
+    bias: Value
+    residual: Value
     place: Value
     """Which product of the stack it belongs to."""
     start: Value
@@ -129,9 +134,28 @@ class TileCode:
     """The block of the common axis."""
     ahead: Value
     """Bytes from an element of the panel to one that is fetched meanwhile."""
+    before: Value
+    after: Value
+    """Where sums come from and go to; null where they begin and end."""
     column: Value
     """Bytes from the first column of all to the first of the tile."""
-    masks: Sequence[Value | None]
+
+    def begun(self) -> list[Value]:
+        """The sums a block begins with."""
+        f, element, count = self.f, self.element, self.tile.rows * self.tile.vectors
+
+        def kept() -> list[Value]:
+            places = [f.advanced(self.before, i * element.sum_bytes) for i in range(count)]
+            return [f.load(element.vector, place, element.sum_bytes) for place in places]
+
+        zeros = [element.zero(f)] * count
+        return f.either(self.before.equals(f.constant(PTR, 0)), lambda: zeros, kept)
+
+    def keep(self, sums: Sequence[Value], place: Value) -> None:
+        """Put sums where they wait for the next block."""
+        nbytes = self.element.sum_bytes
+        for i, value in enumerate(sums):
+            self.f.store(value, self.f.advanced(place, i * nbytes), nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +168,13 @@ class PackCode:
     source: Value
     target: Value
     columns: Value
-    width: int
-    """Bytes of a row of the panel."""
+    element: Element
+    tile: Tile
+
+    @property
+    def width(self) -> int:
+        """Bytes of a row of the panel."""
+        return self.tile.width(self.element)
 
     def rows(self, source: Value, count: Value, target: Value) -> None:
         """Pack some rows."""
@@ -181,6 +210,24 @@ class Source(ABC):
     @abstractmethod
     def rows(self, code: TileCode) -> Rows:
         """The rows of a tile."""
+
+    def tile(self, code: TileCode) -> None:
+        """Compute a block of the common axis of a tile."""
+        f, rows, ending = code.f, self.rows(code), code.ending
+        sums = rows.accumulate(code.begun())
+
+        def end() -> list[Value]:
+            has_residual = ending.epilogue.residual
+            residuals = rows.places(code.residual, "residual") if has_residual else ()
+            places = Places(rows.places(code.result, "c"), code.bias, residuals)
+            finish(f, code.element, code.tile, ending, sums, places, code.masks)
+            return []
+
+        def keep() -> list[Value]:
+            code.keep(sums, code.after)
+            return []
+
+        f.either(code.after.equals(f.constant(PTR, 0)), end, keep)
 
     def constants(self, element: Element) -> list[str]:
         """Definitions of constants that the code of tiles refers to."""
@@ -223,7 +270,7 @@ def pack_text(source: Source, element: Element, tile: Tile, order: Order) -> str
     with module.function("pack", PACK_ARGUMENTS) as f:
         address, start, target, columns = f.arguments
         numbers = Numbers(f, Names([*NUMBERS, *source.numbers]), address)
-        source.pack(PackCode(f, numbers, "pack_rows", start, target, columns, tile.width(element)))
+        source.pack(PackCode(f, numbers, "pack_rows", start, target, columns, element, tile))
     return module.text()
 
 
@@ -231,48 +278,6 @@ def _declare_tile(module: Module, name: str, form: Form, tile: Tile) -> None:
     """The function that computes a block of the common axis of one tile."""
     with module.function(name, TILE_ARGUMENTS, internal=True) as f:
         given = dict(zip(TILE_ARGUMENTS, f.arguments, strict=True))
-        code = TileCode(
-            f,
-            form.element,
-            tile,
-            Numbers(f, form.names(), given["numbers"]),
-            left=given["left"],
-            panel=given["panel"],
-            panel_step=given["panel_step"],
-            place=given["place"],
-            start=given["start"],
-            lower=given["lower"],
-            upper=given["upper"],
-            ahead=given["ahead"],
-            column=given["column"],
-            masks=tile.masks(f, form.element, given["columns"]),
-        )
-        rows = form.source.rows(code)
-        sums = rows.accumulate(_begun(code, given["before"]))
-
-        def end() -> list[Value]:
-            epilogue = form.ending.epilogue
-            residuals = rows.places(given["residual"], "residual") if epilogue.residual else ()
-            places = Places(rows.places(given["result"], "c"), given["bias"], residuals)
-            finish(f, form.element, tile, form.ending, sums, places, code.masks)
-            return []
-
-        def keep() -> list[Value]:
-            nbytes = form.element.sum_bytes
-            for i, value in enumerate(sums):
-                f.store(value, f.advanced(given["after"], i * nbytes), 64)
-            return []
-
-        f.either(given["after"].equals(f.constant(PTR, 0)), end, keep)
-
-
-def _begun(code: TileCode, before: Value) -> list[Value]:
-    """The sums a block begins with."""
-    f, element, count = code.f, code.element, code.tile.rows * code.tile.vectors
-
-    def kept() -> list[Value]:
-        places = [f.advanced(before, i * element.sum_bytes) for i in range(count)]
-        return [f.load(element.vector, place, 64) for place in places]
-
-    zeros = [element.zero(f)] * count
-    return f.either(before.equals(f.constant(PTR, 0)), lambda: zeros, kept)
+        masks = tile.masks(f, form.element, given.pop("columns"))
+        numbers = Numbers(f, form.names(), given.pop("numbers"))
+        form.source.tile(TileCode(f, form.element, form.ending, tile, numbers, masks, **given))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from tawny.codegen.builder import I1, I64, Function, Value
 from tawny.codegen.element import Element
@@ -18,7 +19,51 @@ from tawny.codegen.products.form import PackCode, Rows, Source, TileCode
 from tawny.codegen.products.geometry import Sweep
 from tawny.codegen.products.row import Numbers
 from tawny.codegen.products.tile import Walk, accumulate
-from tawny.codegen.products.windows import Seen, Windows, each_tap
+from tawny.codegen.products.windows import Seen, WindowAxis, Windows, each_tap
+
+LINE_NUMBERS: Final = ("pixel_bytes", "pixels", "first", "low", "high", "a_step", "together")
+"""What the code is told of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What the windows of a line of positions see of one line of the input."""
+
+    pixel_bytes: int
+    """Bytes of all channels, in the copy."""
+    pixels: int
+    first: int
+    """The coordinate of the first pixel."""
+    size: int
+    """Coordinates of the input; what lies outside is zero."""
+    a_step: int
+    """From one channel of the input to the next."""
+    together: bool
+    """Whether a line of the input lies in memory without gaps."""
+
+    @staticmethod
+    def of(axis: WindowAxis, channels: int, item: int, a_step: int) -> Line:
+        """The line along an axis."""
+        (low, high), pixel = axis.reach, channels * item
+        return Line(
+            pixel,
+            (axis.count - 1) * axis.stride + high - low + 1,
+            axis.origin + low,
+            axis.size,
+            a_step,
+            a_step == item and axis.a_bytes == pixel,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a copy."""
+        return self.pixels * self.pixel_bytes
+
+    def numbers(self) -> dict[str, int]:
+        """What the code is told: of a copy, pixels from `low` to `high` are the input's."""
+        low, high = (min(max(n - self.first, 0), self.pixels) for n in (0, self.size))
+        own = self.pixel_bytes, self.pixels, self.first, low, high, self.a_step, self.together
+        return dict(zip(LINE_NUMBERS, own, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,46 +72,26 @@ class Copied:
 
     sweep: Sweep
     """As it is seen in the copies: where taps follow each other they are one, and deeper."""
-    pixel_bytes: int
-    """Bytes of all channels."""
-    pixels: int
-    """Of a line."""
-    first: int
-    """The coordinate of a line's first pixel."""
+    line: Line
     shift: int
     """Pixels from the first of a line to what the first tap of the first position sees."""
     lines: int
     """How many lines each line of positions sees."""
-    together: bool
-    """Whether a line of the input lies in memory without gaps."""
-
-    @property
-    def line_bytes(self) -> int:
-        """Bytes of a copy."""
-        return self.pixels * self.pixel_bytes
 
     def room(self, cut: Blocking) -> int:
         """Bytes of scratch memory for the lines of a chunk of tiles."""
         heights = [cut.full.tile.rows, *([] if cut.tail is None else [cut.tail.tile.rows])]
         positions, count = cut.chunk_tiles * max(heights), self.sweep.axes[-1].count
-        return aligned(((positions + count - 2) // count + 1) * self.lines * self.line_bytes)
+        return aligned(((positions + count - 2) // count + 1) * self.lines * self.line.nbytes)
 
     def numbers(self, packed: bool) -> dict[str, int]:
         """What the code is told."""
-        axis = self.sweep.axes[-1]
-        low, high = (min(max(n - self.first, 0), self.pixels) for n in (0, axis.size))
         numbers = {
             **self.sweep.numbers(packed=packed),
+            **self.line.numbers(),
             "lines": self.lines,
-            "line_bytes": self.line_bytes,
-            "pixel_bytes": self.pixel_bytes,
-            "pixels": self.pixels,
-            "first": self.first,
+            "line_bytes": self.line.nbytes,
             "shift": self.shift,
-            "low": low,
-            "high": max(low, high),
-            "a_step": self.sweep.a_step,
-            "together": self.together,
         }
         inner = 1
         for number, outer in reversed(list(enumerate(self.sweep.axes[:-1]))):
@@ -78,36 +103,13 @@ class Copied:
 def copied(sweep: Sweep, item: int) -> Copied:
     """A sweep whose lines are copied."""
     *outer, last = sweep.axes
-    low, high = last.reach
+    line = Line.of(last, sweep.channels, item, sweep.a_step)
     follow = last.dilation == 1 and last.b_bytes == sweep.channels * sweep.b_row
     seen = sweep
     if follow:
         axes = (*outer, replace(last, taps=1))
         seen = replace(sweep, axes=axes, channels=sweep.channels * last.taps)
-    pixel = sweep.channels * item
-    return Copied(
-        seen,
-        pixel_bytes=pixel,
-        pixels=(last.count - 1) * last.stride + high - low + 1,
-        first=last.origin + low,
-        shift=-low,
-        lines=math.prod([axis.taps for axis in outer]),
-        together=sweep.a_step == item and last.a_bytes == pixel,
-    )
-
-
-_NAMES = (
-    "lines",
-    "line_bytes",
-    "pixel_bytes",
-    "pixels",
-    "first",
-    "shift",
-    "low",
-    "high",
-    "a_step",
-    "together",
-)
+    return Copied(seen, line, -last.reach[0], math.prod([axis.taps for axis in outer]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class Lines(Source):
     @property
     def numbers(self) -> tuple[str, ...]:
         own = [f"lines{axis}" for axis in range(self.rank - 1)]
-        return (*Windows(self.rank).numbers, *_NAMES, *own)
+        return (*Windows(self.rank).numbers, *LINE_NUMBERS, "lines", "line_bytes", "shift", *own)
 
     def rows(self, code: TileCode) -> Rows:
         return _LineRows(code, self.rank, each=False)
@@ -152,14 +154,14 @@ class Lines(Source):
                     seen = seen + tap * n[f"dilation{axis}"]
                     inside = inside & seen.unsigned_below(n[f"size{axis}"])
                     source = f.advanced(source, seen * n[f"a_bytes{axis}"])
-                _copy_line(f, element, n, source, target, inside, self.rank - 1)
+                copy_line(f, element, n, source, target, inside, self.rank - 1)
                 return [f.advanced(target, n["line_bytes"])]
 
             line.carry(*each_tap(f, n, self.rank - 1, line.carried, tapped))
         return f.advanced(room, -(begin * step))
 
 
-def _copy_line(
+def copy_line(
     f: Function,
     element: Element,
     n: Numbers,

@@ -10,14 +10,14 @@ from typing import Final
 from tawny.codegen.builder import Value
 from tawny.codegen.element import Element, element_of
 from tawny.codegen.kernel import Layout
-from tawny.codegen.products.blocking import Extent, cut
+from tawny.codegen.products.blocking import Extent, Panels, cut
 from tawny.codegen.products.dot import MOST_ROWS, dot_kernel
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.form import Rows, Source, TileCode
 from tawny.codegen.products.matrices import Matrices, matrices_of
 from tawny.codegen.products.packing import Order, order_of
 from tawny.codegen.products.preparation import Made, Preparation
-from tawny.codegen.products.product import Panels, Product, kernel_of
+from tawny.codegen.products.product import Product, kernel_of
 from tawny.codegen.products.tile import Walk, accumulate, spaced, widest
 from tawny.ops.fused import PLAIN, Epilogue
 
@@ -102,7 +102,7 @@ def product_kernel(
         element,
         extent,
         workers,
-        packed=panels is Panels.PACKED,
+        panels=panels,
         streamed=few and panels is Panels.DIRECT,
     )
     preparation, axes = None, matrices.stack

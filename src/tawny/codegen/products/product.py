@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,7 +10,7 @@ from tawny.codegen.builder import I64, PTR, Module
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import Library, compiled
-from tawny.codegen.products.blocking import Blocking, Room
+from tawny.codegen.products.blocking import Blocking, Panels, Room
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.form import OPERANDS, Form, Source, declare_form, pack_text
 from tawny.codegen.products.loops import call_products
@@ -19,17 +18,6 @@ from tawny.codegen.products.packing import Order
 from tawny.codegen.products.preparation import Preparation
 from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.tile import Tile
-
-
-class Panels(enum.Enum):
-    """How the right matrix is read; the values are what the code is told."""
-
-    DIRECT = 0
-    """Where it lies, elements of a row side by side."""
-    PACKED = 1
-    """From panels that each worker packs before it uses them."""
-    PREPARED = 2
-    """From panels that were packed before the run."""
 
 
 @dataclass(frozen=True, slots=True)

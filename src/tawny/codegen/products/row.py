@@ -29,12 +29,16 @@ class Names:
 
 
 class Numbers:
-    """Integers in memory, read where they are asked for."""
+    """Integers in memory, read where they are asked for, once in each block of code."""
 
     def __init__(self, f: Function, names: Names, address: Value) -> None:
         self.f = f
         self.names = names
         self.address = address
+        self._read: dict[tuple[str, str], Value] = {}
 
     def __getitem__(self, name: str) -> Value:
-        return self.f.cell(self.address, self.names[name], I64)
+        place = self.f.current_block, name
+        if place not in self._read:
+            self._read[place] = self.f.cell(self.address, self.names[name], I64)
+        return self._read[place]

@@ -18,7 +18,7 @@ from tawny.codegen.machine import host
 
 _HEIGHTS: Final = {
     32: {1: 12, 2: 12, 3: 8, 4: 6, 5: 4, 6: 3, 7: 2, 8: 2},
-    16: {1: 6, 2: 6, 3: 3, 4: 2},
+    16: {1: 12, 2: 6, 3: 3, 4: 2},
 }
 """By the number of vector registers and of vectors in a row: the most rows whose sums, beside a row
 of the right matrix and an element of the left one, fit."""

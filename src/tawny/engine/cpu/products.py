@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tawny.codegen.kernel import Compiled
+from tawny.codegen.products.contraction import contraction_kernel
 from tawny.codegen.products.convolution import (
     convolution_kernel,
     input_gradient_kernel,
@@ -21,7 +22,7 @@ from tawny.ops.convolution import (
     ConvolutionKernelGradient,
 )
 from tawny.ops.fused import PLAIN, FusedConvolution, FusedMatmul
-from tawny.ops.linalg import Matmul
+from tawny.ops.linalg import Einsum, Matmul
 
 
 def _prepares(weights: Memory, columns_together: bool) -> bool:
@@ -112,3 +113,13 @@ def kernel_gradient(
     assert isinstance(op, ConvolutionKernelGradient)
     workers = default_threads()
     return _plain(kernel_gradient_kernel(op, x, gradient, results[0], workers=workers))
+
+
+@native(Einsum)
+def einsum(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """A contraction of two operands that is a product of matrices."""
+    assert isinstance(node.op, Einsum)
+    if len(operands) != 2:
+        return None
+    (a, b), workers = operands, default_threads()
+    return _plain(contraction_kernel(node.op.subscripts, a, b, results[0], workers=workers))

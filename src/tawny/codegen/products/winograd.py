@@ -1,0 +1,303 @@
+"""Convolutions with windows of 3 by 3 by fewer multiplications: Winograd's algorithm F(2, 3).
+
+Two neighbouring outputs y of one axis see four inputs d through three weights g:
+
+    y0 = m0 + m1 + m2       m0 = (d0 - d2) g0                 m1 = (d1 + d2) (g0 + g1 + g2) / 2
+    y1 = m1 - m2 - m3       m3 = (d1 - d3) g2                 m2 = (d2 - d1) (g0 - g1 + g2) / 2
+
+Along both axes, a square of 2 by 2 outputs takes 16 products instead of 36; summed over channels
+they are 16 products of matrices.  Inputs are transformed for some squares at a time, kernels when
+their panels are packed.  Each output is made from what its own window sees alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tawny.codegen.builder import I64, PTR, Function, Value
+from tawny.codegen.element import Element
+from tawny.codegen.products.blocking import Blocking, Extent, Panels, aligned, cut, over
+from tawny.codegen.products.epilogue import Ending, Finish
+from tawny.codegen.products.form import PackCode, Rows, Source, TileCode
+from tawny.codegen.products.geometry import Sweep
+from tawny.codegen.products.packing import Order
+from tawny.codegen.products.product import Product
+from tawny.codegen.products.row import Numbers
+from tawny.codegen.products.tile import Walk, accumulate, spaced
+
+POINTS: Final = 16
+"""Products of matrices."""
+
+LEAST_POSITIONS: Final = 100
+"""With fewer positions the transformation of the kernel takes too long."""
+
+LEAST_CHANNELS: Final = 32
+MOST_CHANNELS: Final = 1024
+
+ROOM_BYTES: Final = 2**18
+LEAST_TILES: Final = 4
+"""Transformed inputs and products of some squares should stay in the second cache: so many bytes,
+but not fewer tiles, since each reads the transformed kernel again."""
+
+PANELS_BYTES: Final = 2**21
+"""Transformed kernels are made for as many columns at a time as this holds, at least one panel."""
+
+_NUMBERS: Final = (
+    "channels",
+    "plane",
+    "high",
+    "wide",
+    "high_count",
+    "wide_count",
+    "high_size",
+    "wide_size",
+    "high_origin",
+    "wide_origin",
+    "a_batch",
+    "a_high",
+    "a_wide",
+    "b_high",
+    "b_wide",
+    "c_batch",
+    "c_high",
+    "c_wide",
+)
+"""`high` and `wide` count squares; a `plane` is the bytes between transformed inputs."""
+
+
+def suits(element: Element, sweep: Sweep) -> bool:
+    """Whether a sweep can be computed so, and is faster."""
+    rows = sweep.extent.rows
+    plain = all(a.taps == 3 and a.stride == 1 and a.dilation == 1 for a in sweep.axes)
+    whole = sweep.channels % element.lanes == 0 and sweep.outputs % element.lanes == 0
+    together = sweep.a_step == element.nbytes and sweep.b_column == element.nbytes
+    return (
+        len(sweep.axes) == 2
+        and element.stored == element.computed
+        and element.computed.floating
+        and plain
+        and whole
+        and together
+        and sweep.groups == 1
+        and rows >= LEAST_POSITIONS
+        and LEAST_CHANNELS <= sweep.channels <= MOST_CHANNELS
+        and sweep.outputs >= LEAST_CHANNELS
+    )
+
+
+def winograd_product(element: Element, ending: Ending, sweep: Sweep, workers: int) -> Product:
+    """A sweep that suits as a product."""
+    high, wide = sweep.axes
+    squares = over(high.count, 2), over(wide.count, 2)
+    extent = Extent(sweep.batch * squares[0] * squares[1], sweep.outputs, sweep.channels, POINTS)
+    blocking = _blocking(element, extent, workers)
+    rows = blocking.chunk_tiles * max(
+        strip.tile.rows for strip in (blocking.full, blocking.tail) if strip is not None
+    )
+    plane = aligned(rows * sweep.channels * element.nbytes)
+    numbers = {
+        "depth": POINTS,
+        "taps": sweep.channels,
+        "b_start": 0,
+        "c_start": 0,
+        "b_row": sweep.b_row,
+        "b_column": sweep.b_column,
+        "b_depth": 0,
+        "channels": sweep.channels,
+        "plane": plane,
+        "high": squares[0],
+        "wide": squares[1],
+        "a_batch": sweep.a_batch,
+        "c_batch": sweep.c_batch,
+    }
+    for name, axis in (("high", high), ("wide", wide)):
+        numbers |= {
+            f"{name}_count": axis.count,
+            f"{name}_size": axis.size,
+            f"{name}_origin": axis.origin,
+            f"a_{name}": axis.a_bytes,
+            f"b_{name}": axis.b_bytes,
+            f"c_{name}": axis.c_bytes,
+        }
+    return Product(
+        element,
+        ending,
+        blocking,
+        Panels.PACKED,
+        Order.ROWS,
+        (),
+        Squares(),
+        numbers,
+        rows_bytes=POINTS * plane,
+    )
+
+
+def _blocking(element: Element, extent: Extent, workers: int) -> Blocking:
+    """Blocks of the common axis are the products of matrices, each with sums of its own."""
+    found = cut(element, extent, workers, panels=Panels.PACKED)
+    width = found.full.tile.width(element)
+    row = POINTS * (extent.depth * element.nbytes + width)
+    blocks = min(found.chunk_blocks, max(PANELS_BYTES // (POINTS * extent.depth * width), 1))
+    return replace(
+        found,
+        depth_blocks=POINTS,
+        chunks=max(over(found.blocks, blocks), 1),
+        chunk_blocks=blocks,
+        chunk_tiles=max(ROOM_BYTES // (row * found.full.tile.rows), LEAST_TILES),
+        sets=POINTS,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Squares(Source):
+    """Squares of outputs."""
+
+    @property
+    def gathers(self) -> bool:
+        return True
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return _NUMBERS
+
+    def rows(self, code: TileCode) -> Rows:
+        raise NotImplementedError
+
+    def constants(self, element: Element) -> list[str]:
+        """Zeros for what is outside of the input."""
+        kind = f"[{MOST_CHANNELS * element.nbytes} x i8]"
+        return [f"@zeros = internal constant {kind} zeroinitializer, align 64"]
+
+    # ------------------------------------------------------------------ kernels
+
+    def pack(self, code: PackCode) -> None:
+        """The transformed kernel: 16 matrices, one after another."""
+        f, n, element = code.f, code.numbers, code.element
+        plane = n["channels"] * code.width
+        with f.loop(0, n["channels"], carried=[code.source, code.target]) as channel:
+            source, target = channel.carried
+            for v in range(code.tile.vectors):
+                offset = v * element.vector_bytes
+                place = f.advanced(source, offset)
+                weights = [
+                    [element.load(f, self._tap(code, place, y, x)) for x in range(3)]
+                    for y in range(3)
+                ]
+                across = [_of_weights(row) for row in weights]
+                down = [_of_weights([row[x] for row in across]) for x in range(4)]
+                for point in range(POINTS):
+                    y, x = divmod(point, 4)
+                    matrix = f.advanced(target, plane * point)
+                    element.store(f, down[x][y], f.advanced(matrix, offset))
+            channel.carry(f.advanced(source, n["b_row"]), f.advanced(target, code.width))
+
+    def _tap(self, code: PackCode, place: Value, y: int, x: int) -> Value:
+        """A tap of the kernel, from where its first one is."""
+        return code.f.advanced(place, code.numbers["b_high"] * y + code.numbers["b_wide"] * x)
+
+    # ------------------------------------------------------------------- inputs
+
+    def gather(self, f: Function, element: Element, numbers: Numbers) -> Value:
+        """The transformed inputs of squares `first` to `last`: 16 matrices of a row for each."""
+        _, left, first, last, room = f.arguments
+        n, row = numbers, numbers["channels"] * element.nbytes
+        with f.loop(first, last, carried=[room]) as square:
+            (target,) = square.carried
+            places = self._seen(f, n, left, square.index)
+            with f.loop(0, row, element.vector_bytes) as channel:
+                seen = [
+                    [element.load(f, f.advanced(place, channel.index)) for place in line]
+                    for line in places
+                ]
+                across = [_of_inputs(line) for line in seen]
+                down = [_of_inputs([line[x] for line in across]) for x in range(4)]
+                for point in range(POINTS):
+                    y, x = divmod(point, 4)
+                    place = f.advanced(target, n["plane"] * point)
+                    element.store(f, down[x][y], f.advanced(place, channel.index))
+            square.carry(f.advanced(target, row))
+        return f.advanced(room, -(first * row))
+
+    def _seen(self, f: Function, n: Numbers, left: Value, square: Value) -> list[list[Value]]:
+        """Addresses of the 4 by 4 places that a square sees; zeros for those outside."""
+        batch, y, x = _position(n, square)
+        base = f.advanced(left, batch * n["a_batch"])
+        zeros, places = f.global_address("zeros"), list[list[Value]]()
+        for down in range(4):
+            high = y * 2 + n["high_origin"] + down
+            line = f.advanced(base, high * n["a_high"])
+            places.append([])
+            for along in range(4):
+                wide = x * 2 + n["wide_origin"] + along
+                inside = high.unsigned_below(n["high_size"]) & wide.unsigned_below(n["wide_size"])
+                place = f.advanced(line, wide * n["a_wide"])
+                places[-1].append(f.select(inside, place, zeros))
+        return places
+
+    # -------------------------------------------------------------------- tiles
+
+    def tile(self, code: TileCode) -> None:
+        """One of the 16 products for some squares; the last makes the outputs of all."""
+        f, n, element, tile = code.f, code.numbers, code.element, code.tile
+        row, point = n["channels"] * element.nbytes, code.lower
+        first = f.advanced(code.left, point * n["plane"] + code.start * row)
+        rows = spaced(f, first, row, tile.rows)
+        unit, count = f.constant(I64, element.nbytes), tile.rows * tile.vectors
+        walk = Walk(rows, unit, code.panel, code.panel_step, n["channels"], code.ahead)
+        sums = accumulate(f, element, tile, [element.zero(f)] * count, walk, code.masks)
+        null = f.constant(PTR, 0)
+        room = f.select(code.before.equals(null), code.after, code.before)
+        code.keep(sums, f.advanced(room, point * (count * element.sum_bytes)))
+        with f.when(code.after.equals(null)):
+            self._outputs(code, room)
+
+    def _outputs(self, code: TileCode, room: Value) -> None:
+        """The outputs of a tile's squares from their 16 products."""
+        f, n, element, tile = code.f, code.numbers, code.element, code.tile
+        finish = Finish(f, element, code.ending, code.masks)
+        biases = finish.biases(code.bias)
+        nbytes = element.sum_bytes
+        row, plane = tile.vectors * nbytes, tile.rows * tile.vectors * nbytes
+        with f.loop(0, tile.rows) as loop:
+            place = f.advanced(room, loop.index * row)
+            outputs: list[list[list[Value]]] = []
+            for v in range(tile.vectors):
+                products = [
+                    f.load(element.vector, f.advanced(place, p * plane + v * nbytes), nbytes)
+                    for p in range(POINTS)
+                ]
+                across = [_of_products(products[4 * y : 4 * y + 4]) for y in range(4)]
+                outputs.append([_of_products([line[x] for line in across]) for x in range(2)])
+            batch, y, x = _position(n, code.start + loop.index)
+            for down in range(2):
+                for along in range(2):
+                    high, wide = y * 2 + down, x * 2 + along
+                    offset = batch * n["c_batch"] + high * n["c_high"] + wide * n["c_wide"]
+                    with f.when((high < n["high_count"]) & (wide < n["wide_count"])):
+                        residual = None
+                        if code.ending.epilogue.residual:
+                            residual = f.advanced(code.residual, offset)
+                        values = [output[along][down] for output in outputs]
+                        finish.row(values, biases, f.advanced(code.result, offset), residual)
+
+
+def _position(n: Numbers, square: Value) -> tuple[Value, Value, Value]:
+    """An element of the batch, and the place of a square in it."""
+    line = square // n["wide"]
+    return line // n["high"], line % n["high"], square % n["wide"]
+
+
+def _of_inputs(d: Sequence[Value]) -> list[Value]:
+    return [d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]]
+
+
+def _of_weights(g: Sequence[Value]) -> list[Value]:
+    ends = (g[0] + g[2]) * 0.5
+    middle = g[1] * 0.5
+    return [g[0], ends + middle, ends - middle, g[2]]
+
+
+def _of_products(m: Sequence[Value]) -> list[Value]:
+    return [m[0] + m[1] + m[2], m[1] - m[2] - m[3]]

@@ -1,0 +1,100 @@
+"""Matrix products and convolutions in programs of the native engine, against the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from tawny.engine.cpu.kernels import Memory, contiguous
+from tawny.engine.cpu.products import matmul
+from tawny.node import make
+from tawny.ops.linalg import Matmul
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed + sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+W, B = drawn(40, 24), drawn(24)
+KERNEL = drawn(3, 3, 8, 16)
+
+PROGRAMS = {
+    "matmul": lambda x: x @ W,
+    "dense layer": lambda x: tnp.relu(x @ W + B),
+    "residual": lambda x: tnp.tanh((x @ W + B) @ W.T + x),
+    "transposed left": lambda x: x.T @ x,
+    "transposed weights": lambda x: x @ drawn(24, 40).T,
+    "vector": lambda x: x @ drawn(40),
+    "outer product of rows": lambda x: tnp.einsum("bi,bj->ij", x, x[:, ::2]),
+    "attention": lambda x: tnp.einsum(
+        "qhd,khd->hqk", x.reshape((10, 4, 10)), tnp.exp(x).reshape((10, 4, 10))
+    ),
+    "convolution": lambda x: tnp.relu(
+        tnp.conv2d(x.reshape((1, 10, 5, 8)), KERNEL, strides=2) + drawn(16)
+    ),
+    "channels first": lambda x: tnp.conv2d(
+        x.reshape((1, 8, 10, 5)).transpose((0, 2, 3, 1)), KERNEL
+    ),
+    "transposed convolution": lambda x: tnp.conv_transpose2d(
+        x.reshape((1, 5, 5, 16)), drawn(3, 3, 16, 8), strides=2
+    ),
+    "depthwise": lambda x: tnp.depthwise_conv1d(x.reshape((1, 10, 40)), drawn(3, 40, 1)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_agree_with_the_reference(name):
+    x, value = tw.var("x", shape=(10, 40), dtype="float32"), drawn(10, 40)
+    graph = tw.Graph([x], PROGRAMS[name](x))
+    native, reference = graph.compile(engine="cpu"), graph.compile(engine="reference")
+    got, want = native(value), reference(value)
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+    assert "by NumPy" not in str(native.plan)
+    np.testing.assert_array_equal(graph.compile(engine="cpu", threads=1)(value), got)
+
+
+def test_a_training_step_agrees_with_the_reference():
+    x = tw.var("x", shape=(4, 12, 12, 3), dtype="float32")
+    kernel = tw.var("kernel", shape=(3, 3, 3, 8), dtype="float32")
+    weights = tw.var("weights", shape=(12 * 12 * 8, 5), dtype="float32")
+
+    def loss(kernel, weights):
+        seen = tnp.relu(tnp.conv2d(x, kernel))
+        return tnp.mean((seen.reshape((4, -1)) @ weights) ** 2)
+
+    slopes = tw.grad(loss, argnums=(0, 1))(kernel, weights)
+    graph = tw.Graph([x, kernel, weights], list(slopes))
+    values = [drawn(*v.shape, seed=i) for i, v in enumerate((x, kernel, weights))]
+    got = graph.compile(engine="cpu")(*values)
+    want = graph.compile(engine="reference")(*values)
+    for ours, theirs in zip(got, want, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_known_weights_are_packed_once_where_every_run_would_have_to():
+    a = contiguous((64, 40), np.dtype(np.float32))
+    result = contiguous((64, 24), np.dtype(np.float32))
+    node = make(Matmul(), (tnp.asarray(drawn(64, 40)).node, tnp.asarray(W).node))
+    plain = contiguous((40, 24), np.dtype(np.float32), constant=True)
+    columns = Memory((40, 24), (4, 160), np.dtype(np.float32), constant=True)
+    variable = Memory((40, 24), (4, 160), np.dtype(np.float32))
+    assert not matmul(node, (a, plain), (result,)).prepared
+    assert matmul(node, (a, columns), (result,)).prepared
+    assert not matmul(node, (a, variable), (result,)).prepared
+
+
+def test_scratch_memory_is_planned():
+    x = tw.var("x", shape=(200, 300), dtype="float32")
+    y = tw.var("y", shape=(500, 300), dtype="float32")
+    program = tw.Graph([x, y], x @ y.T).compile(engine="cpu")
+    scratch = [b.bytes for b in program.plan.blocks if b.kind == "scratch"]
+    assert len(scratch) == 1
+    assert scratch[0] > 0
+    np.testing.assert_allclose(
+        program(drawn(200, 300), drawn(500, 300)),
+        drawn(200, 300) @ drawn(500, 300).T,
+        rtol=1e-4,
+        atol=1e-4,
+    )
