@@ -1,6 +1,7 @@
 """Models of the benchmarks that are not lists of layers: a training step, an LSTM, a transformer block.
 
-Each is written once in NumPy's names, for any library that has them, and once in PyTorch.
+Each is written once in NumPy's names, for any library that has them; PyTorch and ONNX get the layers they
+have for it (a fused LSTM, attention, layer norm), which is how their users write it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from backends import Built
+from backends import Built, run_by_onnxruntime, run_by_openvino
 
 Arrays = dict[str, np.ndarray]
 
@@ -192,11 +193,17 @@ def tawny_mnist(arrays: Arrays) -> Built:
 # ---------------------------------------------------------------------- torch
 
 
-def torch_lstm(arrays: Arrays, compiled: bool = False) -> Built:
-    """The LSTM in PyTorch, one op at a time or compiled."""
+def torch_lstm(arrays: Arrays) -> Built:
+    """PyTorch's own LSTM layer."""
     import torch
 
-    return _torch(lambda p: lstm(torch, torch.sigmoid, p), arrays, compiled)
+    layer = torch.nn.LSTM(HIDDEN, HIDDEN)
+    with torch.no_grad():
+        layer.weight_ih_l0.copy_(torch.from_numpy(arrays["w"].T))
+        layer.weight_hh_l0.copy_(torch.from_numpy(arrays["u"].T))
+        layer.bias_ih_l0.copy_(torch.from_numpy(arrays["b"]))
+        layer.bias_hh_l0.zero_()
+    return _torch(lambda p: layer(p["x"])[1][0][0], arrays, compiled=False)
 
 
 def torch_transformer(arrays: Arrays, compiled: bool = False) -> Built:
@@ -235,8 +242,8 @@ def _torch(function: Callable[[Any], Any], arrays: Arrays, compiled: bool) -> Bu
     return Built(run, time.perf_counter() - start, version=torch.__version__)
 
 
-def torch_mnist(arrays: Arrays) -> Built:
-    """The training step in PyTorch with its own Adagrad."""
+def torch_mnist(arrays: Arrays, compiled: bool = False) -> Built:
+    """The training step in PyTorch with its own Adagrad; forward and backward may be compiled."""
     import torch
 
     f = torch.nn.functional
@@ -250,17 +257,96 @@ def torch_mnist(arrays: Arrays) -> Built:
     )
     target = p["y"].argmax(1)
 
-    def run(value: np.ndarray) -> Any:
-        x = torch.from_numpy(value).permute(0, 3, 1, 2)
-        h = f.max_pool2d(f.relu(f.conv2d(x, p["k"], padding=2)), 2)
+    def forward(x: Any) -> Any:
+        h = f.max_pool2d(f.relu(f.conv2d(x.permute(0, 3, 1, 2), p["k"], padding=2)), 2)
         h = f.dropout(h.permute(0, 2, 3, 1).reshape(100, -1), 1 - KEPT)
-        loss = f.cross_entropy(f.relu(h @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"], target)
+        return f.cross_entropy(f.relu(h @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"], target)
+
+    made = torch.compile(forward, fullgraph=True) if compiled else forward
+
+    def run(value: np.ndarray) -> Any:
+        loss = made(torch.from_numpy(value))
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
         return loss.detach().numpy()
 
+    if compiled:
+        run(arrays["x"])
     return Built(run, time.perf_counter() - start, version=torch.__version__)
+
+
+# ----------------------------------------------------------------------- onnx
+
+
+def onnx_lstm(arrays: Arrays) -> bytes:
+    """The LSTM as ONNX's own layer, whose gates are ordered input, output, forget, cell."""
+    from onnx import helper
+
+    def gates(a: np.ndarray) -> np.ndarray:
+        i, f, g, o = np.split(a, 4, axis=-1)
+        return np.concatenate([i, o, f, g], axis=-1)
+
+    weights = {
+        "w": gates(arrays["w"]).T[None],
+        "u": gates(arrays["u"]).T[None],
+        "b": np.concatenate([gates(arrays["b"]), np.zeros(4 * HIDDEN, np.float32)])[None],
+    }
+    nodes = [
+        helper.make_node("LSTM", ["v0", "w", "u", "b"], ["", "out"], hidden_size=HIDDEN),
+    ]
+    return _onnx(nodes, weights, arrays["x"].shape)
+
+
+def onnx_transformer(arrays: Arrays) -> bytes:
+    """The block as ONNX's layer norms, products, softmax and Gelu."""
+    from onnx import helper
+
+    weights = {n: v for n, v in arrays.items() if n != "x"}
+    weights |= {
+        "one": np.ones(WIDTH, np.float32),
+        "scale": np.asarray((WIDTH // HEADS) ** -0.5, np.float32),
+        "split": np.asarray([8, TOKENS, HEADS, WIDTH // HEADS], np.int64),
+        "whole": np.asarray([8, TOKENS, WIDTH], np.int64),
+    }
+    nodes: list[Any] = []
+
+    def node(kind: str, *inputs: str, outputs: tuple[str, ...] = (), **settings: Any) -> str:
+        names = outputs or (f"n{len(nodes)}",)
+        nodes.append(helper.make_node(kind, inputs, names, **settings))
+        return names[0]
+
+    def normed(x: str) -> str:
+        return node("LayerNormalization", x, "one", epsilon=1e-5)
+
+    def head(x: str, order: tuple[int, ...]) -> str:
+        return node("Transpose", node("Reshape", x, "split"), perm=order)
+
+    qkv = node("MatMul", normed("v0"), "qkv")
+    node("Split", qkv, outputs=("q", "k", "v"), axis=2, num_outputs=3)
+    scores = node("MatMul", head("q", (0, 2, 1, 3)), head("k", (0, 2, 3, 1)))
+    shares = node("Softmax", node("Mul", scores, "scale"), axis=-1)
+    mixed = node("Transpose", node("MatMul", shares, head("v", (0, 2, 1, 3))), perm=(0, 2, 1, 3))
+    x = node("Add", "v0", node("MatMul", node("Reshape", mixed, "whole"), "out_weight"))
+    weights["out_weight"] = weights.pop("out")
+    wide = node("Gelu", node("MatMul", normed(x), "up"))
+    node("Add", x, node("MatMul", wide, "down"), outputs=("out",))
+    return _onnx(nodes, weights, arrays["x"].shape)
+
+
+def _onnx(nodes: list[Any], weights: Arrays, shape: tuple[int, ...]) -> bytes:
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = helper.make_graph(
+        nodes,
+        "model",
+        [helper.make_tensor_value_info("v0", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.ascontiguousarray(v), n) for n, v in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    text: bytes = model.SerializeToString()
+    return text
 
 
 # ------------------------------------------------------------------------ jax
@@ -337,18 +423,36 @@ def jax_mnist(arrays: Arrays) -> Built:
     return Built(run, time.perf_counter() - start, version=jax.__version__)
 
 
+def _by_onnx(model: Callable[[Arrays], bytes]) -> dict[str, Callable[[Arrays], Built]]:
+    return {
+        "onnxruntime": lambda arrays: run_by_onnxruntime(model(arrays), np.asarray),
+        "openvino": lambda arrays: run_by_openvino(model(arrays), np.asarray),
+    }
+
+
 MODELS: dict[str, tuple[Callable[[], Arrays], dict[str, Callable[[Arrays], Built]]]] = {
     "MNIST training step": (
         mnist_weights,
-        {"tawny": tawny_mnist, "torch": torch_mnist, "jax": jax_mnist},
+        {
+            "tawny": tawny_mnist,
+            "torch": torch_mnist,
+            "torch.compile": lambda arrays: torch_mnist(arrays, compiled=True),
+            "jax": jax_mnist,
+        },
     ),
     "LSTM, 100 steps": (
         lstm_weights,
-        {"tawny": tawny_lstm, "torch": torch_lstm, "jax": jax_lstm},
+        {"tawny": tawny_lstm, "torch": torch_lstm, **_by_onnx(onnx_lstm), "jax": jax_lstm},
     ),
     "transformer block": (
         transformer_weights,
-        {"tawny": tawny_transformer, "torch": torch_transformer, "jax": jax_transformer},
+        {
+            "tawny": tawny_transformer,
+            "torch": torch_transformer,
+            "torch.compile": lambda arrays: torch_transformer(arrays, compiled=True),
+            **_by_onnx(onnx_transformer),
+            "jax": jax_transformer,
+        },
     ),
 }
-"""Weights and, for each library, how a model is built."""
+"""Weights and, for each library, how a model is built; compiling an unrolled LSTM takes PyTorch minutes."""

@@ -20,15 +20,18 @@ class Timed:
 def interleaved(
     contenders: Mapping[str, Callable[[], object]], *, rounds: int = 15, calls: int = 1
 ) -> dict[str, Timed]:
-    """Each contender called `calls` times in turn, for `rounds` rounds, after a warm-up."""
-    for call in contenders.values():
-        call()
+    """Each contender called `calls` times in turn, for `rounds` rounds.
+
+    A call that is not timed opens each turn: it brings the contender's data back into the caches and
+    wakes its threads, so that nobody pays for who came before.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     gc.collect()
     gc.disable()
     try:
         for _ in range(rounds):
             for name, call in contenders.items():
+                call()
                 start = time.perf_counter()
                 for _ in range(calls):
                     call()
