@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 
@@ -22,9 +22,28 @@ def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
     return function(structure)
 
 
+def map_together(function: Callable[..., Any], first: Any, *others: Any) -> Any:
+    """`first` with `function` applied to each leaf and to those at its place in `others`."""
+    rows = iter(list(zip(*map(leaves, (first, *others)), strict=True)))
+    return map_leaves(lambda _: function(*next(rows)), first)
+
+
+def like(structure: Any, values: Iterable[Any]) -> Any:
+    """`values`, in order, in place of the leaves of a structure."""
+    given = iter(list(values))
+    return map_leaves(lambda _: next(given), structure)
+
+
 def leaves(structure: Any) -> list[Any]:
     """The leaves of a structure, in order."""
-    return [leaf for _, leaf in paths(structure)]
+    if isinstance(structure, (tuple, list)):
+        return [leaf for item in cast("list[Any]", structure) for leaf in leaves(item)]
+    if isinstance(structure, dict):
+        items = cast("list[Any]", structure.values())
+        return [leaf for item in items for leaf in leaves(item)]
+    if _is_dataclass(structure):
+        return [leaf for _, item in _fields(structure) for leaf in leaves(item)]
+    return [structure]
 
 
 def paths(structure: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,97 @@
+"""Layers one after the other, and functions as layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, overload
+
+from tawny.array import Array
+from tawny.errors import type_error
+from tawny.nn.module import Module
+
+Layer = Callable[..., Any]
+
+
+class Lambda(Module):
+    """A function as a layer."""
+
+    def __init__(self, function: Layer) -> None:
+        if not callable(function):
+            raise type_error("Lambda", f"{function!r} is no function")
+        self.function = function
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.function(*inputs)
+
+    def extra(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
+
+
+class LambdaArray(Lambda):
+    """A function of a list of arrays as a layer."""
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.function(list(inputs))
+
+
+class Input(Module):
+    """What goes in, checked: `shape` is that of one sample, None standing for any size."""
+
+    def __init__(self, *shape: int | None) -> None:
+        self.shape = shape
+
+    def forward(self, x: Array) -> Array:
+        fits = x.ndim == len(self.shape) + 1 and all(
+            wanted is None or n == wanted for n, wanted in zip(x.shape[1:], self.shape, strict=True)
+        )
+        if not fits:
+            sizes = ", ".join(["batch", *("any" if n is None else str(n) for n in self.shape)])
+            raise self.wrong(f"the input has shape {x.shape}; accepted: ({sizes})")
+        return x
+
+    def extra(self) -> str:
+        return ", ".join(map(str, self.shape))
+
+
+class Sequential(Module):
+    """Layers, each fed with what the one before gives; plain functions serve as layers too."""
+
+    def __init__(self, *layers: Layer) -> None:
+        for index, layer in enumerate(layers):
+            if not callable(layer):
+                raise type_error(
+                    "Sequential",
+                    f"layer {index} is {type(layer).__name__}; accepted: modules and functions",
+                )
+            self.adopt(index, layer if isinstance(layer, Module) else Lambda(layer))
+
+    @property
+    def layers(self) -> tuple[Module, ...]:
+        """The layers in order."""
+        return tuple(self._members.values())
+
+    def forward(self, *inputs: Any) -> Any:
+        layers = self.layers
+        if not layers:
+            return inputs[0] if len(inputs) == 1 else inputs
+        outputs = layers[0](*inputs)
+        for layer in layers[1:]:
+            outputs = layer(outputs)
+        return outputs
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.layers)
+
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequential: ...
+
+    def __getitem__(self, index: int | slice) -> Module:
+        """A layer, or a model of some of the layers, which it shares with this one."""
+        if isinstance(index, slice):
+            return Sequential(*self.layers[index])
+        return self.layers[index]

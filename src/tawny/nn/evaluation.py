@@ -1,0 +1,151 @@
+"""Models on data, in inference mode, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import numpy as np
+
+import tawny.numpy as tnp
+from tawny.errors import type_error, value_error
+from tawny.graph.graph import Graph
+from tawny.graph.program import Program
+from tawny.nn.feeding import Batch, Source, as_batch, source, taken
+from tawny.nn.module import Module, check_module
+from tawny.nn.stepping import (
+    Held,
+    Loss,
+    Programs,
+    batch_variables,
+    check_loss,
+    one_number,
+    signature,
+    values_of,
+)
+from tawny.node import Value
+from tawny.optim.batches import Mini
+from tawny.tree import leaves, map_leaves, map_together
+
+Metrics = Mapping[str, Callable[[Any, Any], Any]]
+"""Functions from predictions and targets to one number, by name."""
+
+
+def accuracy(prediction: Any, target: Any) -> Any:
+    """The share of rows whose greatest score is at the target: class indices, or one-hot rows."""
+    wanted = target if target.ndim < prediction.ndim else tnp.argmax(target, axis=-1)
+    return tnp.mean(tnp.astype(tnp.argmax(prediction, axis=-1) == wanted, tnp.float64))
+
+
+class Judge:
+    """Loss and metrics of parameters that lie in memory shared with a training step."""
+
+    def __init__(
+        self,
+        model: Module,
+        measures: Metrics,
+        held: Held,
+        engine: str,
+        memory: str | int | None,
+    ) -> None:
+        self._names = list(measures)
+        judged = Held(held.parameters, held.state, {})
+        parameters, state, _ = judged.variables()
+
+        def build(batch: Batch) -> Graph:
+            prediction = model.apply(parameters, *batch.inputs, state=state)
+            outputs = tuple(
+                one_number(measure(prediction, batch.target), name)
+                for name, measure in measures.items()
+            )
+            inputs = [*batch.arrays, *leaves((parameters, state))]
+            return Graph(inputs, outputs, name="evaluation", unused="ignore")
+
+        self._programs = Programs(build, judged.named(), engine, memory)
+
+    def prepare(self, data: Source) -> None:
+        """Compile what the first batch needs, where there is one to look at."""
+        batch = data.sample()
+        if batch is not None:
+            self._programs.ready(batch)
+
+    def measured(self, data: Source) -> dict[str, float]:
+        """Means over all rows: each batch counts as much as it has rows."""
+        sums, rows = np.zeros(len(self._names)), 0
+        for batch in data.epoch(0):
+            values = self._programs.run(batch, 0)
+            sums += np.array([float(v) for v in values]) * batch.rows
+            rows += batch.rows
+        return dict(zip(self._names, (sums / rows).tolist(), strict=True))
+
+
+def measures(loss: Loss, metrics: Metrics | None, op: str) -> dict[str, Callable[..., Any]]:
+    """The loss and the metrics in one table."""
+    if metrics is not None and not isinstance(cast("object", metrics), Mapping):
+        raise type_error(
+            op, f"metrics is {type(metrics).__name__}; accepted: functions by name, a dict"
+        )
+    extra = dict(metrics or {})
+    if "loss" in extra:
+        raise value_error(op, "a metric is called 'loss', as the loss is")
+    for name, metric in extra.items():
+        if not callable(metric):
+            raise type_error(op, f"metric {name!r} is {type(metric).__name__}; it is a function")
+    return {"loss": loss, **extra}
+
+
+def evaluate(
+    model: Module,
+    loss: Loss,
+    data: Any,
+    *,
+    metrics: Metrics | None = None,
+    batch: int = 100,
+    engine: str = "cpu",
+    memory: str | int | None = None,
+) -> dict[str, float]:
+    """Loss and metrics of a model on data, as means over all rows.
+
+    A metric is a function as the loss is, whose mean over batches is weighed by their rows.
+    """
+    check_module(model, "nn.evaluate")
+    check_loss(loss, "nn.evaluate")
+    given = source(data, Mini(batch, shuffle=False), 0, "nn.evaluate")
+    held = Held(map_leaves(np.array, model.parameters), map_leaves(np.array, model.state), {})
+    judge = Judge(model, measures(loss, metrics, "nn.evaluate"), held, engine, memory)
+    return judge.measured(given)
+
+
+def predict(
+    model: Module,
+    *inputs: Any,
+    batch: int = 100,
+    engine: str = "cpu",
+    memory: str | int | None = None,
+) -> Any:
+    """What the model gives for any number of rows, computed `batch` rows at a time.
+
+    The result is a NumPy array, or a structure of them as the model gives it.
+    """
+    check_module(model, "nn.predict")
+    size = Mini(batch).size
+    data = as_batch((inputs, ()), "nn.predict")
+    if not data.rows:
+        raise value_error("nn.predict", "the inputs have no rows")
+    programs: dict[Any, tuple[Program, Batch]] = {}
+    parts: list[Any] = []
+    for first in range(0, data.rows, size):
+        rows = slice(first, first + size)
+        some = data._replace(inputs=taken(data.inputs, rows))
+        key = signature(some)
+        if key not in programs:
+            variables = batch_variables(some)
+            graph = Graph(leaves(variables.inputs), model(*variables.inputs), unused="ignore")
+            programs[key] = graph.compile(engine, memory=memory), variables
+        program, variables = programs[key]
+        parts.append(program(**values_of(some, variables)))
+    return map_together(_joined, *parts)
+
+
+def _joined(*pieces: Value) -> Value:
+    return np.concatenate(pieces)

@@ -1,0 +1,151 @@
+"""Data for training: whole arrays cut into batches, or batches somebody else makes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tawny.errors import type_error, value_error
+from tawny.node import Value
+from tawny.optim.batches import Batches, Rows
+from tawny.tree import leaves, map_leaves, paths
+
+
+class Batch(NamedTuple):
+    """What one step sees."""
+
+    inputs: tuple[Any, ...]
+    """One structure of arrays for each argument of the model."""
+    target: Any
+    structure: Hashable = ()
+    """What tells batches with equal arrays apart: the paths to these."""
+    targets: Any = ()
+    """All targets that this batch's are some of: those of the data, where these are arrays."""
+
+    @property
+    def rows(self) -> int:
+        """How many samples there are."""
+        return len(leaves(self.inputs)[0])
+
+    @property
+    def arrays(self) -> list[Any]:
+        """All arrays, in order."""
+        return [*leaves(self.inputs), *leaves(self.target)]
+
+
+class Source(ABC):
+    """Where batches come from."""
+
+    @abstractmethod
+    def count(self) -> int | None:
+        """Batches of an epoch; None where that is not known."""
+
+    @abstractmethod
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, from batch `start` on."""
+
+    def sample(self) -> Batch | None:
+        """The first batch; None where somebody else would have to make it."""
+        return None
+
+    @abstractmethod
+    def description(self) -> str:
+        """What two runs must share to see the same batches."""
+
+
+class ArraySource(Source):
+    """Arrays whose first axis counts the samples."""
+
+    def __init__(self, data: Batch, batches: Batches, seed: int, op: str) -> None:
+        self._data = data
+        self._batches = batches
+        self._seed = seed
+        self._total = data.rows
+        if not self._total:
+            raise value_error(op, "the data have no rows")
+
+    def count(self) -> int:
+        return self._batches.count(self._total)
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        for rows in self._batches.rows(self._total, number, self._seed, start):
+            data = self._data
+            inputs, target = taken(data.inputs, rows), taken(data.target, rows)
+            yield data._replace(inputs=inputs, target=target)
+
+    def sample(self) -> Batch:
+        return next(self.epoch(0))
+
+    def description(self) -> str:
+        return f"{self._total} rows in {self._batches!r} with seed {self._seed}"
+
+
+class IteratorSource(Source):
+    """Batches in the order something gives them, the same thing for each epoch."""
+
+    def __init__(self, batches: Iterable[Any], op: str) -> None:
+        if iter(batches) is batches:
+            raise type_error(
+                op,
+                "the data are an iterator, which is spent after one epoch; accepted: (x, y), "
+                "or something that can be iterated over again, as a list",
+            )
+        self._made = batches
+        self._op = op
+
+    def count(self) -> int | None:
+        length = getattr(self._made, "__len__", None)
+        return None if length is None else length()
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        position = -1
+        for position, pair in enumerate(self._made):
+            if position >= start:
+                yield as_batch(pair, self._op)
+        if position < 0:
+            raise value_error(self._op, f"the data have no batch in epoch {number}")
+
+    def description(self) -> str:
+        return "given batches"
+
+
+def source(data: Any, batches: Batches, seed: int, op: str) -> Source:
+    """Data as they came: a pair `(x, y)` of arrays, or an iterable of such pairs."""
+    given: object = data
+    if isinstance(given, tuple):
+        return ArraySource(as_batch(data, op), batches, seed, op)
+    if isinstance(given, Iterable):
+        return IteratorSource(data, op)
+    raise type_error(op, f"the data are {type(data).__name__}; accepted: (x, y), or batches")
+
+
+def as_batch(pair: Any, op: str) -> Batch:
+    """`(x, y)`, checked: x is an array, or a tuple with one for each argument of the model."""
+    given: object = pair
+    if not isinstance(given, (tuple, list)) or len(pair) != 2:
+        raise type_error(op, f"a batch is {type(pair).__name__}; accepted: a pair (x, y)")
+    x: object = pair[0]
+    inputs: tuple[Any, ...] = pair[0] if isinstance(x, tuple) else (x,)
+    made = Batch(map_leaves(_array, inputs), map_leaves(_array, pair[1]))
+    named = dict(paths({"x": made.inputs, "y": made.target}))
+    lengths: dict[str, int] = {}
+    for path, array in named.items():
+        if not array.shape:
+            raise value_error(op, f"{path} has no axes; its first axis counts the samples")
+        lengths[path] = len(array)
+    if not lengths or len(set(lengths.values())) > 1:
+        said = ", ".join(f"{path} {n}" for path, n in lengths.items()) or "none"
+        raise value_error(op, f"all arrays of a batch must have as many rows; they have: {said}")
+    return made._replace(structure=tuple(named), targets=made.target)
+
+
+def taken(structure: Any, rows: Rows) -> Any:
+    """Some rows of every array."""
+    return map_leaves(lambda a: a[rows], structure)
+
+
+def _array(x: Any) -> Value:
+    return np.asarray(x)

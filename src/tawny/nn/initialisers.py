@@ -1,0 +1,229 @@
+"""How parameters start: `nn.init.glorot_uniform()` and its kin.
+
+An initialiser is called with a NumPy generator, a shape and a dtype.  For a matrix (inputs,
+outputs) fan_in is the inputs and fan_out the outputs; for a kernel (*window, inputs, outputs) each
+is multiplied by the size of the window; for any other shape both are the root of its size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tawny.dtype import DType
+from tawny.errors import type_error, value_error
+from tawny.node import Value
+from tawny.shape import Shape, size
+
+__all__ = [
+    "Initialiser",
+    "constant",
+    "custom",
+    "gaussian",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "ones",
+    "standard",
+    "tanh",
+    "uniform",
+    "zeros",
+]
+
+Draw = Callable[[np.random.Generator, Shape, DType], Value]
+
+
+@dataclass(frozen=True)
+class Initialiser:
+    """A rule for the first value of a parameter."""
+
+    text: str
+    """How it is written."""
+    draw: Draw
+
+    def __call__(self, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
+        """The first value of a parameter of this shape and dtype."""
+        return self.draw(rng, shape, dtype)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def fans(shape: Shape) -> tuple[float, float]:
+    """How many inputs feed an output, and how many outputs an input feeds."""
+    if len(shape) < 2:
+        root = math.sqrt(size(shape))
+        return root, root
+    window = size(shape[:-2])
+    return float(window * shape[-2]), float(window * shape[-1])
+
+
+BLOCK: Final = 1 << 16
+"""Elements drawn and scaled at a time, so that large parameters pass through memory once."""
+
+
+def _blocks(shape: Shape, dtype: DType) -> tuple[Value, list[Any]]:
+    """Room for a parameter in the precision it is drawn in, and its parts, one after the other."""
+    room: Value = np.empty(size(shape), np.float64 if dtype.itemsize > 4 else np.float32)
+    return room, [room[start : start + BLOCK] for start in range(0, room.size, BLOCK)]
+
+
+def _evenly(low: float, high: float, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
+    room, blocks = _blocks(shape, dtype)
+    for block in blocks:
+        rng.random(out=block, dtype=block.dtype)
+        np.multiply(block, high - low, out=block)
+        np.add(block, low, out=block)
+    return room.reshape(shape).astype(dtype, copy=False)
+
+
+def _normally(
+    mean: float, std: float, rng: np.random.Generator, shape: Shape, dtype: DType
+) -> Value:
+    room, blocks = _blocks(shape, dtype)
+    for block in blocks:
+        rng.standard_normal(out=block, dtype=block.dtype)
+        np.multiply(block, std, out=block)
+        np.add(block, mean, out=block)
+    return room.reshape(shape).astype(dtype, copy=False)
+
+
+def _within(text: str, bound: Callable[[float, float], float]) -> Initialiser:
+    """Evenly distributed from -bound to bound."""
+
+    def draw(rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
+        reach = bound(*_positive(shape))
+        return _evenly(-reach, reach, rng, shape, dtype)
+
+    return Initialiser(text, draw)
+
+
+def _spread(text: str, std: Callable[[float, float], float]) -> Initialiser:
+    """Normally distributed about 0."""
+
+    def draw(rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
+        return _normally(0.0, std(*_positive(shape)), rng, shape, dtype)
+
+    return Initialiser(text, draw)
+
+
+def _positive(shape: Shape) -> tuple[float, float]:
+    """The fans of a shape, at least 1 so that a parameter without elements can be drawn."""
+    fan_in, fan_out = fans(shape)
+    return max(fan_in, 1.0), max(fan_out, 1.0)
+
+
+def uniform(low: float = -0.05, high: float = 0.05) -> Initialiser:
+    """Evenly distributed from `low` up to `high`."""
+    if not low < high:
+        raise value_error("uniform", f"low is {low!r} and high is {high!r}; high must be greater")
+    return Initialiser(
+        f"uniform({low}, {high})", lambda rng, shape, dtype: _evenly(low, high, rng, shape, dtype)
+    )
+
+
+def gaussian(mean: float = 0.0, std: float = 0.05) -> Initialiser:
+    """Normally distributed about `mean` with standard deviation `std`."""
+    if not std >= 0:
+        raise value_error("gaussian", f"std is {std!r}; it must be at least 0")
+    return Initialiser(
+        f"gaussian({mean}, {std})",
+        lambda rng, shape, dtype: _normally(mean, std, rng, shape, dtype),
+    )
+
+
+def standard() -> Initialiser:
+    """Evenly distributed within sqrt(1 / fan_in)."""
+    return _within("standard()", lambda fan_in, _: math.sqrt(1 / fan_in))
+
+
+def tanh() -> Initialiser:
+    """Evenly distributed within sqrt(6 / (fan_in + fan_out))."""
+    return _within("tanh()", lambda fan_in, fan_out: math.sqrt(6 / (fan_in + fan_out)))
+
+
+def glorot_uniform() -> Initialiser:
+    """Evenly distributed within sqrt(6 / (fan_in + fan_out))."""
+    return _within("glorot_uniform()", lambda fan_in, fan_out: math.sqrt(6 / (fan_in + fan_out)))
+
+
+def glorot_normal() -> Initialiser:
+    """Normally distributed with standard deviation sqrt(2 / (fan_in + fan_out))."""
+    return _spread("glorot_normal()", lambda fan_in, fan_out: math.sqrt(2 / (fan_in + fan_out)))
+
+
+def lecun_normal() -> Initialiser:
+    """Normally distributed with standard deviation sqrt(1 / fan_in)."""
+    return _spread("lecun_normal()", lambda fan_in, _: math.sqrt(1 / fan_in))
+
+
+def lecun_uniform() -> Initialiser:
+    """Evenly distributed within sqrt(3 / fan_in)."""
+    return _within("lecun_uniform()", lambda fan_in, _: math.sqrt(3 / fan_in))
+
+
+def he_normal() -> Initialiser:
+    """Normally distributed with standard deviation sqrt(2 / fan_in)."""
+    return _spread("he_normal()", lambda fan_in, _: math.sqrt(2 / fan_in))
+
+
+def he_uniform() -> Initialiser:
+    """Evenly distributed within sqrt(6 / fan_in)."""
+    return _within("he_uniform()", lambda fan_in, _: math.sqrt(6 / fan_in))
+
+
+def constant(value: float) -> Initialiser:
+    """The same number everywhere."""
+    return Initialiser(f"constant({value!r})", lambda _, shape, dtype: np.full(shape, value, dtype))
+
+
+def zeros() -> Initialiser:
+    """Zeros."""
+    return Initialiser("zeros()", lambda _, shape, dtype: np.zeros(shape, dtype))
+
+
+def ones() -> Initialiser:
+    """Ones."""
+    return Initialiser("ones()", lambda _, shape, dtype: np.ones(shape, dtype))
+
+
+def custom(function: Callable[[np.random.Generator, Shape], npt.ArrayLike]) -> Initialiser:
+    """What `function(rng, shape)` gives; it must be of that shape."""
+    if not callable(function):
+        raise type_error(
+            "custom", f"{function!r} is no function; accepted: a function of a generator and shape"
+        )
+
+    def draw(rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
+        value: Value = np.array(function(rng, shape), dtype=dtype)
+        if value.shape != shape:
+            raise value_error(
+                "custom",
+                f"the function gave shape {value.shape} for a parameter of shape {shape}",
+            )
+        return value
+
+    return Initialiser(f"custom({getattr(function, '__name__', repr(function))})", draw)
+
+
+def as_initialiser(given: Any, op: str) -> Initialiser:
+    """What a user may give as an initialiser: one of these, a function or a number."""
+    if isinstance(given, Initialiser):
+        return given
+    if isinstance(given, (int, float)) and not isinstance(given, bool):
+        return constant(given)
+    if callable(given):
+        return custom(cast("Callable[..., Any]", given))
+    raise type_error(
+        op,
+        f"the initialiser is {given!r}; accepted: one of nn.init, as nn.init.he_normal(), a "
+        "function of a generator and shape, or a number",
+    )

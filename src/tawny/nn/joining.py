@@ -1,0 +1,112 @@
+"""Layers of several inputs: add, multiply, dot, maximum, average, concatenate.
+
+Inputs are given one by one, or as one list or tuple.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, cast
+
+from tawny import numpy as np
+from tawny.array import Array
+from tawny.nn.module import Module
+from tawny.shape import as_int
+
+
+class Join(Module):
+    """A layer of several inputs of one shape."""
+
+    def given(self, inputs: tuple[Any, ...]) -> list[Array]:
+        """The inputs, checked: at least one, all arrays."""
+        given: tuple[Any, ...] = inputs
+        if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)):
+            given = tuple(cast("list[Any]", inputs[0]))
+        arrays = [np.asarray(x) for x in given]
+        if not arrays:
+            raise self.wrong("no input came; accepted: one or more arrays")
+        return arrays
+
+    def alike(self, inputs: tuple[Any, ...]) -> list[Array]:
+        """The inputs, checked to be of one shape."""
+        arrays = self.given(inputs)
+        for position, x in enumerate(arrays):
+            if x.shape != arrays[0].shape:
+                raise self.wrong(
+                    f"input {position} has shape {x.shape}; it must be {arrays[0].shape}, "
+                    "as input 0"
+                )
+        return arrays
+
+
+class Add(Join):
+    """The sum of the inputs."""
+
+    def forward(self, *inputs: Any) -> Array:
+        return functools.reduce(np.add, self.alike(inputs))
+
+
+class Mul(Join):
+    """The product of the inputs, element by element."""
+
+    def forward(self, *inputs: Any) -> Array:
+        return functools.reduce(np.multiply, self.alike(inputs))
+
+
+class Max(Join):
+    """The greatest of the inputs, element by element."""
+
+    def forward(self, *inputs: Any) -> Array:
+        return functools.reduce(np.maximum, self.alike(inputs))
+
+
+class Average(Join):
+    """The mean of the inputs, element by element."""
+
+    def forward(self, *inputs: Any) -> Array:
+        arrays = self.alike(inputs)
+        return functools.reduce(np.add, arrays) / len(arrays)
+
+
+class Dot(Join):
+    """The matrix product of two inputs: the last axis of input 0 meets the axis -2 of input 1."""
+
+    def forward(self, *inputs: Any) -> Array:
+        arrays = self.given(inputs)
+        if len(arrays) != 2:
+            raise self.wrong(f"{len(arrays)} inputs came; accepted: two")
+        x, y = arrays
+        if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
+            raise self.wrong(
+                f"the inputs have shapes {x.shape} and {y.shape}; accepted: (..., m, k) and "
+                "(..., k, n)"
+            )
+        return x @ y
+
+
+class Concatenate(Join):
+    """The inputs side by side along `axis`, by default the last."""
+
+    def __init__(self, axis: int = -1) -> None:
+        self.axis = as_int(axis, "Concatenate", "axis")
+
+    def forward(self, *inputs: Any) -> Array:
+        arrays = self.given(inputs)
+        rank = arrays[0].ndim
+        if not -rank <= self.axis < rank:
+            raise self.wrong(f"input 0 has shape {arrays[0].shape}; it has no axis {self.axis}")
+        others = [_without(x.shape, self.axis % rank) for x in arrays]
+        for position, x in enumerate(arrays):
+            if x.ndim != rank or others[position] != others[0]:
+                raise self.wrong(
+                    f"input {position} has shape {x.shape}; beside axis {self.axis} it must be as "
+                    f"input 0 of shape {arrays[0].shape}"
+                )
+        return np.concat(arrays, axis=self.axis)
+
+    def extra(self) -> str:
+        return f"{self.axis}"
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]

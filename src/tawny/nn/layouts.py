@@ -1,0 +1,210 @@
+"""How other libraries write the parameters of a layer, and how ours are made of theirs.
+
+For each kind of layer a table: our name, their names, and the conversion.  Names that no table has
+are the same there as here, in the same layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tawny.nn.attention import MultiHeadAttention
+from tawny.nn.convolution import Convolution, ConvolutionTranspose
+from tawny.nn.embedding import Embedding
+from tawny.nn.linear import Linear
+from tawny.nn.module import Module
+from tawny.nn.normalisation import BatchNorm, GroupNorm, LayerNorm
+from tawny.nn.recurrent import GRU, Recurrent
+from tawny.node import Value
+
+Convert = Callable[..., Value]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One parameter of a layer: the arrays it is made of, and how."""
+
+    theirs: tuple[str, ...]
+    convert: Convert
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+def _transposed(value: Value) -> Value:
+    """(outputs, inputs) as (inputs, outputs)."""
+    return value.T
+
+
+def _window_first(value: Value) -> Value:
+    """(outputs, inputs, *window) as (*window, inputs, outputs)."""
+    return np.moveaxis(value, (0, 1), (-1, -2)) if value.ndim > 2 else value
+
+
+def _swapped(value: Value) -> Value:
+    """The last two axes exchanged."""
+    return np.swapaxes(value, -1, -2) if value.ndim > 1 else value
+
+
+def _inputs_first(value: Value) -> Value:
+    """(inputs, outputs, *window) as (*window, inputs, outputs)."""
+    return np.moveaxis(value, (0, 1), (-2, -1)) if value.ndim > 2 else value
+
+
+def _sum(first: Value, second: Value) -> Value:
+    return first + second if first.shape == second.shape else first
+
+
+def _third(number: int, convert: Convert = _same) -> Convert:
+    """One of three parts of equal size, one after the other."""
+
+    def part(value: Value) -> Value:
+        size = len(value) // 3
+        return convert(value[number * size : (number + 1) * size])
+
+    return part
+
+
+def _reset_first(value: Value) -> Value:
+    """Columns of the gates (update, reset, new) as (reset, update, new)."""
+    parts = np.array_split(value, 3, axis=-1)
+    return np.concatenate([parts[1], parts[0], parts[2]], axis=-1)
+
+
+def _row(number: int) -> Convert:
+    """A row of a matrix, its gates (update, reset, new) in our order."""
+
+    def row(value: Value) -> Value:
+        return _reset_first(value[number]) if value.ndim == 2 else value
+
+    return row
+
+
+def _heads_joined(value: Value) -> Value:
+    """(features, heads, size) as (features, heads * size)."""
+    return value.reshape(len(value), -1) if value.ndim == 3 else value
+
+
+def _heads_joined_first(value: Value) -> Value:
+    """(heads, size, features) as (heads * size, features)."""
+    return value.reshape(-1, value.shape[-1]) if value.ndim == 3 else value
+
+
+def _flat(value: Value) -> Value:
+    return value.reshape(-1)
+
+
+def same_name(name: str) -> Rule:
+    """A parameter that is called the same there and has the same layout."""
+    return Rule((name,), _same)
+
+
+def _called(name: str, convert: Convert = _same) -> Rule:
+    return Rule((name,), convert)
+
+
+Table = dict[type[Module], dict[str, Rule]]
+
+_TORCH_NORM: Final = {"scale": _called("weight"), "shift": _called("bias")}
+_TORCH_RECURRENT: Final = {
+    "weight": _called("weight_ih_l0", _transposed),
+    "recurrent": _called("weight_hh_l0", _transposed),
+    "bias": Rule(("bias_ih_l0", "bias_hh_l0"), _sum),
+}
+
+TORCH: Final[Table] = {
+    Linear: {"weight": _called("weight", _transposed)},
+    Convolution: {"weight": _called("weight", _window_first)},
+    ConvolutionTranspose: {"weight": _called("weight", _inputs_first)},
+    BatchNorm: _TORCH_NORM | {"mean": _called("running_mean"), "variance": _called("running_var")},
+    LayerNorm: _TORCH_NORM,
+    GroupNorm: _TORCH_NORM,
+    Recurrent: _TORCH_RECURRENT,
+    GRU: {"bias": _called("bias_ih_l0"), "recurrent_bias": _called("bias_hh_l0")},
+    MultiHeadAttention: {
+        **{
+            f"{name}.weight": _called("in_proj_weight", _third(number, _transposed))
+            for number, name in enumerate(("query", "key", "value"))
+        },
+        **{
+            f"{name}.bias": _called("in_proj_bias", _third(number))
+            for number, name in enumerate(("query", "key", "value"))
+        },
+        "output.weight": _called("out_proj.weight", _transposed),
+        "output.bias": _called("out_proj.bias"),
+    },
+}
+"""PyTorch's."""
+
+_KERAS_NORM: Final = {"scale": _called("gamma"), "shift": _called("beta")}
+
+KERAS: Final[Table] = {
+    Linear: {"weight": _called("kernel")},
+    Convolution: {"weight": _called("kernel")},
+    ConvolutionTranspose: {"weight": _called("kernel", _swapped)},
+    BatchNorm: _KERAS_NORM
+    | {"mean": _called("moving_mean"), "variance": _called("moving_variance")},
+    LayerNorm: _KERAS_NORM,
+    GroupNorm: _KERAS_NORM,
+    Embedding: {"weight": _called("embeddings")},
+    Recurrent: {"weight": _called("kernel"), "recurrent": _called("recurrent_kernel")},
+    GRU: {
+        "weight": _called("kernel", _reset_first),
+        "recurrent": _called("recurrent_kernel", _reset_first),
+        "bias": _called("bias", _row(0)),
+        "recurrent_bias": _called("bias", _row(1)),
+    },
+    MultiHeadAttention: {
+        **{f"{n}.weight": _called(f"{n}.kernel", _heads_joined) for n in ("query", "key", "value")},
+        **{f"{n}.bias": _called(f"{n}.bias", _flat) for n in ("query", "key", "value")},
+        "output.weight": _called("attention_output.kernel", _heads_joined_first),
+        "output.bias": _called("attention_output.bias"),
+    },
+}
+"""Those of Keras."""
+
+IGNORED: Final = ("num_batches_tracked", "seed_generator_state")
+"""Arrays of other libraries that stand for nothing here."""
+
+CELLS: Final = ("lstm_cell", "gru_cell", "simple_rnn_cell")
+"""Parts of paths in Keras that have no counterpart here."""
+
+
+def rule_for(table: Table, module: Module, name: str) -> Rule | None:
+    """How the parameter at the path `name` from a layer is made, if the table says it."""
+    for kind in type(module).__mro__:
+        if name in table.get(kind, {}):
+            return table[kind][name]
+    return None
+
+
+def unlike_torch(layer: Module) -> str | None:
+    """Why a layer would compute something else than PyTorch's with the same weights, if so."""
+    if (
+        isinstance(layer, ConvolutionTranspose)
+        and layer.padding == "VALID"
+        and any(s > w for s, w in zip(layer.stride, layer.window, strict=True))
+    ):
+        return (
+            f"stride {layer.stride} is greater than window {layer.window}, so padding 'valid' "
+            "makes n * stride elements of n, where PyTorch makes (n - 1) * stride + window; "
+            "padding=0 makes as many here"
+        )
+    return None
+
+
+def rows_reordered(value: Value, shape: tuple[int, int, int]) -> Value:
+    """A matrix whose inputs are a flattened map (channels, rows, columns) as if channels came last.
+
+    `value` is (inputs, outputs) and `shape` (rows, columns, channels).
+    """
+    rows, columns, channels = shape
+    if value.ndim != 2 or value.shape[0] != rows * columns * channels:
+        return value
+    parts = value.reshape(channels, rows, columns, -1)
+    return np.moveaxis(parts, 0, 2).reshape(value.shape)

@@ -1,0 +1,182 @@
+"""Losses: functions of prediction and target, giving one number, the mean over the batch.
+
+Axis 0 is the batch; n is its size.  Any function of two arrays that gives one number serves as a
+loss too.  What a loss demands of its targets is checked as soon as their values are known: at once,
+or by `nn.train` before the first step that would see them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tawny import numpy as np
+from tawny.array import Array, ArrayLike
+from tawny.errors import type_error, value_error
+from tawny.nn.demands import Classes, Signs, demand
+from tawny.ops.elementwise import where
+from tawny.shape import size
+
+__all__ = [
+    "binary_cross_entropy",
+    "cross_entropy",
+    "hinge",
+    "huber",
+    "l1",
+    "l2",
+    "mean_absolute",
+    "mean_squared",
+    "quadratic",
+    "squared_hinge",
+]
+
+
+def _pair(op: str, prediction: ArrayLike, target: ArrayLike) -> tuple[Array, Array]:
+    """Prediction and target, of one shape and with a batch; targets as the prediction's dtype."""
+    x, y = np.asarray(prediction), np.asarray(target)
+    _check_prediction(op, x)
+    if x.shape != y.shape:
+        raise value_error(
+            op, f"the target has shape {y.shape}; it must be {x.shape}, as the prediction"
+        )
+    return x, _like(y, x)
+
+
+def _pair_of_signs(op: str, prediction: ArrayLike, target: ArrayLike) -> tuple[Array, Array]:
+    """As `_pair`, with targets of -1 and 1."""
+    y = np.asarray(target)
+    pair = _pair(op, prediction, y)
+    demand(y, Signs(op))
+    return pair
+
+
+def _like(target: Array, prediction: Array) -> Array:
+    """The target in the prediction's dtype, so that it does not widen the loss."""
+    return target if target.dtype == prediction.dtype else target.astype(prediction.dtype)
+
+
+def _check_prediction(op: str, x: Array) -> None:
+    if x.dtype.kind != "f":
+        raise type_error(op, f"the prediction has dtype {x.dtype}; accepted: floating point")
+    if not x.ndim or not x.shape[0]:
+        raise value_error(op, f"the prediction has shape {x.shape}; accepted: (batch, ...)")
+
+
+def _batch_mean(total: Array, n: int) -> Array:
+    return np.sum(total) / n
+
+
+def quadratic(prediction: ArrayLike, target: ArrayLike) -> Array:
+    """sum((p - t)^2) / n: the squared distance of a sample from its target."""
+    x, y = _pair("quadratic", prediction, target)
+    return _batch_mean(np.square(x - y), x.shape[0])
+
+
+def mean_squared(prediction: ArrayLike, target: ArrayLike) -> Array:
+    """mean((p - t)^2), over all elements."""
+    x, y = _pair("mean_squared", prediction, target)
+    return np.mean(np.square(x - y))
+
+
+def l1(prediction: ArrayLike, target: ArrayLike) -> Array:
+    """sum(|p - t|) / n."""
+    x, y = _pair("l1", prediction, target)
+    return _batch_mean(np.abs(x - y), x.shape[0])
+
+
+def mean_absolute(prediction: ArrayLike, target: ArrayLike) -> Array:
+    """mean(|p - t|), over all elements."""
+    x, y = _pair("mean_absolute", prediction, target)
+    return np.mean(np.abs(x - y))
+
+
+def l2(prediction: ArrayLike, target: ArrayLike) -> Array:
+    """mean(sqrt(sum((p - t)^2))): the distance of a sample from its target.
+
+    Its slope at distance 0 is 0.
+    """
+    x, y = _pair("l2", prediction, target)
+    n = x.shape[0]
+    distances = np.linalg.vector_norm((x - y).reshape((n, size(x.shape[1:]))), axis=-1)
+    return np.mean(distances)
+
+
+def hinge(prediction: ArrayLike, target: ArrayLike) -> Array:
+    """sum(max(1 - t p, 0)) / n, with targets of -1 and 1."""
+    x, y = _pair_of_signs("hinge", prediction, target)
+    return _batch_mean(np.relu(1 - y * x), x.shape[0])
+
+
+def squared_hinge(prediction: ArrayLike, target: ArrayLike) -> Array:
+    """sum(max(1 - t p, 0)^2) / n, with targets of -1 and 1."""
+    x, y = _pair_of_signs("squared_hinge", prediction, target)
+    return _batch_mean(np.square(np.relu(1 - y * x)), x.shape[0])
+
+
+def huber(prediction: ArrayLike, target: ArrayLike, delta: float = 1.0) -> Array:
+    """sum(h(p - t)) / n, where h(d) is d^2 / 2 up to |d| = delta and a line from there.
+
+    The line is delta (|d| - delta / 2).
+    """
+    if not 0 < delta < math.inf:
+        raise value_error("huber", f"delta is {delta!r}; it must be greater than 0")
+    x, y = _pair("huber", prediction, target)
+    distance = np.abs(x - y)
+    near = np.minimum(distance, float(delta))
+    return _batch_mean(near * (distance - 0.5 * near), x.shape[0])
+
+
+def binary_cross_entropy(prediction: ArrayLike, target: ArrayLike) -> Array:
+    """sum(softplus(p) - t p) / n: -(t log s + (1 - t) log(1 - s)) for s = sigmoid(p).
+
+    The prediction is before the sigmoid, targets are from 0 to 1.
+    """
+    x, y = _pair("binary_cross_entropy", prediction, target)
+    above = x >= 0  # softplus(x) is x + softplus(-x): nothing large is added to be taken away
+    losses = np.softplus(where(above, -x, x)) + x * (np.astype(above, x.dtype) - y)
+    return _batch_mean(losses, x.shape[0])
+
+
+def cross_entropy(prediction: ArrayLike, target: ArrayLike, *, smoothing: float = 0.0) -> Array:
+    """-sum(t log softmax(p)) / n, over the last axis: the classes.
+
+    The prediction is before the softmax, (batch, ..., classes).  The target is either the class of
+    each, integers of shape (batch, ...), or a probability for every class, of the prediction's
+    shape.  n counts all axes but the last.  With `smoothing` s, targets are (1 - s) t + s /
+    classes.  A class that is not from 0 to classes - 1 is refused when it is known; else the loss
+    is NaN.
+    """
+    op = "cross_entropy"
+    x, y = np.asarray(prediction), np.asarray(target)
+    _check_prediction(op, x)
+    if not 0 <= smoothing < 1:
+        raise value_error(op, f"smoothing is {smoothing!r}; it must be from 0 up to 1")
+    if x.ndim < 2 or not x.shape[-1]:
+        raise value_error(op, f"the prediction has shape {x.shape}; accepted: (batch, classes)")
+    classes, n = x.shape[-1], size(x.shape[:-1])
+    logs = np.log_softmax(x, axis=-1)
+    if y.dtype.kind in "iu" and y.shape == x.shape[:-1]:
+        losses = -_at_classes(op, logs, y)
+    elif y.dtype.kind in "fiub" and y.shape == x.shape:
+        weights = _like(y, x)
+        losses = -np.sum(where(weights == 0, 0, weights * logs), axis=-1)
+    else:
+        raise value_error(
+            op,
+            f"the target has dtype {y.dtype} and shape {y.shape}; accepted: integers of shape "
+            f"{x.shape[:-1]}, or numbers of shape {x.shape}",
+        )
+    if smoothing:
+        spread = -np.sum(logs, axis=-1) / classes
+        losses = (1 - float(smoothing)) * losses + float(smoothing) * spread
+    return _batch_mean(losses, n)
+
+
+def _at_classes(op: str, logs: Array, target: Array) -> Array:
+    """The logarithm at each sample's class, NaN where there is no such class."""
+    classes = logs.shape[-1]
+    demand(target, Classes(op, classes))
+    chosen = np.sum(where(np.one_hot(target, classes, dtype=bool), logs, 0), axis=-1)
+    if target.node.value is not None:
+        return chosen
+    there = np.logical_and(target >= 0, target < classes)
+    return where(there, chosen, math.nan)

@@ -1,0 +1,428 @@
+"""Modules: layers and models.  Declare parameters in `__init__`, compute in `forward`.
+
+    class Scaled(nn.Module):
+        def __init__(self, size):
+            self.weight = nn.Parameter((size,), nn.init.ones())
+
+        def forward(self, x):
+            return x * self.weight
+
+A call never changes the model: what is trained or counted is passed in and out by `apply` and
+`advance`, so that it can be differentiated, compiled and updated as one graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+
+from tawny.array import Array, lift, wrap
+from tawny.errors import type_error, value_error
+from tawny.nn.binding import BINDING, Binding, Declaration, Key, Path, owner_of, written
+from tawny.nn.structure import matched, nested
+from tawny.shape import as_int
+from tawny.tree import map_leaves
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from tawny.nn.summary import Summary
+
+Member = Any
+"""A declaration, a module, or a list, tuple or dict that holds some."""
+
+
+def _no_forward(self: Module, *inputs: Any) -> Any:
+    """What the layer computes; every module says its own."""
+    raise NotImplementedError(f"{type(self).__name__} has no forward; define what it computes")
+
+
+class Module:
+    """A layer or a model; see the chapter's own text."""
+
+    _members: dict[Key, Member]
+    _mark: object
+
+    forward: Callable[..., Any] = _no_forward
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """A module without members, whether or not its `__init__` calls that of `Module`."""
+        self = super().__new__(cls)
+        self.__dict__["_members"] = {}
+        self.__dict__["_mark"] = object()
+        return self
+
+    # ------------------------------------------------------------- attributes
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        member = self._members.get(name)
+        if isinstance(member, Declaration) and value is not None and not _holds_members(value):
+            self._change(name, member, value)
+        elif _holds_members(value):
+            if hasattr(Module, name):
+                raise value_error(
+                    type(self).__name__, f"{name!r} is a name of every module; take another one"
+                )
+            self.__dict__.pop(name, None)
+            self.adopt(name, value)
+        else:
+            self._members.pop(name, None)
+            super().__setattr__(name, value)  # properties, as `parameters`, set themselves
+
+    def __getattr__(self, name: str) -> Any:
+        members = self.__dict__.get("_members", {})
+        if name not in members:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        member = members[name]
+        if isinstance(member, Module):
+            return member
+        if isinstance(member, Declaration):
+            return _read(member)
+        if any(isinstance(x, Declaration) for _, x in _members_in(member, ())):
+            return map_leaves(lambda x: _read(x) if isinstance(x, Declaration) else x, member)
+        return member
+
+    def __delattr__(self, name: str) -> None:
+        if self._members.pop(name, None) is None:
+            super().__delattr__(name)
+
+    def adopt(self, key: Key, member: Any) -> None:
+        """File a declaration, a module, or a list, tuple or dict of them under a name or index."""
+        self._members[key] = member
+        _settle_paths(self)
+
+    def declared(self, name: str) -> Any:
+        """The declaration of a parameter or state, to give another layer the same one.
+
+        After `self.second.weight = self.first.declared("weight")` both layers have one weight.
+        """
+        member = self._members.get(name)
+        if not isinstance(member, Declaration):
+            raise value_error(self.label, f"{name!r} is neither a parameter nor a state of it")
+        return member
+
+    def _change(self, name: str, member: Declaration, value: Any) -> None:
+        """Assign to a name that was declared: in a call a new state, outside of it a value."""
+        binding = BINDING.get()
+        label = f"{self.label}, {name}"
+        if binding is None or self not in binding.paths:
+            _check_not_shared(value, member, label)
+            array = matched({name: value}, [((name,), member)], self.label, "value")[member]
+            member.assign(array)
+        elif member.trained:
+            raise value_error(label, "a parameter cannot change in a call; declare it nn.State")
+        elif not binding.training:
+            raise value_error(label, "a state changes in training only; ask self.training first")
+        else:
+            binding.change(member, value, label)
+
+    # ---------------------------------------------------------------- calling
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        """What `forward` gives; by itself, in inference mode with the current values."""
+        binding = BINDING.get()
+        if binding is None:
+            return self._run(Binding({}, self._paths()), inputs, options)
+        if self not in binding.paths:
+            self._check_foreign(binding)
+        arrays = tuple(_as_array(x) for x in inputs)
+        try:
+            outputs = self.forward(*arrays, **options)
+        except Exception as error:
+            _say_where(error, self)
+            raise
+        if binding.observe is not None:
+            binding.observe(self, arrays, outputs)
+        return outputs
+
+    def _check_foreign(self, binding: Binding) -> None:
+        """Refuse to train a model through a layer that is no part of it, and would not learn."""
+        if binding.training and any(isinstance(m, Declaration) for _, m in self.walk()):
+            raise type_error(
+                type(self).__name__,
+                "the layer is no part of the model being trained; assign it to an attribute, or "
+                "take it as it is: layer.apply(layer.parameters, x)",
+            )
+
+    def apply(
+        self,
+        parameters: Any,
+        *inputs: Any,
+        state: Any = None,
+        training: bool = False,
+        **options: Any,
+    ) -> Any:
+        """What the model gives with these `parameters` (and `state`, else the current one).
+
+        They are nested dicts as `model.parameters`, of arrays of any sort.
+        """
+        binding = self._bound("apply", parameters, state, training=training)
+        return self._run(binding, inputs, options)
+
+    def advance(
+        self, parameters: Any, state: Any, *inputs: Any, **options: Any
+    ) -> tuple[Any, dict[Any, Any]]:
+        """What the model gives in training mode, and the state after it."""
+        binding = self._bound("advance", parameters, state, training=True)
+        outputs = self._run(binding, inputs, options)
+        return outputs, nested(self._declarations(trained=False), binding.read)
+
+    def _bound(self, method: str, parameters: Any, state: Any, *, training: bool) -> Binding:
+        op = f"{type(self).__name__}.{method}"
+        if not isinstance(training, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise type_error(
+                op,
+                f"training is {training!r}; accepted: True and False (under tw.jit, name it: "
+                'static=["training"])',
+            )
+        values = matched(parameters, self._declarations(trained=True), op, "parameters")
+        if state is not None:
+            values |= matched(state, self._declarations(trained=False), op, "state")
+        return Binding(values, self._paths(), training)
+
+    def _run(self, binding: Binding, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        token = BINDING.set(binding)
+        try:
+            return self(*inputs, **options)
+        finally:
+            BINDING.reset(token)
+
+    @property
+    def training(self) -> bool:
+        """Whether the call under way is one of training."""
+        binding = BINDING.get()
+        return binding is not None and binding.training
+
+    # ------------------------------------------------------------------ value
+
+    @property
+    def parameters(self) -> dict[Any, Any]:
+        """The current values of what is trained, as nested dicts by attribute name or index."""
+        return nested(self._declarations(trained=True), lambda d: d.value)
+
+    @parameters.setter
+    def parameters(self, values: Any) -> None:
+        self._assign("parameters", values, trained=True)
+
+    @property
+    def state(self) -> dict[Any, Any]:
+        """The current values of what is kept but not trained, as `parameters`."""
+        return nested(self._declarations(trained=False), lambda d: d.value)
+
+    @state.setter
+    def state(self, values: Any) -> None:
+        self._assign("state", values, trained=False)
+
+    def _assign(self, what: str, values: Any, *, trained: bool) -> None:
+        op = f"{type(self).__name__}.{what}"
+        fitting = matched(values, self._declarations(trained=trained), op, what)
+        for array in fitting.values():
+            array.numpy()  # whatever cannot be computed is refused before anything is changed
+        for declaration, array in fitting.items():
+            declaration.assign(array)
+
+    def initialise(self, seed: int = 0) -> Self:
+        """Let every value be drawn anew from `seed` when it is needed; gives the model itself."""
+        number = as_int(seed, "initialise", "seed")
+        if number < 0:
+            raise value_error("initialise", f"seed is {number}; it must be at least 0")
+        for _, member in self.walk():
+            if isinstance(member, Declaration):
+                member.restart(number)
+        return self
+
+    @property
+    def parameter_count(self) -> int:
+        """How many numbers are trained; nothing is drawn."""
+        return sum(d.size for _, d in self._declarations(trained=True))
+
+    # -------------------------------------------------------------- structure
+
+    def walk(self) -> Iterator[tuple[Path, Module | Declaration]]:
+        """The module, its modules and declarations: each once, with the path of its first place."""
+        _settle_paths(self)
+        yield from _walk(self, (), set())
+
+    def modules(self) -> dict[str, Module]:
+        """The module, under the empty path, and all modules in it by their paths."""
+        return {written(path): m for path, m in self.walk() if isinstance(m, Module)}
+
+    def _declarations(self, *, trained: bool) -> list[tuple[Path, Declaration]]:
+        return [
+            (path, member)
+            for path, member in self.walk()
+            if isinstance(member, Declaration) and member.trained == trained
+        ]
+
+    def _paths(self) -> dict[Module, Path]:
+        return {member: path for path, member in self.walk() if isinstance(member, Module)}
+
+    @property
+    def label(self) -> str:
+        """The module as messages name it: its class and its path in the model that was called."""
+        binding = BINDING.get()
+        path = () if binding is None else binding.paths.get(self, ())
+        return " ".join(filter(None, (type(self).__name__, written(path))))
+
+    def wrong(self, detail: str) -> ValueError:
+        """The error for an input that the layer cannot take; it names the layer."""
+        return value_error(self.label, detail)
+
+    def check_array(self, x: object, word: str = "the input") -> None:
+        """Refuse an input that is no array: a list of numbers, several arrays, nothing."""
+        if not isinstance(x, Array):
+            raise type_error(self.label, f"{word} is {type(x).__name__}; accepted: an array")
+
+    def check_last_axis(self, x: Array, features: int, *, least_rank: int = 1) -> None:
+        """Refuse an input whose last axis is not of this size."""
+        self.check_array(x)
+        if x.ndim < least_rank or x.shape[-1] != features:
+            axes = f" and at least {least_rank} axes" if least_rank > 1 else ""
+            raise self.wrong(
+                f"the input has shape {x.shape}; its last axis must be {features}{axes}"
+            )
+
+    def check_image(self, x: Array, rank: int, channels: int | None = None) -> None:
+        """Refuse an input that is not (batch, *spatial, channels)."""
+        self.check_array(x)
+        spatial = {1: "n", 2: "rows, columns", 3: "planes, rows, columns"}[rank]
+        last = "channels" if channels is None else f"{channels} channels"
+        if x.ndim != rank + 2:
+            raise self.wrong(
+                f"the input has shape {x.shape}, of {x.ndim} axes; "
+                f"accepted: {rank + 2} axes, (batch, {spatial}, {last})"
+            )
+        if channels is not None and x.shape[-1] != channels:
+            raise self.wrong(
+                f"the input has shape {x.shape}, so {x.shape[-1]} channels; "
+                f"accepted: {channels} channels, the last axis of (batch, {spatial}, channels)"
+            )
+
+    def extra(self) -> str:
+        """What `repr` says of a layer beside its class."""
+        return ""
+
+    def __repr__(self) -> str:
+        inner = [(k, m) for k, m in self._members.items() if not isinstance(m, Declaration)]
+        if not inner:
+            return f"{type(self).__name__}({self.extra()})"
+        lines = [f"({key}): {member!r}".replace("\n", "\n  ") for key, member in inner]
+        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
+
+    # ------------------------------------------------------------ conveniences
+
+    def summary(self, *inputs: Any) -> Summary:
+        """A table of the layers: output shapes, parameters, multiply-adds.  Nothing is computed.
+
+        `inputs` are shapes with the batch, or arrays; see `nn.summary`.
+        """
+        from tawny.nn.summary import summary  # noqa: PLC0415  (it stands above modules)
+
+        return summary(self, *inputs)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write parameters and state to a safetensors file."""
+        from tawny.nn import weights  # noqa: PLC0415  (it stands above modules)
+
+        weights.save(self, path)
+
+    def load(self, path: str | PathLike[str]) -> Self:
+        """Take parameters and state from a safetensors file; gives the model itself."""
+        from tawny.nn import weights  # noqa: PLC0415  (it stands above modules)
+
+        weights.load(self, path)
+        return self
+
+
+# --------------------------------------------------------------------- helpers
+
+
+def _read(declaration: Declaration) -> Array:
+    """The array bound to a declaration, else its current value."""
+    binding = BINDING.get()
+    return wrap(declaration.node) if binding is None else binding.read(declaration)
+
+
+def _check_not_shared(value: Any, member: Declaration, label: str) -> None:
+    """Refuse another layer's parameter, which may be meant to be shared or to be copied."""
+    owner = owner_of(value.node) if isinstance(value, Array) else None
+    if owner is not None and owner is not member:
+        raise value_error(
+            label,
+            "this is the value of another layer's parameter; to share it, assign "
+            'layer.declared("name"), to copy it, assign layer.name.numpy()',
+        )
+
+
+def _members_in(value: Any, path: Path) -> Iterator[tuple[Path, Module | Declaration]]:
+    """The modules and declarations in a list, tuple or dict, however deep."""
+    if isinstance(value, (Module, Declaration)):
+        yield path, value
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(cast("list[Any]", value)):
+            yield from _members_in(item, (*path, index))
+    elif isinstance(value, dict):
+        for key, item in cast("Mapping[Any, Any]", value).items():
+            yield from _members_in(item, (*path, key))
+
+
+def _holds_members(value: Any) -> bool:
+    return next(_members_in(value, ()), None) is not None
+
+
+def _walk(
+    module: Module, path: Path, seen: set[Module | Declaration]
+) -> Iterator[tuple[Path, Module | Declaration]]:
+    seen.add(module)
+    yield path, module
+    for key, value in module._members.items():  # pyright: ignore[reportPrivateUsage]
+        for place, member in _members_in(value, (*path, key)):
+            if member in seen:
+                continue
+            if isinstance(member, Module):
+                yield from _walk(member, place, seen)
+            else:
+                seen.add(member)
+                yield place, member
+
+
+def _settle_paths(module: Module) -> None:
+    """Let declarations that had no place, or had one in a part of `module`, have one in it.
+
+    A declaration keeps the place it has first in the outermost model, which its draw depends on.
+    """
+    mark = module._mark  # pyright: ignore[reportPrivateUsage]
+    parts: set[int] = set()
+    for path, member in _walk(module, (), set()):
+        if isinstance(member, Module):
+            parts.add(id(member._mark))  # pyright: ignore[reportPrivateUsage]
+        elif member.root is None or (member.root is not mark and id(member.root) in parts):
+            member.root, member.path = mark, path
+
+
+def _as_array(x: Any) -> Any:
+    """NumPy's arrays as lazy ones, in structures too; anything else as it is."""
+    if isinstance(x, Array):
+        return x
+    if isinstance(x, np.ndarray):
+        return wrap(lift(x, "call"))
+    if isinstance(x, (tuple, list, dict)):
+        return map_leaves(_as_array, cast("Any", x))
+    return x
+
+
+def _say_where(error: Exception, module: Module) -> None:
+    """Note the innermost layer an error came from."""
+    if not getattr(error, "__notes__", None):
+        error.add_note(f"in layer {module.label}")
+
+
+def check_module(value: Any, op: str) -> Module:
+    """Refuse what is no module."""
+    if not isinstance(value, Module):
+        raise type_error(
+            op, f"{type(value).__name__} is no module; accepted: instances of nn.Module"
+        )
+    return value

@@ -1,0 +1,162 @@
+"""Normalisation over the batch, over the features of a sample, and over groups of channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tawny import numpy as np
+from tawny.array import Array
+from tawny.errors import value_error
+from tawny.nn import initialisers as init
+from tawny.nn.binding import Parameter, State
+from tawny.nn.module import Module
+from tawny.nn.sizes import positive, share
+from tawny.shape import as_shape
+
+
+class BatchNorm(Module):
+    """Each channel (the last axis) with mean 0 and variance 1, then times `scale` plus `shift`.
+
+    In training, m and v are mean and variance (divided by n) over all other axes, whose size is n:
+
+        y = (x - m) / sqrt(v + epsilon) * scale + shift
+        mean <- decay * mean + (1 - decay) * m
+        variance <- decay * variance + (1 - decay) * v * n / (n - 1)
+
+    In inference the running `mean` and `variance` take the place of m and v.
+    """
+
+    scale: Array | None
+    shift: Array | None
+    mean: Array
+    variance: Array
+
+    def __init__(
+        self,
+        features: int,
+        *,
+        decay: float = 0.9,
+        epsilon: float = 1e-5,
+        affine: bool = True,
+        dtype: Any = "float32",
+    ) -> None:
+        self.features = positive(features, "BatchNorm", "features")
+        self.decay, self.epsilon = share(decay, "BatchNorm", "decay"), float(epsilon)
+        shape = (self.features,)
+        self.scale = Parameter(shape, init.ones(), dtype) if affine else None
+        self.shift = Parameter(shape, init.zeros(), dtype) if affine else None
+        self.mean = State(shape, init.zeros(), dtype)
+        self.variance = State(shape, init.ones(), dtype)
+
+    def forward(self, x: Array) -> Array:
+        self.check_last_axis(x, self.features, least_rank=2)
+        if not self.training:
+            factor = 1 / np.sqrt(self.variance + self.epsilon)
+            if self.scale is not None:
+                factor = factor * self.scale
+            offset = -self.mean * factor
+            return x * factor + (offset if self.shift is None else offset + self.shift)
+        axes = tuple(range(x.ndim - 1))
+        m, v = np.mean(x, axis=axes), np.var(x, axis=axes)
+        n = x.size // self.features
+        self.mean = self.decay * self.mean + (1 - self.decay) * m
+        self.variance = self.decay * self.variance + (1 - self.decay) * n / max(n - 1, 1) * v
+        factor = 1 / np.sqrt(v + self.epsilon)
+        if self.scale is not None:
+            factor = factor * self.scale
+        y = (x - m) * factor
+        return y if self.shift is None else y + self.shift
+
+    def extra(self) -> str:
+        return f"{self.features}"
+
+
+class LayerNorm(Module):
+    """Each sample with mean 0 and variance 1 over its last axes, then times `scale` plus `shift`.
+
+    With m and v the mean and variance (divided by n) over axes of sizes `shape`, the last ones:
+
+        y = (x - m) / sqrt(v + epsilon) * scale + shift
+    """
+
+    scale: Array | None
+    shift: Array | None
+
+    def __init__(
+        self,
+        shape: int | tuple[int, ...],
+        *,
+        epsilon: float = 1e-5,
+        affine: bool = True,
+        dtype: Any = "float32",
+    ) -> None:
+        self.shape = as_shape(shape, "LayerNorm")
+        for n in self.shape:
+            positive(n, "LayerNorm", "shape")
+        self.epsilon = float(epsilon)
+        self.scale = Parameter(self.shape, init.ones(), dtype) if affine else None
+        self.shift = Parameter(self.shape, init.zeros(), dtype) if affine else None
+
+    def forward(self, x: Array) -> Array:
+        self.check_array(x)
+        rank = len(self.shape)
+        if x.shape[x.ndim - rank :] != self.shape or x.ndim < rank:
+            raise self.wrong(f"the input has shape {x.shape}; its last axes must be {self.shape}")
+        y = standardised(x, tuple(range(-rank, 0)), self.epsilon)
+        if self.scale is not None:
+            y = y * self.scale
+        return y if self.shift is None else y + self.shift
+
+    def extra(self) -> str:
+        return f"{self.shape}"
+
+
+class GroupNorm(Module):
+    """Each group of channels of each sample with mean 0 and variance 1, then scaled and shifted.
+
+    The last axis, of size `features`, is cut into `groups`; m and v are the mean and variance
+    (divided by n) over all spatial axes and the channels of a group:
+
+        y = (x - m) / sqrt(v + epsilon) * scale + shift
+    """
+
+    scale: Array | None
+    shift: Array | None
+
+    def __init__(
+        self,
+        groups: int,
+        features: int,
+        *,
+        epsilon: float = 1e-5,
+        affine: bool = True,
+        dtype: Any = "float32",
+    ) -> None:
+        self.groups = positive(groups, "GroupNorm", "groups")
+        self.features = positive(features, "GroupNorm", "features")
+        if features % groups:
+            raise value_error(
+                "GroupNorm", f"features is {features}; it must be a multiple of groups = {groups}"
+            )
+        self.epsilon = float(epsilon)
+        self.scale = Parameter((features,), init.ones(), dtype) if affine else None
+        self.shift = Parameter((features,), init.zeros(), dtype) if affine else None
+
+    def forward(self, x: Array) -> Array:
+        self.check_last_axis(x, self.features, least_rank=2)
+        parts = x.reshape((*x.shape[:-1], self.groups, self.features // self.groups))
+        axes = (*range(1, x.ndim - 1), parts.ndim - 1)
+        y = standardised(parts, axes, self.epsilon).reshape(x.shape)
+        if self.scale is not None:
+            y = y * self.scale
+        return y if self.shift is None else y + self.shift
+
+    def extra(self) -> str:
+        return f"{self.groups}, {self.features}"
+
+
+def standardised(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+    """`x` with mean 0 and variance 1 over some axes."""
+    mean = np.mean(x, axis=axes, keepdims=True)
+    variance = np.var(x, axis=axes, keepdims=True)
+    return (x - mean) * (1 / np.sqrt(variance + epsilon))

@@ -1,0 +1,206 @@
+"""Recurrent layers, unrolled over time: (batch, time, inputs) gives (batch, units).
+
+With `sequences=True` they give the output of every step, (batch, time, units).  A layer called with
+`start=` goes on from there; `run` gives the state at the end beside the outputs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy
+
+from tawny import numpy as np
+from tawny.array import Array
+from tawny.dtype import DType
+from tawny.nn import initialisers as init
+from tawny.nn.activations import as_activation
+from tawny.nn.binding import Parameter
+from tawny.nn.module import Module
+from tawny.nn.sizes import positive
+from tawny.node import Value
+from tawny.shape import Shape
+
+States = tuple[Array, ...]
+
+
+def per_gate(rule: init.Initialiser, gates: int) -> init.Initialiser:
+    """Each gate's columns drawn by `rule`, as if they were a matrix of their own."""
+
+    def draw(rng: numpy.random.Generator, shape: Shape, dtype: DType) -> Value:
+        own = (*shape[:-1], shape[-1] // gates)
+        return numpy.concatenate([rule(rng, own, dtype) for _ in range(gates)], axis=-1)
+
+    return init.Initialiser(f"per_gate({rule}, {gates})", draw)
+
+
+class Recurrent(Module):
+    """What recurrent layers have in common: a state for each sample, changed by every step."""
+
+    weight: Array
+    recurrent: Array
+    bias: Array
+
+    gates: int
+    """How many columns of `weight` there are for each unit."""
+
+    def __init__(
+        self,
+        inputs: int,
+        units: int,
+        *,
+        sequences: bool = False,
+        init_weight: Any = None,
+        init_recurrent: Any = None,
+        dtype: Any = "float32",
+    ) -> None:
+        op = type(self).__name__
+        self.inputs, self.units = positive(inputs, op, "inputs"), positive(units, op, "units")
+        self.sequences = sequences
+        gates, glorot = type(self).gates, init.glorot_uniform()
+        columns = gates * self.units
+        first, again = (
+            per_gate(glorot if given is None else init.as_initialiser(given, op), gates)
+            for given in (init_weight, init_recurrent)
+        )
+        self.weight = Parameter((self.inputs, columns), first, dtype)
+        self.recurrent = Parameter((self.units, columns), again, dtype)
+        self.bias = Parameter((columns,), self.first_bias(), dtype)
+
+    def first_bias(self) -> init.Initialiser:
+        """How the bias starts."""
+        return init.zeros()
+
+    def zero(self, x: Array) -> States:
+        """The state before the first step."""
+        raise NotImplementedError
+
+    def step(self, fed: Array, state: States) -> States:
+        """The state after a step, whose first part is the output; `fed` is x @ weight + bias."""
+        raise NotImplementedError
+
+    def run(self, x: Array, start: Any = None) -> tuple[list[Array], States]:
+        """The output of every step, and the state after the last."""
+        self.check_array(x)
+        if x.ndim != 3 or x.shape[-1] != self.inputs or not x.shape[1]:
+            raise self.wrong(
+                f"the input has shape {x.shape}; accepted: (batch, time, {self.inputs}), "
+                "with at least one step"
+            )
+        state = self._started(x, start)
+        fed = x @ self.weight + self.bias
+        outputs: list[Array] = []
+        for moment in range(x.shape[1]):
+            state = self.step(fed[:, moment], state)
+            outputs.append(state[0])
+        return outputs, state
+
+    def _started(self, x: Array, start: Any) -> States:
+        zero = self.zero(x)
+        if start is None:
+            return zero
+        given = tuple(cast("list[Any]", start)) if isinstance(start, tuple) else (start,)
+        state = tuple(np.asarray(part) for part in given)
+        if [s.shape for s in state] != [z.shape for z in zero]:
+            raise self.wrong(
+                f"start has shapes {[s.shape for s in state]}; accepted: {[z.shape for z in zero]}"
+            )
+        return state
+
+    def forward(self, x: Array, start: Any = None) -> Array:
+        outputs, _ = self.run(x, start)
+        return np.stack(outputs, axis=1) if self.sequences else outputs[-1]
+
+    def extra(self) -> str:
+        return f"{self.inputs}, {self.units}" + (", sequences=True" if self.sequences else "")
+
+
+class RNN(Recurrent):
+    """h <- activation(x @ weight + bias + h @ recurrent), from h = 0."""
+
+    gates = 1
+
+    def __init__(
+        self, inputs: int, units: int, *, activation: Any = "tanh", **options: Any
+    ) -> None:
+        super().__init__(inputs, units, **options)
+        self.activation = as_activation(activation, "RNN")
+
+    def zero(self, x: Array) -> States:
+        return (np.zeros((x.shape[0], self.units), dtype=self.weight.dtype),)
+
+    def step(self, fed: Array, state: States) -> States:
+        (h,) = state
+        return (self.activation(fed + h @ self.recurrent),)
+
+
+class LSTM(Recurrent):
+    """Long short-term memory.
+
+    With i, f, g, o the quarters of x @ weight + bias + h @ recurrent, in this order:
+
+        c <- sigmoid(f) * c + sigmoid(i) * tanh(g)
+        h <- sigmoid(o) * tanh(c)
+
+    from h = c = 0; h is the output, (h, c) the state.  The bias of the forget gate f starts as
+    `forget_bias`, the rest as 0.
+    """
+
+    gates = 4
+
+    def __init__(
+        self, inputs: int, units: int, *, forget_bias: float = 1.0, **options: Any
+    ) -> None:
+        self.forget_bias = float(forget_bias)
+        super().__init__(inputs, units, **options)
+
+    def first_bias(self) -> init.Initialiser:
+        def draw(_: numpy.random.Generator, shape: Shape, dtype: DType) -> Value:
+            value = numpy.zeros(shape, dtype)
+            value[self.units : 2 * self.units] = self.forget_bias
+            return value
+
+        return init.Initialiser(f"forget_bias({self.forget_bias})", draw)
+
+    def zero(self, x: Array) -> States:
+        zero = np.zeros((x.shape[0], self.units), dtype=self.weight.dtype)
+        return zero, zero
+
+    def step(self, fed: Array, state: States) -> States:
+        h, c = state
+        i, f, g, o = np.split(fed + h @ self.recurrent, 4, axis=-1)
+        c = np.sigmoid(f) * c + np.sigmoid(i) * np.tanh(g)
+        return np.sigmoid(o) * np.tanh(c), c
+
+
+class GRU(Recurrent):
+    """Gated recurrent unit.
+
+    With a = x @ weight + bias and b = h @ recurrent + recurrent_bias, each cut into three:
+
+        r = sigmoid(a_r + b_r)
+        z = sigmoid(a_z + b_z)
+        n = tanh(a_n + r * b_n)
+        h <- (1 - z) * n + z * h
+
+    from h = 0, where the columns are those of r, then z, then n.
+    """
+
+    gates = 3
+    recurrent_bias: Array
+
+    def __init__(self, inputs: int, units: int, **options: Any) -> None:
+        super().__init__(inputs, units, **options)
+        dtype = options.get("dtype", "float32")
+        self.recurrent_bias = Parameter((3 * self.units,), init.zeros(), dtype)
+
+    def zero(self, x: Array) -> States:
+        return (np.zeros((x.shape[0], self.units), dtype=self.weight.dtype),)
+
+    def step(self, fed: Array, state: States) -> States:
+        (h,) = state
+        r, z, n = np.split(fed, 3, axis=-1)
+        hr, hz, hn = np.split(h @ self.recurrent + self.recurrent_bias, 3, axis=-1)
+        r, z = np.sigmoid(r + hr), np.sigmoid(z + hz)
+        n = np.tanh(n + r * hn)
+        return ((1 - z) * n + z * h,)

@@ -1,0 +1,203 @@
+"""Training steps as programs: forward, backward and update in one graph.
+
+Parameters, running statistics and everything the optimiser remembers are variables with update
+edges.  Their values lie in arrays that several programs share, one program for each size of batch,
+so a last batch with fewer rows is computed as exactly as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
+
+import tawny.numpy as tnp
+from tawny.array import Array
+from tawny.errors import type_error, value_error
+from tawny.graph.graph import Graph
+from tawny.graph.program import Program, aligned_copy
+from tawny.nn.demands import Demand, demands_collected
+from tawny.nn.feeding import Batch
+from tawny.nn.module import Module
+from tawny.node import Value
+from tawny.ops.random import seeded
+from tawny.optim.composition import Steps
+from tawny.optim.variables import variables_for
+from tawny.tree import leaves, map_leaves, paths
+
+Loss = Callable[[Any, Any], Any]
+"""From predictions and targets to one number."""
+
+
+def check_loss(value: object, op: str) -> None:
+    """Refuse what is no function."""
+    if not callable(value):
+        raise type_error(op, f"the loss is {type(value).__name__}; it is a function")
+
+
+class Held(NamedTuple):
+    """All that changes in training: values, or the variables that stand for them."""
+
+    parameters: Any
+    state: Any
+    optimiser: Any
+
+    def named(self) -> dict[str, Any]:
+        """Every value by its kind and path: `parameters.0.weight`."""
+        return {
+            name: value
+            for kind, structure in zip(self._fields, self, strict=True)
+            for name, value in paths(structure, kind)
+        }
+
+    def variables(self) -> Held:
+        """Variables for all of it, called by these names."""
+        return Held(*(variables_for(x, kind) for kind, x in zip(self._fields, self, strict=True)))
+
+
+def held_by(model: Module, optimiser: Steps) -> Held:
+    """The values before the first step, in memory of their own."""
+    parameters = map_leaves(aligned_copy, model.parameters)
+    state = map_leaves(aligned_copy, model.state)
+    return Held(parameters, state, map_leaves(aligned_copy, optimiser.start(parameters)))
+
+
+def batch_variables(batch: Batch) -> Batch:
+    """Variables for a batch of this size: `x` (`x.0`, `x.1`, ... for several) and `y`."""
+    single = len(batch.inputs) == 1
+    inputs = (variables_for(batch.inputs[0], "x"),) if single else variables_for(batch.inputs, "x")
+    return Batch(inputs, variables_for(batch.target, "y"))
+
+
+def step_graph(
+    model: Module, loss: Loss, optimiser: Steps, held: Held, batch: Batch, seed: int
+) -> Graph:
+    """One step over variables: gives the loss and the rate, and updates all that is `held`."""
+
+    def objective(parameters: Any) -> tuple[Any, Any]:
+        with seeded(seed):  # every trace of the loss draws the same numbers
+            prediction, state = model.advance(parameters, held.state, *batch.inputs)
+            return one_number(loss(prediction, batch.target), "the loss"), state
+
+    made = optimiser.advance(objective, held.parameters, held.optimiser, has_aux=True)
+    sources = leaves(Held(made.parameters, made.aux, made.state))
+    targets = leaves(held)
+    updates = {t: s for t, s in zip(targets, sources, strict=True) if t.node is not s.node}
+    fixed = [t for t in targets if t not in updates]
+    rate = tnp.asarray(made.rate, dtype=tnp.float64)
+    inputs = [*batch.arrays, *fixed]
+    return Graph(inputs, (made.value, rate), updates, "training", unused="ignore")
+
+
+def one_number(value: Any, what: str) -> Array:
+    """A loss or metric as an array without axes."""
+    array = tnp.asarray(value)
+    if array.shape:
+        raise value_error("nn", f"{what} has shape {array.shape}; it must be one number")
+    return array
+
+
+def signature(batch: Batch) -> Hashable:
+    """What two batches share that one program can take."""
+    return batch.structure, *((a.shape, a.dtype) for a in batch.arrays)
+
+
+def values_of(batch: Batch, variables: Batch) -> dict[str, Value]:
+    """The arrays of a batch by the names of their variables."""
+    names = [v.node.name for v in variables.arrays]
+    return dict(zip(names, batch.arrays, strict=True))
+
+
+class Ready(NamedTuple):
+    """A compiled program and what it takes."""
+
+    program: Program
+    variables: Batch
+    demands: list[tuple[int, Demand]]
+    """What the arrays of the target, by number, must be."""
+
+
+class Programs:
+    """One program for each size of batch, all over the same memory."""
+
+    def __init__(
+        self,
+        build: Callable[[Batch], Graph],
+        memory_of: Mapping[str, Value],
+        engine: str,
+        memory: str | int | None,
+    ) -> None:
+        self._build = build
+        self._memory_of = memory_of
+        self._options = engine, memory
+        self._made: dict[Hashable, Ready] = {}
+        self._checked: dict[tuple[int, Demand], Value] = {}
+
+    def ready(self, batch: Batch) -> Ready:
+        """The program for batches of this size; refuses targets it has no meaning for."""
+        key = signature(batch)
+        if key not in self._made:
+            self._made[key] = self._compiled(batch)
+        made = self._made[key]
+        self._check(made, batch)
+        return made
+
+    def _check(self, made: Ready, batch: Batch) -> None:
+        """Whether targets are as demanded; arrays that many batches share are checked once."""
+        own, targets = batch.targets is batch.target, leaves(batch.targets)
+        for asked in made.demands:
+            number, wanted = asked
+            if own or self._checked.get(asked) is not targets[number]:
+                wanted.check(targets[number])
+                self._checked[asked] = targets[number]
+
+    def run(self, batch: Batch, draw: int) -> Any:
+        """The outputs for a batch; `draw` decides the random numbers."""
+        program, variables, _ = self.ready(batch)
+        program.draw = draw
+        program.set(bind=False, **values_of(batch, variables))
+        return program.run()
+
+    def _compiled(self, batch: Batch) -> Ready:
+        engine, memory = self._options
+        variables = batch_variables(batch)
+        with demands_collected() as collected:
+            graph = self._build(variables)
+        program = graph.compile(engine, memory=memory, incremental=False)
+        known = {v.node.name for v in graph.inputs} | {v.node.name for v in graph.updates}
+        bound = {name: a for name, a in self._memory_of.items() if name in known}
+        program.set(bind=True, **bound)
+        numbers = {v.node: number for number, v in enumerate(leaves(variables.target))}
+        demands = [(numbers[node], wanted) for node, wanted in collected if node in numbers]
+        return Ready(program, variables, demands)
+
+    @property
+    def first(self) -> Program | None:
+        """The program made first."""
+        return next((made.program for made in self._made.values()), None)
+
+
+class Stepper:
+    """Steps of training: each sees a batch and changes what is held."""
+
+    def __init__(
+        self,
+        model: Module,
+        loss: Loss,
+        optimiser: Steps,
+        seed: int,
+        engine: str,
+        memory: str | int | None,
+    ) -> None:
+        self.held = held_by(model, optimiser)
+        variables = self.held.variables()
+        self.programs = Programs(
+            lambda batch: step_graph(model, loss, optimiser, variables, batch, seed),
+            self.held.named(),
+            engine,
+            memory,
+        )
+
+    def step(self, batch: Batch, number: int) -> tuple[float, float]:
+        """The loss before step `number` and its rate, after all updates."""
+        loss, rate = self.programs.run(batch, number)
+        return float(loss), float(rate)

@@ -1,0 +1,58 @@
+"""Parameters as nested dicts: made from a model's declarations, and matched with them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+from tawny.array import Array, lift, wrap
+from tawny.errors import type_error, value_error
+from tawny.nn.binding import Declaration, Path, written
+from tawny.tree import paths
+
+Placed = Iterable[tuple[Path, Declaration]]
+
+
+def nested(placed: Placed, leaf: Callable[[Declaration], Any]) -> dict[Any, Any]:
+    """A nested dict with a leaf at the path of each declaration."""
+    top: dict[Any, Any] = {}
+    for path, declaration in placed:
+        level = top
+        for key in path[:-1]:
+            level = level.setdefault(key, {})
+        level[path[-1]] = leaf(declaration)
+    return top
+
+
+def matched(given: Any, placed: Placed, op: str, what: str) -> dict[Declaration, Array]:
+    """The arrays given for each declaration; whatever does not fit is named, all at once.
+
+    Indices of lists may be given as numbers or as text, and in lists instead of dicts.
+    """
+    if not isinstance(given, (Mapping, list, tuple)):
+        raise type_error(
+            op, f"the {what} came as {type(given).__name__}; accepted: a nested dict of arrays"
+        )
+    found = dict(paths(cast("Any", given)))
+    wanted = {written(path): declaration for path, declaration in placed}
+    wrong = [
+        *(f"{path} is missing" for path in wanted if path not in found),
+        *(f"{path} is not expected" for path in found if path not in wanted),
+    ]
+    arrays: dict[Declaration, Array] = {}
+    for path, declaration in wanted.items():
+        if path not in found:
+            continue
+        array = wrap(lift(found[path], op))
+        arrays[declaration] = array
+        if array.shape != declaration.shape:
+            wrong.append(f"{path} has shape {array.shape}; it must be {declaration.shape}")
+        elif array.dtype.kind not in _ACCEPTED[declaration.dtype.kind]:
+            wrong.append(f"{path} has dtype {array.dtype}; it must be like {declaration.dtype}")
+    if wrong:
+        raise value_error(op, f"the {what} do not fit: {'; '.join(wrong)}")
+    return arrays
+
+
+_ACCEPTED = {"f": "fiub", "c": "cfiub", "i": "iub", "u": "iub", "b": "b"}
+"""Kinds of numbers that a declaration of a kind takes."""

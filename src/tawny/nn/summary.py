@@ -1,0 +1,159 @@
+"""What a model is made of, as a table: layers, output shapes, parameters, multiply-adds.
+
+The model is called on variables, so that nothing is drawn and nothing is computed.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from tawny.array import Array, fresh, lift, wrap
+from tawny.dtype import FLOAT32
+from tawny.nn.binding import BINDING, Binding, Declaration, written
+from tawny.nn.flops import multiply_adds
+from tawny.nn.module import Module, check_module
+from tawny.node import Node, toposort, variable
+from tawny.shape import Shape, as_shape
+from tawny.tree import leaves, map_leaves
+
+HEADINGS: Final = ("layer", "kind", "output", "parameters", "multiply-adds")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A layer, and what it gave when it was called."""
+
+    path: str
+    kind: str
+    outputs: tuple[Shape, ...]
+    parameters: int
+    flops: int
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row as text."""
+        shapes = " ".join(str(s) for s in self.outputs) or "-"
+        name = self.path or "(model)"
+        return name, self.kind, shapes, f"{self.parameters:,}", f"{self.flops:,}"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The layers of a model in the order they are called; printed, it is a table."""
+
+    model: str
+    rows: tuple[Row, ...]
+    parameters: int
+    """Numbers that are trained."""
+    state: int
+    """Numbers that are kept but not trained."""
+    flops: int
+    """Multiply-adds of products; see `nn.flops`."""
+
+    @property
+    def total(self) -> str:
+        """The sums, as a line."""
+        return (
+            f"{self.model}: {self.parameters:,} parameters, {self.state:,} numbers of state, "
+            f"{self.flops:,} multiply-adds"
+        )
+
+    def __str__(self) -> str:
+        table = [HEADINGS, *(row.cells for row in self.rows)]
+        widths = [max(len(line[i]) for line in table) for i in range(len(HEADINGS))]
+        lines = ["  ".join(_aligned(line, widths)).rstrip() for line in table]
+        rule = "-" * max(map(len, lines))
+        return "\n".join([lines[0], rule, *lines[1:], rule, self.total])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        head = "".join(f"<th>{html.escape(h)}</th>" for h in HEADINGS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row.cells) + "</tr>"
+            for row in self.rows
+        )
+        caption = html.escape(self.total)
+        return f"<table><caption>{caption}</caption><tr>{head}</tr>{body}</table>"
+
+
+def _aligned(line: tuple[str, ...], widths: list[int]) -> Iterator[str]:
+    for index, (cell, width) in enumerate(zip(line, widths, strict=True)):
+        yield cell.rjust(width) if index >= 3 else cell.ljust(width)
+
+
+@dataclass
+class _Observer:
+    """Keeps a row for every layer called that has no layers of its own, or numbers."""
+
+    binding: Binding
+    rows: list[Row] = field(default_factory=list[Row])
+    counted: set[Node] = field(default_factory=set[Node])
+    named: set[Declaration] = field(default_factory=set[Declaration])
+
+    def __call__(self, layer: Module, inputs: Any, outputs: Any) -> None:
+        parts = [m for _, m in layer.walk() if m is not layer]
+        inner = any(isinstance(m, Module) for m in parts)
+        declared = [m for m in parts if isinstance(m, Declaration) and m not in self.named]
+        arrays = [x for x in leaves(outputs) if isinstance(x, Array)]
+        flops = multiply_adds(self._new_nodes([x.node for x in arrays]))
+        self.named.update(declared)
+        if inner and not declared and not flops:
+            return
+        self.rows.append(
+            Row(
+                written(self.binding.paths.get(layer, ())),
+                type(layer).__name__,
+                tuple(x.shape for x in arrays),
+                sum(d.size for d in declared if d.trained),
+                flops,
+            )
+        )
+
+    def _new_nodes(self, outputs: list[Node]) -> list[Node]:
+        """What no layer before has computed."""
+        found = [n for n in toposort(outputs, self.counted.__contains__) if n not in self.counted]
+        self.counted.update(found)
+        return found
+
+
+def summary(model: Module, *inputs: Any) -> Summary:
+    """A table of the layers of `model` when it is called with such `inputs`.
+
+    Each input is a shape, batch included, that stands for a float32 array, or an array:
+    `nn.summary(model, (1, 224, 224, 3))`.
+    """
+    check_module(model, "summary")
+    declarations = [m for _, m in model.walk() if isinstance(m, Declaration)]
+    binding = Binding(
+        {d: fresh(variable(None, d.shape, d.dtype)) for d in declarations},
+        {m: path for path, m in model.walk() if isinstance(m, Module)},
+    )
+    observer = _Observer(binding)
+    binding.observe = observer
+    token = BINDING.set(binding)
+    try:
+        model(*map(_input, inputs))
+    finally:
+        BINDING.reset(token)
+    return Summary(
+        type(model).__name__,
+        tuple(observer.rows),
+        sum(d.size for d in declarations if d.trained),
+        sum(d.size for d in declarations if not d.trained),
+        multiply_adds(observer.counted),
+    )
+
+
+def _input(given: Any) -> Any:
+    """A variable for a shape; arrays, and structures of them, as they are."""
+    if isinstance(given, (tuple, list)):
+        items = cast("tuple[Any, ...]", given)
+        if all(isinstance(n, int) for n in items):
+            return fresh(variable(None, as_shape(items, "summary"), FLOAT32))
+        return map_leaves(lambda x: wrap(lift(x, "summary")), items)
+    return wrap(lift(given, "summary"))

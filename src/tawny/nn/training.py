@@ -1,0 +1,351 @@
+"""Training: epochs of steps, each of them one run of one program."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from tawny.errors import type_error, value_error
+from tawny.graph.graph import Graph
+from tawny.nn import checkpoints
+from tawny.nn.checkpoints import Checkpoint, Position, as_checkpoint, settled
+from tawny.nn.evaluation import Judge, Metrics, measures
+from tawny.nn.feeding import Batch, Source, as_batch, source
+from tawny.nn.history import History
+from tawny.nn.interrupts import Interrupts, interrupts_deferred
+from tawny.nn.module import Module, check_module
+from tawny.nn.progress import Progress, progress_shown
+from tawny.nn.stepping import (
+    Loss,
+    Stepper,
+    batch_variables,
+    check_loss,
+    held_by,
+    step_graph,
+)
+from tawny.optim.batches import Batches, Mini, Sample, as_batches
+from tawny.optim.optimiser import as_optimiser
+from tawny.optim.stopping import Stopping
+from tawny.shape import as_int
+from tawny.tree import map_leaves
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a callback is told after each step ("batch") and after each epoch ("epoch")."""
+
+    event: Literal["batch", "epoch"]
+    epoch: int
+    """The epoch, from 0."""
+    step: int
+    """Updates made so far."""
+    loss: float
+    """The loss of the batch, or the mean of the epoch."""
+    rate: float
+    validation: dict[str, float]
+    """Loss and metrics on the validation data, after an epoch."""
+    history: History
+    _training: _Training
+
+    @property
+    def parameters(self) -> Any:
+        """A copy of the parameters as they are now."""
+        return map_leaves(np.array, self._training.stepper.held.parameters)
+
+    def update_model(self) -> None:
+        """Let the model have the values of now; at the end it gets them anyway."""
+        self._training.update_model()
+
+    def stop(self, reason: str = "callback") -> None:
+        """End training here."""
+        self._training.stop(reason)
+
+
+Callback = Callable[[Moment], Any]
+
+
+def train(
+    model: Module,
+    loss: Loss,
+    data: Any,
+    optimiser: Any,
+    epochs: float = 1,
+    *,
+    batch: int | Batches | None = None,
+    seed: int = 0,
+    steps: int | None = None,
+    validation: Any = None,
+    metrics: Metrics | None = None,
+    stopping: Stopping | Sequence[Stopping] | None = None,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    callbacks: Iterable[Callback] = (),
+    progress: bool | None = None,
+    engine: str = "cpu",
+    memory: str | int | None = None,
+) -> History:
+    """Train a model on data; it has the trained values at the end, however training ends.
+
+    `loss(prediction, target)` is one number.  `data` are `(x, y)`, arrays whose first axis counts
+    the samples (a tuple x has one for each argument of the model), or an iterable of such pairs,
+    one for each batch.  `batch` says how arrays are cut: a number of rows, 100 unless given, or one
+    of optim.Full, Mini, Sample and Stochastic.  `seed` decides the order of rows and what random
+    layers draw.  At most `steps` updates are made; 0.1 epochs are a tenth of an epoch's steps.
+
+    After each epoch the `validation` data, given as `data` are, are judged by the loss and the
+    `metrics`.  `checkpoint` writes files from which `resume` goes on to the same bits; where a rule
+    of `stopping` had said to end, it makes no further step.  Callbacks are called after each step
+    and each epoch.  `progress` shows a bar, by default on terminals.  `memory` is a budget for what
+    a step computes.
+    """
+    check_module(model, "nn.train")
+    check_loss(loss, "nn.train")
+    _check_length(epochs, steps)
+    rule = as_optimiser(optimiser, "nn.train")
+    cut = Mini(100) if batch is None else as_batches(batch, "nn.train")
+    number = as_int(seed, "nn.train", "seed")
+    if number < 0:
+        raise value_error("nn.train", f"seed is {number}; it must be at least 0")
+    given = source(data, cut, number, "nn.train")
+    stepper = Stepper(model, loss, rule, number, engine, memory)
+    judged = None
+    if validation is not None:
+        table = measures(loss, metrics, "nn.train")
+        judge = Judge(model, table, stepper.held, engine, memory)
+        judged = judge, source(validation, _in_order(cut), 0, "nn.train: validation")
+    elif metrics:
+        raise value_error("nn.train", "metrics are measured on validation data; none are given")
+    training = _Training(
+        model,
+        stepper,
+        given,
+        judged,
+        _rules(stopping),
+        as_checkpoint(checkpoint),
+        _callbacks(callbacks),
+        {
+            "optimiser": settled(repr(rule)),
+            "data": given.description(),
+            "seed": str(number),
+        },
+    )
+    if judged is not None:
+        judge, data_to_judge = judged
+        judge.prepare(data_to_judge)  # what cannot be judged is refused before the first step
+    if resume is not None:
+        training.resume(resume)
+    whole, most = _length(epochs, steps, given)
+    training.run(whole, most, progress)
+    return training.history
+
+
+def training_graph(model: Module, loss: Loss, data: Any, optimiser: Any, *, seed: int = 0) -> Graph:
+    """The graph of one training step for a batch `(x, y)`: forward, backward and update.
+
+    Its outputs are the loss and the rate; parameters, running statistics and what the optimiser
+    remembers are variables with update edges.
+    """
+    check_module(model, "nn.training_graph")
+    check_loss(loss, "nn.training_graph")
+    rule = as_optimiser(optimiser, "nn.training_graph")
+    variables = held_by(model, rule).variables()
+    batch = batch_variables(as_batch(data, "nn.training_graph"))
+    return step_graph(model, loss, rule, variables, batch, seed)
+
+
+class _Training:
+    """A training under way."""
+
+    def __init__(
+        self,
+        model: Module,
+        stepper: Stepper,
+        data: Source,
+        judge: tuple[Judge, Source] | None,
+        rules: tuple[Stopping, ...],
+        checkpoint: Checkpoint | None,
+        callbacks: tuple[Callback, ...],
+        about: dict[str, str],
+    ) -> None:
+        self.model = model
+        self.stepper = stepper
+        self.data = data
+        self.judge = judge
+        self.rules = rules
+        self.checkpoint = checkpoint
+        self.callbacks = callbacks
+        self.about = about
+        self.history = History()
+        self.where = Position(stopping=[rule.start() for rule in rules])
+        self._reason: str | None = None
+
+    # ------------------------------------------------------------------ control
+
+    def stop(self, reason: str) -> None:
+        """End at the next occasion; the first reason stands."""
+        self._reason = self._reason or reason
+
+    def update_model(self) -> None:
+        """Let the model have the values of now."""
+        held = self.stepper.held
+        self.model.parameters = map_leaves(np.array, held.parameters)
+        self.model.state = map_leaves(np.array, held.state)
+
+    def resume(self, path: str | os.PathLike[str]) -> None:
+        """Go on where a checkpoint was written."""
+        where, history = checkpoints.restore(
+            path, self.stepper.held.named(), self.about, self.where.stopping
+        )
+        self.where, self.history = where, history
+        self._heed_rules()
+
+    # -------------------------------------------------------------------- loops
+
+    def run(self, epochs: int, steps: float, show: bool | None) -> None:
+        """All epochs; whatever happens, the model gets the values reached."""
+        with interrupts_deferred() as interrupts:
+            try:
+                with progress_shown(show, epochs, self.data.count()) as progress:
+                    while self._reason is None and self.where.epoch < epochs:
+                        self._epoch(steps, progress, interrupts)
+                interrupts.check()
+                self.history.reason = self._reason or "epochs"
+            except KeyboardInterrupt as interrupt:
+                self.history.reason = "interrupted"
+                interrupt.add_note(
+                    f"training was interrupted after step {self.where.step}; "
+                    "the model has the values reached by then"
+                )
+                raise
+            finally:
+                self.history.program = self.stepper.programs.first
+                self.update_model()
+
+    def _epoch(self, steps: float, progress: Progress, interrupts: Interrupts) -> None:
+        """One epoch, or what is left of it."""
+        where = self.where
+        batches = self.data.epoch(where.epoch, where.position)
+        while True:
+            if where.step >= steps:
+                self.stop("steps")
+            interrupts.check()
+            if self._reason is not None:
+                return
+            batch = next(batches, None)
+            if batch is None:
+                break
+            self._step(batch, progress)
+        self._end_of_epoch(progress)
+
+    def _step(self, batch: Batch, progress: Progress) -> None:
+        where, history = self.where, self.history
+        start = time.perf_counter()
+        loss, rate = self.stepper.step(batch, where.step)
+        history.seconds += time.perf_counter() - start
+        history.batch_loss.append(loss)
+        history.rate.append(rate)
+        where.step += 1
+        where.position += 1
+        where.rows += batch.rows
+        where.total += loss * batch.rows
+        progress.step(where.epoch, loss, rate)
+        self._judge_stopping("batch", loss)
+        self._tell("batch", where.epoch, loss, {})
+
+    def _end_of_epoch(self, progress: Progress) -> None:
+        where, history = self.where, self.history
+        done, loss = where.epoch, where.total / where.rows
+        found: dict[str, float] = {}
+        if self.judge is not None:
+            judge, data = self.judge
+            found = judge.measured(data)
+        history.loss.append(loss)
+        for name, value in found.items():
+            history.validation.setdefault(name, []).append(value)
+        where.epoch, where.position, where.rows, where.total = done + 1, 0, 0, 0.0
+        progress.epoch(done, loss, found)
+        self._judge_stopping("epoch", found.get("loss", loss))
+        self._tell("epoch", done, loss, found)
+
+    def _judge_stopping(self, event: str, loss: float) -> None:
+        for i, rule in enumerate(self.rules):
+            if rule.every == event:
+                self.where.stopping[i] = rule.seen(self.where.stopping[i], loss)
+        self._heed_rules()
+
+    def _heed_rules(self) -> None:
+        """Stop if a rule says so by what it remembers."""
+        for rule, memory in zip(self.rules, self.where.stopping, strict=True):
+            if (reason := rule.reason(memory)) is not None:
+                self.stop(reason)
+
+    def _tell(
+        self, event: Literal["batch", "epoch"], epoch: int, loss: float, found: dict[str, float]
+    ) -> None:
+        """Tell callbacks and write a checkpoint, if it is time to."""
+        if not self.callbacks and self.checkpoint is None:
+            return
+        where = self.where
+        rate = self.history.rate[-1]
+        moment = Moment(event, epoch, where.step, loss, rate, found, self.history, self)
+        for callback in self.callbacks:
+            callback(moment)
+        if self.checkpoint is not None and self.checkpoint.due(moment):
+            path = self.checkpoint.file(where.step, epoch)
+            arrays = self.stepper.held.named()
+            checkpoints.save(path, arrays, where, self.history, self.about)
+
+
+def _check_length(epochs: object, steps: object) -> None:
+    if isinstance(epochs, bool) or not isinstance(epochs, Real):
+        raise type_error("nn.train", f"epochs is {epochs!r}; accepted: a number")
+    count = 0 if steps is None else as_int(steps, "nn.train", "steps")
+    if not 0 <= float(epochs) < math.inf or count < 0:
+        raise value_error(
+            "nn.train", f"epochs is {epochs} and steps {steps}; they must be at least 0"
+        )
+
+
+def _length(epochs: float, steps: int | None, data: Source) -> tuple[int, float]:
+    """Epochs to begin, and the most steps to make."""
+    most = math.inf if steps is None else steps
+    if epochs == int(epochs):
+        return int(epochs), most
+    count = data.count()
+    if count is None:
+        raise value_error(
+            "nn.train", f"epochs is {epochs}; of data without a length only whole ones can be seen"
+        )
+    return math.ceil(epochs), min(most, round(epochs * count))
+
+
+def _in_order(batches: Batches) -> Batches:
+    """How validation data are cut: as training data, but in order."""
+    size = batches.size if isinstance(batches, (Mini, Sample)) else 0
+    return Mini(max(size, 100), shuffle=False)
+
+
+def _rules(given: Stopping | Sequence[Stopping] | None) -> tuple[Stopping, ...]:
+    several = isinstance(cast("object", given), (tuple, list))
+    rules = () if given is None else tuple(cast("list[Any]", given)) if several else (given,)
+    for rule in rules:
+        if not isinstance(rule, Stopping):
+            raise type_error("nn.train", f"stopping is {rule!r}; accepted: rules of tawny.optim")
+    return cast("tuple[Stopping, ...]", rules)
+
+
+def _callbacks(given: object) -> tuple[Callback, ...]:
+    if not isinstance(given, Iterable):
+        raise type_error("nn.train", f"callbacks is {given!r}; accepted: a list of functions")
+    callbacks = tuple(cast("Iterable[Callback]", given))
+    for i, callback in enumerate(callbacks):
+        if not callable(callback):
+            raise type_error("nn.train", f"callback {i} is {callback!r}; it is a function")
+    return callbacks

@@ -1,0 +1,363 @@
+"""Weights in files, and those of PyTorch and Keras."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from shared_weights import all_drawn, image
+from tawny import nn
+from tawny.nn import weights
+from tawny.tree import paths
+
+RNG = np.random.default_rng()
+LAYERS = np.load(Path(__file__).parent / "data" / "layers.npz")
+
+
+class Small(nn.Module):
+    """Parameters and state, some of them in a list."""
+
+    def __init__(self, features: int = 3, dtype: str = "float32") -> None:
+        self.layers = [nn.Linear(2, features, dtype=dtype), nn.Linear(features, 4, dtype=dtype)]
+        self.norm = nn.BatchNorm(features, dtype=dtype)
+
+    def forward(self, x: Any) -> Any:
+        return self.layers[1](self.norm(self.layers[0](x)))
+
+
+def flat(model: nn.Module) -> dict[str, np.ndarray]:
+    return dict(paths(model.parameters)) | dict(paths(model.state))
+
+
+def changed(model: nn.Module) -> nn.Module:
+    """The model with values that no draw gives."""
+    for name, value in flat(model).items():
+        *_, owner = [m for p, m in model.modules().items() if p == name.rpartition(".")[0]]
+        setattr(owner, name.rpartition(".")[2], RNG.standard_normal(value.shape))
+    return model
+
+
+# ----------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_a_model_is_read_as_it_was_written(tmp_path: Path, dtype: str) -> None:
+    path = tmp_path / "model.safetensors"
+    model = changed(Small(dtype=dtype))
+    model.save(path)
+    other = Small(dtype=dtype)
+    assert other.load(path) is other
+    assert flat(model).keys() == flat(other).keys()
+    assert "norm.mean" in flat(other)
+    assert "layers.0.weight" in flat(other)
+    for name, value in flat(model).items():
+        assert flat(other)[name].dtype == np.dtype(dtype)
+        assert flat(other)[name].tobytes() == value.tobytes(), name
+
+
+def test_a_file_is_plain_safetensors(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    model = changed(Small())
+    weights.save(model, path)
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    assert header.pop("__metadata__")["format"] == "tawny.weights"
+    assert header.keys() == flat(model).keys()
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        assert entry["dtype"] == "F32"
+        assert raw[8 + length :][begin:end] == flat(model)[name].tobytes()
+
+
+def test_files_of_arrays_and_other_widths_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "arrays.safetensors"
+    model = changed(Small(dtype="float64"))
+    tw.save_arrays(path, flat(model))
+    other = Small()
+    weights.load(other, path)
+    for name, value in flat(model).items():
+        np.testing.assert_array_equal(flat(other)[name], value.astype(np.float32))
+
+
+def wrong_files(tmp_path: Path) -> dict[str, tuple[Path, list[str]]]:
+    """Files that do not fit a model, and what is said about each."""
+    values = flat(Small())
+    path = tmp_path / "arrays.safetensors"
+    values["extra.weight"] = values.pop("norm.mean")
+    values["layers.0.bias"] = np.zeros(7, np.float32)
+    values["layers.1.bias"] = np.zeros(4, np.complex64)
+    tw.save_arrays(path, values)
+    return {"structure": (path, [
+        "norm.mean is missing", "extra.weight is not expected", "layers.0.bias has shape (7,); it must be (3,)",
+        "layers.1.bias has dtype complex64", "arrays.safetensors", "Small"])}  # fmt: skip
+
+
+def test_everything_that_does_not_fit_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
+    model = changed(Small())
+    before = flat(model)
+    path, messages = wrong_files(tmp_path)["structure"]
+    with pytest.raises(ValueError) as error:
+        model.load(path)
+    for message in messages:
+        assert message in str(error.value)
+    for name, value in before.items():
+        assert flat(model)[name].tobytes() == value.tobytes()
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    model = Small()
+    model.save(path)
+    raw = bytearray(path.read_bytes())
+    raw[-3] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(tw.GraphFileError, match="damaged"):
+        model.load(path)
+    path.write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(tw.GraphFileError):
+        model.load(path)
+    path.write_bytes(b"\x80\x04\x95 a pickle")
+    with pytest.raises(tw.GraphFileError):
+        model.load(path)
+    x = tw.var("x", shape=(1, 2), dtype="float32")
+    tw.Graph([x], model(x)).save(path)
+    with pytest.raises(tw.GraphFileError, match=r"expected .tawny\.weights"):
+        model.load(path)
+    with pytest.raises(FileNotFoundError):
+        model.load(tmp_path / "none.safetensors")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    Small().save(path)
+    before = path.read_bytes()
+    with pytest.raises(OSError):
+        Small().save(tmp_path / "no" / "folder" / "model.safetensors")
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model.safetensors"]
+
+
+def test_saving_draws_what_was_not_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    Small().initialise(5).save(path)
+    drawn = flat(Small().initialise(5))
+    for name, value in tw.load_arrays(path).items():
+        np.testing.assert_array_equal(value, drawn[name])
+
+
+# --------------------------------------------------------------------- PyTorch
+
+OURS: dict[str, Callable[[], nn.Module]] = {
+    "linear": lambda: nn.Linear(5, 4),
+    "conv1d": lambda: nn.Conv1d(3, 4, 3, stride=2, padding=1),
+    "conv2d": lambda: nn.Conv2d(4, 6, (3, 2), stride=(2, 1), padding=(1, 0), groups=2),
+    "conv3d": lambda: nn.Conv3d(2, 3, 2, dilation=(1, 2, 1)),
+    "conv_transpose2d": lambda: nn.ConvTranspose2d(3, 5, 3, stride=2, padding=1),
+    "batch_norm": lambda: nn.BatchNorm(3),
+    "layer_norm": lambda: nn.LayerNorm((5, 3)),
+    "group_norm": lambda: nn.GroupNorm(2, 4),
+    "rnn": lambda: nn.RNN(3, 4, sequences=True),
+    "lstm": lambda: nn.LSTM(3, 4, sequences=True),
+    "gru": lambda: nn.GRU(3, 4, sequences=True),
+    "attention": lambda: nn.MultiHeadAttention(6, 2),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_layer_with_the_weights_of_pytorch_gives_what_it_gives_there(name: str) -> None:
+    facts = json.loads(LAYERS[f"{name}.json"].tobytes())
+    layer = OURS[name]()
+    weights.load_torch(layer, all_drawn(facts["parameters"]))
+    got = layer(image(name, tuple(facts["input"]))).numpy()
+    np.testing.assert_allclose(got, LAYERS[name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_transposed_layer_that_makes_another_size_than_pytorch_is_refused() -> None:
+    """PyTorch makes (n - 1) * stride + window of n, as padding=0 does; "valid" makes n * stride."""
+    drawn = np.random.default_rng(2)
+    values = {"0.weight": drawn.normal(size=(3, 5, 2, 3)), "0.bias": drawn.normal(size=5)}
+
+    def model(**options: Any) -> Any:
+        return nn.Sequential(nn.ConvTranspose2d(3, 5, (2, 3), dtype="float64", **options))
+
+    refused = model(stride=(3, 2))
+    before = flat(refused)
+    message = r"load_torch: 0: stride \(3, 2\) is greater than window \(2, 3\), .* padding=0"
+    with pytest.raises(ValueError, match=message):
+        weights.load_torch(refused, values)
+    for name, value in flat(refused).items():
+        np.testing.assert_array_equal(value, before[name])
+    for options in ({"stride": (3, 2), "padding": 0}, {"stride": 2}):
+        fitting = model(**options)
+        weights.load_torch(fitting, values)
+        x = drawn.normal(size=(1, 4, 5, 3))
+        wanted = np.zeros((1, 20, 20, 5))
+        down, right = fitting[0].stride
+        for i, j in np.ndindex(4, 5):
+            spread = np.einsum("bc,cohw->bhwo", x[:, i, j], values["0.weight"])
+            wanted[:, down * i : down * i + 2, right * j : right * j + 3] += spread
+        wanted = wanted[:, : 3 * down + 2, : 4 * right + 3] + values["0.bias"]
+        np.testing.assert_allclose(fitting(x).numpy(), wanted, atol=1e-12)
+
+
+def torch_names(model: Small) -> dict[str, np.ndarray]:
+    values = flat(model)
+    names = {
+        "norm.scale": "norm.weight",
+        "norm.shift": "norm.bias",
+        "norm.mean": "norm.running_mean",
+        "norm.variance": "norm.running_var",
+    }
+    return {names.get(n, n): v.T if v.ndim == 2 else v for n, v in values.items()}
+
+
+def test_names_are_translated_by_prefix_or_function(tmp_path: Path) -> None:
+    model = changed(Small())
+    theirs = torch_names(model) | {
+        "norm.num_batches_tracked": np.array(3),
+        "loss.weight": np.zeros(2),
+    }
+    theirs = {f"net.{n}".replace("layers.0", "first"): v for n, v in theirs.items()}
+    path = tmp_path / "torch.safetensors"
+    tw.save_arrays(path, theirs)
+    for rename in (
+        {"net": "", "net.first": "layers.0", "net.loss": None},
+        lambda n: None if "loss" in n else n.removeprefix("net.").replace("first", "layers.0"),
+    ):
+        for source in (theirs, path):
+            other = Small()
+            weights.load_torch(other, source, rename=rename)
+            for name, value in flat(model).items():
+                np.testing.assert_array_equal(flat(other)[name], value)
+
+
+def test_what_is_wrong_in_a_source_is_named_as_it_is_there() -> None:
+    model = changed(Small())
+    before = flat(model)
+    theirs = torch_names(model)
+    theirs["other"] = theirs.pop("norm.running_var")
+    with pytest.raises(ValueError) as error:
+        weights.load_torch(model, theirs)
+    assert "norm.running_var is missing; other is not expected" in str(error.value)
+    theirs = torch_names(model) | {"layers.0.weight": np.zeros((2, 3), np.float32)}
+    with pytest.raises(ValueError) as error:
+        weights.load_torch(model, theirs)
+    assert "layers.0.weight has shape (3, 2); it must be (2, 3)" in str(error.value)
+    with pytest.raises(ValueError, match="both renamed"):
+        weights.load_torch(model, torch_names(model), rename=lambda n: "layers.0.weight")
+    with pytest.raises(TypeError, match="accepted: a file's path or arrays by name"):
+        weights.load_torch(model, 3)  # type: ignore[arg-type]
+    for name, value in before.items():
+        assert flat(model)[name].tobytes() == value.tobytes()
+
+
+def test_rows_of_a_layer_behind_a_flattened_map_are_put_in_order() -> None:
+    maps = RNG.standard_normal((2, 3, 4, 5)).astype(np.float32)
+    matrix = RNG.standard_normal((7, 60)).astype(np.float32)
+    expected = np.moveaxis(maps, -1, 1).reshape(2, -1) @ matrix.T
+    layer = nn.Linear(60, 7, bias=False)
+    weights.load_torch(layer, {"weight": matrix}, flattened={"": (3, 4, 5)})
+    np.testing.assert_allclose(layer(maps.reshape(2, -1)).numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+# ----------------------------------------------------------------------- Keras
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def keras_lstm(x: np.ndarray, w: dict[str, np.ndarray]) -> np.ndarray:
+    """Gates in the order input, forget, candidate, output."""
+    h = c = np.zeros((len(x), 4))
+    for t in range(x.shape[1]):
+        i, f, n, o = np.split(
+            x[:, t] @ w["kernel"] + h @ w["recurrent_kernel"] + w["bias"], 4, axis=-1
+        )
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(n)
+        h = sigmoid(o) * np.tanh(c)
+    return h
+
+
+def keras_gru(x: np.ndarray, w: dict[str, np.ndarray]) -> np.ndarray:
+    """Gates in the order update, reset, candidate; two rows of biases; reset after the product."""
+    h = np.zeros((len(x), 4))
+    for t in range(x.shape[1]):
+        xz, xr, xh = np.split(x[:, t] @ w["kernel"] + w["bias"][0], 3, axis=-1)
+        hz, hr, hh = np.split(h @ w["recurrent_kernel"] + w["bias"][1], 3, axis=-1)
+        z = sigmoid(xz + hz)
+        h = z * h + (1 - z) * np.tanh(xh + sigmoid(xr + hr) * hh)
+    return h
+
+
+def keras_attention(x: np.ndarray, w: dict[str, np.ndarray]) -> np.ndarray:
+    """Kernels (features, heads, size), that of the output (heads, size, features)."""
+    q, k, v = (
+        np.einsum("btf,fhs->bths", x, w[f"{n}/kernel"]) + w[f"{n}/bias"]
+        for n in ("query", "key", "value")
+    )
+    scores = np.exp(np.einsum("bths,buhs->bhtu", q, k) / np.sqrt(3))
+    scores /= scores.sum(-1, keepdims=True)
+    return (
+        np.einsum("bhtu,buhs,hsf->btf", scores, v, w["attention_output/kernel"])
+        + w["attention_output/bias"]
+    )
+
+
+def keras_transposed(x: np.ndarray, w: dict[str, np.ndarray]) -> np.ndarray:
+    """Every element spreads its window; the kernel is (*window, outputs, inputs)."""
+    out = np.zeros((len(x), 9, 11, 2))
+    for i in range(4):
+        for j in range(5):
+            out[:, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3] += np.einsum(
+                "bc,yxoc->byxo", x[:, i, j], w["kernel"]
+            )
+    return out + w["bias"]
+
+
+def keras_norm(x: np.ndarray, w: dict[str, np.ndarray]) -> np.ndarray:
+    return (x - w["moving_mean"]) / np.sqrt(np.abs(w["moving_variance"]) + 1e-3) * w["gamma"] + w[
+        "beta"
+    ]
+
+
+KERAS: dict[str, tuple[nn.Module, Callable[..., np.ndarray], tuple[int, ...], dict[str, tuple[int, ...]]]] = {
+    "dense": (nn.Linear(3, 4), lambda x, w: x @ w["kernel"] + w["bias"], (2, 3), {"kernel": (3, 4), "bias": (4,)}),
+    "lstm": (nn.LSTM(3, 4), keras_lstm, (2, 5, 3), {"kernel": (3, 16), "recurrent_kernel": (4, 16), "bias": (16,)}),
+    "gru": (nn.GRU(3, 4), keras_gru, (2, 5, 3), {"kernel": (3, 12), "recurrent_kernel": (4, 12), "bias": (2, 12)}),
+    "embedding": (nn.Embedding(6, 3), lambda x, w: w["embeddings"][x], (2, 4), {"embeddings": (6, 3)}),
+    "transposed": (nn.ConvTranspose2d(3, 2, 3, stride=2), keras_transposed, (2, 4, 5, 3), {"kernel": (3, 3, 2, 3), "bias": (2,)}),
+    "norm": (nn.BatchNorm(3, epsilon=1e-3), keras_norm, (2, 3), dict.fromkeys(("gamma", "beta", "moving_mean", "moving_variance"), (3,))),
+    "attention": (nn.MultiHeadAttention(6, 2), keras_attention, (2, 4, 6), {
+        **{f"{n}/kernel": (6, 2, 3) for n in ("query", "key", "value")}, **{f"{n}/bias": (2, 3) for n in ("query", "key", "value")},
+        "attention_output/kernel": (2, 3, 6), "attention_output/bias": (6,)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERAS)
+def test_a_layer_with_the_weights_of_keras_gives_what_it_gives_there(name: str) -> None:
+    layer, formula, shape, shapes = KERAS[name]
+    values = {
+        n: np.abs(v) if n == "moving_variance" else v
+        for n, s in shapes.items()
+        for v in [RNG.standard_normal(s)]
+    }
+    cell = {"lstm": "lstm_cell/", "gru": "gru_cell/"}.get(name, "")
+    model = nn.Sequential(layer)
+    weights.load_keras(
+        model, {f"name/{cell}{n}:0": v for n, v in values.items()}, rename={"name": "0"}
+    )
+    x = RNG.integers(0, 6, shape) if name == "embedding" else RNG.standard_normal(shape)
+    given = x if name == "embedding" else x.astype(np.float32)
+    np.testing.assert_allclose(
+        model(tnp.asarray(given)).numpy(), formula(x, values), rtol=1e-4, atol=1e-4
+    )
