@@ -1,0 +1,78 @@
+"""Optimisers: rates, gradient methods, momentum, regularisation, clipping, stopping, batches.
+
+    rule = optim.Optimiser(optim.AdaGrad(0.005), clipping=optim.ClipNorm(1.0))
+    state = rule.start(parameters)
+    value, parameters, state = rule.step(loss, parameters, state)
+
+A step is a graph like any other: of known arrays, of traced arguments, or of variables that take
+the new values by update edges.
+"""
+
+from __future__ import annotations
+
+from tawny.optim.batches import Batches, Full, Mini, Sample, Stochastic, as_batches
+from tawny.optim.clipping import ClipNorm, Clipping, ClipValue
+from tawny.optim.composition import Step, Steps
+from tawny.optim.directions import CD, CG, GD, DaiYuanCG, Direction, Newton, NewtonCG, NonlinearCG
+from tawny.optim.minimising import Result, minimise
+from tawny.optim.momentum import Inertia, Momentum, Nesterov
+from tawny.optim.optimiser import SGD, Optimiser, as_optimiser
+from tawny.optim.rates import (
+    AdaGrad,
+    Adam,
+    AdamW,
+    Constant,
+    Decay,
+    ExponentialDecay,
+    Rate,
+    RMSprop,
+    Schedule,
+)
+from tawny.optim.regularisation import L1, L2, ElasticNet, Regularisation
+from tawny.optim.stopping import Below, Early, Stopping
+
+__all__ = [
+    "AdaGrad",
+    "Adam",
+    "AdamW",
+    "Batches",
+    "Below",
+    "CD",
+    "CG",
+    "ClipNorm",
+    "ClipValue",
+    "Clipping",
+    "Constant",
+    "DaiYuanCG",
+    "Decay",
+    "Direction",
+    "Early",
+    "ElasticNet",
+    "ExponentialDecay",
+    "Full",
+    "GD",
+    "Inertia",
+    "L1",
+    "L2",
+    "Mini",
+    "Momentum",
+    "Nesterov",
+    "Newton",
+    "NewtonCG",
+    "NonlinearCG",
+    "Optimiser",
+    "RMSprop",
+    "Rate",
+    "Regularisation",
+    "Result",
+    "SGD",
+    "Sample",
+    "Schedule",
+    "Step",
+    "Steps",
+    "Stochastic",
+    "Stopping",
+    "as_batches",
+    "as_optimiser",
+    "minimise",
+]

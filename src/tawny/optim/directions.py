@@ -1,0 +1,136 @@
+"""Gradient methods: from slopes to the direction of the next step.
+
+Each is written for one vector, made of all parameters together.  `g` is the slope, `p` the
+direction, and a dash marks those of this step:
+
+    p' = -g' + b p
+
+At the first step, and wherever the quotient `b` has no value, b is 0: the steepest descent.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tawny.numpy as np
+from tawny.array import Array
+from tawny.autodiff.jacobian import hessian, hvp
+from tawny.optim.vectors import combined, difference, dot, flat, negated, ratio, squared_norm
+
+Function = Callable[[Any], Array]
+"""From parameters to the number that is to become small."""
+
+
+@dataclass(frozen=True)
+class Direction(ABC):
+    """A gradient method."""
+
+    def memory(self) -> tuple[str, ...]:
+        """What it remembers of the step before: of "gradient" and "direction"."""
+        return ()
+
+    @abstractmethod
+    def direction(
+        self, function: Function, parameters: Any, slope: Any, before: Mapping[str, Any]
+    ) -> Any:
+        """The way to go from `parameters`, where `function` has this slope."""
+
+
+@dataclass(frozen=True)
+class GD(Direction):
+    """Steepest descent: `p' = -g'`."""
+
+    def direction(
+        self, function: Function, parameters: Any, slope: Any, before: Mapping[str, Any]
+    ) -> Any:
+        return negated(slope)
+
+
+@dataclass(frozen=True)
+class Conjugate(Direction):
+    """A method of conjugate gradients; they differ in `b`."""
+
+    def memory(self) -> tuple[str, ...]:
+        return "gradient", "direction"
+
+    def direction(
+        self, function: Function, parameters: Any, slope: Any, before: Mapping[str, Any]
+    ) -> Any:
+        above, below = self.quotient(slope, before["gradient"], before["direction"])
+        return combined(negated(slope), ratio(above, below), before["direction"])
+
+    @abstractmethod
+    def quotient(self, slope: Any, slope_before: Any, direction: Any) -> tuple[Array, Array]:
+        """`b` as dividend and divisor, which is 0 while `g` and `p` are."""
+
+
+@dataclass(frozen=True)
+class CG(Conjugate):
+    """Hestenes and Stiefel: `b = g'.(g' - g) / p.(g' - g)`."""
+
+    def quotient(self, slope: Any, slope_before: Any, direction: Any) -> tuple[Array, Array]:
+        change = difference(slope, slope_before)
+        return dot(slope, change), dot(direction, change)
+
+
+@dataclass(frozen=True)
+class CD(Conjugate):
+    """Conjugate descent, Fletcher: `b = g'.g' / -p.g`."""
+
+    def quotient(self, slope: Any, slope_before: Any, direction: Any) -> tuple[Array, Array]:
+        return squared_norm(slope), -dot(direction, slope_before)
+
+
+@dataclass(frozen=True)
+class NonlinearCG(Conjugate):
+    """Fletcher and Reeves: `b = g'.g' / g.g`."""
+
+    def quotient(self, slope: Any, slope_before: Any, direction: Any) -> tuple[Array, Array]:
+        return squared_norm(slope), squared_norm(slope_before)
+
+
+@dataclass(frozen=True)
+class DaiYuanCG(Conjugate):
+    """Dai and Yuan: `b = g'.g' / p.(g' - g)`."""
+
+    def quotient(self, slope: Any, slope_before: Any, direction: Any) -> tuple[Array, Array]:
+        return squared_norm(slope), dot(direction, difference(slope, slope_before))
+
+
+@dataclass(frozen=True)
+class NewtonCG(Direction):
+    """Directions conjugate in the Hessian H: `b = (H p).g' / (H p).p`; H is never formed."""
+
+    def memory(self) -> tuple[str, ...]:
+        return ("direction",)
+
+    def direction(
+        self, function: Function, parameters: Any, slope: Any, before: Mapping[str, Any]
+    ) -> Any:
+        direction = before["direction"]
+        curved = hvp(function, parameters, direction)
+        share = ratio(dot(curved, slope), dot(curved, direction))
+        return combined(negated(slope), share, direction)
+
+
+@dataclass(frozen=True)
+class Newton(Direction):
+    """The way to the bottom of the parabola that fits best: `H p' = -g'`.
+
+    H is a matrix with a row for each parameter: for functions of few parameters.
+    """
+
+    def direction(
+        self, function: Function, parameters: Any, slope: Any, before: Mapping[str, Any]
+    ) -> Any:
+        vector, back = flat(parameters)
+        slopes, like_slope = flat(slope)
+
+        def of_vector(moved: Array) -> Array:
+            return function(back(moved))
+
+        matrix = hessian(of_vector)(vector)
+        return like_slope(-np.linalg.solve(matrix, slopes))

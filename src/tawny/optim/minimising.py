@@ -1,0 +1,129 @@
+"""The minimum of a plain function, step by step, each step one run of one program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy
+
+import tawny.numpy as np
+from tawny.array import Array
+from tawny.engine import evaluate
+from tawny.errors import type_error, value_error
+from tawny.graph.graph import Graph
+from tawny.node import Value
+from tawny.optim.composition import Steps
+from tawny.optim.optimiser import as_optimiser
+from tawny.optim.rates import Adam
+from tawny.optim.stopping import Stopping
+from tawny.optim.variables import variables_for
+from tawny.optim.vectors import largest
+from tawny.tree import leaves, like, map_leaves
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where the search ended."""
+
+    x: Any
+    """The parameters, in the structure they came in."""
+    value: float
+    """The function there."""
+    slope: float
+    """The greatest magnitude of the gradient's elements, before the last step."""
+    steps: int
+    history: list[float]
+    """The function before each step."""
+    reason: str
+    """Why it ended: "converged", "steps", "diverged", or what a rule or callback said."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether the slope became as small as asked."""
+        return self.reason == "converged"
+
+
+def minimise(
+    function: Callable[[Any], Any],
+    x0: Any,
+    optimiser: Any = None,
+    *,
+    steps: int = 1000,
+    tolerance: float = 1e-6,
+    stopping: Stopping | None = None,
+    callback: Callable[[int, float], Any] | None = None,
+    engine: str = "cpu",
+    memory: str | int | None = None,
+) -> Result:
+    """Parameters near `x0` at which `function`, one number, is least.
+
+    `x0` is an array or a nested structure of arrays; a list of numbers is an array.  The search
+    ends after `steps` steps, when no element of the gradient is greater than `tolerance`, when the
+    function or its slope is no finite number, when `stopping` says so, or when
+    `callback(step, value)` gives True.  The optimiser is Adam with rate 0.01 unless another is
+    given.
+    """
+    if steps < 1:
+        raise value_error("minimise", f"steps is {steps}; it must be at least 1")
+    rule = as_optimiser(Adam(0.01) if optimiser is None else optimiser, "minimise")
+    start = _arrays(x0)
+    graph, variables = _graph(function, start, rule)
+    program = graph.compile(engine, memory=memory, incremental=False)
+    first = [*leaves(start), *leaves(rule.start(start))]
+    program.set(**{v.node.name: a for v, a in zip(variables, first, strict=True)})
+    history: list[float] = []
+    memories = {} if stopping is None else stopping.start()
+    reason, slope = "steps", math.inf
+    for number in range(1, steps + 1):
+        value, slope = map(float, program.run())
+        history.append(value)
+        if not (math.isfinite(value) and math.isfinite(slope)):
+            reason = "diverged"
+            break
+        if slope <= tolerance:
+            reason = "converged"
+            break
+        if stopping is not None:
+            memories = stopping.seen(memories, value)
+            if (said := stopping.reason(memories)) is not None:
+                reason = said
+                break
+        if callback is not None and callback(number, value) is True:
+            reason = "callback"
+            break
+    state = program.state
+    x = like(start, [state[v.node.name] for v in variables[: len(leaves(start))]])
+    value = float(evaluate(np.asarray(function(map_leaves(np.asarray, x)))))
+    return Result(x, value, slope, len(history), history, reason)
+
+
+def _graph(function: Callable[[Any], Any], start: Any, rule: Steps) -> tuple[Graph, list[Array]]:
+    """One step as a graph: the value and the greatest slope, and what everything becomes."""
+    parameters, state = variables_for(start, "x"), variables_for(rule.start(start), "optimiser")
+    made = rule.advance(function, parameters, state)
+    variables = cast("list[Array]", [*leaves(parameters), *leaves(state)])
+    sources = [*leaves(made.parameters), *leaves(made.state)]
+    outputs = (made.value, largest(made.slope))
+    return Graph([], outputs, dict(zip(variables, sources, strict=True))), variables
+
+
+def _arrays(x0: Any) -> Any:
+    """The start as arrays of floating-point numbers."""
+    given: object = x0
+    if isinstance(given, list) and all(isinstance(x, (int, float)) for x in leaves(x0)):
+        return _array(x0)
+    return map_leaves(_array, x0)
+
+
+def _array(leaf: Any) -> Value:
+    given: Value = numpy.asarray(leaf)
+    if given.dtype.kind in "iu":
+        given = given.astype(numpy.float64)
+    if given.dtype.kind != "f":
+        raise type_error(
+            "minimise", f"x0 has dtype {given.dtype}; accepted: real floating-point numbers"
+        )
+    return given
