@@ -1,0 +1,20 @@
+"""Networks ready to use: the report's, and those it is measured with.
+
+    model = tw.models.ResNet50()
+    model.load("resnet50.safetensors")
+    scores = model(images)                       # lazy: images are (batch, rows, columns, 3)
+
+Building one draws no weights: they are drawn when they are first needed.
+"""
+
+from __future__ import annotations
+
+from tawny.models.character_lstm import CharacterLSTM as CharacterLSTM
+from tawny.models.inception import InceptionV3 as InceptionV3
+from tawny.models.mask_rcnn import MaskRCNN as MaskRCNN
+from tawny.models.mnist import Mnist as Mnist
+from tawny.models.resnet import ResNet as ResNet
+from tawny.models.resnet import ResNet50 as ResNet50
+from tawny.models.resnet import ResNet101 as ResNet101
+from tawny.models.squeezenet import SqueezeNet as SqueezeNet
+from tawny.models.vgg import VGG16 as VGG16

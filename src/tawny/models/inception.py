@@ -1,0 +1,279 @@
+"""InceptionV3: convolutions of several shapes side by side.
+
+C. Szegedy and others: Rethinking the Inception architecture for computer vision, 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import tawny.numpy as np
+from tawny import nn
+from tawny.array import Array
+from tawny.models.sizes import IMAGE, channels, chosen
+
+FORMS: Final = {"torchvision": True, "keras": False}
+"""Whether batch norm has a scale beside its shift, and averages at the edge count the padding."""
+
+Window = int | tuple[int, int]
+
+
+class Unit(nn.Module):
+    """A convolution without bias, batch norm, relu."""
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        window: Window,
+        *,
+        stride: int = 1,
+        padding: str = "same",
+        scaled: bool,
+        dtype: str,
+    ) -> None:
+        self.conv = nn.Conv2d(
+            inputs, outputs, window, stride=stride, padding=padding, bias=False, dtype=dtype
+        )
+        self.bn = nn.BatchNorm(outputs, epsilon=1e-3, dtype=dtype)
+        if not scaled:
+            del self.bn.scale
+            self.bn.scale = None
+        self.outputs = outputs
+
+    def forward(self, x: Array) -> Array:
+        return np.relu(self.bn(self.conv(x)))
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A unit of a block; one with a stride has windows that lie within the map."""
+
+    source: str | None
+    """The unit it reads, None for the block's input."""
+    outputs: int
+    window: Window
+    stride: int = 1
+
+
+Specs = dict[str, Spec]
+
+Way = tuple[str | tuple[str, ...], ...]
+"""Units one after the other; those in a tuple side by side.  AVERAGE and MAX are poolings."""
+
+AVERAGE: Final = "average"
+MAX: Final = "max"
+
+
+class Mixed(nn.Module):
+    """A block: several ways from its input, whose channels are joined."""
+
+    def __init__(
+        self,
+        inputs: int,
+        units: Mapping[str, Spec],
+        ways: Sequence[Way],
+        *,
+        width: float,
+        counted: bool,
+        dtype: str,
+    ) -> None:
+        self.ways = tuple(ways)
+        self.counted = counted
+        made: dict[str, Unit] = {}
+        for name, spec in units.items():
+            made[name] = Unit(
+                inputs if spec.source is None else made[spec.source].outputs,
+                channels(spec.outputs, width),
+                spec.window,
+                stride=spec.stride,
+                padding="same" if spec.stride == 1 else "valid",
+                scaled=counted,
+                dtype=dtype,
+            )
+            self.adopt(name, made[name])
+        ends = [self._outputs(way[-1], made, inputs) for way in ways]
+        self.outputs = sum(ends)
+
+    @staticmethod
+    def _outputs(last: str | tuple[str, ...], made: Mapping[str, Unit], inputs: int) -> int:
+        if last == MAX:
+            return inputs
+        return sum(made[name].outputs for name in ((last,) if isinstance(last, str) else last))
+
+    def forward(self, x: Array) -> Array:
+        return np.concat([self._along(way, x) for way in self.ways], axis=-1)
+
+    def _along(self, way: Way, x: Array) -> Array:
+        for step in way:
+            if step == AVERAGE:
+                x = self._averaged(x)
+            elif step == MAX:
+                x = np.max_pool2d(x, 3, strides=2)
+            else:
+                side = [
+                    getattr(self, name)(x) for name in ((step,) if isinstance(step, str) else step)
+                ]
+                x = side[0] if len(side) == 1 else np.concat(side, axis=-1)
+        return x
+
+    def _averaged(self, x: Array) -> Array:
+        """Means over 3 x 3; the padding counts in torchvision's form and not in Keras'."""
+        if not self.counted:
+            return np.avg_pool2d(x, 3, strides=1, padding="SAME")
+        return np.avg_pool2d(np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), 3, strides=1)
+
+
+ROW: Final = {n: (1, n) for n in (3, 7)}
+COLUMN: Final = {n: (n, 1) for n in (3, 7)}
+
+
+def _chain(prefix: str, *steps: Spec) -> tuple[Specs, Way]:
+    """Units that read one another, named by number, and the way through them."""
+    names = [f"{prefix}_{number}" for number in range(1, len(steps) + 1)]
+    units = {
+        name: replace(step, source=source)
+        for name, source, step in zip(names, (None, *names[:-1]), steps, strict=True)
+    }
+    return units, tuple(names)
+
+
+def _unit(outputs: int, window: Window, stride: int = 1) -> Spec:
+    return Spec(None, outputs, window, stride)
+
+
+Block = tuple[Specs, list[Way]]
+
+
+def _wide(pooled: int) -> Block:
+    """A block of the first kind, with windows 5 x 5 and twice 3 x 3."""
+    five, along_five = _chain("branch5x5", _unit(48, 1), _unit(64, 5))
+    double, along_double = _chain("branch3x3dbl", _unit(64, 1), _unit(96, 3), _unit(96, 3))
+    units: Specs = {"branch1x1": Spec(None, 64, 1), **five, **double}
+    units["branch_pool"] = Spec(None, pooled, 1)
+    return units, [("branch1x1",), along_five, along_double, (AVERAGE, "branch_pool")]
+
+
+def _first_reduction() -> Block:
+    double, along_double = _chain("branch3x3dbl", _unit(64, 1), _unit(96, 3), _unit(96, 3, 2))
+    return {"branch3x3": _unit(384, 3, 2), **double}, [("branch3x3",), along_double, (MAX,)]
+
+
+def _factored(inner: int) -> Block:
+    """A block of the second kind: 7 x 7 as 1 x 7 and 7 x 1."""
+    row, column = ROW[7], COLUMN[7]
+    seven, along_seven = _chain("branch7x7", _unit(inner, 1), _unit(inner, row), _unit(192, column))
+    double, along_double = _chain(
+        "branch7x7dbl",
+        _unit(inner, 1),
+        _unit(inner, column),
+        _unit(inner, row),
+        _unit(inner, column),
+        _unit(192, row),
+    )
+    units: Specs = {"branch1x1": Spec(None, 192, 1), **seven, **double}
+    units["branch_pool"] = Spec(None, 192, 1)
+    return units, [("branch1x1",), along_seven, along_double, (AVERAGE, "branch_pool")]
+
+
+def _second_reduction() -> Block:
+    three, along_three = _chain("branch3x3", _unit(192, 1), _unit(320, 3, 2))
+    seven, along_seven = _chain(
+        "branch7x7x3", _unit(192, 1), _unit(192, ROW[7]), _unit(192, COLUMN[7]), _unit(192, 3, 2)
+    )
+    return {**three, **seven}, [along_three, along_seven, (MAX,)]
+
+
+def _forked() -> Block:
+    """A block of the third kind: 1 x 3 and 3 x 1 side by side."""
+    units: Specs = {
+        "branch1x1": Spec(None, 320, 1),
+        "branch3x3_1": Spec(None, 384, 1),
+        "branch3x3_2a": Spec("branch3x3_1", 384, ROW[3]),
+        "branch3x3_2b": Spec("branch3x3_1", 384, COLUMN[3]),
+        "branch3x3dbl_1": Spec(None, 448, 1),
+        "branch3x3dbl_2": Spec("branch3x3dbl_1", 384, 3),
+        "branch3x3dbl_3a": Spec("branch3x3dbl_2", 384, ROW[3]),
+        "branch3x3dbl_3b": Spec("branch3x3dbl_2", 384, COLUMN[3]),
+        "branch_pool": Spec(None, 192, 1),
+    }
+    return units, [
+        ("branch1x1",),
+        ("branch3x3_1", ("branch3x3_2a", "branch3x3_2b")),
+        ("branch3x3dbl_1", "branch3x3dbl_2", ("branch3x3dbl_3a", "branch3x3dbl_3b")),
+        (AVERAGE, "branch_pool"),
+    ]
+
+
+def _blocks() -> dict[str, Block]:
+    return {
+        "Mixed_5b": _wide(32),
+        "Mixed_5c": _wide(64),
+        "Mixed_5d": _wide(64),
+        "Mixed_6a": _first_reduction(),
+        "Mixed_6b": _factored(128),
+        "Mixed_6c": _factored(160),
+        "Mixed_6d": _factored(160),
+        "Mixed_6e": _factored(192),
+        "Mixed_7a": _second_reduction(),
+        "Mixed_7b": _forked(),
+        "Mixed_7c": _forked(),
+    }
+
+
+class InceptionV3(nn.Module):
+    """Images (batch, rows, columns, 3) to the scores (logits) of `classes`; 299 x 299 as published.
+
+    In Keras' form (`form="keras"`: batch norm without scale) 23,851,784 parameters with the running
+    statistics, 23,817,352 without; in torchvision's 23,834,568, without its auxiliary classifier,
+    which inference does not use.  Layers are named as in torchvision.
+    """
+
+    def __init__(
+        self,
+        classes: int = 1000,
+        *,
+        width: float = 1.0,
+        form: str = "torchvision",
+        dropout: float = 0.5,
+        dtype: str = "float32",
+    ) -> None:
+        counted = chosen("InceptionV3", "form", form, FORMS)
+
+        def unit(inputs: int, outputs: int, window: int, stride: int, padding: str) -> Unit:
+            first = inputs if inputs == IMAGE else channels(inputs, width)
+            return Unit(
+                first,
+                channels(outputs, width),
+                window,
+                stride=stride,
+                padding=padding,
+                scaled=counted,
+                dtype=dtype,
+            )
+
+        self.Conv2d_1a_3x3 = unit(IMAGE, 32, 3, 2, "valid")
+        self.Conv2d_2a_3x3 = unit(32, 32, 3, 1, "valid")
+        self.Conv2d_2b_3x3 = unit(32, 64, 3, 1, "same")
+        self.Conv2d_3b_1x1 = unit(64, 80, 1, 1, "valid")
+        self.Conv2d_4a_3x3 = unit(80, 192, 3, 1, "valid")
+        inputs = channels(192, width)
+        self.blocks: tuple[str, ...] = ()
+        for name, (units, ways) in _blocks().items():
+            block = Mixed(inputs, units, ways, width=width, counted=counted, dtype=dtype)
+            self.adopt(name, block)
+            self.blocks += (name,)
+            inputs = block.outputs
+        self.dropout = nn.Dropout(dropout)
+        self.fc = nn.Linear(inputs, classes, dtype=dtype)
+
+    def forward(self, x: Array) -> Array:
+        y = self.Conv2d_2b_3x3(self.Conv2d_2a_3x3(self.Conv2d_1a_3x3(x)))
+        y = np.max_pool2d(y, 3, strides=2)
+        y = np.max_pool2d(self.Conv2d_4a_3x3(self.Conv2d_3b_1x1(y)), 3, strides=2)
+        for name in self.blocks:
+            y = getattr(self, name)(y)
+        scores: Array = self.fc(self.dropout(np.global_avg_pool(y)))
+        return scores

@@ -1,0 +1,41 @@
+"""Sizes shared by the networks: numbers of channels, and pooling that keeps the last windows."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, TypeVar
+
+import tawny.numpy as np
+from tawny.array import Array
+from tawny.errors import value_error
+from tawny.ops.window import Pads
+
+T = TypeVar("T")
+
+IMAGE: Final = 3
+"""Channels of an image."""
+
+
+def channels(number: int, width: float) -> int:
+    """A number of channels in a network `width` times as wide as the published one."""
+    if not 0 < width < math.inf:
+        raise value_error("models", f"width is {width}; it must be greater than 0")
+    return max(1, round(number * width))
+
+
+def chosen(op: str, word: str, given: str, table: dict[str, T]) -> T:
+    """The entry of a table, or an error that names them all."""
+    if given not in table:
+        accepted = ", ".join(map(repr, table))
+        raise value_error(op, f"{word} is {given!r}; accepted: {accepted}")
+    return table[given]
+
+
+def flat(x: Array) -> Array:
+    """Each sample in one row."""
+    return np.reshape(x, (x.shape[0], -1))
+
+
+def whole_windows(sizes: tuple[int, ...], window: int, stride: int) -> Pads:
+    """Padding behind the last elements, so that each is in a window: sizes are rounded up."""
+    return tuple((0, -(n - window) % stride if n > window else max(window - n, 0)) for n in sizes)
