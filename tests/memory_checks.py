@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import permutations
 
 from tawny.memory.plan import Layout
@@ -183,7 +184,7 @@ def most_saved(problem: Problem, options: list[tuple[int, set[int]]], taken: fro
 
 
 def needs(problem: Problem) -> list[set[int]]:
-    """For each step the steps that make what it reads."""
+    """For each step those that must run before: they make what it reads, or it is after them."""
     maker = {v: s for s, step in enumerate(problem.steps) for v in step.outputs}
 
     def sources(v: int) -> set[int]:
@@ -192,7 +193,7 @@ def needs(problem: Problem) -> list[set[int]]:
         base = problem.values[v].view_of
         return set() if base is None else sources(base)
 
-    return [set().union(*map(sources, step.inputs)) for step in problem.steps]
+    return [set().union(step.after, *map(sources, step.inputs)) for step in problem.steps]
 
 
 def all_orders(problem: Problem) -> Iterator[tuple[int, ...]]:
@@ -253,6 +254,31 @@ def random_problem(random_: random.Random, steps: int, *, rich: bool = True) -> 
             old = values[v]
             values[v] = Value(old.bytes, kept=True, view_of=old.view_of)
     return Problem(tuple(values), tuple(result))
+
+
+def with_after(problem: Problem, random_: random.Random) -> Problem:
+    """The same problem, with some steps that others must not run after."""
+    before, count = needs(problem), len(problem.steps)
+    order: list[int] = []
+    while len(order) < count:
+        ready = [s for s in range(count) if s not in order and before[s] <= set(order)]
+        order.append(random_.choice(ready))
+    steps = list(problem.steps)
+    for place in range(1, count):
+        if random_.random() < 0.3:
+            earlier = random_.sample(order[:place], min(place, random_.randint(1, 3)))
+            steps[order[place]] = replace(steps[order[place]], after=tuple(earlier))
+    return Problem(problem.values, tuple(steps))
+
+
+def runs_in_time(problem: Problem, sequence: Sequence[int]) -> bool:
+    """Whether nothing runs that a step which ran already had to be after."""
+    over: set[int] = set()
+    for s in sequence:
+        if s in over:
+            return False
+        over.update(problem.steps[s].after)
+    return True
 
 
 def check_layout(layout: Layout) -> None:

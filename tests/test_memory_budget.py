@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 from collections import Counter
@@ -11,11 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memory_checks import Ranges, assert_apart, random_problem
-from tawny.memory.budget import ANSWERS, Budget, MemoryBudgetError, parse_bytes
+from memory_checks import Ranges, assert_apart, random_problem, runs_in_time, with_after
+from tawny.memory.budget import ANSWERS, Budget, MemoryBudgetError, parse_bytes, takes
 from tawny.memory.plan import Layout, plan
 from tawny.memory.problem import Problem, Step, Value
 from tawny.pebble.families import backprop_chain, figure_2, figure_3, pyramid
@@ -123,6 +124,7 @@ def check(problem: Problem, layout: Layout, budget: int) -> None:
     runs = Counter(sequence)
     assert set(runs) == set(range(len(problem.steps)))
     assert all(problem.steps[s].pure for s, count in runs.items() if count > 1)
+    assert runs_in_time(problem, sequence)
     replay(problem, layout)
     occupied = [(size, birth, death, at) for (size, birth, death), at in layout.occupied]
     assert_apart(occupied)
@@ -184,6 +186,30 @@ def test_random_problems_for_every_budget(seed, steps, impure):
         assert small.schedule.seconds >= large.schedule.seconds - 1e-9
     if impure == 1.0:
         assert all(len(layout.sequence) == len(problem.steps) for layout in found.values())
+
+
+@example(1, 11)
+@given(st.integers(0, 10**6), st.integers(2, 12))
+@settings(max_examples=60, deadline=None)
+def test_what_every_schedule_takes_is_taken_by_the_least(seed, steps):
+    rng = random.Random(seed)
+    problem = vary(random_problem(rng, steps), rng, 0.1)
+    most = plan(problem).arena
+    sizes = [size for size in range(0, most + 2 * UNIT, UNIT) if takes(problem, size)]
+    assert sizes == list(range(0, len(sizes) * UNIT, UNIT))
+    for budget in range(0, most + UNIT, UNIT):
+        with contextlib.suppress(MemoryBudgetError):
+            assert Budget(problem).within(budget).arena >= max(sizes)
+    largest = max((problem.values[v].bytes for v in problem.kept_roots), default=0)
+    assert max(sizes) >= largest
+
+
+@given(st.integers(0, 10**6), st.integers(3, 14))
+@settings(max_examples=60, deadline=None)
+def test_nothing_is_made_again_from_what_is_overwritten(seed, steps):
+    rng = random.Random(seed)
+    problem = vary(with_after(random_problem(rng, steps), rng), rng, 0.1)
+    trade_off(problem)
 
 
 @given(st.integers(0, 10**6))

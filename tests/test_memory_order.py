@@ -10,10 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_checks import all_orders, least_peak, needs, peak_of_order, random_problem, replay
+from memory_checks import (
+    all_orders,
+    least_peak,
+    needs,
+    peak_of_order,
+    random_problem,
+    replay,
+    runs_in_time,
+    with_after,
+)
 from tawny.memory.inplace import match
 from tawny.memory.model import model
-from tawny.memory.order import best_order, candidates, depth_first, natural, orders, peak_of
+from tawny.memory.order import best_order, candidates, depth_first, natural, orders, peak_of, prompt
 from tawny.memory.placement import place
 from tawny.memory.problem import Problem, Step, Value
 from tawny.memory.schedule import RESIDENT, Storage, schedule
@@ -65,6 +74,59 @@ def test_search_agrees_with_dynamic_programming(seed):
     rng = random.Random(seed)
     problem = random_problem(rng, rng.randint(8, 10), rich=rng.random() < 0.5)
     assert searched(problem) == least_peak(problem)
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_search_agrees_with_all_orders_that_some_steps_end(seed):
+    rng = random.Random(seed)
+    problem = with_after(random_problem(rng, rng.randint(2, 6), rich=rng.random() < 0.7), rng)
+    best = min(peak_of_order(problem, order) for order in all_orders(problem))
+    assert searched(problem) == best
+    assert best_order(problem).peak == best
+    for order in orders(problem):
+        assert runs_in_time(problem, order.sequence)
+        assert problem.allows(order.sequence)
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_what_is_allowed_is_what_runs_in_time(seed):
+    rng = random.Random(seed)
+    problem = with_after(random_problem(rng, rng.randint(2, 8)), rng)
+    sequence = rng.choices(range(len(problem.steps)), k=rng.randint(1, 12))
+    assert problem.allows(sequence) == runs_in_time(problem, sequence)
+
+
+def momentum(layers: int) -> Problem:
+    """A way forth and back; on the way back each layer's slope is added to a scaled state.
+
+    The scaled state is made from what is resident: it could be made at any time, best at the last.
+    """
+    values, steps = list[Value](), list[Step]()
+
+    def step(*inputs: int, bytes: int = 64, kept: bool = False) -> int:
+        values.append(Value(bytes, kept=kept))
+        steps.append(Step(inputs, (len(values) - 1,), tuple((i, 0) for i in range(len(inputs)))))
+        return len(values) - 1
+
+    forth = [step()]
+    for _ in range(layers):
+        forth.append(step(forth[-1]))
+    states = [step() for _ in range(layers)]
+    back = [step(forth[-1])]
+    for k in range(layers - 1, 0, -1):
+        back.insert(0, step(back[0], forth[k]))
+    for state, slope, made in zip(states, back, forth[:-1], strict=True):
+        step(state, slope, made, bytes=0, kept=True)
+    return Problem(tuple(values), tuple(steps))
+
+
+def test_what_needs_nothing_is_made_when_it_is_read():
+    problem = momentum(20)
+    found = best_order(problem, seconds=0.0)
+    assert found.peak == best_order(problem, seconds=10.0).peak == 64 * 22
+    assert schedule(problem, depth_first(problem)).peak > 1.5 * found.peak
 
 
 def tree(rng: random.Random, count: int) -> Problem:
@@ -135,6 +197,27 @@ def test_orders_are_complete_legal_and_never_above_the_report(seed):
     found = orders(problem)
     assert found[0].peak == min(order.peak for order in found)
     assert found[0].peak <= schedule(problem, depth_first(problem)).peak
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_moving_short_runs_ahead_keeps_the_peak(seed):
+    rng = random.Random(seed)
+    problem = with_after(random_problem(rng, rng.randint(2, 25)), rng)
+    graph = model(problem)
+    base = best_order(problem)
+    order = prompt(graph, base.sequence, base.peak)
+    assert sorted(order) == list(range(len(problem.steps)))
+    assert runs_in_time(problem, order)
+    assert schedule(problem, order).peak == peak_of(graph, order) <= base.peak
+
+
+def test_short_runs_are_moved_ahead():
+    values = (Value(4), Value(4), Value(1), Value(0, kept=True), Value(9, kept=True))
+    chained = (Step((), (0,)), Step((0,), (1,)), Step((1,), (2,)), Step((2,), (3,)))
+    graph = model(Problem(values, (*chained, Step((0,), (4,)))))
+    assert prompt(graph, [0, 1, 4, 2, 3], 17) == [0, 1, 2, 3, 4]
+    assert prompt(graph, [0, 4, 1, 2, 3], 7) == [0, 4, 1, 2, 3], "no run beyond the peak"
 
 
 def test_steps_may_be_given_in_any_order():

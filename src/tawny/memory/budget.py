@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from math import inf
 from operator import index
 from threading import Lock
 from typing import Final
 
+from tawny.memory.folding import fold
 from tawny.memory.model import model
-from tawny.memory.order import NEAR, best_order, eager, natural
+from tawny.memory.order import LARGEST_SEARCHED, NEAR, best_order, eager, natural, prompt
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
 from tawny.memory.recent import Recent
@@ -61,20 +63,24 @@ MOST_LISTED = 5
 """Values named in an error."""
 
 
+Need = tuple[int, Hashable]
+"""Bytes, and the label of the value they are for."""
+
+
 class MemoryBudgetError(MemoryError):
     """No schedule was found whose arena is within the budget."""
 
-    def __init__(self, budget: int, least_bytes: int, alive: tuple[Hashable, ...]) -> None:
-        listed = ", ".join(map(str, alive[:MOST_LISTED]))
+    def __init__(self, budget: int, least_bytes: int, alive: Sequence[Need] = ()) -> None:
+        listed = ", ".join([f"{label} ({bytes:,})" for bytes, label in alive[:MOST_LISTED]])
         more = f" and {len(alive) - MOST_LISTED} more" if len(alive) > MOST_LISTED else ""
         super().__init__(
-            f"memory: {budget} bytes are too few; the least that was planned is {least_bytes} "
-            f"bytes, when these are alive: {listed or 'none'}{more}"
+            f"memory: {budget:,} bytes are too few; the least that was planned is "
+            f"{least_bytes:,} bytes, when these are alive: {listed or 'none'}{more}"
         )
         self.budget = budget
         self.least_bytes = least_bytes
         """The least arena that was planned: this budget can be met."""
-        self.alive = alive
+        self.alive = tuple([label for _, label in alive])
         """The labels of the values that are alive where that plan needs most."""
 
 
@@ -119,6 +125,7 @@ class Answers:
         smaller = [] if below is None else [self._given[below]]
         least = max((layout.arena for layout in smaller), default=0)
         fitting = [*smaller, *(x for x in self.search.within(budget) if x.arena >= least)]
+        fitting = [x for x in fitting if x.arena > self._refused] or fitting
         slower = [layout for layout in fitting if layout.schedule.seconds >= quickest]
         return min(slower or fitting, key=lambda x: (x.schedule.seconds, x.arena), default=None)
 
@@ -163,32 +170,52 @@ class Budget:
         return found.of(self.problem)
 
 
+def takes(problem: Problem, bytes: int, alignment: int = 64) -> bool:
+    """Whether every schedule takes that much: for what is kept, or for the working set of a step.
+
+    If not, some may still do: where a value has its place all the time, others of a step may be in
+    it, so that the two are not added.
+    """
+    sizes = (problem.values[v].bytes for v in problem.kept_roots)
+    kept = sum([-(-size // alignment) * alignment for size in sizes])
+    if kept >= bytes:
+        return True
+    values = tuple([replace(v, always=False) if v.always else v for v in problem.values])
+    return model(replace(problem, values=values), alignment).floor() >= bytes
+
+
 def good_orders(problem: Problem, alignment: int = 64) -> list[list[int]]:
-    """The order with the smallest peak, and the given one where it needs hardly more.
+    """The order with the smallest peak, the given one, and that one with short runs moved ahead.
 
     A given order tends to come back the way it went forth, which makes recomputation cheap; it
-    goes first unless its peak is far higher.
+    goes first unless its peak is far higher.  Values that die soon when their readers run at once
+    (slopes, in the updates of parameters) would otherwise be in the way of what is computed again.
     """
     best = best_order(problem, alignment=alignment, seconds=inf, states=STATES)
     graph = model(problem, alignment)
-    found = eager(graph, natural(graph), graph.floor(), sys.maxsize)
+    folded = fold(graph, natural(graph))
+    small = folded.model
+    found = eager(small, natural(small), small.floor(), sys.maxsize)
     if found is None:
         return [best.sequence]
-    given, peak = found
-    return [given, best.sequence] if peak <= NEAR * best.peak else [best.sequence, given]
+    given, peak = folded.unfolded(found[0]), found[1]
+    orders = [given, best.sequence] if peak <= NEAR * best.peak else [best.sequence, given]
+    if len(small) <= LARGEST_SEARCHED:
+        orders.append(folded.unfolded(prompt(small, found[0], peak)))
+    return orders
 
 
-def bottleneck(schedule: Schedule) -> tuple[Hashable, ...]:
-    """The labels of the values that are alive where a schedule needs most, the largest first."""
+def bottleneck(schedule: Schedule) -> list[Need]:
+    """The values that are alive where a schedule needs most, the largest first, and scratch."""
     if not schedule.sequence:
-        return ()
+        return []
     position = schedule.live.index(schedule.peak)
-    values = schedule.problem.values
-    tenants = [
-        max(
-            schedule.tenants[storage],
-            key=lambda tenant: (tenant[1] <= position, tenant[1] * (tenant[1] <= position)),
-        )[0]
-        for storage in schedule.alive(position)
-    ]
-    return tuple(values[v].label for v in sorted(tenants, key=lambda v: (-values[v].bytes, v)))
+    problem = schedule.problem
+    found: list[tuple[int, int, Hashable]] = []
+    for storage in schedule.alive(position):
+        tenants = schedule.tenants[storage]
+        value = max(tenants, key=lambda tenant: (tenant[1] <= position, tenant[1]))[0]
+        found.append((-schedule.storages[storage].bytes, value, problem.values[value].label))
+    step = problem.steps[schedule.sequence[position]]
+    found.append((-step.scratch, -1, f"scratch of {step.label}"))
+    return [(-size, label) for size, _, label in sorted(found, key=lambda n: n[:2]) if size]

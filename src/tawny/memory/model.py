@@ -44,22 +44,27 @@ class Model:
 
     def saved(self, step: int, dying: Sequence[int]) -> int:
         """Bytes that writing in place saves in a step where these cells die."""
+        if len(self.outputs[step]) == 1:
+            for cell, _ in self.slides[step]:
+                if cell in dying:
+                    return self.size[cell]
+            return 0
         pairs = [pair for pair in self.slides[step] if pair[0] in dying]
         if not pairs:
             return 0
-        if len(pairs) == 1:
-            return self.size[pairs[0][0]]
-        return sum(self.size[cell] for cell in match(pairs).values())
+        return sum([self.size[cell] for cell in match(pairs).values()])
 
     def floor(self) -> int:
-        """The largest working set of one step: no order has a smaller peak."""
+        """No order needs less: the largest working set of a step, or all that is kept."""
         size = self.size
+        kept = sum([n for n, count in zip(size, self.readers, strict=True) if count >= KEPT])
         return self.base + max(
-            (
+            kept,
+            0,
+            *[
                 self.made[s] + sum([size[c] for c in cells]) - self.saved(s, cells)
                 for s, cells in enumerate(self.reads)
-            ),
-            default=0,
+            ],
         )
 
 
@@ -81,7 +86,9 @@ def model(problem: Problem, alignment: int = 1) -> Model:
         before = [p for v in inputs if (p := sources[v]) is not None]
         cells = [c for v in inputs if makers[c := roots[v]] is not None]
         if len(inputs) > 1:
-            before, cells = list(set(before)), list(set(cells))
+            cells = list(set(cells))
+        if len(before) > 1 or step.after:
+            before = list({*before, *step.after})
         for p in before:
             successors[p].append(s)
         for c in cells:

@@ -12,6 +12,7 @@ from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+from tawny.memory.folding import Folded, fold
 from tawny.memory.model import Model, model
 from tawny.memory.problem import Problem
 from tawny.memory.search import Search
@@ -123,6 +124,7 @@ def depth_first(problem: Problem) -> list[int]:
                     order.append(s)
             elif not done[s]:
                 stack.append((v, True))
+                stack.extend([(steps[p].outputs[0], False) for p in reversed(steps[s].after)])
                 stack.extend([(i, False) for i in reversed(steps[s].inputs)])
     order.extend(s for s in range(len(steps)) if not done[s])
     return order
@@ -215,6 +217,28 @@ def eager(model: Model, base: Sequence[int], bound: int, most: int) -> Found | N
     return run.order, run.peak
 
 
+def prompt(model: Model, base: Sequence[int], most: int) -> list[int]:
+    """Follow `base`, but run at once every short run of steps that leaves no more alive.
+
+    While such a run is under way no more than `most` bytes, the peak of `base`, are alive.
+    """
+    run, search, done = Run(model), Search(model, most), 0
+    fresh = run.ready()
+    for step in base:
+        moves = [step]
+        while moves:
+            for s in moves:
+                if not run.done[s]:
+                    fresh.extend(run.step(s))
+                    done |= 1 << s
+            moves = []
+            while fresh and not moves:
+                s = fresh.pop()
+                if not run.done[s] and run.live + run.need(s) <= most:
+                    moves = [s] if run.net[s] <= 0 else search.descent(done, run.live, s)
+    return run.order
+
+
 class Way(Enum):
     """How an order was found."""
 
@@ -251,7 +275,8 @@ def orders(
     graph = model(problem, alignment)
     floor = graph.floor()
     found: list[Order] = []
-    for way, (sequence, peak) in candidates(problem, graph, floor):
+    folded = fold(graph, natural(graph))
+    for way, (sequence, peak) in candidates(problem, graph, floor, folded):
         found.append(Order(sequence, peak, way, optimal=peak <= floor))
         if peak <= floor:
             break
@@ -263,25 +288,31 @@ def orders(
     def stop(count: int) -> bool:
         return count > states or time.thread_time() > end
 
-    search = Search(graph, floor)
+    search = Search(folded.model, floor)
     better, certain = search.run(found[0].peak, stop)
     if better is not None:
-        return [Order(better, search.accepted, Way.SEARCH, optimal=True), *found]
+        sequence = folded.unfolded(better)
+        return [Order(sequence, search.accepted, Way.SEARCH, optimal=True), *found]
     return [found[0]._replace(optimal=certain), *found[1:]]
 
 
-def candidates(problem: Problem, graph: Model, floor: int) -> Iterator[tuple[Way, Found]]:
+def candidates(
+    problem: Problem, graph: Model, floor: int, folded: Folded | None = None
+) -> Iterator[tuple[Way, Found]]:
     """The portfolio, with its peaks, as far as these are near the least; the report's first."""
     report = depth_first(problem)
     least = peak_of(graph, report)
     yield Way.REPORT, (report, least)
+    folded = fold(graph, natural(graph)) if folded is None else folded
+    small = folded.model
     ways: list[tuple[Way, Callable[[int], Found | None]]] = [
-        (Way.POSTORDER, lambda most: eager(graph, postorder(graph), floor, most)),
-        (Way.NATURAL, lambda most: eager(graph, natural(graph), floor, most)),
-        (Way.LIST, lambda most: list_order(graph, most)),
+        (Way.POSTORDER, lambda most: eager(small, postorder(small), floor, most)),
+        (Way.NATURAL, lambda most: eager(small, natural(small), floor, most)),
+        (Way.LIST, lambda most: list_order(small, most)),
     ]
     for way, run in ways:
         found = run(int(least * NEAR))
         if found is not None:
-            yield way, found
-            least = min(least, found[1])
+            order, peak = found
+            yield way, (folded.unfolded(order), peak)
+            least = min(least, peak)

@@ -10,7 +10,7 @@ from typing import Final
 
 from tawny.memory.blocks import Blocks, How, allocate
 from tawny.memory.inplace import Refusal, declared_refusal
-from tawny.memory.order import Way, orders
+from tawny.memory.order import Way, depth_first, orders
 from tawny.memory.placement import Placement, place
 from tawny.memory.problem import Problem
 from tawny.memory.recent import Recent
@@ -27,6 +27,10 @@ from tawny.memory.schedule import (
 
 ORDERING = 0.4
 """The share of the time that is for finding a better order."""
+HARD = 60.0
+"""The processor seconds that a plan may take if it is to be as tight as can be."""
+MOST_STATES = 1_000_000
+"""How far an order is then searched for at most."""
 
 
 @dataclass(frozen=True)
@@ -248,11 +252,12 @@ def planned(
 ) -> Layout:
     """What `plan` gives for a problem it has not met."""
     if seconds is None:
-        seconds = 60.0 if hard else 0.033 + 3e-5 * len(problem.steps)
+        seconds = HARD if hard else 0.02 + 2e-5 * len(problem.steps)
     deadline = time.thread_time() + seconds
     if order is not None:
         return laid_out(schedule(problem, order), alignment, deadline)
-    found = orders(problem, alignment=alignment, seconds=seconds * ORDERING)
+    states = MOST_STATES if hard else 50_000
+    found = orders(problem, alignment=alignment, seconds=seconds * ORDERING, states=states)
     first = best = laid_out(schedule(problem, found[0].sequence), alignment, 0.0)
     for other in found[1:]:
         if found[0].peak < best.arena >= other.peak and time.thread_time() < deadline:
@@ -265,6 +270,11 @@ def planned(
         if sum([best.rounded(size) for size in blocks.sizes]) < best.arena:
             return as_blocks(blocks, alignment)
     return best
+
+
+def as_reported(problem: Problem, alignment: int = 64) -> Layout:
+    """The layout of the report's pipeline: depth first, blocks by Algorithm 1."""
+    return as_blocks(allocate(problem, depth_first(problem)), alignment)
 
 
 def lower(one: Layout, other: Layout) -> Layout:

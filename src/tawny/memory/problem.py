@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -46,6 +46,8 @@ class Step:
     pure: bool = True
     """Whether running it again gives the same result; only such steps are recomputed."""
     label: Hashable = None
+    after: tuple[int, ...] = ()
+    """Steps that must not run once this one has: it overwrites what they read outside the arena."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Problem:
         What steps cost, and whether they may run again, is left out: see `costs`.
         """
         values = [(v.bytes, v.kept, v.always, v.view_of) for v in self.values]
-        steps = [(s.inputs, s.outputs, s.overwrites, s.scratch) for s in self.steps]
+        steps = [(s.inputs, s.outputs, s.overwrites, s.scratch, s.after) for s in self.steps]
         return _digest([values, steps])
 
     @cached_property
@@ -136,6 +138,12 @@ class Problem:
             tuple([replace(value, label=None) for value in self.values]),
             tuple([replace(step, label=None) for step in self.steps]),
         )
+
+    def allows(self, sequence: Sequence[int]) -> bool:
+        """Whether no step runs, for the first time or again, once one that is `after` it has."""
+        last = {s: position for position, s in enumerate(sequence)}
+        first = {s: position for position, s in reversed(list(enumerate(sequence)))}
+        return all(last.get(p, -1) < first[s] for s in first for p in self.steps[s].after)
 
     def root(self, value: int) -> int:
         """The value whose memory `value` shares; itself if it has its own."""

@@ -95,6 +95,8 @@ class Simulation:
         self.tick = path.clock[-1] / max(len(path.order), 1) or 1.0
         self.sequence: list[int] = []
         self.work = 0
+        self.ended = bytearray(len(tables.after))
+        """The steps that must not run any more."""
 
     def run(self) -> list[int]:
         """Walk the order: the sequence that runs it within the limit, or `Stuck`."""
@@ -127,7 +129,7 @@ class Simulation:
             missing = next((v for v in tables.needs[top] if not exists[v]), None)
             if missing is not None:
                 maker = tables.makers[missing]
-                if maker is None or not tables.again[maker]:
+                if maker is None or not tables.again[maker] or self.ended[maker]:
                     raise Stuck
                 stack.append(maker)
                 self.lock_present(maker)
@@ -168,6 +170,8 @@ class Simulation:
         tables, alive = self.tables, self.alive
         self.find_room(s)
         self.sequence.append(s)
+        for before in tables.after[s]:
+            self.ended[before] = True
         self.work += 3
         self.now += tables.seconds[s]
         fresh: list[int] = []
@@ -317,10 +321,12 @@ class Simulation:
         """What can be made again later and nothing is about to read."""
         locks, next, wanted = self.locks, self.next, self.wanted
         remade, anchors, gone = self.tables.remade, self.tables.anchors, self.gone
+        makers, ended = self.tables.makers, self.ended
         return [
             r
             for r in self.alive
             if remade[r]
+            and not ended[makers[r] or 0]
             and (not locks[r] or r in over)
             and (next[r] != NEVER or wanted[r])
             and not (gone and anchors[r] & gone)

@@ -55,7 +55,7 @@ SCORES = (
 )
 FIRST = (CHAIN, *range(len(SCORES)))
 """What is tried on the first order."""
-OTHERS = (0, 2, 5)
+OTHERS = (CHAIN, 0, 2, 5)
 """What is tried on the others."""
 FRUGAL = (CHAIN, 0, 2, 4, 8)
 """What is tried when the least memory is sought."""
@@ -217,7 +217,7 @@ class Search:
             if sequence is not None:
                 path = Path(self.tables, sequence, levels, limit)
                 self.work += 15 * len(sequence)
-                if path.peak > levels[-1]:
+                if path.peak > levels[-1] or not self.problem.allows(path.steps):
                     path = None
                 else:
                     self.paths.append(path)

@@ -52,6 +52,8 @@ class Tables:
     """For each root the roots that are made from it in one step."""
     sources: tuple[tuple[int, ...], ...]
     """For each root the roots that it is made from in one step."""
+    after: tuple[tuple[int, ...], ...]
+    """For each step those that must not run once it has."""
 
 
 def tables(problem: Problem, alignment: int = 64) -> Tables:
@@ -127,6 +129,7 @@ def tables(problem: Problem, alignment: int = 64) -> Tables:
         bits,
         tuple(map(tuple, readers)),
         tuple(map(tuple, sources)),
+        tuple(step.after for step in steps),
     )
 
 

@@ -41,7 +41,8 @@ class Pebbling(NamedTuple):
 def from_problem(problem: Problem) -> Game:
     """The game of a problem whose steps make one value each: its schedules are strategies.
 
-    The least space of a one-shot strategy is then the least peak over all orders.
+    The least space of a one-shot strategy is then the least peak over all orders.  What lives
+    outside the arena is no part of the game, nor is which steps must not run `after` others.
     """
     for s, step in enumerate(problem.steps):
         count = len(_own(problem, step))
