@@ -1,0 +1,1 @@
+"""oneDNN as a second provider of kernels: products, convolutions, pooling."""

@@ -1,0 +1,205 @@
+"""Convolutions and their gradients by oneDNN, channels last."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tawny.engine.cpu.kernels import Kernel, Memory
+from tawny.engine.cpu.onednn.endings import activate, add_residual, bias_of
+from tawny.engine.cpu.onednn.library import longs
+from tawny.engine.cpu.onednn.primitive import (
+    BIAS,
+    SOURCE,
+    SOURCE_GRADIENT,
+    TARGET,
+    TARGET_GRADIENT,
+    WEIGHTS,
+    WEIGHTS_GRADIENT,
+    Description,
+    Descriptor,
+    Handle,
+    Primitive,
+    attributes,
+    free,
+    library,
+    reorder,
+    spaced,
+)
+from tawny.engine.cpu.onednn.recipe import Place, Recipe
+from tawny.node import Node
+from tawny.ops.convolution import (
+    Convolution,
+    ConvolutionInputGradient,
+    ConvolutionKernelGradient,
+    Windowed,
+)
+from tawny.ops.fused import PLAIN, FusedConvolution
+from tawny.shape import Shape
+
+DIRECT: Final = 1
+INFERENCE, TRAINING = 96, 64
+
+
+def image(memory: Memory) -> Descriptor:
+    """Channels come second in the library's order of axes, wherever they lie."""
+    return spaced(_second(memory.shape), _second(memory.strides))
+
+
+def _second(values: tuple[int, ...]) -> tuple[int, ...]:
+    batch, *spatial, channels = values
+    return batch, channels, *spatial
+
+
+def weights_shape(op: Windowed, kernel: Shape) -> Shape:
+    """Groups if there are several, outputs and channels of a group, the window."""
+    *window, channels, outputs = kernel
+    split = (op.groups, outputs // op.groups) if op.groups > 1 else (outputs,)
+    return *split, channels, *window
+
+
+def weights(op: Windowed, memory: Memory) -> Descriptor:
+    """A kernel where it lies."""
+    shape = weights_shape(op, memory.shape)
+    *window, channels, outputs = memory.strides
+    split = (shape[1] * outputs, outputs) if op.groups > 1 else (outputs,)
+    return spaced(shape, (*split, channels, *window))
+
+
+def _geometry(op: Windowed) -> list[Any]:
+    """Strides, holes between taps, padding before and after."""
+    return [
+        longs(op.strides),
+        longs([d - 1 for d in op.dilation]),
+        longs([before for before, _ in op.padding]),
+        longs([after for _, after in op.padding]),
+    ]
+
+
+def forward(
+    op: Windowed,
+    x: Descriptor,
+    kernel: Descriptor,
+    bias: Descriptor | None,
+    result: Descriptor,
+    attr: Handle,
+    kind: int = INFERENCE,
+) -> Description:
+    """A convolution between memory that lies so."""
+    return Description(
+        "convolution_forward",
+        ctypes.c_void_p(library().engine),
+        ctypes.c_int(kind),
+        ctypes.c_int(DIRECT),
+        x,
+        kernel,
+        bias,
+        result,
+        *_geometry(op),
+        attr,
+    )
+
+
+def convolution(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """A convolution, with an epilogue if it is fused."""
+    op, (x, kernel, *extra), (result,) = node.op, operands, results
+    assert isinstance(op, (Convolution, FusedConvolution))
+    epilogue = op.epilogue if isinstance(op, FusedConvolution) else PLAIN
+    if not x.contiguous:
+        return None
+    recipe = Recipe(len(operands), threads)
+    bias = bias_of(extra[0], 1) if epilogue.bias else None
+    description = forward(
+        op,
+        image(x),
+        free(weights_shape(op, kernel.shape)),
+        bias,
+        image(result),
+        attributes(adds=epilogue.residual),
+    )
+    primitive = Primitive(description, {} if bias is None else {BIAS: bias})
+    places = {
+        SOURCE: Place(0),
+        WEIGHTS: recipe.arranged(
+            1, weights(op, kernel), primitive.memory[WEIGHTS], constant=kernel.constant
+        ),
+        TARGET: recipe.result,
+    }
+    if bias is not None:
+        places[BIAS] = Place(2)
+    if epilogue.residual:
+        add_residual(recipe, extra[-1], result)
+    recipe.run(primitive, places)
+    activate(recipe, epilogue.activation, result)
+    return recipe.kernel()
+
+
+def input_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """The gradient of a convolution's input."""
+    op, (kernel, gradient), (result,) = node.op, operands, results
+    assert isinstance(op, ConvolutionInputGradient)
+    if not gradient.contiguous:
+        return None
+    shape = free(weights_shape(op, kernel.shape))
+    source, target = image(result), image(gradient)
+    hint = forward(op, source, shape, None, target, attributes(), TRAINING)
+    description = Description(
+        "convolution_backward_data",
+        ctypes.c_void_p(library().engine),
+        ctypes.c_int(DIRECT),
+        source,
+        shape,
+        target,
+        *_geometry(op),
+        hint,
+        attributes(),
+    )
+    primitive = Primitive(description, {})
+    recipe = Recipe(2, threads)
+    lies, wanted = weights(op, kernel), primitive.memory[WEIGHTS]
+    places = {
+        TARGET_GRADIENT: Place(1),
+        WEIGHTS: recipe.arranged(0, lies, wanted, constant=kernel.constant),
+        SOURCE_GRADIENT: recipe.result,
+    }
+    recipe.run(primitive, places)
+    return recipe.kernel()
+
+
+def kernel_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """The gradient of a convolution's kernel."""
+    op, (x, gradient), (result,) = node.op, operands, results
+    assert isinstance(op, ConvolutionKernelGradient)
+    if not (x.contiguous and gradient.contiguous):
+        return None
+    shape = free(weights_shape(op, result.shape))
+    source, target = image(x), image(gradient)
+    hint = forward(op, source, shape, None, target, attributes(), TRAINING)
+    description = Description(
+        "convolution_backward_weights",
+        ctypes.c_void_p(library().engine),
+        ctypes.c_int(DIRECT),
+        source,
+        shape,
+        None,
+        target,
+        *_geometry(op),
+        hint,
+        attributes(),
+    )
+    primitive = Primitive(description, {})
+    recipe = Recipe(2, threads)
+    made, wanted = primitive.memory[WEIGHTS_GRADIENT], weights(op, result)
+    apart = not made.same(wanted)
+    place = recipe.room(made.nbytes) if apart else recipe.result
+    recipe.run(primitive, {SOURCE: Place(0), TARGET_GRADIENT: Place(1), WEIGHTS_GRADIENT: place})
+    if apart:
+        recipe.run(reorder(made, wanted), {SOURCE: place, TARGET: recipe.result})
+    return recipe.kernel()

@@ -1,0 +1,48 @@
+"""Epilogues: bias and residual by oneDNN, activations by our own code.
+
+oneDNN's activations are others: its relu makes 0 of NaN, its softplus is less exact.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tawny.codegen.elementwise import kernel_for
+from tawny.engine.cpu.kernels import Memory, contiguous
+from tawny.engine.cpu.onednn.library import UNIMPLEMENTED, RefusedError
+from tawny.engine.cpu.onednn.primitive import SOURCE, TARGET, Descriptor, reorder, spaced
+from tawny.engine.cpu.onednn.recipe import Place, Recipe
+from tawny.ops.fused import Activation, Body, Step
+
+
+def bias_of(memory: Memory, axes: int) -> Descriptor:
+    """A bias along the last of so many axes."""
+    count, item = memory.shape[-1], memory.dtype.itemsize
+    if memory.strides[-1] != item and count > 1:
+        raise RefusedError("a bias whose numbers are not side by side", UNIMPLEMENTED)
+    return spaced((*(1,) * (axes - 1), count), (*(item * count,) * (axes - 1), item))
+
+
+def add_residual(recipe: Recipe, residual: Memory, result: Memory) -> None:
+    """Copy the residual, the last operand, to the result, unless it lies there.
+
+    A primitive adds its product to what is in its result's place.
+    """
+    if not residual.contiguous:
+        raise RefusedError("a residual that lies otherwise than the result", UNIMPLEMENTED)
+    flat = spaced((prod(result.shape),), (result.dtype.itemsize,))
+    places = {SOURCE: Place(recipe.operands - 1), TARGET: recipe.result}
+    recipe.run(reorder(flat, flat), places, copies=True)
+
+
+def activate(recipe: Recipe, activation: Activation, result: Memory) -> None:
+    """Apply an activation to the result where it lies."""
+    op = activation.op
+    if op is None:
+        return
+    flat = contiguous((prod(result.shape),), result.dtype)
+    step = Step(op, (0,), flat.shape, flat.dtype)
+    code = kernel_for(Body.of(((flat.shape, flat.dtype),), (step,), (1,)), [flat], [flat])
+    if code is None:
+        raise RefusedError(f"{activation.value} by a kernel of ours", UNIMPLEMENTED)
+    recipe.finish(code)

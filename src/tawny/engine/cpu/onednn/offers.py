@@ -1,0 +1,89 @@
+"""What oneDNN offers: for an op class, a rule that gives a kernel for so many threads."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from tawny.engine.cpu.kernels import Kernel, Memory
+from tawny.engine.cpu.onednn.convolution import convolution, input_gradient, kernel_gradient
+from tawny.engine.cpu.onednn.library import RefusedError, loaded
+from tawny.engine.cpu.onednn.matmul import matmul
+from tawny.engine.cpu.onednn.pooling import max_gradient, mean_gradient, pooled
+from tawny.node import Node
+from tawny.op import Op
+from tawny.ops.convolution import (
+    Convolution,
+    ConvolutionInputGradient,
+    ConvolutionKernelGradient,
+)
+from tawny.ops.fused import FusedConvolution, FusedMatmul
+from tawny.ops.linalg import Matmul
+from tawny.ops.pooling import AvgPool, AvgPoolGradient, MaxPool, MaxPoolGradient
+
+Offer = Callable[[Node, Sequence[Memory], Sequence[Memory], int], Kernel | None]
+
+OFFERS: Final[Mapping[type[Op], Offer]] = {
+    Convolution: convolution,
+    FusedConvolution: convolution,
+    ConvolutionInputGradient: input_gradient,
+    ConvolutionKernelGradient: kernel_gradient,
+    Matmul: matmul,
+    FusedMatmul: matmul,
+    AvgPool: pooled,
+    AvgPoolGradient: mean_gradient,
+}
+"""What it computes as we do, special values among them."""
+
+WITNESSES: Final[Mapping[type[Op], Offer]] = {
+    **OFFERS,
+    MaxPool: pooled,
+    MaxPoolGradient: max_gradient,
+}
+"""What it computes as we do where numbers are finite: its maxima pass over NaN and -inf."""
+
+MOST: Final = 1024
+"""So many kernels are remembered."""
+
+FLOAT: Final = np.dtype(np.float32)
+
+
+def offered(
+    node: Node, operands: tuple[Memory, ...], results: tuple[Memory, ...], threads: int
+) -> Kernel | None:
+    """The library's kernel of a node; None where it has none."""
+    if type(node.op) not in WITNESSES or not _suits((*operands, *results)):
+        return None
+    question = node.op, operands, results, threads
+    try:
+        return _ANSWERS[question]
+    except KeyError:
+        answer = _ANSWERS[question] = _answer(node, operands, results, threads)
+    while len(_ANSWERS) > MOST:
+        _ANSWERS.popitem(last=False)
+    return answer
+
+
+def _suits(memory: Sequence[Memory]) -> bool:
+    return all(m.dtype == FLOAT and 0 not in m.shape for m in memory)
+
+
+Question = tuple[Op, tuple[Memory, ...], tuple[Memory, ...], int]
+
+_ANSWERS: Final[OrderedDict[Question, Kernel | None]] = OrderedDict()
+
+
+def _answer(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    library = loaded()
+    if library is None:
+        return None
+    with library.threads(threads):
+        try:
+            return WITNESSES[type(node.op)](node, operands, results, threads)
+        except RefusedError:
+            return None
