@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from codegen_harness import poisoned
 from product_harness import ACTIVATIONS, FLOATS, called, computed, judge, layouts
-from tawny.codegen.products import blocking, convolution, correlation, winograd
+from tawny.codegen.products import (
+    blocking,
+    convolution,
+    correlation,
+    winograd,
+    winograd_gradient,
+)
 from tawny.codegen.products.convolution import (
     convolution_kernel,
     input_gradient_kernel,
@@ -208,7 +214,7 @@ SQUARES = {
     "even": plain((1, 12, 10, 32), (3, 3, 32, 64), padding=1),
     "odd": plain((1, 13, 11, 48), (3, 3, 48, 80), padding=1),
     "without padding": plain((2, 13, 12, 32), (3, 3, 32, 96)),
-    "far out": plain((1, 9, 9, 32), (3, 3, 32, 32), padding=3),
+    "far out": plain((1, 11, 10, 32), (3, 3, 32, 32), padding=3),
     "uneven padding": Case((3, 7, 9, 32), (3, 3, 32, 48), (1, 1), ((0, 2), (2, 1)), (1, 1)),
     "many outputs": plain((1, 10, 11, 64), (3, 3, 64, 400), padding=1),
     "many channels": plain((1, 10, 10, 512), (3, 3, 512, 64), padding=1),
@@ -222,19 +228,67 @@ def test_windows_of_three_by_three(monkeypatch, name, dtype):
     used = []
     product = convolution.winograd_product
     monkeypatch.setattr(
-        convolution, "winograd_product", lambda *given: used.append(name) or product(*given)
+        convolution,
+        "winograd_product",
+        lambda *given, **how: used.append(name) or product(*given, **how),
     )
     case, rng = SQUARES[name], np.random.default_rng(5)
     x, kernel = filled(rng, case.x, dtype), filled(rng, case.kernel, dtype)
     bias, residual = filled(rng, case.result[-1:], dtype), filled(rng, case.result, dtype)
-    assert convolve(case, x, kernel) is not None
+    result = convolve(case, x, kernel)
+    assert result is not None
     epilogue = Epilogue(True, True, Activation.RELU)
     assert convolve(case, x, kernel, [bias, residual], epilogue) is not None
+    before = convolve(case, x, kernel, prepared=True)
+    assert before is not None
+    np.testing.assert_array_equal(before, result)
+    slope = filled(rng, case.result, dtype)
+    assert input_gradient(case, kernel, slope) is not None
+    apart = np.swapaxes(np.swapaxes(kernel, 0, -1).copy(), 0, -1)
+    assert input_gradient(case, apart, slope) is not None
     monkeypatch.setattr(winograd, "PANELS_BYTES", 0)
     monkeypatch.setattr(winograd, "ROOM_BYTES", 0)
     monkeypatch.setattr(winograd, "LEAST_TILES", 1)
     assert convolve(case, x, kernel) is not None
-    assert len(used) == 3
+    assert input_gradient(case, kernel, slope) is not None
+    assert len(used) == 7
+
+
+@st.composite
+def squares(draw: st.DrawFn) -> Case:
+    """A convolution with windows of 3 by 3 that may be computed with fewer multiplications."""
+    spatial = tuple(draw(st.integers(1, 16)) for _ in range(2))
+    pads = tuple((draw(st.integers(0, 3)), draw(st.integers(0, 3))) for _ in range(2))
+    channels = draw(st.sampled_from([32, 48, 80]))
+    outputs = draw(st.sampled_from([32, 48, 64, 144]))
+    x, kernel = (draw(st.integers(1, 3)), *spatial, channels), (3, 3, channels, outputs)
+    assume(all(n + sum(pad) >= 3 for n, pad in zip(spatial, pads, strict=True)))
+    return Case(x, kernel, (1, 1), pads, (1, 1))
+
+
+@settings(max_examples=15, deadline=None)
+@given(squares(), st.booleans())
+def test_any_squares(case, prepared):
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("LEAST_POSITIONS", "LEAST_PREPARED"):
+            patch.setattr(winograd, name, 1)
+        check_all(case, np.float32, prepared)
+
+
+def test_transformed_kernels_serve_few_positions_if_they_are_known():
+    case = plain((1, 7, 7, 64), (3, 3, 64, 80), padding=1)
+    rng = np.random.default_rng(8)
+    x, kernel = filled(rng, case.x, np.float32), filled(rng, case.kernel, np.float32)
+    result = poisoned(case.result, x.dtype)
+    for known in (False, True):
+        made = convolution_kernel(case.forward, *layouts(x, kernel, result), known=known)
+        preparation = made.preparation
+        assert (preparation is not None) is known
+        given = kernel if preparation is None else preparation(kernel)
+        assert preparation is None or preparation.nbytes == given.nbytes == 16 * 64 * 80 * 4
+        called(made.code, [x, given], result, 2)
+        want = KERNELS[Convolution](case.forward, x, kernel)
+        np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4)
 
 
 def test_fewer_multiplications_are_nearly_as_exact(monkeypatch):
@@ -358,3 +412,33 @@ def test_what_is_left_to_numpy():
     assert convolve(case, x, kernel.astype(np.float64)) is None
     residual = np.ones((1, 3, 3, 4), np.float32).transpose(0, 2, 1, 3)
     assert convolve(case, x, kernel, [residual], Epilogue(residual=True)) is None
+
+
+def test_taps_that_see_nothing_have_no_slope():
+    case = Case((1, 1, 60, 32), (3, 3, 32, 32), (1, 1), ((1, 2), (1, 1)), (1, 1))
+    rng = np.random.default_rng(9)
+    x, slope = filled(rng, case.x, np.float32), filled(rng, case.result, np.float32)
+    got = kernel_gradient(case, x, slope)
+    assert got is not None
+    assert not got[2].any()
+
+
+SEEN = {
+    n: case for n, case in SQUARES.items() if n not in {"far out", "uneven padding", "one line"}
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_of_kernels_of_three_by_three(monkeypatch, name, dtype):
+    used = []
+    made = convolution.winograd_gradient
+    monkeypatch.setattr(
+        convolution, "winograd_gradient", lambda *given: used.append(name) or made(*given)
+    )
+    case, rng = SEEN[name], np.random.default_rng(7)
+    x, slope = filled(rng, case.x, dtype), filled(rng, case.result, dtype)
+    assert kernel_gradient(case, x, slope) is not None
+    monkeypatch.setattr(winograd_gradient, "SEGMENT", 5)
+    assert kernel_gradient(case, x, slope) is not None
+    assert len(used) == 2

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -246,6 +247,56 @@ def test_several_threads_compile_at_once(fresh):
     for thread in threads:
         thread.join()
     assert found == {n: {200 + n % 5} for n in range(20)}
+
+
+def in_threads(texts: list[str]) -> list[int]:
+    """The answers of texts, each asked for by a thread of its own."""
+    found: dict[int, int] = {}
+
+    def work(n: int) -> None:
+        found[n] = answer(texts[n])
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [found[n] for n in range(len(texts))]
+
+
+def test_different_texts_are_compiled_at_the_same_time(fresh, monkeypatch):
+    original, meeting = library.object_code, threading.Barrier(2, timeout=20)
+
+    def met(text: str) -> bytes:
+        meeting.wait()
+        return original(text)
+
+    monkeypatch.setattr(library, "object_code", met)
+    assert in_threads([text_of(400), text_of(401)]) == [400, 401]
+
+
+def test_a_text_that_several_threads_ask_for_is_compiled_once(fresh, monkeypatch):
+    texts = count_compiled(monkeypatch)
+    assert in_threads([text_of(410)] * 8) == [410] * 8
+    assert len(texts) == 1
+    assert not library._making
+
+
+def test_llvm_compiles_without_a_lock_that_all_calls_share(fresh):
+    """Two threads that compile take turns in Python alone, and make the same code as one does."""
+    texts = [text_of(n) for n in range(420, 440)]
+    alone = [library.object_code(text) for text in texts]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(library.object_code, texts)) == alone
+    for name in ("LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"):
+        assert isinstance(library._unlocked(name), ctypes._CFuncPtr)
+
+
+def test_a_text_that_cannot_be_compiled_can_be_tried_again(fresh):
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="expected"):
+            compiled("define i64 @answer( {")
+    assert not library._making
 
 
 def test_code_goes_when_nobody_holds_it(fresh):

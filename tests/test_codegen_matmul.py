@@ -153,6 +153,23 @@ def test_every_way_of_cutting(monkeypatch, way):
             assert multiply(a, laid(b, right), [bias, residual], epilogue) is not None
 
 
+@pytest.mark.parametrize("rows", [6, 7, 11, 12, 16, 31, 32])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_columns_side_by_side_need_no_packing_for_some_rows(monkeypatch, rows, dtype):
+    used = []
+    made = dot.dot_kernel
+    monkeypatch.setattr(dot, "dot_kernel", lambda *a, **k: used.append(rows) or made(*a, **k))
+    rng = np.random.default_rng(rows)
+    epilogue = Epilogue(True, True, Activation.RELU)
+    for depth, columns in ((128, 64), (200, 70)):
+        a = filled(rng, (rows, depth), dtype)
+        b = laid(filled(rng, (depth, columns), dtype), "transposed")
+        bias, residual = filled(rng, (columns,), dtype), filled(rng, (rows, columns), dtype)
+        assert multiply(a, b) is not None
+        assert multiply(a, b, [bias, residual], epilogue) is not None
+    assert len(used) == 4
+
+
 STACKS = [
     ((3, 5, 7), (3, 7, 4)),
     ((3, 5, 7), (7, 4)),

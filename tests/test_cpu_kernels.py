@@ -10,6 +10,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from cpu_checks import DTYPES, check, sampled, tolerance, viewed
 from tawny.array import Array, array_for
 from tawny.codegen.library import compiled
 from tawny.engine.cpu import CHAPTERS, kernels
@@ -17,6 +18,7 @@ from tawny.engine.cpu.kernels import NATIVE, Kernel, contiguous, kernel_for
 from tawny.engine.cpu.views import Views
 from tawny.node import Node, Value, make
 from tawny.ops.creation import Copy
+from tawny.ops.differentiation import Again
 from tawny.ops.indexing import Gather
 from tawny.ops.joining import Concat
 from tawny.ops.pooling import (
@@ -27,69 +29,6 @@ from tawny.ops.pooling import (
     Upsampling,
     UpsamplingGradient,
 )
-
-DTYPES = (
-    "float32",
-    "float64",
-    "float16",
-    "int8",
-    "uint8",
-    "int64",
-    "bool",
-    "complex64",
-    "complex128",
-)
-
-
-def sampled(random: Random, shape: tuple[int, ...], dtype: str) -> Value:
-    """Numbers of which sums and products are neither huge nor tiny."""
-    rng = np.random.default_rng(random.randrange(2**31))
-    if np.dtype(dtype).kind in "biu":
-        return np.asarray(rng.integers(0, 3, shape)).astype(dtype)
-    x = rng.normal(size=shape)
-    if np.dtype(dtype).kind == "c":
-        x = x + 1j * rng.normal(size=shape)
-    return np.asarray(x).astype(dtype)
-
-
-def viewed(random: Random, x: Array) -> Array:
-    """The array through some views."""
-    rank = x.ndim
-    if rank and random.random() < 0.5:
-        x = tnp.permute_dims(x, tuple(random.sample(range(rank), rank)))
-    if rank and random.random() < 0.3:
-        x = tnp.flip(x, axis=random.randrange(rank))
-    if rank and random.random() < 0.3:
-        x = x[..., :: random.choice((1, 2))]
-    return x
-
-
-def check(
-    inputs: dict[Array, Value],
-    outputs: list[Array],
-    *,
-    tol: float = 0.0,
-    native: bool = True,
-    threads: int = 1,
-) -> None:
-    """Both engines agree, and the native one needs no NumPy."""
-    graph = tw.Graph(list(inputs), outputs, unused="ignore")
-    p, r = (graph.compile(engine=e, optimise=False, threads=threads) for e in ("cpu", "reference"))
-    if native:
-        said = p._compiled._engine.account(p._compiled.task.lowered.steps)
-        assert "by NumPy" not in said, said
-    with np.errstate(all="ignore"):
-        for got, want in zip(p(*inputs.values()), r(*inputs.values()), strict=True):
-            assert (got.shape, got.dtype) == (want.shape, want.dtype)
-            np.testing.assert_allclose(got, want, rtol=tol, atol=tol)
-
-
-def tolerance(dtype: np.dtype[Any], count: int) -> float:
-    """For sums of so many numbers of about 1."""
-    if dtype.kind in "biu":
-        return 0.0
-    unit = np.finfo(dtype).eps if dtype != np.float16 else 2e-3
-    return float(8 * unit * max(count, 4) ** 0.5)
 
 
 def test_every_chapter_declares_kernels() -> None:
@@ -118,6 +57,31 @@ def test_movement(move: str, dtype: str) -> None:
         x = tw.var("x", shape=shape, dtype=dtype)
         y = MOVES[move](viewed(random, x), random)
         check({x: sampled(random, shape, dtype)}, [y], threads=random.choice((1, 3)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_lies_crosswise_is_turned(dtype: str) -> None:
+    random = Random(dtype)
+    for shape in ((70, 130), (3, 40, 50), (2, 9, 8, 7), (300, 2), (1, 33, 65)):
+        x = tw.var("x", shape=shape, dtype=dtype)
+        order = tuple(random.sample(range(len(shape)), len(shape)))
+        outputs = [
+            array_for(make(Copy(), (y.node,)))
+            for y in (tnp.permute_dims(x, order), tnp.permute_dims(x, order)[::-1, ..., ::2], x.T)
+        ]
+        value = sampled(random, shape, dtype)
+        if value.dtype.kind == "f":
+            value.reshape(-1)[::5] = np.nan
+        check({x: value}, outputs, threads=(1, 3))
+
+
+def test_what_is_computed_again_is_a_copy() -> None:
+    random = Random(0)
+    for shape in ((), (3, 4), (0,), (300, 400)):
+        x, y = tw.var("x", shape=shape), tw.var("y", shape=shape)
+        given = {x: sampled(random, shape, "float64"), y: sampled(random, shape, "float64")}
+        outputs = [array_for(make(Again(), (z.node, y.node))) for z in (x, x + 1, x.T)]
+        check(given, outputs[: 2 + (shape != ())], threads=(1, 3))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -254,10 +218,8 @@ def test_reductions(name: str, dtype: str) -> None:
         if name == "prod" and value.dtype.kind in "fc":
             value = (value * 0.1 + 1).astype(dtype)
         tol = tolerance(out.dtype, value.size)
-        left = (
-            (name == "var" and value.dtype.kind == "c")
-            or (dtype == "float16" and name == "logsumexp")
-            or (name == "prod" and value.dtype.kind == "c")
+        left = (dtype == "float16" and name == "logsumexp") or (
+            name == "prod" and value.dtype.kind == "c"
         )
         check({x: value}, [out], tol=tol, native=not left, threads=random.choice((1, 2)))
 
@@ -355,6 +317,34 @@ def test_random_numbers(dtype: str, count: int) -> None:
             np.testing.assert_allclose(got, want, rtol=tol, atol=tol)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint64"])
+def test_random_integers(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    least, most = int(limits.min), int(limits.max)
+    for low, high in ((0, 10), (least, most + 1), (5, 6), (least, least + 3)):
+        tw.random.seed(3)
+        v = tw.var("v")
+        x = tw.random.integers(low, high, shape=(20_001,), dtype=dtype)
+        graph = tw.Graph([v], [x, v])
+        programs = [graph.compile(engine="cpu", threads=n) for n in (1, 2, 3, 5)]
+        assert "by NumPy" not in str(programs[0].plan)
+        reference = graph.compile(engine="reference")
+        for _ in range(2):
+            want = reference(v=0.0)[0]
+            for p in programs:
+                np.testing.assert_array_equal(p(v=0.0)[0], want)
+
+
+def test_random_integers_between_bounds_that_are_computed() -> None:
+    low = tw.var("low", dtype="int64")
+    p = tw.Graph([low], tw.random.integers(low, 5, shape=(8,))).compile(engine="cpu")
+    assert "by NumPy" not in str(p.plan)
+    assert set(p(low=3).tolist()) <= {3, 4}
+    with pytest.raises(ValueError, match="low must be less than high"):
+        p(low=9)
+    assert set(p(low=4).tolist()) == {4}
+
+
 # ------------------------------------------------------- what kernels may ask for
 
 STAGED = """
@@ -383,7 +373,7 @@ def test_scratch_and_a_function_that_finishes(monkeypatch: pytest.MonkeyPatch) -
     library = compiled(STAGED)
 
     def rule(node, operands, results):
-        return Kernel(library, "first", parallel=True, scratch=512, finish="second")
+        return Kernel(library, "first", parallel=True, scratch=512, after=(("second", False),))
 
     monkeypatch.setitem(NATIVE, Copy, rule)
     monkeypatch.setattr("tawny.engine.cpu.SCRATCHLESS", frozenset())

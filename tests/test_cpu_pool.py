@@ -15,8 +15,10 @@ import pytest
 
 from tawny.codegen.library import compiled
 from tawny.engine.cpu import pool as pools
+from tawny.engine.cpu import sleeping
 from tawny.engine.cpu.pool import Pool
 from tawny.engine.cpu.pool_code import SPINS, pool_library
+from tawny.engine.cpu.sleeping import Sleeping
 
 COUNTING = """
 define void @count(ptr %row, i64 %worker, i64 %workers) {
@@ -28,10 +30,42 @@ define void @count(ptr %row, i64 %worker, i64 %workers) {
 }
 """
 ENTER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+WAIT = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
+)
+WAKE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-@pytest.fixture
-def make_pool():
+def as_on_windows() -> Sleeping:
+    """Functions that wait on an address and wake, by a condition of Python."""
+    changed = threading.Condition()
+
+    def word(place: int) -> int:
+        return ctypes.c_int32.from_address(place).value
+
+    def wait(place: int, held: int, size: int, milliseconds: int) -> int:
+        assert (size, milliseconds) == (4, 2**32 - 1)
+        with changed:
+            if word(place) == word(held):
+                changed.wait()
+        return 1
+
+    def wake(place: int) -> None:
+        with changed:
+            changed.notify_all()
+
+    return sleeping.by_functions(WAIT(wait), WAKE(wake))
+
+
+WAYS = {"own": sleeping.way_to_sleep, "condition": sleeping.condition, "address": as_on_windows}
+
+
+@pytest.fixture(params=WAYS)
+def make_pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
+    found = WAYS[request.param]()
+    if found is None:
+        pytest.skip("not on this system")
+    monkeypatch.setattr(pools, "way_to_sleep", lambda: found)
     made: list[Pool] = []
 
     def make(threads: int, spins: int | None = None) -> Pool:
@@ -144,7 +178,7 @@ def test_a_stopped_pool_still_computes(make_pool) -> None:
 
 
 def test_a_pool_without_threads_computes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "futex_number", lambda: None)
+    monkeypatch.setattr(pools, "way_to_sleep", lambda: None)
     pool = Pool(4)
     pool.start()
     count = Counter(pool)
@@ -195,7 +229,7 @@ def test_a_containers_limit_is_respected(tmp_path, text: str, expected: int | No
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_process_makes_its_own_workers(make_pool) -> None:
+def test_a_forked_process_makes_its_own_workers() -> None:
     pool = pools.pool_of(3)
     pool.start()
     count = Counter(pool)

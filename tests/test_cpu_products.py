@@ -85,6 +85,19 @@ def test_known_weights_are_packed_once_where_every_run_would_have_to():
     assert not matmul(node, (a, variable), (result,)).prepared
 
 
+def test_plans_count_what_is_arranged_before_the_run(monkeypatch):
+    monkeypatch.setenv("TAWNY_PROVIDER", "own")
+    x = tw.var("x", shape=(1, 12, 12, 32), dtype="float32")
+    kernel = tw.var("kernel", shape=(3, 3, 32, 48), dtype="float32")
+    known = tw.Graph([x], tnp.conv2d(x, drawn(3, 3, 32, 48))).compile(engine="cpu")
+    unknown = tw.Graph([x, kernel], tnp.conv2d(x, kernel)).compile(engine="cpu")
+    nbytes = 16 * 32 * 48 * 4  # 16 matrices instead of 9 taps
+    assert f"; {nbytes:,} bytes of constants arranged before the run" in str(known.plan)
+    assert "arranged" not in str(unknown.plan)
+    values = drawn(1, 12, 12, 32), drawn(3, 3, 32, 48)
+    np.testing.assert_array_equal(known(values[0]), unknown(*values))
+
+
 def test_scratch_memory_is_planned():
     x = tw.var("x", shape=(200, 300), dtype="float32")
     y = tw.var("y", shape=(500, 300), dtype="float32")

@@ -247,7 +247,8 @@ def test_spec_finds_a_second_draw() -> None:
 
 def test_ledger_says_what_was_done_where_and_what_it_saved() -> None:
     x = tw.var("x", shape=(1000,))
-    y = (x * 1) * x + 2.0
+    same = x * 1
+    y = same * x + 2.0
     line = inspect.currentframe().f_lineno - 1
     rewrites = optimised(y).rewrites
     assert [r.rule.name for r in rewrites] == ["multiply_one", "fma"]
@@ -261,6 +262,8 @@ def test_ledger_says_what_was_done_where_and_what_it_saved() -> None:
     assert [e.name for e in second.before] == ["add", "multiply"]
     assert [e.name for e in second.after] == ["fma"]
     assert {s.line for s in second.sources} == {line}
+    assert [{s.line for s in e.sources} for e in first.before] == [{line - 1}]
+    assert [{s.line for s in e.sources} for e in second.after] == [{line}]
     assert (rewrites.nodes_before, rewrites.nodes_after) == (6, 3)
     assert rewrites.operations_saved == 1000
     assert rewrites.bytes_saved > 0

@@ -22,6 +22,7 @@ from tawny.memory.order import best_order
 from tawny.node import Node, toposort
 from tawny.ops.fused import Group
 from tawny.rewrite.flow import Flow
+from tawny.rewrite.group_schedule import Work
 from tawny.rewrite.groups import group_elementwise, grouping
 from tawny.rewrite.pipeline import PIPELINE, SIMPLIFY, optimise
 from test_rewrite_groups import gelu, layer_norm, x32
@@ -92,8 +93,8 @@ def wide_graph(seed: int, count: int) -> list[Node]:
     return [sum((tnp.sum(p) for p in pool if p.node not in read), start=tnp.asarray(0.0)).node]
 
 
-@pytest.mark.parametrize("count", [30, 120])
-def test_the_planned_peak_of_large_arrays_hardly_rises(count: int) -> None:
+@pytest.mark.parametrize(("count", "most"), [(30, 1.02), (120, 1.15)])
+def test_the_planned_peak_of_large_arrays_hardly_rises(count: int, most: float) -> None:
     ratios: list[float] = []
     left: list[float] = []
     for seed in range(40):
@@ -102,8 +103,8 @@ def test_the_planned_peak_of_large_arrays_hardly_rises(count: int) -> None:
         ratios.append(peak(new) / peak(outputs))
         left.append(len(steps(new)) / len(steps(outputs)))
     assert np.mean(ratios) <= 0.97, "what is inside a group takes no memory"
-    assert np.quantile(ratios, 0.8) <= 1.05
-    assert max(ratios) <= 1.25
+    assert np.quantile(ratios, 0.8) <= 1.02
+    assert max(ratios) <= most
     assert np.mean(left) <= 0.5
 
 
@@ -311,6 +312,22 @@ def test_too_many_units_are_left_to_what_is_certain(monkeypatch: pytest.MonkeyPa
     more = grouped(fused)
     assert few < len(steps(more))
     assert peak(more) <= peak(fused)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_uncertain_is_taken_back_where_no_good_order_is_found(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = wide_graph(seed, 120)
+    with monkeypatch.context() as patch:
+        patch.setattr("tawny.rewrite.group_choice.LARGEST", 0)
+        certain = grouped(outputs)
+    with monkeypatch.context() as patch:
+        patch.setattr(Work, "fits", lambda *_: False)
+        assert grouped(outputs) == certain
+    with monkeypatch.context() as patch:
+        patch.setattr(Work, "fits", lambda *_: True)
+        assert len(steps(grouped(outputs))) < len(steps(certain))
 
 
 # ------------------------------------------------------------------------------ limits

@@ -470,3 +470,20 @@ def _combinations(x, c):
     ):  # fmt: skip
         with contextlib.suppress(TypeError):
             yield combine()
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda s: tnp.expand_dims(s, axis=1),
+        lambda s: tnp.max(s, axis=0),
+    ],
+    ids=["keepdims", "reduction"],
+)
+def test_a_reduction_that_others_read_is_not_computed_twice(again) -> None:
+    table = tw.var("table", shape=(3, 4), dtype="int64")
+    inner = tnp.max(table, axis=1)
+    result = tw.optimise(tw.Graph([table], [again(inner) * 2, inner]), disable=["group"])
+    whole = [n for n in toposort([a.node for a in result.outputs]) if table.node in n.inputs]
+    assert len(whole) == 1
+    assert result.rewrites.operations_saved >= 0

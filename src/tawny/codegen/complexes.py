@@ -1,6 +1,6 @@
-"""Primitives of complex numbers: arithmetic, comparison and parts.
+"""Primitives of complex numbers: arithmetic, comparison, parts, and some functions.
 
-Their functions (exp, log, sqrt, powers, trigonometry) are not here: NumPy computes those.
+Powers, tangents and inverse functions are not here: NumPy computes those.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from tawny.codegen import complex_functions as functions
 from tawny.codegen import vectormath as vm
 from tawny.codegen.builder import Function, Value
 from tawny.codegen.numbers import Number, Pair
@@ -134,5 +135,15 @@ COMPLEXES: Final[dict[Prim, Rule]] = {
     Prim.CONJ: _one(lambda _, x: Pair(x.real, -x.imag)),
     Prim.REAL: _one(lambda _, x: x.real),
     Prim.IMAG: _one(lambda _, x: x.imag),
+    Prim.RINT: _one(lambda f, x: Pair(f.unary("rint", x.real), f.unary("rint", x.imag))),
+    Prim.SQRT: _one(functions.sqrt),
+    Prim.EXP: _one(functions.exp),
+    Prim.LOG: _one(functions.log),
+    Prim.LOG2: _one(functions.log2),
+    Prim.LOG10: _one(functions.log10),
+    Prim.SIN: _one(functions.sin),
+    Prim.COS: _one(functions.cos),
+    Prim.SINH: _one(functions.sinh),
+    Prim.COSH: _one(functions.cosh),
 }
 """Rules by primitive.  Absent ones are left to NumPy."""

@@ -17,8 +17,8 @@ from tawny.codegen.machine import host
 from tawny.codegen.walking import share
 from tawny.shape import Shape, size
 
-ELEMENTS: Final = {1: I8, 2: I16, 4: I32, 8: I64}
-"""Elements are moved as integers of their size; those of 16 bytes as pairs."""
+ELEMENTS: Final = {1: I8, 2: I16, 4: I32, 8: I64, 16: I64.by(2)}
+"""Elements are moved as integers of their size; those of 16 bytes as pairs of them."""
 
 RUN_BYTES: Final = 1 << 14
 """A longer run of bytes is cut, so that threads can share it."""
@@ -31,6 +31,12 @@ TILE: Final = 16
 
 SHARED_BYTES: Final = 1 << 18
 """Threads share the work only of larger results."""
+
+LEAST_BYTES: Final = 4
+"""Smaller elements take as long to move."""
+
+TOGETHER: Final = 4
+"""Single elements that are moved at a time."""
 
 LEAST_RANK: Final = 2
 
@@ -51,9 +57,7 @@ class Block(NamedTuple):
 
 def copies(blocks: Sequence[Block], operands: int, itemsize: int) -> Compiled:
     """The kernel that copies blocks to one result."""
-    if itemsize == 16:
-        blocks, itemsize = [_in_pairs(b) for b in blocks], 8
-    total = sum(size(b.sizes) for b in blocks) * itemsize
+    total = sum(size(b.sizes) for b in blocks) * max(itemsize, LEAST_BYTES)
     cut = [piece for b in blocks if size(b.sizes) for piece in _cut(_merged(b), itemsize)]
     rank = max([LEAST_RANK, *[len(b.sizes) for b in cut]])
     parameters = [len(cut)]
@@ -64,13 +68,6 @@ def copies(blocks: Sequence[Block], operands: int, itemsize: int) -> Compiled:
 
 
 # ---------------------------------------------------------------------- blocks
-
-
-def _in_pairs(block: Block) -> Block:
-    """Elements of 16 bytes as two of 8."""
-    return block._replace(
-        sizes=(*block.sizes, 2), strides=(*block.strides, 8), steps=(*block.steps, 8)
-    )
 
 
 def _merged(block: Block) -> Block:
@@ -194,7 +191,7 @@ def walk(f: Function, element: Type, source: Value, target: Value, axes: Sequenc
 def _run(f: Function, element: Type, source: Value, target: Value, axis: Axis) -> None:
     """Move one run: as bytes where both sides are dense, as vectors of one element, or singly."""
     count, stride, step = axis
-    nbytes = element.nbytes
+    nbytes, align = element.nbytes * max(element.lanes, 1), element.nbytes
     dense, single, end = f.fresh("dense"), f.fresh("single"), f.fresh("end")
     filled, others, other = f.fresh("filled"), f.fresh("others"), f.fresh("other")
     together = step.equals(nbytes)
@@ -212,13 +209,20 @@ def _run(f: Function, element: Type, source: Value, target: Value, axis: Axis) -
     f.jump_if(stride.equals(0), filled, single)
     f.block(filled)
     lanes = host().vector_bytes // nbytes
-    fill = f.splat(f.load(element, source), lanes)
+    item = f.load(element, source)
+    fill = f.shuffle(item, None, [0, 1] * lanes) if element.lanes else f.splat(item, lanes)
     with f.loop(0, count - (lanes - 1), lanes) as loop:
-        f.store(fill, f.element(target, loop.index, element), nbytes)
-    f.store(fill, f.element(target, count - lanes, element), nbytes)
+        f.store(fill, f.element(target, loop.index, element), align)
+    f.store(fill, f.element(target, count - lanes, element), align)
     f.jump(end)
     f.block(single)
-    with f.loop(0, count) as loop:
+    whole = count & -TOGETHER
+    with f.loop(0, whole, TOGETHER) as loop:
+        here, there = (f.advanced(p, loop.index * s) for p, s in ((source, stride), (target, step)))
+        values = [f.load(element, f.advanced(here, stride * n)) for n in range(TOGETHER)]
+        for n, value in enumerate(values):
+            f.store(value, f.advanced(there, step * n))
+    with f.loop(whole, count) as loop:
         value = f.load(element, f.advanced(source, loop.index * stride))
         f.store(value, f.advanced(target, loop.index * step))
     f.block(end)

@@ -12,25 +12,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import NamedTuple
-
-import numpy as np
+from functools import cache, lru_cache
+from typing import Final
 
 from tawny import dtype as dt
 from tawny.codegen.bodies import Read, View, generated, nonunit, sources_of, whole_view
-from tawny.codegen.builder import F64, Function
+from tawny.codegen.builder import Function
 from tawny.codegen.casts import cast
-from tawny.codegen.numbers import Number, Pair, lane_bytes, real
-from tawny.codegen.scalar import applied, primitive
+from tawny.codegen.folds import Fold, Foremost, lanes_of
+from tawny.codegen.numbers import Number, Pair, constant, lane_bytes, real
+from tawny.codegen.scalar import applied
 from tawny.dtype import DType
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fused import Body, Step
+from tawny.ops.fused import FOLDS, Body, Step, folded_axes
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import (
     AllTrue,
     AnyTrue,
+    ArgExtremum,
+    ArgMax,
     LogSumExp,
     Max,
     Mean,
@@ -40,7 +41,7 @@ from tawny.ops.reduction import (
     Sum,
     Var,
 )
-from tawny.scalar import Prim
+from tawny.scalar import Call, Expr, Prim
 from tawny.shape import Shape
 
 Emit = Callable[[Function, Sequence[Number]], Number]
@@ -56,58 +57,18 @@ class Apply:
     inputs: tuple[int, ...]
     dtype: DType
     emit: Emit = field(compare=False)
-
-
-class Fold(NamedTuple):
-    """A value folded over all elements of a row with a primitive, then divided."""
-
-    prim: Prim
-    input: int
-    dtype: DType
-    """What it is folded in."""
-    divisor: float | None = None
-
-    @property
-    def identity(self) -> float:
-        """What folding begins with."""
-        match self.prim:
-            case Prim.ADD:
-                return -0.0 if self.dtype.kind == "f" else 0
-            case Prim.MUL | Prim.AND:
-                return 1
-            case Prim.MAX:
-                return _least(self.dtype)
-            case Prim.MIN:
-                return _greatest(self.dtype)
-            case _:
-                return 0
-
-    def combined(self, f: Function, one: Number, other: Number) -> Number:
-        """Two partial results as one."""
-        prim = {Prim.AND: Prim.BIT_AND, Prim.OR: Prim.BIT_OR}.get(self.prim, self.prim)
-        return primitive(f, prim, self.dtype, [one, other])[0]
-
-    def finished(self, f: Function, total: Number) -> Number:
-        """The value, once everything is folded."""
-        if self.divisor is None:
-            return total
-        divisor = cast(f, f.constant(F64, self.divisor), dt.FLOAT64, self.dtype)
-        return primitive(f, Prim.DIV, self.dtype, [total, spread(f, divisor, lanes_of(total))])[0]
+    costly: bool = False
+    """Whether computing it again takes longer than reading it."""
 
 
 Item = Read | Apply | Fold
 
 
-def _least(dtype: DType) -> float:
-    if dtype.kind == "f":
-        return -math.inf
-    return int(np.iinfo(dtype).min) if dtype.kind in "iu" else 0
+COUNTER: Final = -1
+"""Stands for an operand: the number of each element among those that its row folds."""
 
-
-def _greatest(dtype: DType) -> float:
-    if dtype.kind == "f":
-        return math.inf
-    return int(np.iinfo(dtype).max) if dtype.kind in "iu" else 1
+LONG: Final = 2**31 - 1
+"""From so many elements on they are counted in 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +101,7 @@ class Folding:
 def folding(body: Body) -> Folding | None:
     """A body in stages; None where it folds nothing or is left to NumPy."""
     shape = body.space()
-    reductions = [s for s in body.steps if isinstance(s.op, Reduction)]
+    reductions = [s for s in body.steps if isinstance(s.op, FOLDS)]
     if not reductions or 0 in shape:
         return None
     if not all(_foldable(body, s) or generated(body, s) for s in body.steps):
@@ -162,19 +123,18 @@ def _foldable(body: Body, step: Step) -> bool:
         return step.dtype.kind == "f" and step.dtype != dt.FLOAT16
     if isinstance(op, Prod):
         return step.dtype.kind != "c"
-    if isinstance(op, (Max, Min, Var)):
+    if isinstance(op, (Max, Min, ArgExtremum)):
         return given.kind != "c"
-    return isinstance(op, (Sum, Mean, AllTrue, AnyTrue))
+    return isinstance(op, (Sum, Mean, Var, AllTrue, AnyTrue))
 
 
 def _folded(body: Body, step: Step, space: Shape) -> frozenset[int] | None:
     """The axes of the space that a reduction folds; None where it runs over another space."""
-    assert isinstance(step.op, Reduction)
     shape = body.type_of(step.inputs[0])[0]
     if nonunit(shape) != space:
         return None
     view = whole_view(shape)
-    return frozenset([axis for a in step.op.axes if (axis := view[a]) is not None])
+    return frozenset([axis for a in folded_axes(step.op, shape) if (axis := view[a]) is not None])
 
 
 class _Building:
@@ -243,11 +203,11 @@ class _Building:
         return True
 
     def _sources(self, step: Step, view: View) -> list[tuple[int, View]] | None:
-        if not isinstance(step.op, Reduction):
+        if not isinstance(step.op, FOLDS):
             return sources_of(self.body, step, view)
         given = self.body.type_of(step.inputs[0])[0]
-        seen = whole_view(given)
-        axes = [a for n, a in enumerate(seen) if n not in step.op.axes and a is not None]
+        seen, folded = whole_view(given), folded_axes(step.op, given)
+        axes = [a for n, a in enumerate(seen) if n not in folded and a is not None]
         if [a for a in view if a is not None] != axes:
             return None
         return [(step.inputs[0], seen)]
@@ -265,10 +225,13 @@ class _Building:
         dtype = self.body.operands[operand][1]
         return self._add(Read(operand, view), dtype, not self.folded.intersection(view), 0)
 
-    def _apply(self, name: str, emit: Emit, inputs: Sequence[int], dtype: DType) -> int:
+    def _apply(
+        self, name: str, emit: Emit, inputs: Sequence[int], dtype: DType, costly: bool = False
+    ) -> int:
         stages = [self.stages[i] + isinstance(self.items[i], Fold) for i in inputs]
         of_row = all(self.of_row[i] for i in inputs)
-        return self._add(Apply(name, tuple(inputs), dtype, emit), dtype, of_row, max(stages))
+        item = Apply(name, tuple(inputs), dtype, emit, costly)
+        return self._add(item, dtype, of_row, max(stages))
 
     def _fold(self, prim: Prim, value: int, dtype: DType, divisor: float | None = None) -> int:
         stage = self.stages[value] + isinstance(self.items[value], Fold)
@@ -286,7 +249,11 @@ class _Building:
         op = ELEMENTWISE[name]
         dtypes = tuple([self.dtypes[i] for i in inputs])
         return self._apply(
-            name, lambda f, n: applied(f, op, dtypes, n), inputs, op.infer_dtype(*dtypes)
+            name,
+            lambda f, n: applied(f, op, dtypes, n),
+            inputs,
+            op.infer_dtype(*dtypes),
+            is_costly(op),
         )
 
     def _made(self, step: Step, inputs: list[int]) -> int:
@@ -294,14 +261,36 @@ class _Building:
         op, dtypes = step.op, tuple([self.dtypes[i] for i in inputs])
         if isinstance(op, Elementwise):
             return self._apply(
-                op.info.name, lambda f, n: applied(f, op, dtypes, n), inputs, step.dtype
+                op.info.name,
+                lambda f, n: applied(f, op, dtypes, n),
+                inputs,
+                step.dtype,
+                is_costly(op),
             )
         if isinstance(op, Cast):
             return self._cast(inputs[0], step.dtype)
         if isinstance(op, (BroadcastTo, Reshape, Copy)):
             return inputs[0]
+        if isinstance(op, ArgExtremum):
+            return self._cast(self._foremost(op, inputs[0]), step.dtype)
         assert isinstance(op, Reduction)
         return self._cast(self._reduced(op, inputs[0], step.dtype), step.dtype)
+
+    def _foremost(self, op: ArgExtremum, value: int) -> int:
+        """The place of the first extreme element of each row."""
+        if self.dtypes[value] == dt.BOOL:
+            value = self._cast(value, dt.UINT8)
+        counted = dt.INT32 if self.count < LONG else dt.INT64
+        if self.folded:
+            place = self._add(Read(COUNTER, tuple(sorted(self.folded))), counted, False, 0)
+        else:
+            place = self._apply(
+                "0", lambda f, n: constant(f, counted, 0, lanes_of(n[0])), [value], counted
+            )
+        prim = Prim.GT if isinstance(op, ArgMax) else Prim.LT
+        fold = Foremost(prim, value, self.dtypes[value], None, place, counted)
+        stage = self.stages[value] + isinstance(self.items[value], Fold)
+        return self._add(fold, counted, True, stage)
 
     def _reduced(self, op: Reduction, value: int, dtype: DType) -> int:
         """The item of a reduction, its dtype perhaps a wider one."""
@@ -322,13 +311,20 @@ class _Building:
             case AnyTrue():
                 return self._fold(Prim.OR, value, dt.BOOL)
             case Var():
-                given = self._cast(value, wide)
-                mean = self._fold(Prim.ADD, given, wide, self.count)
-                away = self._elementwise("square", self._elementwise("subtract", given, mean))
+                inner = op.dtype if op.dtype.kind == "c" else wide
+                given = self._cast(value, inner)
+                mean = self._fold(Prim.ADD, given, inner, self.count)
+                away = self._squared(self._elementwise("subtract", given, mean), wide)
                 return self._fold(Prim.ADD, away, wide, max(self.count - op.correction, 0.0))
             case LogSumExp():
                 return self._log_sum_exp(self._cast(value, dtype), dtype)
         raise AssertionError(f"{op} is not one of the reductions that fold")
+
+    def _squared(self, value: int, dtype: DType) -> int:
+        """The square of a number's size."""
+        if self.dtypes[value].kind != "c":
+            return self._elementwise("square", value)
+        return self._apply("squared size", lambda _, n: _size(n[0]), [value], dtype)
 
     def _log_sum_exp(self, value: int, dtype: DType) -> int:
         """Shifted by the greatest element, unless that is infinite."""
@@ -339,27 +335,43 @@ class _Building:
         return self._elementwise("add", total, shift)
 
 
+COSTLY: Final = frozenset(
+    {
+        Prim.POW, Prim.CBRT, Prim.EXP, Prim.EXP2, Prim.EXPM1, Prim.LOG, Prim.LOG2, Prim.LOG10,
+        Prim.LOG1P, Prim.SIN, Prim.COS, Prim.TAN, Prim.ASIN, Prim.ACOS, Prim.ATAN, Prim.ATAN2,
+        Prim.SINH, Prim.COSH, Prim.TANH, Prim.ASINH, Prim.ACOSH, Prim.ATANH, Prim.ERF, Prim.ERFC,
+    }
+)  # fmt: skip
+"""Primitives that take many instructions."""
+
+
+@cache
+def is_costly(op: Elementwise) -> bool:
+    """Whether an op has such a primitive."""
+    stack: list[Expr] = [op.scalar]
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, Call):
+            if expr.prim in COSTLY:
+                return True
+            stack.extend(expr.args)
+    return False
+
+
+def _size(number: Number) -> Number:
+    """The square of a complex number's size."""
+    assert isinstance(number, Pair)
+    return number.real * number.real + number.imag * number.imag
+
+
 def _finite(f: Function, number: Number) -> Number:
     """A number, or 0 where it is infinite or NaN."""
     value = real(number)
     return f.select(f.absolute(value) < math.inf, value, 0.0)
 
 
-def lanes_of(number: Number) -> int:
-    """Lanes of a number; 0 for a scalar."""
-    part = number.real if isinstance(number, Pair) else number
-    return part.type.lanes
-
-
-def spread(f: Function, number: Number, lanes: int) -> Number:
-    """A scalar in every lane; a vector as it is."""
-    if lanes_of(number) == lanes:
-        return number
-    if isinstance(number, Pair):
-        return Pair(f.splat(number.real, lanes), f.splat(number.imag, lanes))
-    return f.splat(number, lanes)
-
-
 def widest(folding: Folding) -> int:
-    """Bytes of the widest lane that is computed with."""
-    return max(map(lane_bytes, folding.dtypes))
+    """Bytes of the widest lane that elements are computed with."""
+    kinds = zip(folding.items, folding.dtypes, folding.of_row, strict=True)
+    walked = [lane_bytes(d) for item, d, row in kinds if not row or isinstance(item, Fold)]
+    return max([*walked, *[lane_bytes(f.dtype) for f in folding.items if isinstance(f, Fold)]])

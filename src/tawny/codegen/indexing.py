@@ -42,10 +42,8 @@ def gathering(picks: Picks, result: Layout) -> Compiled:
     before = _kept(picks, left[:place], result.strides[:place])
     after = _kept(picks, left[place:], result.strides[place + rank :])
     strides = [m.strides for m in picks.indices]
-    middle = _merged(zip(given, result.strides[place : place + rank], *strides, strict=True))
+    middle = merged(zip(given, result.strides[place : place + rank], *strides, strict=True))
     itemsize = result.dtype.itemsize
-    if itemsize == 16:
-        after, itemsize = [*after, (2, 8, 8)], 8
     kinds = tuple([m.dtype for m in picks.indices])
     library = _library(kinds, len(before), len(middle), len(after), itemsize)
     sizes = [(picks.source.shape[a], picks.source.strides[a]) for a in picks.axes]
@@ -57,10 +55,10 @@ def gathering(picks: Picks, result: Layout) -> Compiled:
 def _kept(picks: Picks, axes: Sequence[int], steps: Sequence[int]) -> list[Loop]:
     """Loops over axes of the source that are not indexed."""
     shape, strides = picks.source.shape, picks.source.strides
-    return _merged((shape[a], step, strides[a]) for a, step in zip(axes, steps, strict=True))
+    return merged((shape[a], step, strides[a]) for a, step in zip(axes, steps, strict=True))
 
 
-def _merged(axes: Iterable[Loop]) -> list[Loop]:
+def merged(axes: Iterable[Loop]) -> list[Loop]:
     """Without axes of size 1, and with axes that follow each other as one."""
     out: list[Loop] = []
     for n, *strides in axes:
@@ -158,7 +156,7 @@ class _Gathering:
         f = self.f
         inside = f.constant(I1, 1)
         for at, kind, (count, stride) in zip(indices, self.shape.kinds, self.sizes, strict=True):
-            index = _index(f, at, kind)
+            index = load_index(f, at, kind)
             wrapped = f.select(index < 0, index + count, index)
             inside = inside & wrapped.unsigned_below(count)
             source = f.advanced(source, wrapped * stride)
@@ -200,7 +198,7 @@ class _Gathering:
         )
 
 
-def _index(f: Function, place: Value, kind: DType) -> Value:
+def load_index(f: Function, place: Value, kind: DType) -> Value:
     """An index as a 64-bit integer."""
     stored = ELEMENTS[kind.itemsize]
     value = f.load(stored, place)

@@ -1,11 +1,13 @@
 """Compiled libraries: IR text in, addresses of functions out.
 
 A library is found by what it was made from: the text, LLVM's version and the machine.  It is looked
-for in memory, then on disk as object code, and compiled only then.
+for in memory, then on disk as object code, and compiled only then.  Threads compile different
+texts at the same time.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import itertools
 import re
@@ -13,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -58,7 +60,11 @@ def provide(name: str, text: Callable[[], str]) -> None:
     _SHARED[name] = text
 
 
-_lock: Final = threading.RLock()
+_lock: Final = threading.Lock()
+"""Held where the tables below are changed."""
+_making: Final[dict[str, threading.Lock]] = {}
+"""Held by the thread that makes the library of a text."""
+_linking: Final = threading.Lock()
 _numbers: Final = itertools.count()
 _living: Final[WeakValueDictionary[str, Library]] = WeakValueDictionary()
 _recent: Final[OrderedDict[str, Library]] = OrderedDict()
@@ -74,11 +80,26 @@ def compiled(ir: str) -> Library:
         return library
     with _lock:
         library = _living.get(ir)
-        if library is None:
-            library = _living[ir] = _loaded(ir)
+        making = _making.setdefault(ir, threading.Lock()) if library is None else None
+    if making is not None:
+        library = _made(ir, making)
+    assert library is not None
+    with _lock:
         _recent[ir] = library
         while len(_recent) > _HELD:
             _recent.popitem(last=False)
+    return library
+
+
+def _made(ir: str, making: threading.Lock) -> Library:
+    """A new library, unless another thread made it while this one waited."""
+    with making:
+        library = _living.get(ir)
+        if library is None:
+            try:
+                library = _living[ir] = _loaded(ir)
+            finally:
+                _making.pop(ir, None)
     return library
 
 
@@ -106,34 +127,57 @@ def _shared(name: str) -> Library:
 
 def object_code(ir: str) -> bytes:
     """The text as an object file for this machine."""
-    binding, target = llvm(), _target()
-    module = binding.parse_assembly(_header() + ir, binding.create_context())
-    module.verify()
-    builder = binding.create_pass_builder(target, binding.create_pipeline_tuning_options(1))
-    _passes().run(module, builder)
-    result: bytes = target.emit_object(module)
-    return result
+    return _emitted(_optimised(ir))
 
 
 def assembly(ir: str) -> str:
     """The text as this machine's assembly, for reading."""
-    binding, target = llvm(), _target()
+    return str(_own.target.emit_assembly(_optimised(ir)))
+
+
+def _optimised(ir: str) -> Any:
+    """The text as a module, improved by few passes: generators write loops as they should run."""
+    binding = llvm()
     module = binding.parse_assembly(_header() + ir, binding.create_context())
-    builder = binding.create_pass_builder(target, binding.create_pipeline_tuning_options(1))
-    _passes().run(module, builder)
-    return str(target.emit_assembly(module))
-
-
-@cache
-def _passes() -> Any:
-    """Few passes, since generators write loops as they should run."""
-    passes = llvm().create_new_module_pass_manager()
+    module.verify()
+    passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.add_new_gvn_pass()
-    return passes
+    tuning = binding.create_pipeline_tuning_options(1)
+    builder = binding.create_pass_builder(_own.target, tuning)
+    _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
+    return module
+
+
+def _emitted(module: Any) -> bytes:
+    """A module as an object file."""
+    ffi = llvm().ffi
+    with ffi.OutputString() as error:
+        emit = _unlocked("LLVMPY_TargetMachineEmitToMemory")
+        buffer = emit(_own.target, module, _OBJECT, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        start, size = ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer)
+        return ctypes.string_at(start, size)
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+_OBJECT: Final = 1
+"""Asks for an object file, not for assembly."""
+
+
+def _unlocked(name: str) -> Any:
+    """A function of LLVM's binding without the lock that all calls share.
+
+    Modules of different contexts can be compiled at the same time, each by a target of its own.
+    """
+    function = getattr(llvm().ffi.lib, name)
+    return getattr(function, "_cfn", function)
 
 
 def _linked(code: bytes, symbols: list[str], uses: tuple[Library, ...]) -> Library:
@@ -143,18 +187,26 @@ def _linked(code: bytes, symbols: list[str], uses: tuple[Library, ...]) -> Libra
         builder.export_symbol(symbol)
     for shared in uses:
         builder.add_jit_library(shared.tracker.name)
-    tracker = builder.link(_linker(), f"library{next(_numbers)}")
+    with _linking:
+        tracker = builder.link(_linker(), f"library{next(_numbers)}")
     return Library({s: tracker[s] for s in symbols}, tracker, uses, len(code))
 
 
-@cache
-def _target() -> Any:
-    return host().target()
+class _Own(threading.local):
+    """What each thread has for itself."""
+
+    @cached_property
+    def target(self) -> Any:
+        """LLVM's target machine."""
+        return host().target()
+
+
+_own: Final = _Own()
 
 
 @cache
 def _header() -> str:
-    return f'target triple = "{host().triple}"\ntarget datalayout = "{_target().target_data}"\n'
+    return f'target triple = "{host().triple}"\ntarget datalayout = "{_own.target.target_data}"\n'
 
 
 @cache

@@ -2,16 +2,18 @@
 
 Forward kernels share the windows among the workers, row by row.  Backward kernels share images and
 vectors of channels, so that what overlapping windows add up is added by one worker, in one order.
+Their code knows small windows, and walks those that lie inside of the array without loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import cache
+from itertools import product
 from typing import Final, NamedTuple
 
-from tawny.codegen.builder import I64, PTR, Function, Module, Type, Value, integer_of
+from tawny.codegen.builder import I1, I64, PTR, Function, Module, Type, Value, integer_of
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import Library, compiled
@@ -20,6 +22,9 @@ from tawny.shape import Shape, size
 
 SHARED_ELEMENTS: Final = 1 << 14
 """Threads share the work only of more elements."""
+
+MOST_PLACES: Final = 16
+"""Larger windows are walked by loops."""
 
 RANK: Final = 3
 BLOCK: Final = 4
@@ -48,6 +53,21 @@ class Geometry(NamedTuple):
     before: Shape
     """Padding before the first element of each axis."""
 
+    @property
+    def tiling(self) -> bool:
+        """Whether each element is seen by one window."""
+        whole = [n * w for n, w in zip(self.counts, self.window, strict=True)]
+        return self.strides == self.window and not any(self.before) and tuple(whole) == self.sizes
+
+
+class Walk(NamedTuple):
+    """What the code of a backward kernel knows."""
+
+    window: Shape | None
+    """The window, if it is small."""
+    tiling: bool
+    """Whether each element is seen by one window: nothing is added up."""
+
 
 def pooling(
     kind: Kind, geometry: Geometry, element: Element, operands: Sequence[Layout]
@@ -61,7 +81,18 @@ def pooling(
     for operand in operands:
         parameters += [operand.strides[0], *_three(operand.strides[1:-1], 0)]
     shared = size(operands[0].shape) > SHARED_ELEMENTS
-    return Compiled(_library(kind, element), "pool", tuple(parameters), shared, 0)
+    return Compiled(
+        _library(kind, element, _walk(kind, geometry)), "pool", tuple(parameters), shared, 0
+    )
+
+
+def _walk(kind: Kind, geometry: Geometry) -> Walk | None:
+    """What a kernel's code knows; a forward one nothing."""
+    if kind in {Kind.MAX, Kind.MEAN}:
+        return None
+    small = size(geometry.window) <= MOST_PLACES
+    window = tuple(_three(geometry.window, 1)) if small else None
+    return Walk(window, geometry.tiling and small)
 
 
 def _three(sizes: Sequence[int], fill: int) -> list[int]:
@@ -70,20 +101,36 @@ def _three(sizes: Sequence[int], fill: int) -> list[int]:
 
 
 @cache
-def _library(kind: Kind, element: Element) -> Library:
+def _library(kind: Kind, element: Element, walk: Walk | None) -> Library:
     module = Module()
     with module.function("pool", {"row": PTR, "worker": I64, "workers": I64}) as f:
         row, worker, workers = f.arguments
         operands = 2 if kind is Kind.MAX_GRADIENT else 1
         pool = _Pooling(f, element, row, operands)
-        if kind in {Kind.MAX, Kind.MEAN}:
+        if walk is None:
             pool.forward(kind, worker, workers)
         else:
-            pool.backward(kind, worker, workers)
+            pool.backward(kind, walk, worker, workers)
     return compiled(module.text())
 
 
+def _dot(f: Function, place: Sequence[int], steps: Sequence[Value]) -> Value:
+    """Bytes to a place of a window."""
+    offset = f.constant(I64, 0)
+    for index, step in zip(place, steps, strict=True):
+        offset = offset + step * index
+    return offset
+
+
 # ------------------------------------------------------------------- the kernel
+
+
+class _Column(NamedTuple):
+    """A vector of channels of one image, and which of its lanes are used."""
+
+    image: Value
+    channel: Value
+    mask: Value
 
 
 class _Pooling:
@@ -204,16 +251,17 @@ class _Pooling:
 
     # ----------------------------------------------------------------- backward
 
-    def backward(self, kind: Kind, worker: Value, workers: Value) -> None:
+    def backward(self, kind: Kind, walk: Walk, worker: Value, workers: Value) -> None:
         """Each window's gradient added to what it sees."""
         f, lanes = self.f, self.element.lanes
+        inside = None if walk.window is None else self._inside(kind, walk.window, walk.tiling)
         vectors = (self.channels + (lanes - 1)).unsigned_over(lanes)
         begin, end = share(self.batch * vectors, worker, workers)
         with f.loop(begin, end) as unit:
             image = unit.index.unsigned_over(vectors)
             channel = unit.index.unsigned_rest(vectors) * lanes
             mask = f.first_lanes(self.channels - channel, lanes)
-            whole = [(0, n) for n in self.sizes]
+            column = _Column(image, channel, mask)
 
             def clear(places: list[Value], _: list[Value]) -> Sequence[Value]:
                 place = self.of_result(self.sizes, image, places, channel)
@@ -221,11 +269,68 @@ class _Pooling:
                 return []
 
             def spread(window: list[Value], _: list[Value]) -> Sequence[Value]:
-                self._spread(kind, image, channel, mask, window)
+                if inside is None:
+                    self._spread(kind, image, channel, mask, window)
+                elif walk.tiling:
+                    inside(column, window)
+                else:
+                    whole = self._lies_inside(window)
+                    with f.when(whole):
+                        inside(column, window)
+                    with f.when(~whole):
+                        self._spread(kind, image, channel, mask, window)
                 return []
 
-            nest(f, whole, [], clear)
+            if not walk.tiling:
+                nest(f, [(0, n) for n in self.sizes], [], clear)
             nest(f, [(0, n) for n in self.counts], [], spread)
+
+    def _lies_inside(self, window: Sequence[Value]) -> Value:
+        """Whether all that a window sees is in the array."""
+        starts = [w * s - b for w, s, b in zip(window, self.strides, self.before, strict=True)]
+        inside = self.f.constant(I1, 1)
+        for start, n, length in zip(starts, self.sizes, self.window, strict=True):
+            inside = inside & (start >= 0) & (start + length <= n)
+        return inside
+
+    def _inside(
+        self, kind: Kind, window: Shape, tiling: bool
+    ) -> Callable[[_Column, Sequence[Value]], None]:
+        """How the gradient of a window that lies inside is spread, place by place."""
+        f, element = self.f, self.element
+        places = list(product(*map(range, window)))
+        channels = self.channels * element.nbytes
+        steps = [channels * self.sizes[1] * self.sizes[2], channels * self.sizes[2], channels]
+        into = [_dot(f, place, steps) for place in places]
+        seen = [_dot(f, place, self.steps[0][1:]) for place in places]
+        given, number = len(self.operands) - 1, integer_of(element.vector)
+
+        def spread(column: _Column, at: Sequence[Value]) -> None:
+            image, channel, mask = column
+            starts = [w * s - b for w, s, b in zip(at, self.strides, self.before, strict=True)]
+            slope = element.load(f, self.at(given, image, at, channel), mask)
+            base = self.of_result(self.sizes, image, starts, channel)
+            chosen = None
+            if kind is Kind.MEAN_GRADIENT:
+                slope = slope / f.constant(element.vector, len(places))
+            else:
+                first = self.at(0, image, starts, channel)
+                values = [element.load(f, f.advanced(first, offset), mask) for offset in seen]
+                best, chosen = values[0], f.constant(number, 0)
+                for i, new in enumerate(values[1:], 1):
+                    first_nan = f.compare("uno", new, 0.0) & f.compare("ord", best, 0.0)
+                    better = (new > best) | first_nan
+                    best = f.select(better, new, best)
+                    chosen = f.select(better, f.constant(number, i), chosen)
+            for i, offset in enumerate(into):
+                place = f.advanced(base, offset)
+                old = element.zero(f) if tiling else element.load(f, place, mask)
+                new = old + slope
+                if chosen is not None:
+                    new = f.select(chosen.equals(i), new, old)
+                element.store(f, new, place, mask)
+
+        return spread
 
     def _spread(
         self, kind: Kind, image: Value, channel: Value, mask: Value, window: list[Value]

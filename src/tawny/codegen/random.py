@@ -9,7 +9,20 @@ import math
 from functools import cache
 from typing import Final
 
-from tawny.codegen.builder import F16, F32, F64, I32, I64, PTR, Function, Module, Type, Value
+from tawny.codegen.builder import (
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    PTR,
+    Function,
+    Module,
+    Type,
+    Value,
+)
 from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import Library, compiled
 from tawny.codegen.machine import host
@@ -34,6 +47,15 @@ def uniform(count: int, dtype: DType, key: tuple[int, int]) -> Compiled:
 def normal(count: int, dtype: DType, key: tuple[int, int]) -> Compiled:
     """The kernel of normally distributed numbers; its last parameter is the run."""
     return _kernel("normal", count, dtype, key)
+
+
+def integers(count: int, dtype: DType, key: tuple[int, int]) -> Compiled:
+    """The kernel of integers from one operand's only element to another's, both included.
+
+    Its last parameter is set if there are none, the one before it is the run.
+    """
+    library, shared = _integers_library(dtype), count > SHARED_ELEMENTS
+    return Compiled(library, "draw", (count, *key, 0, 0), shared, 0)
 
 
 def _kernel(kind: str, count: int, dtype: DType, key: tuple[int, int]) -> Compiled:
@@ -78,6 +100,59 @@ def _library(kind: str, stored: Type) -> Library:
                 lambda: _some(f, drawn, place, left),
             )
     return compiled(module.text())
+
+
+@cache
+def _integers_library(dtype: DType) -> Library:
+    """A loop over blocks of a vector's elements, each made of 64 random bits."""
+    module = Module()
+    lanes, stored = host().vector_bytes // 8, _INTEGERS[dtype.itemsize]
+    with module.function("draw", {"row": PTR, "worker": I64, "workers": I64}) as f:
+        row, worker, workers = f.arguments
+        least, last = (_widened(f, f.load(stored, f.cell(row, n, PTR)), dtype) for n in (0, 1))
+        result = f.cell(row, 2, PTR)
+        count, low, high, run = (f.cell(row, n) for n in range(3, 7))
+        none = last < least if dtype.kind == "i" else last.unsigned_below(least)
+        with f.when(none):
+            f.store(f.constant(I64, 1), f.element(row, 7, I64), 8)
+        choices = last - least + 1  # 0 stands for 2**64
+        blocks = (count + (lanes - 1)).unsigned_over(lanes)
+        begin = (blocks * worker).unsigned_over(workers) * lanes
+        end = (blocks * (worker + 1)).unsigned_over(workers) * lanes
+        with f.loop(begin, end, lanes) as loop:
+            words = _words(f, loop.index, run, (low, high), lanes)
+            bits = _low(words[0]) | (words[1] << 32)
+            chosen = _high_product(bits, f.splat(choices, lanes))
+            offset = f.select(f.splat(choices, lanes).equals(0), bits, chosen)
+            drawn = f.splat(least, lanes) + offset
+            if stored != I64:
+                drawn = f.convert("trunc", drawn, stored)
+            place = f.element(result, loop.index, stored)
+            left = f.minimum(count - loop.index, lanes)
+            f.either(
+                left.equals(lanes),
+                lambda: _whole(f, drawn, place),
+                lambda: _some(f, drawn, place, left),
+            )
+    return compiled(module.text())
+
+
+_INTEGERS: Final = {1: I8, 2: I16, 4: I32, 8: I64}
+
+
+def _widened(f: Function, number: Value, dtype: DType) -> Value:
+    """An integer in 64 bits."""
+    if number.type == I64:
+        return number
+    return f.convert("sext" if dtype.kind == "i" else "zext", number, I64)
+
+
+def _high_product(a: Value, b: Value) -> Value:
+    """The upper 64 bits of the product of unsigned 64-bit numbers."""
+    a0, a1, b0, b1 = _low(a), a.shifted_down(32), _low(b), b.shifted_down(32)
+    middle = a1 * b0 + (a0 * b0).shifted_down(32)
+    other = a0 * b1 + _low(middle)
+    return a1 * b1 + middle.shifted_down(32) + other.shifted_down(32)
 
 
 def _whole(f: Function, drawn: Value, place: Value) -> list[Value]:

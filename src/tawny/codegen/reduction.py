@@ -6,7 +6,7 @@ Partial results are formed over blocks of fixed size and combined in one order, 
 a sum do not depend on the number of threads.
 
 Few long rows are cut into parts of fixed size, whose partial results wait in scratch memory until
-`finish` combines them.
+another function combines them; then the next sweep begins.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import Final, NamedTuple
 
 from tawny.codegen.bodies import Read, View
 from tawny.codegen.elementwise import collapsed
-from tawny.codegen.folding import Apply, Fold, Folding, folding, widest
+from tawny.codegen.folding import COUNTER, Apply, Folding, folding, widest
+from tawny.codegen.folds import SLOT, Fold
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.machine import host
 from tawny.codegen.reduction_code import Code, Way
-from tawny.codegen.reduction_rows import SLOT, reduction_library
+from tawny.codegen.reduction_rows import reduction_library, stages
 from tawny.ops.fused import Body
 from tawny.shape import Shape
 
@@ -29,7 +30,10 @@ PART: Final = 1 << 15
 """Elements of a part of a long row."""
 
 FEW_ROWS: Final = 64
-"""So many rows or fewer are cut into parts, if they are long."""
+"""So many rows or fewer are cut into parts, if they are long..."""
+
+FEW_SWEPT_ROWS: Final = 6
+"""... but only so many if they are swept several times: a whole row may stay in the cache."""
 
 SHARED_ELEMENTS: Final = 1 << 14
 """Threads share the work only of more elements."""
@@ -48,10 +52,10 @@ class Plan(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """A compiled reduction, and the function that is called alone after it, if any."""
+    """A compiled reduction, and the functions called after it: names, and whether shared."""
 
     kernel: Compiled
-    finish: str
+    after: tuple[tuple[str, bool], ...]
 
 
 def reduction(body: Body, operands: Sequence[Layout], results: Sequence[Layout]) -> Reduced | None:
@@ -76,8 +80,9 @@ def reduction(body: Body, operands: Sequence[Layout], results: Sequence[Layout])
     )
     library = reduction_library(key, plan.way)
     shared = plan.rows > 1 and math.prod(found.space) > SHARED_ELEMENTS
-    kernel = Compiled(library, "reduce", plan.parameters, shared, plan.scratch)
-    return Reduced(kernel, "finish" if plan.way.parts else "")
+    (first, _), *after = stages(key, plan.way)
+    kernel = Compiled(library, first, plan.parameters, shared, plan.scratch)
+    return Reduced(kernel, tuple(after))
 
 
 # -------------------------------------------------------------------- planning
@@ -93,6 +98,15 @@ def _over_space(view: View, strides: Sequence[int], rank: int) -> tuple[int, ...
     for axis, stride in zip(view, strides, strict=True):
         if axis is not None:
             out[axis] = stride
+    return tuple(out)
+
+
+def _numbering(found: Folding) -> tuple[int, ...]:
+    """Along each axis how far apart the numbers of neighbours are, among those of a row."""
+    out, step = [0] * len(found.space), 1
+    for axis in sorted(found.folded, reverse=True):
+        out[axis] = step
+        step *= found.space[axis]
     return tuple(out)
 
 
@@ -120,15 +134,24 @@ class _Axes(NamedTuple):
 def _planned(found: Folding, operands: Sequence[Layout], results: Sequence[Layout]) -> Plan:
     space, rank = found.space, len(found.space)
     reads = [(i, item) for i, item in enumerate(found.items) if isinstance(item, Read)]
-    moves = [_over_space(r.view, operands[r.operand].strides, rank) for _, r in reads]
-    items = [found.dtypes[i].itemsize for i, _ in reads]
+    moves, items = list[tuple[int, ...]](), list[int]()
+    for i, read in reads:
+        if read.operand == COUNTER:
+            moves.append(_numbering(found))
+            items.append(1)
+        else:
+            moves.append(_over_space(read.view, operands[read.operand].strides, rank))
+            items.append(found.dtypes[i].itemsize)
     for (item, view), layout in zip(found.results, results, strict=True):
         moves.append(_over_space(view, layout.strides, rank))
         items.append(found.dtypes[item].itemsize)
 
+    counters = [n for n, (_, read) in enumerate(reads) if read.operand == COUNTER]
+
     def density(axis: int) -> tuple[int, int]:
         """How many arrays have neighbours side by side along an axis."""
-        return sum([m[axis] == n for m, n in zip(moves, items, strict=True)]), axis
+        dense = [m[axis] == n for m, n in zip(moves, items, strict=True)]
+        return sum(dense) - sum([dense[n] for n in counters]), axis
 
     lane = max(range(rank), key=density) if rank else None
     columns = lane is not None and lane not in found.folded
@@ -149,11 +172,21 @@ def _planned(found: Folding, operands: Sequence[Layout], results: Sequence[Layou
     folds = sum([isinstance(i, Fold) for i in found.items])
     slot = SLOT * (lanes * unroll if columns else 1)
     known = [s if s in (0, n) else None for s, n in zip(steps, items, strict=True)]
-    way = Way(columns, len(outer.sizes), len(inner.sizes), tuple(known), lanes, unroll, pieces > 1)
+    way = Way(
+        columns,
+        len(outer.sizes),
+        len(inner.sizes),
+        tuple(known),
+        lanes,
+        unroll,
+        pieces > 1,
+        columns or lane == max(found.folded, default=lane),
+    )
     parameters = [*outer.sizes, *inner.sizes, length, blocks, cut, pieces]
     for number, step in enumerate(steps):
         parameters += [*outer.strides[number], *inner.strides[number], step]
-    scratch = rows * pieces * folds * slot if pieces > 1 else 0
+    kept = rows * (pieces + (found.sweeps > 1))
+    scratch = kept * folds * slot if pieces > 1 else 0
     return Plan(way, tuple(parameters), rows * pieces, -(-scratch // 64) * 64)
 
 
@@ -175,9 +208,9 @@ def _cut(
     found: Folding, columns: bool, inner: Shape, length: int, rows: int, width: int
 ) -> tuple[int, int]:
     """The length of the parts a row is cut into, along its first folded axis, and how many."""
-    several = found.sweeps > 1
+    few = FEW_ROWS if found.sweeps == 1 else FEW_SWEPT_ROWS
     folded = math.prod(inner) * (1 if columns else length)
-    if several or rows > FEW_ROWS or folded * (width if columns else 1) < 2 * PART:
+    if rows > few or folded * (width if columns else 1) < 2 * PART:
         return folded, 1
     if columns and not inner:
         return folded, 1

@@ -6,9 +6,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tawny.codegen.builder import I64, PTR, Function, Value
-from tawny.codegen.folding import Fold, Item
+from tawny.codegen.folding import COUNTER, Item
+from tawny.codegen.folds import Fold
 from tawny.codegen.lanes import first_lanes
-from tawny.codegen.numbers import Number, loaded, loaded_everywhere, parts, store, stored
+from tawny.codegen.numbers import (
+    Number,
+    computed,
+    loaded,
+    loaded_everywhere,
+    parts,
+    store,
+    stored,
+)
 from tawny.dtype import DType
 
 
@@ -28,6 +37,8 @@ class Way(NamedTuple):
     """Vectors that are walked at once."""
     parts: bool
     """Whether rows are cut."""
+    ordered: bool
+    """Whether the elements of a row are walked in their order."""
 
 
 class Code(NamedTuple):
@@ -39,7 +50,7 @@ class Code(NamedTuple):
     of_row: tuple[bool, ...]
     stages: tuple[int, ...]
     operands: tuple[int, ...]
-    """For each read, the operand it is of."""
+    """For each read, the operand it is of, or that it counts."""
     results: tuple[tuple[int, bool], ...]
     """Items, and whether they belong to the row."""
     arity: int
@@ -53,6 +64,10 @@ class Code(NamedTuple):
     def folds(self) -> list[tuple[int, Fold]]:
         """The items that are folds."""
         return [(i, item) for i, item in enumerate(self.items) if isinstance(item, Fold)]
+
+    def folds_in(self, sweep: int) -> list[tuple[int, Fold]]:
+        """The folds of a sweep."""
+        return [(i, fold) for i, fold in self.folds if self.stages[i] == sweep]
 
     @property
     def sweeps(self) -> int:
@@ -82,7 +97,10 @@ class Arrays:
     def __init__(self, f: Function, code: Code, way: Way) -> None:
         self.f, self.way = f, way
         row, arity = f.arguments[0], code.arity
-        operands = [f.cell(row, i, PTR) for i in code.operands]
+        nowhere = f.constant(PTR, 0)
+        operands = [nowhere if i == COUNTER else f.cell(row, i, PTR) for i in code.operands]
+        self.counters = [number for number, i in enumerate(code.operands) if i == COUNTER]
+        """Reads whose elements are numbers of places, which are their addresses."""
         results = [f.cell(row, arity + i, PTR) for i in range(len(code.results))]
         self.bases = [*operands, *results]
         self.dtypes = [code.dtypes[i] for i in [*code.reads, *[i for i, _ in code.results]]]
@@ -133,6 +151,8 @@ class Arrays:
     def load(self, number: int, address: Value, count: Value | None) -> Number:
         """A vector; lanes from `count` on hold anything."""
         f, dtype, lanes, step = self.f, self.dtypes[number], self.way.lanes, self.way.steps[number]
+        if number in self.counters:
+            return self._counted(number, address)
         if step == 0:
             return loaded_everywhere(f, dtype, address, lanes)
         if step is not None and count is None:
@@ -148,6 +168,20 @@ class Arrays:
             mask = first_lanes(f, count * parts(dtype), type.lanes)
             f.store(f.masked_load(type, address, mask, f.constant(type, 0)), room)
         return loaded(f, dtype, room, lanes)
+
+    def _counted(self, number: int, address: Value) -> Value:
+        """Numbers of places, from lane to lane."""
+        f, lanes, step = self.f, self.way.lanes, self.way.steps[number]
+        kind = computed(self.dtypes[number])
+
+        def narrow(value: Value) -> Value:
+            return f.splat(value if kind == I64 else f.convert("trunc", value, kind), lanes)
+
+        first = narrow(f.convert("ptrtoint", address, I64))
+        if step == 0:
+            return first
+        along = narrow(self.steps[number]) if step is None else first.of(step)
+        return first + f.counting(kind, lanes) * along
 
     def store(self, number: int, value: Number, address: Value, count: Value | None) -> None:
         """Write a vector, as far as `count` lanes."""

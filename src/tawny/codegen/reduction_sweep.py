@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
-from tawny.codegen.builder import Function, Value
-from tawny.codegen.folding import Apply, Fold, lanes_of
+from tawny.codegen.builder import Value
+from tawny.codegen.folding import Apply
+from tawny.codegen.folds import Fold, across
 from tawny.codegen.lanes import first_lanes, flat, unflat
-from tawny.codegen.numbers import Number, Pair, constant
+from tawny.codegen.numbers import Number
 from tawny.codegen.reduction_code import Arrays, Code, Numbers, Row
 from tawny.codegen.scalar import select
 from tawny.codegen.walking import nest
@@ -18,22 +19,27 @@ BLOCK: Final = 1 << 12
 and of elements for each lane, not with that of all elements."""
 
 
+class Swept(NamedTuple):
+    """What a walk does."""
+
+    folds: Sequence[Fold]
+    stored: Mapping[int, int]
+    """For each result that is written the item that it then holds."""
+    recalled: Mapping[int, int]
+    """For each item that an earlier walk wrote the result that holds it."""
+    needed: Sequence[int]
+    """The items of elements, in order."""
+    around: Sequence[Numbers]
+    """What belongs to the row, for each vector of rows."""
+
+
 class Sweep:
     """One walk over the elements of a row."""
 
-    def __init__(
-        self,
-        arrays: Arrays,
-        code: Code,
-        folds: Sequence[Fold],
-        written: Sequence[int],
-        needed: Sequence[int],
-        around: Sequence[Numbers],
-        row: Row,
-    ) -> None:
+    def __init__(self, arrays: Arrays, code: Code, plan: Swept, row: Row) -> None:
         self.arrays, self.f, self.way, self.code = arrays, arrays.f, arrays.way, code
-        self.folds, self.written, self.needed = folds, written, needed
-        self.around, self.row = around, row
+        self.plan, self.row = plan, row
+        self.folds, self.around = plan.folds, plan.around
 
     def run(self, start: Sequence[Number], piece: Value) -> list[Number]:
         """Fold all elements; gives the totals, for each fold those of each vector of rows."""
@@ -68,7 +74,7 @@ class Sweep:
             numbers = self._made(bases, k * self.way.lanes, count, self.around[k])
             for n, fold in enumerate(self.folds):
                 place = n * width + k
-                out[place] = fold.combined(self.f, out[place], numbers[fold.input])
+                out[place] = self._absorbed(fold, out[place], fold.element(numbers))
         return out
 
     def _elements(
@@ -81,9 +87,7 @@ class Sweep:
             stop = f.minimum(block.index + BLOCK, end)
             vectors = block.index + ((stop - block.index) & -step)
             empty = [
-                constant(f, fold.dtype, fold.identity, self.way.lanes)
-                for fold in self.folds
-                for _ in range(self.way.unroll)
+                fold.start(f, self.way.lanes) for fold in self.folds for _ in range(self.way.unroll)
             ]
             with f.loop(block.index, vectors, step, carried=flat(empty)) as main:
                 sums = unflat(main.carried, empty)
@@ -114,12 +118,16 @@ class Sweep:
             count = None if left is None else self.arrays.count(left, k)
             numbers = self._made(bases, index + k * self.way.lanes, count, self.around[0])
             for n, fold in enumerate(self.folds):
-                value = numbers[fold.input]
+                value = fold.element(numbers)
                 if count is not None:
-                    empty = constant(f, fold.dtype, fold.identity, self.way.lanes)
+                    empty = fold.start(f, self.way.lanes)
                     value = select(f, first_lanes(f, count, self.way.lanes), value, empty)
-                out[n * unroll + k] = fold.combined(f, out[n * unroll + k], value)
+                out[n * unroll + k] = self._absorbed(fold, out[n * unroll + k], value)
         return out
+
+    def _absorbed(self, fold: Fold, total: Number, element: Number) -> Number:
+        fold_in = fold.absorbed if self.way.ordered else fold.combined
+        return fold_in(self.f, total, element)
 
     def _made(
         self,
@@ -131,40 +139,20 @@ class Sweep:
         """The numbers of one vector of elements; results are written."""
         code, numbers = self.code, dict(around)
         reads = {item: number for number, item in enumerate(code.reads)}
-        for i in self.needed:
+        held = {item: len(code.reads) + n for item, n in self.plan.recalled.items()}
+        for i in self.plan.needed:
             item = code.items[i]
             if i in numbers:
                 continue
-            if item is None:
-                address = self.arrays.at(reads[i], bases[reads[i]], index)
-                numbers[i] = self.arrays.load(reads[i], address, count)
+            if item is None or i in held:
+                number = reads[i] if item is None else held[i]
+                address = self.arrays.at(number, bases[number], index)
+                numbers[i] = self.arrays.load(number, address, count)
             else:
                 assert isinstance(item, Apply)
                 numbers[i] = item.emit(self.f, [numbers[n] for n in item.inputs])
-        for n in self.written:
+        for n, stored in self.plan.stored.items():
             number = len(code.reads) + n
             address = self.arrays.at(number, bases[number], index)
-            self.arrays.store(number, numbers[code.results[n][0]], address, count)
+            self.arrays.store(number, numbers[stored], address, count)
         return numbers
-
-
-def across(f: Function, fold: Fold, vectors: Sequence[Number]) -> Number:
-    """Vectors folded into one number: one with another, then half with half."""
-    found = list(vectors)
-    while len(found) > 1:
-        found = [fold.combined(f, a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
-    (vector,) = found
-    lanes = lanes_of(vector)
-    while lanes > 1:
-        lanes //= 2
-        low, high = (_half(f, vector, range(b, b + lanes)) for b in (0, lanes))
-        vector = fold.combined(f, low, high)
-    if isinstance(vector, Pair):
-        return Pair(f.lane(vector.real, 0), f.lane(vector.imag, 0))
-    return f.lane(vector, 0)
-
-
-def _half(f: Function, number: Number, lanes: Sequence[int]) -> Number:
-    if isinstance(number, Pair):
-        return Pair(f.shuffle(number.real, None, lanes), f.shuffle(number.imag, None, lanes))
-    return f.shuffle(number, None, lanes)

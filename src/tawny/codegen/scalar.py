@@ -4,7 +4,7 @@ The numbers are those of the reference engine: the same bits for arithmetic, com
 integers, a few units in the last place for mathematical functions.  What is not generated
 (`supported` says so) is left to NumPy:
 
-- complex exp, log, sqrt, powers, sign, trigonometric and hyperbolic functions;
+- complex powers, sign, tangents, and inverse trigonometric and hyperbolic functions;
 - Dawson's integral;
 - powers of signed integers, which must refuse negative exponents.
 """

@@ -6,7 +6,7 @@ from typing import Any
 
 from tawny.array import Array, set_evaluator
 from tawny.engine.cpu import CpuEngine
-from tawny.engine.reference import run
+from tawny.engine.evaluation import run
 from tawny.engine.reference.executable import ReferenceEngine
 from tawny.errors import needs_values, type_error
 from tawny.graph.engine import ENGINES

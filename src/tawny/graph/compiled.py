@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from typing import Final, final
+from typing import Final, final, get_args
 
+from tawny.errors import value_error
 from tawny.graph.engine import Executable, Task, engine_named
-from tawny.graph.fitting import Fitted, smaller
+from tawny.graph.fitting import Fitted, Planning, smaller
 from tawny.graph.incremental import Dependence, boundary, closed, dependence
 from tawny.graph.lowering import is_leaf, views_of
 from tawny.graph.plan import Plan
-from tawny.graph.settling import Settling
+from tawny.graph.settling import settled
 from tawny.graph.written import Written, written_out
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.node import Node, Value
@@ -19,6 +20,7 @@ from tawny.rewrite.flow import Pass
 from tawny.rewrite.groups import grouping
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import PIPELINE, Optimised
+from tawny.rewrite.product_groups import joining
 
 Optimise = Callable[[Sequence[Node], Sequence[Pass]], Optimised]
 """Runs some passes of the optimiser."""
@@ -44,6 +46,7 @@ class Compiled:
         incremental: bool,
         optimise: Optimise | None,
         threads: int | None = None,
+        plan: Planning = "default",
     ) -> None:
         self._engine = engine_named(engine)
         self.engine = engine
@@ -52,6 +55,14 @@ class Compiled:
         self._watch = frozenset(often), frozenset(targets)
         self._asked = tuple(results)
         budget = None if memory is None else parse_bytes(memory)
+        if plan not in get_args(Planning):
+            raise value_error(
+                "compile", f"plan is {plan!r}; accepted: {', '.join(map(repr, get_args(Planning)))}"
+            )
+        if plan == "seed" and budget is not None:
+            raise value_error("compile", "plan='seed' is the report's, which has no budgets")
+        self._planning: Planning = plan
+        self._engine.begin()
         versions = self._versions(tuple(results), optimise, incremental)
         self.results, self.rewrites, self._fitted, self.homes = self._chosen(
             versions, tuple(targets), budget, incremental
@@ -61,6 +72,9 @@ class Compiled:
         self.plan = Plan(
             fitted.lowered, fitted.layout, fitted.kept, engine, self._asked, self.homes
         )
+        changing = zip(targets, self.results[len(self.results) - len(targets) :], strict=True)
+        there = set(self.homes.values())
+        self._updates = tuple([(t, s) for t, s in changing if t not in there])
         self._needed: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
 
     # -------------------------------------------------------------- optimising
@@ -81,13 +95,15 @@ class Compiled:
         fused = optimise((*simple.outputs, *held), FUSING)
         rewrites = simple.rewrites.followed_by(fused.rewrites)
         if self._engine.groups:
-            groups = grouping(self._moment if incremental else None, self._engine.worth)
-            grouped = optimise(fused.outputs, (groups,))
+            moments = self._moment if incremental else None
+            groups = grouping(moments, self._engine.worth, self._engine.least)
+            joined = joining(self._engine.joins, moments)
+            grouped = optimise(fused.outputs, (groups, joined))
             yield grouped.outputs[: len(results)], rewrites.followed_by(grouped.rewrites)
         yield fused.outputs[: len(results)], rewrites
 
     def _held(self, results: Sequence[Node]) -> list[Node]:
-        between = boundary(results, self._dependence_of(results), views_of(results))
+        between = boundary(self._dependence_of(results), views_of(results))
         return [n for n in between if n not in results]
 
     def _moment(self, results: Sequence[Node]) -> Callable[[Node], int]:
@@ -107,17 +123,30 @@ class Compiled:
         """The first version that can be run within the budget."""
         least: MemoryBudgetError | None = None
         for results, rewrites in versions:
-            settled = Settling(
-                results, targets, self._dependence_of(results), self._engine.scratch, incremental
-            )
+            known = self._dependence_of(results)
+            self._engine.foresee(list(known.mask))
             try:
-                fitted, moved = settled.within(budget)
+                fitted, moved = settled(
+                    results,
+                    targets,
+                    known,
+                    self._scratch,
+                    incremental,
+                    budget,
+                    self._planning,
+                )
             except MemoryBudgetError as error:
                 least = smaller(least, error)
             else:
                 return results, rewrites, fitted, moved
         assert least is not None
         raise least
+
+    def _scratch(self, node: Node) -> int:
+        """Bytes of scratch memory that a step needs on the program's threads."""
+        if self._threads is None:
+            return self._engine.scratch(node)
+        return self._engine.scratch(node, self._threads)
 
     @cached_property
     def dependence(self) -> Dependence:
@@ -135,7 +164,17 @@ class Compiled:
     def task(self) -> Task:
         """What the engine is given."""
         lowered, layout = self._fitted.lowered, self._fitted.layout
-        return Task(lowered, layout, self._variables, self.homes, self._threads)
+        changed = {target for target, _ in self._updates}
+        saved = [n for n in self.results if self._views.get(n, n) in changed]
+        return Task(
+            lowered,
+            layout,
+            self._variables,
+            self.homes,
+            self._updates,
+            tuple(dict.fromkeys(saved)),
+            self._threads,
+        )
 
     @cached_property
     def executable(self) -> Executable:
@@ -166,11 +205,16 @@ class Compiled:
         return known
 
     def execute(
-        self, changed: int | None, variables: Sequence[Value], draw: int
+        self, changed: int | None, variables: Sequence[Value], draw: int, times: int
     ) -> frozenset[Node]:
-        """Run what a change reaches; gives the nodes computed."""
+        """Run what a change reaches and update, over and over; gives the nodes computed each time.
+
+        After the first time the change must be that of the updates.
+        """
         nodes, positions = self._run_set(changed)
-        self.executable.run(positions, variables, draw)
+        done = 0
+        while done < times:
+            done += self.executable.advance(positions, variables, draw + done, times - done)
         return nodes
 
     def value(self, node: Node, variables: Sequence[Value]) -> Value:

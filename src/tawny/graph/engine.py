@@ -12,7 +12,7 @@ from tawny.errors import value_error
 from tawny.graph.lowering import Lowered
 from tawny.memory.plan import Layout
 from tawny.node import Node, Value
-from tawny.ops.fused import Body
+from tawny.ops.fused import Body, ProductGroup
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,11 @@ class Task:
     homes: Mapping[Node, Node]
     """Nodes that are computed in a variable's memory instead of the arena; where one is a part,
     that result alone of the node it is a part of."""
+    updates: tuple[tuple[Node, Node], ...] = ()
+    """Variables and the results that each takes after a run, all at once; those that are computed
+    in their variable's memory are not among them."""
+    saved: tuple[Node, ...] = ()
+    """Results that lie in variables which updates change: their values are copied before that."""
     threads: int | None = None
     """How many threads may work at once; the engine decides where it is not said."""
 
@@ -34,6 +39,24 @@ class Executable(Protocol):
 
     def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
         """Run some positions of the schedule, in order."""
+        ...
+
+    @property
+    def completed(self) -> int:
+        """How many runs were completed, with their updates."""
+        ...
+
+    def update(self, variables: Sequence[Value]) -> None:
+        """Complete a run: let the updated variables take their new values."""
+        ...
+
+    def advance(
+        self, positions: Sequence[int], variables: Sequence[Value], draw: int, most: int
+    ) -> int:
+        """Run the positions and update, over and over; how often: once at least, `most` at most.
+
+        The numbers of the runs count on from `draw`.
+        """
         ...
 
     def value(self, node: Node, variables: Sequence[Value]) -> Value:
@@ -49,11 +72,28 @@ class Engine(Protocol):
         """Whether a fused group is compiled to one kernel; otherwise graphs run without groups."""
         ...
 
+    @property
+    def least(self) -> int:
+        """Groups over fewer elements and without a reduction are worth no kernel."""
+        ...
+
+    def joins(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+        """Whether a product is computed and used up by its group in one kernel."""
+        ...
+
     def worth(self, body: Body) -> bool:
         """Whether a group of this body is worth a kernel of its own."""
         ...
 
-    def scratch(self, node: Node) -> int:
+    def begin(self) -> None:
+        """Start to load what every program needs; called when a graph is about to be optimised."""
+        ...
+
+    def foresee(self, nodes: Sequence[Node]) -> None:
+        """Make ready what these nodes need to run; what is not foreseen is made when asked for."""
+        ...
+
+    def scratch(self, node: Node, threads: int | None = None) -> int:
         """Bytes that a step needs while it runs: `task.layout.scratch[position]` says where."""
         ...
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final, Literal, final
 
-from tawny.graph.incremental import Dependence, boundary
+from tawny.graph.incremental import VOLATILE, Dependence, boundary
 from tawny.graph.lowering import Lowered, is_leaf, lower, result_of, seconds, views_of
-from tawny.memory.budget import Budget, MemoryBudgetError
-from tawny.memory.plan import Layout, plan
+from tawny.graph.updating import NOWHERE, Homes
+from tawny.memory.budget import Budget, MemoryBudgetError, takes
+from tawny.memory.plan import Layout, as_reported, plan
+from tawny.memory.problem import Problem
 from tawny.node import Node
 from tawny.shape import size
 
 ALIGNMENT: Final = 64
+
+Planning = Literal["default", "hard", "seed"]
+"""How plans are made: quickly, as tight as can be found in a minute, or as the report does it."""
+
+THOROUGH: Final = 10.0
+"""Seconds of work for a budget when planning is to be hard, in place of one."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,8 @@ class Fitted:
     layout: Layout
     kept: tuple[Node, ...]
     incremental: bool
+    elsewhere: frozenset[Node]
+    """What takes no memory of the plan, since it is computed in that of a variable."""
 
 
 @final
@@ -35,51 +45,79 @@ class Fitting:
         results: Sequence[Node],
         known: Dependence | None,
         scratch: Callable[[Node], int],
-        elsewhere: Collection[Node] = (),
+        homes: Sequence[Homes] = (NOWHERE,),
+        planning: Planning = "default",
     ) -> None:
         """Without `known` everything runs in every run, and nothing is kept.
 
-        What is computed `elsewhere`, in the memory of a variable, takes none here.
+        `homes` are the ways to compute sources of updates in variables, the best first.
         """
+        self._planning: Planning = planning
         self._results = results
-        self._elsewhere = elsewhere
+        self._homes = homes
         self._known = known
         self._scratch = scratch
-        views = views_of(results)
-        owners = [views.get(n, n) for n in results]
-        self._owned = dict.fromkeys(n for n in owners if not is_leaf(n))
+        self._owned: dict[Node, None] = {}
         self._wanted: list[Node] = []
         if known is not None:
-            self._wanted = list(dict.fromkeys([*self._owned, *boundary(results, known, views)]))
+            views = views_of(results)
+            owners = [views.get(n, n) for n in results]
+            self._owned = dict.fromkeys(n for n in owners if _may_wait(n, known))
+            self._wanted = list(dict.fromkeys([*self._owned, *boundary(known, views)]))
 
     def within(self, budget: int | None) -> Fitted:
-        """The plan that keeps most within the budget."""
-        wanted = self._wanted
-        if budget is None:
-            lowered = self._lowered(wanted)
-            return self._fitted(lowered, plan(lowered.problem, alignment=ALIGNMENT), wanted)
+        """The plan that keeps most within the budget.
+
+        What is tried does not depend on the budget, nor in which order: so a smaller budget has
+        never a larger peak.
+        """
         for chosen in self._keepable():
-            lowered = self._lowered(chosen, into_kept=len(chosen) == len(wanted))
-            layout = plan(lowered.problem, alignment=ALIGNMENT)
-            if layout.arena <= budget:
-                return self._fitted(lowered, layout, chosen)
+            fitted = self._planned(chosen)
+            if budget is None or fitted.layout.arena <= budget:
+                return fitted
+        assert budget is not None
         return self._tightly(budget)
+
+    def _planned(self, chosen: Sequence[Node]) -> Fitted:
+        """The smallest of the plans that keep what is chosen and compute nothing again."""
+        best: Fitted | None = None
+        for where in self._homes:
+            lowered = self._lowered(chosen, where, into_kept=len(chosen) == len(self._wanted))
+            if best is not None and takes(lowered.problem, best.layout.arena, ALIGNMENT):
+                continue
+            layout = self._layout(lowered.problem)
+            if best is None or layout.arena < best.layout.arena:
+                best = self._fitted(lowered, layout, chosen, where, self._known is not None)
+        assert best is not None
+        return best
 
     def _tightly(self, budget: int) -> Fitted:
         """A plan that computes some values again, keeping the results or, at last, nothing."""
         *_, needed = self._keepable()
         least: MemoryBudgetError | None = None
         for chosen in (needed, []) if needed else ([],):
-            lowered = self._lowered(chosen, into_kept=not chosen)
-            try:
-                layout = Budget(lowered.problem, alignment=ALIGNMENT).within(budget)
-            except MemoryBudgetError as error:
-                least = smaller(least, error)
-            else:
-                incremental = self._known is not None and bool(chosen)
-                return Fitted(lowered, layout, tuple(chosen), incremental)
+            for where in self._homes:
+                lowered = self._lowered(chosen, where, into_kept=not chosen)
+                if least is not None and takes(lowered.problem, least.least_bytes, ALIGNMENT):
+                    continue
+                try:
+                    layout = self._budget(lowered.problem).within(budget)
+                except MemoryBudgetError as error:
+                    least = smaller(least, error)
+                else:
+                    incremental = self._known is not None and bool(chosen)
+                    return self._fitted(lowered, layout, chosen, where, incremental)
         assert least is not None
         raise least
+
+    def _layout(self, problem: Problem) -> Layout:
+        if self._planning == "seed":
+            return as_reported(problem, ALIGNMENT)
+        return plan(problem, alignment=ALIGNMENT, hard=self._planning == "hard")
+
+    def _budget(self, problem: Problem) -> Budget:
+        seconds = THOROUGH if self._planning == "hard" else 1.0
+        return Budget(problem, alignment=ALIGNMENT, seconds=seconds)
 
     def _keepable(self) -> Iterator[list[Node]]:
         """Fewer and fewer of what could be kept, dropping first what is cheap to compute again."""
@@ -88,16 +126,24 @@ class Fitting:
         for drop in dict.fromkeys((0, len(worth) // 4, len(worth) // 2, len(worth))):
             yield [*needed, *worth[drop:]]
 
-    def _lowered(self, kept: Sequence[Node], *, into_kept: bool = True) -> Lowered:
-        return lower(self._results, kept, into_kept, self._scratch, self._elsewhere)
+    def _lowered(self, kept: Sequence[Node], where: Homes, *, into_kept: bool) -> Lowered:
+        return lower(self._results, kept, into_kept, self._scratch, where.variable, where.after)
 
-    def _fitted(self, lowered: Lowered, layout: Layout, kept: Sequence[Node]) -> Fitted:
-        return Fitted(lowered, layout, tuple(kept), self._known is not None)
+    @staticmethod
+    def _fitted(
+        lowered: Lowered, layout: Layout, kept: Sequence[Node], where: Homes, incremental: bool
+    ) -> Fitted:
+        return Fitted(lowered, layout, tuple(kept), incremental, frozenset(where.variable))
 
 
 def smaller(one: MemoryBudgetError | None, other: MemoryBudgetError) -> MemoryBudgetError:
     """The error that names fewer bytes."""
     return other if one is None or other.least_bytes < one.least_bytes else one
+
+
+def _may_wait(node: Node, known: Dependence) -> bool:
+    """Whether a result may be needed after a run that does not compute it."""
+    return not is_leaf(node) and known.moment(node) != VOLATILE
 
 
 def _worth(node: Node) -> float:

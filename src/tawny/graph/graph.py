@@ -12,6 +12,7 @@ from tawny.array import Array, array_for, evaluator
 from tawny.errors import located, type_error, value_error
 from tawny.graph import dot, saving, svg, trace
 from tawny.graph.compiled import Compiled
+from tawny.graph.fitting import Planning
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
 from tawny.node import Node, Variable, toposort
@@ -104,18 +105,20 @@ class Graph:
         assume_finite: bool = False,
         incremental: bool = True,
         threads: int | None = None,
+        plan: Planning = "default",
     ) -> Program:
         """Optimise, plan and allocate: a program that runs this graph again and again.
 
         `memory` is a budget for what the run computes ("2GB", or bytes).  `often` names the inputs
         that change often, so that only their boundary is kept.  Without `incremental` every
         run computes everything, and nothing is kept for the next.  `threads` is how many threads
-        may work at once; results do not depend on it.
+        may work at once; results do not depend on it.  `plan` says how to plan: "hard" takes up to
+        a minute to come nearer the lower bound, "seed" is the report's Algorithm 1.
         """
         if threads is not None and threads < 1:
             raise value_error("compile", f"threads is {threads}; it must be at least 1")
         compiled = self._compiled(
-            engine, memory, often, optimise, assume_finite, incremental, threads
+            engine, memory, often, optimise, assume_finite, incremental, threads, plan
         )
         return Program(self, compiled)
 
@@ -127,9 +130,13 @@ class Graph:
         assume_finite: bool = False,
         incremental: bool = True,
         engine: str = "cpu",
+        plan: Planning = "default",
     ) -> Plan:
         """The plan `compile` would follow, without allocating anything."""
-        return self._compiled(engine, memory, often, optimise, assume_finite, incremental).plan
+        made = self._compiled(
+            engine, memory, often, optimise, assume_finite, incremental, None, plan
+        )
+        return made.plan
 
     def _compiled(
         self,
@@ -139,7 +146,8 @@ class Graph:
         optimise: bool,
         assume_finite: bool,
         incremental: bool,
-        threads: int | None = None,
+        threads: int | None,
+        plan: Planning,
     ) -> Compiled:
         watched = [_variable(x, "an input that changes often") for x in often]
         for node in watched:
@@ -162,6 +170,7 @@ class Graph:
             incremental=incremental,
             optimise=run if optimise else None,
             threads=threads,
+            plan=plan,
         )
 
     def save(self, path: str | Path) -> None:

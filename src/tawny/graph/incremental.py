@@ -54,10 +54,11 @@ def dependence(
     mask: dict[Node, int] = {}
     for node in toposort(results, is_leaf):
         own = bit.get(node, 0)
-        if node.op.facts().impure and node not in bit:
-            own |= VOLATILE
-        for source in node.inputs if not is_leaf(node) else ():
-            own |= mask[source]
+        if not own and node.op.facts().impure:
+            own = VOLATILE
+        if not is_leaf(node):
+            for source in node.inputs:
+                own |= mask[source]
         mask[node] = own
     watched = VOLATILE
     for node in often or variables:
@@ -65,21 +66,21 @@ def dependence(
     return Dependence(bit, mask, watched)
 
 
-def boundary(results: Sequence[Node], known: Dependence, views: Mapping[Node, Node]) -> list[Node]:
+def boundary(known: Dependence, views: Mapping[Node, Node]) -> list[Node]:
     """Nodes with memory of their own that some reader may be run without.
 
     `views` maps each view to the node whose memory it shares.
     """
+    moments = {node: known.moment(node) for node in known.mask if not is_leaf(node)}
+    if len(set(moments.values())) <= 1:
+        return []
     out: dict[Node, None] = {}
-    for node in toposort(results, is_leaf):
-        if is_leaf(node):
+    for node, here in moments.items():
+        if isinstance(node.op, Part) or node in views:
             continue
-        here = known.moment(node)
         for source in node.inputs:
             root = views.get(source, source)
-            if is_leaf(root) or isinstance(node.op, Part) or node in views:
-                continue
-            if known.moment(root) != here:
+            if moments.get(root, here) != here:
                 out[root] = None
     return list(out)
 

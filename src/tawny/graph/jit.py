@@ -51,6 +51,7 @@ class Jitted:
     def __init__(self, function: Callable[..., Any], static: Iterable[str], options: Any) -> None:
         functools.update_wrapper(self, function)
         self._function = function
+        self._name: str = getattr(function, "__name__", type(function).__name__)
         self._signature = inspect.signature(function)
         self._static = frozenset(static)
         for name in self._static:
@@ -80,7 +81,7 @@ class Jitted:
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise type_error(self._function.__name__, str(error)) from None
+            raise type_error(self._name, str(error)) from None
         bound.apply_defaults()
         return bound
 
@@ -100,7 +101,7 @@ class Jitted:
             hash(key)
         except TypeError:
             raise type_error(
-                self._function.__name__,
+                self._name,
                 "static arguments must be hashable: numbers, strings, tuples",
             ) from None
         return key
@@ -119,8 +120,8 @@ class Jitted:
         for name, value in dynamic.items():
             bound.arguments[name] = map_leaves(place, value)
         result = self._function(*bound.args, **bound.kwargs)
-        outputs = map_leaves(lambda x: _output(x, self._function.__name__), result)
-        graph = Graph(inputs, outputs, name=self._function.__name__, unused="ignore")
+        outputs = map_leaves(lambda x: _output(x, self._name), result)
+        graph = Graph(inputs, outputs, name=self._name, unused="ignore")
         return graph.compile(**self._options)
 
 

@@ -1,13 +1,17 @@
-"""The largest problem that fits: sizes bisected over plans, nothing allocated."""
+"""The largest problem that fits: sizes narrowed down by plans, nothing allocated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
-from tawny.memory.budget import MemoryBudgetError
+from tawny.memory.budget import MemoryBudgetError, parse_bytes
+
+GUESSES: Final = 8
+"""So often a size is tried that is likely to be the largest; then sizes are bisected."""
 
 
 def largest(
@@ -17,28 +21,44 @@ def largest(
 
     `make` must need more memory for larger n.  `options` are those of `Graph.plan`.
     """
-    fits = 0
-    refused: MemoryBudgetError | None = None
-    size = 1
-    while size <= limit:
-        refused = _refusal(make, size, memory, options)
-        if refused is not None:
-            break
-        fits, size = size, size * 2
-    if not fits and refused is not None:
-        raise refused
-    if refused is None:
+    fits, size = 0, 1
+    refused: list[tuple[int, int]] = []
+    while not refused and size <= limit:
+        error = _refusal(make, size, memory, options)
+        if error is None:
+            fits, size = size, size * 2
+        elif not fits:
+            raise error
+        else:
+            refused.append((size, error.least_bytes))
+    if not refused:
         raise value_error(
             "largest", f"size {limit} still fits in {memory}; does the graph grow with n?"
         )
-    low, high = fits, size
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _refusal(make, middle, memory, options) is None:
-            low = middle
+    budget, guesses = parse_bytes(memory), GUESSES
+    while refused[-1][0] - fits > 1:
+        size = _likely(fits, refused, budget) if guesses else (fits + refused[-1][0]) // 2
+        guesses = max(0, guesses - 1)
+        error = _refusal(make, size, memory, options)
+        if error is None:
+            if size == fits + 1:  # one above what was likely fits too: no straight line
+                guesses = 0
+            fits = size
         else:
-            high = middle
-    return low
+            refused.append((size, error.least_bytes))
+    return fits
+
+
+def _likely(fits: int, refused: Sequence[tuple[int, int]], budget: int) -> int:
+    """The size at which the bytes needed pass the budget if they grow in a straight line.
+
+    The line goes through the two smallest sizes that were refused; with one only, through nothing.
+    """
+    high, need = refused[-1]
+    other, more = refused[-2] if len(refused) > 1 else (0, 0)
+    slope = (more - need) / (other - high) if more != need else 1.0
+    guess = high - math.ceil((need - budget) / slope) if slope > 0 else fits
+    return min(max(guess, fits + 1), high - 1)
 
 
 def _refusal(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 from tawny.memory.problem import Problem, Step, Value
 from tawny.node import Constant, Node, Part, Variable, toposort
-from tawny.op import Trait, Type
+from tawny.op import Elementwise, Overwrites, Trait, Type
 from tawny.ops.delay import Delay
-from tawny.ops.fused import Group
+from tawny.ops.fused import Group, ProductGroup
 from tawny.ops.movement import Reshape
 from tawny.rewrite.cost import cost_of
-from tawny.shape import size
+from tawny.shape import size, splits
 
 OPERATIONS: Final = 5e10
 """Scalar operations an ordinary machine does in a second."""
@@ -56,9 +56,10 @@ class Lowered:
 
 def is_leaf(node: Node) -> bool:
     """Whether the node has its value before the run: a variable, a constant, a kept value."""
-    return isinstance(node.op, (Variable, Constant)) or (
-        node.value is not None and not node.volatile
-    )
+    return type(node.op) in _LEAVES or (node.value is not None and not node.volatile)
+
+
+_LEAVES: Final = frozenset({Variable, Constant})
 
 
 def lower(
@@ -67,6 +68,7 @@ def lower(
     into_kept: bool = True,
     scratch: Callable[[Node], int] | None = None,
     elsewhere: Iterable[Node] = (),
+    after: Mapping[Node, Iterable[Node]] | None = None,
 ) -> Lowered:
     """The planning problem of computing `results`.
 
@@ -75,7 +77,8 @@ def lower(
     one by one.  Without `into_kept` none of them is written over
     an operand, whose memory would then be theirs.  `scratch` gives the bytes that a step needs
     while it runs; the plan says where they are: `Layout.scratch`, by position.  What is computed
-    `elsewhere`, in the memory of a variable, takes no bytes here.
+    `elsewhere`, in the memory of a variable, takes no bytes here; `after` gives for each such step
+    those that must not run once it has.
     """
     order = toposort(results, is_leaf)
     whole, lasting = {*kept, *results}, {result_of(n) for n in kept}
@@ -119,6 +122,11 @@ def lower(
                 over = [(p, r) for p, r in over if (node, r) not in lasting]
             steps.append(_step(node, made, values, over, scratch))
             nodes.append(node)
+    if after:
+        step_of = {node: s for s, node in enumerate(nodes)}
+        for node, earlier in after.items():
+            s = step_of[node]
+            steps[s] = replace(steps[s], after=tuple(sorted(step_of[n] for n in earlier)))
     return Lowered(
         tuple(results),
         Problem(tuple(table), tuple(steps)),
@@ -141,14 +149,15 @@ def result_of(node: Node) -> Place:
 def view_base(node: Node, strided: Iterable[Node]) -> Place | None:
     """The value a view shares memory with; None for what has memory of its own.
 
-    A reshape of a strided view cannot be one: its elements are not evenly spaced.
+    A reshape of a strided view cannot be one, unless it only cuts axes: elements of axes that
+    become one are not evenly spaced.
     """
     if Trait.VIEW not in node.op.facts().traits:
         return None
     (base,) = node.inputs
     if isinstance(node.op, Part):
         return base, node.op.index
-    if isinstance(node.op, Reshape) and base in strided:
+    if isinstance(node.op, Reshape) and base in strided and splits(base.shape, node.shape) is None:
         return None
     return base, 0
 
@@ -163,13 +172,19 @@ def seconds(node: Node) -> float:
 
 def overwrites(node: Node) -> Sequence[tuple[int, int]]:
     """Pairs (operand, result): that result may be written over that operand, if it dies here."""
-    if isinstance(node.op, Group):
-        return node.op.body.overwrites()
-    if not node.inputs:
+    op, inputs = node.op, node.inputs
+    if isinstance(op, Group):
+        return op.body.overwrites()
+    if isinstance(op, ProductGroup):
+        return op.overwrites()
+    if type(op) is Elementwise and op.info.overwrites is Overwrites.SAME_SIZE:
+        shape, item = node.shape, node.dtype.itemsize
+        return [
+            (p, 0) for p, i in enumerate(inputs) if i.shape == shape and i.dtype.itemsize == item
+        ]
+    if not inputs:
         return ()
-    return [
-        (p, 0) for p in sorted(node.op.may_overwrite(*[(i.shape, i.dtype) for i in node.inputs]))
-    ]
+    return [(p, 0) for p in sorted(op.may_overwrite(*[(i.shape, i.dtype) for i in inputs]))]
 
 
 def _step(
@@ -192,12 +207,16 @@ def _step(
 
 def views_of(results: Sequence[Node]) -> dict[Node, Node]:
     """The node whose memory each view shares; a part of a node has memory of its own."""
-    plain = lower(results)
-    roots, values = plain.problem.roots, plain.problem.values
     out: dict[Node, Node] = {}
-    for (node, _), value in plain.values.items():
-        owner = values[roots[value]].label
-        if roots[value] != value and owner is not node:
-            assert isinstance(owner, Node)
-            out[node] = owner
+    strided: set[Node] = set()
+    for node in toposort(results, is_leaf):
+        op = node.op
+        if type(op) is Elementwise or type(op) is Part or is_leaf(node):
+            continue
+        base = view_base(node, strided)
+        if base is not None:
+            owner, _ = base
+            out[node] = out.get(owner, owner)
+            if type(op) is not Reshape or owner in strided:
+                strided.add(node)
     return out

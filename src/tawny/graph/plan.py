@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, final
 from tawny.array import Array, array_for
 from tawny.errors import type_error, value_error
 from tawny.graph.engine import engine_named
-from tawny.graph.lowering import Lowered, is_leaf
+from tawny.graph.lowering import Lowered, is_leaf, result_of
 from tawny.graph.written import Written, written_out
 from tawny.memory.plan import Layout
 from tawny.node import Node
@@ -46,6 +46,15 @@ class PlannedStep(NamedTuple):
     """The operand the result is written over."""
     again: bool
     """Whether the value is computed again, having been dropped to save memory."""
+
+
+class Alive(NamedTuple):
+    """Memory in use while one step runs."""
+
+    bytes: int
+    kind: Kind
+    array: Array | None
+    """Whose it is then; None for scratch memory."""
 
 
 class Moment(NamedTuple):
@@ -98,20 +107,14 @@ class Plan:
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """Every piece of memory by offset, then by time."""
-        schedule, lasting = self.layout.schedule, frozenset(self.kept)
+        schedule = self.layout.schedule
         out: list[Block] = []
         for index, (storage, start) in enumerate(self.layout.occupied):
             if not storage.bytes:
                 continue
-            scratch = index >= len(schedule.storages)
-            tenants = () if scratch else schedule.tenants[index]
-            nodes = [self._node(value) for value, _ in tenants]
-            kind: Kind = "transient"
-            if scratch:
-                kind = "scratch"
-            elif lasting.intersection(nodes):
-                kind = "kept"
-            arrays = tuple(map(array_for, nodes))
+            kind = self._kind(index)
+            tenants = () if kind == "scratch" else schedule.tenants[index]
+            arrays = tuple(array_for(self._node(value)) for value, _ in tenants)
             out.append(Block(start, storage.bytes, storage.birth, storage.death - 1, kind, arrays))
         return tuple(sorted(out, key=lambda b: (b.offset, b.first)))
 
@@ -123,12 +126,15 @@ class Plan:
         out: list[PlannedStep] = []
         for position, s in enumerate(self.layout.sequence):
             node = self.lowered.steps[s]
-            bytes = sum(problem.values[v].bytes for v in problem.steps[s].outputs)
             slides = sorted(self.layout.schedule.slides[position], key=lambda pair: pair[1])
             over = array_for(node.inputs[slides[0][0]]) if slides else None
-            place = self.layout.writes(position)[0] or 0
+            sizes = [problem.values[v].bytes for v in problem.steps[s].outputs]
+            places = [
+                at for at, size in zip(self.layout.writes(position), sizes, strict=True) if size
+            ]
+            place = (places or self.layout.writes(position))[0] or 0
             again = s in seen
-            out.append(PlannedStep(position, array_for(node), place, bytes, over, again))
+            out.append(PlannedStep(position, array_for(node), place, sum(sizes), over, again))
             seen.add(s)
         return tuple(out)
 
@@ -136,6 +142,32 @@ class Plan:
         """Live and allocated bytes while each step runs."""
         pairs = zip(self.layout.live, self.layout.allocated, strict=True)
         return [Moment(p, live, top) for p, (live, top) in enumerate(pairs)]
+
+    def alive(self, position: int) -> list[Alive]:
+        """What is in memory while a step runs, the largest first."""
+        schedule = self.layout.schedule
+        found: list[Alive] = []
+        for index, (storage, _) in enumerate(self.layout.occupied):
+            if storage.bytes and storage.birth <= position < storage.death:
+                array, kind = None, self._kind(index)
+                if kind != "scratch":
+                    tenants = schedule.tenants[index]
+                    newest = [v for v, made in tenants if made <= position] or [tenants[0][0]]
+                    array = array_for(self._node(newest[-1]))
+                found.append(Alive(storage.bytes, kind, array))
+        return sorted(found, key=lambda one: -one.bytes)
+
+    def _kind(self, storage: int) -> Kind:
+        """Of a storage, or of what comes after all of them: a step's scratch memory."""
+        tenants = self.layout.schedule.tenants
+        if storage >= len(tenants):
+            return "scratch"
+        kept = self._kept.intersection([self._node(value) for value, _ in tenants[storage]])
+        return "kept" if kept else "transient"
+
+    @cached_property
+    def _kept(self) -> frozenset[Node]:
+        return frozenset(self.kept)
 
     # ------------------------------------------------------------- explanation
 
@@ -245,9 +277,18 @@ class Plan:
         return len(self.steps) - len(self._shown)
 
     def _place(self, step: PlannedStep) -> str:
-        """Where the result of a step lies, for a table."""
-        home = self.homes.get(step.array.node)
-        return f"{step.offset:,}" if home is None else f"in {home.name}"
+        """Where the results of a step lie, for a table."""
+        names = self._variables.get(step.array.node, [])
+        arena = [f"{step.offset:,}"] if step.bytes or not names else []
+        return ", ".join(arena + ([f"in {', '.join(names)}"] if names else []))
+
+    @cached_property
+    def _variables(self) -> dict[Node, list[str]]:
+        """For each step the variables that hold some of its results."""
+        out: dict[Node, list[str]] = {}
+        for source, variable in self.homes.items():
+            out.setdefault(result_of(source)[0], []).append(variable.name)
+        return out
 
     def _repr_html_(self) -> str:
         head = "".join(

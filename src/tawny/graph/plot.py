@@ -14,6 +14,8 @@ _PALETTE: Final = (
 )  # fmt: skip
 _LABELLED: Final = 0.03
 """Blocks of at least this share of the peak get a label."""
+_AGAIN: Final = "///"
+"""How blocks are hatched that hold what is computed again."""
 _MANY: Final = 150
 """Above so many blocks the edges between them are thin."""
 
@@ -29,8 +31,19 @@ def draw(plan: Plan, ax: Any = None) -> Any:
     unit, name = _unit(plan.peak_bytes)
     steps = max(1, len(plan.steps))
     edge = 0.8 if len(plan.blocks) <= _MANY else 0.1
+    again = frozenset(step.position for step in plan.steps if step.again)
     for index, block in enumerate(plan.blocks):
-        _block(ax, block, index, unit, plan.peak_bytes, steps, edge)
+        colour = _COLOURS.get(block.kind, _PALETTE[index % len(_PALETTE)])
+        hatch = _AGAIN if block.first in again and block.kind != "scratch" else None
+        ax.broken_barh(
+            [(block.first - 0.5, block.last - block.first + 1)],
+            (block.offset / unit, block.bytes / unit),
+            facecolor=colour,
+            edgecolor="white",
+            lw=edge,
+            hatch=hatch,
+        )
+        _label(ax, block, colour, unit, plan.peak_bytes, steps)
     moments = plan.timeline()
     xs = [m.position - 0.5 for m in moments] + [steps - 0.5]
     live = [m.live_bytes / unit for m in moments]
@@ -39,6 +52,7 @@ def draw(plan: Plan, ax: Any = None) -> Any:
     ax.set_xlim(-0.5, steps - 0.5)
     ax.set_ylim(0, max(1, plan.peak_bytes) * 1.05 / unit)
     ax.set_xlabel("step")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_ylabel(f"memory [{name}]")
     ax.set_title(str(plan).splitlines()[0], fontsize=10)
     patches: Any = importlib.import_module("matplotlib.patches")
@@ -47,38 +61,36 @@ def draw(plan: Plan, ax: Any = None) -> Any:
         *ax.get_legend_handles_labels()[0],
         *(patches.Patch(color=_COLOURS[kind], label=kind) for kind in kinds),
     ]
+    if again:
+        mark = {"facecolor": "#bbbbbb", "edgecolor": "white", "hatch": _AGAIN}
+        handles.append(patches.Patch(**mark, label="computed again"))
     below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.1), "ncols": len(handles)}
     ax.legend(handles=handles, fontsize=8, frameon=False, **below)
     return ax
 
 
-def _block(
-    ax: Any, block: Block, index: int, unit: int, peak: int, steps: int, edge: float
-) -> None:
+def _label(ax: Any, block: Block, colour: str, unit: int, peak: int, steps: int) -> None:
+    """Write into a block whose it is, with the source line if there is room for it."""
     width = block.last - block.first + 1
-    colour = _COLOURS.get(block.kind, _PALETTE[index % len(_PALETTE)])
-    ax.broken_barh(
-        [(block.first - 0.5, width)],
-        (block.offset / unit, block.bytes / unit),
-        facecolor=colour,
-        edgecolor="white",
-        lw=edge,
+    if block.bytes < _LABELLED * peak or width < 0.04 * steps:
+        return
+    names = [a.node.name for a in block.arrays] or [block.kind]
+    text = " > ".join(names[:3]) + (" ..." if len(names) > 3 else "")
+    sources = block.arrays[0].node.sources if block.arrays else ()
+    room = max(3, int(90 * width / steps))
+    if sources and len(longer := f"{text}  [{sources[0]}]") <= room:
+        text = longer
+    ax.text(
+        block.first - 0.5 + width / 2,
+        (block.offset + block.bytes / 2) / unit,
+        text if len(text) <= room else text[: room - 1] + "\u2026",
+        ha="center",
+        va="center",
+        fontsize=7,
+        color="white",
+        bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.5},
+        zorder=5,
     )
-    if block.bytes >= _LABELLED * peak and width >= 0.04 * steps:
-        names = [a.node.name for a in block.arrays] or [block.kind]
-        text = " > ".join(names[:3]) + (" ..." if len(names) > 3 else "")
-        room = max(3, int(90 * width / steps))
-        ax.text(
-            block.first - 0.5 + width / 2,
-            (block.offset + block.bytes / 2) / unit,
-            text if len(text) <= room else text[: room - 1] + "\u2026",
-            ha="center",
-            va="center",
-            fontsize=7,
-            color="white",
-            bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.5},
-            zorder=5,
-        )
 
 
 def _unit(count: int) -> tuple[int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast, final
@@ -29,10 +29,9 @@ class Run:
 
     def __init__(self, compiled: Compiled, nodes: frozenset[Node], seconds: float) -> None:
         self._compiled = compiled
-        _ = compiled.executable  # all memory is allocated here
         self._nodes = nodes
         self.seconds = seconds
-        """How long it took."""
+        """How long it took; if it was one of several steps, as long as they did on average."""
 
     @cached_property
     def executed(self) -> list[Array]:
@@ -72,6 +71,11 @@ class Program:
         self._lock = threading.RLock()
         self._names = {n.name: i for i, n in enumerate(graph.variables)}
         self._buffers: list[Value | None] = [None] * len(graph.variables)
+        self._values = cast("list[Value]", self._buffers)
+        """The same list, once all variables have a value."""
+        self._results = compiled.results[: len(graph.output_nodes)]
+        self._shown: dict[Node, tuple[Value, Value]] = {}
+        """Outputs as they lie in memory, and the views given for them."""
         self._bound: set[int] = set()
         self._unset = len(graph.variables)
         """How many variables have no value yet."""
@@ -105,6 +109,21 @@ class Program:
         return self._last
 
     @property
+    def draw(self) -> int:
+        """The number of the next run; together with the seeds it decides the random numbers.
+
+        Set it to draw the numbers of another run again, as when training is resumed.
+        """
+        return self._draw
+
+    @draw.setter
+    def draw(self, number: int) -> None:
+        if number < 0:
+            raise value_error("draw", f"the number of a run is {number}; it must be at least 0")
+        with self._lock:
+            self._draw = number
+
+    @property
     def state(self) -> Mapping[str, Value]:
         """Copies of the values of the variables that have one, by name."""
         with self._lock:
@@ -134,7 +153,12 @@ class Program:
         """Say that the arrays bound to these variables have changed."""
         with self._lock:
             for index in [self._bound_index(name) for name in names]:
-                self._changed |= self._compiled.bit(self.graph.variables[index])
+                self._changed |= self._bits[index]
+
+    @cached_property
+    def _bits(self) -> list[int]:
+        """For each variable the bit that stands for a change of it."""
+        return [self._compiled.bit(v) for v in self.graph.variables]
 
     def _bound_index(self, name: str) -> int:
         index = self._index(name)
@@ -160,11 +184,11 @@ class Program:
                 self._buffers[index] = value
                 self._bound.add(index)
             elif own is None or index in self._bound:
-                self._buffers[index] = _aligned_copy(value)
+                self._buffers[index] = aligned_copy(value)
                 self._bound.discard(index)
             else:
                 np.copyto(own, value)
-            self._changed |= self._compiled.bit(self.graph.variables[index])
+            self._changed |= self._bits[index]
 
     # -------------------------------------------------------------------- run
 
@@ -200,57 +224,46 @@ class Program:
                 raise value_error(
                     "run", f"variables have no value yet: {', '.join(map(repr, missing))}"
                 )
-            for _ in range(steps - 1):
-                self._step()
-            return self.graph.structured(self._outputs(self._step(), views))
+            if steps > 1:
+                self._advance(1)
+                steps -= 1
+            self._advance(steps)
+            return self.graph.structured(map(self._seen if views else self._copy, self._results))
 
-    def _step(self) -> list[Value]:
-        """One run and its updates; gives the outputs as they lie in memory."""
-        compiled = self._compiled
-        buffers = cast("list[Value]", self._buffers)
+    def _advance(self, times: int) -> None:
+        """Run and update, over and over; after the first time only updates change anything."""
+        compiled, executable = self._compiled, self._compiled.executable
         changed = None if self._fresh else self._changed
-        start = time.perf_counter()
+        start, before = time.perf_counter(), executable.completed
         self._fresh = True  # until the run has succeeded, nothing in memory is to be trusted
-        nodes = compiled.execute(changed, buffers, self._draw)
-        self._last = Run(compiled, nodes, time.perf_counter() - start)
-        self._fresh, self._changed = False, 0
-        self._draw += 1
-        results = [compiled.value(n, buffers) for n in compiled.results]
-        count = len(self.graph.output_nodes)
-        outputs = results[:count]
-        if self.graph.update_nodes:
-            outputs = [np.array(v, order="C") for v in outputs]
-            self._update(results[count:])
-        return outputs
+        try:
+            nodes = compiled.execute(changed, self._values, self._draw, times)
+        finally:
+            self._draw += executable.completed - before
+        self._last = Run(compiled, nodes, (time.perf_counter() - start) / times)
+        self._fresh, self._changed = False, self._updated
 
-    def _update(self, sources: Sequence[Value]) -> None:
-        """Let every updated variable take its source's value, all at once.
+    @cached_property
+    def _updated(self) -> int:
+        """What the updates change."""
+        changed = 0
+        for target, _ in self.graph.update_nodes:
+            changed |= self._compiled.bit(target)
+        return changed
 
-        Sources that were computed in the variable's own memory are there already.
-        """
-        targets = [target for target, _ in self.graph.update_nodes]
-        there = set(self._compiled.homes.values())
-        variables = [b for b in self._buffers if b is not None]
-        taken = [
-            (t, v.copy() if any(np.may_share_memory(v, b) for b in variables) else v)
-            for t, v in zip(targets, sources, strict=True)
-            if t not in there
-        ]
-        for target, value in taken:
-            own = self._buffers[self._names[target.name]]
-            assert own is not None
-            np.copyto(own, value)
-        for target in targets:
-            self._changed |= self._compiled.bit(target)
+    def _copy(self, node: Node) -> Value:
+        """The value of a result in a new array."""
+        return np.array(self._compiled.value(node, self._values), order="C")
 
-    def _outputs(self, values: Sequence[Value], views: bool) -> Iterator[Value]:
-        for value in values:
-            if views:
-                shown = value.view()
-                shown.flags.writeable = False
-                yield shown
-            else:
-                yield value if self.graph.update_nodes else np.array(value, order="C")
+    def _seen(self, node: Node) -> Value:
+        """The value of a result where it lies, through a view that cannot be written."""
+        value = self._compiled.value(node, self._values)
+        known = self._shown.get(node)
+        if known is None or known[0] is not value:
+            view = value.view()
+            view.flags.writeable = False
+            known = self._shown[node] = value, view
+        return known[1]
 
     # ----------------------------------------------------------------- values
 
@@ -296,7 +309,7 @@ class Program:
             ]
 
 
-def _aligned_copy(value: Value) -> Value:
+def aligned_copy(value: Value) -> Value:
     """A copy whose first element lies at the start of a cache line, where vectors are read best."""
     whole = np.empty(value.nbytes + ALIGNMENT, np.uint8)
     start = -whole.__array_interface__["data"][0] % ALIGNMENT

@@ -1,80 +1,42 @@
 """A plan and which updates lie in their variables' memory, found together.
 
-A source that is computed in its variable's memory takes none of the arena; whether it can be
-depends on the order of the steps, which the plan chooses.
+A source that is computed in its variable's memory takes none of the arena.  Then all that reads the
+variable must run before; plans with that order and plans without are both made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, final
 
-from tawny.graph.fitting import Fitted, Fitting, smaller
+from tawny.graph.fitting import Fitted, Fitting, Planning
 from tawny.graph.incremental import Dependence
-from tawny.graph.updating import homes
-from tawny.memory.budget import MemoryBudgetError
+from tawny.graph.lowering import lower
+from tawny.graph.updating import NOWHERE, homes, possible_homes
 from tawny.node import Node
 
-MOST_ROUNDS: Final = 3
-"""How often a plan is made again for sources that turn out to need memory of their own."""
 
+def settled(
+    results: tuple[Node, ...],
+    targets: Sequence[Node],
+    known: Dependence,
+    scratch: Callable[[Node], int],
+    incremental: bool,
+    budget: int | None,
+    planning: Planning,
+) -> tuple[Fitted, dict[Node, Node]]:
+    """The plan within a budget, and for each source that lies in a variable, that variable.
 
-@final
-class Settling:
-    """A graph whose last results are the sources of update edges to `targets`."""
-
-    def __init__(
-        self,
-        results: tuple[Node, ...],
-        targets: Sequence[Node],
-        known: Dependence,
-        scratch: Callable[[Node], int],
-        incremental: bool,
-    ) -> None:
-        self._results = results
-        self._updates = list(zip(targets, results[len(results) - len(targets) :], strict=True))
-        self._known = known
-        self._scratch = scratch
-        self._incremental = incremental
-
-    def within(self, budget: int | None) -> tuple[Fitted, dict[Node, Node]]:
-        """The plan within a budget, and for each source that lies in a variable, that variable."""
-        least: MemoryBudgetError | None = None
-        plain: Fitted | None = None
-        try:
-            plain = self._fitted(budget, {})
-        except MemoryBudgetError as error:
-            if not self._updates:
-                raise
-            least = error
-        moved = self._homes(self._fitted(None, {}) if plain is None else plain)
-        own = moved
-        for _ in range(MOST_ROUNDS):
-            if not moved:
-                break
-            try:
-                fitted = self._fitted(budget, moved)
-            except MemoryBudgetError as error:
-                if self._can_move(self._fitted(error.least_bytes, moved), moved):
-                    least = smaller(least, error)
-                break
-            if self._can_move(fitted, moved):
-                return fitted, moved
-            possible = self._homes(fitted)
-            moved = {source: v for source, v in moved.items() if source in possible}
-        if plain is None:
-            assert least is not None
-            raise least
-        return plain, own
-
-    def _fitted(self, budget: int | None, moved: dict[Node, Node]) -> Fitted:
-        known = self._known if self._incremental else None
-        return Fitting(self._results, known, self._scratch, moved).within(budget)
-
-    def _can_move(self, fitted: Fitted, moved: dict[Node, Node]) -> bool:
-        """Whether sources that the plan has no memory for can lie in their variables."""
-        return moved.keys() <= self._homes(fitted).keys()
-
-    def _homes(self, fitted: Fitted) -> dict[Node, Node]:
-        schedule = fitted.layout.schedule
-        return homes(self._updates, self._results, fitted.lowered, schedule, self._known)
+    The last of `results` are the sources of update edges to `targets`.
+    """
+    updates = list(zip(targets, results[len(results) - len(targets) :], strict=True))
+    ways = [NOWHERE]
+    if updates and planning != "seed":
+        possible = possible_homes(updates, results, lower(results), known)
+        if possible.variable:
+            ways.insert(0, possible)
+    fitting = Fitting(results, known if incremental else None, scratch, ways, planning)
+    fitted = fitting.within(budget)
+    found = homes(updates, results, fitted.lowered, fitted.layout.schedule, known)
+    if not fitted.elsewhere <= found.keys():
+        raise AssertionError("an update would overwrite what is still read")
+    return fitted, found

@@ -2,29 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.graph.incremental import VOLATILE, Dependence
 from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of
+from tawny.memory.model import model
 from tawny.memory.schedule import Schedule
 from tawny.node import Node
 from tawny.op import Elementwise, Op
 from tawny.ops.convolution import Windowed
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fused import FusedMatmul, Group
+from tawny.ops.fused import FusedMatmul, Group, ProductGroup
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
 from tawny.ops.linalg import Matmul
 from tawny.ops.movement import Flip, Reshape, Roll, Transpose
 from tawny.ops.pooling import Pool
 from tawny.ops.random import Draw
 from tawny.ops.reduction import ArgExtremum, Reduction, Scan
+from tawny.shape import size
 
 INFALLIBLE: Final = (
     ArgExtremum, BroadcastTo, Cast, Concat, Copy, Draw, Flip, FusedMatmul, Matmul, Pad, Pool,
     Reduction, Repeat, Reshape, Roll, Scan, Tile, Transpose, Windowed,
 )  # fmt: skip
 """Ops that cannot fail once their shapes fit: no user's code, no singular matrix, no index."""
+
+MOST_AFTER: Final = 50_000
+"""Above so many pairs of steps an order is not asked for; sources lie where they happen to fit."""
+
+MOST_ROUNDS: Final = 30
+"""So many sources are given up one by one, then all that are in the way of each other."""
+
+
+@dataclass(frozen=True)
+class Homes:
+    """Sources of updates that lie in the variables they update, and what that asks of the order."""
+
+    variable: Mapping[Node, Node]
+    """By source."""
+    after: Mapping[Node, frozenset[Node]]
+    """For each step that computes some of them those that must not run once it has."""
+
+
+NOWHERE: Final = Homes({}, {})
+"""No source lies in a variable."""
+
+
+def possible_homes(
+    updates: Sequence[tuple[Node, Node]],
+    results: Sequence[Node],
+    lowered: Lowered,
+    known: Dependence,
+) -> Homes:
+    """The sources that lie in their variables if the steps run in an order that lets them."""
+    readers = _readers(lowered)
+    fallible = frozenset(n for n in lowered.steps if not _infallible(n))
+    found: dict[Node, Node] = {}
+    after: dict[Node, frozenset[Node]] = {}
+    for target, source in _free(updates, results, lowered, known):
+        made = result_of(source)
+        node = made[0]
+        if node not in lowered.step_of or node in fallible:
+            continue
+        reads = readers.get(target, ())
+        if all(_overwritten(read, made, target) for reader, read in reads if reader is node):
+            found[source] = target
+            after[source] = fallible.union(reader for reader, _ in reads) - {node}
+    if sum(map(len, after.values())) > MOST_AFTER:
+        return NOWHERE
+    for source in cyclic(lowered, after):
+        del found[source], after[source]
+    steps: dict[Node, frozenset[Node]] = {}
+    for source, earlier in after.items():
+        node = result_of(source)[0]
+        steps[node] = steps.get(node, frozenset()) | earlier
+    return Homes(found, steps)
 
 
 def homes(
@@ -34,45 +89,78 @@ def homes(
     schedule: Schedule,
     known: Dependence,
 ) -> dict[Node, Node]:
-    """For each source that may be computed in its variable's memory, that variable.
+    """For each source that a schedule may compute in its variable's memory, that variable.
 
     Safe means: the source runs in every run; every other reader of the variable is done before,
     and the op may overwrite it if it reads it itself; nobody else wants the variable's old value;
     and no later step can fail, which would leave the variable changed by half a run.
     """
-    readers = _readers(lowered, schedule)
+    readers = _readers(lowered)
     safe_from = _safe_from(lowered, schedule)
+    last = {lowered.steps[s]: position for position, s in enumerate(schedule.sequence)}
+    runs = Counter(schedule.sequence)
     out: dict[Node, Node] = {}
-    for target, source in updates:
+    for target, source in _free(updates, results, lowered, known):
         made = result_of(source)
-        place = _position(made[0], lowered, schedule)
-        if place is None or results.count(source) > 1 or known.moment(source) != VOLATILE:
+        place = last.get(made[0])
+        if place is None or runs[schedule.sequence[place]] > 1 or place < safe_from:
             continue
-        if place < safe_from or _wanted(target, results, lowered):
-            continue
-        if all(_done(p, node, place, made, target) for p, node in readers.get(target, ())):
+        if all(
+            _overwritten(read, made, target) if reader is made[0] else last[reader] < place
+            for reader, read in readers.get(target, ())
+        ):
             out[source] = target
     return out
 
 
-def _position(node: Node, lowered: Lowered, schedule: Schedule) -> int | None:
-    """The only position at which `node` is computed."""
-    step = lowered.step_of.get(node)
-    if step is None or schedule.sequence.count(step) != 1:
-        return None
-    return schedule.sequence.index(step)
+def cyclic(lowered: Lowered, after: Mapping[Node, Collection[Node]]) -> list[Node]:
+    """Sources to give up, the smallest first, so that some order has all steps `after` others."""
+    index, left = lowered.step_of, dict(after)
+    reads = model(lowered.problem).predecessors
+    out: list[Node] = []
+    while True:
+        before = [set(row) for row in reads]
+        for source, earlier in left.items():
+            before[index[result_of(source)[0]]].update(index[n] for n in earlier)
+        stuck = in_cycles(before)
+        within = [source for source in left if index[result_of(source)[0]] in stuck]
+        if not within:
+            return out
+        within.sort(key=lambda n: size(n.shape) * n.dtype.itemsize)
+        for source in within[: 1 if len(out) < MOST_ROUNDS else None]:
+            out.append(source)
+            del left[source]
 
 
-def _readers(lowered: Lowered, schedule: Schedule) -> Mapping[Node, list[tuple[int, Node]]]:
-    """For each leaf the positions that read it, through views or not, and what they read."""
+def in_cycles(before: Sequence[Collection[int]]) -> set[int]:
+    """The vertices of a graph on cycles or between them, given what each comes after."""
+    behind: list[list[int]] = [[] for _ in before]
+    for v, row in enumerate(before):
+        for u in row:
+            behind[u].append(v)
+    rest = set(range(len(before)))
+    for forth, back in ((before, behind), (behind, before)):
+        waits = [sum(u in rest for u in row) for row in forth]
+        free = [v for v in rest if not waits[v]]
+        for v in free:
+            rest.discard(v)
+            for w in back[v]:
+                waits[w] -= 1
+                if not waits[w] and w in rest:
+                    free.append(w)
+    return rest
+
+
+def _readers(lowered: Lowered) -> Mapping[Node, list[tuple[Node, Node]]]:
+    """For each leaf the steps that read it, through views or not, and what they read."""
     problem = lowered.problem
     owner = {value: node for (node, _), value in lowered.values.items()}
-    out: dict[Node, list[tuple[int, Node]]] = {}
-    for position, s in enumerate(schedule.sequence):
-        for value in problem.steps[s].inputs:
+    out: dict[Node, list[tuple[Node, Node]]] = {}
+    for node, step in zip(lowered.steps, problem.steps, strict=True):
+        for value in step.inputs:
             root = owner[problem.roots[value]]
             if is_leaf(root):
-                out.setdefault(root, []).append((position, owner[value]))
+                out.setdefault(root, []).append((node, owner[value]))
     return out
 
 
@@ -85,7 +173,7 @@ def _safe_from(lowered: Lowered, schedule: Schedule) -> int:
 
 
 def _infallible(node: Node) -> bool:
-    if isinstance(node.op, Group):
+    if isinstance(node.op, (Group, ProductGroup)):
         return all(_cannot_fail(step.op, step.dtype.kind) for step in node.op.body.steps)
     return _cannot_fail(node.op, node.dtype.kind)
 
@@ -97,18 +185,23 @@ def _cannot_fail(op: Op, kind: str) -> bool:
     return isinstance(op, INFALLIBLE)
 
 
-def _wanted(target: Node, results: Sequence[Node], lowered: Lowered) -> bool:
-    """Whether some result is the variable itself or a view of it."""
-    if (target, 0) not in lowered.values:
-        return False
-    roots = lowered.problem.roots
-    return any(roots[lowered.value(n)] == lowered.value(target) for n in results)
+def _free(
+    updates: Sequence[tuple[Node, Node]],
+    results: Sequence[Node],
+    lowered: Lowered,
+    known: Dependence,
+) -> Iterator[tuple[Node, Node]]:
+    """The updates whose source runs in every run and is no other result, nor the variable one."""
+    times, roots = Counter(results), lowered.problem.roots
+    wanted = {roots[lowered.value(n)] for n in results}
+    for target, source in updates:
+        value = lowered.values.get((target, 0))
+        if known.moment(source) == VOLATILE and times[source] == 1 and value not in wanted:
+            yield target, source
 
 
-def _done(position: int, read: Node, place: int, made: Place, target: Node) -> bool:
-    """Whether a reader has had the old value before it is overwritten."""
-    if position != place:
-        return position < place
+def _overwritten(read: Node, made: Place, target: Node) -> bool:
+    """Whether the step that makes a source may overwrite the variable, which it reads itself."""
     node, result = made
     allowed = overwrites(node)
     return read is target and all(

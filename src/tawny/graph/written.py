@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tawny.graph.lowering import is_leaf
 from tawny.node import Node, Part, make, remake, toposort, written_at
 from tawny.op import Trait
-from tawny.ops.fused import Group
+from tawny.ops.fused import Group, ProductGroup
 
 
 class Written(NamedTuple):
@@ -33,7 +33,7 @@ def written_out(results: Sequence[Node]) -> Written:
         if is_leaf(node):
             continue
         inputs = tuple([plain.get(i, i) for i in node.inputs])
-        if isinstance(node.op, Group):
+        if isinstance(node.op, (Group, ProductGroup)):
             parts[node], out[node] = _members(node, node.op, inputs)
             plain[node] = parts[node][0]
         elif isinstance(node.op, Part) and node.inputs[0] in parts:
@@ -45,11 +45,14 @@ def written_out(results: Sequence[Node]) -> Written:
 
 
 def _members(
-    node: Node, group: Group, operands: Sequence[Node]
+    node: Node, group: Group | ProductGroup, operands: Sequence[Node]
 ) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """The results of a group as plain nodes, and all nodes it computes."""
     values, members = list(operands), list[Node]()
     with written_at(node.sources):
+        if isinstance(group, ProductGroup):
+            values = group.multiplied(operands)
+            members.append(values[0])
         for step in group.body.steps:
             made = make(step.op, tuple([values[i] for i in step.inputs]))
             values.append(made)

@@ -368,9 +368,13 @@ def sigmoid(x: Scalar) -> Scalar:
     return select(x >= 0.0, 1.0, tail) / (1.0 + tail)
 
 
-@elementwise(dtype=real_rule, oracle="")
+@elementwise(
+    dtype=real_rule,
+    gradient=(lambda how, s, y, _: how.choose(how.apply(Prim.GT, y, 0.0), s, 0.0),),
+    oracle="",
+)
 def relu(x: Scalar) -> Scalar:
-    """The larger of each element and zero."""
+    """The larger of each element and zero, where its slope is zero."""
     return call(Prim.MAX, x, 0)
 
 

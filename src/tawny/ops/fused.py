@@ -1,4 +1,4 @@
-"""What fusion makes of several ops: groups, and products with an epilogue.
+"""What fusion makes of several ops: groups, products with an epilogue, and both as one.
 
 No user writes these: `rewrite` puts them where they compute the same bits with less memory traffic.
 They are differentiated before they are fused, or after `expanded`.
@@ -18,8 +18,9 @@ from tawny.errors import type_error, value_error
 from tawny.node import Node, make, written_at
 from tawny.op import ELEMENTWISE, Elementwise, Gradient, Op, Type, not_boolean
 from tawny.ops.convolution import Windowed
+from tawny.ops.creation import Cast
 from tawny.ops.linalg import Matmul
-from tawny.ops.reduction import Reduction
+from tawny.ops.reduction import ArgExtremum, Reduction
 from tawny.scalar import Call, Expr
 from tawny.shape import Shape, size
 
@@ -56,6 +57,18 @@ def primitives(op: Elementwise) -> int:
 
 
 # ---------------------------------------------------------------------- groups
+
+
+FOLDS: Final = (Reduction, ArgExtremum)
+"""Ops that fold axes."""
+
+
+def folded_axes(op: Op, shape: Shape) -> tuple[int, ...]:
+    """The axes that an op which folds an array of `shape` folds."""
+    if isinstance(op, ArgExtremum):
+        return tuple(range(len(shape))) if op.axis is None else (op.axis,)
+    assert isinstance(op, Reduction)
+    return op.axes
 
 
 class Step(NamedTuple):
@@ -115,7 +128,7 @@ class Body:
     def space(self) -> Shape:
         """The sizes its loops run over: those of the largest array it computes or reduces."""
         shapes = [s.shape for s in self.steps]
-        shapes += [self.type_of(s.inputs[0])[0] for s in self.steps if isinstance(s.op, Reduction)]
+        shapes += [self.type_of(s.inputs[0])[0] for s in self.steps if isinstance(s.op, FOLDS)]
         return max(shapes, key=size)
 
     def stages(self) -> tuple[int, ...]:
@@ -129,7 +142,7 @@ class Body:
             for value in step.inputs:
                 if value >= first:
                     before = self.steps[value - first]
-                    after = out[value - first] + isinstance(before.op, Reduction)
+                    after = out[value - first] + isinstance(before.op, FOLDS)
                     stage = max(stage, after)
             out.append(stage)
         return tuple(out)
@@ -154,7 +167,7 @@ class Body:
         for number in range(len(self.steps) - 1, -1, -1):
             step = self.steps[number]
             until = stages[number]
-            if not isinstance(step.op, Reduction):
+            if not isinstance(step.op, FOLDS):
                 until = max(until, last[first + number])
             for value in step.inputs:
                 last[value] = max(last[value], until)
@@ -193,7 +206,7 @@ class Body:
         for step in self.steps:
             if isinstance(step.op, Elementwise):
                 operations += primitives(step.op) * size(step.shape)
-            elif isinstance(step.op, Reduction):
+            elif isinstance(step.op, FOLDS):
                 operations += size(self.type_of(step.inputs[0])[0])
         return Cost(
             operations,
@@ -239,10 +252,12 @@ class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
 
 def expanded(group: Node, operands: Sequence[Node] | None = None) -> tuple[Node, ...]:
     """The results of a group, or of its body on other operands, as nodes of plain ops."""
-    if not isinstance(group.op, Group):
+    if not isinstance(group.op, (Group, ProductGroup)):
         raise type_error("expanded", f"operand 0 is {group.name}; accepted: a group")
     values = list(group.inputs if operands is None else operands)
     with written_at(group.sources):
+        if isinstance(group.op, ProductGroup):
+            values = group.op.multiplied(values)
         for step in group.op.body.steps:
             values.append(make(step.op, tuple([values[i] for i in step.inputs])))
     return tuple([values[r] for r in group.op.body.results])
@@ -376,6 +391,100 @@ class FusedMatmul(Op, name="fused_matmul", arity=None, gradient=Gradient.NONE):
 def exchanged_axes(shape: Shape) -> Shape:
     """`shape` with its last two sizes exchanged."""
     return (*shape[:-2], shape[-1], shape[-2])
+
+
+def is_rowwise(body: Body) -> bool:
+    """Whether a body is computed row by row from the matrix that is its operand 0.
+
+    Its steps are elementwise ops and conversions; all it reads and makes is a matrix of that shape,
+    a column or a row of one, or one element; all results are such matrices.
+    """
+    matrix = body.operands[0][0] if body.operands else ()
+    if len(matrix) != 2 or min(matrix) < 2:
+        return False
+    rows, columns = matrix
+    fitting = {matrix, (rows, 1), (1, columns), (columns,), (1, 1), (1,), ()}
+    count = len(body.operands) + len(body.steps)
+    return (
+        all(isinstance(step.op, (Elementwise, Cast)) for step in body.steps)
+        and all(body.type_of(value)[0] in fitting for value in range(count))
+        and all(body.type_of(result)[0] == matrix for result in body.results)
+    )
+
+
+class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE):
+    """A matrix product that a group uses up, a few rows at a time, without storing it.
+
+    Operands are the product's, then those of the body but for the first, which is the product.
+    """
+
+    transpose_a: bool
+    transpose_b: bool
+    epilogue: Epilogue
+    body: Body
+
+    @property
+    def product(self) -> Op:
+        """The product as an op of its own."""
+        if self.transpose_a or self.transpose_b or self.epilogue != PLAIN:
+            return self._fused
+        return _MATMUL
+
+    @property
+    def _fused(self) -> FusedMatmul:
+        return FusedMatmul(self.transpose_a, self.transpose_b, self.epilogue)
+
+    @property
+    def taken(self) -> int:
+        """How many operands are the product's."""
+        return 2 + self.epilogue.arity
+
+    def multiplied(self, operands: Sequence[Node]) -> list[Node]:
+        """The operands of the body, the product among them as a node of its own."""
+        return [make(self.product, tuple(operands[: self.taken])), *operands[self.taken :]]
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return self.body.type_of(self.body.results[0])[0]
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return self.body.type_of(self.body.results[0])[1]
+
+    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
+        body, given, others = self.body, types[: self.taken], types[self.taken :]
+        if len(types) < self.taken or [len(shape) for shape, _ in given[:2]] != [2, 2]:
+            raise value_error("product_group", f"operands are {types}; the first are two matrices")
+        fused = self._fused
+        fused.infer_parts(*given)
+        product = (
+            fused.infer_shape(*[s for s, _ in given]),
+            fused.infer_dtype(*[d for _, d in given]),
+        )
+        if (product, *others) != body.operands or not is_rowwise(body):
+            raise value_error(
+                "product_group",
+                f"the product is {product}, other operands are {others}; its body takes "
+                f"{body.operands} and must be computed row by row",
+            )
+        return tuple(map(body.type_of, body.results)) if len(body.results) > 1 else ()
+
+    def overwrites(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (operand, result) as `Body.overwrites` gives them; never an operand of the product.
+
+        Those are read for each panel of rows, when results of others have been written.
+        """
+        before = self.taken - 1
+        return tuple([(operand + before, r) for operand, r in self.body.overwrites() if operand])
+
+    def may_overwrite(self, *types: Type) -> frozenset[int]:
+        """Operands that result 0 may be written over; `overwrites` answers for each result."""
+        return frozenset(operand for operand, result in self.overwrites() if not result)
+
+    def cost(self, *types: Type) -> Cost:
+        """Operations of both; the product is neither written nor read."""
+        body, product = self.body.cost(), self._fused.cost(*types[: self.taken])
+        return Cost(
+            product.operations + body.operations, sum(map(nbytes, types)), body.bytes_written
+        )
 
 
 class FusedConvolution(Windowed, name="fused_convolution", arity=None, gradient=Gradient.NONE):

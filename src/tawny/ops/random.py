@@ -10,7 +10,9 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, SupportsIndex
 
 import numpy as np
@@ -103,7 +105,27 @@ class _Streams:
             return self._seed, next(self._numbers)
 
 
-_STREAMS: Final = _Streams()
+_STREAMS: Final = ContextVar("streams", default=_Streams())  # noqa: B039  (shared on purpose)
+
+
+def _stream() -> tuple[int, int]:
+    """The current seed, and its next stream."""
+    return _STREAMS.get().take()
+
+
+@contextmanager
+def seeded(n: int) -> Generator[None]:
+    """Within the block random arrays take the streams of seed `n`, from the first on.
+
+    After it streams go on as before; what other threads make is not concerned.
+    """
+    own = _Streams()
+    own.restart(_seed_number(n, "seeded"))
+    token = _STREAMS.set(own)
+    try:
+        yield
+    finally:
+        _STREAMS.reset(token)
 
 
 def seed(n: int) -> None:
@@ -111,10 +133,14 @@ def seed(n: int) -> None:
 
     The k-th random array made after this has stream k.  Before the first call the seed is 0.
     """
-    number = as_int(n, "seed", "n")
+    _STREAMS.get().restart(_seed_number(n, "seed"))
+
+
+def _seed_number(n: int, op: str) -> int:
+    number = as_int(n, op, "n")
     if not 0 <= number < 2**64:
-        raise value_error("seed", f"n is {number}; it must be from 0 to 2**64 - 1")
-    _STREAMS.restart(number)
+        raise value_error(op, f"n is {number}; it must be from 0 to 2**64 - 1")
+    return number
 
 
 # ------------------------------------------------------------------ parameters
@@ -185,7 +211,7 @@ def uniform(
     wanted = _floating(dtype, "uniform")
     _check_ordered(low, high, "uniform")
     bounds = _parameter(low, wanted, "uniform", 0), _parameter(high, wanted, "uniform", 1)
-    base = fresh(make(Uniform(*_STREAMS.take(), _shape(shape, bounds, "uniform"), wanted)))
+    base = fresh(make(Uniform(*_stream(), _shape(shape, bounds, "uniform"), wanted)))
     first, last = map(wrap, bounds)
     if isinstance(low, (int, float)) and isinstance(high, (int, float)):
         if not math.isfinite(high - low):
@@ -212,7 +238,7 @@ def normal(
     if spread is not None and not np.all(spread >= 0):
         raise value_error("normal", f"std is {std!r}; it must be at least 0")
     parameters = _parameter(mean, wanted, "normal", 0), _parameter(std, wanted, "normal", 1)
-    base = fresh(make(Normal(*_STREAMS.take(), _shape(shape, parameters, "normal"), wanted)))
+    base = fresh(make(Normal(*_stream(), _shape(shape, parameters, "normal"), wanted)))
     centre, scale = map(wrap, parameters)
     scaled = base if dt.is_weak(std) and std == 1 else e.multiply(base, scale)
     return scaled if dt.is_weak(mean) and mean == 0 else e.add(scaled, centre)
@@ -228,7 +254,7 @@ def exponential(scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) ->
     if length is not None and not np.all(length >= 0):
         raise value_error("exponential", f"scale is {scale!r}; it must be at least 0")
     parameter = _parameter(scale, wanted, "exponential", 0)
-    base = Uniform(*_STREAMS.take(), _shape(shape, [parameter], "exponential"), wanted)
+    base = Uniform(*_stream(), _shape(shape, [parameter], "exponential"), wanted)
     waiting = e.negative(e.log1p(e.negative(wrap(make(base)))))
     return waiting if dt.is_weak(scale) and scale == 1 else e.multiply(waiting, wrap(parameter))
 
@@ -240,7 +266,7 @@ def bernoulli(p: ArrayLike = 0.5, shape: Any = None, dtype: Any = None) -> Array
     if chance is not None and not np.all((chance >= 0) & (chance <= 1)):
         raise value_error("bernoulli", f"p is {p!r}; it must be from 0 to 1")
     parameter = _parameter(p, dt.FLOAT64, "bernoulli", 0)
-    base = Uniform(*_STREAMS.take(), _shape(shape, [parameter], "bernoulli"), dt.FLOAT64)
+    base = Uniform(*_stream(), _shape(shape, [parameter], "bernoulli"), dt.FLOAT64)
     happens = e.less(wrap(make(base)), wrap(parameter))
     return happens if wanted == dt.BOOL else wrap(make(Cast(wanted), (happens.node,)))
 
@@ -265,7 +291,7 @@ def integers(
         for i, bound in enumerate((low, last))
     )
     shape = _shape(shape, bounds, op)
-    return fresh(make(Integers(*_STREAMS.take(), shape, wanted), bounds))
+    return fresh(make(Integers(*_stream(), shape, wanted), bounds))
 
 
 def _whole(bound: Any, dtype: DType, op: str, position: int) -> Any:
@@ -287,7 +313,7 @@ def _whole(bound: Any, dtype: DType, op: str, position: int) -> Any:
 
 
 def _shuffled(population: int, length: int) -> Array:
-    return fresh(make(Permutation(*_STREAMS.take(), (length,), dt.INT64, population)))
+    return fresh(make(Permutation(*_stream(), (length,), dt.INT64, population)))
 
 
 def _population(x: Any, axis: int, op: str) -> tuple[Array | None, int, int]:

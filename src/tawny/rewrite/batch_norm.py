@@ -146,9 +146,9 @@ def _folded(chain: _Chain, context: Context) -> Node | None:
             operands = [next(given).reshape(-1).astype(np.float64) for _ in node.inputs[1:]]
             scale, shift = _composed(node, place, scale, shift, operands)
         exchanged = isinstance(product.op, FusedMatmul) and product.op.transpose_b
-        wide = weights * (scale[:, None] if exchanged else scale)
-        scaled, bias = wide.astype(product.dtype), shift.astype(product.dtype)
-    if not (np.isfinite(scaled).all() and np.isfinite(bias).all()):
+        scaled = _scaled(weights, scale[:, None] if exchanged else scale)
+        bias = shift.astype(product.dtype)
+    if not (_is_finite(scaled) and _is_finite(bias)):
         return None
     biased = bool(bias.any())
     with written_at(united_sources((product, *(n for n, _ in chain.steps)))):
@@ -156,6 +156,17 @@ def _folded(chain: _Chain, context: Context) -> Node | None:
         if biased:
             inputs = (*inputs, constant(bias))
         return make(with_epilogue(product.op, Epilogue(bias=biased)), inputs)
+
+
+def _scaled(weights: Value, scale: Value) -> Value:
+    """The weights times the scale, rounded once; in small pieces, since weights can be large."""
+    out = np.empty(weights.shape, weights.dtype)
+    return np.multiply(weights, scale, out=out, dtype=np.float64, casting="same_kind")
+
+
+def _is_finite(values: Value) -> bool:
+    """Whether no value is infinite or NaN; both show in the least or the greatest."""
+    return not values.size or bool(np.isfinite(values.min()) and np.isfinite(values.max()))
 
 
 def _composed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from math import prod
@@ -15,7 +14,15 @@ from tawny.ops.convolution import (
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
 )
-from tawny.ops.fused import Cost, FusedConvolution, FusedMatmul, Group, nbytes, primitives
+from tawny.ops.fused import (
+    Cost,
+    FusedConvolution,
+    FusedMatmul,
+    Group,
+    ProductGroup,
+    nbytes,
+    primitives,
+)
 from tawny.ops.linalg import Matmul
 from tawny.ops.pooling import Pool
 from tawny.ops.reduction import ArgExtremum, Reduction, Scan
@@ -31,29 +38,30 @@ def cost_of(node: Node) -> Cost:
 
 def cost(op: Op, result: Type, operands: Sequence[Type]) -> Cost:
     """Cost of an op that makes a value of this type from operands of these types."""
-    if _is_free(op, operands):
-        return NOTHING
-    if isinstance(op, Group):
-        return op.cost()
-    if isinstance(op, (FusedMatmul, FusedConvolution)):
-        return op.cost(*operands)
-    if isinstance(op, Elementwise):
+    if type(op) is Elementwise:
         operations = primitives(op) * prod(result[0])
+    elif _is_free(op, operands):
+        return NOTHING
+    elif isinstance(op, Group):
+        return op.cost()
+    elif isinstance(op, (FusedMatmul, FusedConvolution, ProductGroup)):
+        return op.cost(*operands)
     else:
         operations = _counting(type(op))(result[0], [shape for shape, _ in operands])
     return Cost(operations, sum(map(nbytes, operands)), nbytes(result))
 
 
-def total(nodes: Iterable[Node]) -> Cost:
-    """Cost of several nodes together."""
+def total(order: Iterable[Node]) -> Cost:
+    """Cost of a graph: of all nodes, each after its inputs."""
     operations = read = written = 0
     inputs: list[tuple[Node, ...]] = []
-    for node in nodes:
-        op, sources = node.op, node.inputs
+    held: dict[Node, int] = {}
+    for node in order:
+        op, sources, elements = node.op, node.inputs, prod(node.shape)
+        held[node] = bytes = elements * node.dtype.itemsize
         if type(op) is Elementwise:
-            elements = prod(node.shape)
             operations += primitives(op) * elements
-            written += elements * node.dtype.itemsize
+            written += bytes
             inputs.append(sources)
         elif type(op) in _COST_THEMSELVES:
             one = cost_of(node)
@@ -62,14 +70,13 @@ def total(nodes: Iterable[Node]) -> Cost:
             written += one.bytes_written
         elif not _is_free(op, sources):
             operations += _counting(type(op))(node.shape, [i.shape for i in sources])
-            written += prod(node.shape) * node.dtype.itemsize
+            written += bytes
             inputs.append(sources)
-    for node, times in Counter(chain.from_iterable(inputs)).items():
-        read += times * prod(node.shape) * node.dtype.itemsize
+    read += sum(map(held.__getitem__, chain.from_iterable(inputs)))
     return Cost(operations, read, written)
 
 
-_COST_THEMSELVES: Final = frozenset({Group, FusedMatmul, FusedConvolution})
+_COST_THEMSELVES: Final = frozenset({Group, FusedMatmul, FusedConvolution, ProductGroup})
 
 
 def _is_free(op: Op, operands: Sequence[object]) -> bool:

@@ -103,8 +103,11 @@ def rules_pass(name: str, *tables: Sequence[Rule]) -> Pass:
 
     def run(flow: Flow, context: Context) -> Flow:
         off = frozenset([i.name for i in infos if not context.recorder.allows(i)])
-        facts = Facts(context.evaluate, context.assume_finite, flow.uses())
-        return Driver(without(off), facts, context.recorder).settled(flow)
+        while True:
+            facts = Facts(context.evaluate, context.assume_finite, flow.uses())
+            old, flow = flow, Driver(without(off), facts, context.recorder).settled(flow)
+            if not facts.refused or flow.outputs == old.outputs:
+                return flow
 
     return Pass(name, infos, run)
 

@@ -37,7 +37,15 @@ class Facts:
     """How often each node is read, counting outputs."""
     twins: dict[tuple[object, ...], Node] = field(default_factory=dict[tuple[object, ...], Node])
     """The first node met for each commutative op and set of operands."""
+    refused: bool = False
+    """Whether a rule was refused because others read a node, as they may no longer do later."""
     _fills: dict[Node, Any] = field(default_factory=dict[Node, Any])
+
+    def others_read(self, node: Node) -> bool:
+        """Whether a node is read more than once, or is an output as well."""
+        found = self.uses.get(node, 1) > 1
+        self.refused |= found
+        return found
 
     def fill(self, node: Node) -> Any:
         """The value that fills `node`, a NumPy scalar; None if it is not a filled constant."""

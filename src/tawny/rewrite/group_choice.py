@@ -23,7 +23,7 @@ from tawny.node import Node
 from tawny.rewrite.group_loops import Fit, fit, share
 from tawny.rewrite.group_memory import Memory
 from tawny.rewrite.group_places import PLAIN, POINTWISE, REDUCTION, VIEW, Places
-from tawny.rewrite.group_schedule import LARGEST, SMALL, Schedule
+from tawny.rewrite.group_schedule import LARGEST, SMALL, Schedule, Work
 from tawny.rewrite.group_unit import Unit, Units
 
 MOST_STEPS: Final = 64
@@ -47,11 +47,16 @@ class Choice:
         order: Sequence[Node],
         outputs: Sequence[Node],
         moment: Callable[[Node], object] | None = None,
+        *,
+        certain: bool = False,
     ) -> None:
+        """With `certain`, only what certainly takes no more memory is united."""
         self.places = places = Places(order, outputs, moment)
         self._units = Units(places)
         self._memory = Memory(self._units)
         self._schedule: Schedule | None = None
+        self.is_doubtful = False
+        """Whether the planner may find no order as good as before what is uncertain was united."""
         begun: list[Unit] = []
         alone: list[int] = []
         for i in range(len(order) - 1, -1, -1):
@@ -67,7 +72,7 @@ class Choice:
                 self._units.alone[places.base[places.reads[i][0]]] = True
         items: list[Unit | int] = [*[u for u in begun if u.into is None], *alone]
         items.sort(key=_place)
-        if len(items) <= LARGEST and places.floor >= SMALL:
+        if not certain and len(items) <= LARGEST and places.floor >= SMALL:
             items = self._scheduled(items)
         self.sequence: list[Unit | int] = []
         for item in items:
@@ -84,7 +89,10 @@ class Choice:
             if isinstance(item, Unit) and item.into is None and item.refused:
                 self._offered(item)
         left = [u for u in schedule.items if not isinstance(u, Unit) or u.into is None]
-        return sorted(left, key=schedule.at.__getitem__)
+        left.sort(key=schedule.at.__getitem__)
+        if len(left) < len(items):
+            self.is_doubtful = not Work(self._units, self._memory, left).fits(schedule.peak)
+        return left
 
     @property
     def result(self) -> list[bool]:
@@ -239,6 +247,14 @@ class Choice:
             if units.read_by_others(i, (apart,)):
                 units.result[i] = True
         return [apart]
+
+
+def chosen(
+    order: Sequence[Node], outputs: Sequence[Node], moment: Callable[[Node], object] | None = None
+) -> Choice:
+    """The units of an order; the uncertain ones only if a good order of them is found again."""
+    choice = Choice(order, outputs, moment)
+    return Choice(order, outputs, moment, certain=True) if choice.is_doubtful else choice
 
 
 def _place(item: Unit | int) -> int:

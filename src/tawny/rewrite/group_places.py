@@ -11,10 +11,9 @@ from typing import Final
 from tawny.node import Constant, Node, Part, Variable
 from tawny.op import Elementwise, Op, Trait
 from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.fused import nonunit
+from tawny.ops.fused import FOLDS, folded_axes, nonunit
 from tawny.ops.movement import Reshape
-from tawny.ops.reduction import Reduction
-from tawny.shape import Shape, size
+from tawny.shape import Shape, size, splits
 
 ALIGNMENT: Final = 64
 """Memory is given out in multiples of so many bytes."""
@@ -38,12 +37,13 @@ def is_free_view(node: Node) -> bool:
     return type(op) is Reshape and nonunit(op.shape) == nonunit(node.inputs[0].shape)
 
 
-def folded_axes(op: Reduction, shape: Shape) -> tuple[int, ...]:
+def folded_loops(op: Op, shape: Shape) -> tuple[int, ...]:
     """Which axes of the space of `shape` a reduction folds."""
+    axes = folded_axes(op, shape)
     if 1 not in shape:
-        return op.axes
+        return axes
     loops = [a for a, n in enumerate(shape) if n != 1]
-    return tuple([k for k, a in enumerate(loops) if a in op.axes])
+    return tuple([k for k, a in enumerate(loops) if a in axes])
 
 
 def _kind(op: Op) -> int:
@@ -52,7 +52,7 @@ def _kind(op: Op) -> int:
         return LEAF
     if isinstance(op, (Elementwise, Cast)):
         return POINTWISE
-    if isinstance(op, Reduction):
+    if isinstance(op, FOLDS):
         return REDUCTION
     if isinstance(op, (BroadcastTo, Reshape)):
         return FREE
@@ -161,18 +161,19 @@ class Places:
         """What kind of view a node is; plain if it has to be a copy.
 
         A reshape of elements that are not laid out one after the other is a copy, except where it
-        is a part of a group.
+        only cuts axes, or is a part of a group.
         """
         free = kind == FREE and is_free_view(node)
         if strided and type(node.op) is Reshape and (wanted or not free):
-            return PLAIN
+            (given,) = node.inputs
+            if splits(given.shape, node.shape) is None:
+                return PLAIN
         return FREE if free else VIEW
 
     def _reduction(self, i: int, node: Node) -> int:
         """Note the loops of a reduction; its kind, which is plain if it folds nothing."""
         op, shape = node.op, node.inputs[0].shape
-        assert isinstance(op, Reduction)
-        axes = folded_axes(op, shape)
+        axes = folded_loops(op, shape)
         if not axes or 0 in shape:
             return PLAIN
         self.space[i] = space = nonunit(shape)

@@ -8,10 +8,11 @@ to a reader, or a reader advanced, only where in this order no step then needs m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Final
 
 from tawny.memory.model import Model, model
-from tawny.memory.order import Run, candidates
+from tawny.memory.order import Run, best_order, candidates, depth_first
 from tawny.memory.problem import Problem, Step, Value
 from tawny.rewrite.group_memory import Memory
 from tawny.rewrite.group_places import ALIGNMENT
@@ -26,33 +27,32 @@ LARGEST: Final = 1000
 SMALL: Final = 2**14
 """Nor are those of a flow whose largest array has fewer bytes: they fit into the nearest cache."""
 
+FEW: Final = 48
+"""So few units are put into the best order that a short search finds."""
+
+STATES: Final = 300
+"""The length of that search: the same on every machine."""
+
 FARTHEST: Final = 256
 """Steps over which a unit is delayed where bytes are to be had."""
 
 
-class Schedule:
-    """Units and nodes that run alone, in a good order, with the bytes that are alive."""
+class Work:
+    """Units and nodes that run alone as a problem for the planner."""
 
     def __init__(self, units: Units, memory: Memory, items: Sequence[Item]) -> None:
-        self._units: Final = units
         self._places: Final = units.places
         self._memory: Final = memory
-        self._read: dict[int, list[Item]] = {}
-        """Who reads each owner's memory."""
-        self._made: Final = [self._results(item) for item in items]
-        self._reads: Final = [self._owners(item) for item in items]
-        problem = self._problem(items)
-        graph = model(problem, ALIGNMENT)
-        order, self._peak = good_order(problem, graph)
-        self.items: Final = [items[s] for s in order]
-        self.at: Final[dict[Item, int]] = {item: at for at, item in enumerate(self.items)}
-        for item in self.items:
-            if isinstance(item, Unit):
-                item.at = self.at[item]
-        for item, reads in zip(items, self._reads, strict=True):
-            for o in reads:
-                self._read.setdefault(o, []).append(item)
-        self._live: Final = self._profile(graph, order)
+        self.made: Final = [self._results(item) for item in items]
+        self.reads: Final = [self._owners(item) for item in items]
+        """The owners of what each item reads."""
+        self.problem: Final = self._problem(items)
+
+    def fits(self, peak: int) -> bool:
+        """Whether an order within a peak is found once the units are nodes, written depth first."""
+        steps = [self.problem.steps[s] for s in depth_first(self.problem)]
+        problem = Problem(self.problem.values, tuple(steps))
+        return good_order(problem, model(problem, ALIGNMENT), peak)[1] <= peak
 
     def _results(self, item: Item) -> list[int]:
         return item.results if isinstance(item, Unit) else [item]
@@ -65,12 +65,12 @@ class Schedule:
     def _problem(self, items: Sequence[Item]) -> Problem:
         places, number = self._places, dict[int, int]()
         values: list[Value] = []
-        for made in self._made:
+        for made in self.made:
             for r in made:
                 number[r] = len(values)
                 values.append(Value(places.bytes[r], kept=places.kept[r]))
         steps: list[Step] = []
-        for item, made, reads in zip(items, self._made, self._reads, strict=True):
+        for item, made, reads in zip(items, self.made, self.reads, strict=True):
             over = [(reads.index(b), made.index(r)) for b, r in self._overwrites(item)]
             inputs, outputs = [number[o] for o in reads], [number[r] for r in made]
             steps.append(Step(tuple(inputs), tuple(outputs), tuple(over)))
@@ -86,6 +86,29 @@ class Schedule:
         allowed = node.op.may_overwrite(*[(n.shape, n.dtype) for n in node.inputs])
         read = {places.sources[item][p] for p in allowed}
         return [(b, item) for b in read if self._memory.free[b] == places.item[item]]
+
+
+class Schedule:
+    """Units and nodes that run alone, in a good order, with the bytes that are alive."""
+
+    def __init__(self, units: Units, memory: Memory, items: Sequence[Item]) -> None:
+        self._units: Final = units
+        self._places: Final = units.places
+        self._memory: Final = memory
+        work = Work(units, memory, items)
+        graph = model(work.problem, ALIGNMENT)
+        order, self.peak = good_order(work.problem, graph)
+        self.items: Final = [items[s] for s in order]
+        self.at: Final[dict[Item, int]] = {item: at for at, item in enumerate(self.items)}
+        for item in self.items:
+            if isinstance(item, Unit):
+                item.at = self.at[item]
+        self._read: dict[int, list[Item]] = {}
+        """Who reads each owner's memory."""
+        for item, reads in zip(items, work.reads, strict=True):
+            for o in reads:
+                self._read.setdefault(o, []).append(item)
+        self._live: Final = self._profile(graph, order)
 
     def _profile(self, graph: Model, order: Sequence[int]) -> list[int]:
         """The bytes alive while each step runs."""
@@ -121,7 +144,7 @@ class Schedule:
         inputs = {*maker.inputs, *reader.inputs}.difference(maker.results)
         there = more - inside + self._memory.matched(reader.space, reader.results, reader.inputs)
         there -= self._memory.reused((maker, reader), results, inputs)
-        if self._live[stop] + there > self._peak:
+        if self._live[stop] + there > self.peak:
             return False
         added = self._added(start, stop, fresh, maker.made)
         if added is None:
@@ -141,7 +164,7 @@ class Schedule:
         for last, bytes in fresh:
             for t in range(max(last + 1, start), stop):
                 live[t - start] += bytes
-        return None if more > made and max(live, default=0) > self._peak else live
+        return None if more > made and max(live, default=0) > self.peak else live
 
     def may_hurry(self, maker: Unit, reader: Unit) -> bool:
         """Whether `reader` may be advanced to `maker`; then it is taken to be."""
@@ -165,10 +188,10 @@ class Schedule:
         inputs = {*maker.inputs, *reader.inputs}.difference(maker.results)
         there = more + self._memory.matched(maker.space, maker.results, dying)
         there -= self._memory.reused((maker, reader), results, inputs)
-        if stop - start > FARTHEST or self._live[start] + there > self._peak:
+        if stop - start > FARTHEST or self._live[start] + there > self.peak:
             return False
         live = [bytes + more for bytes in self._live[start + 1 : stop]]
-        if more > 0 and max(live, default=0) > self._peak:
+        if more > 0 and max(live, default=0) > self.peak:
             return False
         self._live[start] += there
         self._live[start + 1 : stop] = live
@@ -179,17 +202,23 @@ class Schedule:
         self.at[unit] = unit.at
 
 
-def good_order(problem: Problem, graph: Model) -> tuple[Sequence[int], int]:
-    """The best of the planner's orders that are found without a search, and its peak."""
+def good_order(problem: Problem, graph: Model, enough: int = 0) -> tuple[Sequence[int], int]:
+    """The best of the planner's orders that are found fast, and its peak.
+
+    A peak of `enough` bytes is good enough, and none is below the largest need of one step.
+    """
     floor = graph.floor()
     best: tuple[Sequence[int], int] | None = None
     for _, found in candidates(problem, graph, floor):
         if best is None or found[1] < best[1]:
             best = found
-        if best[1] <= floor:
-            break
+        if best[1] <= max(floor, enough):
+            return best
     assert best is not None
-    return best
+    if len(graph) > FEW:
+        return best
+    searched = best_order(problem, alignment=ALIGNMENT, seconds=inf, states=STATES)
+    return searched.sequence, searched.peak
 
 
 def _now(item: Item) -> Item:

@@ -11,11 +11,12 @@ from typing import Final
 
 from tawny.node import Node, Part, make, part, toposort, written_at
 from tawny.op import Type
-from tawny.ops.fused import Body, Group, Step, expanded
+from tawny.ops.fused import FOLDS, Body, Group, Step, expanded
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, remade, united_sources
-from tawny.rewrite.group_choice import Choice
+from tawny.rewrite.group_choice import Choice, chosen
 from tawny.rewrite.group_lifetime import is_leaf
 from tawny.rewrite.group_places import FREE, VIEW
+from tawny.shape import size
 
 GROUP: Final = RuleInfo(
     "group", Kind.EXACT, "elementwise ops and reductions over one space run as one kernel"
@@ -29,10 +30,12 @@ Moment = Callable[[Node], object]
 def grouping(
     moments: Callable[[Sequence[Node]], Moment] | None = None,
     worth: Callable[[Body], bool] | None = None,
+    least: int = 0,
 ) -> Pass:
     """The pass; with `moments`, only nodes that run at the same time are in one group.
 
-    It is given the outputs, groups written out.  `worth` says whether a body is made a group.
+    It is given the outputs, groups written out.  `worth` says whether a body is made a group; none
+    is that runs over fewer elements than `least` and has no reduction.
     """
 
     def run(flow: Flow, context: Context) -> Flow:
@@ -43,8 +46,10 @@ def grouping(
         if had:
             outputs, origins = ungrouped(outputs, order)
             order = toposort(outputs)
+        if not _promises(order, least):
+            return flow.with_outputs(outputs)
         moment = None if moments is None else moments(outputs)
-        rebuilding = _Rebuilding(Choice(order, outputs, moment), origins, worth)
+        rebuilding = _Rebuilding(chosen(order, outputs, moment), origins, worth)
         for before, group in rebuilding.groups:
             if group not in had:
                 context.recorder.record(GROUP, before, (group,))
@@ -54,6 +59,13 @@ def grouping(
 
 
 group_elementwise: Final = grouping()
+
+
+def _promises(order: Sequence[Node], least: int) -> bool:
+    """Whether something has as many elements as a group, or is a reduction."""
+    if not least:
+        return True
+    return any(isinstance(n.op, FOLDS) or size(n.shape) >= least for n in order if not is_leaf(n))
 
 
 def ungrouped(

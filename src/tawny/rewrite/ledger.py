@@ -25,6 +25,8 @@ class Entry(NamedTuple):
     op: Op
     shape: Shape
     dtype: DType
+    sources: tuple[Source, ...]
+    """Where it was written."""
 
     @property
     def name(self) -> str:
@@ -67,22 +69,22 @@ def _read(rules: Iterable[RuleInfo], log: Log) -> Iterator[Record]:
     for rule in rules:
         counts = next(items), next(items)
         sides = [[_read_node(items) for _ in range(count)] for count in counts]
-        before, after = (tuple([entry for entry, _, _ in side]) for side in sides)
-        old, new = (added([cost for _, _, cost in side]) for side in sides)
+        before, after = (tuple([entry for entry, _ in side]) for side in sides)
+        old, new = (added([cost for _, cost in side]) for side in sides)
         yield Record(
             rule,
             before,
             after,
-            united([sources for _, sources, _ in sides[0]]),
+            united([entry.sources for entry in before]),
             old.operations - new.operations,
             old.bytes_read + old.bytes_written - new.bytes_read - new.bytes_written,
         )
 
 
-def _read_node(items: Iterator[Any]) -> tuple[Entry, tuple[Source, ...], Cost]:
+def _read_node(items: Iterator[Any]) -> tuple[Entry, Cost]:
     op, shape, dtype, sources, count = islice(items, 5)
     operands = [(next(items), next(items)) for _ in range(count)]
-    return Entry(op, shape, dtype), sources, cost(op, (shape, dtype), operands)
+    return Entry(op, shape, dtype, sources), cost(op, (shape, dtype), operands)
 
 
 @dataclass(slots=True, repr=False)

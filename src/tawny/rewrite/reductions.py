@@ -66,9 +66,9 @@ def _with_axes(op: Reduction, axes: tuple[int, ...], keepdims: bool) -> Reductio
 
 
 def _together(m: Match) -> Node | None:
-    """One reduction over the axes of both."""
+    """One reduction over the axes of both, unless the inner one is needed anyway."""
     outer, inner, source = _op(m.node), _op(m["inner"]), m["inner"].inputs[0]
-    if type(outer) is not type(inner):
+    if type(outer) is not type(inner) or m.facts.others_read(m["inner"]):
         return None
     if isinstance(outer, Accumulation) and outer.dtype != cast("Accumulation", inner).dtype:
         return None
@@ -82,10 +82,12 @@ def _whole(m: Match) -> bool:
 
 
 def _axes_kept(m: Match) -> Node | None:
-    """The reduction that keeps or drops its axes itself."""
+    """The reduction that keeps or drops its axes itself, unless the other is needed anyway."""
     inner = m["inner"]
     op, source = _op(inner), inner.inputs[0]
     if reduced(source.shape, op.axes, not op.keepdims) != m.node.shape:
+        return None
+    if m.facts.others_read(inner):
         return None
     return make(_with_axes(op, op.axes, not op.keepdims), (source,))
 

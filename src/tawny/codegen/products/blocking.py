@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.element import Element
+from tawny.codegen.products.packing import Order
+from tawny.codegen.products.sharing import Extents, over, tasks_of
 from tawny.codegen.products.tile import Tile, tallest, vectors_for
 
 PANEL_BYTES: Final = 2**18
@@ -20,6 +22,9 @@ Rows that do not follow each other in memory share fewer places of the cache: ha
 
 PACKED_BYTES: Final = 2**10
 """So many bytes of each row of the right matrix are packed at a time."""
+
+TURNED_BYTES: Final = 2**8
+"""The same where elements of a column are side by side: a row is not read in one go anyway."""
 
 CHUNK_TILES: Final = 20
 """The rows of so many tiles, one below the other, stay in the second cache."""
@@ -35,11 +40,6 @@ UNLIMITED: Final = 2**31
 
 SHARED_OPERATIONS: Final = 2**18
 """Workers share the work only of products with more multiplications."""
-
-
-def over(number: int, divisor: int) -> int:
-    """The quotient, rounded up."""
-    return -(-number // divisor)
 
 
 def aligned(nbytes: int) -> int:
@@ -187,51 +187,37 @@ class Extent:
         return self.operations > SHARED_OPERATIONS
 
 
-def _pieces(stack: int, workers: int) -> int:
-    """Into how many tasks each product of a stack is cut, so that no worker has much more to do."""
-    least = over(workers, stack)
-
-    def idle(pieces: int) -> float:
-        tasks = stack * pieces
-        return over(tasks, workers) * workers / tasks - 1
-
-    return min(range(least, 2 * least + 2), key=lambda pieces: (max(idle(pieces), 0.12), pieces))
-
-
 def cut(
     element: Element,
     extent: Extent,
     workers: int,
     *,
     panels: Panels = Panels.DIRECT,
+    order: Order = Order.ROWS,
     streamed: bool = False,
 ) -> Blocking:
-    """The blocking of a stack of products; an empty one has no tasks.
-
-    Workers take different columns where each packs those it uses, or where there are more columns
-    than rows; otherwise they take different rows.
-    """
+    """The blocking of a stack of products; an empty one has no tasks."""
     rows, columns, lanes = max(extent.rows, 1), max(extent.columns, 1), element.lanes
     vectors = vectors_for(rows)
     full = Strip.of(rows, vectors)
     blocks, rest = divmod(columns, vectors * lanes)
     tail = Strip.of(rows, over(rest, lanes), bool(rest % lanes)) if rest else None
     width = full.tile.width(element)
-    wanted = _pieces(extent.stack, workers) if extent.shared else 1
-    chunk_blocks = max(blocks, 1)
-    packed = panels is Panels.PACKED
-    if packed or columns > rows:
-        chunk_blocks = over(chunk_blocks, wanted)
+    tiles = (full if blocks else tail or full).tiles
+    packed, most_blocks = panels is Panels.PACKED, max(blocks, 1)
     if packed:
-        chunk_blocks = min(chunk_blocks, max(PACKED_BYTES // width, 1))
-    chunks = max(over(blocks, chunk_blocks), 1)
-    parts = min(over(wanted, chunks), (full if blocks else tail or full).tiles)
+        together = PACKED_BYTES if order is Order.ROWS else TURNED_BYTES
+        most_blocks = max(together // width, 1)
+    narrow = 0 if tail is None else tail.tile.vectors / vectors
+    extents = Extents(extent.stack, rows, tiles, blocks, narrow)
+    chunk_blocks, parts = tasks_of(extents, workers if extent.shared else 1, most_blocks, packed)
+    chunks = 0 if extent.empty else max(over(blocks, chunk_blocks), 1)
     most = PANEL_BYTES // 2 if panels is Panels.DIRECT else PANEL_BYTES
     depth_blocks = over(extent.depth * extent.taps * width, most)
     depth_blocks = max(min(depth_blocks, extent.depth // LEAST_DEPTH), 1)
     if streamed:
         depth_blocks = max(extent.depth // STREAMED_DEPTH, 1)
-    tasks = depth_blocks, 0 if extent.empty else chunks, chunk_blocks, parts
+    tasks = depth_blocks, chunks, chunk_blocks, parts
     return Blocking(full, tail, blocks, rest, *tasks, CHUNK_TILES, streamed)
 
 

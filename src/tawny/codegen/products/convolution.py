@@ -18,6 +18,7 @@ from tawny.codegen.products.preparation import Made, Preparation
 from tawny.codegen.products.product import Product, kernel_of
 from tawny.codegen.products.windows import Windows
 from tawny.codegen.products.winograd import suits, winograd_product
+from tawny.codegen.products.winograd_gradient import gradient_suits, winograd_gradient
 from tawny.ops.convolution import Windowed
 from tawny.ops.fused import PLAIN, Epilogue
 
@@ -34,12 +35,14 @@ def convolution_kernel(
     *,
     epilogue: Epilogue = PLAIN,
     workers: int = 1,
+    known: bool = False,
     prepared: bool = False,
 ) -> Made | None:
     """The kernel of a convolution; None where it has none.
 
-    `extra` are the epilogue's operands; `workers` is the most that are expected.  With `prepared`
-    the convolution's kernel is known before the run and may be packed for it.
+    `extra` are the epilogue's operands; `workers` is the most that are expected.  A convolution's
+    kernel that is `known` before the run is transformed for it where that is needed, with
+    `prepared` it is packed in any case.
     """
     element = _element((x, kernel), result)
     ending = Ending(epilogue, result.dtype)
@@ -51,7 +54,7 @@ def convolution_kernel(
         return None
     sweeps = [forward(op, x, kernel, result)]
     operands = ("a", "b", *["bias"] * epilogue.bias, *["residual"] * epilogue.residual, "c")
-    return _swept(element, ending, sweeps, operands, workers, prepared=prepared)
+    return _swept(element, ending, sweeps, operands, workers, known=known, prepared=prepared)
 
 
 def input_gradient_kernel(
@@ -73,6 +76,8 @@ def kernel_gradient_kernel(
     if element is None or not _together(gradient):
         return None
     found = correlation(op, x, gradient, result)
+    if gradient_suits(element, found):
+        return winograd_gradient(element, found, workers)
     kind = Kind.CHANNELS
     for other, fewer in ((Kind.EACH, found.by_channel()), (Kind.LINES, found.along_lines())):
         if fewer is not None and _together(x):
@@ -111,6 +116,7 @@ def _swept(
     operands: tuple[str, ...],
     workers: int,
     *,
+    known: bool = False,
     prepared: bool = False,
 ) -> Made:
     """The kernel of some sweeps, which make different parts of the result."""
@@ -120,9 +126,10 @@ def _swept(
             return product_kernel(element, ending, flat, operands, workers, prepared=prepared)
     shared = workers > 1 and any(s.extent.shared for s in sweeps)
     slots = workers if shared else 1
-    if len(sweeps) == 1 and suits(element, sweeps[0]):
-        squares = winograd_product(element, ending, sweeps[0], slots)
-        return Made(kernel_of([squares], operands, workers, shared=shared))
+    known = known or prepared
+    if len(sweeps) == 1 and suits(element, sweeps[0], prepared=known):
+        squares = winograd_product(element, ending, sweeps[0], slots, prepared=known)
+        return Made(kernel_of([squares], operands, workers, shared=shared), squares.preparation)
     products = [_product(element, ending, s, slots, prepared) for s in sweeps]
     preparations = [product.preparation for product in products]
     return Made(
@@ -145,7 +152,7 @@ def _product(
     order = order_of(element, sweep.b_row, sweep.b_column)
     panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED
     panels = Panels.PREPARED if prepared and apart is None else panels
-    blocking = cut(element, sweep.extent, workers, panels=panels)
+    blocking = cut(element, sweep.extent, workers, panels=panels, order=order)
     group, preparation = sweep.group(item), None
     if panels is Panels.PREPARED:
         shape = sweep.taps, sweep.channels, sweep.groups, sweep.outputs

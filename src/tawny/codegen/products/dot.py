@@ -1,4 +1,4 @@
-"""Few rows times a matrix whose columns lie in memory one after another.
+"""Rows times a matrix whose columns lie in memory one after another, where neither is packed.
 
 Each sum is made of as many partial sums as a vector has lanes, and some more to keep the machine
 busy; they are added in one order in the end.
@@ -18,11 +18,18 @@ from tawny.codegen.library import Library, compiled
 from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.row import Names, Numbers
-from tawny.codegen.products.stack import offsets_of, shares, stack_size
+from tawny.codegen.products.stack import Offsets, offsets_of, shares, stack_size
 from tawny.codegen.products.tile import Tile, spaced
 
-MOST_ROWS: Final = 6
+HEIGHT: Final = 6
+"""The most rows that are walked side by side."""
+
+MOST_ROWS: Final = 32
 """With more rows it is better to pack the right matrix."""
+
+LEAST_DEPTH: Final = 128
+LEAST_COLUMNS: Final = 64
+"""With more rows than are walked side by side it is better, too, unless there are so many."""
 
 TOGETHER: Final = 4
 """Columns that are walked side by side."""
@@ -34,6 +41,8 @@ _NUMBERS: Final = (
     "columns",
     "depth",
     "blocks",
+    "groups",
+    "tall",
     "a_row",
     "b_column",
     "c_row",
@@ -50,6 +59,9 @@ class DotForm:
     element: Element
     ending: Ending
     rows: int
+    """How many rows are walked side by side."""
+    uneven: bool
+    """Whether some groups of rows have one fewer."""
     columns: int
     """How many columns are walked side by side."""
     operands: tuple[str, ...]
@@ -58,6 +70,17 @@ class DotForm:
     def unroll(self) -> int:
         """Vectors of a column whose products are summed apart."""
         return max(BUSY // (self.rows * self.columns), 1)
+
+    @property
+    def heights(self) -> tuple[int, ...]:
+        """Of groups of rows, the tallest first."""
+        return (self.rows, self.rows - 1) if self.uneven else (self.rows,)
+
+
+def suits(matrices: Matrices) -> bool:
+    """Whether neighbours along the depth need not be brought apart by packing."""
+    deep = matrices.depth >= LEAST_DEPTH and matrices.columns >= LEAST_COLUMNS
+    return 0 < matrices.rows <= (MOST_ROWS if deep else HEIGHT)
 
 
 def dot_kernel(
@@ -70,9 +93,14 @@ def dot_kernel(
 ) -> Compiled:
     """The kernel of products that are not too many rows high, with neighbours along their depth."""
     together = 1 << (min(TOGETHER, element.lanes, max(matrices.columns, 1)).bit_length() - 1)
-    form = DotForm(element, ending, matrices.rows, together, operands)
+    groups = -(-matrices.rows // HEIGHT)
+    height = -(-matrices.rows // groups)
+    tall = matrices.rows - groups * (height - 1)
+    form = DotForm(element, ending, height, tall < groups, together, operands)
     numbers = {
         **matrices.numbers,
+        "groups": groups,
+        "tall": tall,
         "blocks": -(-matrices.columns // element.lanes),
         "stack_axes": len(matrices.stack),
     }
@@ -115,53 +143,57 @@ class _Dots:
         with f.loop(first, last) as task:
             start = task.index % n["blocks"] * lanes
             at = offsets_of(f, stack, axes, task.index // n["blocks"])
-            count = f.minimum(n["columns"] - start, lanes)
-            right = self._address("b", at.b + start * n["b_column"])
-            with f.loop(0, count, self.form.columns) as group:
-                columns = [
-                    f.advanced(right, f.minimum(group.index + j, count - 1) * n["b_column"])
-                    for j in range(self.form.columns)
-                ]
-                self._keep(self._dots(self._address("a", at.a), columns), group.index)
-            moved = start * self.element.nbytes
-            bias = at.bias if self.form.ending.constant_bias else at.bias + moved
-            result, residual = (
-                self._rows(name, offset + moved)
-                for name, offset in (("c", at.c), ("residual", at.residual))
-            )
-            self._finish(Places(result, self._address("bias", bias), residual), count)
+            first_row = f.constant(I64, 0)
+            bounds = f.constant(I64, 0), n["tall"], n["groups"]
+            for height, begin, end in zip(self.form.heights, bounds, bounds[1:], strict=False):
+                with f.loop(begin, end, carried=[first_row]) as group:
+                    self._block(at, start, group.carried[0], height)
+                    group.carry(group.carried[0] + height)
+                (first_row,) = group.carried
 
-    def _rows(self, name: str, offset: Value) -> list[Value]:
-        """The rows of the result or the residual; none of one there is not."""
+    def _block(self, at: Offsets, start: Value, first: Value, height: int) -> None:
+        """Some rows times a block of columns."""
+        f, n, lanes = self.f, self.numbers, self.element.lanes
+        count = f.minimum(n["columns"] - start, lanes)
+        right = self._address("b", at.b + start * n["b_column"])
+        left = self._rows("a", at.a, first, height)
+        with f.loop(0, count, self.form.columns) as group:
+            columns = [
+                f.advanced(right, f.minimum(group.index + j, count - 1) * n["b_column"])
+                for j in range(self.form.columns)
+            ]
+            for row, totals in enumerate(self._dots(left, columns)):
+                place = f.advanced(self.sums, row * self.element.sum_bytes)
+                f.store(totals, f.element(place, group.index, self.element.computed))
+        moved = start * self.element.nbytes
+        bias = at.bias if self.form.ending.constant_bias else at.bias + moved
+        result, residual = (
+            self._rows(name, offset + moved, first, height)
+            for name, offset in (("c", at.c), ("residual", at.residual))
+        )
+        self._finish(Places(result, self._address("bias", bias), residual), count, height)
+
+    def _rows(self, name: str, offset: Value, first: Value, height: int) -> list[Value]:
+        """Some rows of an operand or the result; none of one there is not."""
         if name not in self.form.operands:
             return []
-        return spaced(
-            self.f, self._address(name, offset), self.numbers[f"{name}_row"], self.form.rows
-        )
+        step = self.numbers[f"{name}_row"]
+        return spaced(self.f, self._address(name, offset + first * step), step, height)
 
-    def _keep(self, totals: Sequence[Value], column: Value) -> None:
-        """Put the sums of some columns, row by row, where all of a block are."""
-        f = self.f
-        for i, total in enumerate(totals):
-            row, j = divmod(i, self.form.columns)
-            place = f.advanced(self.sums, row * self.element.sum_bytes)
-            f.store(total, f.element(place, column + j, self.element.computed))
-
-    def _finish(self, places: Places, count: Value) -> None:
-        """The epilogue of a block of so many columns."""
+    def _finish(self, places: Places, count: Value, height: int) -> None:
+        """The epilogue of some rows of a block of so many columns."""
         f, form, element = self.f, self.form, self.element
         nbytes = element.sum_bytes
         sums = [
             f.load(element.vector, f.advanced(self.sums, row * nbytes), nbytes)
-            for row in range(form.rows)
+            for row in range(height)
         ]
         masks = [f.first_lanes(count, element.lanes)]
-        finish(f, element, Tile(form.rows, 1, masked=True), form.ending, sums, places, masks)
+        finish(f, element, Tile(height, 1, masked=True), form.ending, sums, places, masks)
 
-    def _dots(self, left: Value, columns: Sequence[Value]) -> list[Value]:
-        """The sums of products of each row with each column."""
+    def _dots(self, rows: Sequence[Value], columns: Sequence[Value]) -> list[Value]:
+        """For each row the sums of products with each column."""
         f, element, unroll = self.f, self.element, self.form.unroll
-        rows = spaced(f, left, self.numbers["a_row"], self.form.rows)
         count, step = len(rows) * len(columns), unroll * element.lanes
 
         def added(
@@ -194,15 +226,25 @@ class _Dots:
         with f.loop(whole, depth, element.lanes, carried=sums) as rest:
             mask = f.first_lanes(depth - rest.index, element.lanes)
             rest.carry(*added(rest.carried, rest.index, 0, mask))
-        return [_folded(f, total) for total in rest.carried]
+        many = len(columns)
+        return [folded(f, rest.carried[i : i + many]) for i in range(0, count, many)]
 
 
-def _folded(f: Function, vector: Value) -> Value:
-    """The sum of a vector's lanes, halves first."""
-    lanes = vector.type.lanes
-    while lanes > 1:
-        lanes //= 2
-        lower = f.shuffle(vector, None, range(lanes))
-        upper = f.shuffle(vector, None, range(lanes, 2 * lanes))
-        vector = lower + upper
-    return f.lane(vector, 0)
+def folded(f: Function, vectors: Sequence[Value]) -> Value:
+    """The sum of each vector's lanes, halves first; as many vectors as 2, 4, 8 ... or one."""
+
+    def halved(vector: Value, other: Value | None, parts: int) -> Value:
+        """Parts of the lanes, of one vector or of two: the first half of each and the second."""
+        length = vector.type.lanes * (1 if other is None else 2) // parts
+        lower = [p * length + i for p in range(parts) for i in range(length // 2)]
+        upper = [i + length // 2 for i in lower]
+        return f.shuffle(vector, other, lower) + f.shuffle(vector, other, upper)
+
+    sums, parts = list(vectors), 1
+    while len(sums) > 1:
+        parts *= 2
+        sums = [halved(a, b, parts) for a, b in zip(sums[::2], sums[1::2], strict=True)]
+    (total,) = sums
+    while total.type.lanes > parts:
+        total = halved(total, None, parts)
+    return total

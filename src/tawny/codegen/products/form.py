@@ -170,6 +170,7 @@ class PackCode:
     columns: Value
     element: Element
     tile: Tile
+    order: Order
 
     @property
     def width(self) -> int:
@@ -270,7 +271,8 @@ def pack_text(source: Source, element: Element, tile: Tile, order: Order) -> str
     with module.function("pack", PACK_ARGUMENTS) as f:
         address, start, target, columns = f.arguments
         numbers = Numbers(f, Names([*NUMBERS, *source.numbers]), address)
-        source.pack(PackCode(f, numbers, "pack_rows", start, target, columns, element, tile))
+        given = "pack_rows", start, target, columns, element, tile, order
+        source.pack(PackCode(f, numbers, *given))
     return module.text()
 
 

@@ -10,8 +10,8 @@ from typing import Final
 from tawny.codegen.builder import Value
 from tawny.codegen.element import Element, element_of
 from tawny.codegen.kernel import Layout
+from tawny.codegen.products import dot
 from tawny.codegen.products.blocking import Extent, Panels, cut
-from tawny.codegen.products.dot import MOST_ROWS, dot_kernel
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.form import Rows, Source, TileCode
 from tawny.codegen.products.matrices import Matrices, matrices_of
@@ -68,9 +68,9 @@ def matmul_kernel(
         return None
     prepared = prepared and len(b.shape) == 2 and not matrices.exchanged
     found = product_kernel(element, ending, matrices, operands, workers, prepared=prepared)
-    if found.preparation is None or not transposed[1]:
-        return found
-    return Made(found.code, replace(found.preparation, transposed=True))
+    if isinstance(found.preparation, Preparation) and transposed[1]:
+        return Made(found.code, replace(found.preparation, transposed=True))
+    return found
 
 
 def product_kernel(
@@ -93,8 +93,8 @@ def product_kernel(
     if matrices.columns == 1 and matrices.b_row == element.nbytes:
         order = Order.COLUMNS
     together = order is Order.COLUMNS and matrices.a_step == element.nbytes
-    if together and not prepared and 0 < matrices.rows <= MOST_ROWS:
-        return Made(dot_kernel(element, ending, matrices, operands, shared=shared))
+    if together and not prepared and dot.suits(matrices):
+        return Made(dot.dot_kernel(element, ending, matrices, operands, shared=shared))
     right = matrices.depth * matrices.columns * element.nbytes
     panels = _panels(element, matrices.rows, right, order, prepared)
     few = matrices.rows <= STREAMED_ROWS and right > STREAMED_BYTES
@@ -103,6 +103,7 @@ def product_kernel(
         extent,
         workers,
         panels=panels,
+        order=order,
         streamed=few and panels is Panels.DIRECT,
     )
     preparation, axes = None, matrices.stack

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled
+from tawny.codegen.library import Library
 from tawny.codegen.products.blocking import Blocking
 from tawny.dtype import DType
 
 Array = npt.NDArray[Any]
 
 
+class Prepares(Protocol):
+    """Makes the array that a kernel reads in place of its right matrix."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what it makes."""
+        ...
+
+    def __call__(self, array: Array) -> Array:
+        """What a kernel reads in place of an array."""
+        ...
+
+
 class Made(NamedTuple):
     """A kernel, and what makes the array it reads in place of its right matrix, if any does."""
 
     code: Compiled
-    preparation: Preparation | None = None
+    preparation: Prepares | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +61,17 @@ class Preparation:
         """Bytes of a group's panels."""
         return self.blocking.prepared_bytes(self.element, self.taps * self.channels)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all panels."""
+        return self.groups * self.group_bytes
+
     def __call__(self, array: Array) -> Array:
         """The panels of an array."""
         if self.transposed:
             array = np.swapaxes(array, -1, -2)
         kernel = array.reshape(self.taps, self.channels, self.groups, self.outputs)
-        panels = _aligned(self.groups * self.group_bytes, array.dtype)
+        panels = _aligned(self.nbytes, array.dtype)
         for group, target in enumerate(panels.reshape(self.groups, -1)):
             self._pack(kernel[:, :, group], target)
         return panels
@@ -77,6 +97,41 @@ class Preparation:
         count = self.blocking.depth_blocks
         bounds = [number * self.channels // count for number in range(count + 1)]
         return list(pairwise(bounds))
+
+
+class Panel(NamedTuple):
+    """A panel that compiled code packs: some columns of an array."""
+
+    pack: Library
+    """Its function `pack` takes numbers, source, target and how many columns there are."""
+    source: int
+    """Bytes from the first element of the array."""
+    target: int
+    """Bytes from the first of the panels."""
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPreparation:
+    """Packs an array by the code that would pack it in every run."""
+
+    numbers: tuple[int, ...]
+    panels: tuple[Panel, ...]
+    nbytes: int
+
+    def __call__(self, array: Array) -> Array:
+        """The panels of an array."""
+        made = _aligned(self.nbytes, array.dtype)
+        numbers = np.array(self.numbers, np.int64)
+        source, target = array.ctypes.data, made.ctypes.data
+        for panel in self.panels:
+            pack = _PACK(panel.pack.address("pack"))
+            places = source + panel.source, target + panel.target
+            pack(numbers.ctypes.data, *places, panel.columns)
+        return made
+
+
+_PACK: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)
 
 
 def _aligned(nbytes: int, dtype: DType) -> Array:

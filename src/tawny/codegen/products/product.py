@@ -15,7 +15,7 @@ from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.form import OPERANDS, Form, Source, declare_form, pack_text
 from tawny.codegen.products.loops import call_products
 from tawny.codegen.products.packing import Order
-from tawny.codegen.products.preparation import Preparation
+from tawny.codegen.products.preparation import CompiledPreparation, Panel, Prepares
 from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.tile import Tile
 
@@ -35,7 +35,7 @@ class Product:
     """The lengths of the common axis, the right matrix' steps, and what the source is told."""
     rows_bytes: int = 0
     """Scratch memory for rows that are gathered."""
-    preparation: Preparation | None = None
+    preparation: Prepares | None = None
     """What packs the right matrix before the run."""
 
     @property
@@ -90,6 +90,33 @@ class Product:
             "stack_at": len(names),
         }
         return [*names.values(given), *stack]
+
+
+def packed_before(product: Product) -> Product:
+    """A product with packed panels as one whose panels are packed before the run, alike."""
+    cut, numbers = product.blocking, product.numbers
+    length = numbers["depth"] * numbers["taps"]
+    panel = length * cut.full.tile.width(product.element)
+    columns = cut.full.tile.vectors * product.element.lanes
+    full, tail = product.packing
+
+    def found(pack: Library, block: int, count: int) -> Panel:
+        source = numbers["b_start"] + block * columns * numbers["b_column"]
+        return Panel(pack, source, block * panel, count)
+
+    panels: list[Panel] = []
+    if full is not None:
+        panels += [found(full, block, columns) for block in range(cut.blocks)]
+    if tail is not None:
+        panels.append(found(tail, cut.blocks, cut.rest))
+    told = tuple(product.told(0, {}, 1, 0))
+    nbytes = cut.prepared_bytes(product.element, length)
+    return replace(
+        product,
+        panels=Panels.PREPARED,
+        numbers={**numbers, "b_start": 0},
+        preparation=CompiledPreparation(told, tuple(panels), nbytes),
+    )
 
 
 def kernel_of(

@@ -18,20 +18,27 @@ from typing import Final
 
 from tawny.codegen.builder import I64, PTR, Function, Value
 from tawny.codegen.element import Element
-from tawny.codegen.products.blocking import Blocking, Extent, Panels, aligned, cut, over
+from tawny.codegen.products.blocking import Blocking, Extent, Panels, aligned, cut
 from tawny.codegen.products.epilogue import Ending, Finish
 from tawny.codegen.products.form import PackCode, Rows, Source, TileCode
 from tawny.codegen.products.geometry import Sweep
-from tawny.codegen.products.packing import Order
-from tawny.codegen.products.product import Product
+from tawny.codegen.products.packing import Order, order_of
+from tawny.codegen.products.product import Product, packed_before
 from tawny.codegen.products.row import Numbers
+from tawny.codegen.products.sharing import over
 from tawny.codegen.products.tile import Walk, accumulate, spaced
+from tawny.codegen.products.windows import WindowAxis
 
 POINTS: Final = 16
 """Products of matrices."""
 
+TAPS: Final = 9
+
 LEAST_POSITIONS: Final = 100
 """With fewer positions the transformation of the kernel takes too long."""
+
+LEAST_PREPARED: Final = 36
+"""The same where the kernel is transformed before the run, but read from memory in every run."""
 
 LEAST_CHANNELS: Final = 32
 MOST_CHANNELS: Final = 1024
@@ -67,28 +74,30 @@ _NUMBERS: Final = (
 """`high` and `wide` count squares; a `plane` is the bytes between transformed inputs."""
 
 
-def suits(element: Element, sweep: Sweep) -> bool:
-    """Whether a sweep can be computed so, and is faster."""
-    rows = sweep.extent.rows
-    plain = all(a.taps == 3 and a.stride == 1 and a.dilation == 1 for a in sweep.axes)
+def suits(element: Element, sweep: Sweep, *, prepared: bool = False) -> bool:
+    """Whether a sweep can be computed so, and is faster; its kernel may be `prepared`."""
+    least = LEAST_PREPARED if prepared else LEAST_POSITIONS
+    plain = all(a.taps == 3 and a.stride == 1 and abs(a.dilation) == 1 for a in sweep.axes)
     whole = sweep.channels % element.lanes == 0 and sweep.outputs % element.lanes == 0
-    together = sweep.a_step == element.nbytes and sweep.b_column == element.nbytes
     return (
         len(sweep.axes) == 2
         and element.stored == element.computed
         and element.computed.floating
         and plain
         and whole
-        and together
+        and sweep.a_step == element.nbytes
         and sweep.groups == 1
-        and rows >= LEAST_POSITIONS
+        and sweep.extent.rows >= least
         and LEAST_CHANNELS <= sweep.channels <= MOST_CHANNELS
         and sweep.outputs >= LEAST_CHANNELS
     )
 
 
-def winograd_product(element: Element, ending: Ending, sweep: Sweep, workers: int) -> Product:
-    """A sweep that suits as a product."""
+def winograd_product(
+    element: Element, ending: Ending, sweep: Sweep, workers: int, *, prepared: bool = False
+) -> Product:
+    """A sweep that suits as a product; its kernel may be transformed before the run."""
+    sweep = _ahead(sweep)
     high, wide = sweep.axes
     squares = over(high.count, 2), over(wide.count, 2)
     extent = Extent(sweep.batch * squares[0] * squares[1], sweep.outputs, sweep.channels, POINTS)
@@ -100,8 +109,8 @@ def winograd_product(element: Element, ending: Ending, sweep: Sweep, workers: in
     numbers = {
         "depth": POINTS,
         "taps": sweep.channels,
-        "b_start": 0,
-        "c_start": 0,
+        "b_start": sweep.b_start,
+        "c_start": sweep.c_start,
         "b_row": sweep.b_row,
         "b_column": sweep.b_column,
         "b_depth": 0,
@@ -121,17 +130,32 @@ def winograd_product(element: Element, ending: Ending, sweep: Sweep, workers: in
             f"b_{name}": axis.b_bytes,
             f"c_{name}": axis.c_bytes,
         }
-    return Product(
+    product = Product(
         element,
         ending,
         blocking,
         Panels.PACKED,
-        Order.ROWS,
+        order_of(element, sweep.b_row, sweep.b_column),
         (),
         Squares(),
         numbers,
         rows_bytes=POINTS * plane,
     )
+    return packed_before(product) if prepared else product
+
+
+def _ahead(sweep: Sweep) -> Sweep:
+    """The same with windows that are walked ahead along each axis."""
+    axes, start = list[WindowAxis](), sweep.b_start
+    for axis in sweep.axes:
+        if axis.dilation > 0:
+            axes.append(axis)
+            continue
+        far = axis.taps - 1
+        start += far * axis.b_bytes
+        turned = {"dilation": -axis.dilation, "b_bytes": -axis.b_bytes}
+        axes.append(replace(axis, origin=axis.origin + far * axis.dilation, **turned))
+    return replace(sweep, axes=tuple(axes), b_start=start)
 
 
 def _blocking(element: Element, extent: Extent, workers: int) -> Blocking:
@@ -175,26 +199,41 @@ class Squares(Source):
     def pack(self, code: PackCode) -> None:
         """The transformed kernel: 16 matrices, one after another."""
         f, n, element = code.f, code.numbers, code.element
-        plane = n["channels"] * code.width
-        with f.loop(0, n["channels"], carried=[code.source, code.target]) as channel:
-            source, target = channel.carried
-            for v in range(code.tile.vectors):
-                offset = v * element.vector_bytes
-                place = f.advanced(source, offset)
-                weights = [
-                    [element.load(f, self._tap(code, place, y, x)) for x in range(3)]
-                    for y in range(3)
-                ]
-                across = [_of_weights(row) for row in weights]
-                down = [_of_weights([row[x] for row in across]) for x in range(4)]
-                for point in range(POINTS):
-                    y, x = divmod(point, 4)
-                    matrix = f.advanced(target, plane * point)
-                    element.store(f, down[x][y], f.advanced(matrix, offset))
-            channel.carry(f.advanced(source, n["b_row"]), f.advanced(target, code.width))
+        if code.order is Order.ROWS:
+            with f.loop(0, n["channels"], carried=[code.source, code.target]) as channel:
+                source, target = channel.carried
+                self._transformed(code, [self._tap(code, source, t) for t in range(TAPS)], target)
+                channel.carry(f.advanced(source, n["b_row"]), f.advanced(target, code.width))
+            return
+        lanes, square = element.lanes, element.lanes * code.width
+        room = f.room(TAPS * square)
+        with f.loop(0, n["channels"], lanes, carried=[code.source, code.target]) as some:
+            source, target = some.carried
+            copies = [f.advanced(room, tap * square) for tap in range(TAPS)]
+            for tap, copy in enumerate(copies):
+                code.rows(self._tap(code, source, tap), f.constant(I64, lanes), copy)
+            with f.loop(0, square, code.width) as row:
+                taps = [f.advanced(copy, row.index) for copy in copies]
+                self._transformed(code, taps, f.advanced(target, row.index))
+            some.carry(f.advanced(source, n["b_row"] * lanes), f.advanced(target, square))
 
-    def _tap(self, code: PackCode, place: Value, y: int, x: int) -> Value:
+    def _transformed(self, code: PackCode, taps: Sequence[Value], target: Value) -> None:
+        """One row of all 16 matrices, from what each tap has for a channel."""
+        f, element = code.f, code.element
+        plane = code.numbers["channels"] * code.width
+        for v in range(code.tile.vectors):
+            offset = v * element.vector_bytes
+            weights = [element.load(f, f.advanced(tap, offset)) for tap in taps]
+            across = [_of_weights(weights[y : y + 3]) for y in range(0, TAPS, 3)]
+            down = [_of_weights([row[x] for row in across]) for x in range(4)]
+            for point in range(POINTS):
+                y, x = divmod(point, 4)
+                matrix = f.advanced(target, plane * point)
+                element.store(f, down[x][y], f.advanced(matrix, offset))
+
+    def _tap(self, code: PackCode, place: Value, tap: int) -> Value:
         """A tap of the kernel, from where its first one is."""
+        y, x = divmod(tap, 3)
         return code.f.advanced(place, code.numbers["b_high"] * y + code.numbers["b_wide"] * x)
 
     # ------------------------------------------------------------------- inputs
@@ -211,8 +250,8 @@ class Squares(Source):
                     [element.load(f, f.advanced(place, channel.index)) for place in line]
                     for line in places
                 ]
-                across = [_of_inputs(line) for line in seen]
-                down = [_of_inputs([line[x] for line in across]) for x in range(4)]
+                across = [of_inputs(line) for line in seen]
+                down = [of_inputs([line[x] for line in across]) for x in range(4)]
                 for point in range(POINTS):
                     y, x = divmod(point, 4)
                     place = f.advanced(target, n["plane"] * point)
@@ -289,7 +328,8 @@ def _position(n: Numbers, square: Value) -> tuple[Value, Value, Value]:
     return line // n["high"], line % n["high"], square % n["wide"]
 
 
-def _of_inputs(d: Sequence[Value]) -> list[Value]:
+def of_inputs(d: Sequence[Value]) -> list[Value]:
+    """What four neighbouring inputs are multiplied as."""
     return [d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]]
 
 

@@ -8,9 +8,11 @@ from tawny.codegen.builder import F32, F64, Function, Type, Value
 from tawny.codegen.vectormath.common import (
     INF,
     NAN,
+    Double,
     exact_sum,
     polynomial,
     power_of_two,
+    quick_sum,
     widened,
 )
 from tawny.codegen.vectormath.exponential import constants, reduced, shifted_exp
@@ -75,24 +77,25 @@ _HUGE: Final = 2.0**28
 """Above it `sqrt(x**2 + 1)` is x."""
 
 
-@widened
 def asinh(f: Function, x: Value) -> Value:
-    """Inverse hyperbolic sine."""
+    """Inverse hyperbolic sine: `log(1 + |x| + (sqrt(x**2 + 1) - 1))`."""
     size = f.absolute(x)
     huge = size > _HUGE
     bounded = f.select(huge, 1.0, size)
     square = bounded * bounded
-    excess = bounded + square / (f.sqrt(square + 1.0) + 1.0)
-    return f.copysign(f.select(size.equals(0.0), size, _log1p(f, excess, size, huge)), x)
+    rest = square / (f.sqrt(square + 1.0) + 1.0)
+    high, low = exact_sum(size.of(1.0), bounded)
+    result = _log(f, quick_sum(high, low + rest), size, huge)
+    return f.copysign(f.select(size.equals(0.0), size, result), x)
 
 
-@widened
 def acosh(f: Function, x: Value) -> Value:
-    """Inverse hyperbolic cosine; NaN below 1."""
+    """Inverse hyperbolic cosine, `log(x + sqrt((x - 1) (x + 1)))`; NaN below 1."""
     huge = x > _HUGE
-    above = f.select(huge, 1.0, x) - 1.0
-    excess = above + f.sqrt(above * (above + 2.0))
-    return f.select(f.compare("ult", x, 1.0), NAN, _log1p(f, excess, x, huge))
+    bounded = f.select(huge, 1.0, x)
+    above = bounded - 1.0
+    total = exact_sum(bounded, f.sqrt(above * (above + 2.0)))
+    return f.select(f.compare("ult", x, 1.0), NAN, _log(f, total, x, huge))
 
 
 @widened
@@ -101,18 +104,15 @@ def atanh(f: Function, x: Value) -> Value:
     size = f.absolute(x)
     bounded = f.select(size < 1.0, size, 0.5)
     excess = (bounded + bounded) / (1.0 - bounded)
-    result = _log1p(f, excess, None, None) * 0.5
+    result = log_of_sum(f, *exact_sum(excess.of(1.0), excess)) * 0.5
     result = f.select(size.equals(1.0), INF, result)
     result = f.select(f.compare("ugt", size, 1.0), NAN, result)
     return f.copysign(f.select(size < 2.0**-30, size, result), x)
 
 
-def _log1p(f: Function, excess: Value, size: Value | None, huge: Value | None) -> Value:
-    """`log(1 + excess)`, but `log(2 size)` where it is huge."""
-    high, low = exact_sum(excess.of(1.0), excess)
-    if size is None or huge is None:
-        return log_of_sum(f, high, low)
-    high = f.select(huge, size, high)
-    low = f.select(huge, 0.0, low)
+def _log(f: Function, number: Double, size: Value, huge: Value) -> Value:
+    """The logarithm of a number or, where it is huge, of twice its size."""
+    high = f.select(huge, size, number.high)
+    low = f.select(huge, 0.0, number.low)
     result = log_of_sum(f, high, low, f.select(huge, high.of(1.0), 0.0))
     return f.select(size.equals(INF), INF, result)

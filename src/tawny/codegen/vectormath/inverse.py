@@ -105,11 +105,14 @@ def atan2(f: Function, y: Value, x: Value) -> Value:
     """Angle of the point with ordinate `y` and abscissa `x`."""
     form = format_of(x)
     height, width = f.absolute(y), f.absolute(x)
-    # Both infinite is as both 1; sums of huge numbers must not overflow.
+    # Both infinite is as both 1; sums of huge numbers must not overflow, nor digits of tiny ones
+    # be lost.
     both = f.select(height < width, height, width).equals(INF)
     height, width = f.select(both, 1.0, height), f.select(both, 1.0, width)
-    huge = 2.0 ** (form.bias - 3)
-    factor = f.select(f.select(height > width, height, width) > huge, x.of(0.125), 1.0)
+    huge, tiny = 2.0 ** (form.bias - 3), form.least_normal * 16.0
+    larger = f.select(height > width, height, width)
+    factor = f.select(larger < tiny, x.of(2.0 ** (form.fraction + 8)), 1.0)
+    factor = f.select(larger > huge, 0.125, factor)
     angle = _angle(f, height * factor, width * factor)
     angle = f.select(height.equals(0.0), 0.0, angle)
     high, low = CONSTANTS[x.type.scalar].half_pi

@@ -10,6 +10,7 @@ from tawny.codegen.builder import F32, F64, Function, Type, Value
 from tawny.codegen.vectormath.common import (
     INF,
     NAN,
+    any_lane,
     bit_pattern,
     exact_sum,
     format_of,
@@ -130,9 +131,20 @@ def _edges(f: Function, x: Value, result: Value) -> Value:
 
 
 def _logarithm(f: Function, x: Value, base: str) -> Value:
-    parts = split_any(f, x)
-    result = in_base(f, parts.exponent, parts.mantissa - 1.0, BASES[x.type.scalar][base])
-    return _edges(f, x, result)
+    """The logarithm; only where some lane is no positive normal number are all cases looked at."""
+    known = BASES[x.type.scalar][base]
+
+    def usual() -> list[Value]:
+        parts = split(f, x)
+        return [in_base(f, parts.exponent, parts.mantissa - 1.0, known)]
+
+    def unusual() -> list[Value]:
+        parts = split_any(f, x)
+        return [_edges(f, x, in_base(f, parts.exponent, parts.mantissa - 1.0, known))]
+
+    odd = f.compare("ult", x, format_of(x).least_normal) | x.equals(INF)
+    (result,) = f.either(any_lane(f, odd), unusual, usual)
+    return result
 
 
 def log(f: Function, x: Value) -> Value:

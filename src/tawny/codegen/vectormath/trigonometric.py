@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from tawny.codegen.builder import F32, F64, I64, Function, Type, Value
 from tawny.codegen.vectormath.common import (
     any_lane,
+    narrow,
     nearest,
     polynomial,
     wide,
-    widened,
     with_sign_of,
 )
 from tawny.codegen.vectormath.far import call_far
@@ -86,26 +86,28 @@ def cos(f: Function, x: Value) -> Value:
     return _wave(f, rest, quarters + 1)
 
 
-@widened
 def tan(f: Function, x: Value) -> Value:
-    """Tangent of an angle in radians."""
-    quarters, rest = _reduced(f, x)
+    """Tangent of an angle in radians; that of a float32 is made in float64 up to the division."""
+    kind = x.type.scalar
+    quarters, rest = _reduced(f, wide(f, x) if kind == F32 else x)
+    sine, cosine = _sine_and_cosine(f, rest, CONSTANTS[kind])
     odd = (quarters & 1).differs(0)
-    sine, cosine = _sine_and_cosine(f, rest)
-    result = f.select(odd, -cosine, sine) / f.select(odd, sine, cosine)
+    top, bottom = f.select(odd, -cosine, sine), f.select(odd, sine, cosine)
+    if kind == F32:
+        top, bottom = narrow(f, top), narrow(f, bottom)
+    result = top / bottom
     return f.select(x.equals(0.0), x, result)
 
 
 def _wave(f: Function, rest: Value, quarters: Value) -> Value:
     """The sine of so many quarter turns and a rest."""
-    sine, cosine = _sine_and_cosine(f, rest)
+    sine, cosine = _sine_and_cosine(f, rest, CONSTANTS[rest.type.scalar])
     odd = (quarters & 1).differs(0)
     return with_sign_of(f, f.select(odd, cosine, sine), quarters.shifted_down(1))
 
 
-def _sine_and_cosine(f: Function, rest: Value) -> tuple[Value, Value]:
+def _sine_and_cosine(f: Function, rest: Value, c: Trigonometric) -> tuple[Value, Value]:
     """Both, of an angle up to pi / 4."""
-    c = CONSTANTS[rest.type.scalar]
     z = rest * rest
     sine = f.fma(rest * z, polynomial(f, z, c.sine), rest)
     cosine = f.fma(z * z, polynomial(f, z, c.cosine), f.fma(z, -0.5, 1.0))

@@ -13,16 +13,17 @@ from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.op import Elementwise
 from tawny.ops.creation import Cast
-from tawny.ops.fused import Body, Group, Step
+from tawny.ops.fused import FOLDS, Body, Group, Step
 from tawny.ops.reduction import (
     AllTrue,
     AnyTrue,
+    ArgMax,
+    ArgMin,
     LogSumExp,
     Max,
     Mean,
     Min,
     Prod,
-    Reduction,
     Sum,
     Var,
 )
@@ -39,6 +40,8 @@ from tawny.ops.reduction import (
 @native(AllTrue)
 @native(AnyTrue)
 @native(LogSumExp)
+@native(ArgMax)
+@native(ArgMin)
 def single(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Loops over the elements."""
     given = tuple([(i.shape, i.dtype) for i in node.inputs])
@@ -55,7 +58,7 @@ def group(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> 
 
 def folds(body: Body) -> bool:
     """Whether there is a reduction in it."""
-    return any(isinstance(step.op, Reduction) for step in body.steps)
+    return any(isinstance(step.op, FOLDS) for step in body.steps)
 
 
 def compilable(body: Body) -> bool:
@@ -68,6 +71,6 @@ def compilable(body: Body) -> bool:
 def _compiled(body: Body, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     if folds(body):
         folded = reduction(body, operands, results)
-        return None if folded is None else Kernel(*folded.kernel, finish=folded.finish)
+        return None if folded is None else Kernel(*folded.kernel, after=folded.after)
     found = kernel_for(body, operands, results)
     return None if found is None else Kernel(*found)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from operator import is_
 from typing import Final, NamedTuple
 
@@ -41,6 +43,10 @@ class Route(NamedTuple):
     positions: Sequence[int]
     stretches: tuple[Stretch, ...]
     calls_back: bool
+    before: tuple[Stretch, ...]
+    """What comes before the last call of a run with its updates..."""
+    ending: Stretch
+    """... and that call."""
 
 
 class CpuExecutable:
@@ -55,9 +61,55 @@ class CpuExecutable:
         self._interpret = interpreter()
         self._buffers: list[Value | None] = [None] * len(task.variables)
         self._routes: dict[int, Route] = {}
+        self._updating = _stretch(self._table.updates)
+        self._turn_seconds = 0.0
+        """What a turn of the last call that completed runs took."""
+
+    @property
+    def completed(self) -> int:
+        """How many runs were completed, with their updates."""
+        return self._table.turns[0]
 
     def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
         """Run some positions of the schedule, in order."""
+        route = self._ready(positions, variables, draw)
+        with _quiet(route):
+            self._follow(route.stretches, variables, draw)
+
+    def update(self, variables: Sequence[Value]) -> None:
+        """Complete a run: let the updated variables take their new values."""
+        self._complete(self._updating, variables, 1)
+
+    def advance(
+        self, positions: Sequence[int], variables: Sequence[Value], draw: int, most: int
+    ) -> int:
+        """Run the positions and update, over and over; how often: once at least, `most` at most.
+
+        All in one call where Python has nothing to do in between, but so that it is interrupted
+        soon enough.
+        """
+        route = self._ready(positions, variables, draw)
+        if route.before:
+            with _quiet(route):
+                self._follow(route.before, variables, draw)
+            self._complete(route.ending, variables, 1)
+            return 1
+        if most == 1:
+            self._complete(route.ending, variables, 1)
+            return 1
+        known = self._turn_seconds or self._estimated(positions)
+        turns = max(1, min(most, int(STRETCH_SECONDS / known)))
+        start = time.perf_counter()
+        self._complete(route.ending, variables, turns)
+        self._turn_seconds = (time.perf_counter() - start) / turns
+        return turns
+
+    def _estimated(self, positions: Sequence[int]) -> float:
+        steps, sequence = self._task.lowered.problem.steps, self._task.layout.sequence
+        return sum([steps[sequence[p]].seconds for p in positions]) or STRETCH_SECONDS
+
+    def _ready(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> Route:
+        """All that must be there before the positions are run, and how they are."""
         if not all(map(is_, variables, self._buffers)):
             self._bind(variables)
         if self._table.parallel and not self._pool.started:
@@ -66,30 +118,52 @@ class CpuExecutable:
         route = self._routes.get(id(positions))
         if route is None:
             route = self._routed(positions)
-        if route.calls_back:
-            with np.errstate(all="ignore"):
-                self._follow(route, variables, draw)
-        else:
-            self._follow(route, variables, draw)
+        return route
 
     def value(self, node: Node, variables: Sequence[Value]) -> Value:
         """The value of a kept node, as it lies in memory."""
-        return self._numpy.value(node, variables)
+        saved = self._table.saved.get(node)
+        return self._numpy.value(node, variables) if saved is None else saved
 
-    def _follow(self, route: Route, variables: Sequence[Value], draw: int) -> None:
-        interpret, table, pool = self._interpret, self._table.address, self._pool.state
-        for stretch in route.stretches:
-            _, place, length, callback = stretch
-            if callback is not None:
-                callback(variables, draw)
-            elif (done := interpret(table, place, length, pool)) != length:
-                self._fail(int(stretch.entries[done]), variables, draw)
+    def _follow(self, stretches: Sequence[Stretch], variables: Sequence[Value], draw: int) -> None:
+        for stretch in stretches:
+            if stretch.callback is not None:
+                stretch.callback(variables, draw)
+                continue
+            ran = self._interpreted(stretch, 0, 0)
+            while ran != stretch.length:
+                ran = self._after_failure(stretch, ran, variables, draw)
+                ran += self._interpreted(stretch, ran, 0)
 
-    def _fail(self, entry: int, variables: Sequence[Value], draw: int) -> None:
-        """After a kernel failed: let NumPy compute that step, and say why it cannot."""
+    def _complete(self, stretch: Stretch, variables: Sequence[Value], turns: int) -> None:
+        """Run what ends a run, so many times."""
+        length = stretch.length
+        ran = self._interpreted(stretch, 0, turns)
+        while ran != length * turns:
+            turns -= ran // length
+            ran = self._after_failure(stretch, ran % length, variables, self._table.turns[1])
+            while (on := self._interpreted(stretch, ran, 1)) != length - ran:
+                ran = self._after_failure(stretch, ran + on, variables, self._table.turns[1])
+            turns -= 1
+            ran = self._interpreted(stretch, 0, turns) if turns else 0
+
+    def _interpreted(self, stretch: Stretch, first: int, turns: int) -> int:
+        """Run the entries of a stretch from the first on; how many ran before one failed."""
+        table, left = self._table, stretch.length - first
+        place = stretch.address + first * stretch.entries.itemsize
+        return self._interpret(
+            table.address, place, left, self._pool.state, table.turns_address, turns
+        )
+
+    def _after_failure(
+        self, stretch: Stretch, ran: int, variables: Sequence[Value], draw: int
+    ) -> int:
+        """Let NumPy compute a step whose kernel failed, or say why it cannot; where to go on."""
+        entry = int(stretch.entries[ran])
         position = self._table.failed(entry)
-        self._numpy.run([position], variables, draw)
-        raise RuntimeError(f"step {position} failed, though NumPy can compute it")
+        with np.errstate(all="ignore"):
+            self._numpy.run([position], variables, draw)
+        return ran + self._table.entries(position).stop - entry
 
     def _bind(self, variables: Sequence[Value]) -> None:
         for index, (new, old) in enumerate(zip(variables, self._buffers, strict=True)):
@@ -105,7 +179,12 @@ class CpuExecutable:
             self._routes.clear()
         stretches = tuple(self._stretches(positions))
         calls_back = any(s.callback is not None for s in stretches)
-        route = self._routes[id(positions)] = Route(positions, stretches, calls_back)
+        before, ending = stretches, self._updating
+        if stretches and stretches[-1].callback is None:
+            *head, last = stretches
+            before, ending = tuple(head), _stretch([*last.entries, *self._table.updates])
+        route = Route(positions, stretches, calls_back, before, ending)
+        self._routes[id(positions)] = route
         return route
 
     def _stretches(self, positions: Sequence[int]) -> list[Stretch]:
@@ -132,10 +211,20 @@ class CpuExecutable:
 
 
 def _native(run: list[int]) -> list[Stretch]:
-    if not run:
-        return []
+    return [_stretch(run)] if run else []
+
+
+def _stretch(run: Sequence[int]) -> Stretch:
     cells = np.array(run, np.int64)
-    return [Stretch(cells, address(cells), len(run), None)]
+    return Stretch(cells, address(cells), len(run), None)
+
+
+def _quiet(route: Route) -> AbstractContextManager[object]:
+    """NumPy says nothing of overflows in what it computes."""
+    return np.errstate(all="ignore") if route.calls_back else _NO_CHANGE
+
+
+_NO_CHANGE: Final = nullcontext()
 
 
 _NOTHING: Final = np.empty(0, np.int64)

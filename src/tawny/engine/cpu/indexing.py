@@ -1,15 +1,25 @@
-"""Native kernels of the indexing chapter."""
+"""Native kernels of the indexing and scatter chapters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tawny.codegen.indexing import Picks, gathering
+from tawny.codegen.scattering import PUT, Puts, scattering
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.engine.cpu.views import broadcast_strides
 from tawny.node import Node
-from tawny.ops.indexing import Gather
+from tawny.ops.indexing import Gather, gathered
+from tawny.ops.scatter import COMBINE, Scatter
 from tawny.shape import broadcast
+
+
+def _together(op: str, given: Sequence[Memory]) -> tuple[Memory, ...]:
+    """Index arrays broadcast to one shape."""
+    if not given:
+        return ()
+    shape = broadcast(op, [m.shape for m in given])
+    return tuple([Memory(shape, broadcast_strides(m, shape), m.dtype) for m in given])
 
 
 @native(Gather, scratch=False)
@@ -19,7 +29,26 @@ def gather(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     source, *given = operands
     if not given:
         return None
-    shape = broadcast("gather", [m.shape for m in given])
-    indices = tuple([Memory(shape, broadcast_strides(m, shape), m.dtype) for m in given])
-    picks = Picks(source, indices, node.op.axes, node.op.place)
+    picks = Picks(source, _together("gather", given), node.op.axes, node.op.place)
     return Kernel(*gathering(picks, results[0]), fallible=True)
+
+
+@native(Scatter, scratch=False)
+def scatter(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """A copy, and runs of elements put into the places the index arrays name."""
+    op, (source, value, *given) = node.op, operands
+    assert isinstance(op, Scatter)
+    lengths = tuple([length for _, length, _ in op.ranges])
+    part = gathered("scatter", lengths, op.axes, op.place, [m.shape for m in given])
+    wide = Memory(part, broadcast_strides(value, part), value.dtype)
+    puts = Puts(
+        source,
+        wide,
+        _together("scatter", given),
+        op.ranges,
+        op.axes,
+        op.place,
+        None if op.mode == "set" else COMBINE[op.mode],
+    )
+    found = scattering(puts, results[0])
+    return None if found is None else Kernel(*found, after=((PUT, True),), fallible=bool(given))

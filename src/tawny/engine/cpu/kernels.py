@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from tawny.codegen.library import Library
 from tawny.dtype import DType
@@ -54,8 +54,17 @@ def contiguous(shape: Shape, dtype: DType, constant: bool = False) -> Memory:
     return Memory(shape, tuple(reversed(strides)), dtype, constant)
 
 
-Preparation = Callable[[Value], Value]
-"""Makes what a kernel reads in place of an operand from the operand's value."""
+class Preparation(Protocol):
+    """Makes what a kernel reads in place of an operand from the operand's value."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what it makes."""
+        ...
+
+    def __call__(self, array: Value, /) -> Value:
+        """What the kernel reads."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +80,16 @@ class Kernel:
     """Bytes it needs while it runs."""
     prepared: tuple[tuple[int, Preparation], ...] = ()
     """Constant operands that the kernel reads in another form, which is made once."""
-    finish: str = ""
-    """A function that is called alone when all shares are done, if any."""
+    after: tuple[tuple[str, bool], ...] = ()
+    """Functions that are called one after the other when all shares are done: their names, and
+    whether threads share their work."""
     fallible: bool = False
-    """Whether its last parameter is not 0 after a call that failed; NumPy then says why."""
+    """Whether its last parameter is not 0 once one of its functions failed; NumPy says why."""
     drawn: bool = False
-    """Whether its last parameter is the number of the run."""
+    """Whether its last parameter, or the one before it if that says of failure, is the number of
+    the run."""
+    provider: str = ""
+    """The library that computes, where it is not our own code alone."""
 
 
 NativeRule = Callable[[Node, Sequence[Memory], Sequence[Memory]], Kernel | None]

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Final
+
+import numpy as np
 
 from tawny.codegen.copying import Block, copies
+from tawny.codegen.elementwise import kernel_for
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.node import Node
 from tawny.ops.creation import Copy
+from tawny.ops.differentiation import Again
+from tawny.ops.fused import Body, Step
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
 from tawny.ops.movement import Reshape, Roll
 from tawny.shape import Shape
+
+WIDEST_TURNED: Final = 4
+"""Bytes of the largest elements that are turned in registers."""
 
 
 def _copied(
@@ -31,11 +40,38 @@ def _whole(operand: int, given: Memory, place: int, steps: tuple[int, ...]) -> B
 @native(Copy, scratch=False)
 @native(Reshape, scratch=False)
 def copy(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
-    """All elements, row by row."""
+    """All elements, row by row; by tiles where rows lie crosswise."""
     del node
     (given,) = operands
+    if _crosswise(given):
+        return _turned(given)
     steps = contiguous(given.shape, given.dtype).strides
     return _copied(operands, results, iter([_whole(0, given, 0, steps)]))
+
+
+@native(Again, scratch=False)
+def again(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """The first operand as it is."""
+    del node
+    given = operands[0]
+    steps = contiguous(given.shape, given.dtype).strides
+    return Kernel(*copies([_whole(0, given, 0, steps)], 2, results[0].dtype.itemsize))
+
+
+def _crosswise(given: Memory) -> bool:
+    """Whether small elements lie side by side along another axis than the last one."""
+    item = given.dtype.itemsize
+    walked = [s for n, s in zip(given.shape, given.strides, strict=True) if n != 1]
+    return item <= WIDEST_TURNED and bool(walked) and walked[-1] != item and item in walked
+
+
+def _turned(given: Memory) -> Kernel | None:
+    """The elementwise kernel that changes nothing; it takes elements as integers."""
+    kind = np.dtype(f"uint{8 * given.dtype.itemsize}")
+    body = Body.of(((given.shape, kind),), (Step(Copy(), (0,), given.shape, kind),), (1,))
+    source = Memory(given.shape, given.strides, kind)
+    found = kernel_for(body, [source], [contiguous(given.shape, kind)])
+    return None if found is None else Kernel(*found)
 
 
 @native(Concat, scratch=False)

@@ -1,7 +1,7 @@
 """The threads that share the work of a step.
 
 Workers are Python threads that stay inside compiled code, without the interpreter lock.  Each waits
-for the next piece of work: it spins for a moment, then sleeps in the kernel until it is woken.
+for the next piece of work: it spins for a moment, then sleeps until it is woken.
 There is one pool for each number of threads; it is made when it is first used, and made anew in a
 process that was forked.
 """
@@ -12,10 +12,10 @@ import atexit
 import ctypes
 import math
 import os
-import platform
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, final
@@ -24,20 +24,22 @@ from tawny.codegen.library import Library
 from tawny.engine.cpu.pool_code import (
     BUSY,
     ENTER,
-    LINE,
+    MEANS,
     MOST_THREADS,
-    NUMBER,
     PENDING,
+    RESTING,
+    SLEEP,
     SLEEPING,
     SPINS,
     STATE_BYTES,
     STOP,
-    SYSCALL,
     THREADS,
     TICKET,
     WAITING,
+    WAKE,
     pool_library,
 )
+from tawny.engine.cpu.sleeping import Sleeping, way_to_sleep, zeroed
 from tawny.errors import value_error
 
 SPIN_SECONDS: Final = 50e-6
@@ -45,9 +47,6 @@ SPIN_SECONDS: Final = 50e-6
 
 JOIN_SECONDS: Final = 5.0
 """How long the end of the process waits for a worker that is still at work."""
-
-FUTEX: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
-"""Linux's number of the call by which threads sleep and wake each other."""
 
 
 @final
@@ -60,10 +59,16 @@ class Pool:
     def __init__(self, threads: int) -> None:
         self.threads = min(threads, MOST_THREADS)
         self.started = False
-        self.state = _zeroed(STATE_BYTES)
+        self.state = zeroed(STATE_BYTES)
         self._workers: list[threading.Thread] = []
+        self._sleeping: Sleeping | None = None
         self._set(ENTER, pool_library().address("pool_enter"))
         self._set(THREADS, 1)
+
+    @property
+    def resting(self) -> int:
+        """The address of a counter; while it is not 0, idle workers sleep at once."""
+        return self.state + RESTING
 
     def start(self) -> None:
         """Make the workers; where they could not sleep, the caller works alone."""
@@ -73,12 +78,13 @@ class Pool:
                 self._start()
 
     def _start(self) -> None:
-        number = futex_number()
-        if self.threads == 1 or number is None:
+        sleeping = way_to_sleep()
+        if self.threads == 1 or sleeping is None:
             return
-        library = pool_library()
-        self._set(SYSCALL, ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0)
-        self._set(NUMBER, number)
+        library, self._sleeping = pool_library(), sleeping
+        self._set(SLEEP, sleeping.sleep)
+        self._set(WAKE, sleeping.wake)
+        self._set(MEANS, _listed(sleeping.cells()))
         self._set(SPINS, _spins(library) if self.threads <= processors() else 0)
         self._set(THREADS, self.threads)
         self._workers = _started(library.address("pool_work"), self.state, self.threads)
@@ -100,7 +106,7 @@ class Pool:
 
     def forget(self) -> None:
         """Begin anew, in a process that has the memory but not the workers."""
-        for field in (TICKET, SLEEPING, PENDING, WAITING, BUSY, STOP):
+        for field in (TICKET, SLEEPING, PENDING, WAITING, BUSY, STOP, RESTING):
             self._set(field, 0)
         self._set(THREADS, 1)
         self._workers = []
@@ -110,15 +116,12 @@ class Pool:
         ctypes.c_int64.from_address(self.state + field).value = value
 
 
-def _zeroed(size: int) -> int:
-    """The address of zeroed memory, aligned to a cache line, that is never freed."""
-    allocate = ctypes.pythonapi.PyMem_RawCalloc
-    allocate.restype = ctypes.c_void_p
-    allocate.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
-    start: int | None = allocate(1, size + LINE)
-    if start is None:
-        raise MemoryError
-    return -(-start // LINE) * LINE
+def _listed(cells: Sequence[int]) -> int:
+    """The address of cells that hold these numbers."""
+    start = zeroed(8 * len(cells))
+    for place, number in enumerate(cells):
+        ctypes.c_int64.from_address(start + 8 * place).value = number
+    return start
 
 
 def _started(work: int, state: int, threads: int) -> list[threading.Thread]:
@@ -145,11 +148,6 @@ def _spins(library: Library) -> int:
         spin(turns)
         best = min(best, time.perf_counter() - start)
     return int(SPIN_SECONDS / best * turns)
-
-
-def futex_number() -> int | None:
-    """The number of the call by which threads sleep; None where this system has none."""
-    return FUTEX.get(platform.machine()) if sys.platform == "linux" else None
 
 
 # ------------------------------------------------------------- how many threads

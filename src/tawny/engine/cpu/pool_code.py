@@ -28,7 +28,7 @@ EPOCH: Final = TICKET + 4 * (sys.byteorder == "little")
 """The upper half of the ticket: the number of the work, for which workers wait."""
 
 FUNCTION, ROW = TASK, TASK + 8
-ENTER, THREADS, SPINS, SYSCALL, NUMBER, STOP = range(FIXED, FIXED + 48, 8)
+ENTER, THREADS, SPINS, SLEEP, WAKE, MEANS, STOP, RESTING = range(FIXED, FIXED + LINE, 8)
 STATE_BYTES: Final = FIXED + LINE
 
 MOST_THREADS: Final = 2**15
@@ -48,22 +48,23 @@ define internal void @pause() alwaysinline {{
   ret void
 }}
 
-; Sleep while the word at %place is %value (operation 128), or wake all who do (operation 129).
-define internal void @futex(ptr %pool, ptr %place, i64 %operation, i32 %value) noinline {{
-  %at = call ptr @field(ptr %pool, i64 {SYSCALL})
-  %syscall = load ptr, ptr %at
-  %where = call ptr @field(ptr %pool, i64 {NUMBER})
-  %number = load i64, ptr %where
-  %done = call i64 (i64, ...) %syscall(
-      i64 %number, ptr %place, i64 %operation, i32 %value, ptr null, ptr null, i32 0)
+; Call what lets threads sleep while the word at %place is %number, or wakes so many who do.
+define internal void @system(ptr %pool, i64 %which, ptr %place, i32 %number) noinline {{
+  %at = call ptr @field(ptr %pool, i64 %which)
+  %function = load ptr, ptr %at
+  %where = call ptr @field(ptr %pool, i64 {MEANS})
+  %means = load ptr, ptr %where
+  call void %function(ptr %means, ptr %place, i32 %number)
   ret void
 }}
 
-; Wait until the word at %place is not %value: spin, then sleep, counting the sleepers.
+; Wait until the word at %place is not %value: spin, then sleep, counting the sleepers.  Nobody
+; spins while threads of another library are at work.
 define internal i32 @changed(ptr %pool, ptr %place, i32 %value, ptr %sleepers) noinline {{
 entry:
   %at = call ptr @field(ptr %pool, i64 {SPINS})
   %spins = load i64, ptr %at
+  %rest = call ptr @field(ptr %pool, i64 {RESTING})
   br label %look
 look:
   %turn = phi i64 [0, %entry], [%next, %spin], [0, %sleep]
@@ -71,7 +72,10 @@ look:
   %same = icmp eq i32 %now, %value
   br i1 %same, label %wait, label %done
 wait:
-  %tired = icmp uge i64 %turn, %spins
+  %resting = load atomic i64, ptr %rest monotonic, align 8
+  %others = icmp ne i64 %resting, 0
+  %most = select i1 %others, i64 0, i64 %spins
+  %tired = icmp uge i64 %turn, %most
   br i1 %tired, label %sleep, label %spin
 spin:
   call void @pause()
@@ -79,7 +83,7 @@ spin:
   br label %look
 sleep:
   %more = atomicrmw add ptr %sleepers, i32 1 seq_cst
-  call void @futex(ptr %pool, ptr %place, i64 128, i32 %value)
+  call void @system(ptr %pool, i64 {SLEEP}, ptr %place, i32 %value)
   %fewer = atomicrmw sub ptr %sleepers, i32 1 seq_cst
   br label %look
 done:
@@ -92,7 +96,7 @@ define internal void @tell(ptr %pool, ptr %place, ptr %sleepers, i32 %some) alwa
   %any = icmp ne i32 %count, 0
   br i1 %any, label %wake, label %done
 wake:
-  call void @futex(ptr %pool, ptr %place, i64 129, i32 %some)
+  call void @system(ptr %pool, i64 {WAKE}, ptr %place, i32 %some)
   br label %done
 done:
   ret void
@@ -290,8 +294,10 @@ def pool_library() -> Library:
             ROW=ROW,
             THREADS=THREADS,
             SPINS=SPINS,
-            SYSCALL=SYSCALL,
-            NUMBER=NUMBER,
+            SLEEP=SLEEP,
+            WAKE=WAKE,
+            MEANS=MEANS,
             STOP=STOP,
+            RESTING=RESTING,
         )
     )

@@ -109,4 +109,4 @@ def upsampling_gradient(
     total = Sum(tuple(range(1, len(shape), 2)), keepdims=False, dtype=given.dtype)
     step = Step(total, (0,), result.shape, result.dtype)
     folded = reduction(Body.of(((shape, given.dtype),), (step,), (1,)), [blocks], results)
-    return None if folded is None else Kernel(*folded.kernel, finish=folded.finish)
+    return None if folded is None else Kernel(*folded.kernel, after=folded.after)

@@ -34,6 +34,12 @@ def _prepares(weights: Memory, columns_together: bool) -> bool:
     return weights.constant and not columns_together
 
 
+def prepares(b: Memory, transposed: bool) -> bool:
+    """Whether operand 1 of a matrix product is packed before the run."""
+    columns = -2 if transposed or len(b.shape) == 1 else -1
+    return len(b.shape) == 2 and _prepares(b, _together(b, columns))
+
+
 def _together(memory: Memory, axis: int) -> bool:
     """Whether elements along an axis are side by side."""
     return memory.strides[axis] == memory.dtype.itemsize or memory.shape[axis] <= 1
@@ -58,7 +64,6 @@ def matmul(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     transposed, epilogue = (False, False), PLAIN
     if isinstance(node.op, FusedMatmul):
         transposed, epilogue = (node.op.transpose_a, node.op.transpose_b), node.op.epilogue
-    columns = -2 if transposed[1] or len(b.shape) == 1 else -1
     return _kernel(
         matmul_kernel(
             a,
@@ -68,7 +73,7 @@ def matmul(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
             transposed=transposed,
             epilogue=epilogue,
             workers=default_threads(),
-            prepared=len(b.shape) == 2 and _prepares(b, _together(b, columns)),
+            prepared=prepares(b, transposed[1]),
         )
     )
 
@@ -88,6 +93,7 @@ def convolution(node: Node, operands: Sequence[Memory], results: Sequence[Memory
             extra,
             epilogue=op.epilogue if isinstance(op, FusedConvolution) else PLAIN,
             workers=default_threads(),
+            known=weights.constant,
             prepared=_prepares(weights, _together(weights, -1)),
         )
     )

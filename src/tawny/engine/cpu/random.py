@@ -10,7 +10,7 @@ from tawny.dtype import DType
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.engine.reference.philox import stream_key
 from tawny.node import Node
-from tawny.ops.random import Draw, Normal, Uniform
+from tawny.ops.random import Draw, Integers, Normal, Uniform
 from tawny.shape import size
 
 
@@ -28,11 +28,22 @@ def normal(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     return _drawn(random.normal, node, results)
 
 
+@native(Integers, scratch=False)
+def integers(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """The same bits as the reference; bounds that are arrays are left to NumPy."""
+    if any(size(m.shape) != 1 for m in operands):
+        return None
+    return _drawn(random.integers, node, results, fallible=True)
+
+
 def _drawn(
     kernel: Callable[[int, DType, tuple[int, int]], Compiled],
     node: Node,
     results: Sequence[Memory],
+    *,
+    fallible: bool = False,
 ) -> Kernel:
     assert isinstance(node.op, Draw)
     key = stream_key(node.op.seed, node.op.stream)
-    return Kernel(*kernel(size(results[0].shape), results[0].dtype, key), drawn=True)
+    code = kernel(size(results[0].shape), results[0].dtype, key)
+    return Kernel(*code, drawn=True, fallible=fallible)

@@ -9,17 +9,23 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tawny.codegen.copying import Block, copies
 from tawny.engine.cpu.interpreter import ENTRY
-from tawny.engine.cpu.kernels import Kernel, contiguous, kernel_for
+from tawny.engine.cpu.kernels import Kernel, Memory, contiguous
 from tawny.engine.cpu.pool_code import MOST_THREADS
+from tawny.engine.cpu.providers import kernel_of
 from tawny.engine.cpu.views import Seen, Views
 from tawny.errors import value_error
 from tawny.graph.engine import Task
-from tawny.graph.lowering import is_leaf, result_of, types
+from tawny.graph.lowering import BANDWIDTH, is_leaf, result_of, types
 from tawny.memory.schedule import RESIDENT
 from tawny.node import Node, Value
+from tawny.shape import size
 
 Cells = npt.NDArray[np.int64]
+
+NOWHERE: Final = -1
+"""The position of what runs after all steps."""
 
 SHARE_SECONDS: Final = 10e-6
 """A thread is woken for no less than this, as far as is estimated."""
@@ -29,6 +35,11 @@ def address(array: npt.NDArray[Any]) -> int:
     """Where an array's first element lies."""
     place: int = array.__array_interface__["data"][0]
     return place
+
+
+def useful_threads(seconds: float) -> int:
+    """How many threads have enough to do in a step that takes one thread so long."""
+    return max(2, min(math.ceil(seconds / SHARE_SECONDS), MOST_THREADS))
 
 
 class Entry(NamedTuple):
@@ -57,7 +68,8 @@ class Table:
         self._variable |= {
             result_of(node): self._variable[home, 0] for node, home in task.homes.items()
         }
-        self._changed = frozenset(self._variable[home, 0] for home in task.homes.values())
+        written = [*task.homes.values(), *[target for target, _ in task.updates]]
+        self._changed = frozenset(self._variable[target, 0] for target in written)
         self.first_change = self._first_change()
         self._row: list[int] = []
         self._patches: list[list[tuple[int, int]]] = [[] for _ in task.variables]
@@ -66,12 +78,20 @@ class Table:
         self._prepared: dict[int, dict[int, Value]] = {}
         self._entries: list[Entry] = []
         self._of_position = [self._entered(p) for p in range(len(task.layout.sequence))]
+        self.saved = {n: np.empty(n.shape, n.dtype) for n in task.saved}
+        """Results that lie in variables, as they were before the updates."""
+        self.updates = self._updated(task.updates)
+        """The entries that let variables take the values of update edges."""
         self.parallel = any(entry.threads for entry in self._entries)
         self._cells = np.array(self._row, np.int64)
         self._table = self._placed()
         self.address = address(self._table)
         self._places = [_columns(pairs) for pairs in self._patches]
-        self._drawn = np.array(self._draws, np.int64) if self._draws else None
+        self._drawn = address(self._cells) + _CELL * np.array(self._draws, np.int64)
+        counts = np.array([0, 0, len(self._drawn), address(self._drawn)], np.int64)
+        self.turns_address = address(counts)
+        self.turns = counts.data
+        """What the interpreter counts: turns completed, and the number of the run drawn for."""
 
     def _first_change(self) -> int:
         """The first position whose result is written to a variable; past the end, if none is."""
@@ -93,8 +113,9 @@ class Table:
 
     def draw(self, number: int) -> None:
         """Tell those kernels that draw random numbers the number of the run."""
-        if self._drawn is not None:
-            self._cells[self._drawn] = number
+        self.turns[1] = number
+        if self._draws:
+            self._cells[self._draws] = number
 
     def bind(self, variable: int, value: Value) -> None:
         """Let a variable be the memory of `value`."""
@@ -118,10 +139,15 @@ class Table:
         seen = [self._views(source) for source in node.inputs]
         if step not in self._kernels:
             results = tuple([contiguous(*kind) for kind in types(node)])
-            self._kernels[step] = kernel_for(node, tuple([s.memory for s in seen]), results)
+            operands = tuple([s.memory for s in seen])
+            self._kernels[step] = kernel_of(node, operands, results, self._task.threads)
         kernel = self._kernels[step]
         if kernel is None:
             return range(0)
+        if kernel.scratch > lowered.problem.steps[step].scratch:
+            raise RuntimeError(
+                f"{node!r} was planned for another kernel: the environment has changed since"
+            )
         start = len(self._row)
         schedule, offsets = layout.schedule, layout.placement.offsets
         prepared = self._prepared_for(step, seen)
@@ -139,18 +165,67 @@ class Table:
         self._row.extend(kernel.parameters)
         last = len(self._row) - 1
         if kernel.drawn:
-            self._draws.append(last)
+            self._draws.append(last - kernel.fallible)
         find, status = kernel.library.address, last if kernel.fallible else None
         threads = self._threads(step) if kernel.parallel else 0
         self._entries.append(Entry(position, find(kernel.symbol), start, threads, status))
-        if kernel.finish:
-            self._entries.append(Entry(position, find(kernel.finish), start, 0, None))
+        for symbol, shared in kernel.after:
+            wanted = self._threads(step) if shared and kernel.parallel else 0
+            self._entries.append(Entry(position, find(symbol), start, wanted, status))
         return range(first, len(self._entries))
 
+    # ----------------------------------------------------------------- updates
+
+    def _updated(self, updates: Sequence[tuple[Node, Node]]) -> range:
+        """Add copies of sources to the variables they update, all at once.
+
+        What lies in a variable, which another update may change, is brought away first.
+        """
+        first = len(self._entries)
+        for node, room in self.saved.items():
+            start = len(self._row)
+            seen = self._views(node)
+            self._operand(seen, 0)
+            self._row.append(address(room))
+            self._copied(start, seen.memory)
+        away: list[tuple[Value, int, Memory]] = []
+        for target, source in updates:
+            seen, variable, start = self._views(source), self._variable[target, 0], len(self._row)
+            self._operand(seen, self._kept_at(source))
+            if self._variable.get((seen.root, seen.part)) is None:
+                self._in(variable, 0, 0)
+            else:
+                room = np.empty(target.shape, target.dtype)
+                away.append((room, variable, contiguous(target.shape, target.dtype)))
+                self._row.append(address(room))
+            self._copied(start, seen.memory)
+        for room, variable, memory in away:
+            start = len(self._row)
+            self._row.append(address(room))
+            self._in(variable, 0, 0)
+            self._copied(start, memory)
+        self._rooms = [room for room, _, _ in away]
+        return range(first, len(self._entries))
+
+    def _kept_at(self, node: Node) -> int:
+        """Where in the arena the value of a result begins when a run ends."""
+        layout = self._task.layout
+        storage = layout.schedule.placed[self._task.lowered.values[node, 0]]
+        return 0 if storage == RESIDENT else layout.placement.offsets[storage]
+
+    def _copied(self, start: int, memory: Memory) -> None:
+        """Add the entry that copies an array; its row begins with the two addresses."""
+        steps = contiguous(memory.shape, memory.dtype).strides
+        block = Block(0, 0, memory.shape, memory.strides, 0, steps)
+        code = copies([block], 1, memory.dtype.itemsize)
+        self._row.extend(code.parameters)
+        nbytes = size(memory.shape) * memory.dtype.itemsize
+        threads = useful_threads(2 * nbytes / BANDWIDTH) if code.parallel else 0
+        kernel = code.library.address(code.symbol)
+        self._entries.append(Entry(NOWHERE, kernel, start, threads, None))
+
     def _threads(self, step: int) -> int:
-        """How many threads have enough to do."""
-        seconds = self._task.lowered.problem.steps[step].seconds
-        return max(2, min(math.ceil(seconds / SHARE_SECONDS), MOST_THREADS))
+        return useful_threads(self._task.lowered.problem.steps[step].seconds)
 
     def _prepared_for(self, step: int, seen: Sequence[Seen]) -> dict[int, Value]:
         """The operands of a step that were made ready for its kernel, by their numbers."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from tawny.engine.cpu.kernels import Memory, contiguous
@@ -14,7 +15,7 @@ from tawny.ops.diagonal import Diagonal
 from tawny.ops.differentiation import Argument, StopGradient
 from tawny.ops.indexing import Slice
 from tawny.ops.movement import Flip, Reshape, Transpose
-from tawny.shape import Shape, size
+from tawny.shape import Shape, size, splits
 
 
 class Seen(NamedTuple):
@@ -98,6 +99,17 @@ def broadcast_strides(given: Memory, shape: Shape) -> tuple[int, ...]:
     return (*(0,) * new, *[s if n == m else 0 for s, n, m in kept])
 
 
+def _cut(given: Memory, shape: Shape, groups: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Strides of axes that are cut from others, each from those of its group."""
+    strides = [given.dtype.itemsize] * len(shape)
+    for group, stride in zip(groups, given.strides, strict=True):
+        step = stride
+        for axis in reversed(group):
+            strides[axis] = step
+            step *= shape[axis]
+    return tuple(strides)
+
+
 class Views:
     """Finds where the values of nodes lie; remembers what it found."""
 
@@ -125,9 +137,12 @@ class Views:
             return own(node.inputs[0], op.index)
         base = self._known[node.inputs[0]]
         if isinstance(op, Reshape):
-            if base.strided:
-                return own(node)
             memory = contiguous(node.shape, node.dtype, base.memory.constant)
+            if base.strided:
+                groups = splits(base.memory.shape, node.shape)
+                if groups is None:
+                    return own(node)
+                memory = replace(memory, strides=_cut(base.memory, node.shape, groups))
             return base._replace(memory=memory)
         first, strides = VIEWS[type(op)](op, base.memory)
         if not size(node.shape):

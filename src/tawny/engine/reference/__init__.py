@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,49 +58,6 @@ CHAPTERS = (
 )
 
 
-def run(
-    outputs: Sequence[Node], feeds: Mapping[Node, Value] | None = None, draw: int = 0
-) -> list[Value]:
-    """Fresh values of `outputs`, given those of the variables.
-
-    `draw` numbers the run, for random ops: values kept from run 0 stand for that run alone.  A
-    value is freed as soon as the last node that reads it is done.
-    """
-    values: dict[int, Any] = {id(n): v for n, v in (feeds or {}).items()}
-    given = {id(v) for v in values.values()}
-
-    def is_there(node: Node) -> bool:
-        return id(node) in values or (node.value is not None and not (draw and node.volatile))
-
-    order = toposort(outputs, is_there)
-    steps = [n for n in order if not is_there(n)]
-    readers = Counter(id(i) for n in steps for i in n.inputs)
-    readers.update(map(id, outputs))
-    for node in order:
-        if is_there(node):
-            values.setdefault(id(node), node.value)
-            given.add(id(values[id(node)]))
-    with np.errstate(all="ignore"):
-        for node in steps:
-            values[id(node)] = compute(node, [values[id(i)] for i in node.inputs], draw)
-            for source in node.inputs:
-                readers[id(source)] -= 1
-                if not readers[id(source)]:
-                    del values[id(source)]
-    return _fresh([values[id(n)] for n in outputs], given)
-
-
-def _fresh(values: list[Value], given: set[int]) -> list[Value]:
-    """Arrays that own their memory, writable, no two the same and none of the user's."""
-    taken = set(given)
-    out: list[Value] = []
-    for value in values:
-        own = value.base is None and value.flags.writeable and id(value) not in taken
-        taken.add(id(value))
-        out.append(value if own else np.array(value, order="C"))
-    return out
-
-
 def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     """The value of one node, of the shape and dtype that were inferred for it."""
     op = node.op
@@ -133,3 +90,55 @@ _REWORDED = (
 
 def _places(node: Node) -> str:
     return ", ".join(map(str, node.sources)) or "an unknown place"
+
+
+Compute = Callable[[Node, Sequence[Value], int], Any]
+"""The value of a node, given those of its inputs and the number of the run."""
+
+
+def run(
+    outputs: Sequence[Node],
+    feeds: Mapping[Node, Value] | None = None,
+    draw: int = 0,
+    *,
+    by: Compute = compute,
+) -> list[Value]:
+    """Fresh values of `outputs`, given those of the variables.
+
+    `draw` numbers the run, for random ops: values kept from run 0 stand for that run alone.  A
+    value is freed as soon as the last node that reads it is done.  `by` computes
+    each node.
+    """
+    values: dict[int, Any] = {id(n): v for n, v in (feeds or {}).items()}
+    given = {id(v) for v in values.values()}
+
+    def is_there(node: Node) -> bool:
+        return id(node) in values or (node.value is not None and not (draw and node.volatile))
+
+    order = toposort(outputs, is_there)
+    steps = [n for n in order if not is_there(n)]
+    readers = Counter(id(i) for n in steps for i in n.inputs)
+    readers.update(map(id, outputs))
+    for node in order:
+        if is_there(node):
+            values.setdefault(id(node), node.value)
+            given.add(id(values[id(node)]))
+    with np.errstate(all="ignore"):
+        for node in steps:
+            values[id(node)] = by(node, [values[id(i)] for i in node.inputs], draw)
+            for source in node.inputs:
+                readers[id(source)] -= 1
+                if not readers[id(source)]:
+                    del values[id(source)]
+    return _fresh([values[id(n)] for n in outputs], given)
+
+
+def _fresh(values: list[Value], given: set[int]) -> list[Value]:
+    """Arrays that own their memory, writable, no two the same and none of the user's."""
+    taken = set(given)
+    out: list[Value] = []
+    for value in values:
+        own = value.base is None and value.flags.writeable and id(value) not in taken
+        taken.add(id(value))
+        out.append(value if own else np.array(value, order="C"))
+    return out

@@ -14,7 +14,7 @@ from tawny.graph.engine import Task
 from tawny.graph.lowering import Place, is_leaf, result_of, types, view_base
 from tawny.node import Node, Part, Value
 from tawny.op import Elementwise
-from tawny.ops.fused import Body
+from tawny.ops.fused import Body, ProductGroup
 from tawny.scalar import Arg, Call
 from tawny.shape import Shape, size
 
@@ -38,12 +38,36 @@ class ReferenceExecutable:
         self._homes = {result_of(node): self._index[node] for node in task.homes}
         self._moments: dict[int, Moment] = {}
         self._reads: dict[Node, Callable[[Sequence[Value]], Value]] = {}
+        self._saved: dict[Node, Value] = {}
+        self.completed = 0
 
     def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
         """Run some positions of the schedule, in order."""
         with np.errstate(all="ignore"):
             for position in positions:
                 self.moment(position)(variables, draw)
+
+    def update(self, variables: Sequence[Value]) -> None:
+        """Complete a run: what lies in a variable is copied before any variable changes."""
+        self._saved = {}
+        self._saved = {n: self.value(n, variables).copy() for n in self._task.saved}
+        values = [self.value(source, variables) for _, source in self._task.updates]
+        taken = [
+            value.copy() if any(np.may_share_memory(value, v) for v in variables) else value
+            for value in values
+        ]
+        for (target, _), value in zip(self._task.updates, taken, strict=True):
+            np.copyto(variables[self._index[target]], value)
+        self.completed += 1
+
+    def advance(
+        self, positions: Sequence[int], variables: Sequence[Value], draw: int, most: int
+    ) -> int:
+        """Run once."""
+        del most
+        self.run(positions, variables, draw)
+        self.update(variables)
+        return 1
 
     def moment(self, position: int) -> Moment:
         """What runs at a position of the schedule."""
@@ -54,6 +78,8 @@ class ReferenceExecutable:
 
     def value(self, node: Node, variables: Sequence[Value]) -> Value:
         """The value of a kept node, as it lies in memory."""
+        if node in self._saved:
+            return self._saved[node]
         read = self._reads.get(node)
         if read is None:
             index = self._lowered.values[node, 0]
@@ -166,15 +192,28 @@ class ReferenceEngine:
     """NumPy, one step at a time."""
 
     groups = False
+    least = 0
+
+    def joins(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+        """Never: products are whole in NumPy."""
+        del op, operands
+        return False
 
     def worth(self, body: Body) -> bool:
         """Always: nothing is compiled."""
         del body
         return True
 
-    def scratch(self, node: Node) -> int:
+    def begin(self) -> None:
+        """Nothing: NumPy is there."""
+
+    def foresee(self, nodes: Sequence[Node]) -> None:
+        """Nothing: there is nothing to be made."""
+        del nodes
+
+    def scratch(self, node: Node, threads: int | None = None) -> int:
         """Nothing: kernels allocate what they need."""
-        del node
+        del node, threads
         return 0
 
     def account(self, steps: Sequence[Node]) -> str:

@@ -12,7 +12,7 @@ from tawny.engine.reference import elementwise
 from tawny.engine.reference.kernel import KERNELS, Value, cast, kernel
 from tawny.op import ELEMENTWISE, Elementwise, Op
 from tawny.ops.convolution import Convolution
-from tawny.ops.fused import Epilogue, FusedConvolution, FusedMatmul, Group
+from tawny.ops.fused import Body, Epilogue, FusedConvolution, FusedMatmul, Group, ProductGroup
 from tawny.ops.linalg import Matmul
 
 
@@ -25,8 +25,12 @@ def _apply(op: Op, dtype: DType, operands: Sequence[Value]) -> Value:
 
 @kernel(Group)
 def group(op: Group, *operands: Value) -> Any:
-    """Step by step; a value is freed after the last step that reads it."""
-    body = op.body
+    """Step by step."""
+    return _followed(op.body, operands)
+
+
+def _followed(body: Body, operands: Sequence[Value]) -> Any:
+    """The results of a body; a value is freed after the last step that reads it."""
     values: list[Any] = list(operands)
     last = body.last_uses()
     for number, step in enumerate(body.steps):
@@ -55,6 +59,13 @@ def fused_matmul(op: FusedMatmul, a: Value, b: Value, *operands: Value) -> Value
     right = np.swapaxes(b, -1, -2) if op.transpose_b else b
     dtype = op.infer_dtype(a.dtype, b.dtype)
     return _epilogue(op.epilogue, _apply(Matmul(), dtype, (left, right)), operands)
+
+
+@kernel(ProductGroup)
+def product_group(op: ProductGroup, *operands: Value) -> Any:
+    """The whole product, then the body."""
+    kind, given = op.body.operands[0][1], operands[: op.taken]
+    return _followed(op.body, (_apply(op.product, kind, given), *operands[op.taken :]))
 
 
 @kernel(FusedConvolution)

@@ -1,0 +1,103 @@
+"""How a stack of products is cut into tasks, so that no worker has much more to do than others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import accumulate, product
+from typing import Final, NamedTuple
+
+READ: Final = 6
+"""A worker that begins with some columns reads them as long as it multiplies so many rows."""
+
+PACK: Final = 12
+"""The same where it has to pack them first."""
+
+ROW: Final = 0.05
+"""Reading a row takes so long as a part of multiplying it with a block of columns."""
+
+TASK: Final = 1
+"""What beginning a task costs, in products of a row and a block of columns."""
+
+FEW: Final = 8
+"""Up to so many chunks and parts are all tried."""
+
+
+def over(number: int, divisor: int) -> int:
+    """The quotient, rounded up."""
+    return -(-number // divisor)
+
+
+class Extents(NamedTuple):
+    """What is shared out: a stack of products of some rows and some blocks of columns."""
+
+    stack: int
+    rows: int
+    tiles: int
+    """Rows are cut between tiles only."""
+    blocks: int
+    rest: float
+    """How wide the last block is, which is narrower than others; 0 if there is none."""
+
+
+class Tasks(NamedTuple):
+    """Columns in chunks of some blocks, rows in some parts: a task is one part of one chunk."""
+
+    chunk_blocks: int
+    parts: int
+
+
+def tasks_of(extents: Extents, workers: int, most_blocks: int, packed: bool) -> Tasks:
+    """The tasks that take the least time; each worker takes some that follow each other."""
+    if workers == 1 or not extents.stack:
+        return Tasks(max(min(extents.blocks, most_blocks), 1), 1)
+    return _best(extents, workers, min(most_blocks, max(extents.blocks, 1)), packed)
+
+
+@lru_cache(4096)
+def _best(extents: Extents, workers: int, most_blocks: int, packed: bool) -> Tasks:
+    start = READ + PACK * packed
+
+    def seconds(tasks: Tasks) -> tuple[float, int]:
+        taken = _longest(extents, workers, tasks, start)
+        return taken, over(extents.blocks, tasks.chunk_blocks) * tasks.parts
+
+    return min(_candidates(extents, workers, most_blocks), key=seconds)
+
+
+def _candidates(extents: Extents, workers: int, most_blocks: int) -> Iterator[Tasks]:
+    counts = [*range(1, FEW + 1), *[n * workers for n in (1, 2) if n * workers > FEW]]
+    chunks = {min(max(over(extents.blocks, n), 1), most_blocks) for n in counts}
+    parts = [n for n in counts if n <= min(extents.tiles, 2 * workers)]
+    for pair in product(sorted(chunks, reverse=True), parts):
+        yield Tasks(*pair)
+
+
+def _longest(extents: Extents, workers: int, tasks: Tasks, start: int) -> float:
+    """How long the worker takes that has most to do, in products of a row and a block."""
+    stack, rows, _, blocks, rest = extents
+    chunk_blocks, parts = tasks
+    chunks = max(over(blocks, chunk_blocks), 1)
+    widths = [float(chunk_blocks)] * chunks
+    widths[-1] = blocks - (chunks - 1) * chunk_blocks + rest
+    until = [0.0, *accumulate(widths)]
+    each = rows / parts
+
+    def before(chunk: int) -> float:
+        """The width of all chunks before one."""
+        number, place = divmod(chunk, chunks)
+        return number * until[-1] + until[place]
+
+    def done(task: int) -> float:
+        """The time of all tasks before one."""
+        chunk, part = divmod(task, parts)
+        width = widths[chunk % chunks]
+        return each * (parts * before(chunk) + part * width + ROW * task) + TASK * task
+
+    total, longest = stack * chunks * parts, 0.0
+    for worker in range(workers):
+        first, last = (total * w // workers for w in (worker, worker + 1))
+        if first < last:
+            begun = before((last - 1) // parts + 1) - before(first // parts)
+            longest = max(longest, done(last) - done(first) + start * begun)
+    return longest

@@ -1,0 +1,140 @@
+"""The native kernel of products that groups use up: both, panel by panel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from tawny.codegen.elementwise import kernel_for
+from tawny.codegen.panels import OWN, Call, Cut, Move, panels_kernel
+from tawny.codegen.products.matmul import matmul_kernel
+from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
+from tawny.engine.cpu.pool import default_threads
+from tawny.engine.cpu.products import prepares
+from tawny.node import Node
+from tawny.ops.fused import Body, ProductGroup
+from tawny.shape import Shape
+
+PANEL_BYTES: Final = 2**18
+"""A panel of the product has about so many bytes, to stay in the second cache..."""
+
+DEEP_PANEL_BYTES: Final = 2**20
+DEEP_BYTES: Final = 2**22
+"""... or so many with a right matrix that does not stay there: it is read for each panel."""
+
+LEAST_ROWS: Final = 64
+"""Panels have at least so many rows."""
+
+SPARED: Final = 2
+"""The product has at least so many times the bytes of all scratch memory."""
+
+
+@native(ProductGroup)
+def product_group(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Panels of rows: those of the product, in scratch memory, then those of the results.
+
+    None where the product is not much larger than the panels of all workers.
+    """
+    op = node.op
+    assert isinstance(op, ProductGroup)
+    if prepares(operands[1], op.transpose_b):
+        return None
+    (rows, columns), dtype = op.body.operands[0]
+    whole = rows * columns * dtype.itemsize
+    right = math.prod(operands[1].shape) * dtype.itemsize
+    panel = DEEP_PANEL_BYTES if right > DEEP_BYTES else PANEL_BYTES
+    count = min(rows // LEAST_ROWS, -(-whole // panel))
+    if count < 2:
+        return None
+    cut = Cut.of(rows, count)
+    calls = [_calls(op, operands, results, rows, height) for height in cut.heights]
+    found = [(made, room) for made, room in calls if made is not None]
+    if len(found) < len(calls):
+        return None
+    addresses, room = len(operands) + len(results) + 1, max(room for _, room in found)
+    threads = min(default_threads(), count)
+    code = panels_kernel(cut, [made for made, _ in found], addresses, threads, room)
+    return Kernel(*code) if SPARED * code.scratch <= whole else None
+
+
+def _calls(
+    op: ProductGroup,
+    operands: Sequence[Memory],
+    results: Sequence[Memory],
+    rows: int,
+    height: int,
+) -> tuple[list[Call] | None, int]:
+    """The kernels of a panel of some rows, if both can be made, and the scratch memory they need.
+
+    There the panel of the product comes first, then what its kernel needs.
+    """
+    (_, columns), dtype = op.body.operands[0]
+    panel = contiguous((height, columns), dtype)
+    axes = [
+        1 if op.transpose_a else 0,
+        None,
+        *[None] * op.epilogue.bias,
+        *[0] * op.epilogue.residual,
+    ]
+    given = [
+        memory if axis is None else _panel(memory, axis, height)
+        for memory, axis in zip(operands, axes, strict=False)
+    ]
+    moves = [
+        Move(cell, 0 if axis is None else operands[cell].strides[axis])
+        for cell, axis in enumerate(axes)
+    ]
+    made = matmul_kernel(
+        given[0],
+        given[1],
+        panel,
+        given[2:],
+        transposed=(op.transpose_a, op.transpose_b),
+        epilogue=op.epilogue,
+    )
+    others = operands[op.taken :]
+    cut = [_panel(m, 0, height) if _spans(m.shape, rows) else m for m in others]
+    body = kernel_for(
+        panel_body(op.body, height), [panel, *cut], [_panel(r, 0, height) for r in results]
+    )
+    if made is None or body is None:
+        return None, 0
+    assert not body.scratch
+    size = -(-height * columns * dtype.itemsize // 64) * 64
+    scratch = [Move(OWN, 0, size)] if made.code.scratch else []
+    product = Call(made.code, (*moves, Move(OWN), *scratch))
+    written = [
+        Move(cell, memory.strides[0] if _spans(memory.shape, rows) else 0)
+        for cell, memory in enumerate((*others, *results), op.taken)
+    ]
+    return [product, Call(body, (Move(OWN), *written))], size + made.code.scratch
+
+
+def _spans(shape: Shape, rows: int) -> bool:
+    """Whether an operand or result of the body has an element, or more, of its own for each row."""
+    return len(shape) == 2 and shape[0] == rows
+
+
+def _panel(memory: Memory, axis: int, height: int) -> Memory:
+    """The memory of the first rows, which lie along an axis."""
+    shape = list(memory.shape)
+    shape[axis] = height
+    return replace(memory, shape=tuple(shape))
+
+
+def panel_body(body: Body, height: int) -> Body:
+    """The body of some rows of a matrix."""
+    (rows, _), _ = body.operands[0]
+
+    def cut(shape: Shape) -> Shape:
+        return (height, shape[1]) if _spans(shape, rows) else shape
+
+    return Body.of(
+        tuple([(cut(shape), dtype) for shape, dtype in body.operands]),
+        tuple([step._replace(shape=cut(step.shape)) for step in body.steps]),
+        body.results,
+    )

@@ -1,0 +1,67 @@
+"""One node at a time by compiled kernels, on NumPy arrays: no graph, no plan, no arena.
+
+Each result is a new array.  Eager functions, and arrays whose value is asked for, compute
+convolutions and pooling so; whatever else has a kernel can be computed so too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tawny.engine.cpu.executable import aligned
+from tawny.engine.cpu.interpreter import interpreter
+from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, kernel_for
+from tawny.engine.cpu.pool import default_threads, pool_of
+from tawny.engine.cpu.table import address, useful_threads
+from tawny.graph.lowering import seconds, types
+from tawny.node import Node, Value
+
+
+def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
+    """The value of a node, or values of its parts; None where it has no kernel, or that failed."""
+    if any(source.parts for source in node.inputs):
+        return None
+    given = [np.require(x, requirements="A") for x in operands]
+    memories = tuple([Memory(x.shape, x.strides, x.dtype) for x in given])
+    kinds = tuple([contiguous(*kind) for kind in types(node)])
+    kernel = kernel_for(node, memories, kinds)
+    if kernel is None:
+        return None
+    results = [_new(kind) for kind in kinds]
+    if not _called(kernel, [*given, *results], useful_threads(seconds(node)), draw):
+        return None
+    return tuple(results) if node.parts else results[0]
+
+
+def _new(kind: Memory) -> Value:
+    count = int(np.prod(kind.shape)) * kind.dtype.itemsize
+    made: Value = aligned(count).view(kind.dtype).reshape(kind.shape)
+    return made
+
+
+def _called(kernel: Kernel, arrays: Sequence[Value], threads: int, draw: int) -> bool:
+    """Whether the kernel's functions did their work on the arrays, operands before results."""
+    scratch = [aligned(kernel.scratch)] if kernel.scratch else []
+    cells = np.array([*map(address, [*arrays, *scratch]), *kernel.parameters], np.int64)
+    if kernel.drawn:
+        cells[-1 - kernel.fallible] = draw
+    status = address(cells[-1:]) if kernel.fallible else 0
+    wanted = threads if kernel.parallel else 0
+    functions = [(kernel.symbol, True), *kernel.after]
+    rows = [
+        (kernel.library.address(symbol), address(cells), wanted if shared else 0, status)
+        for symbol, shared in functions
+    ]
+    table, order = np.array(rows, np.int64), np.arange(len(rows))
+    pool = pool_of(default_threads())
+    if wanted and not pool.started:
+        pool.start()
+    done = interpreter()(address(table), address(order), len(rows), pool.state, _NO_TURNS, 0)
+    return done == len(rows)
+
+
+_UNCOUNTED: Final = np.zeros(4, np.int64)
+_NO_TURNS: Final = address(_UNCOUNTED)

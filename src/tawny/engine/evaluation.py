@@ -1,0 +1,64 @@
+"""Values computed on the spot, node by node, for eager functions and arrays asked for a value."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import numpy as np
+
+from tawny.array import AT_ONCE, has_value
+from tawny.engine import reference
+from tawny.engine.cpu import single, unavailable
+from tawny.graph.lowering import seconds
+from tawny.node import Node, Value, toposort
+from tawny.ops.convolution import Windowed
+from tawny.ops.pooling import Pool
+
+WORTH_SECONDS: Final = 2e-4
+"""NumPy has no convolution or pooling of its own: one estimated to take longer is compiled."""
+
+
+def run(
+    outputs: Sequence[Node], feeds: Mapping[Node, Value] | None = None, draw: int = 0
+) -> list[Value]:
+    """Fresh values of `outputs`: by NumPy, and by compiled kernels where it has nothing."""
+    return reference.run(outputs, feeds, draw, by=_computed)
+
+
+@contextmanager
+def at_once() -> Generator[None]:
+    """Inside, arrays that depend on no variable are computed as they are made, one by one.
+
+    Compiled kernels compute what they can; no graph is optimised, no memory planned.  For looking
+    into a function while it runs, and for measuring what the graph is worth.
+    """
+    token = AT_ONCE.set(_value)
+    try:
+        yield
+    finally:
+        AT_ONCE.reset(token)
+
+
+def _value(node: Node) -> Value:
+    """The value of a node, which may share memory with those of others."""
+    values: dict[Node, Any] = {}
+    with np.errstate(all="ignore"):
+        for needed in toposort([node], has_value):
+            values[needed] = needed.value
+            if needed.value is None:
+                values[needed] = compute(needed, [values[i] for i in needed.inputs], 0)
+    return cast("Value", values[node])
+
+
+def _computed(node: Node, operands: Sequence[Value], draw: int) -> Any:
+    if isinstance(node.op, (Windowed, Pool)) and seconds(node) > WORTH_SECONDS:
+        return compute(node, operands, draw)
+    return reference.compute(node, operands, draw)
+
+
+def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
+    """The value of one node, by its compiled kernel where it has one."""
+    value = single.compute(node, operands, draw) if unavailable() is None else None
+    return reference.compute(node, operands, draw) if value is None else value
