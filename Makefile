@@ -3,6 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCHMARKS := build memory budget optimise gradients cpu_nets cpu_kernels cpu_small cpu_products
 
 .PHONY: setup demo test lint docs bench clean
 
@@ -15,7 +16,7 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 demo: setup
-	$(BIN)/python examples/figure_1.py
+	$(BIN)/tawny bench --json bench.json --picture bench.png
 
 test: setup lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
@@ -32,7 +33,7 @@ docs: setup
 
 bench: setup
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
-	$(BIN)/python benchmarks/build.py
+	$(foreach name,$(BENCHMARKS),$(BIN)/python benchmarks/$(name).py &&) true
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

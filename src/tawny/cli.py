@@ -1,4 +1,4 @@
-"""The command line: `tawny doctor`."""
+"""The command line: `tawny doctor` and `tawny bench`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from typing import Final
 from tawny import __version__
 from tawny.codegen.machine import cache_directory, host, llvm
 from tawny.engine.cpu import unavailable
-from tawny.engine.cpu.pool import default_threads, futex_number, processors
+from tawny.engine.cpu.pool import default_threads, processors
+from tawny.engine.cpu.providers import described
+from tawny.engine.cpu.sleeping import way_to_sleep
 
 PACKAGE: Final = "tawny"
 
@@ -25,7 +27,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=PACKAGE, description="Tawny, a lazy array library.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("doctor", help="say what is installed, and what runs programs here")
-    parser.parse_args(arguments)
+    bench = commands.add_parser("bench", help="measure the report's table on this machine")
+    bench.add_argument("networks", nargs="*", help="the rows to measure; all by default")
+    bench.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    bench.add_argument("--picture", type=Path, metavar="FILE", help="draw them there")
+    given = parser.parse_args(arguments)
+    if given.command == "bench":
+        command = importlib.import_module("tawny.bench.command")
+        status: int = command.bench(given.networks, given.json, given.picture)
+        return status
     for name, value in doctor():
         print(f"{name:<12} {value}")
     return 0
@@ -38,6 +48,7 @@ def doctor() -> Iterator[tuple[str, str]]:
     yield "processor", _processor(reason)
     if reason is None:
         yield "engine", "cpu: compiled kernels; NumPy where an operation has none"
+        yield "products", described()
     else:
         yield "engine", f"cpu: NumPy, since compiled code cannot be run here ({reason})"
     yield "threads", _threads()
@@ -72,7 +83,8 @@ def _processor(reason: str | None) -> str:
 def _threads() -> str:
     count, usable = default_threads(), processors()
     source = "by the processors to use" if count == usable else f"TAWNY_THREADS; {usable} to use"
-    alone = "" if futex_number() is not None else "; this system has no call to sleep on: one works"
+    sleeping = way_to_sleep()
+    alone = "; this system has no way to let them sleep: one works" if sleeping is None else ""
     return f"{count} ({source}{alone})"
 
 

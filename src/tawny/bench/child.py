@@ -1,0 +1,96 @@
+"""One measurement in a process of its own: `python -m tawny.bench.child NETWORK MODE SECONDS`.
+
+Prints what was measured as JSON.  Kernels are compiled, and weights drawn, before anything counts.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from tawny.bench.resident import give_back_at_once, most, settle
+from tawny.bench.workloads import WORKLOADS, Made
+
+MOST_EVALUATIONS: Final = 30
+LEAST_EVALUATIONS: Final = 3
+
+
+def main() -> int:
+    """Measure, and print."""
+    name, mode, seconds = sys.argv[1:]
+    made = WORKLOADS[name].make()
+    measure = {"eager": eager, "graph": graph}[mode]
+    print(json.dumps(measure(made, float(seconds))))
+    return 0
+
+
+def eager(made: Made, seconds: float) -> dict[str, Any]:
+    """One operation at a time by the same kernels, each result in memory of its own."""
+    made.eager(None)
+    settle()
+    times = timed(lambda: made.eager(None), seconds)
+    process = most()
+    give_back_at_once()
+    before = settle()
+    made.eager(None)
+    freed = most() - before
+    before = settle()
+    made.eager([])
+    held = most() - before
+    return {
+        "seconds": middle(times),
+        "bytes": freed,
+        "held_bytes": held,
+        "process_bytes": process,
+    }
+
+
+def graph(made: Made, seconds: float) -> dict[str, Any]:
+    """Build and compile, then evaluate; the arena is touched by the first evaluation alone."""
+    give_back_at_once()
+    made.build().compile()
+    settle()
+    start = time.perf_counter()
+    program = made.build().compile(incremental=False)
+    build = time.perf_counter() - start
+    program.set(bind=True, **made.feeds)
+    before = settle()
+    program.run(views=True)
+    taken = most() - before
+    times = timed(lambda: program.run(views=True), seconds)
+    return {
+        "build_s": build,
+        "seconds": middle(times),
+        "bytes": taken,
+        "predicted_bytes": program.plan.peak_bytes,
+        "process_bytes": most(),
+        "evaluations": len(times),
+    }
+
+
+def timed(call: Callable[[], Any], seconds: float) -> list[float]:
+    """The times of up to 30 calls, fewer where they take long."""
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < LEAST_EVALUATIONS or (
+        len(times) < MOST_EVALUATIONS and time.perf_counter() < end
+    ):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def middle(times: list[float]) -> float:
+    """The mean of the middle half, as the report's own protocol has it."""
+    ordered = sorted(times)
+    cut = len(ordered) // 4
+    return statistics.fmean(ordered[cut : len(ordered) - cut])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

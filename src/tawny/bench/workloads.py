@@ -1,0 +1,128 @@
+"""The four programs of the report's table: what is run, and what the report measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+import tawny as tw
+from tawny import models, nn, optim
+from tawny.engine import reference
+from tawny.engine.evaluation import at_once, compute
+from tawny.graph.graph import Graph
+from tawny.nn.binding import BINDING, Binding
+from tawny.nn.stepping import held_by
+from tawny.node import Node, Value
+from tawny.tree import leaves
+
+IMAGE: Final = (1, 299, 299, 3)
+LARGE: Final = (1, 768, 768, 3)
+BATCH: Final = 100
+
+
+class Reported(NamedTuple):
+    """A row of the report: seconds and megabytes, without and with the graph."""
+
+    eager_s: float
+    build_s: float
+    eval_s: float
+    eager_mb: float
+    graph_mb: float
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program of the table."""
+
+    name: str
+    reported: Reported
+    make: Callable[[], Made]
+
+
+class Made(NamedTuple):
+    """A program with its weights drawn: built as a graph, or evaluated without one."""
+
+    build: Callable[[], Graph]
+    feeds: dict[str, Value]
+    eager: Callable[[list[Any] | None], Any]
+    """Evaluates; a list keeps what the report's eager run keeps to the end."""
+
+
+def _inference(model: nn.Module, shape: tuple[int, ...]) -> Made:
+    """A model applied to an image; eagerly, the report's keeps the result of each layer."""
+    image = np.random.default_rng(0).standard_normal(shape, np.float32)
+    _ = model.parameters, model.state
+
+    def build() -> Graph:
+        x = tw.var("x", shape=shape, dtype="float32")
+        return tw.Graph([x], model(x))
+
+    def eager(kept: list[Any] | None = None) -> Any:
+        layers = {m: path for path, m in model.walk() if isinstance(m, nn.Module)}
+        token = BINDING.set(Binding({}, layers, observe=None if kept is None else keep(kept)))
+        try:
+            with at_once():
+                return model(image)
+        finally:
+            BINDING.reset(token)
+
+    def keep(results: list[Any]) -> Callable[[nn.Module, Any, Any], None]:
+        return lambda _, __, result: results.append(result)
+
+    return Made(build, {"x": image}, eager)
+
+
+def _training() -> Made:
+    """A step of the report's MNIST network: cross entropy of 100 images, AdaGrad.
+
+    Eagerly, what is not needed any more is freed; the report's keeps all until the step is done.
+    """
+    rng = np.random.default_rng(0)
+    batch = rng.standard_normal((BATCH, 28, 28, 1), np.float32), rng.integers(0, 10, BATCH)
+    model, optimiser = models.Mnist(), optim.AdaGrad(0.005)
+    feeds = {"x": batch[0], "y": batch[1], **held_by(model, optimiser).named()}
+
+    def build() -> Graph:
+        return nn.training_graph(model, nn.cross_entropy, batch, optimiser)
+
+    graph = build()
+    nodes = [a.node for a in (*leaves(graph.outputs), *graph.updates.values())]
+    given = {a.node: feeds[a.node.name] for a in (*graph.inputs, *graph.updates)}
+
+    def eager(kept: list[Any] | None = None) -> Any:
+        def by(node: Node, operands: Sequence[Value], draw: int) -> Any:
+            value = compute(node, operands, draw)
+            if kept is not None:
+                kept.append(value)
+            return value
+
+        return reference.run(nodes, given, draw=1, by=by)
+
+    return Made(build, feeds, eager)
+
+
+WORKLOADS: Final = {
+    workload.name: workload
+    for workload in (
+        Workload(
+            "InceptionV3",
+            Reported(0.5649, 0.1066, 0.2275, 625.76, 230.10),
+            lambda: _inference(models.InceptionV3(), IMAGE),
+        ),
+        Workload(
+            "ResNet50",
+            Reported(0.7933, 0.1395, 0.6090, 1309.9, 397.07),
+            lambda: _inference(models.ResNet50(form="keras"), IMAGE),
+        ),
+        Workload("MNIST training", Reported(20.422, 0.1436, 10.920, 3685.3, 895.32), _training),
+        Workload(
+            "Mask R-CNN",
+            Reported(11.538, 0.3630, 8.379, 6483.4, 870.48),
+            lambda: _inference(models.MaskRCNN(), LARGE),
+        ),
+    )
+}
+"""The rows of the table, in the report's order."""
