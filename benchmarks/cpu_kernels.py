@@ -22,11 +22,35 @@ def chain(np: Any, x: Any) -> Any:
     return np.sin(x) ** 2 + np.sqrt(np.abs(x)) * np.exp(-x * x)
 
 
-def softmax(np: Any, x: Any) -> Any:
+def rows_of(x: Any) -> Any:
     """Rows of 1,000, or all of less."""
-    rows = x.reshape((-1, min(1000, x.shape[0])))
+    return x.reshape((-1, min(1000, x.shape[0])))
+
+
+def softmax(np: Any, x: Any) -> Any:
+    """The library's own, if it has one."""
+    rows = rows_of(x)
+    if hasattr(np, "softmax"):
+        return np.softmax(rows, axis=1)
     e = np.exp(rows - np.max(rows, axis=1, keepdims=True))
     return e / np.sum(e, axis=1, keepdims=True)
+
+
+def layer_norm(np: Any, x: Any) -> Any:
+    """The library's own, if it has one."""
+    rows = rows_of(x)
+    if hasattr(np, "layer_norm"):
+        return np.layer_norm(rows)
+    away = rows - np.mean(rows, axis=1, keepdims=True)
+    return away / np.sqrt(np.mean(away * away, axis=1, keepdims=True) + 1e-5)
+
+
+def logsumexp(np: Any, rows: Any, axis: int | None) -> Any:
+    """The library's own, if it has one."""
+    if hasattr(np, "logsumexp"):
+        return np.logsumexp(rows, axis=axis)
+    top = np.max(rows, axis=axis, keepdims=True)
+    return np.log(np.sum(np.exp(rows - top), axis=axis)) + top.reshape(() if axis is None else -1)
 
 
 KERNELS: dict[str, Callable[[Any, Any], Any]] = {
@@ -35,6 +59,11 @@ KERNELS: dict[str, Callable[[Any, Any], Any]] = {
     "x + 2 x": lambda np, x: np.add(x, x * 2),
     "sum": lambda np, x: np.sum(x),
     "softmax": softmax,
+    "layer norm": layer_norm,
+    "log-sum-exp": lambda np, x: logsumexp(np, rows_of(x), 1),
+    "log-sum-exp of all": lambda np, x: logsumexp(np, x, None),
+    "argmax": lambda np, x: np.argmax(x),
+    "argmax of rows": lambda np, x: np.argmax(rows_of(x), axis=1),
 }
 
 
@@ -73,8 +102,14 @@ class _Torch:
     def sum(self, x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
         return x.sum() if axis is None else x.sum(axis, keepdim=keepdims)
 
-    def max(self, x: Any, axis: int, keepdims: bool) -> Any:
-        return x.amax(axis, keepdim=keepdims)
+    def argmax(self, x: Any, axis: int | None = None) -> Any:
+        return self.torch.argmax(x, axis)
+
+    def logsumexp(self, x: Any, axis: int | None) -> Any:
+        return self.torch.logsumexp(x, 0 if axis is None else axis)
+
+    def layer_norm(self, x: Any) -> Any:
+        return self.torch.nn.functional.layer_norm(x, x.shape[-1:])
 
 
 def torch(name: str, x: np.ndarray) -> Callable[[], object]:

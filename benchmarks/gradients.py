@@ -1,11 +1,14 @@
-"""How long it takes to build a gradient: an LSTM of 100 steps, and the report's MNIST network.
+"""How long it takes to build a gradient, and what evaluating it costs.
 
-The LSTM is written with plain ops: four layers, each gate its own matrix products, the logistic
+Section `build`: an LSTM of 100 steps, and the report's MNIST network.  The LSTM is written with plain ops: four layers, each gate its own matrix products, the logistic
 function and the loss of every step spelled out, 15,000 nodes in all.  Its gradient must be built
 in 1.5 seconds.  The MNIST network is the one of `tests/mnist_graph.py`; its gradient is set beside
 the one derived there by hand, in nodes as built and as they are left after optimisation.
 
-    python benchmarks/gradients.py [--json FILE]
+Section `cost`: a loss with the gradients of all weights as a multiple of the loss alone, for whole
+networks.  It should be at most 4.
+
+    python benchmarks/gradients.py [--sections build cost] [--nets MNIST ...] [--json FILE]
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from pathlib import Path
 
 import tawny as tw
 import tawny.numpy as np
+from gradient_cost import LOSSES, cost
 from tawny.array import Array
 from tawny.autodiff.functions import gradients
 from tawny.engine.reference import run
@@ -32,6 +36,8 @@ BOUND = 1.5
 """Seconds for the gradient of the LSTM."""
 GROWTH = 3.0
 """How many times its nodes a graph may have once its gradient is there."""
+COST = 4.0
+"""How many times the loss alone it may cost with its gradients."""
 STEPS, LAYERS, BATCH, WIDTH, CLASSES = 100, 4, 8, 16, 10
 
 Forward = Callable[[], tuple[Array, list[Array]]]
@@ -134,13 +140,9 @@ def by_hand() -> dict[str, int]:
     }
 
 
-def main() -> int:
-    """Print a table; fail if a bound is passed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", help="also write the rows to this file")
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
-    rows = [measure(make, arguments.rounds) for make in (lstm, mnist)]
+def build(rounds: int) -> tuple[dict[str, object], bool]:
+    """Print the table of building; what it shows, and whether a bound is passed."""
+    rows = [measure(make, rounds) for make in (lstm, mnist)]
     print(f"{'':8}{'nodes':>8}{'with gradient':>15}{'optimised':>18}{'seconds':>9}{'us/node':>9}")
     for r in rows:
         pair = f"{r['optimised']} -> {r['optimised_with_gradient']}"
@@ -153,11 +155,44 @@ def main() -> int:
         f"MNIST training step: {step['by_hand']} nodes by hand, {step['derived']} derived; "
         f"optimised {step['by_hand_optimised']} and {step['derived_optimised']}"
     )
+    slow = float(rows[0]["seconds"]) > BOUND
+    grown = any(r["with_gradient"] > GROWTH * r["nodes"] for r in rows)
+    return {"rows": rows, "step": step}, slow or grown
+
+
+def costs(nets: list[str], rounds: int) -> tuple[dict[str, object], bool]:
+    """Print the table of costs; what it shows, and whether one is too high."""
+    print(f"{'':14}{'forward (ms)':>14}{'with gradients':>16}{'ratio':>8}")
+    found = {net: cost(LOSSES[net], rounds) for net in nets}
+    for net, c in found.items():
+        both = c.forward * 1e3, c.with_gradients * 1e3
+        print(f"{net:14}{both[0]:14.2f}{both[1]:16.2f}{c.ratio:8.2f}")
+    return {net: c._asdict() for net, c in found.items()}, any(
+        c.ratio > COST for c in found.values()
+    )
+
+
+def main() -> int:
+    """Print the tables; fail if a bound is passed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    sections = ["build", "cost"]
+    parser.add_argument("--sections", nargs="*", default=sections, choices=sections)
+    parser.add_argument("--nets", nargs="*", default=list(LOSSES), choices=list(LOSSES))
+    parser.add_argument("--json", help="also write the rows to this file")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    shown: dict[str, object] = {}
+    failed = False
+    if "build" in arguments.sections:
+        part, passed = build(arguments.rounds)
+        shown, failed = shown | part, failed or passed
+    if "cost" in arguments.sections:
+        part, passed = costs(arguments.nets, 3 * arguments.rounds)
+        shown, failed = shown | {"cost": part}, failed or passed
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"rows": rows, "step": step}, file)
-    slow = float(rows[0]["seconds"]) > BOUND
-    return int(slow or any(r["with_gradient"] > GROWTH * r["nodes"] for r in rows))
+            json.dump(shown, file)
+    return int(failed)
 
 
 if __name__ == "__main__":

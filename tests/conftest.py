@@ -1,6 +1,8 @@
 """What every test relies on."""
 
+import signal
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,3 +15,11 @@ def own_draws(request: pytest.FixtureRequest) -> None:
     if generator is not None:
         seed = zlib.crc32(request.node.name.encode())
         generator.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Control-C is heard even where the tests run in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

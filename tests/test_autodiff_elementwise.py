@@ -10,6 +10,7 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from tawny.autodiff.slopes import BINARY, FLAT, UNARY
+from tawny.node import toposort
 from tawny.op import ELEMENTWISE, Elementwise, Gradient
 from tawny.operator import emit
 from tawny.scalar import Prim
@@ -151,3 +152,17 @@ def test_steps_have_zero_slopes() -> None:
     assert slope(lambda x: tnp.floor(x) * x, 2.5) == 2
     assert slope(tnp.sign, 2.5) == 0
     assert slope(lambda x: x * (x > 1), 2.0) == 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [tnp.relu, lambda x: tnp.maximum(x, 0.0), lambda x: tnp.minimum(x, 1.0)],
+    ids=["relu", "maximum", "minimum"],
+)
+def test_what_is_cut_off_is_told_from_the_result(function) -> None:
+    """So that a layer's sum before its relu need not be kept for the backward pass."""
+    x = tw.var("x", shape=(5,))
+    before = x * 3.0
+    (slope,) = tw.gradients(tnp.sum(function(before)), [x])
+    readers = [n for n in toposort([slope.node]) if before.node in n.inputs]
+    assert [n.name for n in readers] == [function(before).node.name]

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from tawny import eager as eager
+    from tawny import models as models
+    from tawny import nn as nn
     from tawny import numpy as numpy
+    from tawny import optim as optim
     from tawny import pebble as pebble
     from tawny import random as random
     from tawny import testing as testing
@@ -99,7 +102,10 @@ __all__ = [
     "load",
     "load_arrays",
     "map_elements",
+    "models",
+    "nn",
     "numpy",
+    "optim",
     "optimise",
     "pebble",
     "random",

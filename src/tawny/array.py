@@ -11,6 +11,7 @@ import importlib
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Final, Self, cast, final
 
@@ -56,6 +57,12 @@ def evaluator() -> Evaluator:
         importlib.import_module(DEFAULT_ENGINES)
     assert _evaluate is not None, f"{DEFAULT_ENGINES} sets the evaluator"
     return _evaluate
+
+
+AtOnce = Callable[[Node], Value]
+
+AT_ONCE: Final[ContextVar[AtOnce | None]] = ContextVar("AT_ONCE", default=None)
+"""What computes arrays as they are made; None while they are lazy."""
 
 
 @final
@@ -352,7 +359,13 @@ def fresh(node: Node) -> Array:
     array._node = node  # pyright: ignore[reportPrivateUsage]
     array._shared = False  # pyright: ignore[reportPrivateUsage]
     node.handle = weakref.ref(array)
+    if (compute := AT_ONCE.get()) is not None and _can_be_computed(node):
+        settle(node, compute(node))
     return array
+
+
+def _can_be_computed(node: Node) -> bool:
+    return node.known and node.value is None and not (node.volatile and is_traced(node))
 
 
 def array_for(node: Node) -> Array:

@@ -148,7 +148,7 @@ class Node:
         return self.op.name if isinstance(self.op, Variable) else self.op.facts().name
 
     def __repr__(self) -> str:
-        where = f" at {', '.join(map(str, self.sources))}" if self.sources else ""
+        where = f" at {', '.join(dict.fromkeys(map(str, self.sources)))}" if self.sources else ""
         return f"<{self.name} {self.dtype}{list(self.shape)}{where}>"
 
 

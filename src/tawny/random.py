@@ -16,6 +16,7 @@ from tawny.ops.random import (
     normal,
     permutation,
     seed,
+    seeded,
     uniform,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "normal",
     "permutation",
     "seed",
+    "seeded",
     "uniform",
 ]

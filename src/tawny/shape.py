@@ -17,6 +17,24 @@ def size(shape: Shape) -> int:
     return math.prod(shape)
 
 
+def splits(shape: Shape, into: Shape) -> tuple[tuple[int, ...], ...] | None:
+    """The axes of `into` that each axis of `shape` becomes, if none becomes a part of another.
+
+    A reshape that only cuts axes, or drops and adds some of size 1, is a view however elements lie.
+    """
+    groups: list[tuple[int, ...]] = []
+    place = 0
+    for n in shape:
+        first, count = place, 1
+        while count < n and place < len(into) and into[place]:
+            count *= into[place]
+            place += 1
+        if count != n:
+            return None
+        groups.append(tuple(range(first, place)))
+    return tuple(groups) if all(n == 1 for n in into[place:]) else None
+
+
 def broadcast(op: str, shapes: Sequence[Shape]) -> Shape:
     """The common shape under NumPy broadcasting."""
     first = shapes[0]

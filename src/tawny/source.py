@@ -45,6 +45,13 @@ _OURS: Final[dict[str, bool]] = {}
 """Whether a file lies in `PACKAGES`, for the files met so far."""
 
 
+def _generated(frame: FrameType) -> bool:
+    """Whether Python wrote the code for a class of this package, as a dataclass's `__init__`."""
+    return frame.f_code.co_filename == "<string>" and str(
+        frame.f_globals.get("__name__", "")
+    ).startswith("tawny.")
+
+
 def caller() -> Source | None:
     """The innermost frame of the user's; None when there is none."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
@@ -53,7 +60,7 @@ def caller() -> Source | None:
         ours = _OURS.get(code.co_filename)
         if ours is None:
             ours = _OURS[code.co_filename] = code.co_filename.startswith(PACKAGES)
-        if not ours:
+        if not ours and not _generated(frame):
             return Source(code, frame.f_lasti)
         frame = frame.f_back
     return None

@@ -21,8 +21,12 @@ def assert_peak(program: Program | Plan, memory: str | int) -> None:
         return
     moments = plan.timeline()
     top = max(moments, key=lambda m: m.live_bytes).position if moments else 0
-    alive = [b for b in plan.blocks if b.first <= top <= b.last]
-    listed = "\n".join(f"  {b.bytes:>14,} {b.kind:<10} {b.arrays[-1]!r}" for b in alive if b.arrays)
+    listed = "\n".join(
+        f"  {one.bytes:>14,} {one.kind:<10} {one.array!r}"
+        if one.array is not None
+        else f"  {one.bytes:>14,} scratch    of {plan.steps[top].array!r}"
+        for one in plan.alive(top)
+    )
     raise AssertionError(
         f"the planned peak is {plan.peak_bytes:,} bytes, more than {budget:,}; "
         f"alive at step {top}:\n{listed}"

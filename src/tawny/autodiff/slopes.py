@@ -160,10 +160,13 @@ def _length(y: Term) -> Term:
 
 
 def _taken(test: Callable[[Term, Term], Term]) -> Pair:
-    """The first operand gets the slope where the test holds, else the second, so also at a tie."""
+    """The first operand gets the slope where the test holds, else the second, so also at a tie.
+
+    The result is tested in place of the first operand: that need not be kept.
+    """
     return (
-        lambda how, s, y, a, b: choose(test(a, b), s, 0.0),
-        lambda how, s, y, a, b: choose(test(a, b), 0.0, s),
+        lambda how, s, y, a, b: choose(test(y, b), s, 0.0),
+        lambda how, s, y, a, b: choose(test(y, b), 0.0, s),
     )
 
 

@@ -5,8 +5,13 @@ Switching between lazy and eager is changing one import:
     import tawny.numpy as np     # records a graph
     import tawny.eager as np     # computes now
 
-Every function is the lazy one, run on the spot by the reference engine: same names, same
-arguments, same checks, same values.
+Every function is the lazy one, run on the spot: same names, same arguments, same checks, same
+values.  NumPy computes what it has; large convolutions and pooling run on compiled kernels.
+
+Functions and models written for lazy arrays run eagerly too:
+
+    with tawny.eager.at_once():
+        scores = model(images)   # every array on the way is computed as it is made
 """
 
 from __future__ import annotations
@@ -20,7 +25,8 @@ import numpy as _numpy
 
 import tawny.numpy as _lazy
 from tawny.array import Array, fresh
-from tawny.engine.reference import run
+from tawny.engine.evaluation import at_once as at_once
+from tawny.engine.evaluation import run
 from tawny.errors import type_error
 from tawny.node import Value, borrowed
 from tawny.tree import leaves, map_leaves
