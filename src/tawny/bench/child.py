@@ -31,13 +31,10 @@ def main() -> int:
 def eager(made: Made, seconds: float) -> dict[str, Any]:
     """One operation at a time by the same kernels, each result in memory of its own."""
     made.eager(None)
-    settle()
+    before = settle()
     times = timed(lambda: made.eager(None), seconds)
     process = most()
-    give_back_at_once()
-    before = settle()
-    made.eager(None)
-    freed = most() - before
+    freed = process - before
     before = settle()
     made.eager([])
     held = most() - before
