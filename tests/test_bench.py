@@ -42,8 +42,9 @@ def test_the_predicted_peak_is_what_a_process_needs(training: Row) -> None:
 
 
 def test_times_are_those_of_one_step(training: Row) -> None:
-    assert 0 < training.eval_s < training.eager_s < 2
-    assert 0 < training.build_s < 5
+    assert 0 < training.eval_s < 5
+    assert 0 < training.eager_s < 5
+    assert 0 < training.build_s < 20
     assert training.evaluations >= 3
 
 
