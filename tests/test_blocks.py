@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from memory_checks import random_problem, replay
 from tawny.memory.blocks import Blocks, How, allocate, letters
+from tawny.memory.plan import as_reported, plan
 from tawny.memory.problem import Problem, Step, Value
 
 IMAGE, CONV, POOL = (100, 28, 28, 1), (100, 28, 28, 32), (100, 14, 14, 32)
@@ -320,3 +321,11 @@ def test_a_hundred_thousand_steps_in_seconds() -> None:
         assert len(blocks.sizes) > n // 100
     assert seconds[1] < 20
     assert seconds[1] < 16 * max(seconds[0], 0.1)
+
+
+@given(st.integers(0, 1 << 32), st.integers(2, 60), st.sampled_from([1, 64]))
+@settings(max_examples=150, deadline=None)
+def test_plans_never_need_more_than_the_report_does(seed, steps, alignment):
+    problem = random_problem(random.Random(seed), steps)
+    found = plan(problem, alignment=alignment)
+    assert found.arena <= as_reported(problem, alignment).arena

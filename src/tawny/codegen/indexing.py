@@ -10,7 +10,7 @@ from tawny.codegen.builder import I1, I64, PTR, Function, Module, Type, Value
 from tawny.codegen.copying import ELEMENTS, Axis, walk
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import Library, compiled
-from tawny.codegen.walking import share
+from tawny.codegen.walking import Cells, share
 from tawny.dtype import DType
 from tawny.shape import size
 
@@ -104,21 +104,12 @@ class _Gathering:
         self.source = f.cell(row, 0, PTR)
         self.indices = [f.cell(row, 1 + i, PTR) for i in range(count)]
         self.result = f.cell(row, 1 + count, PTR)
-        place = 2 + count
-
-        def take(loops: int, length: int) -> list[list[Value]]:
-            nonlocal place
-            cells = [
-                [f.cell(row, place + r * length + c) for c in range(length)] for r in range(loops)
-            ]
-            place += loops * length
-            return cells
-
-        self.before = take(shape.before, 3)
-        self.middle = take(shape.middle, 2 + count)
-        self.after = take(shape.after, 3)
-        self.sizes = take(count, 2)
-        self.status = f.element(row, place, I64)
+        cells = Cells(f, 2 + count)
+        self.before = cells.take(shape.before, 3)
+        self.middle = cells.take(shape.middle, 2 + count)
+        self.after = cells.take(shape.after, 3)
+        self.sizes = cells.take(count, 2)
+        self.status = f.element(row, cells.place, I64)
 
     def write(self) -> None:
         """The outermost loop is shared."""

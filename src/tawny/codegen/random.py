@@ -27,6 +27,7 @@ from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import Library, compiled
 from tawny.codegen.machine import host
 from tawny.codegen.vectormath import cos, log1p
+from tawny.codegen.walking import share
 from tawny.dtype import DType
 
 MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
@@ -82,23 +83,15 @@ def _library(kind: str, stored: Type) -> Library:
         drawn = _uniform(f, words, stored) if kind == "uniform" else _normal(f, words, number)
         f.return_(drawn)
     with module.function("draw", {"row": PTR, "worker": I64, "workers": I64}) as f:
-        row, worker, workers = f.arguments
+        row = f.arguments[0]
         result = f.cell(row, 0, PTR)
         count, low, high, run = (f.cell(row, n) for n in range(1, 5))
-        blocks = (count + (lanes - 1)).unsigned_over(lanes)
-        begin = (blocks * worker).unsigned_over(workers) * lanes
-        end = (blocks * (worker + 1)).unsigned_over(workers) * lanes
-        with f.loop(begin, end, lanes) as loop:
+        with f.loop(*_own_blocks(f, count, lanes), lanes) as loop:
             drawn = f.call("numbers", number.by(lanes), loop.index, run, low, high)
             if stored == F16:
                 drawn = f.convert("fptrunc", drawn, F16)
-            place = f.element(result, loop.index, stored)
             left = f.minimum(count - loop.index, lanes)
-            f.either(
-                left.equals(lanes),
-                lambda: _whole(f, drawn, place),
-                lambda: _some(f, drawn, place, left),
-            )
+            _store(f, drawn, f.element(result, loop.index, stored), left, lanes)
     return compiled(module.text())
 
 
@@ -108,7 +101,7 @@ def _integers_library(dtype: DType) -> Library:
     module = Module()
     lanes, stored = host().vector_bytes // 8, _INTEGERS[dtype.itemsize]
     with module.function("draw", {"row": PTR, "worker": I64, "workers": I64}) as f:
-        row, worker, workers = f.arguments
+        row = f.arguments[0]
         least, last = (_widened(f, f.load(stored, f.cell(row, n, PTR)), dtype) for n in (0, 1))
         result = f.cell(row, 2, PTR)
         count, low, high, run = (f.cell(row, n) for n in range(3, 7))
@@ -116,10 +109,7 @@ def _integers_library(dtype: DType) -> Library:
         with f.when(none):
             f.store(f.constant(I64, 1), f.element(row, 7, I64), 8)
         choices = last - least + 1  # 0 stands for 2**64
-        blocks = (count + (lanes - 1)).unsigned_over(lanes)
-        begin = (blocks * worker).unsigned_over(workers) * lanes
-        end = (blocks * (worker + 1)).unsigned_over(workers) * lanes
-        with f.loop(begin, end, lanes) as loop:
+        with f.loop(*_own_blocks(f, count, lanes), lanes) as loop:
             words = _words(f, loop.index, run, (low, high), lanes)
             bits = _low(words[0]) | (words[1] << 32)
             chosen = _high_product(bits, f.splat(choices, lanes))
@@ -127,13 +117,8 @@ def _integers_library(dtype: DType) -> Library:
             drawn = f.splat(least, lanes) + offset
             if stored != I64:
                 drawn = f.convert("trunc", drawn, stored)
-            place = f.element(result, loop.index, stored)
             left = f.minimum(count - loop.index, lanes)
-            f.either(
-                left.equals(lanes),
-                lambda: _whole(f, drawn, place),
-                lambda: _some(f, drawn, place, left),
-            )
+            _store(f, drawn, f.element(result, loop.index, stored), left, lanes)
     return compiled(module.text())
 
 
@@ -153,6 +138,21 @@ def _high_product(a: Value, b: Value) -> Value:
     middle = a1 * b0 + (a0 * b0).shifted_down(32)
     other = a0 * b1 + _low(middle)
     return a1 * b1 + middle.shifted_down(32) + other.shifted_down(32)
+
+
+def _own_blocks(f: Function, count: Value, lanes: int) -> tuple[Value, Value]:
+    """Where a worker's share of blocks of `lanes` elements begins and ends."""
+    begin, end = share((count + (lanes - 1)).unsigned_over(lanes), *f.arguments[1:])
+    return begin * lanes, end * lanes
+
+
+def _store(f: Function, drawn: Value, place: Value, left: Value, lanes: int) -> None:
+    """Write a block, of which the last may be cut."""
+    f.either(
+        left.equals(lanes),
+        lambda: _whole(f, drawn, place),
+        lambda: _some(f, drawn, place, left),
+    )
 
 
 def _whole(f: Function, drawn: Value, place: Value) -> list[Value]:

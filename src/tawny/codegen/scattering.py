@@ -20,7 +20,7 @@ from tawny.codegen.library import Library, compiled
 from tawny.codegen.machine import host
 from tawny.codegen.numbers import lane_bytes, loaded, loaded_everywhere, store
 from tawny.codegen.scalar import applied, supported
-from tawny.codegen.walking import share
+from tawny.codegen.walking import Cells, share
 from tawny.dtype import DType
 from tawny.op import Elementwise
 from tawny.shape import size
@@ -131,22 +131,13 @@ class _Scattering:
         self.indices = [f.cell(row, 2 + i, PTR) for i in range(count)]
         self.result = f.cell(row, 2 + count, PTR)
         self.first = f.cell(row, 3 + count)
-        place = 4 + count
-
-        def take(loops: int, length: int) -> list[list[Value]]:
-            nonlocal place
-            cells = [
-                [f.cell(row, place + r * length + c) for c in range(length)] for r in range(loops)
-            ]
-            place += loops * length
-            return cells
-
-        self.before = take(shape.before, 3)
-        self.middle = take(shape.middle, 2 + count)
-        self.after = take(shape.after, 3)
-        self.sizes = take(count, 2)
-        self.copied = take(max(shape.copied, 1), 3)
-        self.status = f.element(row, place, I64)
+        cells = Cells(f, 4 + count)
+        self.before = cells.take(shape.before, 3)
+        self.middle = cells.take(shape.middle, 2 + count)
+        self.after = cells.take(shape.after, 3)
+        self.sizes = cells.take(count, 2)
+        self.copied = cells.take(max(shape.copied, 1), 3)
+        self.status = f.element(row, cells.place, I64)
         self.element = ELEMENTS[shape.dtype.itemsize]
         self.share = f.constant(I64, 0), f.constant(I64, 0)
         """Places along the first indexed axis that are this thread's."""

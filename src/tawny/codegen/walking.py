@@ -17,6 +17,21 @@ def share(count: Value, worker: Value, workers: Value) -> tuple[Value, Value]:
     return begin, end
 
 
+class Cells:
+    """Reads the integers of a row one after the other, from a cell on."""
+
+    def __init__(self, f: Function, place: int) -> None:
+        self._f, self.place = f, place
+
+    def take(self, loops: int, length: int) -> list[list[Value]]:
+        """The next integers, `length` for each of so many loops."""
+        row, first = self._f.arguments[0], self.place
+        self.place += loops * length
+        return [
+            [self._f.cell(row, first + r * length + c) for c in range(length)] for r in range(loops)
+        ]
+
+
 def nest(
     f: Function,
     ranges: Sequence[tuple[Value | int, Value]],

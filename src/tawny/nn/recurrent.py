@@ -6,6 +6,7 @@ With `sequences=True` they give the output of every step, (batch, time, units). 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, cast
 
 import numpy
@@ -34,7 +35,7 @@ def per_gate(rule: init.Initialiser, gates: int) -> init.Initialiser:
     return init.Initialiser(f"per_gate({rule}, {gates})", draw)
 
 
-class Recurrent(Module):
+class Recurrent(Module, ABC):
     """What recurrent layers have in common: a state for each sample, changed by every step."""
 
     weight: Array
@@ -71,13 +72,13 @@ class Recurrent(Module):
         """How the bias starts."""
         return init.zeros()
 
+    @abstractmethod
     def zero(self, x: Array) -> States:
         """The state before the first step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, fed: Array, state: States) -> States:
         """The state after a step, whose first part is the output; `fed` is x @ weight + bias."""
-        raise NotImplementedError
 
     def run(self, x: Array, start: Any = None) -> tuple[list[Array], States]:
         """The output of every step, and the state after the last."""

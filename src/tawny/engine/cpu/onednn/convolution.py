@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tawny.engine.cpu.kernels import Kernel, Memory
-from tawny.engine.cpu.onednn.endings import activate, add_residual, bias_of
+from tawny.engine.cpu.onednn.endings import bias_of, ended
 from tawny.engine.cpu.onednn.library import longs
 from tawny.engine.cpu.onednn.primitive import (
     BIAS,
@@ -101,6 +101,22 @@ def forward(
     )
 
 
+def _backward(
+    what: str, op: Windowed, memory: Sequence[Descriptor | None], hint: Description
+) -> Primitive:
+    """A gradient between memory that lies so, of a convolution that `hint` describes."""
+    description = Description(
+        f"convolution_backward_{what}",
+        ctypes.c_void_p(library().engine),
+        ctypes.c_int(DIRECT),
+        *memory,
+        *_geometry(op),
+        hint,
+        attributes(),
+    )
+    return Primitive(description, {})
+
+
 def convolution(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
@@ -121,20 +137,10 @@ def convolution(
         attributes(adds=epilogue.residual),
     )
     primitive = Primitive(description, {} if bias is None else {BIAS: bias})
-    places = {
-        SOURCE: Place(0),
-        WEIGHTS: recipe.arranged(
-            1, weights(op, kernel), primitive.memory[WEIGHTS], constant=kernel.constant
-        ),
-        TARGET: recipe.result,
-    }
-    if bias is not None:
-        places[BIAS] = Place(2)
-    if epilogue.residual:
-        add_residual(recipe, extra[-1], result)
-    recipe.run(primitive, places)
-    activate(recipe, epilogue.activation, result)
-    return recipe.kernel()
+    arranged = recipe.arranged(
+        1, weights(op, kernel), primitive.memory[WEIGHTS], constant=kernel.constant
+    )
+    return ended(recipe, primitive, arranged, epilogue, operands, result)
 
 
 def input_gradient(
@@ -148,18 +154,7 @@ def input_gradient(
     shape = free(weights_shape(op, kernel.shape))
     source, target = image(result), image(gradient)
     hint = forward(op, source, shape, None, target, attributes(), TRAINING)
-    description = Description(
-        "convolution_backward_data",
-        ctypes.c_void_p(library().engine),
-        ctypes.c_int(DIRECT),
-        source,
-        shape,
-        target,
-        *_geometry(op),
-        hint,
-        attributes(),
-    )
-    primitive = Primitive(description, {})
+    primitive = _backward("data", op, (source, shape, target), hint)
     recipe = Recipe(2, threads)
     lies, wanted = weights(op, kernel), primitive.memory[WEIGHTS]
     places = {
@@ -182,19 +177,7 @@ def kernel_gradient(
     shape = free(weights_shape(op, result.shape))
     source, target = image(x), image(gradient)
     hint = forward(op, source, shape, None, target, attributes(), TRAINING)
-    description = Description(
-        "convolution_backward_weights",
-        ctypes.c_void_p(library().engine),
-        ctypes.c_int(DIRECT),
-        source,
-        shape,
-        None,
-        target,
-        *_geometry(op),
-        hint,
-        attributes(),
-    )
-    primitive = Primitive(description, {})
+    primitive = _backward("weights", op, (source, shape, None, target), hint)
     recipe = Recipe(2, threads)
     made, wanted = primitive.memory[WEIGHTS_GRADIENT], weights(op, result)
     apart = not made.same(wanted)

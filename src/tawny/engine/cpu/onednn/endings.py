@@ -5,14 +5,24 @@ oneDNN's activations are others: its relu makes 0 of NaN, its softplus is less e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from tawny.codegen.elementwise import kernel_for
-from tawny.engine.cpu.kernels import Memory, contiguous
+from tawny.engine.cpu.kernels import Kernel, Memory, contiguous
 from tawny.engine.cpu.onednn.library import UNIMPLEMENTED, RefusedError
-from tawny.engine.cpu.onednn.primitive import SOURCE, TARGET, Descriptor, reorder, spaced
+from tawny.engine.cpu.onednn.primitive import (
+    BIAS,
+    SOURCE,
+    TARGET,
+    WEIGHTS,
+    Descriptor,
+    Primitive,
+    reorder,
+    spaced,
+)
 from tawny.engine.cpu.onednn.recipe import Place, Recipe
-from tawny.ops.fused import Activation, Body, Step
+from tawny.ops.fused import Activation, Body, Epilogue, Step
 
 
 def bias_of(memory: Memory, axes: int) -> Descriptor:
@@ -21,6 +31,25 @@ def bias_of(memory: Memory, axes: int) -> Descriptor:
     if memory.strides[-1] != item and count > 1:
         raise RefusedError("a bias whose numbers are not side by side", UNIMPLEMENTED)
     return spaced((*(1,) * (axes - 1), count), (*(item * count,) * (axes - 1), item))
+
+
+def ended(
+    recipe: Recipe,
+    primitive: Primitive,
+    weights: Place,
+    epilogue: Epilogue,
+    operands: Sequence[Memory],
+    result: Memory,
+) -> Kernel:
+    """The kernel of a product of operands 0 and 1, the second arranged as `weights`, to its end."""
+    places = {SOURCE: Place(0), WEIGHTS: weights, TARGET: recipe.result}
+    if epilogue.bias:
+        places[BIAS] = Place(2)
+    if epilogue.residual:
+        add_residual(recipe, operands[-1], result)
+    recipe.run(primitive, places)
+    activate(recipe, epilogue.activation, result)
+    return recipe.kernel()
 
 
 def add_residual(recipe: Recipe, residual: Memory, result: Memory) -> None:

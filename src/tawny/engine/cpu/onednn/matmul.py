@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tawny.engine.cpu.kernels import Kernel, Memory
-from tawny.engine.cpu.onednn.endings import activate, add_residual, bias_of
+from tawny.engine.cpu.onednn.endings import bias_of, ended
 from tawny.engine.cpu.onednn.primitive import (
     BIAS,
     ITEM,
-    SOURCE,
-    TARGET,
     WEIGHTS,
     Description,
     Primitive,
@@ -22,7 +20,7 @@ from tawny.engine.cpu.onednn.primitive import (
     library,
     spaced,
 )
-from tawny.engine.cpu.onednn.recipe import Place, Recipe
+from tawny.engine.cpu.onednn.recipe import Recipe
 from tawny.node import Node
 from tawny.ops.fused import PLAIN, FusedMatmul
 from tawny.shape import Shape
@@ -65,18 +63,8 @@ def matmul(
         attributes(adds=epilogue.residual),
     )
     primitive = Primitive(description, {} if bias is None else {BIAS: bias})
-    places = {
-        SOURCE: Place(0),
-        WEIGHTS: recipe.arranged(1, spaced(*right), primitive.memory[WEIGHTS], constant=b.constant),
-        TARGET: recipe.result,
-    }
-    if bias is not None:
-        places[BIAS] = Place(2)
-    if epilogue.residual:
-        add_residual(recipe, extra[-1], result)
-    recipe.run(primitive, places)
-    activate(recipe, epilogue.activation, result)
-    return recipe.kernel()
+    arranged = recipe.arranged(1, spaced(*right), primitive.memory[WEIGHTS], constant=b.constant)
+    return ended(recipe, primitive, arranged, epilogue, operands, result)
 
 
 def _matrices(memory: Memory, exchanged: bool) -> Steps:
