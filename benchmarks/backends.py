@@ -83,7 +83,7 @@ def tawny(steps: Sequence[Step], shape: tuple[int, ...], engine: str = "cpu") ->
     seconds = time.perf_counter() - start
 
     def run(image: np.ndarray) -> Any:
-        program.set(x=image)
+        program.set(bind=True, x=image)
         return program.run(views=True)
 
     return Built(run, seconds, program.plan.peak_bytes, tw.__version__)

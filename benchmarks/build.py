@@ -20,24 +20,21 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import itertools
 import time
 from collections.abc import Callable
 
 import numpy
 
+from optimise import BOUND, GRAPHS, SIZES, measure, mixed, table  # beside this file
+
 STEPS = 1000
 NODES_PER_STEP = 10
 
 
-def program(np, x, w):
-    """Ten nodes a round, on a (32, 32) matrix."""
-    for _ in range(STEPS):
-        y = np.sin(x) * 0.5 + w
-        y = np.where(y > 0.5, y, x)
-        m = np.sum(y, axis=1)
-        z = y * np.reshape(m, (32, 1))
-        x = np.tanh(z @ w)
-    return x
+def program(names, x, w):
+    """The ten-node rounds, written with the names of one library."""
+    return mixed(names, x, w, STEPS)
 
 
 def build_tawny() -> object:
@@ -111,18 +108,15 @@ def main() -> None:
 
 def optimiser() -> None:
     """Print microseconds a node of the whole pipeline, and how they grow with the graph."""
-    # beside this file, which is in the path where it runs as a script
-    from optimise import BOUND, GRAPHS, SIZES, measure, table
-
     print(f"optimising, at most {BOUND * 1e6:.0f} us/node; one graph of each kind and size")
     for make in GRAPHS:
         rows = [measure(make, size) for size in SIZES]
-        growth = float(rows[-1]["per_node"]) / float(rows[0]["per_node"])
         print(table(rows))
-        factor = int(rows[-1]["nodes"]) / int(rows[0]["nodes"])
-        print(
-            f"{make.__name__}: {factor:.0f} times the nodes, {growth:.2f} times the time a node\n"
-        )
+        for small, large in itertools.pairwise(rows):
+            growth = float(large["per_node"]) / float(small["per_node"])
+            factor = int(large["nodes"]) / int(small["nodes"])
+            print(f"  {factor:.0f} times the nodes, {growth:.2f} times the time a node")
+        print()
 
 
 if __name__ == "__main__":

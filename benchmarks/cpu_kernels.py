@@ -64,6 +64,9 @@ KERNELS: dict[str, Callable[[Any, Any], Any]] = {
     "log-sum-exp of all": lambda np, x: logsumexp(np, x, None),
     "argmax": lambda np, x: np.argmax(x),
     "argmax of rows": lambda np, x: np.argmax(rows_of(x), axis=1),
+    "argmax of columns": lambda np, x: np.argmax(rows_of(x), axis=0),
+    "argmin": lambda np, x: np.argmin(x),
+    "argsort of short rows": lambda np, x: np.argsort(x.reshape((-1, 20)), axis=1),
 }
 
 
@@ -104,6 +107,9 @@ class _Torch:
 
     def argmax(self, x: Any, axis: int | None = None) -> Any:
         return self.torch.argmax(x, axis)
+
+    def argmin(self, x: Any, axis: int | None = None) -> Any:
+        return self.torch.argmin(x, axis)
 
     def logsumexp(self, x: Any, axis: int | None) -> Any:
         return self.torch.logsumexp(x, 0 if axis is None else axis)

@@ -1,9 +1,11 @@
-"""A thousand tiny ops: time for one evaluation, and to make the program ready.
+"""A thousand tiny ops: time for one evaluation, and to make the program ready; what a call costs.
 
-    python benchmarks/cpu_small.py [--ops 1000 3000 10000] [--peers numpy torch jax]
+    python benchmarks/cpu_small.py [--ops 1000 3000 10000] [--peers numpy torch jax onnxruntime]
 
 The same random chain of additions, differences, products, maxima and tanh on float32[64], each op
-reading the previous value and one of the last sixteen.
+reading the previous value and one of the last sixteen.  Then a single addition on float32[64], in
+every way that it can be called: with a value given and a new array for the result, with the array
+bound and the result seen where it lies, as one of many steps of a native call, as a jitted function.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from timing import interleaved, table
+from timing import Timed, interleaved, table
 
 SIZE = 64
 
@@ -84,7 +86,64 @@ def jax(ops: list[tuple[str, int, int]], x: np.ndarray) -> tuple[Callable[[], ob
     return (lambda: function(given).block_until_ready()), time.perf_counter() - start
 
 
-PEERS = {"numpy": numpy, "torch": torch, "jax": jax}
+def onnxruntime(
+    ops: list[tuple[str, int, int]], x: np.ndarray
+) -> tuple[Callable[[], object], float]:
+    """ONNX Runtime on one thread."""
+    import onnxruntime as library
+    from onnx import TensorProto, helper
+
+    kinds = {"add": "Add", "subtract": "Sub", "multiply": "Mul", "maximum": "Max", "tanh": "Tanh"}
+    nodes = [
+        helper.make_node(kinds[k], [f"v{a}"] if k == "tanh" else [f"v{a}", f"v{b}"], [f"v{n}"])
+        for n, (k, a, b) in enumerate(ops, 1)
+    ]
+    ends = [
+        helper.make_tensor_value_info(f"v{n}", TensorProto.FLOAT, x.shape) for n in (0, len(ops))
+    ]
+    graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    options = library.SessionOptions()
+    options.intra_op_num_threads = 1
+    start = time.perf_counter()
+    session = library.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    seconds = time.perf_counter() - start
+    return (lambda: session.run(None, {"v0": x})[0]), seconds
+
+
+PEERS = {"numpy": numpy, "torch": torch, "jax": jax, "onnxruntime": onnxruntime}
+STEPS = 1000
+ONE = [("add", 0, 0)]
+
+
+def ways(x: np.ndarray) -> dict[str, Callable[[], object]]:
+    """One op, called in every way."""
+    import tawny as tw
+    import tawny.numpy as tnp
+
+    v = tw.var("x", shape=x.shape, dtype="float32")
+    plain = tw.Graph([v], v + v).compile()
+    state = tw.Graph([], tnp.sum(v), updates={v: v * 0.5 + 1}).compile()
+    for p in (plain, state):
+        p.set(x=x)
+    jitted = tw.jit(lambda a: a + a)
+    nested = tw.jit(lambda given: given["a"] + given["b"])
+
+    def set_and_run() -> object:
+        plain.set(x=x)
+        return plain.run()
+
+    return {
+        "tawny": lambda: plain(x),
+        "set, run": set_and_run,
+        "bound, seen": tawny(ONE, x)[0],
+        "updates": state.run,
+        f"{STEPS} steps": lambda: state.run(STEPS),
+        "jit": lambda: jitted(x),
+        "jit, nested": lambda: nested({"a": x, "b": x}),
+    }
 
 
 def check(x: np.ndarray, peers: list[str]) -> None:
@@ -110,6 +169,11 @@ def main() -> int:
         timed = interleaved({name: run for name, (run, _) in made.items()}, rounds=30, calls=5)
         print(table(f"{count} ops on float32[{SIZE}]", timed, unit="us"))
         print("  built in (s): " + ", ".join(f"{n} {s:.3f}" for n, (_, s) in made.items() if s))
+    calls = ways(x) | {name: PEERS[name](ONE, x)[0] for name in args.peers}
+    timed = interleaved(calls, rounds=30, calls=100)
+    name = f"{STEPS} steps"
+    timed[name] = Timed(timed[name].best / STEPS, timed[name].median / STEPS)
+    print(table(f"one op on float32[{SIZE}], a call", timed, unit="us"))
     return 0
 
 

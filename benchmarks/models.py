@@ -1,7 +1,7 @@
-"""Models of the benchmarks that are not lists of layers: a training step, an LSTM, a transformer block.
+"""Models of the benchmarks that are not lists of layers: a training step, an LSTM, a GRU, a transformer block.
 
 Each is written once in NumPy's names, for any library that has them; PyTorch and ONNX get the layers they
-have for it (a fused LSTM, attention, layer norm), which is how their users write it.
+have for it (fused LSTM and GRU, attention, layer norm), which is how their users write it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,35 @@ def lstm(np: Any, sigmoid: Any, p: Any) -> Any:
         new = sigmoid(i) * np.tanh(g)
         c = new if c is None else sigmoid(f) * c + new
         h = sigmoid(o) * np.tanh(c)
+    return h
+
+
+# ------------------------------------------------------------------------ GRU
+
+
+def gru_weights() -> Arrays:
+    """Weights and an input of 100 steps; the columns are those of reset, update and new."""
+    rng = np.random.default_rng(0)
+    return {
+        "x": _normal(rng, STEPS, BATCH, HIDDEN, scale=1.0),
+        "w": _normal(rng, HIDDEN, 3 * HIDDEN, scale=HIDDEN**-0.5),
+        "u": _normal(rng, HIDDEN, 3 * HIDDEN, scale=HIDDEN**-0.5),
+        "b": _normal(rng, 3 * HIDDEN, scale=0.1),
+        "c": _normal(rng, 3 * HIDDEN, scale=0.1),
+    }
+
+
+def gru(np: Any, sigmoid: Any, p: Any) -> Any:
+    """The last hidden state of an unrolled GRU, from zero."""
+    h = np.zeros((BATCH, HIDDEN), dtype=np.float32)
+    inputs = p["x"] @ p["w"] + p["b"]
+    for t in range(STEPS):
+        z, own = inputs[t], h @ p["u"] + p["c"]
+        (r, u, n), (hr, hu, hn) = (
+            [a[:, k * HIDDEN : (k + 1) * HIDDEN] for k in range(3)] for a in (z, own)
+        )
+        u = sigmoid(u + hu)
+        h = (1 - u) * np.tanh(n + sigmoid(r + hr) * hn) + u * h
     return h
 
 
@@ -130,6 +159,13 @@ def tawny_lstm(arrays: Arrays) -> Built:
     return _tawny(lambda p: lstm(tnp, tnp.sigmoid, p), arrays)
 
 
+def tawny_gru(arrays: Arrays) -> Built:
+    """The GRU as a Tawny program."""
+    import tawny.numpy as tnp
+
+    return _tawny(lambda p: gru(tnp, tnp.sigmoid, p), arrays)
+
+
 def tawny_transformer(arrays: Arrays) -> Built:
     """The block as a Tawny program."""
     import tawny.numpy as tnp
@@ -141,7 +177,7 @@ def tawny_transformer(arrays: Arrays) -> Built:
 
 
 def _tawny(function: Callable[[Any], Any], arrays: Arrays) -> Built:
-    """A program of one variable, the input; weights are constants."""
+    """A program of one variable, the input, read where it lies as by the peers; weights are constants."""
     import tawny as tw
     import tawny.numpy as tnp
 
@@ -152,7 +188,7 @@ def _tawny(function: Callable[[Any], Any], arrays: Arrays) -> Built:
     seconds = time.perf_counter() - start
 
     def run(value: np.ndarray) -> Any:
-        program.set(x=value)
+        program.set(bind=True, x=value)
         return program.run(views=True)
 
     return Built(run, seconds, program.plan.peak_bytes, tw.__version__)
@@ -204,6 +240,19 @@ def torch_lstm(arrays: Arrays) -> Built:
         layer.bias_ih_l0.copy_(torch.from_numpy(arrays["b"]))
         layer.bias_hh_l0.zero_()
     return _torch(lambda p: layer(p["x"])[1][0][0], arrays, compiled=False)
+
+
+def torch_gru(arrays: Arrays) -> Built:
+    """PyTorch's own GRU layer."""
+    import torch
+
+    layer = torch.nn.GRU(HIDDEN, HIDDEN)
+    with torch.no_grad():
+        layer.weight_ih_l0.copy_(torch.from_numpy(arrays["w"].T))
+        layer.weight_hh_l0.copy_(torch.from_numpy(arrays["u"].T))
+        layer.bias_ih_l0.copy_(torch.from_numpy(arrays["b"]))
+        layer.bias_hh_l0.copy_(torch.from_numpy(arrays["c"]))
+    return _torch(lambda p: layer(p["x"])[1][0], arrays, compiled=False)
 
 
 def torch_transformer(arrays: Arrays, compiled: bool = False) -> Built:
@@ -298,6 +347,24 @@ def onnx_lstm(arrays: Arrays) -> bytes:
     return _onnx(nodes, weights, arrays["x"].shape)
 
 
+def onnx_gru(arrays: Arrays) -> bytes:
+    """The GRU as ONNX's own layer, whose gates are ordered update, reset, new."""
+    from onnx import helper
+
+    def gates(a: np.ndarray) -> np.ndarray:
+        r, u, n = np.split(a, 3, axis=-1)
+        return np.concatenate([u, r, n], axis=-1)
+
+    weights = {
+        "w": gates(arrays["w"]).T[None],
+        "u": gates(arrays["u"]).T[None],
+        "b": np.concatenate([gates(arrays["b"]), gates(arrays["c"])])[None],
+    }
+    settings = {"hidden_size": HIDDEN, "linear_before_reset": 1}
+    nodes = [helper.make_node("GRU", ["v0", "w", "u", "b"], ["", "out"], **settings)]
+    return _onnx(nodes, weights, arrays["x"].shape)
+
+
 def onnx_transformer(arrays: Arrays) -> bytes:
     """The block as ONNX's layer norms, products, softmax and Gelu."""
     from onnx import helper
@@ -357,6 +424,13 @@ def jax_lstm(arrays: Arrays) -> Built:
     import jax
 
     return _jax(lambda p: lstm(jax.numpy, jax.nn.sigmoid, p), arrays)
+
+
+def jax_gru(arrays: Arrays) -> Built:
+    """The GRU in JAX, unrolled."""
+    import jax
+
+    return _jax(lambda p: gru(jax.numpy, jax.nn.sigmoid, p), arrays)
 
 
 def jax_transformer(arrays: Arrays) -> Built:
@@ -443,6 +517,10 @@ MODELS: dict[str, tuple[Callable[[], Arrays], dict[str, Callable[[Arrays], Built
     "LSTM, 100 steps": (
         lstm_weights,
         {"tawny": tawny_lstm, "torch": torch_lstm, **_by_onnx(onnx_lstm), "jax": jax_lstm},
+    ),
+    "GRU, 100 steps": (
+        gru_weights,
+        {"tawny": tawny_gru, "torch": torch_gru, **_by_onnx(onnx_gru), "jax": jax_gru},
     ),
     "transformer block": (
         transformer_weights,

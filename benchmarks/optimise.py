@@ -66,7 +66,24 @@ def constants(count: int) -> Array:
     return y + tw.var("x", shape=(2,))
 
 
-GRAPHS: tuple[Callable[[int], Array], ...] = (chain, adjoints, updates, constants)
+def mixed(names, x, w, rounds: int):
+    """Ten nodes a round, on a (32, 32) matrix, with the names of any NumPy-like library."""
+    for _ in range(rounds):
+        y = names.sin(x) * 0.5 + w
+        y = names.where(y > 0.5, y, x)
+        m = names.sum(y, axis=1)
+        z = y * names.reshape(m, (32, 1))
+        x = names.tanh(z @ w)
+    return x
+
+
+def program(count: int) -> Array:
+    """What `build.py` records: three passes in turn change something in every round."""
+    x, w = (tw.var(name, shape=(32, 32), dtype="float32") for name in "xw")
+    return mixed(np, x, w, count // 10)
+
+
+GRAPHS: tuple[Callable[[int], Array], ...] = (chain, adjoints, updates, constants, program)
 
 
 Row = dict[str, float | int | str]

@@ -55,6 +55,18 @@ def computed(
     return results[0]
 
 
+def ended(
+    product: np.ndarray, both: np.ndarray, residual: Sequence[np.ndarray], activation: Activation
+) -> np.ndarray:
+    """A product with a bias and a scale, the rows of `both`, step by step in its own dtype."""
+    bias, scale = both
+    with np.errstate(all="ignore"):
+        value = product * scale + bias
+        for addend in residual:
+            value = value + addend
+        return np.maximum(value, 0) if activation is Activation.RELU else value
+
+
 def wide(x: np.ndarray) -> np.ndarray:
     """`x` as it is computed with by the judge."""
     return x.astype(np.float64) if x.dtype.kind == "f" else x

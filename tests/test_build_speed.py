@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -70,7 +72,7 @@ def test_kernels_are_compiled_several_at_a_time(monkeypatch: pytest.MonkeyPatch)
     x, y = several_kernels(lambda x: tnp.cos(tnp.sin(tnp.cos(x) + 1.5) - x))
     seen = compiling_threads(monkeypatch, together=2)
     program = tw.Graph([x], y).compile(engine=ENGINE)
-    assert len(set(seen)) == 2, "neither of them is alone"
+    assert len(set(seen)) >= 2, "none of them is alone"
     assert threading.current_thread().name not in seen, "all kernels are foreseen"
     value = np.linspace(0, 1, 2100).reshape(7, 300)
     want = np.sort(np.cos(np.sin(np.cos(value) + 1.5) - value), axis=0)
@@ -90,8 +92,9 @@ def test_the_compiler_is_loaded_once_and_beside_the_optimiser(
     for y in (tnp.sin(x), tnp.cos(x)):
         tw.Graph([x], y).compile(engine=ENGINE)
         tw.Graph([x], y).compile(engine="reference")
-    if expected:
-        cpu._begun().join()
+    for thread in threading.enumerate():
+        if thread.name == "tawny-loading":
+            thread.join()
     assert len(loading) == expected
     assert threading.current_thread().name not in loading
 
@@ -119,6 +122,39 @@ def test_a_kernel_that_cannot_be_made_leaves_the_rest(monkeypatch: pytest.Monkey
     with pytest.warns(RuntimeWarning, match="no native kernel.*no room"):
         program = tw.Graph([x], y).compile(engine=ENGINE)
     assert np.isfinite(program(np.ones((7, 300)))).all()
+
+
+BUILDING = """
+import sys
+import numpy as np
+import tawny as tw
+import tawny.numpy as tnp
+x = tw.var("x", shape=(1, 12, 12, 16), dtype="float32")
+y = tnp.relu(tnp.conv2d(x, np.ones((3, 3, 16, 8), np.float32)) * 2 + 1)
+program = tw.Graph([x], tnp.softmax(tnp.max_pool2d(y, 2))).compile()
+program(np.ones((1, 12, 12, 16), np.float32))
+print(*sys.modules)
+"""
+
+RARE = (
+    "concurrent.futures decimal html json logging shutil signal subprocess tempfile "
+    "tawny.engine.cpu.onednn tawny.graph.dot tawny.graph.saving tawny.graph.svg "
+    "tawny.memory.remat tawny.memory.remat_search"
+)
+
+
+def test_what_few_programs_use_is_not_imported_by_building() -> None:
+    """In a process that need not compile: the first one leaves all kernels in the cache.
+
+    What the compiler's own binding imports is its business.
+    """
+    listed = "import sys, numpy, llvmlite.binding; print(*sys.modules)"
+    known = subprocess.run([sys.executable, "-c", listed], check=True, capture_output=True)
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", BUILDING], check=True, capture_output=True)
+    loaded = {*done.stdout.decode().split()} - {*known.stdout.decode().split()}
+    assert "tawny.engine.cpu" in loaded
+    assert loaded.isdisjoint(RARE.split())
 
 
 # -------------------------------------------------------------------- lowering

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from codegen_harness import poisoned
-from product_harness import ACTIVATIONS, FLOATS, called, computed, judge, layouts
+from product_harness import ACTIVATIONS, FLOATS, called, computed, ended, judge, layouts
 from tawny.codegen.products import (
     blocking,
     convolution,
@@ -332,6 +332,38 @@ def test_epilogues(activation):
         for extra in ([bias], [residual], [bias, residual]):
             has = any(e is bias for e in extra), any(e is residual for e in extra)
             assert convolve(case, x, kernel, extra, Epilogue(*has, activation)) is not None
+
+
+@pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
+@pytest.mark.parametrize("has_residual", [False, True])
+@pytest.mark.parametrize("prepared", [False, True])
+def test_products_are_scaled_before_the_bias(activation, has_residual, prepared):
+    rng = np.random.default_rng(1)
+    for case in (
+        plain((2, 6, 7, 9), (3, 3, 9, 40), padding=1),
+        plain((1, 6, 6, 8), (1, 1, 8, 22)),
+        plain((1, 6, 6, 8), (1, 1, 4, 22), groups=2),
+        plain((1, 6, 6, 8), (3, 3, 4, 22), padding=1, groups=2),
+        plain((1, 6, 6, 8), (3, 3, 1, 8), groups=8),
+        plain((1, 9, 9, 3), (3, 3, 3, 17), strides=2),
+        plain((1, 14, 15, 32), (3, 3, 32, 48), padding=1),
+        plain((1, 5, 20, 1, 6), (2, 2, 1, 6, 1)),
+    ):
+        x, kernel = filled(rng, case.x, np.float32), filled(rng, case.kernel, np.float32)
+        both = filled(rng, (2, *case.result[-1:]), np.float32)
+        residual = [filled(rng, case.result, np.float32)] * has_residual
+        product = convolve(case, x, kernel, prepared=prepared)
+        code, preparation = convolution_kernel(
+            case.forward,
+            *layouts(x, kernel, poisoned(case.result, x.dtype)),
+            layouts(both, *residual),
+            epilogue=Epilogue(True, has_residual, activation, scaled=True),
+            workers=3,
+            prepared=prepared,
+        )
+        given = kernel if preparation is None else preparation(kernel)
+        got = computed(code, [x, given, both, *residual], case.result, x.dtype)
+        np.testing.assert_array_equal(got, ended(product, both, residual, activation))
 
 
 def test_the_result_may_lie_over_the_residual(monkeypatch):

@@ -20,7 +20,9 @@ from codegen_harness import (
     same_bits,
 )
 from tawny import dtype as dt
-from tawny.codegen.elementwise import collapsed, kernel_for
+from tawny.codegen.bodies import program
+from tawny.codegen.elementwise import collapsed, kernel_for, register_lanes, vector_lanes
+from tawny.codegen.machine import host
 from tawny.engine.reference.kernel import KERNELS
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import BroadcastTo, Cast, Copy
@@ -319,6 +321,94 @@ def test_only_large_work_is_shared():
     assert not parallel("exp", 1000)
     assert parallel("exp", 10**6)
     assert parallel("negative", 10**6)
+
+
+# ---------------------------------------------------------- two vectors at a time
+
+GATES = ("sigmoid", "tanh", "exp", "multiply", "add", "sigmoid", "multiply")
+
+
+def gated(arrays: list[np.ndarray], names: tuple[str, ...] = GATES) -> Body:
+    """A body: each step takes the newest value and, if it takes two, one of the operands."""
+    values = [(a.shape, a.dtype) for a in arrays]
+    first, steps, newest = len(values), [], 0
+    for number, name in enumerate(names):
+        op = ELEMENTWISE[name]
+        inputs = (newest,) if op.facts().arity == 1 else (newest, number % first)
+        given = [values[i] for i in inputs]
+        made = op.infer_shape(*[s for s, _ in given]), op.infer_dtype(*[d for _, d in given])
+        steps.append(Step(op, inputs, *made))
+        newest = len(values)
+        values.append(made)
+    return Body.of(tuple(values[:first]), tuple(steps), (newest, newest - 2))
+
+
+def step_by_step(body: Body, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Its results by kernels of one step each, which take one vector at a time."""
+    values = list(arrays)
+    for step in body.steps:
+        (value,) = run_body(
+            body_of(step.op, *[values[i] for i in step.inputs]), [values[i] for i in step.inputs]
+        )
+        values.append(value)
+    return [values[r] for r in body.results]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_many_functions_give_the_bits_of_each_alone(dtype):
+    """For every number of elements that is left over."""
+    room, other = sample((200,), dtype), sample((200,), dtype, 1)
+    for n in (*range(1, 71), 200):
+        arrays = [room[:n], other[:n]]
+        body = gated(arrays)
+        for workers in (1, 3):
+            for got, want in zip(
+                run_body(body, arrays, workers), step_by_step(body, arrays), strict=True
+            ):
+                assert same_bits(got, want).all()
+
+
+FAR = {
+    "parts of rows": lambda: [sample((7, 1024))[:, 256:512], sample((7, 256), seed=1)],
+    "parts of short rows": lambda: [sample((7, 320))[:, 80:160], sample((7, 80), seed=1)],
+    "rows of three axes": lambda: [sample((3, 4, 5, 700))[:, ::2, 1:, :288], sample((5, 288))[1:]],
+    "a row for all": lambda: [sample((6, 300)), sample((300,), seed=1)],
+    "turned": lambda: [sample((70, 50)).T, sample((50, 70), seed=1)],
+    "every other": lambda: [sample((33, 140))[:, ::2], sample((33, 70), seed=1)],
+    "mixed": lambda: [sample((9, 256))[:, :128], sample((9, 128), "f8")],
+    "with truth": lambda: [sample((9, 256))[:, :128], sample((9, 128), "?")],
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_many_functions_of_arrays_that_lie_apart(name):
+    arrays = FAR[name]()
+    body = gated(arrays)
+    wanted = step_by_step(body, arrays)
+    for workers in (1, 2, 3, 7):
+        for got, want in zip(run_body(body, arrays, workers), wanted, strict=True):
+            assert same_bits(got, want).all()
+
+
+def test_two_vectors_are_computed_at_a_time_where_functions_are_many():
+    def lanes(dtype: str, *names: str) -> float:
+        code = program(gated([sample((64,), dtype), sample((64,), dtype)], names)).code
+        return vector_lanes(code) / register_lanes(code)
+
+    wide = 2 if host().avx512 else 1
+    assert lanes("f4", *GATES) == wide
+    assert lanes("f8", "exp", "sin", "log") == wide
+    assert lanes("f4", "sigmoid", "sigmoid") == 1
+    assert lanes("f4", *["add", "multiply"] * 9) == 1
+    assert lanes("c8", "exp", "exp", "exp", "exp") == 1
+
+
+def test_rows_of_several_axes_for_any_share():
+    x = sample((3, 4, 6, 320))[:, 1:, ::2]
+    y = sample((4, 1, 320), seed=1)[1:]
+    want = x + y
+    for workers in range(1, 12):
+        np.testing.assert_array_equal(run("add", x, y, workers=workers), want)
 
 
 @given(

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codegen_harness import poisoned
-from product_harness import ACTIVATIONS, FLOATS, called, computed, judge, layouts
+from product_harness import ACTIVATIONS, FLOATS, called, computed, ended, judge, layouts
 from tawny.codegen.products import blocking, dot, matmul
 from tawny.codegen.products.matmul import matmul_kernel
 from tawny.engine.reference import elementwise
@@ -241,6 +241,41 @@ def test_epilogues(dtype, activation, bias, residual):
         extra = [filled(rng, shape[-1:], dtype)] * bias + [filled(rng, shape, dtype)] * residual
         for how in ("plain", "transposed"):
             assert multiply(a, laid(b, how), extra, epilogue) is not None
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
+@pytest.mark.parametrize("has_residual", [False, True])
+def test_products_are_scaled_before_the_bias(dtype, activation, has_residual):
+    rng = np.random.default_rng(7)
+    epilogue = Epilogue(True, has_residual, activation, scaled=True)
+    for left, right in (
+        ((20, 9), (9, 70)),
+        ((3, 40), (40, 21)),
+        ((200, 300), (300, 300)),
+        ((5, 200), (200, 90)),
+        ((40,), (40, 9)),
+        ((7, 9), (9, 1)),
+        ((3, 6, 9), (9, 1)),
+        ((2, 5, 40), (40, 33)),
+        ((2, 5, 40), (2, 40, 33)),
+    ):
+        a, b = filled(rng, left, dtype), filled(rng, right, dtype)
+        for how, prepared in (("plain", False), ("transposed", False), ("transposed", True)):
+            laid_b = laid(b, how)
+            product = multiply(a, laid_b, prepared=prepared)
+            both = filled(rng, (2, *product.shape[-1:]), dtype)
+            residual = [filled(rng, product.shape, dtype)] * has_residual
+            code, preparation = matmul_kernel(
+                *layouts(a, laid_b, poisoned(product.shape, a.dtype)),
+                layouts(both, *residual),
+                epilogue=epilogue,
+                workers=3,
+                prepared=prepared,
+            )
+            given = laid_b if preparation is None else preparation(laid_b)
+            got = computed(code, [a, given, both, *residual], product.shape, a.dtype)
+            np.testing.assert_array_equal(got, ended(product, both, residual, activation))
 
 
 def test_a_bias_may_be_one_number_or_have_leading_axes():

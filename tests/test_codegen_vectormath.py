@@ -10,6 +10,8 @@ import mpmath
 import numpy as np
 import pytest
 
+import tawny as tw
+from tawny import nn
 from tawny.codegen import vectormath
 from tawny.codegen.builder import F32, F64, I64, PTR, Module, Type
 from tawny.codegen.library import assembly, compiled
@@ -155,6 +157,30 @@ def test_error_functions_of_float32(name):
 
     x = spread("f4")
     check(name, [x], apply(name, x), getattr(scipy.special, name)(x.astype("f8")))
+
+
+HARD = {
+    "acosh": np.float32([1.001937, 1.0070128, 1.0277458]),
+    "tan": np.float32([-152.62483, 1.3138533]),
+    "atan": np.float32([0.42586902, 0.43487814]),
+}
+"""Numbers of all float32 where roundings add up most."""
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_numbers(name):
+    check(name, [HARD[name]], apply(name, HARD[name]), oracle(name, [HARD[name]]))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_the_logistic_function_in_both_tails(dtype):
+    rng = np.random.default_rng(6)
+    x = np.append(rng.uniform(-100, 40, 60_000), rng.uniform(-6, 2, 60_000)).astype(dtype)
+    x[:4] = -5.542755, -4.8480477, -np.inf, np.inf
+    argument = tw.var("x", shape=x.shape, dtype=dtype)
+    (got,) = tw.Graph([argument], [nn.sigmoid(argument)]).compile()(x)
+    tail = np.exp(-np.abs(x.astype(np.longdouble)))
+    check("sigmoid", [x], got, np.where(x < 0, tail, 1) / (1 + tail))
 
 
 @pytest.mark.parametrize("name", BINARY)

@@ -580,7 +580,8 @@ def test_the_engine_says_what_numpy_computes() -> None:
     engine = ENGINES[ENGINE]
     joined = tnp.concat([x, x], axis=0)
     assert engine.account([joined.node]) == "cpu: 1 of 1 steps compiled"
-    nodes = [joined.node, tnp.sort(joined).node, tnp.sort(x).node]
+    z = tw.var("z", shape=(4,), dtype="complex128")
+    nodes = [joined.node, tnp.sort(z).node, tnp.sort(z + 1).node]
     assert engine.account(nodes) == "cpu: 1 of 3 steps compiled; by NumPy: sort 2"
 
 
@@ -668,13 +669,42 @@ def test_a_run_costs_no_python_for_each_step() -> None:
     p = tw.Graph([x], y).compile(engine=ENGINE, optimise=False)
     value = np.arange(64, dtype=np.float32)
     p(value)
-    positions = p._compiled._run_set(None)[1]
+    positions = p._compiled.run_set(None)[1]
     times = []
     for _ in range(50):
         start = time.perf_counter()
         p._compiled.executable.run(positions, p._buffers, 0)
         times.append(time.perf_counter() - start)
     assert min(times) < 200e-6
+
+
+def test_kernels_have_places_of_their_own_in_the_interpreter() -> None:
+    """Frequent ones that run alone and never fail; all others are called from one place."""
+    x = tw.var("x", shape=(64,), dtype="float32")
+    names = ("sin", "cos", "exp", "tanh", "abs", "square", "floor", "ceil", "sign", "negative",
+             "arctan", "log1p", "expm1", "sinh", "cosh", "arcsinh", "trunc", "rint", "cbrt")  # fmt: skip
+    y = x
+    for number in range(120):
+        y = getattr(tnp, names[number % len(names)])(y * 0.5)
+    large, i = tw.var("large", shape=(300_000,)), tw.var("i", shape=(4,), dtype="int64")
+    graph = tw.Graph([x, large, i], [y, x[i], -large])
+    p, r = (graph.compile(engine=e, optimise=False) for e in (ENGINE, "reference"))
+    given = np.linspace(-1, 1, 64, dtype=np.float32), np.ones(300_000), np.array([0, 5, -1, 63])
+    for got, want in zip(p(*given), r(*given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    table = p._compiled.executable._table
+    sites = table._table[:, 4].tolist()
+    assert set(sites) == set(range(16)), "there are more kernels than places"
+    kernels: dict[int, set[int]] = {}
+    for entry, site in zip(table._entries, sites, strict=True):
+        assert not site or (not entry.threads and entry.status is None)
+        kernels.setdefault(site, set()).add(entry.kernel)
+    assert all(len(kernels[site]) == 1 for site in range(1, 16))
+    assert len(kernels[0]) > 2
+    with pytest.raises(IndexError):
+        p(i=np.array([0, 5, 64, 0]))
+    for got, want in zip(p(i=given[2]), r(*given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("provider", ["own", "onednn"])

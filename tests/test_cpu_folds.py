@@ -160,6 +160,17 @@ def test_one_long_row_is_shared_by_threads(name: str) -> None:
     assert [n > 0 for n in shared] == [True, False, True, False], "a sweep, its end, and again"
 
 
+def test_half_precision_adds_up_exponentials_in_single_precision() -> None:
+    x = tw.var("x", shape=(100_000,), dtype="float16")
+    value = np.full(100_000, 11.0, "float16")
+    for engine in ("cpu", "reference"):
+        p = tw.Graph([x], tnp.logsumexp(x)).compile(engine=engine)
+        assert "by NumPy" not in str(p.plan) or engine == "reference"
+        found = p(value)
+        assert found.dtype == np.float16
+        assert found == np.float16(11 + np.log(100_000)), "100,000 is more than float16 can hold"
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int64"])
 def test_variances_of_long_rows(dtype: str) -> None:
     x = tw.var("x", shape=(2, 80_000), dtype=dtype)

@@ -273,3 +273,40 @@ def test_the_process_ends_cleanly() -> None:
             timeout=60,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+ALONE = """
+import threading
+allowed = int(sys.argv[1])
+start = threading.Thread.start
+def refused(thread):
+    global allowed
+    allowed -= 1
+    if allowed < 0:
+        raise RuntimeError("can't start new thread")
+    start(thread)
+threading.Thread.start = refused
+import numpy as np, tawny as tw, tawny.numpy as tnp
+weights = np.linspace(0, 1, 1500 * 1500, dtype="float32").reshape(1500, 1500)
+x = tw.var("x", shape=(1500, 1500), dtype="float32")
+y = tnp.sum(tnp.exp(x @ weights), axis=0)
+program = tw.Graph([x], [y, x @ (weights + 1)]).compile(threads=4)
+got = program(np.zeros((1500, 1500), "float32"))
+assert (got[0] == 1500).all() and (got[1] == 0).all()
+"""
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 3])
+def test_a_system_without_threads_is_no_error(allowed):
+    """Whatever would be done beside the caller is done by it."""
+    code = "import sys\n" + ALONE
+    environment = os.environ | {"TAWNY_CACHE": "off", "TAWNY_THREADS": "4"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(allowed)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

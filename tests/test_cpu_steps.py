@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from program_checks import programs
 from tawny.array import Array
+from tawny.engine.cpu.interpreter import TURNS
 from tawny.graph.program import Program
 
 ENGINES = ("cpu", "reference")
@@ -24,9 +26,9 @@ def counted(program: Program) -> list[int]:
     executable, turns = program._compiled.executable, list[int]()
     plain = executable._interpret
 
-    def interpret(*arguments: int) -> int:
-        turns.append(arguments[-1])
-        return plain(*arguments)
+    def interpret(call: int) -> int:
+        turns.append(ctypes.c_int64.from_address(call + 8 * TURNS).value)
+        return plain(call)
 
     executable._interpret = interpret
     return turns

@@ -116,3 +116,45 @@ def test_wrong_calls() -> None:
         f(np.ones(2))
     with pytest.raises(TypeError, match="missing a required argument: 'x'"):
         f()
+
+
+def test_plain_calls_are_told_apart_from_all_others() -> None:
+    """What is known of earlier calls with arrays alone holds for calls of that structure alone."""
+    traces: list[str] = []
+
+    @tw.jit
+    def f(x, y=None, *more, scale=2.0):
+        traces.append(f"{y is None} {len(more)}")
+        total = x * scale if y is None else x * scale + y
+        for z in more:
+            total = total - z
+        return total
+
+    a, b, c = np.arange(3.0), np.ones(3), np.full(3, 5.0)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(a), a * 2)
+        np.testing.assert_array_equal(f(a, b), a * 2 + b)
+        np.testing.assert_array_equal(f(a, b, c, c), a * 2 + b - c - c)
+        np.testing.assert_array_equal(f(a, scale=3.0), a * 3)
+        np.testing.assert_array_equal(f(a, y=b), a * 2 + b)
+        np.testing.assert_array_equal(f(a, 1.0), a * 2 + 1)
+    assert len(traces) == 4, "b by its name, a number, and another scale are no other programs"
+    assert f(a.astype("float32")).dtype == np.float32
+    with pytest.raises(TypeError, match="missing a required argument"):
+        f()
+
+
+def test_structures_of_arrays_are_told_apart() -> None:
+    @tw.jit
+    def f(given):
+        if isinstance(given, dict):
+            return given["a"] - given["b"]
+        return given[0] * 10 + given[1] if isinstance(given, tuple) else given[0] + given[1]
+
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 5.0])
+    for _ in range(2):
+        np.testing.assert_array_equal(f({"a": a, "b": b}), a - b)
+        np.testing.assert_array_equal(f({"b": b, "a": a}), a - b)
+        np.testing.assert_array_equal(f((a, b)), a * 10 + b)
+        np.testing.assert_array_equal(f([a, b]), a + b)
+        np.testing.assert_array_equal(f(np.stack([a, b])), a + b)

@@ -23,6 +23,7 @@ from tawny.memory.budget import Budget, MemoryBudgetError
 from tawny.memory.plan import plan
 from tawny.memory.problem import Problem, Step, Value
 from tawny.memory.recent import Recent
+from tawny.memory.remat_search import Search
 
 UNIT = 64
 
@@ -198,7 +199,7 @@ def test_a_budget_asked_again_is_answered_at_once(monkeypatch):
     options = {"engine": "reference", "incremental": False}
     peak = network(1000).plan(**options).peak_bytes
     first = network(1000).plan(memory=peak // 2, **options)
-    monkeypatch.setattr(budgets.Search, "within", None)
+    monkeypatch.setattr(Search, "within", None)
     second = network(1000).plan(memory=peak // 2, **options)
     assert second.peak_bytes == first.peak_bytes
     assert second.layout.sequence == first.layout.sequence

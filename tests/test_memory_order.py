@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from memory_checks import (
     runs_in_time,
     with_after,
 )
+from tawny.memory.folding import fold
 from tawny.memory.inplace import match
 from tawny.memory.model import model
 from tawny.memory.order import best_order, candidates, depth_first, natural, orders, peak_of, prompt
@@ -400,3 +402,20 @@ def test_schedules_with_recomputation_replay(seed):
     }
     replay(problem, sequence, address, placement.arena)
     assert placement.bound == found.peak
+
+
+def test_folding_a_long_chain_takes_memory_by_its_length():
+    """A chain that reads nothing in the arena is folded whole, each step listed once."""
+    length = 3000
+    values = [Value(64), *[Value(64, kept=v == length) for v in range(1, length + 1)]]
+    steps = [Step((v,), (v + 1,), ((0, 0),)) for v in range(length)]
+    graph = model(Problem(tuple(values), tuple(steps)))
+    tracemalloc.start()
+    try:
+        folded = fold(graph, range(length))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(folded.model) <= 2
+    assert folded.unfolded(range(len(folded.model))) == list(range(length))
+    assert most < 1000 * length

@@ -43,3 +43,51 @@ def test_a_gigabyte_planned_is_a_gigabyte_resident() -> None:
     planned, resident = map(int, done.stdout.split())
     assert 1.0e9 < planned < 1.1e9
     assert abs(resident - planned) <= 0.02 * planned + 4e6
+
+
+MODEL = """
+import os
+import numpy
+import tawny as tw
+from tawny import nn
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+def built(channels, window):
+    layers = []
+    for _ in range(3):
+        layers += [nn.Conv2d(channels, channels, window, padding=window // 2),
+                   nn.BatchNorm(channels), nn.relu]
+    model = nn.Sequential(*layers)
+    weights = sum(leaf.nbytes for leaf in tw.tree.leaves(model.parameters))
+    before = resident()
+    x = tw.var("x", shape=(1, 12, 12, channels), dtype="float32")
+    program = tw.Graph([x], model(x)).compile()
+    program.set(x=numpy.ones((1, 12, 12, channels), numpy.float32))
+    program.run()
+    arranged = sum(int(word.replace(",", "")) for line in str(program.plan).splitlines()
+                   if "arranged" in line for word in [line.split(" bytes of constants")[0].split()[-1]])
+    return weights, resident() - before - program.plan.peak_bytes, arranged
+
+built(64, 1)
+built(64, 3)
+print(*built(2048, 1), *built(640, 3))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_program_holds_no_second_copy_of_weights_but_what_it_arranged() -> None:
+    """Batch normalisation does not copy weights; the plan says what is arranged beside them."""
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", MODEL], check=True, capture_output=True, text=True
+        )
+    numbers = [*map(int, done.stdout.split())]
+    for weights, grown, arranged in (numbers[:3], numbers[3:]):
+        assert weights > 4e7
+        assert arranged < 1.8 * weights
+        assert abs(grown - arranged) < 0.03 * weights + 4e6
+    assert numbers[2] == 0, "they are read where they lie"
+    assert numbers[5] > numbers[3], "transformed for Winograd's method"

@@ -24,6 +24,7 @@ from tawny.models.mask_rcnn import (
     roi_align,
 )
 from tawny.models.mask_rcnn.boxes import clipped, shifted, suppression_by_class
+from tawny.models.mask_rcnn.network import of_class
 from tawny.nn import weights
 from tawny.nn.binding import Declaration
 
@@ -286,6 +287,40 @@ def test_images_of_a_batch_are_searched_apart(network: tuple[MaskRCNN, np.ndarra
     assert float(alone[1][0][..., 3].max()) <= 0.5 < float(alone[0][0][..., 3].max())
     for got, *expected in zip(pair, *alone, strict=True):
         np.testing.assert_allclose(got, np.concatenate(expected), rtol=1e-4, atol=1e-5)
+
+
+def masks_of_all_classes(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers for each class, some of them not finite, and the class of each object."""
+    logits = RNG.normal(size=(7, 3, 4, 5)).astype(dtype)
+    logits[RNG.random(logits.shape) < 0.3] = np.inf
+    logits[RNG.random(logits.shape) < 0.2] = -np.inf
+    logits[RNG.random(logits.shape) < 0.2] = np.nan
+    return logits, RNG.integers(0, 5, 7)
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_the_mask_of_an_object_is_that_of_its_class(dtype: str, engine: str) -> None:
+    given, classes = masks_of_all_classes(dtype)
+    logits = tw.var("logits", shape=given.shape, dtype=dtype)
+    kinds = tw.var("kinds", shape=classes.shape, dtype="int64")
+    program = tw.Graph([logits, kinds], of_class(logits, kinds)).compile(engine=engine)
+    got = program(logits=given, kinds=classes)
+    want = np.take_along_axis(given, classes.reshape(-1, 1, 1, 1), axis=-1)[..., 0]
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+
+
+def test_the_mask_of_a_class_has_the_derivative_of_its_choice() -> None:
+    given, classes = masks_of_all_classes("float64")
+    weight = RNG.normal(size=given.shape[:-1])
+    _, slope = tw.evaluate(
+        *tw.value_and_grad(lambda x: tnp.sum(of_class(x, tnp.asarray(classes)) * weight))(
+            tnp.asarray(np.where(np.isfinite(given), given, 1.0))
+        )
+    )
+    want = np.where(classes.reshape(-1, 1, 1, 1) == np.arange(5), weight[..., None], 0)
+    np.testing.assert_array_equal(slope, want)
 
 
 def test_names_of_matterport_are_known() -> None:

@@ -100,6 +100,125 @@ def test_layers_appended_later_are_found() -> None:
     assert "named.a.weight" not in dict(paths(model.parameters))
 
 
+def test_lists_and_dicts_filled_after_they_were_assigned_are_looked_through() -> None:
+    class Filled(nn.Module):
+        def __init__(self):
+            self.layers = []
+            self.named = {}
+            self.grid = [[], ()]
+            for _ in range(2):
+                self.layers.append(nn.Linear(3, 3))
+            self.named["a"] = nn.Linear(3, 3, bias=False)
+            self.grid[0].append(nn.BatchNorm(3))
+            self.sizes = []
+            self.sizes.append(7)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return self.grid[0][0](self.named["a"](x))
+
+    model = Filled()
+    assert [p for p, _ in paths(model.parameters)] == [
+        "layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias", "named.a.weight",
+        "grid.0.0.scale", "grid.0.0.shift",
+    ]  # fmt: skip
+    assert model.sizes == [7]
+    assert "sizes" not in repr(model)
+    x = RNG.standard_normal((4, 3)).astype("float32")
+    assert model.apply(model.parameters, x, training=True).shape == (4, 3)
+    other = copy.deepcopy(model)
+    other.sizes.append(8)
+    other.layers.append(nn.Linear(3, 3))
+    assert (model.sizes, len(model.layers), len(other.layers)) == ([7], 2, 3)
+
+
+def test_values_read_from_a_list_or_dict_cannot_be_mistaken_for_it() -> None:
+    """What is appended to them would be lost, so they take nothing."""
+
+    class Listed(nn.Module):
+        def __init__(self):
+            self.scales = []
+            self.scales.append(nn.Parameter((2,), 2.0))
+            self.shifts = {"a": [nn.Parameter((2,), 3.0)]}
+
+        def forward(self, x):
+            return x * self.scales[0] + self.shifts["a"][0]
+
+    model = Listed()
+    np.testing.assert_array_equal(model(np.ones((1, 2))).numpy(), [[5, 5]])
+    assert [p for p, _ in paths(model.parameters)] == ["scales.0", "shifts.a.0"]
+    for change in (
+        lambda: model.scales.append(nn.Parameter((2,))),
+        lambda: model.shifts["a"].append(nn.Parameter((2,))),
+        lambda: model.shifts.update(b=nn.Parameter((2,))),
+    ):
+        with pytest.raises((AttributeError, TypeError)):
+            change()
+
+
+def test_a_name_the_class_has_is_not_hidden_in_silence() -> None:
+    class Preset(nn.Module):
+        head = None
+
+        def __init__(self, **members):
+            for name, member in members.items():
+                setattr(self, name, member)
+
+    for member in (nn.Linear(2, 2), nn.Parameter((2,)), [nn.Linear(2, 2)]):
+        with pytest.raises(ValueError, match=r"Preset: 'head' is an attribute of the class"):
+            Preset(head=member)
+    assert Preset(head=[]).head == []
+
+    class Guarded(nn.Module):
+        @property
+        def inner(self):
+            return self.kept
+
+        @inner.setter
+        def inner(self, value):
+            self.kept = value
+
+    model = Guarded()
+    model.inner = nn.Linear(2, 2)
+    assert model.inner is model.kept
+    assert [p for p, _ in paths(model.parameters)] == ["kept.weight", "kept.bias"]
+
+
+def test_what_else_a_sequence_of_layers_has_is_no_layer() -> None:
+    class Headed(nn.Sequential):
+        def __init__(self):
+            super().__init__(nn.Linear(2, 3))
+            self.head = nn.Linear(3, 1)
+            self.notes = []
+
+        def forward(self, x):
+            return self.head(super().forward(x))
+
+    model = Headed()
+    assert len(model) == 1
+    assert model(np.ones((1, 2), "float32")).shape == (1, 1)
+    assert "head.weight" in dict(paths(model.parameters))
+
+
+def test_two_parameters_of_one_path_are_refused() -> None:
+    class Twice(nn.Module):
+        def __init__(self):
+            self.parts = {"a.b": nn.Parameter((2,)), "a": {"b": nn.Parameter((2,))}}
+
+        def forward(self, x):
+            return x * self.parts["a.b"] * self.parts["a"]["b"]
+
+    model = Twice()
+    for attempt in (
+        lambda: model.apply(model.parameters, np.ones(2)),
+        lambda: model.save("never"),
+        lambda: nn.load_torch(model, {}),
+    ):
+        with pytest.raises(ValueError, match=r"Twice.*: two .* are called parts\.a\.b"):
+            attempt()
+
+
 def test_setting_parameters_round_trips() -> None:
     model = Block(3)
     wanted = map_leaves(lambda x: RNG.standard_normal(x.shape).astype("float32"), model.parameters)

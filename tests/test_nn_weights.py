@@ -88,6 +88,25 @@ def test_files_of_arrays_and_other_widths_are_read(tmp_path: Path) -> None:
         np.testing.assert_array_equal(flat(other)[name], value.astype(np.float32))
 
 
+def test_numbers_of_half_the_width_of_single_precision_are_read(tmp_path: Path) -> None:
+    """The dtype BF16, as many published files have it: the upper halves of F32."""
+    path = tmp_path / "brain.safetensors"
+    values = np.array([[1.0, -2.5, 0.15625], [np.inf, -0.0, 3e38]], np.float32)
+    halves = {"weight": values.view("<u4") >> 16, "bias": np.zeros(2, np.uint32)}
+    header, data = {}, b""
+    for name, half in halves.items():
+        raw = half.astype("<u2").tobytes()
+        offsets = [len(data), len(data) + len(raw)]
+        header[name] = {"dtype": "BF16", "shape": list(half.shape), "data_offsets": offsets}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    layer = nn.Linear(3, 2)
+    weights.load_torch(layer, path)
+    found = layer.parameters["weight"]
+    np.testing.assert_array_equal(found.view(np.uint32), values.T.view(np.uint32) >> 16 << 16)
+
+
 def wrong_files(tmp_path: Path) -> dict[str, tuple[Path, list[str]]]:
     """Files that do not fit a model, and what is said about each."""
     values = flat(Small())
@@ -361,3 +380,82 @@ def test_a_layer_with_the_weights_of_keras_gives_what_it_gives_there(name: str) 
     np.testing.assert_allclose(
         model(tnp.asarray(given)).numpy(), formula(x, values), rtol=1e-4, atol=1e-4
     )
+
+
+KERAS_HEADS = {
+    **{f"{n}/kernel": (6, 3, 2) for n in ("query", "key", "value")},
+    **{f"{n}/bias": (3, 2) for n in ("query", "key", "value")},
+    "attention_output/kernel": (3, 2, 6),
+    "attention_output/bias": (6,),
+}
+
+MEANT_OTHERWISE: dict[str, tuple[Any, nn.Module, dict[str, tuple[int, ...]], str]] = {
+    "gru, reset before": (
+        weights.load_keras,
+        nn.GRU(3, 4),
+        {"kernel": (3, 12), "recurrent_kernel": (4, 12), "bias": (12,)},
+        r"fit GRU: bias has shape \(12,\); it must be two rows, as in a GRU with reset_after=True  ",
+    ),
+    "other heads": (
+        weights.load_keras,
+        nn.MultiHeadAttention(6, 2),
+        KERAS_HEADS,
+        r"query/kernel has shape \(6, 3, 2\); its axis 1 must be 2, the number of heads; .*"
+        r"key/bias has shape \(3, 2\); its axis 0 must be 2.*attention_output/kernel has shape",
+    ),
+    "biases unlike": (
+        weights.load_torch,
+        nn.LSTM(2, 1),
+        {"weight_ih_l0": (4, 2), "weight_hh_l0": (4, 1), "bias_ih_l0": (4,), "bias_hh_l0": (1,)},
+        r"bias_ih_l0 and bias_hh_l0 have shapes \(4,\) and \(1,\); they must be alike",
+    ),
+    "no thirds": (
+        weights.load_torch,
+        nn.MultiHeadAttention(2, 1),
+        {
+            "in_proj_weight": (7, 2), "in_proj_bias": (6,), "out_proj.weight": (2, 2),
+            "out_proj.bias": (2,),
+        },
+        r"in_proj_weight has shape \(7, 2\); it must be three parts of equal size",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEANT_OTHERWISE)
+def test_weights_that_mean_something_else_are_refused_though_sizes_agree(name: str) -> None:
+    load, layer, shapes, message = MEANT_OTHERWISE[name]
+    with pytest.raises(ValueError, match=message):
+        load(layer, {n: RNG.standard_normal(s) for n, s in shapes.items()})
+
+
+class Tensor:
+    """As a tensor of PyTorch: an array once it is off the tape, if there is such a dtype."""
+
+    def __init__(self, value: np.ndarray, dtype: str = "float32", taped: bool = True) -> None:
+        self.value, self.dtype, self.taped = value, dtype, taped
+
+    def detach(self) -> Tensor:
+        return Tensor(self.value, self.dtype, taped=False)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+        if self.taped:
+            raise RuntimeError("requires grad")
+        if self.dtype != "float32":
+            raise TypeError(f"unsupported {self.dtype}")
+        return self.value
+
+
+def test_tensors_are_taken_off_their_tape_or_refused_by_name() -> None:
+    layer, values = nn.Linear(2, 3), {"weight": np.ones((3, 2)), "bias": np.zeros(3)}
+    weights.load_torch(layer, {n: Tensor(v) for n, v in values.items()})
+    np.testing.assert_array_equal(layer.parameters["weight"], np.ones((2, 3)))
+    with pytest.raises(TypeError, match=r"load_torch: bias is Tensor, .*unsupported bfloat16"):
+        weights.load_torch(layer, values | {"bias": Tensor(np.zeros(3), "bfloat16")})
+
+
+@pytest.mark.parametrize("load", [weights.load_torch, weights.load_keras, weights.load])
+def test_what_is_no_module_has_no_weights(load: Callable[..., None], tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"dict is no module; accepted: instances of nn\.Module"):
+        load({}, tmp_path / "nothing")
+    with pytest.raises(TypeError, match=r"dict is no module"):
+        weights.save({}, tmp_path / "nothing")

@@ -14,6 +14,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from tawny import node
 from tawny.node import make, make_as, remake, toposort, written_at
 from tawny.op import CLASSES, ELEMENTWISE, FACTS, Op, Trait
 from tawny.ops.reduction import Sum
@@ -112,6 +113,48 @@ def test_table_is_weak() -> None:
     del y
     gc.collect()
     assert alive() is None
+
+
+def test_entries_of_nodes_that_are_gone_are_swept() -> None:
+    x = tw.var("x", shape=(2,))
+    kept = [(x + float(i)).node for i in range(100)]
+    for i in range(3 * node.LEAST_ENTRIES):
+        _ = x * (i + 0.5)
+    assert len(node._INTERNED) <= node._most_entries
+    node._sweep()
+    assert all(entry() is not None for entry in node._INTERNED.values())
+    assert [(x + float(i)).node for i in range(100)] == kept
+
+
+def test_nodes_of_the_same_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "hash", lambda _: 7, raising=False)
+    x, y = tw.var("x", shape=(2,)).node, tw.var("y", shape=(2,)).node
+    sine, cosine = make(ELEMENTWISE["sin"], (x,)), make(ELEMENTWISE["cos"], (x,))
+    assert sine.op is not cosine.op
+    assert remake(sine, (y,)).inputs == (y,)
+    assert make_as(sine.op, (x,), (2,), sine.dtype).op is sine.op
+    assert tnp.asarray(2.5).node.value == 2.5
+    assert tnp.asarray(3.5).node.value == 3.5
+
+
+def test_a_settled_node_is_not_found_by_what_it_was() -> None:
+    x = tnp.asarray([1.0, 2.0])
+    before = make(ELEMENTWISE["sin"], (x.node,))
+    node.settle(before, np.sin([1.0, 2.0]))
+    again = make(ELEMENTWISE["sin"], (x.node,))
+    assert again is not before
+    assert again.inputs == (x.node,)
+
+
+def test_order_of_a_cycle_ends() -> None:
+    x = tw.var("x", shape=(2,))
+    y = tnp.sin(tnp.cos(x * 1.25)).node
+    inner = y.inputs[0]
+    inner.inputs = (y,)
+    try:
+        assert toposort([y]) == [inner, y]
+    finally:
+        inner.inputs = ()
 
 
 def test_source_is_the_users_line() -> None:

@@ -140,6 +140,16 @@ def test_the_value_is_that_at_x() -> None:
     assert len(result.history) == 7
 
 
+@pytest.mark.parametrize("momentum", [None, optim.Momentum(0.8), optim.Nesterov(0.8)])
+def test_where_it_converged_the_slope_is_as_small_as_asked(momentum) -> None:
+    """Not a step further on, where velocity may have carried it."""
+    rule = optim.Optimiser(optim.Constant(0.1), momentum=momentum)
+    found = optim.minimise(lambda x: tnp.sum(tnp.cosh(x)), [3.0, -1.0], rule, tolerance=1e-3)
+    assert found.converged
+    assert np.abs(np.sinh(found.x)).max() == pytest.approx(found.slope, rel=1e-9)
+    assert found.value == pytest.approx(found.history[-1], rel=1e-12)
+
+
 def test_divergence_is_said() -> None:
     result = optim.minimise(rosenbrock, [3.0, -3.0], optim.SGD(1.0), steps=100)
     assert result.reason == "diverged"

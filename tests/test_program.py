@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import subprocess
 import sys
 import threading
@@ -100,6 +102,80 @@ def test_values_are_copied_in_and_bound_ones_are_not() -> None:
         p.touch("x3")
     with pytest.raises(ValueError, match="bound only to a contiguous"):
         p.set(x1=np.ones((4, 2))[:, 0], bind=True)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_what_lies_in_a_variable_moves_with_it(engine: str) -> None:
+    """Outputs that are views of a variable show the array that is bound to it now."""
+    x = tw.var("x", shape=(3,))
+    p = tw.Graph([x], [x, tnp.flip(x), x + 1]).compile(engine=engine)
+    first, second = np.array([1.0, 2, 3]), np.array([7.0, 8, 9])
+    for value, bind in ((first, False), (second, True), (first, True), (second, False)):
+        p.set(x=value, bind=bind)
+        for views in (False, True, True):
+            same, back, more = p.run(views=views)
+            np.testing.assert_array_equal(same, value)
+            np.testing.assert_array_equal(back, value[::-1])
+            np.testing.assert_array_equal(more, value + 1)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_inputs_of_every_kind_are_checked(engine: str) -> None:
+    """Whether or not a value can be copied as it is, it is checked, and all are before any is set."""
+    x, y = tw.var("x", shape=(2,), dtype="float32"), tw.var("y", shape=(), dtype="int64")
+    p = tw.Graph([x, y], [x * 2, y + 1]).compile(engine=engine)
+    good = np.array([1, 2], "float32")
+    for value in (good, good.astype("float64"), good.astype(">f4"), good[::-1][::-1], [1, 2]):
+        np.testing.assert_array_equal(p(value, 3)[0], [2, 4])
+    for value in (np.int64(4), np.array(4), 4, np.int8(4), True):
+        np.testing.assert_array_equal(p(y=value)[1], int(value) + 1)
+    before = [a.tolist() for a in p()]
+    for bad, match in (
+        ({"x": good[:1], "y": 9}, "was given shape"),
+        ({"x": good.reshape(2, 1), "y": 9}, "was given shape"),
+        ({"y": 9, "x": good.astype("complex64")}, "was given dtype complex64"),
+        ({"x": good, "y": np.array(1.5)}, "was given dtype float64"),
+        ({"x": good * 3, "z": 1}, "unknown variable 'z'"),
+    ):
+        for call in (p, p.set):
+            with pytest.raises((TypeError, ValueError), match=match):
+                call(**bad)
+    with pytest.raises(TypeError, match="3 values were given; there are 2 inputs"):
+        p(good, 1, 2)
+    with pytest.raises(TypeError, match="'y' was given twice"):
+        p(good, 1, y=2)
+    assert [a.tolist() for a in p()] == before
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_a_run_that_fails_is_not_counted(engine: str) -> None:
+    x, n = tw.var("x", shape=(2,)), tw.var("n")
+    bad = [False]
+
+    def check(a):
+        if bad[0]:
+            raise RuntimeError("on purpose")
+        return a
+
+    drawn = tw.random.uniform(shape=(2,))
+    p = tw.Graph([x], tw.delay(check, x + drawn), updates={n: n + 1}).compile(engine=engine)
+    p.set(n=0.0)
+    p(np.zeros(2))
+    p.run(3)
+    assert p.draw == 4
+    p.draw = 10
+    bad[0] = True
+    with pytest.raises(RuntimeError, match="on purpose"):
+        p.run(2)
+    assert p.draw == 10
+    bad[0] = False
+    tenth = p.run()
+    assert p.draw == 11
+    p.draw = 10
+    np.testing.assert_array_equal(p.run(), tenth)
+    assert p.state["n"] == 6.0
+    assert p.last_run is p.last_run
+    assert p.last_run.seconds > 0
 
 
 def test_outputs_are_fresh_or_views() -> None:
@@ -461,3 +537,14 @@ def test_a_failing_run_leaves_the_state_as_it_was() -> None:
     with pytest.raises(RuntimeError, match="no"):
         p(np.ones(3))
     assert p.state["w"].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_graphs_and_programs_say_how_they_are_kept() -> None:
+    x1, _, x3, _, x5 = figure_1()
+    graph = tw.Graph([x1, x3], [x5])
+    with pytest.raises(TypeError, match=r"graph\.save"):
+        pickle.dumps(graph)
+    with pytest.raises(TypeError, match="compiled code"):
+        pickle.dumps(graph.compile())
+    assert copy.copy(graph) is graph
+    assert copy.deepcopy([graph]) == [graph]

@@ -306,6 +306,7 @@ def test_a_budget_that_groups_cannot_meet_is_met_without_them() -> None:
 def test_the_version_without_groups_is_tried_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where groups keep more alive than the budget allows, and the single ops do not."""
     monkeypatch.setattr("tawny.rewrite.group_memory.SPARE", 10.0)
+    monkeypatch.setattr("tawny.rewrite.group_relief.LARGEST", 0)
     x = big("x", 256, 256)
     w = [big(f"w{i}", 256, 256) for i in range(4)]
     u, v, p, q = (x @ m for m in w)

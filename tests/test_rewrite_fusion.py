@@ -19,8 +19,10 @@ from tawny.ops.convolution import Convolution
 from tawny.ops.creation import var
 from tawny.ops.fused import Activation, Epilogue, FusedConvolution, FusedMatmul
 from tawny.ops.linalg import Matmul
+from tawny.rewrite import batch_norm
 from tawny.rewrite.batch_norm import fold_batch_norm
 from tawny.rewrite.flow import Flow
+from tawny.rewrite.folding import nbytes
 from tawny.rewrite.fusion import fuse_products
 from tawny.rewrite.groups import group_elementwise
 
@@ -283,6 +285,63 @@ def test_batch_normalisation_goes_into_weights(case: str, kind: str) -> None:
     assert ledger.names == ["batch_norm", "product_activation"]
     np.testing.assert_allclose(values([out])[0], values([y.node])[0], rtol=1e-4, atol=1e-5)
     assert again(flow, fold_batch_norm, fuse_products)[0].outputs == flow.outputs
+
+
+@pytest.mark.parametrize("kind", ["conv", "matmul", "transposed"])
+@pytest.mark.parametrize("case", NORMALISED)
+def test_large_weights_are_not_copied_by_batch_normalisation(case: str, kind: str) -> None:
+    x = v("x", 2, 9, 9, 16)
+    if kind == "conv":
+        product = tnp.conv2d(x, constant(3, 3, 16, 40))
+    elif kind == "matmul":
+        product = x @ constant(16, 80)
+    else:
+        flow, _ = apply(fuse_products, outputs=[x @ constant(80, 16).T])
+        product = wrap(flow.outputs[0])
+    y = NORMALISED[case](product, product.shape[-1])
+    flow, ledger = apply(fold_batch_norm, fuse_products, outputs=[tnp.relu(y + product.shape[-1])])
+    (out,) = flow.outputs
+    (step,) = [n for n in toposort([out]) if n.inputs]
+    assert isinstance(step.op, (FusedConvolution, FusedMatmul))
+    assert step.op.epilogue == Epilogue(True, False, Activation.RELU, scaled=True)
+    weights = product.node.inputs[1]
+    assert nbytes(weights) > batch_norm.SMALL
+    assert step.inputs[1] is weights, "the very constant, no copy"
+    assert step.inputs[2].shape == (2, product.shape[-1])
+    assert ledger.names == ["batch_norm", "product_activation"]
+    wanted = values([tnp.relu(y + product.shape[-1]).node])[0]
+    np.testing.assert_allclose(values([out])[0], wanted, rtol=1e-4, atol=1e-4)
+    assert again(flow, fold_batch_norm, fuse_products)[0].outputs == flow.outputs
+
+
+def test_a_scaled_product_can_be_normalised_again() -> None:
+    x, w = v("x", 1, 6, 6, 16), constant(3, 3, 16, 40)
+    once, _ = apply(fold_batch_norm, outputs=[normalised(tnp.conv2d(x, w), 40)])
+    y = wrap(once.outputs[0])
+    (twice,) = apply(fold_batch_norm, outputs=[normalised(y, 40)])[0].outputs
+    assert isinstance(twice.op, FusedConvolution)
+    assert twice.op.epilogue == Epilogue(True, scaled=True)
+    wanted = values([normalised(normalised(tnp.conv2d(x, w), 40), 40).node])[0]
+    np.testing.assert_allclose(values([twice])[0], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_scale_that_is_not_finite_is_left_alone() -> None:
+    y = tnp.conv2d(v("x", 1, 6, 6, 16), constant(3, 3, 16, 40))
+    for other in (tnp.zeros(40, dtype="float32"), constant(40) * float("nan")):
+        flow, ledger = apply(fold_batch_norm, outputs=[y / other])
+        assert flow.outputs == ((y / other).node,)
+        assert not ledger.entries
+
+
+def test_operands_of_a_scale_are_checked() -> None:
+    x, w = v("x", 8, 4).node, v("w", 4, 3).node
+    scaled = FusedMatmul(False, False, Epilogue(True, scaled=True))
+    assert make(scaled, (x, w, v("b", 2, 3).node)).shape == (8, 3)
+    for shape in ((3,), (1, 3), (3, 2), (2, 4)):
+        with pytest.raises(ValueError, match=r"operand 2 has shape .*; it must be \(2, 3\)"):
+            make(scaled, (x, w, v("b", *shape).node))
+    with pytest.raises(ValueError, match="a scale needs a bias"):
+        make(FusedMatmul(False, False, Epilogue(scaled=True)), (x, w))
 
 
 def test_batch_normalisation_is_left_alone() -> None:

@@ -52,6 +52,10 @@ def simplified(*outputs: Array) -> tuple[Node, ...]:
 # ------------------------------------------------------------------------ random graphs
 
 
+NOISE = 1.01
+"""How much more may be needed, since an order is searched for anew, and of small arrays."""
+
+
 @pytest.mark.parametrize("kind", ["three outputs", "all that nobody reads"])
 def test_the_planned_peak_of_random_graphs_does_not_rise(kind: str) -> None:
     ratios: list[float] = []
@@ -65,7 +69,7 @@ def test_the_planned_peak_of_random_graphs_does_not_rise(kind: str) -> None:
             ratios.append(peak(grouped(outputs)) / before)
     assert len(ratios) > 150
     assert np.mean(ratios) <= 1.0
-    assert max(ratios) <= 1.1
+    assert max(ratios) <= NOISE
 
 
 WIDE = (
@@ -93,19 +97,53 @@ def wide_graph(seed: int, count: int) -> list[Node]:
     return [sum((tnp.sum(p) for p in pool if p.node not in read), start=tnp.asarray(0.0)).node]
 
 
-@pytest.mark.parametrize(("count", "most"), [(30, 1.02), (120, 1.15)])
-def test_the_planned_peak_of_large_arrays_hardly_rises(count: int, most: float) -> None:
+@pytest.mark.parametrize(
+    ("count", "seeds", "most"), [(30, 40, 0.5), (60, 40, 0.5), (120, 40, 0.5), (250, 15, 0.7)]
+)
+def test_the_planned_peak_of_large_arrays_does_not_rise(
+    count: int, seeds: int, most: float
+) -> None:
     ratios: list[float] = []
     left: list[float] = []
-    for seed in range(40):
+    for seed in range(seeds):
         outputs = wide_graph(seed, count)
         new = grouped(outputs)
         ratios.append(peak(new) / peak(outputs))
         left.append(len(steps(new)) / len(steps(outputs)))
-    assert np.mean(ratios) <= 0.97, "what is inside a group takes no memory"
-    assert np.quantile(ratios, 0.8) <= 1.02
-    assert max(ratios) <= most
-    assert np.mean(left) <= 0.5
+    assert np.mean(ratios) <= 0.98, "what is inside a group takes no memory"
+    assert max(ratios) <= NOISE
+    assert np.mean(left) <= most
+
+
+def untouched(units: object, memory: object, items: list[object]) -> list[object]:
+    """No unit is taken apart."""
+    return items
+
+
+@pytest.mark.parametrize(("seed", "count"), [(1003, 120), (1032, 120), (3005, 250), (3013, 250)])
+def test_groups_are_taken_apart_where_they_need_more_memory(
+    seed: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = wide_graph(seed, count)
+    relieved = grouped(outputs)
+    with monkeypatch.context() as patch:
+        patch.setattr("tawny.rewrite.group_choice.relieved", untouched)
+        dense = grouped(outputs)
+    alone = peak(outputs)
+    assert peak(dense) > NOISE * alone >= peak(relieved)
+    assert len(steps(dense)) < len(steps(relieved)) <= len(steps(outputs))
+
+
+def test_groups_that_are_not_at_the_peak_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = 0
+    for seed in range(3000, 3020):
+        outputs = wide_graph(seed, 250)
+        relieved = len(steps(grouped(outputs)))
+        with monkeypatch.context() as patch:
+            patch.setattr("tawny.rewrite.group_choice.relieved", untouched)
+            dense = len(steps(grouped(outputs)))
+        some += dense < relieved < len(steps(outputs))
+    assert some
 
 
 @settings(max_examples=60, deadline=None)
@@ -319,6 +357,7 @@ def test_what_is_uncertain_is_taken_back_where_no_good_order_is_found(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outputs = wide_graph(seed, 120)
+    monkeypatch.setattr("tawny.rewrite.group_choice.relieved", untouched)
     with monkeypatch.context() as patch:
         patch.setattr("tawny.rewrite.group_choice.LARGEST", 0)
         certain = grouped(outputs)

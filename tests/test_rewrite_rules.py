@@ -19,6 +19,7 @@ from tawny.op import ELEMENTWISE
 from tawny.operator import emit
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.movement import Reshape, Transpose
+from tawny.rewrite.facts import Facts
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pipeline import CONTRACT, SIMPLIFY, Optimised, optimise, rules
 
@@ -148,6 +149,10 @@ LINES: list[Line] = [
     ("power_two", lambda: x**2, lambda: tnp.square(x)),
     ("power_two_float", lambda: tnp.pow(x, tnp.full((4, 3), 2.0)), lambda: tnp.square(x)),
     ("power_half", lambda: x**0.5, lambda: tnp.sqrt(x)),
+    ("power_half", lambda: f ** np.float64(0.5), lambda: tnp.sqrt(tnp.astype(f, "float64"))),
+    ("power_half", lambda: i**0.5, lambda: tnp.sqrt(tnp.astype(i, "float64"))),
+    ("power_two", lambda: j ** np.int64(2), lambda: tnp.square(tnp.astype(j, "int64"))),
+    ("power_minus_one", lambda: f ** np.float64(-1), lambda: tnp.reciprocal(tnp.astype(f, "float64"))),
     ("power_half_positive", lambda: tnp.pow(tnp.square(x), tnp.full((4, 3), 0.5)), lambda: tnp.sqrt(tnp.square(x))),
     ("power_minus_one", lambda: x**-1, lambda: tnp.reciprocal(x)),
     ("power_minus_one_float", lambda: tnp.pow(x, tnp.full((4, 3), -1.0)), lambda: tnp.reciprocal(x)),
@@ -389,6 +394,12 @@ UNTOUCHED: list[tuple[str, Callable[[], Array]]] = [
     ("differences of floats are not reassociated", lambda: 0.1 - (x - 0.2)),
     ("nor are quotients", lambda: (x / 3) / 5),
     ("int8 wraps before it is widened", lambda: (j + 100) + tnp.asarray(100, dtype="int64")),
+    ("squares of integers wrap", lambda: abs(tnp.square(j))),
+    ("sums of magnitudes wrap", lambda: abs(abs(j) + abs(i))),
+    ("products of magnitudes wrap", lambda: abs(abs(j) * abs(i))),
+    ("a byte of 200 is -56", lambda: abs(tnp.astype(tnp.astype(b, "uint8") + tnp.astype(j, "uint8"), "int8"))),
+    ("200.0 is -56 as int8", lambda: abs(tnp.astype(abs(f), "int8"))),
+    ("sums of int8 wrap", lambda: abs(tnp.sum(tnp.astype(j, "uint8"), axis=0, dtype="int8"))),
 ]  # fmt: skip
 
 
@@ -396,6 +407,26 @@ UNTOUCHED: list[tuple[str, Callable[[], Array]]] = [
 def test_guard_holds(why: str, make: Callable[[], Array]) -> None:
     array = make()
     assert simplified(array).outputs == (array.node,)
+
+
+def test_the_magnitude_of_a_negated_byte_is_the_negated_byte() -> None:
+    assert simplified(abs(-u)).outputs == ((-u).node,)
+
+
+def test_what_may_overflow_is_not_taken_for_finite() -> None:
+    facts = Facts(run)
+    large = tnp.asarray(np.array([1e308 + 1e308j, 800j]))
+    for value in (tnp.sin(large), abs(large), tnp.atan(large), tnp.arange(4, dtype="float16")):
+        assert not facts.finite(value.node)
+    for value in (-large, tnp.real(large), tnp.sin(tnp.real(large)), tnp.arange(4.0)):
+        assert facts.finite(value.node)
+
+
+def test_a_small_negative_number_is_negative_zero_as_float16() -> None:
+    narrowed = tnp.astype(1.0 - x, "float16")
+    assert not Facts(run).never_negative_zero(narrowed.node)
+    result = simplified(narrowed + np.float16(0), disable=["contracting"])
+    assert "add_zero" not in result.rewrites.counts()
 
 
 def test_reader_that_is_shared_is_not_contracted() -> None:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny import dtype as dt
+from tawny import pages
 from tawny.dtype import DType, Number
 from tawny.errors import needs_values, type_error, value_error
 from tawny.methods import Methods
@@ -439,7 +440,7 @@ def _lent(value: Value) -> Value:
     """A view of a kept value that does not say it is read-only."""
     if value.flags.writeable:
         return value
-    if not value.flags.owndata:
+    if not pages.owned(value):
         raise BufferError("__dlpack__: the array's memory is read-only; exporting it needs a copy")
     value.flags.writeable = True
     lent = value.view()
@@ -538,6 +539,8 @@ def _holds_array(items: Sequence[Any]) -> bool:
 
 def as_value(x: Any, op: str, position: int = 0) -> Value:
     """A private copy of `x` as a NumPy array of a supported dtype."""
+    if type(x) is np.ndarray and x.nbytes >= pages.LARGE and x.dtype in dt.DTYPES:
+        return pages.copied(x)
     try:
         value = np.array(x)
     except ValueError as error:

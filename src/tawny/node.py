@@ -152,36 +152,41 @@ class Node:
         return f"<{self.name} {self.dtype}{list(self.shape)}{where}>"
 
 
-Key = tuple[object, ...]
-"""What makes two nodes the same: op and inputs, or the content of a constant."""
+_INTERNED: Final[dict[int, weakref.ref[Node]]] = {}
+"""Nodes by the hash of op and inputs; whoever finds one compares these.
+
+Nobody is called when a node is gone, which would take as long as making it: its entry stays until
+a sweep.
+"""
+
+LEAST_ENTRIES: Final = 4096
+"""No sweep is made for so few entries."""
+
+_most_entries = LEAST_ENTRIES
 
 
-class _Interned(weakref.ref[Node]):
-    """An entry of the table, which knows its key: lighter than a `WeakValueDictionary`."""
-
-    __slots__ = ("key",)
-    key: Key
-
-
-_INTERNED: Final[dict[Key, _Interned]] = {}
-
-
-def _found(key: Key) -> Node | None:
-    """The living node of this key."""
+def _found(key: int, op: Op, inputs: tuple[Node, ...]) -> Node | None:
+    """The living node that applies `op` to `inputs`."""
     entry = _INTERNED.get(key)
-    return None if entry is None else entry()
+    node = None if entry is None else entry()
+    return node if node is not None and node.inputs == inputs and node.op == op else None
 
 
-def _intern(key: Key, node: Node) -> Node:
+def _intern(node: Node, key: int) -> Node:
     """Let `node` be found by its key as long as it lives."""
-    entry = _INTERNED[key] = _Interned(node, _forget)
-    entry.key = key
+    _INTERNED[key] = weakref.ref(node)
+    if len(_INTERNED) > _most_entries:
+        _sweep()
     return node
 
 
-def _forget(entry: _Interned) -> None:
-    if _INTERNED.get(entry.key) is entry:
-        _INTERNED.pop(entry.key, None)
+def _sweep() -> None:
+    """Drop the entries of nodes that are gone; the next time, when there are twice as many left."""
+    global _most_entries
+    for key, entry in _INTERNED.copy().items():
+        if entry() is None and _INTERNED.get(key) is entry:
+            del _INTERNED[key]
+    _most_entries = max(LEAST_ENTRIES, 2 * len(_INTERNED))
 
 
 _SCALARS: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = (
@@ -197,9 +202,9 @@ _counter = 0
 
 def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
     """The node applying `op` to `inputs`, checked, with its shape and dtype inferred."""
-    key = (op, inputs)
-    entry = _INTERNED.get(key)
-    if entry is not None and (known := entry()) is not None:
+    key = hash((op, inputs))
+    known = _found(key, op, inputs)
+    if known is not None:
         return known
     dtype = op.infer_dtype(*[i.dtype for i in inputs])
     shape = op.infer_shape(*[i.shape for i in inputs])
@@ -207,27 +212,49 @@ def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
     if op.several and (parts := op.infer_parts(*[(i.shape, i.dtype) for i in inputs])):
         shape, dtype = parts[0]
     node = Node(op, inputs, shape, dtype, parts)
-    return node if op.facts().impure else _intern(key, node)
+    return node if op.facts().impure else _intern(node, key)
 
 
 def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
-    """`node` on other inputs of the same shapes and dtypes, which are not worked out again."""
+    """`node` on other inputs of the same shapes and dtypes, which are not worked out again.
+
+    The optimiser does this more often than anything else.
+    """
     op = node.op
-    key = (op, inputs)
+    key = hash((op, inputs))
     entry = _INTERNED.get(key)
-    if entry is not None and (known := entry()) is not None:
-        return known
-    new = Node(op, inputs, node.shape, node.dtype, node.parts, sources=node.sources)
-    return new if op.facts().impure else _intern(key, new)
+    if entry is not None:
+        old = entry()
+        if old is not None and old.inputs == inputs and old.op == op:
+            return old
+    new = Node.__new__(Node)
+    new.op = op
+    new.inputs = inputs
+    new.shape = node.shape
+    new.dtype = node.dtype
+    new.parts = node.parts
+    new.sources = node.sources
+    new.value = new.handle = None
+    impure = volatile = node.volatile and op.facts().impure
+    known = True
+    for source in inputs:
+        if not source.known:
+            known = False
+        if source.volatile:
+            volatile = True
+    new.known = known
+    new.volatile = volatile
+    if not impure:
+        _INTERNED[key] = weakref.ref(new)
+        if len(_INTERNED) > _most_entries:
+            _sweep()
+    return new
 
 
 def make_as(op: Op, inputs: tuple[Node, ...], shape: Shape, dtype: DType) -> Node:
     """The node applying a pure op of one result, for somebody who knows its shape and dtype."""
-    key = (op, inputs)
-    entry = _INTERNED.get(key)
-    if entry is not None and (known := entry()) is not None:
-        return known
-    return _intern(key, Node(op, inputs, shape, dtype))
+    key = hash((op, inputs))
+    return _found(key, op, inputs) or _intern(Node(op, inputs, shape, dtype), key)
 
 
 def make_parts(op: Op, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -238,13 +265,7 @@ def make_parts(op: Op, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
 
 def part(node: Node, index: int) -> Node:
     """One result of a node that has several."""
-    op = _part(index)
-    key = (op, (node,))
-    known = _found(key)
-    if known is None:
-        shape, dtype = node.parts[index]
-        known = _intern(key, Node(op, (node,), shape, dtype))
-    return known
+    return make_as(_part(index), (node,), *node.parts[index])
 
 
 _part: Final = lru_cache(1024)(Part)
@@ -256,11 +277,14 @@ def constant(value: Value) -> Node:
     value.flags.writeable = False
     if value.nbytes > SMALL:
         return Node(_CONSTANT, (), value.shape, value.dtype, value=value)
-    key = (_CONSTANT, value.dtype, value.shape, value.tobytes())
-    node = _found(key)
-    if node is None:
-        node = _intern(key, Node(_CONSTANT, (), value.shape, value.dtype, value=value))
-    return node
+    shape, dtype, content = value.shape, value.dtype, value.tobytes()
+    key = hash((shape, dtype, content))
+    known = _found(key, _CONSTANT, ())
+    if known is not None and known.shape == shape and known.dtype == dtype:
+        assert known.value is not None
+        if known.value.tobytes() == content:
+            return known
+    return _intern(Node(_CONSTANT, (), shape, dtype, value=value), key)
 
 
 def settle(node: Node, value: Value) -> None:
@@ -271,9 +295,6 @@ def settle(node: Node, value: Value) -> None:
     value.flags.writeable = False
     node.value = value
     if not node.volatile:
-        key = (node.op, node.inputs)
-        if _found(key) is node:
-            del _INTERNED[key]
         node.op, node.inputs = _CONSTANT, ()
 
 
@@ -307,21 +328,31 @@ def toposort(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None
     Inputs of nodes for which `stop` holds are not visited.
     """
     order: list[Node] = []
-    done: set[Node] = set()
-    opened: set[Node] = set()
-    stack = list(outputs)
+    met: set[Node] = set()
+    stack: list[Node | None] = list(outputs)
     stack.reverse()
     while stack:
         node = stack.pop()
-        if node in done:
-            continue
-        inputs = node.inputs
-        if not inputs or node in opened or (stop is not None and stop(node)):
-            done.add(node)
+        if node is None:  # above a node whose inputs are done
+            node = stack.pop()
+            assert node is not None
             order.append(node)
+            continue
+        if node in met:
+            continue
+        met.add(node)
+        inputs = node.inputs
+        if not inputs or (stop is not None and stop(node)):
+            order.append(node)
+            continue
+        stack += (node, None)
+        if len(inputs) == 2:
+            first, second = inputs
+            if second not in met:
+                stack.append(second)
+            if first not in met:
+                stack.append(first)
         else:
-            opened.add(node)
-            stack.append(node)
             stack.extend(inputs[::-1])
     return order
 

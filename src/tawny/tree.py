@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, cast
+
+import numpy as np
 
 
 def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
@@ -44,6 +46,25 @@ def leaves(structure: Any) -> list[Any]:
     if _is_dataclass(structure):
         return [leaf for _, item in _fields(structure) for leaf in leaves(item)]
     return [structure]
+
+
+def outline(structure: Any, found: list[Any]) -> Hashable:
+    """What structures that differ in their leaves alone share; `found` takes the leaves."""
+    kind = type(cast("object", structure))
+    if kind is np.ndarray:
+        found.append(structure)
+        return None
+    if isinstance(structure, (tuple, list)):
+        items = [outline(item, found) for item in cast("list[Any]", structure)]
+        return kind, *items
+    if isinstance(structure, dict):
+        entries = cast("list[tuple[Any, Any]]", structure.items())
+        parts = [(key, type(cast("object", key)), outline(x, found)) for key, x in entries]
+        return kind, *parts
+    if _is_dataclass(structure):
+        return kind, *[(n, outline(item, found)) for n, item in _fields(structure)]
+    found.append(structure)
+    return None
 
 
 def paths(structure: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tawny.autodiff.terms import OPS, Term, apply, choose, evaluated
 from tawny.node import Node
 from tawny.op import Elementwise, Gradient
 from tawny.ops.differentiation import quiet_divide, quiet_multiply
+from tawny.record import record
 from tawny.scalar import LN2, Arg, Call, Const, Expr, Prim
 
 ROOT_PI: Final = math.sqrt(math.pi)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Arithmetic:
     """How a slope is scaled; and, for slopes that ops declare themselves, what else is at hand."""
 

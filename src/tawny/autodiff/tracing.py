@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -20,10 +19,11 @@ from tawny.dtype import DType
 from tawny.errors import type_error
 from tawny.node import Node, make, remake, scalar, toposort
 from tawny.ops.differentiation import Argument
+from tawny.record import record
 from tawny.tree import leaves, map_leaves, paths
 
 
-@dataclass(frozen=True)
+@record
 class Traced:
     """A function's results in terms of its arguments."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 from tawny.bench.workloads import WORKLOADS, Reported
+from tawny.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Row:
     """What was measured of one network; times in seconds for one evaluation.
 

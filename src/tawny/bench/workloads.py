@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from tawny.graph.graph import Graph
 from tawny.nn.binding import BINDING, Binding
 from tawny.nn.stepping import held_by
 from tawny.node import Node, Value
+from tawny.record import record
 from tawny.tree import leaves
 
 IMAGE: Final = (1, 299, 299, 3)
@@ -33,7 +33,7 @@ class Reported(NamedTuple):
     graph_mb: float
 
 
-@dataclass(frozen=True)
+@record
 class Workload:
     """A program of the table."""
 

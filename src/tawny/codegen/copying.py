@@ -6,13 +6,12 @@ Joining, padding, rolling and repeating are lists of such blocks, and so is the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import product
 from typing import Final, NamedTuple
 
 from tawny.codegen.builder import I8, I16, I32, I64, PTR, Function, Module, Type, Value
 from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.machine import host
 from tawny.codegen.walking import share
 from tawny.shape import Shape, size
@@ -138,8 +137,8 @@ def _record(block: Block, rank: int) -> Iterator[int]:
 # ------------------------------------------------------------------------ code
 
 
-@cache
-def _library(operands: int, itemsize: int, rank: int) -> Library:
+@written
+def _library(operands: int, itemsize: int, rank: int) -> str:
     """The kernel for so many operands and axes."""
     module, element = Module(), ELEMENTS[itemsize]
     with module.function("copy", {"row": PTR, "worker": I64, "workers": I64}) as f:
@@ -165,7 +164,7 @@ def _library(operands: int, itemsize: int, rank: int) -> Library:
                     f.advanced(target, f.cell(record, 2) + loop.index * outer[1]),
                     axes,
                 )
-    return compiled(module.text())
+    return module.text()
 
 
 Axis = tuple[Value, Value, Value]

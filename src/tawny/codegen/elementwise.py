@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from tawny.codegen.bodies import Code, Program, Read, emit, program
+from tawny.codegen.bodies import Code, Instruction, Program, Read, emit, program
 from tawny.codegen.builder import PTR, Module
 from tawny.codegen.kernel import Compiled, Layout
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.loops import (
     LIBRARY,
     MOST_AXES,
@@ -35,8 +35,11 @@ from tawny.codegen.loops import (
 )
 from tawny.codegen.machine import host
 from tawny.codegen.numbers import loaded, loaded_everywhere, store
+from tawny.codegen.reals import FUNCTIONS
 from tawny.codegen.tiled import TILES
+from tawny.op import Elementwise
 from tawny.ops.fused import Body
+from tawny.scalar import Call, Expr
 from tawny.shape import Shape
 
 SYMBOL: Final = "kernel"
@@ -51,6 +54,9 @@ LEAST_SIDE: Final = 8
 
 CLOSER: Final = 4
 """... and where elements lie so many times closer along the one than along the other."""
+
+MANY_FUNCTIONS: Final = 3
+"""Of so many mathematical functions two vectors are computed at a time."""
 
 SHARED_WORK: Final = 30_000
 """Vector instructions from which the work is shared by threads."""
@@ -93,8 +99,8 @@ def kernel_for(
     del results
     strides = [_strides(planned, read, operands[read.operand]) for read in planned.reads]
     plan = _planned(planned, strides, len(operands))
-    library, instructions = _library(planned.code, plan.pattern)
-    work = instructions * math.prod(planned.space) // register_lanes(planned.code)
+    library = _library(planned.code, plan.pattern)
+    work = library.instructions * math.prod(planned.space) // register_lanes(planned.code)
     return Compiled(library, SYMBOL, plan.parameters, work > SHARED_WORK, 0)
 
 
@@ -127,7 +133,7 @@ def _planned(planned: Program, strides: Sequence[Strides], arity: int) -> Plan:
     inner = [_kind(sizes[-1:], m[-1:], item) for m, item in zip(moves, items, strict=True)]
     if Kind.GATHERED not in kinds:
         return Plan(Pattern(operands, arity, tuple(kinds), Way.FLAT), (total,))
-    whole = sizes[-1] >= WHOLE_ROW and sizes[-1] % register_lanes(planned.code) == 0
+    whole = sizes[-1] >= WHOLE_ROW and sizes[-1] % vector_lanes(planned.code) == 0
     if (whole or sizes[-1] >= LONG_ROW) and Kind.GATHERED not in inner:
         outer = [n for m in moves for n in m[:-1]]
         pattern = Pattern(operands, arity, tuple(inner), Way.ROWS)
@@ -206,10 +212,36 @@ def register_lanes(code: Code) -> int:
 
 
 @lru_cache(4096)
-def _library(code: Code, pattern: Pattern) -> tuple[Library, int]:
-    """The compiled kernel, and how many instructions a register of elements takes."""
+def vector_lanes(code: Code) -> int:
+    """Lanes that are computed at a time: a register, or two of them where functions are many.
+
+    Steps of two vectors stand side by side then, so that one does not wait for the other however
+    far ahead the next vector is.
+    """
+    lanes = register_lanes(code)
+    dtypes = [*code.reads, *[i.dtype for i in code.instructions]]
+    many = sum(map(_functions, code.instructions)) >= MANY_FUNCTIONS
+    real = all(d.kind != "c" for d in dtypes)
+    return 2 * lanes if many and real and host().avx512 else lanes
+
+
+def _functions(instruction: Instruction) -> int:
+    """How many mathematical functions an instruction computes."""
+    op = instruction.op
+    found, stack = set[Expr](), list[Expr]([op.scalar] if isinstance(op, Elementwise) else [])
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, Call) and expr not in found:
+            found.add(expr)
+            stack.extend(expr.args)
+    return sum(isinstance(expr, Call) and expr.prim in FUNCTIONS for expr in found)
+
+
+@written
+def _library(code: Code, pattern: Pattern) -> str:
+    """The kernel; it says how many instructions a register of elements takes, more or less."""
     generator = _Generator(code, pattern)
-    return compiled(generator.text()), generator.instructions
+    return f"{generator.text()}\n; instructions {generator.instructions}\n"
 
 
 class _Generator:
@@ -218,7 +250,7 @@ class _Generator:
     def __init__(self, code: Code, pattern: Pattern) -> None:
         self.code = code
         self.pattern = pattern
-        self.lanes = register_lanes(code)
+        self.lanes = vector_lanes(code)
         self.results = [code.dtype(r) for r in code.results]
         self.module = Module()
         self.instructions = 0

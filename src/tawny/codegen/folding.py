@@ -41,6 +41,7 @@ from tawny.ops.reduction import (
     Sum,
     Var,
 )
+from tawny.record import record
 from tawny.scalar import Call, Expr, Prim
 from tawny.shape import Shape
 
@@ -71,7 +72,7 @@ LONG: Final = 2**31 - 1
 """From so many elements on they are counted in 64 bits."""
 
 
-@dataclass(frozen=True)
+@record
 class Folding:
     """A body in stages: its items in order, where each belongs, and what it gives."""
 
@@ -120,7 +121,7 @@ def _foldable(body: Body, step: Step) -> bool:
     given = body.type_of(step.inputs[0])[1]
     op = step.op
     if isinstance(op, LogSumExp):
-        return step.dtype.kind == "f" and step.dtype != dt.FLOAT16
+        return step.dtype.kind == "f"
     if isinstance(op, Prod):
         return step.dtype.kind != "c"
     if isinstance(op, (Max, Min, ArgExtremum)):
@@ -317,7 +318,7 @@ class _Building:
                 away = self._squared(self._elementwise("subtract", given, mean), wide)
                 return self._fold(Prim.ADD, away, wide, max(self.count - op.correction, 0.0))
             case LogSumExp():
-                return self._log_sum_exp(self._cast(value, dtype), dtype)
+                return self._log_sum_exp(self._cast(value, wide), wide)
         raise AssertionError(f"{op} is not one of the reductions that fold")
 
     def _squared(self, value: int, dtype: DType) -> int:

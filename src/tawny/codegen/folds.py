@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,10 +14,11 @@ from tawny.codegen.lanes import load_scalar, store_scalar
 from tawny.codegen.numbers import Number, Pair, constant, loaded, real, store
 from tawny.codegen.scalar import primitive
 from tawny.dtype import DType
+from tawny.record import record
 from tawny.scalar import Prim
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Fold:
     """A value folded over all elements of a row with a primitive, then divided."""
 
@@ -32,6 +32,11 @@ class Fold:
     def inputs(self) -> tuple[int, ...]:
         """The items it folds."""
         return (self.input,)
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is rounded, in whatever order elements are folded."""
+        return self.dtype.kind not in "fc" or self.prim not in {Prim.ADD, Prim.MUL}
 
     @property
     def identity(self) -> float:
@@ -81,7 +86,7 @@ class Fold:
         return kept(f, self.dtype, place, lanes)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Foremost(Fold):
     """The place of the element that exceeds all others, the first if there are several.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from tawny.codegen.builder import I1, I64, PTR, Function, Module, Type, Value
@@ -22,12 +23,14 @@ Loop = tuple[int, ...]
 
 
 class Picks(NamedTuple):
-    """What is gathered: `axes` of the first operand are indexed by the operands after it.
+    """What is gathered: `axes` of the first operand are indexed by the last operands.
 
     The axes that the index arrays give stand in the result before axis `place` of those left.
     """
 
-    source: Layout
+    pieces: tuple[Layout, ...]
+    """The first operand; or several, which are one after the other along axis 0, and then this is
+    the axis that is indexed, and its place is 0."""
     indices: tuple[Layout, ...]
     """All of one shape."""
     axes: tuple[int, ...]
@@ -36,7 +39,8 @@ class Picks(NamedTuple):
 
 def gathering(picks: Picks, result: Layout) -> Compiled:
     """The kernel; its last parameter is set where an index is outside its axis."""
-    left = [a for a in range(len(picks.source.shape)) if a not in picks.axes]
+    source = picks.pieces[0]
+    left = [a for a in range(len(source.shape)) if a not in picks.axes]
     given = picks.indices[0].shape
     place, rank = picks.place, len(given)
     before = _kept(picks, left[:place], result.strides[:place])
@@ -45,17 +49,28 @@ def gathering(picks: Picks, result: Layout) -> Compiled:
     middle = merged(zip(given, result.strides[place : place + rank], *strides, strict=True))
     itemsize = result.dtype.itemsize
     kinds = tuple([m.dtype for m in picks.indices])
-    library = _library(kinds, len(before), len(middle), len(after), itemsize)
-    sizes = [(picks.source.shape[a], picks.source.strides[a]) for a in picks.axes]
-    parameters = [n for loop in [*before, *middle, *after, *sizes] for n in loop]
+    library = _library(len(picks.pieces), kinds, len(before), len(middle), len(after), itemsize)
+    sizes = [(sum([p.shape[a] for p in picks.pieces]), source.strides[a]) for a in picks.axes]
+    loops = [*before, *middle, *after, *sizes, *_starts(picks.pieces)]
+    parameters = [n for loop in loops for n in loop]
     shared = size(result.shape) * result.dtype.itemsize > SHARED_BYTES
     return Compiled(library, "gather", (*parameters, 0), shared, 0)
 
 
 def _kept(picks: Picks, axes: Sequence[int], steps: Sequence[int]) -> list[Loop]:
     """Loops over axes of the source that are not indexed."""
-    shape, strides = picks.source.shape, picks.source.strides
-    return merged((shape[a], step, strides[a]) for a, step in zip(axes, steps, strict=True))
+    shape, strides = picks.pieces[0].shape, [p.strides for p in picks.pieces]
+    return merged(
+        (shape[a], step, *[s[a] for s in strides]) for a, step in zip(axes, steps, strict=True)
+    )
+
+
+def _starts(pieces: Sequence[Layout]) -> Iterator[Loop]:
+    """Where each piece but the first begins, and its stride along axis 0."""
+    start = 0
+    for before, piece in pairwise(pieces):
+        start += before.shape[0]
+        yield start, piece.strides[0]
 
 
 def merged(axes: Iterable[Loop]) -> list[Loop]:
@@ -77,6 +92,7 @@ def merged(axes: Iterable[Loop]) -> list[Loop]:
 class _Shape(NamedTuple):
     """What the code depends on."""
 
+    pieces: int
     kinds: tuple[DType, ...]
     """Dtypes of the index arrays."""
     before: int
@@ -100,20 +116,21 @@ class _Gathering:
     def __init__(self, f: Function, shape: _Shape) -> None:
         self.f, self.shape = f, shape
         row = f.arguments[0]
-        count = len(shape.kinds)
-        self.source = f.cell(row, 0, PTR)
-        self.indices = [f.cell(row, 1 + i, PTR) for i in range(count)]
-        self.result = f.cell(row, 1 + count, PTR)
-        cells = Cells(f, 2 + count)
+        count, pieces = len(shape.kinds), shape.pieces
+        self.pieces = [f.cell(row, i, PTR) for i in range(pieces)]
+        self.indices = [f.cell(row, pieces + i, PTR) for i in range(count)]
+        self.result = f.cell(row, pieces + count, PTR)
+        cells = Cells(f, pieces + count + 1)
         self.before = cells.take(shape.before, 3)
         self.middle = cells.take(shape.middle, 2 + count)
-        self.after = cells.take(shape.after, 3)
+        self.after = cells.take(shape.after, 2 + pieces)
         self.sizes = cells.take(count, 2)
+        self.starts = cells.take(pieces - 1, 2)
         self.status = f.element(row, cells.place, I64)
 
     def write(self) -> None:
         """The outermost loop is shared."""
-        self._before(0, self.result, self.source)
+        self._before(0, self.result, self.pieces[0])
 
     def _range(self, first: bool, count: Value) -> tuple[Value, Value]:
         f = self.f
@@ -146,18 +163,43 @@ class _Gathering:
         """Move what the indices name; note an index that is outside."""
         f = self.f
         inside = f.constant(I1, 1)
+        axes = [(count, stride, step) for count, step, stride, *_ in self.after]
         for at, kind, (count, stride) in zip(indices, self.shape.kinds, self.sizes, strict=True):
             index = load_index(f, at, kind)
             wrapped = f.select(index < 0, index + count, index)
             inside = inside & wrapped.unsigned_below(count)
-            source = f.advanced(source, wrapped * stride)
-        f.either(inside, lambda: self._move(target, source), self._note)
+            if self.starts:
+                source, axes = self._piece(wrapped, stride)
+            else:
+                source = f.advanced(source, wrapped * stride)
+        f.either(inside, lambda: self._move(target, source, axes), self._note)
+
+    def _piece(self, index: Value, stride: Value) -> tuple[Value, list[Axis]]:
+        """Where an index of all pieces together lies, and the axes that are left there.
+
+        It is in the last piece that begins no later: those before have ended, or are empty.
+        """
+        f, piece, place = self.f, self.pieces[0], index
+        strides = [own for _, _, own, *_ in self.after]
+        for number, (start, along) in enumerate(self.starts, 1):
+            here = start <= index
+            piece = f.select(here, self.pieces[number], piece)
+            place = f.select(here, index - start, place)
+            stride = f.select(here, along, stride)
+            strides = [
+                f.select(here, loop[2 + number], own)
+                for loop, own in zip(self.after, strides, strict=True)
+            ]
+        axes = [
+            (count, own, step) for (count, step, *_), own in zip(self.after, strides, strict=True)
+        ]
+        return f.advanced(piece, place * stride), axes
 
     def _note(self) -> Sequence[Value]:
         self.f.store(self.f.constant(I64, 1), self.status, 8)
         return []
 
-    def _move(self, target: Value, source: Value) -> Sequence[Value]:
+    def _move(self, target: Value, source: Value, axes: Sequence[Axis]) -> Sequence[Value]:
         f, element = self.f, ELEMENTS[self.shape.itemsize]
         if not self.after:
             alone = not self.before and not self.middle
@@ -167,7 +209,6 @@ class _Gathering:
             else:
                 f.store(f.load(element, source), target)
             return []
-        axes = [(count, stride, step) for count, step, stride in self.after]
         if self.before or self.middle:
             walk(f, element, source, target, axes)
         else:

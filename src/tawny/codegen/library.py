@@ -2,7 +2,8 @@
 
 A library is found by what it was made from: the text, LLVM's version and the machine.  It is looked
 for in memory, then on disk as object code, and compiled only then.  Threads compile different
-texts at the same time.
+texts at the same time.  Where a text is made from a structure, it need not be written for finding
+the code: `written`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ import itertools
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any, Final
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import cache, cached_property, lru_cache
+from typing import Any, Final, ParamSpec, cast
 from weakref import WeakValueDictionary
 
 from tawny.codegen import store
 from tawny.codegen.machine import host, llvm
+from tawny.codegen.recall import Record, note, recalled
+from tawny.codegen.structure import spelled
+from tawny.record import record
+
+P = ParamSpec("P")
 
 PIPELINE: Final = "2"
 """Names the passes below; code that other passes made is not taken from the disk."""
@@ -33,7 +39,7 @@ _EXPORTED: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+@record(slots=True, weakref_slot=True, eq=False)
 class Library:
     """Code in memory; it stays there as long as this object."""
 
@@ -43,6 +49,8 @@ class Library:
     """The shared libraries it is linked with."""
     size: int
     """Bytes of object code."""
+    instructions: int = 0
+    """How many a vector of elements takes, where the text says so."""
 
     def address(self, symbol: str) -> int:
         """Where a function begins."""
@@ -53,6 +61,7 @@ _SHARED: Final[dict[str, Callable[[], str]]] = {}
 """Libraries that others are linked with: the IR of each, made when it is first needed."""
 
 _REQUIRED: Final = re.compile(r"^; requires (\w+)$", re.MULTILINE)
+_INSTRUCTIONS: Final = re.compile(r"^; instructions (\d+)$", re.MULTILINE)
 
 
 def provide(name: str, text: Callable[[], str]) -> None:
@@ -75,54 +84,134 @@ def compiled(ir: str) -> Library:
 
     The text needs no triple or layout.  Functions that are not `internal` can be found in it.
     """
-    library = _recent.get(ir)
+    return _held(ir, lambda: _loaded(ir))
+
+
+def written(text: Callable[P, str]) -> Callable[P, Library]:
+    """The library of the text that a function writes, which depends on its arguments alone.
+
+    The text is written only where nobody has asked for the same before, on this machine and by the
+    same generators: the code is found by the arguments, spelled out.
+    """
+
+    def library(*arguments: P.args, **named: P.kwargs) -> Library:
+        try:
+            made_from = spelled((text.__module__, text.__qualname__, arguments, *named.items()))
+        except TypeError:
+            return compiled(text(*arguments, **named))
+        return _held(made_from, lambda: _recalled(made_from, lambda: text(*arguments, **named)))
+
+    remembered: Callable[P, Library] = cast("Any", lru_cache(1024)(library))
+    return remembered
+
+
+class NotAtHandError(Exception):
+    """A library would have to be made."""
+
+
+@contextmanager
+def at_hand() -> Generator[None]:
+    """Inside, on this thread, libraries are found and not made: `NotAtHandError` is raised."""
+    _own.finds = True
+    try:
+        yield
+    finally:
+        _own.finds = False
+
+
+def _check_may_make() -> None:
+    if _own.finds:
+        raise NotAtHandError
+
+
+def _held(name: str, make: Callable[[], Library]) -> Library:
+    """The library of this name, made if there is none in memory."""
+    library = _recent.get(name)
     if library is not None:
         return library
     with _lock:
-        library = _living.get(ir)
-        making = _making.setdefault(ir, threading.Lock()) if library is None else None
+        library = _living.get(name)
+        making = _making.setdefault(name, threading.Lock()) if library is None else None
     if making is not None:
-        library = _made(ir, making)
+        library = _made(name, making, make)
     assert library is not None
     with _lock:
-        _recent[ir] = library
+        _recent[name] = library
         while len(_recent) > _HELD:
             _recent.popitem(last=False)
     return library
 
 
-def _made(ir: str, making: threading.Lock) -> Library:
+def _made(name: str, making: threading.Lock, make: Callable[[], Library]) -> Library:
     """A new library, unless another thread made it while this one waited."""
     with making:
-        library = _living.get(ir)
+        library = _living.get(name)
         if library is None:
             try:
-                library = _living[ir] = _loaded(ir)
+                library = _living[name] = make()
             finally:
-                _making.pop(ir, None)
+                _making.pop(name, None)
     return library
+
+
+def _key(text: str) -> str:
+    """What code made from a text here is found by."""
+    return hashlib.sha256(f"{PIPELINE} {host().identity}\n{text}".encode()).hexdigest()
+
+
+def _recalled(made_from: str, text: Callable[[], str]) -> Library:
+    """From the disk, if it is known there what was made from the same; else from the text."""
+    structure = _key(made_from)
+    record = recalled(structure)
+    if record is not None:
+        library = _stored(record)
+        if library is not None:
+            return library
+    _check_may_make()
+    ir = text()
+    note(structure, _record(ir))
+    return compiled(ir)
+
+
+def _record(ir: str) -> Record:
+    """What is to be known of a text for finding its code and using it."""
+    counted = _INSTRUCTIONS.search(ir)
+    return Record(
+        _key(ir),
+        tuple(_EXPORTED.findall(ir)),
+        tuple(_REQUIRED.findall(ir)),
+        int(counted[1]) if counted else 0,
+    )
+
+
+def _stored(record: Record) -> Library | None:
+    """A library that is on disk."""
+    code = store.load(record.key)
+    if code is None:
+        return None
+    try:
+        return _linked(code, record)
+    except RuntimeError:
+        store.discard(record.key)
+        return None
 
 
 def _loaded(ir: str) -> Library:
     """From the disk or, where it has none, compiled."""
-    symbols = _EXPORTED.findall(ir)
-    uses = tuple([_shared(name) for name in _REQUIRED.findall(ir)])
-    key = hashlib.sha256(f"{PIPELINE} {host().identity}\n{ir}".encode()).hexdigest()
-    code = store.load(key)
-    if code is not None:
-        try:
-            return _linked(code, symbols, uses)
-        except RuntimeError:
-            store.discard(key)
-    code = object_code(ir)
-    store.save(key, code)
-    return _linked(code, symbols, uses)
+    record = _record(ir)
+    library = _stored(record)
+    if library is None:
+        _check_may_make()
+        code = object_code(ir)
+        store.save(record.key, code)
+        library = _linked(code, record)
+    return library
 
 
 @cache
 def _shared(name: str) -> Library:
     """A shared library, which stays."""
-    return compiled(_SHARED[name]())
+    return _held(f"shared {name}", lambda: _recalled(f"shared {name}", _SHARED[name]))
 
 
 def object_code(ir: str) -> bytes:
@@ -180,8 +269,9 @@ def _unlocked(name: str) -> Any:
     return getattr(function, "_cfn", function)
 
 
-def _linked(code: bytes, symbols: list[str], uses: tuple[Library, ...]) -> Library:
+def _linked(code: bytes, record: Record) -> Library:
     """Object code brought into memory; raises RuntimeError where LLVM refuses it."""
+    symbols, uses = record.symbols, tuple([_shared(name) for name in record.requires])
     builder = llvm().JITLibraryBuilder().add_object_img(code).add_current_process()
     for symbol in symbols:
         builder.export_symbol(symbol)
@@ -189,11 +279,15 @@ def _linked(code: bytes, symbols: list[str], uses: tuple[Library, ...]) -> Libra
         builder.add_jit_library(shared.tracker.name)
     with _linking:
         tracker = builder.link(_linker(), f"library{next(_numbers)}")
-    return Library({s: tracker[s] for s in symbols}, tracker, uses, len(code))
+    found = {s: tracker[s] for s in symbols}
+    return Library(found, tracker, uses, len(code), record.instructions)
 
 
 class _Own(threading.local):
     """What each thread has for itself."""
+
+    finds = False
+    """Whether libraries are only to be found."""
 
     @cached_property
     def target(self) -> Any:

@@ -309,27 +309,40 @@ def _rows(
     high: Value,
     parameters: Value,
 ) -> None:
-    """Row by row; a read is a run in each row, or one element."""
-    listed = _listed(f, row, shape)
+    """Row by row; a read is a run in each row, or one element.
+
+    Rows that are neighbours along the last outer axis are a step apart, whatever is read.
+    """
+    listed, steps = _listed(f, row, shape), f.room(8 * MOST_PLACES)
     length, outer = f.cell(parameters, 0), f.cell(parameters, 1)
     sizes = f.element(parameters, 2, I64)
     strides = f.element(sizes, outer, I64)
     places = f.room(8 * MOST_AXES)
-    last = (high + length - 1).unsigned_over(length)
-    with f.loop(low.unsigned_over(length), last) as loop:
-        begin = loop.index * length
-        start, end = f.maximum(low, begin), f.minimum(high, begin + length)
-        write_digits(f, loop.index, outer, sizes, places)
-        with f.loop(0, shape.reads) as reads:
-            cell, item, kind = shape.place(reads.index)
-            own = f.element(strides, reads.index * outer, I64)
-            offset = offset_of(f, outer, places, own)
+    across = f.maximum(f.load(I64, f.element(sizes, outer - 1, I64)), 1)
+    first, last = low.unsigned_over(length), (high + length - 1).unsigned_over(length)
+    lines = (last + across - 1).unsigned_over(across)
+    with f.loop(first.unsigned_over(across), lines) as line:
+        lower = f.maximum(line.index * across, first)
+        upper = f.minimum((line.index + 1) * across, last)
+        write_digits(f, lower, outer, sizes, places)
+        with f.loop(0, shape.reads) as each:
+            cell, item, kind = shape.place(each.index)
+            own = f.element(strides, each.index * outer, I64)
             # The span adds the start to runs, which is counted from the first row.
-            run = kind.equals(Kind.RUN.value)
-            back = f.select(run, begin * item, 0)
-            base = f.load(PTR, f.element(row, cell, I64))
-            f.store(f.advanced(base, offset - back), f.element(listed, reads.index, I64))
-        call_segment(f, listed, start, end - start, span, shape.base)
+            back = f.select(kind.equals(Kind.RUN.value), length * item, 0)
+            offset = offset_of(f, outer, places, own) - lower * back
+            base = f.load(I64, f.element(row, cell, I64))
+            f.store(base + offset, f.element(listed, each.index, I64))
+            step = f.load(I64, f.element(own, outer - 1, I64)) - back
+            f.store(step, f.element(steps, each.index, I64))
+        with f.loop(lower, upper) as loop:
+            begin = loop.index * length
+            start, end = f.maximum(low, begin), f.minimum(high, begin + length)
+            call_segment(f, listed, start, end - start, span, shape.base)
+            with f.loop(0, shape.reads) as each:
+                place = f.element(listed, each.index, I64)
+                step = f.load(I64, f.element(steps, each.index, I64))
+                f.store(f.load(I64, place) + step, place)
 
 
 def write_digits(f: Function, number: Value, axes: Value, sizes: Value, places: Value) -> None:

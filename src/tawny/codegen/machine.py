@@ -10,15 +10,20 @@ import hashlib
 import importlib
 import os
 import platform
-import signal
-import subprocess
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tawny.errors import value_error
+from tawny.later import Later
+from tawny.record import record
+
+if TYPE_CHECKING:
+    import signal
+    import subprocess
+else:
+    signal, subprocess = Later("signal"), Later("subprocess")
 
 LIMIT: Final = "TAWNY_ISA"
 """The environment variable that names the greatest instruction set to use."""
@@ -33,7 +38,7 @@ def llvm() -> Any:
     return binding
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Level:
     """An instruction set: its CPU name in LLVM, what CPUID must announce, its vectors' bytes."""
 
@@ -91,7 +96,7 @@ LEVELS: Final = (AVX512, AVX2)
 """The instruction sets of x86-64, greatest first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Machine:
     """What code is generated for."""
 

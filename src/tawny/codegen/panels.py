@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tawny.codegen.builder import I64, PTR, Module
 from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.loops import KERNEL
 from tawny.codegen.products.row import Names, Numbers
 
@@ -104,8 +103,8 @@ def _told(call: Call) -> list[int]:
     return [*head, *[n for move in moves for n in move], *code.parameters]
 
 
-@lru_cache(64)
-def _library(addresses: int) -> Library:
+@written
+def _library(addresses: int) -> str:
     """The loop over a worker's panels, for rows that begin with so many addresses."""
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
@@ -138,4 +137,4 @@ def _library(addresses: int) -> Library:
                     f.store(number, f.element(target, copied.index, I64), 8)
                 f.call_address(function, cells, worker.of(0), worker.of(1))
                 call.carry(f.element(parameters, length, I64))
-    return compiled(module.text())
+    return module.text()

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from functools import cache
 from itertools import product
 from typing import Final, NamedTuple
 
 from tawny.codegen.builder import I1, I64, PTR, Function, Module, Type, Value, integer_of
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled, Layout
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.walking import nest, share
 from tawny.shape import Shape, size
 
@@ -100,8 +99,8 @@ def _three(sizes: Sequence[int], fill: int) -> list[int]:
     return [*[fill] * (RANK - len(sizes)), *sizes]
 
 
-@cache
-def _library(kind: Kind, element: Element, walk: Walk | None) -> Library:
+@written
+def _library(kind: Kind, element: Element, walk: Walk | None) -> str:
     module = Module()
     with module.function("pool", {"row": PTR, "worker": I64, "workers": I64}) as f:
         row, worker, workers = f.arguments
@@ -111,7 +110,7 @@ def _library(kind: Kind, element: Element, walk: Walk | None) -> Library:
             pool.forward(kind, worker, workers)
         else:
             pool.backward(kind, walk, worker, workers)
-    return compiled(module.text())
+    return module.text()
 
 
 def _dot(f: Function, place: Sequence[int], steps: Sequence[Value]) -> Value:

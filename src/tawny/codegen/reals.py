@@ -147,3 +147,6 @@ REALS: Final[dict[Prim, Rule]] = {
     Prim.IMAG: of_one(lambda x: x.of(0.0)),
 }
 """Rules by primitive.  Absent: Dawson's integral, and what floating-point numbers do not have."""
+
+FUNCTIONS: Final = frozenset(prim for prim in REALS if prim.name.lower() in vm.__all__)
+"""Mathematical functions, each of dozens of instructions."""

@@ -29,6 +29,9 @@ from tawny.shape import Shape
 PART: Final = 1 << 15
 """Elements of a part of a long row."""
 
+EXACT_PART: Final = 1 << 13
+"""The same where nothing is rounded, so that threads have equal shares."""
+
 FEW_ROWS: Final = 64
 """So many rows or fewer are cut into parts, if they are long..."""
 
@@ -216,5 +219,6 @@ def _cut(
         return folded, 1
     along = inner[0] if inner else length
     each = folded // along * (width if columns else 1)
-    cut = max(PART // each, 1)
+    folds = [item for item in found.items if isinstance(item, Fold)]
+    cut = max((EXACT_PART if all(fold.exact for fold in folds) else PART) // each, 1)
     return cut, -(-along // cut)

@@ -151,8 +151,6 @@ class Arrays:
     def load(self, number: int, address: Value, count: Value | None) -> Number:
         """A vector; lanes from `count` on hold anything."""
         f, dtype, lanes, step = self.f, self.dtypes[number], self.way.lanes, self.way.steps[number]
-        if number in self.counters:
-            return self._counted(number, address)
         if step == 0:
             return loaded_everywhere(f, dtype, address, lanes)
         if step is not None and count is None:
@@ -169,19 +167,22 @@ class Arrays:
             f.store(f.masked_load(type, address, mask, f.constant(type, 0)), room)
         return loaded(f, dtype, room, lanes)
 
-    def _counted(self, number: int, address: Value) -> Value:
-        """Numbers of places, from lane to lane."""
+    def counted(self, number: int, base: Value, index: Value | int, vector: int) -> Value:
+        """Numbers of places, from lane to lane of a vector, so many after that of an index.
+
+        Vectors side by side differ by a constant, so that the first number is spread once.
+        """
         f, lanes, step = self.f, self.way.lanes, self.way.steps[number]
         kind = computed(self.dtypes[number])
 
         def narrow(value: Value) -> Value:
             return f.splat(value if kind == I64 else f.convert("trunc", value, kind), lanes)
 
-        first = narrow(f.convert("ptrtoint", address, I64))
+        first = narrow(f.convert("ptrtoint", self.at(number, base, index), I64))
         if step == 0:
             return first
         along = narrow(self.steps[number]) if step is None else first.of(step)
-        return first + f.counting(kind, lanes) * along
+        return first + (f.counting(kind, lanes) + vector * lanes) * along
 
     def store(self, number: int, value: Number, address: Value, count: Value | None) -> None:
         """Write a vector, as far as `count` lanes."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 
 from tawny.codegen.builder import I64, PTR, Function, Module, Value
 from tawny.codegen.folding import Apply
 from tawny.codegen.folds import SLOT, Fold, keep, kept, spread
 from tawny.codegen.lanes import flat, load_scalar, store_scalar, unflat
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.numbers import Number
 from tawny.codegen.reduction_code import Arrays, Code, Row, Way
 from tawny.codegen.reduction_sweep import Sweep, Swept
@@ -32,8 +31,8 @@ def stages(code: Code, way: Way) -> list[tuple[str, bool]]:
     return out
 
 
-@lru_cache(1024)
-def reduction_library(code: Code, way: Way) -> Library:
+@written
+def reduction_library(code: Code, way: Way) -> str:
     """The compiled functions that `stages` names."""
     module = Module()
     arguments = {"row": PTR, "worker": I64, "workers": I64}
@@ -46,7 +45,7 @@ def reduction_library(code: Code, way: Way) -> Library:
                 writing.parts(int(name.removeprefix("reduce")))
             else:
                 writing.finish(int(name.removeprefix("finish")))
-    return compiled(module.text())
+    return module.text()
 
 
 class _Writing:

@@ -71,7 +71,7 @@ class Sweep:
         out = list(totals)
         width = len(self.row.counts)
         for k, count in enumerate(self.row.counts):
-            numbers = self._made(bases, k * self.way.lanes, count, self.around[k])
+            numbers = self._made(bases, 0, k, count, self.around[k])
             for n, fold in enumerate(self.folds):
                 place = n * width + k
                 out[place] = self._absorbed(fold, out[place], fold.element(numbers))
@@ -116,7 +116,7 @@ class Sweep:
         f, out, unroll = self.f, list(sums), self.way.unroll
         for k in range(unroll):
             count = None if left is None else self.arrays.count(left, k)
-            numbers = self._made(bases, index + k * self.way.lanes, count, self.around[0])
+            numbers = self._made(bases, index, k, count, self.around[0])
             for n, fold in enumerate(self.folds):
                 value = fold.element(numbers)
                 if count is not None:
@@ -132,12 +132,14 @@ class Sweep:
     def _made(
         self,
         bases: Sequence[Value],
-        index: Value | int,
+        first: Value | int,
+        vector: int,
         count: Value | None,
         around: Numbers,
     ) -> Numbers:
-        """The numbers of one vector of elements; results are written."""
+        """The numbers of a vector of elements, so many after the first; results are written."""
         code, numbers = self.code, dict(around)
+        index = first + vector * self.way.lanes
         reads = {item: number for number, item in enumerate(code.reads)}
         held = {item: len(code.reads) + n for item, n in self.plan.recalled.items()}
         for i in self.plan.needed:
@@ -146,6 +148,9 @@ class Sweep:
                 continue
             if item is None or i in held:
                 number = reads[i] if item is None else held[i]
+                if number in self.arrays.counters:
+                    numbers[i] = self.arrays.counted(number, bases[number], first, vector)
+                    continue
                 address = self.arrays.at(number, bases[number], index)
                 numbers[i] = self.arrays.load(number, address, count)
             else:

@@ -8,22 +8,34 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
-import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tawny.codegen.machine import cache_directory
+from tawny.later import Later
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = Later("tempfile")
 
 LIMIT_BYTES: Final = 64 << 20
 """When the entries together are larger, those that were used longest ago go."""
 
 _SUFFIX: Final = ".object"
-_REFRESH: Final = 3600.0
+
+INDEX: Final = "index-"
+"""Names of files that say which entries were made from what begin so."""
+
+REFRESH: Final = 3600.0
 """An entry counts as used when it was read; this is noted at most once in so many seconds."""
 _SWEEP: Final = 64
 """The size is checked after one in so many entries, whichever process writes it."""
+
+_DAY: Final = 86400.0
 
 _BLOCK: Final = 4096
 """Bytes on disk are counted in such blocks."""
@@ -45,7 +57,7 @@ def load(key: str) -> bytes | None:
     if head != _head(key, code):
         discard(key)
         return None
-    if age > _REFRESH:
+    if age > REFRESH:
         with contextlib.suppress(OSError):
             os.utime(path)
     return code
@@ -84,10 +96,10 @@ def sweep(directory: Path, limit: int) -> None:
     """Delete the entries used longest ago until three quarters of `limit` remain.
 
     Other processes may do the same at the same time.  Files that a dead process left half written
-    go after a day.
+    go after a day, indices that nobody read after a month.
     """
     entries, total = list[tuple[float, int, str]](), 0
-    yesterday = time.time() - 86400.0
+    now = time.time()
     with contextlib.suppress(OSError), os.scandir(directory) as files:
         for file in files:
             with contextlib.suppress(OSError):
@@ -96,7 +108,7 @@ def sweep(directory: Path, limit: int) -> None:
                     size = -(-state.st_size // _BLOCK) * _BLOCK
                     entries.append((state.st_mtime, size, file.path))
                     total += size
-                elif file.name.startswith("new-") and state.st_mtime < yesterday:
+                elif state.st_mtime < now - _kept_for(file.name):
                     os.unlink(file.path)
     if total <= limit:
         return
@@ -106,6 +118,13 @@ def sweep(directory: Path, limit: int) -> None:
         with contextlib.suppress(OSError):
             os.unlink(path)
         total -= size
+
+
+def _kept_for(name: str) -> float:
+    """Seconds after which a file that is no entry goes, if it is not read or written meanwhile."""
+    if name.startswith(INDEX):
+        return 30 * _DAY
+    return _DAY if name.startswith("new-") else math.inf
 
 
 def _head(key: str, code: bytes) -> bytes:

@@ -4,30 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from typing import Final, final, get_args
+from typing import Final, NamedTuple, final, get_args
 
 from tawny.errors import value_error
+from tawny.graph.banding import BANDS, GAIN, MOST_CUT, WORTH, banding, cuttings
 from tawny.graph.engine import Executable, Task, engine_named
-from tawny.graph.fitting import Fitted, Planning, smaller
+from tawny.graph.fitting import ALIGNMENT, Planning, smaller
 from tawny.graph.incremental import Dependence, boundary, closed, dependence
-from tawny.graph.lowering import is_leaf, views_of
+from tawny.graph.lowering import is_leaf, lower, views_of
 from tawny.graph.plan import Plan
-from tawny.graph.settling import settled
+from tawny.graph.settling import Settled, settled
 from tawny.graph.written import Written, written_out
-from tawny.memory.budget import MemoryBudgetError, parse_bytes
+from tawny.memory.budget import MemoryBudgetError, parse_bytes, takes
 from tawny.node import Node, Value
 from tawny.rewrite.flow import Pass
+from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups import grouping
 from tawny.rewrite.ledger import Rewrites
-from tawny.rewrite.pipeline import PIPELINE, Optimised
-from tawny.rewrite.product_groups import joining
+from tawny.rewrite.pipeline import PIPELINE, Optimised, rules
+from tawny.rewrite.product_groups import PRODUCT_GROUP, joining
 
 Optimise = Callable[[Sequence[Node], Sequence[Pass]], Optimised]
 """Runs some passes of the optimiser."""
 
 SIMPLIFYING: Final = tuple(p for p in PIPELINE if p.name in ("simplify", "fold_batch_norm"))
 FUSING: Final = tuple(p for p in PIPELINE if p.name in ("fuse_products", "contract"))
-"""The passes for every engine; groups are for those that compile them."""
+"""The passes for every engine; groups and pieces are for those that compile groups."""
+
+
+class Version(NamedTuple):
+    """Results of a program, and what the optimiser did to them."""
+
+    results: tuple[Node, ...]
+    rewrites: Rewrites
+
+
+RISE: Final = 1.01
+"""Groups may raise the peak by so much, which is how well orders are found."""
+
+RULES: Final = (*rules(PIPELINE), PRODUCT_GROUP, BANDS)
+"""Every rule that may be applied."""
 
 
 @final
@@ -64,8 +80,8 @@ class Compiled:
         self._planning: Planning = plan
         self._engine.begin()
         versions = self._versions(tuple(results), optimise, incremental)
-        self.results, self.rewrites, self._fitted, self.homes = self._chosen(
-            versions, tuple(targets), budget, incremental
+        (self.results, self.rewrites), (self._fitted, self.homes) = self._chosen(
+            versions, tuple(targets), budget, incremental, optimise
         )
         """`homes`: sources of updates computed in the memory of the variable they update."""
         fitted = self._fitted
@@ -75,32 +91,35 @@ class Compiled:
         changing = zip(targets, self.results[len(self.results) - len(targets) :], strict=True)
         there = set(self.homes.values())
         self._updates = tuple([(t, s) for t, s in changing if t not in there])
-        self._needed: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
+        self.run_sets: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
+        """What `run_set` gave."""
 
     # -------------------------------------------------------------- optimising
 
     def _versions(
         self, results: tuple[Node, ...], optimise: Optimise | None, incremental: bool
-    ) -> Iterator[tuple[tuple[Node, ...], Rewrites]]:
+    ) -> Iterator[Version]:
         """The results computed with less, the best first; what takes least memory is the last.
 
         What runs at different times is never fused.  To that end the boundary between such parts
         takes part in fusion as if it were asked for, and no group has nodes of several parts.
         """
         if optimise is None:
-            yield results, Rewrites()
+            yield Version(results, Rewrites())
             return
         simple = optimise(results, SIMPLIFYING)
         held = self._held(simple.outputs) if incremental else []
-        fused = optimise((*simple.outputs, *held), FUSING)
+        fusing = (*FUSING, gather_pieces) if self._engine.groups else FUSING
+        fused = optimise((*simple.outputs, *held), fusing)
         rewrites = simple.rewrites.followed_by(fused.rewrites)
         if self._engine.groups:
             moments = self._moment if incremental else None
             groups = grouping(moments, self._engine.worth, self._engine.least)
             joined = joining(self._engine.joins, moments)
             grouped = optimise(fused.outputs, (groups, joined))
-            yield grouped.outputs[: len(results)], rewrites.followed_by(grouped.rewrites)
-        yield fused.outputs[: len(results)], rewrites
+            more = rewrites.followed_by(grouped.rewrites)
+            yield Version(grouped.outputs[: len(results)], more)
+        yield Version(fused.outputs[: len(results)], rewrites)
 
     def _held(self, results: Sequence[Node]) -> list[Node]:
         between = boundary(self._dependence_of(results), views_of(results))
@@ -115,32 +134,84 @@ class Compiled:
 
     def _chosen(
         self,
-        versions: Iterator[tuple[tuple[Node, ...], Rewrites]],
+        versions: Iterator[Version],
         targets: tuple[Node, ...],
         budget: int | None,
         incremental: bool,
-    ) -> tuple[tuple[Node, ...], Rewrites, Fitted, dict[Node, Node]]:
-        """The first version that can be run within the budget."""
-        least: MemoryBudgetError | None = None
-        for results, rewrites in versions:
+        optimise: Optimise | None,
+    ) -> tuple[Version, Settled]:
+        """The first version that can be run within the budget.
+
+        What takes much memory is computed in bands, whatever the budget.  Groups that raise the
+        peak are given up.
+        """
+
+        def settle(results: tuple[Node, ...], budget: int | None = None) -> Settled:
             known = self._dependence_of(results)
             self._engine.foresee(list(known.mask))
+            return settled(
+                results, targets, known, self._scratch, incremental, budget, self._planning
+            )
+
+        least: MemoryBudgetError | None = None
+        tried = [*versions]
+        for place, plain in enumerate(tried):
+            version, found = plain, settle(plain.results)
+            if any(self._needs_less(later, found, settle) for later in tried[place + 1 :]):
+                continue
+            if optimise is not None and self._engine.groups and self._planning != "seed":
+                version, found = self._narrowed(plain, found, settle, optimise, incremental)
+            if budget is None or found.fitted.layout.arena <= budget:
+                return version, found
             try:
-                fitted, moved = settled(
-                    results,
-                    targets,
-                    known,
-                    self._scratch,
-                    incremental,
-                    budget,
-                    self._planning,
-                )
+                return version, settle(version.results, budget)
             except MemoryBudgetError as error:
                 least = smaller(least, error)
-            else:
-                return results, rewrites, fitted, moved
         assert least is not None
         raise least
+
+    def _needs_less(
+        self, version: Version, found: Settled, settle: Callable[[tuple[Node, ...]], Settled]
+    ) -> bool:
+        """Whether another version needs clearly less than the plan that was found.
+
+        It is planned only where that is possible, kernels' scratch memory left aside.
+        """
+        enough = int(found.fitted.layout.arena / RISE)
+        if self._planning == "seed" or takes(lower(version.results).problem, enough, ALIGNMENT):
+            return False
+        return settle(version.results).fitted.layout.arena < enough
+
+    def _narrowed(
+        self,
+        version: Version,
+        found: Settled,
+        settle: Callable[[tuple[Node, ...]], Settled],
+        optimise: Optimise,
+        incremental: bool,
+    ) -> tuple[Version, Settled]:
+        """A version that needs less memory, since some stretches are computed in bands."""
+        plain = version, found
+        for _ in range(MOST_CUT):
+            layout = found.fitted.layout
+            if layout.arena < WORTH:
+                break
+            moment = self._moment(version.results) if incremental else None
+            places = cuttings(version.results, found.fitted.lowered, layout, moment)
+            cut = [one for one in places if self._engine.in_bands(one.bands)]
+            for chosen in (cut, cut[:1]) if len(cut) > 1 else (cut,):
+                made = optimise(version.results, (banding(chosen),))
+                if made.outputs == version.results:
+                    continue
+                other = settle(made.outputs)
+                if other.fitted.layout.arena < layout.arena:
+                    rewrites = version.rewrites.followed_by(made.rewrites)
+                    version, found = Version(made.outputs, rewrites), other
+                    break
+            else:
+                break
+        enough = found.fitted.layout.arena <= GAIN * plain[1].fitted.layout.arena
+        return (version, found) if enough else plain
 
     def _scratch(self, node: Node) -> int:
         """Bytes of scratch memory that a step needs on the program's threads."""
@@ -187,10 +258,11 @@ class Compiled:
 
     def needed(self, changed: int | None) -> frozenset[Node]:
         """The nodes to compute after a change; None means that nothing was computed yet."""
-        return self._run_set(changed)[0]
+        return self.run_set(changed)[0]
 
-    def _run_set(self, changed: int | None) -> tuple[frozenset[Node], list[int]]:
-        known = self._needed.get(changed)
+    def run_set(self, changed: int | None) -> tuple[frozenset[Node], list[int]]:
+        """The nodes to compute after a change, and the positions of the schedule where they are."""
+        known = self.run_sets.get(changed)
         if known is None:
             lowered, kept = self._fitted.lowered, self._fitted.kept
             steps = frozenset(lowered.steps)
@@ -201,21 +273,8 @@ class Compiled:
             wanted = {lowered.step_of[n] for n in nodes}
             sequence = self._fitted.layout.schedule.sequence
             positions = [p for p, s in enumerate(sequence) if s in wanted]
-            known = self._needed[changed] = (nodes, positions)
+            known = self.run_sets[changed] = (nodes, positions)
         return known
-
-    def execute(
-        self, changed: int | None, variables: Sequence[Value], draw: int, times: int
-    ) -> frozenset[Node]:
-        """Run what a change reaches and update, over and over; gives the nodes computed each time.
-
-        After the first time the change must be that of the updates.
-        """
-        nodes, positions = self._run_set(changed)
-        done = 0
-        while done < times:
-            done += self.executable.advance(positions, variables, draw + done, times - done)
-        return nodes
 
     def value(self, node: Node, variables: Sequence[Value]) -> Value:
         """The value of a result, as it lies in memory."""
@@ -227,9 +286,10 @@ class Compiled:
         return is_leaf(root) or root in self._fitted.kept or node in self.results
 
     def in_order(self, nodes: frozenset[Node]) -> list[Node]:
-        """`nodes` in the order they run; of a group, what it was made of."""
+        """`nodes` in the order they run, each once; of a group, what it was made of."""
         members = self._written.members
-        return [m for n in self._sequence if n in nodes for m in members.get(n, (n,))]
+        made = [m for n in self._sequence if n in nodes for m in members.get(n, (n,))]
+        return list(dict.fromkeys(made))
 
     def own(self, node: Node) -> Node:
         """The program's node for one of the user's: another one, where it was rewritten."""

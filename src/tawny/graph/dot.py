@@ -6,11 +6,11 @@ import colorsys
 import enum
 import html
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tawny.graph.trace import attributes, kind, listing, places, printable, reads, small_value
 from tawny.node import Constant, Node, Variable
+from tawny.record import record
 
 if TYPE_CHECKING:
     from tawny.graph.graph import Graph
@@ -39,7 +39,7 @@ UPDATE: Final = "#c2410c"
 OUTPUT: Final = "#15803d"
 
 
-@dataclass(frozen=True)
+@record
 class Box:
     """What a picture says of a node."""
 

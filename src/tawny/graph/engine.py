@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tawny.array import DEFAULT_ENGINES
@@ -13,9 +12,10 @@ from tawny.graph.lowering import Lowered
 from tawny.memory.plan import Layout
 from tawny.node import Node, Value
 from tawny.ops.fused import Body, ProductGroup
+from tawny.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Task:
     """Everything an engine needs to run a graph: the steps, their order, every byte's place."""
 
@@ -79,6 +79,10 @@ class Engine(Protocol):
 
     def joins(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
         """Whether a product is computed and used up by its group in one kernel."""
+        ...
+
+    def in_bands(self, node: Node) -> bool:
+        """Whether a step of bands, which came to be by cutting a stretch, can be run."""
         ...
 
     def worth(self, body: Body) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, final
 
 from tawny.graph.incremental import VOLATILE, Dependence, boundary
@@ -13,6 +12,7 @@ from tawny.memory.budget import Budget, MemoryBudgetError, takes
 from tawny.memory.plan import Layout, as_reported, plan
 from tawny.memory.problem import Problem
 from tawny.node import Node
+from tawny.record import record
 from tawny.shape import size
 
 ALIGNMENT: Final = 64
@@ -24,7 +24,7 @@ THOROUGH: Final = 10.0
 """Seconds of work for a budget when planning is to be hard, in place of one."""
 
 
-@dataclass(frozen=True)
+@record
 class Fitted:
     """A plan, what stays right from run to run, and whether a run may skip what did not change."""
 

@@ -6,21 +6,37 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, final
 
 from tawny.array import Array, array_for, evaluator
 from tawny.errors import located, type_error, value_error
-from tawny.graph import dot, saving, svg, trace
-from tawny.graph.compiled import Compiled
+from tawny.graph.compiled import RULES, Compiled
 from tawny.graph.fitting import Planning
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
+from tawny.later import Later
 from tawny.node import Node, Variable, toposort
 from tawny.rewrite.flow import Pass
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import Optimised
 from tawny.rewrite.pipeline import optimise as optimise_nodes
 from tawny.tree import leaves, map_leaves
+
+if TYPE_CHECKING:
+    from tawny.graph import dot, saving, svg, trace
+else:
+    dot, saving, svg, trace = (
+        Later(f"tawny.graph.{name}") for name in ("dot", "saving", "svg", "trace")
+    )
+
+
+class Switches(NamedTuple):
+    """What the optimiser may do."""
+
+    optimise: bool
+    assume_finite: bool
+    disable: tuple[str, ...]
+    enable: tuple[str, ...]
 
 
 @final
@@ -51,6 +67,7 @@ class Graph:
         self._structure = map_leaves(lambda _: None, outputs)
         given: object = outputs
         self._listed = isinstance(given, list)
+        self._flat = self._listed and self._structure == [None] * len(self.output_nodes)
         self.variables: tuple[Node, ...] = tuple(
             dict.fromkeys((*self.input_nodes, *(target for target, _ in self.update_nodes)))
         )
@@ -90,6 +107,8 @@ class Graph:
 
     def structured(self, values: Iterable[Any]) -> Any:
         """`values` in the structure of the outputs; a list of outputs gives a tuple."""
+        if self._flat:
+            return tuple(values)
         source = iter(values)
         if self._structure is None:
             return next(source)
@@ -106,6 +125,8 @@ class Graph:
         incremental: bool = True,
         threads: int | None = None,
         plan: Planning = "default",
+        disable: Iterable[str] = (),
+        enable: Iterable[str] = (),
     ) -> Program:
         """Optimise, plan and allocate: a program that runs this graph again and again.
 
@@ -113,13 +134,13 @@ class Graph:
         that change often, so that only their boundary is kept.  Without `incremental` every
         run computes everything, and nothing is kept for the next.  `threads` is how many threads
         may work at once; results do not depend on it.  `plan` says how to plan: "hard" takes up to
-        a minute to come nearer the lower bound, "seed" is the report's Algorithm 1.
+        a minute to come nearer the lower bound, "seed" is the report's Algorithm 1.  `disable` and
+        `enable` name rules of the optimiser, or classes of them, as for `tw.optimise`.
         """
         if threads is not None and threads < 1:
             raise value_error("compile", f"threads is {threads}; it must be at least 1")
-        compiled = self._compiled(
-            engine, memory, often, optimise, assume_finite, incremental, threads, plan
-        )
+        switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
+        compiled = self._compiled(engine, memory, often, switches, incremental, threads, plan)
         return Program(self, compiled)
 
     def plan(
@@ -131,20 +152,19 @@ class Graph:
         incremental: bool = True,
         engine: str = "cpu",
         plan: Planning = "default",
+        disable: Iterable[str] = (),
+        enable: Iterable[str] = (),
     ) -> Plan:
         """The plan `compile` would follow, without allocating anything."""
-        made = self._compiled(
-            engine, memory, often, optimise, assume_finite, incremental, None, plan
-        )
-        return made.plan
+        switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
+        return self._compiled(engine, memory, often, switches, incremental, None, plan).plan
 
     def _compiled(
         self,
         engine: str,
         memory: str | int | None,
         often: Iterable[Array],
-        optimise: bool,
-        assume_finite: bool,
+        switches: Switches,
         incremental: bool,
         threads: int | None,
         plan: Planning,
@@ -157,7 +177,13 @@ class Graph:
         def run(results: Sequence[Node], pipeline: Sequence[Pass]) -> Optimised:
             evaluate = evaluator()
             return optimise_nodes(
-                results, evaluate=evaluate, assume_finite=assume_finite, pipeline=pipeline
+                results,
+                evaluate=evaluate,
+                assume_finite=switches.assume_finite,
+                disable=switches.disable,
+                enable=switches.enable,
+                pipeline=pipeline,
+                known=RULES,
             )
 
         return Compiled(
@@ -168,7 +194,7 @@ class Graph:
             memory=memory,
             often=watched,
             incremental=incremental,
-            optimise=run if optimise else None,
+            optimise=run if switches.optimise else None,
             threads=threads,
             plan=plan,
         )
@@ -194,6 +220,15 @@ class Graph:
 
     def _repr_html_(self) -> str:
         return svg.html(self)
+
+    def __copy__(self) -> Graph:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Graph:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise type_error("pickle", "a graph is written by graph.save(path) and read by tw.load")
 
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""
@@ -254,6 +289,11 @@ def optimise(
         unused="ignore",
         rewrites=done.rewrites,
     )
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    """Names of rules; one alone may be given as it is."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _place(node: Node) -> str:

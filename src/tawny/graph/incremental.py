@@ -7,16 +7,16 @@ mask meets the changed inputs.  A value read by a step that may run without it m
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tawny.graph.lowering import is_leaf, result_of
 from tawny.node import Node, Part, toposort
+from tawny.record import record
 
 VOLATILE = 1
 """The bit of what changes in every run: random draws, impure functions, updated variables."""
 
 
-@dataclass(frozen=True)
+@record
 class Dependence:
     """The inputs each node depends on, as bits; `bit` gives each variable's."""
 

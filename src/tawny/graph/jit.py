@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, cast, final, overload
 
 import numpy as np
@@ -18,7 +18,7 @@ from tawny.graph.graph import Graph
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
 from tawny.node import Value, variable
-from tawny.tree import leaves, map_leaves, paths
+from tawny.tree import leaves, map_leaves, outline, paths
 
 Key = tuple[Hashable, ...]
 
@@ -60,22 +60,33 @@ class Jitted:
                 raise value_error("jit", f"static argument {name!r} is not among: {accepted}")
         self._options = options
         self._programs: dict[Key, Program] = {}
+        self._plain: dict[Key | None, Program] = {}
+        """The same for calls with arrays alone, by their shapes and dtypes."""
         self._lock = threading.Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        kinds, arrays = (None, args) if kwargs else _kinds(args)
+        known = self._plain.get(kinds)
+        if known is not None:
+            return known(*arrays)
         bound = self._bound(args, kwargs)
-        dynamic = {k: v for k, v in bound.arguments.items() if k not in self._static}
+        dynamic = self._dynamic(bound)
         given = leaves(dynamic)
         if any(isinstance(x, Array) for x in given):
             return self._function(*args, **kwargs)
         program = self._program(bound, dynamic)
-        return program(*(x for x in given if _is_data(x)))
+        if kinds is not None and [*map(id, dynamic.values())] == [*map(id, args)]:
+            self._plain[kinds] = program
+        return program(*[x for x in given if _is_data(x)])
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowering:
         """The graph and plan that a call with such arguments would run."""
         bound = self._bound(args, kwargs)
-        dynamic = {k: v for k, v in bound.arguments.items() if k not in self._static}
-        return Lowering(self._program(bound, dynamic))
+        return Lowering(self._program(bound, self._dynamic(bound)))
+
+    def _dynamic(self, bound: inspect.BoundArguments) -> dict[str, Any]:
+        """The arguments that are not part of the program."""
+        return {k: v for k, v in bound.arguments.items() if k not in self._static}
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
         try:
@@ -95,8 +106,10 @@ class Jitted:
 
     def _key(self, bound: inspect.BoundArguments, dynamic: dict[str, Any]) -> Key:
         fixed = [(k, v) for k, v in bound.arguments.items() if k in self._static]
-        kinds = [(p, _kind(x, dynamic)) for p, x in paths(dynamic)]
-        key: Key = (tuple(kinds), tuple(fixed), str(map_leaves(lambda _: None, dynamic)))
+        given: list[Any] = []
+        structure = outline(dynamic, given)
+        beside = _common(given)
+        key: Key = (structure, *[_kind(x, beside) for x in given], *fixed)
         try:
             hash(key)
         except TypeError:
@@ -108,12 +121,13 @@ class Jitted:
 
     def _traced(self, bound: inspect.BoundArguments, dynamic: dict[str, Any]) -> Program:
         names = iter([p for p, x in paths(dynamic) if _is_data(x)])
+        beside = _common(leaves(dynamic))
         inputs: list[Array] = []
 
         def place(x: Any) -> Any:
             if not _is_data(x):
                 return x
-            shape, dtype = np.shape(x), _dtype(x, dynamic)
+            shape, dtype = np.shape(x), _dtype(x, beside)
             inputs.append(fresh(variable(next(names), shape, dtype)))
             return inputs[-1]
 
@@ -130,17 +144,39 @@ def _is_data(x: Any) -> bool:
     return isinstance(x, (np.ndarray, np.generic)) or dt.is_weak(x)
 
 
-def _dtype(x: Any, dynamic: Any) -> DType:
+def _kinds(args: tuple[Any, ...]) -> tuple[Key | None, Sequence[Any]]:
+    """Structure, shapes and dtypes, if there are arrays alone in the arguments; the leaves."""
+    kinds: list[Hashable] = []
+    given: Sequence[Any] = args
+    for x in args:
+        if type(x) is not np.ndarray:
+            found: list[Any] = []
+            kinds.append(outline(args, found))
+            given = found
+            break
+    for x in given:
+        if type(x) is not np.ndarray:
+            return None, given
+        kinds.append(x.shape)
+        kinds.append(x.dtype)
+    return tuple(kinds), given
+
+
+def _common(given: list[Any]) -> DType | None:
+    """The dtype of a call's arrays together, if there are any."""
+    arrays = cast("list[Value]", [x for x in given if isinstance(x, np.ndarray)])
+    return dt.promote(*[dt.as_dtype(x.dtype, "jit") for x in arrays]) if arrays else None
+
+
+def _dtype(x: Any, beside: DType | None) -> DType:
     if not dt.is_weak(x):
         return dt.as_dtype(x.dtype, "jit")
     kind = cast("Number", x)
-    arrays = cast("list[Value]", [v for v in leaves(dynamic) if isinstance(v, np.ndarray)])
-    beside = [dt.as_dtype(v.dtype, "jit") for v in arrays]
-    return dt.weak_dtype(type(kind), dt.promote(*beside)) if beside else dt.default_dtype(kind)
+    return dt.default_dtype(kind) if beside is None else dt.weak_dtype(type(kind), beside)
 
 
-def _kind(x: Any, dynamic: Any) -> Hashable:
-    return (np.shape(x), _dtype(x, dynamic)) if _is_data(x) else cast("Hashable", x)
+def _kind(x: Any, beside: DType | None) -> Hashable:
+    return (np.shape(x), _dtype(x, beside)) if _is_data(x) else cast("Hashable", x)
 
 
 def _output(x: Any, name: str) -> Array:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_right, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
+
+from tawny.record import record
 
 GAP: Final = 26.0
 """Room between two boxes of a layer."""
@@ -42,7 +43,7 @@ class Lane(NamedTuple):
     bottom: float
 
 
-@dataclass(frozen=True)
+@record
 class Placed:
     """Centres of the boxes, and the lanes of the edges.
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
+from tawny.graph.failing import infallible
 from tawny.memory.problem import Problem, Step, Value
 from tawny.node import Constant, Node, Part, Variable, toposort
 from tawny.op import Elementwise, Overwrites, Trait, Type
+from tawny.ops.bands import Bands
 from tawny.ops.delay import Delay
 from tawny.ops.fused import Group, ProductGroup
 from tawny.ops.movement import Reshape
+from tawny.record import record
 from tawny.rewrite.cost import cost_of
 from tawny.shape import size, splits
 
@@ -29,7 +32,7 @@ Place = tuple[Node, int]
 """A node and which of its results; 0 for nodes that have one."""
 
 
-@dataclass(frozen=True)
+@record
 class Lowered:
     """A graph's nodes as a planning problem.
 
@@ -177,6 +180,8 @@ def overwrites(node: Node) -> Sequence[tuple[int, int]]:
         return op.body.overwrites()
     if isinstance(op, ProductGroup):
         return op.overwrites()
+    if isinstance(op, Bands):
+        return op.overwrites() if infallible(node) else ()
     if type(op) is Elementwise and op.info.overwrites is Overwrites.SAME_SIZE:
         shape, item = node.shape, node.dtype.itemsize
         return [

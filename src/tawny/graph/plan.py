@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 from tawny.array import Array, array_for
 from tawny.errors import type_error, value_error
 from tawny.graph.engine import engine_named
 from tawny.graph.lowering import Lowered, is_leaf, result_of
 from tawny.graph.written import Written, written_out
+from tawny.later import Later
 from tawny.memory.plan import Layout
 from tawny.node import Node
+from tawny.record import record
+
+if TYPE_CHECKING:
+    import html
+else:
+    html = Later("html")
 
 Kind = Literal["kept", "transient", "scratch"]
 
@@ -67,7 +73,7 @@ class Moment(NamedTuple):
 
 
 @final
-@dataclass(frozen=True)
+@record
 class Plan:
     """Where every value of a run lies; made before anything is allocated, and followed exactly.
 

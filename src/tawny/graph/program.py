@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 
 import numpy as np
 
 from tawny.array import Array, array_for, as_value
 from tawny.errors import type_error, value_error
 from tawny.graph.compiled import Compiled
+from tawny.graph.engine import Executable
 from tawny.graph.fitting import ALIGNMENT
 from tawny.graph.plan import Plan
 from tawny.node import Node, Value
@@ -69,20 +70,32 @@ class Program:
         self._compiled = compiled
         _ = compiled.executable  # all memory is allocated here
         self._lock = threading.RLock()
+        self._variables, self._inputs = graph.variables, len(graph.input_nodes)
+        self._kinds = [(n.shape, n.dtype) for n in graph.variables]
         self._names = {n.name: i for i, n in enumerate(graph.variables)}
         self._buffers: list[Value | None] = [None] * len(graph.variables)
-        self._values = cast("list[Value]", self._buffers)
-        """The same list, once all variables have a value."""
+        self._values: tuple[Value, ...] = ()
+        """The same, once all variables have a value; another tuple whenever one of them moves."""
         self._results = compiled.results[: len(graph.output_nodes)]
+        self._alone = len(self._results) == 1 and graph.structured(self._results) in self._results
+        """Whether the outputs are one array and no structure."""
         self._shown: dict[Node, tuple[Value, Value]] = {}
         """Outputs as they lie in memory, and the views given for them."""
         self._bound: set[int] = set()
         self._unset = len(graph.variables)
         """How many variables have no value yet."""
+        self._bits: list[int] = []
+        """For each variable the bit that stands for a change of it, once one has a value."""
+        self._updated = 0
+        """What the updates change."""
         self._changed = 0
         self._fresh = True
-        self._draw = 0
+        self._draw = self._first_draw = 0
+        """The number of the next run; how much more it is than the runs that were completed."""
+        self._ran: tuple[frozenset[Node], float] | None = None
+        """What the newest run computed, and how long it took."""
         self._last: Run | None = None
+        """The same, once somebody asked for it."""
 
     # ------------------------------------------------------------- inspection
 
@@ -104,9 +117,12 @@ class Program:
     @property
     def last_run(self) -> Run:
         """What the newest run did."""
-        if self._last is None:
-            raise value_error("last_run", "the program has not run yet")
-        return self._last
+        with self._lock:
+            if self._ran is None:
+                raise value_error("last_run", "the program has not run yet")
+            if self._last is None:
+                self._last = Run(self._compiled, *self._ran)
+            return self._last
 
     @property
     def draw(self) -> int:
@@ -121,7 +137,7 @@ class Program:
         if number < 0:
             raise value_error("draw", f"the number of a run is {number}; it must be at least 0")
         with self._lock:
-            self._draw = number
+            self._draw, self._first_draw = number, number - self._compiled.executable.completed
 
     @property
     def state(self) -> Mapping[str, Value]:
@@ -138,6 +154,13 @@ class Program:
     def __repr__(self) -> str:
         return f"<Program of {self.graph!r} on {self.engine}>"
 
+    def __reduce__(self) -> NoReturn:
+        raise type_error(
+            "pickle",
+            "a program holds compiled code; save its graph (program.graph.save) and compile it, "
+            "and pickle its state (dict(program.state))",
+        )
+
     # ------------------------------------------------------------------ input
 
     def set(self, *, bind: bool = False, **values: Any) -> None:
@@ -147,18 +170,15 @@ class Program:
         and changes made to them are declared with `touch`.
         """
         with self._lock:
-            self._assign({self._index(name): v for name, v in values.items()}, bind)
+            self._assign(self._named(values), bind)
 
     def touch(self, *names: str) -> None:
         """Say that the arrays bound to these variables have changed."""
         with self._lock:
-            for index in [self._bound_index(name) for name in names]:
-                self._changed |= self._bits[index]
-
-    @cached_property
-    def _bits(self) -> list[int]:
-        """For each variable the bit that stands for a change of it."""
-        return [self._compiled.bit(v) for v in self.graph.variables]
+            changed = 0
+            for name in names:
+                changed |= self._bits[self._bound_index(name)]
+            self._changed |= changed
 
     def _bound_index(self, name: str) -> int:
         index = self._index(name)
@@ -174,41 +194,60 @@ class Program:
             )
         return self._names[name]
 
-    def _assign(self, values: Mapping[int, Any], bind: bool) -> None:
-        ready = {i: _checked(self.graph.variables[i], v, bind) for i, v in values.items()}
-        for index, value in ready.items():
+    def _named(self, values: Mapping[str, Any]) -> list[tuple[int, Any]]:
+        """Values by the numbers of the variables."""
+        named: list[tuple[int, Any]] = []
+        for name, value in values.items():
+            index = self._names.get(name)
+            named.append((self._index(name) if index is None else index, value))
+        return named
+
+    def _assign(self, values: Iterable[tuple[int, Any]], bind: bool) -> None:
+        for index, value in values:
+            kind = self._kinds[index]
+            if bind or type(value) is not np.ndarray or (value.shape, value.dtype) != kind:
+                values = [(i, _checked(self._variables[i], v, bind)) for i, v in values]
+                break
+        for index, value in values:
             own = self._buffers[index]
-            if own is None:
-                self._unset -= 1
-            if bind:
-                self._buffers[index] = value
-                self._bound.add(index)
-            elif own is None or index in self._bound:
-                self._buffers[index] = aligned_copy(value)
-                self._bound.discard(index)
+            if own is None or bind or index in self._bound:
+                self._move(index, value, bind)
             else:
-                np.copyto(own, value)
+                own[...] = value
             self._changed |= self._bits[index]
+
+    def _move(self, index: int, value: Value, bind: bool) -> None:
+        """Let a variable lie in other memory: that of `value`, or of a copy."""
+        if not self._bits:
+            self._bits = [self._compiled.bit(v) for v in self._variables]
+            for target in {target for target, _ in self.graph.update_nodes}:
+                self._updated |= self._compiled.bit(target)
+        self._unset -= self._buffers[index] is None
+        self._buffers[index] = value if bind else aligned_copy(value)
+        (self._bound.add if bind else self._bound.discard)(index)
+        if not self._unset:
+            self._values = tuple(cast("list[Value]", self._buffers))
 
     # -------------------------------------------------------------------- run
 
     def __call__(self, *values: Any, **by_name: Any) -> Any:
         """Set inputs, run once, and give the outputs in the graph's structure."""
         with self._lock:
-            given = dict(enumerate(values))
-            if len(values) > len(self.graph.input_nodes):
+            if len(values) > self._inputs:
                 raise type_error(
                     "Program",
-                    f"{len(values)} values were given; "
-                    f"there are {len(self.graph.input_nodes)} inputs",
+                    f"{len(values)} values were given; there are {self._inputs} inputs",
                 )
-            for name, value in by_name.items():
-                index = self._index(name)
-                if index in given:
-                    raise type_error("Program", f"input {name!r} was given twice")
-                given[index] = value
-            self._assign(given, bind=False)
-            return self.run()
+            given = [*enumerate(values)]
+            if by_name:
+                named = self._named(by_name)
+                for index, _ in named:
+                    if index < len(values):
+                        name = self._variables[index].name
+                        raise type_error("Program", f"input {name!r} was given twice")
+                given += named
+            self._assign(given, False)
+            return self._run(1, False)
 
     def run(self, steps: int = 1, *, views: bool = False) -> Any:
         """Run `steps` times, with update edges in between; gives the outputs of the last.
@@ -219,45 +258,44 @@ class Program:
         if steps < 1:
             raise value_error("run", f"steps is {steps}; it must be at least 1")
         with self._lock:
-            if self._unset:
-                missing = [n for n, i in self._names.items() if self._buffers[i] is None]
-                raise value_error(
-                    "run", f"variables have no value yet: {', '.join(map(repr, missing))}"
-                )
-            if steps > 1:
-                self._advance(1)
-                steps -= 1
-            self._advance(steps)
-            return self.graph.structured(map(self._seen if views else self._copy, self._results))
+            return self._run(steps, views)
 
-    def _advance(self, times: int) -> None:
+    def _run(self, steps: int, views: bool) -> Any:
+        if self._unset:
+            missing = [n for n, i in self._names.items() if self._buffers[i] is None]
+            raise value_error(
+                "run", f"variables have no value yet: {', '.join(map(repr, missing))}"
+            )
+        executable = self._compiled.executable
+        self._advance(executable, 1)
+        if steps > 1:
+            self._advance(executable, steps - 1)
+        outputs: list[Value] = []
+        for node in self._results:
+            value = executable.value(node, self._values)
+            outputs.append(self._seen(node, value) if views else value.copy())
+        return outputs[0] if self._alone else self.graph.structured(outputs)
+
+    def _advance(self, executable: Executable, times: int) -> None:
         """Run and update, over and over; after the first time only updates change anything."""
-        compiled, executable = self._compiled, self._compiled.executable
-        changed = None if self._fresh else self._changed
-        start, before = time.perf_counter(), executable.completed
+        compiled, changed = self._compiled, None if self._fresh else self._changed
+        nodes, positions = compiled.run_sets.get(changed) or compiled.run_set(changed)
         self._fresh = True  # until the run has succeeded, nothing in memory is to be trusted
+        start = perf_counter()
         try:
-            nodes = compiled.execute(changed, self._values, self._draw, times)
-        finally:
-            self._draw += executable.completed - before
-        self._last = Run(compiled, nodes, (time.perf_counter() - start) / times)
+            done = executable.advance(positions, self._values, self._draw, times)
+            while done < times:
+                draw = self._draw + done
+                done += executable.advance(positions, self._values, draw, times - done)
+            self._draw += times
+        except BaseException:
+            self._draw = self._first_draw + executable.completed
+            raise
+        self._ran, self._last = (nodes, (perf_counter() - start) / times), None
         self._fresh, self._changed = False, self._updated
 
-    @cached_property
-    def _updated(self) -> int:
-        """What the updates change."""
-        changed = 0
-        for target, _ in self.graph.update_nodes:
-            changed |= self._compiled.bit(target)
-        return changed
-
-    def _copy(self, node: Node) -> Value:
-        """The value of a result in a new array."""
-        return np.array(self._compiled.value(node, self._values), order="C")
-
-    def _seen(self, node: Node) -> Value:
-        """The value of a result where it lies, through a view that cannot be written."""
-        value = self._compiled.value(node, self._values)
+    def _seen(self, node: Node, value: Value) -> Value:
+        """The value of an output where it lies, through a view that cannot be written."""
         known = self._shown.get(node)
         if known is None or known[0] is not value:
             view = value.view()
@@ -285,7 +323,7 @@ class Program:
                 if own is None:
                     raise value_error("get", f"variable {node.name!r} has no value yet")
                 return own.copy()
-            if self._last is None or self._fresh:
+            if self._ran is None or self._fresh:
                 raise value_error("get", "the program has not run yet")
             node = self._compiled.own(node)
             if not self._compiled.is_kept(node):

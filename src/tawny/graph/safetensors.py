@@ -15,7 +15,6 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -23,6 +22,7 @@ import numpy as np
 from tawny.dtype import DTYPES, FLOAT32, FLOAT64, DType
 from tawny.errors import type_error, value_error
 from tawny.node import Value
+from tawny.record import record
 from tawny.shape import Shape, size
 
 MAX_HEADER: Final = 100_000_000
@@ -51,8 +51,9 @@ _CODES: Final[dict[str, DType]] = {
     "F32": np.dtype("<f4"),
     "F64": np.dtype("<f8"),
     "C64": np.dtype("<c8"),
+    "BF16": np.dtype([("upper half of F32", "<u2")]),
 }
-_CODE_OF: Final = {dtype: code for code, dtype in _CODES.items() if code != "C64"}
+_CODE_OF: Final = {d: code for code, d in _CODES.items() if code not in ("C64", "BF16")}
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -71,7 +72,7 @@ Fail = Callable[[str, str], GraphFileError]
 """The error for a place in a file and what is wrong there."""
 
 
-@dataclass(frozen=True)
+@record
 class Contents:
     """What a file holds."""
 
@@ -243,6 +244,8 @@ def _array(
     seen(view)
     if entry.dtype.kind == "b" and raw.size and int(raw.max()) > 1:
         raise fail(f"array {shown(entry.name)}", "a boolean is neither 0 nor 1")
+    if entry.dtype == _CODES["BF16"]:  # which NumPy lacks: single precision has all its numbers
+        return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(entry.shape)
     shaped = raw.view(entry.dtype).reshape(entry.shape)
     return shaped.astype(entry.dtype.newbyteorder("="), copy=False)
 

@@ -7,12 +7,20 @@ variable must run before; plans with that order and plans without are both made.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tawny.graph.fitting import Fitted, Fitting, Planning
 from tawny.graph.incremental import Dependence
 from tawny.graph.lowering import lower
 from tawny.graph.updating import NOWHERE, homes, possible_homes
 from tawny.node import Node
+
+
+class Settled(NamedTuple):
+    """A plan, and for each source of an update that lies in a variable, that variable."""
+
+    fitted: Fitted
+    homes: dict[Node, Node]
 
 
 def settled(
@@ -23,7 +31,7 @@ def settled(
     incremental: bool,
     budget: int | None,
     planning: Planning,
-) -> tuple[Fitted, dict[Node, Node]]:
+) -> Settled:
     """The plan within a budget, and for each source that lies in a variable, that variable.
 
     The last of `results` are the sources of update edges to `targets`.
@@ -39,4 +47,4 @@ def settled(
     found = homes(updates, results, fitted.lowered, fitted.layout.schedule, known)
     if not fitted.elsewhere <= found.keys():
         raise AssertionError("an update would overwrite what is still read")
-    return fitted, found
+    return Settled(fitted, found)

@@ -4,31 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from tawny.graph.failing import infallible
 from tawny.graph.incremental import VOLATILE, Dependence
 from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of
 from tawny.memory.model import model
 from tawny.memory.schedule import Schedule
 from tawny.node import Node
-from tawny.op import Elementwise, Op
-from tawny.ops.convolution import Windowed
-from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fused import FusedMatmul, Group, ProductGroup
-from tawny.ops.joining import Concat, Pad, Repeat, Tile
-from tawny.ops.linalg import Matmul
-from tawny.ops.movement import Flip, Reshape, Roll, Transpose
-from tawny.ops.pooling import Pool
-from tawny.ops.random import Draw
-from tawny.ops.reduction import ArgExtremum, Reduction, Scan
+from tawny.record import record
 from tawny.shape import size
-
-INFALLIBLE: Final = (
-    ArgExtremum, BroadcastTo, Cast, Concat, Copy, Draw, Flip, FusedMatmul, Matmul, Pad, Pool,
-    Reduction, Repeat, Reshape, Roll, Scan, Tile, Transpose, Windowed,
-)  # fmt: skip
-"""Ops that cannot fail once their shapes fit: no user's code, no singular matrix, no index."""
 
 MOST_AFTER: Final = 50_000
 """Above so many pairs of steps an order is not asked for; sources lie where they happen to fit."""
@@ -37,7 +22,7 @@ MOST_ROUNDS: Final = 30
 """So many sources are given up one by one, then all that are in the way of each other."""
 
 
-@dataclass(frozen=True)
+@record
 class Homes:
     """Sources of updates that lie in the variables they update, and what that asks of the order."""
 
@@ -59,7 +44,7 @@ def possible_homes(
 ) -> Homes:
     """The sources that lie in their variables if the steps run in an order that lets them."""
     readers = _readers(lowered)
-    fallible = frozenset(n for n in lowered.steps if not _infallible(n))
+    fallible = frozenset(n for n in lowered.steps if not infallible(n))
     found: dict[Node, Node] = {}
     after: dict[Node, frozenset[Node]] = {}
     for target, source in _free(updates, results, lowered, known):
@@ -167,22 +152,9 @@ def _readers(lowered: Lowered) -> Mapping[Node, list[tuple[Node, Node]]]:
 def _safe_from(lowered: Lowered, schedule: Schedule) -> int:
     """The first position from which on no step can fail."""
     for position in range(len(schedule.sequence) - 1, -1, -1):
-        if not _infallible(lowered.steps[schedule.sequence[position]]):
+        if not infallible(lowered.steps[schedule.sequence[position]]):
             return position + 1
     return 0
-
-
-def _infallible(node: Node) -> bool:
-    if isinstance(node.op, (Group, ProductGroup)):
-        return all(_cannot_fail(step.op, step.dtype.kind) for step in node.op.body.steps)
-    return _cannot_fail(node.op, node.dtype.kind)
-
-
-def _cannot_fail(op: Op, kind: str) -> bool:
-    """Whether an op whose result is of this kind of dtype cannot fail."""
-    if isinstance(op, Elementwise):
-        return kind not in "iu" or op.info.name != "pow"
-    return isinstance(op, INFALLIBLE)
 
 
 def _free(

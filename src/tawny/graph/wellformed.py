@@ -18,6 +18,7 @@ from tawny.ops.fft import RealFFT, Transform
 from tawny.ops.indexing import Gather, Slice
 from tawny.ops.joining import Concat
 from tawny.ops.linalg import Einsum
+from tawny.ops.pieces import GatherPieces
 from tawny.ops.random import Draw, Integers, Permutation
 from tawny.ops.reduction import Accumulation, Reduction, Scan
 from tawny.ops.scatter import Scatter
@@ -30,11 +31,13 @@ AT_LEAST: Final = {
     "dilation": 1,
     "factors": 1,
     "groups": 1,
+    "height": 1,
     "index": 0,
     "length": 0,
     "max_columns": 0,
     "max_rows": 0,
     "padding": 0,
+    "pieces": 1,
     "place": 0,
     "population": 0,
     "repeats": 0,
@@ -112,6 +115,8 @@ def _check_arity(op: Op, count: int) -> None:
         accepted = (1 + len(op.axes),)
     elif isinstance(op, Scatter):
         accepted = (2 + len(op.axes),)
+    elif isinstance(op, GatherPieces):
+        accepted = (op.pieces + 1,)
     elif isinstance(op, (Fold, BinCount)):
         accepted = (1, 2)
     elif isinstance(op, (Concat, Einsum)):

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from tawny.graph.lowering import is_leaf
 from tawny.node import Node, Part, make, remake, toposort, written_at
 from tawny.op import Trait
+from tawny.ops.bands import Bands
 from tawny.ops.fused import Group, ProductGroup
+from tawny.ops.pieces import GatherPieces
 
 
 class Written(NamedTuple):
@@ -21,7 +23,7 @@ class Written(NamedTuple):
 
 
 def written_out(results: Sequence[Node]) -> Written:
-    """The plain nodes that a program with groups computes.
+    """The plain nodes that a program with groups, or gathers from pieces, computes.
 
     Equal nodes are the same object, so these are the nodes that the groups were made of, as long as
     somebody holds them.
@@ -33,9 +35,14 @@ def written_out(results: Sequence[Node]) -> Written:
         if is_leaf(node):
             continue
         inputs = tuple([plain.get(i, i) for i in node.inputs])
-        if isinstance(node.op, (Group, ProductGroup)):
-            parts[node], out[node] = _members(node, node.op, inputs)
+        if isinstance(node.op, (Bands, Group, ProductGroup)):
+            with written_at(node.sources):
+                parts[node], out[node] = _members(node.op, inputs)
             plain[node] = parts[node][0]
+        elif isinstance(node.op, GatherPieces):
+            with written_at(node.sources):
+                out[node] = node.op.written(inputs)
+            plain[node] = out[node][-1]
         elif isinstance(node.op, Part) and node.inputs[0] in parts:
             plain[node] = parts[node.inputs[0]][node.op.index]
         elif inputs != node.inputs:
@@ -45,17 +52,24 @@ def written_out(results: Sequence[Node]) -> Written:
 
 
 def _members(
-    node: Node, group: Group | ProductGroup, operands: Sequence[Node]
+    group: Bands | Group | ProductGroup, operands: Sequence[Node]
 ) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """The results of a group as plain nodes, and all nodes it computes."""
     values, members = list(operands), list[Node]()
-    with written_at(node.sources):
-        if isinstance(group, ProductGroup):
-            values = group.multiplied(operands)
-            members.append(values[0])
-        for step in group.body.steps:
-            made = make(step.op, tuple([values[i] for i in step.inputs]))
-            values.append(made)
+    if isinstance(group, ProductGroup):
+        values = group.multiplied(operands)
+        members.append(values[0])
+    for step in group.body.steps:
+        inputs = tuple([values[i] for i in step.inputs])
+        if isinstance(step.op, Group):
+            (made,), inner = _members(step.op, inputs)
+            members.extend(inner)
+        elif isinstance(step.op, GatherPieces):
+            members.extend(step.op.written(inputs))
+            made = members[-1]
+        else:
+            made = make(step.op, inputs)
             if Trait.VIEW not in step.op.facts().traits:
                 members.append(made)
+        values.append(made)
     return tuple([values[r] for r in group.body.results]), tuple(members)

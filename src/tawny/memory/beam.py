@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
 import numpy
 from numpy.typing import NDArray
+
+from tawny.record import record
 
 Ints = NDArray[numpy.int64]
 """Integers; those that are many are 32 bits wide where that is enough."""
@@ -43,7 +44,7 @@ class Score(Enum):
     LOG = "by its logarithm"
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Sections:
     """The buffers of a placement problem over its sections."""
 
@@ -131,7 +132,7 @@ def rank(order: Ints) -> Ints:
     return ranks
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Beam:
     """Partial placements, one a column."""
 
@@ -210,7 +211,7 @@ def first_of_each(names: Ints, value: Reals) -> Ints:
     return order[is_first]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Grown:
     """The children of a beam, each with one more buffer placed."""
 

@@ -14,7 +14,6 @@ allocated when all are known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from typing import NamedTuple
 from tawny.errors import value_error
 from tawny.memory.inplace import declared_refusal
 from tawny.memory.problem import Problem, Step
+from tawny.record import record
 
 
 class How(Enum):
@@ -52,7 +52,7 @@ class Choice(NamedTuple):
     """Bytes of the block from then on."""
 
 
-@dataclass(frozen=True)
+@record
 class Blocks:
     """Which block each value lives in, and how large the blocks are."""
 

@@ -6,20 +6,27 @@ import re
 import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from math import inf
 from operator import index
 from threading import Lock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from tawny.errors import type_error, value_error
+from tawny.later import Later
 from tawny.memory.folding import fold
 from tawny.memory.model import model
 from tawny.memory.order import LARGEST_SEARCHED, NEAR, best_order, eager, natural, prompt
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
 from tawny.memory.recent import Recent
-from tawny.memory.remat_search import Search
 from tawny.memory.schedule import Schedule
+
+if TYPE_CHECKING:
+    import decimal
+
+    from tawny.memory import remat_search
+else:
+    decimal, remat_search = Later("decimal"), Later("tawny.memory.remat_search")
 
 UNITS = {
     "": 1,
@@ -43,19 +50,20 @@ def parse_bytes(text: str | int) -> int:
     if isinstance(text, str):
         found = PATTERN.fullmatch(text)
         if found is None or found[2].lower() not in UNITS:
-            raise ValueError(
-                f"memory: {text!r} is no number of bytes; write a number and one of B, kB, MB, GB, "
-                "TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024)"
+            raise value_error(
+                "memory",
+                f"{text!r} is no number of bytes; write a number and one of B, kB, MB, GB, "
+                "TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024)",
             )
-        return int(Decimal(found[1]) * UNITS[found[2].lower()])
+        return int(decimal.Decimal(found[1]) * UNITS[found[2].lower()])
     try:
         bytes = index(text)
     except TypeError:
-        raise TypeError(
-            f"memory: a budget is an int (bytes) or a str such as '512MB', got {text!r}"
+        raise type_error(
+            "memory", f"a budget is an int (bytes) or a str such as '512MB', got {text!r}"
         ) from None
     if bytes < 0:
-        raise ValueError(f"memory: a budget is not negative, got {bytes} bytes")
+        raise value_error("memory", f"a budget is not negative, got {bytes} bytes")
     return bytes
 
 
@@ -91,7 +99,7 @@ class Answers:
     unless nothing else was found for it: then the larger one is given the same from then on.
     """
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: remat_search.Search) -> None:
         self.search = search
         self._lock = Lock()
         self._given: dict[int, Layout] = {}
@@ -155,7 +163,7 @@ class Budget:
         def answers() -> Answers:
             plain = problem.unlabelled
             tried = good_orders(plain, alignment) if given is None else given
-            return Answers(Search(plain, tried, alignment, seconds))
+            return Answers(remat_search.Search(plain, tried, alignment, seconds))
 
         key = problem.structure, problem.costs, given, alignment, seconds
         self.answers = ANSWERS.get_or_make(key, answers, len(problem.steps))

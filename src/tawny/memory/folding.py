@@ -9,15 +9,15 @@ running all of it takes no more room than what it leaves.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tawny.memory.model import Model
+from tawny.record import record
 
 WORTHWHILE = 0.005
 """A model is left as it is where no larger share of its steps can be folded."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Folded:
     """A model whose steps stand for one or more steps of another."""
 
@@ -33,7 +33,7 @@ class Folded:
 def fold(model: Model, order: Iterable[int]) -> Folded:
     """The model with all folded that can be; `order` is any order of its steps."""
     made, slides = model.made.copy(), model.slides.copy()
-    members: list[tuple[int, ...]] = [(s,) for s in range(len(model))]
+    inside: list[list[int]] = [[] for _ in range(len(model))]
     gone, free = bytearray(len(model)), bytearray(len(model))
     for s in order:
         before = model.predecessors[s]
@@ -48,7 +48,7 @@ def fold(model: Model, order: Iterable[int]) -> Folded:
         free[s] = len(inner) == len(before)
         for p in inner:
             gone[p] = True
-        members[s] = (*[m for p in inner for m in members[p]], s)
+        inside[s] = inner
         made[s] += sum([model.stays[p] for p in inner])
         if taken:
             made[s] -= model.size[taken[0][0]]
@@ -56,7 +56,17 @@ def fold(model: Model, order: Iterable[int]) -> Folded:
     left = [s for s in range(len(model)) if not gone[s]]
     if len(model) - len(left) <= len(model) * WORTHWHILE:
         return Folded(model, [(s,) for s in range(len(model))])
-    return Folded(_only(model, left, made, slides), [members[s] for s in left])
+    return Folded(_only(model, left, made, slides), [_members(s, inside) for s in left])
+
+
+def _members(step: int, inside: list[list[int]]) -> tuple[int, ...]:
+    """A step and all that was folded into it, in the order they run."""
+    backwards: list[int] = []
+    stack = [step]
+    while stack:
+        backwards.append(stack.pop())
+        stack += inside[backwards[-1]]
+    return tuple(reversed(backwards))
 
 
 def _is_idle(model: Model, p: int, made: int) -> bool:

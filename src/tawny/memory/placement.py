@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, count
 from math import gcd
 
@@ -17,6 +16,7 @@ from tawny.memory import beam, canonical, gaps
 from tawny.memory.schedule import Storage
 from tawny.memory.skyline import skyline
 from tawny.memory.sweep import outward
+from tawny.record import record
 
 LARGEST_SEARCHED = 4000
 """Storages above which only near-linear methods are used."""
@@ -30,7 +30,7 @@ TIES = (beam.Tie.AREA, beam.Tie.LOAD, beam.Tie.LIFE)
 """In which order depth-first searches try them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Placement:
     """Offsets in one arena."""
 
@@ -41,7 +41,7 @@ class Placement:
     """No arena is smaller: the most bytes that live at once, each storage rounded up."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Buffers:
     """What is placed: storages with bytes and a lifetime, rounded up and in units of `unit`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -24,6 +24,7 @@ from tawny.memory.schedule import (
     live_bytes,
     schedule,
 )
+from tawny.record import record
 
 ORDERING = 0.4
 """The share of the time that is for finding a better order."""
@@ -33,7 +34,7 @@ MOST_STATES = 1_000_000
 """How far an order is then searched for at most."""
 
 
-@dataclass(frozen=True)
+@record
 class Layout:
     """Where every value of a schedule lives in one arena."""
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 from tawny.memory.inplace import declared_refusal
+from tawny.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Value:
     """One value: its bytes, and the rules about them."""
 
@@ -30,7 +31,7 @@ class Value:
     A view is made by a step that reads its base, or by none: then it exists with its base."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Step:
     """One operation: reads `inputs`, writes `outputs` (indices of values)."""
 
@@ -50,7 +51,7 @@ class Step:
     """Steps that must not run once this one has: it overwrites what they read outside the arena."""
 
 
-@dataclass(frozen=True)
+@record
 class Problem:
     """Values and steps; every value is an input of the problem or made by exactly one step.
 

@@ -6,13 +6,14 @@ C. Szegedy and others: Rethinking the Inception architecture for computer vision
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import tawny.numpy as np
 from tawny import nn
 from tawny.array import Array
-from tawny.models.sizes import IMAGE, channels, chosen
+from tawny.models.sizes import IMAGE, at_least, channels, chosen
+from tawny.record import record
 
 FORMS: Final = {"torchvision": True, "keras": False}
 """Whether batch norm has a scale beside its shift, and averages at the edge count the padding."""
@@ -47,7 +48,7 @@ class Unit(nn.Module):
         return np.relu(self.bn(self.conv(x)))
 
 
-@dataclass(frozen=True)
+@record
 class Spec:
     """A unit of a block; one with a stride has windows that lie within the map."""
 
@@ -240,6 +241,7 @@ class InceptionV3(nn.Module):
         dropout: float = 0.5,
         dtype: str = "float32",
     ) -> None:
+        at_least(1, classes, "InceptionV3", "classes")
         counted = chosen("InceptionV3", "form", form, FORMS)
 
         def unit(inputs: int, outputs: int, window: int, stride: int, padding: str) -> Unit:

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import tawny.numpy as np
 from tawny import nn
 from tawny.array import Array
-from tawny.models.sizes import IMAGE, channels, chosen
+from tawny.models.sizes import IMAGE, at_least, channels, chosen
 from tawny.ops.window import Padding
+from tawny.record import record
 
 EXPANSION: Final = 4
 """Channels a block gives for each of its inner ones."""
 
 
-@dataclass(frozen=True)
+@record
 class Form:
     """Where published versions of the same network differ."""
 
@@ -100,7 +100,10 @@ class ResNet(nn.Module):
         form: str = "torchvision",
         dtype: str = "float32",
     ) -> None:
-        facts = chosen(type(self).__name__, "form", form, FORMS)
+        op = type(self).__name__
+        facts = chosen(op, "form", form, FORMS)
+        if classes is not None:
+            at_least(1, classes, op, "classes")
         base = channels(64, width)
         self.pool = facts.pool
         self.conv1 = nn.Conv2d(IMAGE, base, 7, stride=2, padding=3, bias=facts.bias, dtype=dtype)

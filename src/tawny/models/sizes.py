@@ -9,11 +9,20 @@ import tawny.numpy as np
 from tawny.array import Array
 from tawny.errors import value_error
 from tawny.ops.window import Pads
+from tawny.shape import as_int
 
 T = TypeVar("T")
 
 IMAGE: Final = 3
 """Channels of an image."""
+
+
+def at_least(least: int, given: object, op: str, word: str) -> int:
+    """A whole number, not less than `least`."""
+    number = as_int(given, op, word)
+    if number < least:
+        raise value_error(op, f"{word} is {number}; it must be at least {least}")
+    return number
 
 
 def channels(number: int, width: float) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 import tawny.numpy as np
 from tawny import nn
 from tawny.array import Array
-from tawny.models.sizes import IMAGE, channels, chosen, whole_windows
+from tawny.models.sizes import IMAGE, at_least, channels, chosen, whole_windows
 
 Step = tuple[int, int] | None
 """Squeezed and expanded channels of a fire module; None for a pooling of every second place."""
@@ -58,6 +58,7 @@ class SqueezeNet(nn.Module):
         dropout: float = 0.5,
         dtype: str = "float32",
     ) -> None:
+        at_least(1, classes, "SqueezeNet", "classes")
         first, window, steps = chosen("SqueezeNet", "version", version, VERSIONS)
         inputs = channels(first, width)
         layers: list[nn.Module] = [

@@ -9,7 +9,7 @@ from typing import Final
 
 from tawny import nn
 from tawny.array import Array
-from tawny.models.sizes import IMAGE, channels, flat
+from tawny.models.sizes import IMAGE, at_least, channels, flat
 
 STAGES: Final = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 """Channels of the convolutions; each stage ends with a pooling 2 x 2."""
@@ -48,6 +48,8 @@ class VGG16(nn.Module):
         dropout: float = 0.5,
         dtype: str = "float32",
     ) -> None:
+        at_least(1, classes, "VGG16", "classes")
+        at_least(2 ** len(STAGES), size, "VGG16", "size")
         layers: list[nn.Module] = []
         inputs = IMAGE
         for stage in STAGES:

@@ -11,6 +11,7 @@ from tawny.errors import type_error
 from tawny.nn.module import Module
 from tawny.nn.sizes import pads, windows
 from tawny.ops.window import Pads
+from tawny.optim.numbers import real
 from tawny.shape import as_int, size
 
 Sizes = int | tuple[int, ...] | list[int]
@@ -92,7 +93,7 @@ class Padding(Module):
                 type(self).__name__, f"padding is {padding!r}; accepted: numbers from 0, or pairs"
             )
         self.padding: Pads = given
-        self.value = value
+        self.value = real(value, type(self).__name__, "value")
 
     def forward(self, x: Array) -> Array:
         self.check_image(x, type(self).rank)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tawny.array import Array, lift, wrap
 from tawny.dtype import DType, as_dtype
-from tawny.errors import value_error
+from tawny.errors import type_error, value_error
 from tawny.nn.initialisers import Initialiser, as_initialiser, glorot_uniform, zeros
 from tawny.node import Node, Value, constant
 from tawny.shape import Shape, as_shape, size
@@ -45,12 +45,19 @@ class Declaration:
         self.shape: Final = shape
         self.initialiser: Final = initialiser
         self.dtype: Final = dtype
-        self.trained: Final = trained
+        self.parameter: Final = trained
+        self.frozen = False
+        """Whether it is to stay as it is, though it could be trained."""
         self.seed = 0
         self.path: Path = ()
         self.root: object = None
         """The mark of the model that the path starts from; None before there is one."""
         self._node: Node | None = None
+
+    @property
+    def trained(self) -> bool:
+        """Whether it is among what is trained."""
+        return self.parameter and not self.frozen
 
     @property
     def size(self) -> int:
@@ -100,14 +107,15 @@ class Declaration:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Declaration:
         """Another declaration with the same value, which nobody can change."""
-        other = Declaration(self.shape, self.initialiser, self.dtype, self.trained)
+        other = Declaration(self.shape, self.initialiser, self.dtype, self.parameter)
         other.seed, other.path, other._node = self.seed, self.path, self._node
+        other.frozen = self.frozen
         memo[id(self)] = other
         other.root = copy.deepcopy(self.root, memo)
         return other
 
     def __repr__(self) -> str:
-        kind = "Parameter" if self.trained else "State"
+        kind = "Parameter" if self.parameter else "State"
         return f"{kind}({self.shape}, {self.initialiser}, dtype={self.dtype})"
 
 
@@ -130,7 +138,11 @@ def Parameter(shape: Any, initialiser: Any = None, dtype: Any = "float32") -> An
     The attribute it is assigned to reads as an array.  Without an initialiser it is
     `glorot_uniform`; one declaration assigned to two layers is one parameter.
     """
-    return _declared("Parameter", shape, _or(initialiser, glorot_uniform), dtype, trained=True)
+    if (kind := as_dtype(dtype, "Parameter")).kind not in "fc":
+        raise type_error(
+            "Parameter", f"dtype is {kind}; accepted: floating-point and complex numbers"
+        )
+    return _declared("Parameter", shape, _or(initialiser, glorot_uniform), kind, trained=True)
 
 
 def State(shape: Any, initialiser: Any = None, dtype: Any = "float32") -> Any:  # noqa: N802

@@ -23,6 +23,7 @@ from tawny.graph.safetensors import GraphFileError, natural, parse, read, shown,
 from tawny.nn.history import History
 from tawny.node import Value
 from tawny.optim.stopping import Memory
+from tawny.record import record
 
 FORMAT: Final = "tawny.training"
 VERSION: Final = "1"
@@ -31,7 +32,7 @@ _PLACE: Final = ("step", "epoch", "position", "rows")
 _HISTORY: Final = ("batch_loss", "rate", "loss")
 
 
-@dataclass(frozen=True)
+@record
 class Checkpoint:
     """Where and when training is written to a file.
 
@@ -50,6 +51,9 @@ class Checkpoint:
                 "Checkpoint",
                 f"every is {given!r}; accepted: 'epoch', 'batch', a number of steps, a function",
             )
+        path = cast("object", self.path)
+        if not isinstance(path, (str, os.PathLike)):
+            raise type_error("Checkpoint", f"path is {path!r}; accepted: text or a path")
         try:
             self.file(0, 0)
         except (KeyError, IndexError, ValueError):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, overload
 
 from tawny.array import Array
-from tawny.errors import type_error
+from tawny.errors import type_error, value_error
 from tawny.nn.module import Module
+from tawny.shape import as_int
 
 Layer = Callable[..., Any]
 
@@ -38,9 +39,15 @@ class Input(Module):
     """What goes in, checked: `shape` is that of one sample, None standing for any size."""
 
     def __init__(self, *shape: int | None) -> None:
-        self.shape = shape
+        self.shape = tuple(None if n is None else as_int(n, "Input", "shape") for n in shape)
+        for n in self.shape:
+            if n is not None and n < 0:
+                raise value_error(
+                    "Input", f"shape has {n}; accepted: sizes from 0, and None for any"
+                )
 
     def forward(self, x: Array) -> Array:
+        self.check_array(x)
         fits = x.ndim == len(self.shape) + 1 and all(
             wanted is None or n == wanted for n, wanted in zip(x.shape[1:], self.shape, strict=True)
         )
@@ -68,7 +75,7 @@ class Sequential(Module):
     @property
     def layers(self) -> tuple[Module, ...]:
         """The layers in order."""
-        return tuple(self._members.values())
+        return tuple(m for key, m in self._members.items() if isinstance(key, int))
 
     def forward(self, *inputs: Any) -> Any:
         layers = self.layers
@@ -80,7 +87,7 @@ class Sequential(Module):
         return outputs
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self.layers)
 
     def __iter__(self) -> Iterator[Module]:
         return iter(self.layers)

@@ -10,15 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Final
 
 from tawny.array import Array
 from tawny.errors import value_error
 from tawny.node import Node, Value
+from tawny.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Demand(ABC):
     """What the targets of a loss must be."""
 
@@ -30,7 +30,7 @@ class Demand(ABC):
         """Refuse other values."""
 
 
-@dataclass(frozen=True)
+@record
 class Classes(Demand):
     """Integers from 0 up to the number of classes."""
 
@@ -46,7 +46,7 @@ class Classes(Demand):
             )
 
 
-@dataclass(frozen=True)
+@record
 class Signs(Demand):
     """Numbers that are -1 or 1."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from numbers import Number
 from typing import Any, Final, cast
 
 import numpy as np
@@ -18,6 +18,8 @@ import numpy.typing as npt
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
 from tawny.node import Value
+from tawny.optim.numbers import real
+from tawny.record import record
 from tawny.shape import Shape, size
 
 __all__ = [
@@ -41,7 +43,7 @@ __all__ = [
 Draw = Callable[[np.random.Generator, Shape, DType], Value]
 
 
-@dataclass(frozen=True)
+@record
 class Initialiser:
     """A rule for the first value of a parameter."""
 
@@ -123,6 +125,7 @@ def _positive(shape: Shape) -> tuple[float, float]:
 
 def uniform(low: float = -0.05, high: float = 0.05) -> Initialiser:
     """Evenly distributed from `low` up to `high`."""
+    low, high = real(low, "uniform", "low"), real(high, "uniform", "high")
     if not low < high:
         raise value_error("uniform", f"low is {low!r} and high is {high!r}; high must be greater")
     return Initialiser(
@@ -132,6 +135,7 @@ def uniform(low: float = -0.05, high: float = 0.05) -> Initialiser:
 
 def gaussian(mean: float = 0.0, std: float = 0.05) -> Initialiser:
     """Normally distributed about `mean` with standard deviation `std`."""
+    mean, std = real(mean, "gaussian", "mean"), real(std, "gaussian", "std")
     if not std >= 0:
         raise value_error("gaussian", f"std is {std!r}; it must be at least 0")
     return Initialiser(
@@ -182,6 +186,8 @@ def he_uniform() -> Initialiser:
 
 def constant(value: float) -> Initialiser:
     """The same number everywhere."""
+    if not isinstance(value, Number):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error("constant", f"value is {value!r}; accepted: a number")
     return Initialiser(f"constant({value!r})", lambda _, shape, dtype: np.full(shape, value, dtype))
 
 

@@ -7,8 +7,7 @@ are the same there as here, in the same layout.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -20,16 +19,25 @@ from tawny.nn.module import Module
 from tawny.nn.normalisation import BatchNorm, GroupNorm, LayerNorm
 from tawny.nn.recurrent import GRU, Recurrent
 from tawny.node import Value
+from tawny.record import record
 
 Convert = Callable[..., Value]
 
+Misfit = Callable[..., str | None]
+"""From a layer and arrays to what keeps these from being converted, None if nothing does."""
 
-@dataclass(frozen=True)
+
+def _any(layer: Module, *_: Value) -> None:
+    """Nothing; the shape of the result is checked anyway."""
+
+
+@record
 class Rule:
     """One parameter of a layer: the arrays it is made of, and how."""
 
     theirs: tuple[str, ...]
     convert: Convert
+    misfit: Misfit = _any
 
 
 def _same(value: Value) -> Value:
@@ -57,7 +65,13 @@ def _inputs_first(value: Value) -> Value:
 
 
 def _sum(first: Value, second: Value) -> Value:
-    return first + second if first.shape == second.shape else first
+    return first + second
+
+
+def _unlike(_: Module, first: Value, second: Value) -> str | None:
+    if first.shape == second.shape:
+        return None
+    return f"have shapes {first.shape} and {second.shape}; they must be alike"
 
 
 def _third(number: int, convert: Convert = _same) -> Convert:
@@ -70,6 +84,12 @@ def _third(number: int, convert: Convert = _same) -> Convert:
     return part
 
 
+def _no_thirds(_: Module, value: Value) -> str | None:
+    if value.ndim and len(value) % 3 == 0:
+        return None
+    return f"has shape {value.shape}; it must be three parts of equal size"
+
+
 def _reset_first(value: Value) -> Value:
     """Columns of the gates (update, reset, new) as (reset, update, new)."""
     parts = np.array_split(value, 3, axis=-1)
@@ -80,9 +100,16 @@ def _row(number: int) -> Convert:
     """A row of a matrix, its gates (update, reset, new) in our order."""
 
     def row(value: Value) -> Value:
-        return _reset_first(value[number]) if value.ndim == 2 else value
+        return _reset_first(value[number])
 
     return row
+
+
+def _no_two_rows(_: Module, value: Value) -> str | None:
+    """A GRU with one row of biases computes something else with the same weights."""
+    if value.ndim == 2 and len(value) == 2:
+        return None
+    return f"has shape {value.shape}; it must be two rows, as in a GRU with reset_after=True"
 
 
 def _heads_joined(value: Value) -> Value:
@@ -99,13 +126,25 @@ def _flat(value: Value) -> Value:
     return value.reshape(-1)
 
 
+def _other_heads(axis: int) -> Misfit:
+    """Heads along an axis that are not as many as the layer's, though all sizes may agree."""
+
+    def misfit(layer: Module, value: Value) -> str | None:
+        heads = cast("MultiHeadAttention", layer).heads
+        if value.ndim > axis and value.shape[axis] == heads:
+            return None
+        return f"has shape {value.shape}; its axis {axis} must be {heads}, the number of heads"
+
+    return misfit
+
+
 def same_name(name: str) -> Rule:
     """A parameter that is called the same there and has the same layout."""
     return Rule((name,), _same)
 
 
-def _called(name: str, convert: Convert = _same) -> Rule:
-    return Rule((name,), convert)
+def _called(name: str, convert: Convert = _same, misfit: Misfit = _any) -> Rule:
+    return Rule((name,), convert, misfit)
 
 
 Table = dict[type[Module], dict[str, Rule]]
@@ -114,7 +153,7 @@ _TORCH_NORM: Final = {"scale": _called("weight"), "shift": _called("bias")}
 _TORCH_RECURRENT: Final = {
     "weight": _called("weight_ih_l0", _transposed),
     "recurrent": _called("weight_hh_l0", _transposed),
-    "bias": Rule(("bias_ih_l0", "bias_hh_l0"), _sum),
+    "bias": Rule(("bias_ih_l0", "bias_hh_l0"), _sum, _unlike),
 }
 
 TORCH: Final[Table] = {
@@ -128,11 +167,11 @@ TORCH: Final[Table] = {
     GRU: {"bias": _called("bias_ih_l0"), "recurrent_bias": _called("bias_hh_l0")},
     MultiHeadAttention: {
         **{
-            f"{name}.weight": _called("in_proj_weight", _third(number, _transposed))
+            f"{name}.weight": _called("in_proj_weight", _third(number, _transposed), _no_thirds)
             for number, name in enumerate(("query", "key", "value"))
         },
         **{
-            f"{name}.bias": _called("in_proj_bias", _third(number))
+            f"{name}.bias": _called("in_proj_bias", _third(number), _no_thirds)
             for number, name in enumerate(("query", "key", "value"))
         },
         "output.weight": _called("out_proj.weight", _transposed),
@@ -156,13 +195,19 @@ KERAS: Final[Table] = {
     GRU: {
         "weight": _called("kernel", _reset_first),
         "recurrent": _called("recurrent_kernel", _reset_first),
-        "bias": _called("bias", _row(0)),
-        "recurrent_bias": _called("bias", _row(1)),
+        "bias": _called("bias", _row(0), _no_two_rows),
+        "recurrent_bias": _called("bias", _row(1), _no_two_rows),
     },
     MultiHeadAttention: {
-        **{f"{n}.weight": _called(f"{n}.kernel", _heads_joined) for n in ("query", "key", "value")},
-        **{f"{n}.bias": _called(f"{n}.bias", _flat) for n in ("query", "key", "value")},
-        "output.weight": _called("attention_output.kernel", _heads_joined_first),
+        **{
+            f"{n}.weight": _called(f"{n}.kernel", _heads_joined, _other_heads(1))
+            for n in ("query", "key", "value")
+        },
+        **{
+            f"{n}.bias": _called(f"{n}.bias", _flat, _other_heads(0))
+            for n in ("query", "key", "value")
+        },
+        "output.weight": _called("attention_output.kernel", _heads_joined_first, _other_heads(0)),
         "output.bias": _called("attention_output.bias"),
     },
 }

@@ -14,6 +14,7 @@ from tawny.array import Array, ArrayLike
 from tawny.errors import type_error, value_error
 from tawny.nn.demands import Classes, Signs, demand
 from tawny.ops.elementwise import where
+from tawny.optim.numbers import real
 from tawny.shape import size
 
 __all__ = [
@@ -117,7 +118,7 @@ def huber(prediction: ArrayLike, target: ArrayLike, delta: float = 1.0) -> Array
 
     The line is delta (|d| - delta / 2).
     """
-    if not 0 < delta < math.inf:
+    if not 0 < real(delta, "huber", "delta") < math.inf:
         raise value_error("huber", f"delta is {delta!r}; it must be greater than 0")
     x, y = _pair("huber", prediction, target)
     distance = np.abs(x - y)
@@ -148,7 +149,7 @@ def cross_entropy(prediction: ArrayLike, target: ArrayLike, *, smoothing: float 
     op = "cross_entropy"
     x, y = np.asarray(prediction), np.asarray(target)
     _check_prediction(op, x)
-    if not 0 <= smoothing < 1:
+    if not 0 <= real(smoothing, op, "smoothing") < 1:
         raise value_error(op, f"smoothing is {smoothing!r}; it must be from 0 up to 1")
     if x.ndim < 2 or not x.shape[-1]:
         raise value_error(op, f"the prediction has shape {x.shape}; accepted: (batch, classes)")

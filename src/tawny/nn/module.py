@@ -13,7 +13,7 @@ A call never changes the model: what is trained or counted is passed in and out 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -21,6 +21,15 @@ import numpy as np
 from tawny.array import Array, lift, wrap
 from tawny.errors import type_error, value_error
 from tawny.nn.binding import BINDING, Binding, Declaration, Key, Path, owner_of, written
+from tawny.nn.members import (
+    Holder,
+    holds_members,
+    may_hold,
+    members_in,
+    settle_paths,
+    values_in,
+    walked,
+)
 from tawny.nn.structure import matched, nested
 from tawny.shape import as_int
 from tawny.tree import map_leaves
@@ -30,46 +39,41 @@ if TYPE_CHECKING:
 
     from tawny.nn.summary import Summary
 
-Member = Any
-"""A declaration, a module, or a list, tuple or dict that holds some."""
-
 
 def _no_forward(self: Module, *inputs: Any) -> Any:
     """What the layer computes; every module says its own."""
     raise NotImplementedError(f"{type(self).__name__} has no forward; define what it computes")
 
 
-class Module:
+class Module(Holder):
     """A layer or a model; see the chapter's own text."""
 
-    _members: dict[Key, Member]
-    _mark: object
-
     forward: Callable[..., Any] = _no_forward
-
-    def __new__(cls, *_: Any, **__: Any) -> Self:
-        """A module without members, whether or not its `__init__` calls that of `Module`."""
-        self = super().__new__(cls)
-        self.__dict__["_members"] = {}
-        self.__dict__["_mark"] = object()
-        return self
 
     # ------------------------------------------------------------- attributes
 
     def __setattr__(self, name: str, value: Any) -> None:
-        member = self._members.get(name)
-        if isinstance(member, Declaration) and value is not None and not _holds_members(value):
+        member, full = self._members.get(name), holds_members(value)
+        if isinstance(member, Declaration) and value is not None and not full:
             self._change(name, member, value)
-        elif _holds_members(value):
-            if hasattr(Module, name):
-                raise value_error(
-                    type(self).__name__, f"{name!r} is a name of every module; take another one"
-                )
+        elif (full and self._is_free(name)) or (not hasattr(type(self), name) and may_hold(value)):
             self.__dict__.pop(name, None)
             self.adopt(name, value)
         else:
             self._members.pop(name, None)
             super().__setattr__(name, value)  # properties, as `parameters`, set themselves
+
+    def _is_free(self, name: str) -> bool:
+        """Whether a member can be filed under a name; one that would be hidden is refused."""
+        if hasattr(Module, name):
+            whose = "a name of every module"
+        elif hasattr(type(self), name):
+            if hasattr(getattr(type(self), name), "__set__"):
+                return False
+            whose = "an attribute of the class, which would hide it"
+        else:
+            return True
+        raise value_error(type(self).__name__, f"{name!r} is {whose}; take another one")
 
     def __getattr__(self, name: str) -> Any:
         members = self.__dict__.get("_members", {})
@@ -78,10 +82,8 @@ class Module:
         member = members[name]
         if isinstance(member, Module):
             return member
-        if isinstance(member, Declaration):
-            return _read(member)
-        if any(isinstance(x, Declaration) for _, x in _members_in(member, ())):
-            return map_leaves(lambda x: _read(x) if isinstance(x, Declaration) else x, member)
+        if any(isinstance(x, Declaration) for _, x in members_in(member, ())):
+            return values_in(member)
         return member
 
     def __delattr__(self, name: str) -> None:
@@ -91,7 +93,7 @@ class Module:
     def adopt(self, key: Key, member: Any) -> None:
         """File a declaration, a module, or a list, tuple or dict of them under a name or index."""
         self._members[key] = member
-        _settle_paths(self)
+        settle_paths(self)
 
     def declared(self, name: str) -> Any:
         """The declaration of a parameter or state, to give another layer the same one.
@@ -111,7 +113,7 @@ class Module:
             _check_not_shared(value, member, label)
             array = matched({name: value}, [((name,), member)], self.label, "value")[member]
             member.assign(array)
-        elif member.trained:
+        elif member.parameter:
             raise value_error(label, "a parameter cannot change in a call; declare it nn.State")
         elif not binding.training:
             raise value_error(label, "a state changes in training only; ask self.training first")
@@ -225,12 +227,28 @@ class Module:
 
     def initialise(self, seed: int = 0) -> Self:
         """Let every value be drawn anew from `seed` when it is needed; gives the model itself."""
-        number = as_int(seed, "initialise", "seed")
-        if number < 0:
-            raise value_error("initialise", f"seed is {number}; it must be at least 0")
+        number = as_seed(seed, "initialise")
         for _, member in self.walk():
             if isinstance(member, Declaration):
                 member.restart(number)
+        return self
+
+    def freeze(self) -> Self:
+        """Let every parameter stay as it is; gives the module itself.
+
+        Until `unfreeze` they are among `state` instead of `parameters`: no slopes are computed for
+        them, and no optimiser sees them.
+        """
+        return self._let_be_frozen(frozen=True)
+
+    def unfreeze(self) -> Self:
+        """Let every parameter be trained again; gives the module itself."""
+        return self._let_be_frozen(frozen=False)
+
+    def _let_be_frozen(self, *, frozen: bool) -> Self:
+        for _, member in self.walk():
+            if isinstance(member, Declaration):
+                member.frozen = frozen
         return self
 
     @property
@@ -242,8 +260,8 @@ class Module:
 
     def walk(self) -> Iterator[tuple[Path, Module | Declaration]]:
         """The module, its modules and declarations: each once, with the path of its first place."""
-        _settle_paths(self)
-        yield from _walk(self, (), set())
+        settle_paths(self)
+        yield from cast("Iterator[tuple[Path, Module | Declaration]]", walked(self))
 
     def modules(self) -> dict[str, Module]:
         """The module, under the empty path, and all modules in it by their paths."""
@@ -305,7 +323,11 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
-        inner = [(k, m) for k, m in self._members.items() if not isinstance(m, Declaration)]
+        inner = [
+            (k, m)
+            for k, m in self._members.items()
+            if not isinstance(m, Declaration) and holds_members(m)
+        ]
         if not inner:
             return f"{type(self).__name__}({self.extra()})"
         lines = [f"({key}): {member!r}".replace("\n", "\n  ") for key, member in inner]
@@ -339,12 +361,6 @@ class Module:
 # --------------------------------------------------------------------- helpers
 
 
-def _read(declaration: Declaration) -> Array:
-    """The array bound to a declaration, else its current value."""
-    binding = BINDING.get()
-    return wrap(declaration.node) if binding is None else binding.read(declaration)
-
-
 def _check_not_shared(value: Any, member: Declaration, label: str) -> None:
     """Refuse another layer's parameter, which may be meant to be shared or to be copied."""
     owner = owner_of(value.node) if isinstance(value, Array) else None
@@ -354,52 +370,6 @@ def _check_not_shared(value: Any, member: Declaration, label: str) -> None:
             "this is the value of another layer's parameter; to share it, assign "
             'layer.declared("name"), to copy it, assign layer.name.numpy()',
         )
-
-
-def _members_in(value: Any, path: Path) -> Iterator[tuple[Path, Module | Declaration]]:
-    """The modules and declarations in a list, tuple or dict, however deep."""
-    if isinstance(value, (Module, Declaration)):
-        yield path, value
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(cast("list[Any]", value)):
-            yield from _members_in(item, (*path, index))
-    elif isinstance(value, dict):
-        for key, item in cast("Mapping[Any, Any]", value).items():
-            yield from _members_in(item, (*path, key))
-
-
-def _holds_members(value: Any) -> bool:
-    return next(_members_in(value, ()), None) is not None
-
-
-def _walk(
-    module: Module, path: Path, seen: set[Module | Declaration]
-) -> Iterator[tuple[Path, Module | Declaration]]:
-    seen.add(module)
-    yield path, module
-    for key, value in module._members.items():  # pyright: ignore[reportPrivateUsage]
-        for place, member in _members_in(value, (*path, key)):
-            if member in seen:
-                continue
-            if isinstance(member, Module):
-                yield from _walk(member, place, seen)
-            else:
-                seen.add(member)
-                yield place, member
-
-
-def _settle_paths(module: Module) -> None:
-    """Let declarations that had no place, or had one in a part of `module`, have one in it.
-
-    A declaration keeps the place it has first in the outermost model, which its draw depends on.
-    """
-    mark = module._mark  # pyright: ignore[reportPrivateUsage]
-    parts: set[int] = set()
-    for path, member in _walk(module, (), set()):
-        if isinstance(member, Module):
-            parts.add(id(member._mark))  # pyright: ignore[reportPrivateUsage]
-        elif member.root is None or (member.root is not mark and id(member.root) in parts):
-            member.root, member.path = mark, path
 
 
 def _as_array(x: Any) -> Any:
@@ -417,6 +387,14 @@ def _say_where(error: Exception, module: Module) -> None:
     """Note the innermost layer an error came from."""
     if not getattr(error, "__notes__", None):
         error.add_note(f"in layer {module.label}")
+
+
+def as_seed(value: Any, op: str) -> int:
+    """A number that random draws start from."""
+    number = as_int(value, op, "seed")
+    if number < 0:
+        raise value_error(op, f"seed is {number}; it must be at least 0")
+    return number
 
 
 def check_module(value: Any, op: str) -> Module:

@@ -11,8 +11,9 @@ from tawny import random
 from tawny.array import Array
 from tawny.nn.activations import SELU_ALPHA, SELU_SCALE
 from tawny.nn.module import Module
-from tawny.nn.sizes import at_least_zero, share
+from tawny.nn.sizes import share
 from tawny.ops.elementwise import where
+from tawny.optim.numbers import at_least_zero
 
 
 class Dropout(Module):

@@ -11,6 +11,7 @@ from tawny.nn import initialisers as init
 from tawny.nn.binding import Parameter, State
 from tawny.nn.module import Module
 from tawny.nn.sizes import positive, share
+from tawny.optim.numbers import at_least_zero
 from tawny.shape import as_shape
 
 
@@ -41,7 +42,8 @@ class BatchNorm(Module):
         dtype: Any = "float32",
     ) -> None:
         self.features = positive(features, "BatchNorm", "features")
-        self.decay, self.epsilon = share(decay, "BatchNorm", "decay"), float(epsilon)
+        self.decay = share(decay, "BatchNorm", "decay")
+        self.epsilon = at_least_zero(epsilon, "BatchNorm", "epsilon")
         shape = (self.features,)
         self.scale = Parameter(shape, init.ones(), dtype) if affine else None
         self.shift = Parameter(shape, init.zeros(), dtype) if affine else None
@@ -91,9 +93,11 @@ class LayerNorm(Module):
         dtype: Any = "float32",
     ) -> None:
         self.shape = as_shape(shape, "LayerNorm")
+        if not self.shape:
+            raise value_error("LayerNorm", "shape is (); accepted: sizes of one or more axes")
         for n in self.shape:
             positive(n, "LayerNorm", "shape")
-        self.epsilon = float(epsilon)
+        self.epsilon = at_least_zero(epsilon, "LayerNorm", "epsilon")
         self.scale = Parameter(self.shape, init.ones(), dtype) if affine else None
         self.shift = Parameter(self.shape, init.zeros(), dtype) if affine else None
 
@@ -138,7 +142,7 @@ class GroupNorm(Module):
             raise value_error(
                 "GroupNorm", f"features is {features}; it must be a multiple of groups = {groups}"
             )
-        self.epsilon = float(epsilon)
+        self.epsilon = at_least_zero(epsilon, "GroupNorm", "epsilon")
         self.scale = Parameter((features,), init.ones(), dtype) if affine else None
         self.shift = Parameter((features,), init.zeros(), dtype) if affine else None
 

@@ -20,6 +20,7 @@ from tawny.nn.binding import Parameter
 from tawny.nn.module import Module
 from tawny.nn.sizes import positive
 from tawny.node import Value
+from tawny.optim.numbers import real
 from tawny.shape import Shape
 
 States = tuple[Array, ...]
@@ -152,7 +153,7 @@ class LSTM(Recurrent):
     def __init__(
         self, inputs: int, units: int, *, forget_bias: float = 1.0, **options: Any
     ) -> None:
-        self.forget_bias = float(forget_bias)
+        self.forget_bias = real(forget_bias, "LSTM", "forget_bias")
         super().__init__(inputs, units, **options)
 
     def first_bias(self) -> init.Initialiser:

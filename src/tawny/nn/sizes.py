@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from numbers import Real
 from typing import Any, cast
 
 from tawny.errors import type_error, value_error
 from tawny.ops.window import Pads, explicit_padding, per_axis
+from tawny.optim.numbers import real
 from tawny.shape import as_int
 
 
@@ -50,19 +49,7 @@ def pads(value: Any, rank: int, op: str) -> str | Pads:
 
 def share(value: Any, op: str, word: str) -> float:
     """A number from 0 up to but not including 1."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise type_error(op, f"{word} is {value!r}; accepted: a number from 0 up to 1")
-    number = float(value)
+    number = real(value, op, word, "a number from 0 up to 1")
     if not 0 <= number < 1:
         raise value_error(op, f"{word} is {value!r}; it must be from 0 up to but not including 1")
-    return number
-
-
-def at_least_zero(value: Any, op: str, word: str) -> float:
-    """A finite number from 0."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise type_error(op, f"{word} is {value!r}; accepted: a number from 0")
-    number = float(value)
-    if not 0 <= number < math.inf:
-        raise value_error(op, f"{word} is {value!r}; it must be from 0")
     return number

@@ -8,7 +8,7 @@ so a last batch with fewer rows is computed as exactly as any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import tawny.numpy as tnp
 from tawny.array import Array
@@ -90,6 +90,9 @@ def step_graph(
 
 def one_number(value: Any, what: str) -> Array:
     """A loss or metric as an array without axes."""
+    if value is None or isinstance(value, (str, list, tuple, dict)):
+        kind = type(cast("object", value)).__name__
+        raise type_error("nn", f"{what} is {kind}; it must be one number")
     array = tnp.asarray(value)
     if array.shape:
         raise value_error("nn", f"{what} has shape {array.shape}; it must be one number")

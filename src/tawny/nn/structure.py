@@ -24,6 +24,19 @@ def nested(placed: Placed, leaf: Callable[[Declaration], Any]) -> dict[Any, Any]
     return top
 
 
+def by_name(placed: Placed, op: str) -> dict[str, Declaration]:
+    """Declarations by their paths as text; two that are called the same are refused."""
+    named: dict[str, Declaration] = {}
+    for path, declaration in placed:
+        name = written(path)
+        if name in named:
+            raise value_error(
+                op, f"two parameters or states are called {name}; keys with dots can cause this"
+            )
+        named[name] = declaration
+    return named
+
+
 def matched(given: Any, placed: Placed, op: str, what: str) -> dict[Declaration, Array]:
     """The arrays given for each declaration; whatever does not fit is named, all at once.
 
@@ -34,7 +47,7 @@ def matched(given: Any, placed: Placed, op: str, what: str) -> dict[Declaration,
             op, f"the {what} came as {type(given).__name__}; accepted: a nested dict of arrays"
         )
     found = dict(paths(cast("Any", given)))
-    wanted = {written(path): declaration for path, declaration in placed}
+    wanted = by_name(placed, op)
     wrong = [
         *(f"{path} is missing" for path in wanted if path not in found),
         *(f"{path} is not expected" for path in found if path not in wanted),

@@ -16,13 +16,14 @@ from tawny.nn.binding import BINDING, Binding, Declaration, written
 from tawny.nn.flops import multiply_adds
 from tawny.nn.module import Module, check_module
 from tawny.node import Node, toposort, variable
+from tawny.record import record
 from tawny.shape import Shape, as_shape
 from tawny.tree import leaves, map_leaves
 
 HEADINGS: Final = ("layer", "kind", "output", "parameters", "multiply-adds")
 
 
-@dataclass(frozen=True)
+@record
 class Row:
     """A layer, and what it gave when it was called."""
 
@@ -40,7 +41,7 @@ class Row:
         return name, self.kind, shapes, f"{self.parameters:,}", f"{self.flops:,}"
 
 
-@dataclass(frozen=True)
+@record
 class Summary:
     """The layers of a model in the order they are called; printed, it is a table."""
 

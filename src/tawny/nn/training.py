@@ -6,7 +6,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, cast
 
@@ -20,7 +19,7 @@ from tawny.nn.evaluation import Judge, Metrics, measures
 from tawny.nn.feeding import Batch, Source, as_batch, source
 from tawny.nn.history import History
 from tawny.nn.interrupts import Interrupts, interrupts_deferred
-from tawny.nn.module import Module, check_module
+from tawny.nn.module import Module, as_seed, check_module
 from tawny.nn.progress import Progress, progress_shown
 from tawny.nn.stepping import (
     Loss,
@@ -33,11 +32,12 @@ from tawny.nn.stepping import (
 from tawny.optim.batches import Batches, Mini, Sample, as_batches
 from tawny.optim.optimiser import as_optimiser
 from tawny.optim.stopping import Stopping
+from tawny.record import record
 from tawny.shape import as_int
 from tawny.tree import map_leaves
 
 
-@dataclass(frozen=True)
+@record
 class Moment:
     """What a callback is told after each step ("batch") and after each epoch ("epoch")."""
 
@@ -110,9 +110,9 @@ def train(
     _check_length(epochs, steps)
     rule = as_optimiser(optimiser, "nn.train")
     cut = Mini(100) if batch is None else as_batches(batch, "nn.train")
-    number = as_int(seed, "nn.train", "seed")
-    if number < 0:
-        raise value_error("nn.train", f"seed is {number}; it must be at least 0")
+    number = as_seed(seed, "nn.train")
+    if progress not in (True, False, None):
+        raise type_error("nn.train", f"progress is {progress!r}; accepted: True, False and None")
     given = source(data, cut, number, "nn.train")
     stepper = Stepper(model, loss, rule, number, engine, memory)
     judged = None
@@ -157,7 +157,7 @@ def training_graph(model: Module, loss: Loss, data: Any, optimiser: Any, *, seed
     rule = as_optimiser(optimiser, "nn.training_graph")
     variables = held_by(model, rule).variables()
     batch = batch_variables(as_batch(data, "nn.training_graph"))
-    return step_graph(model, loss, rule, variables, batch, seed)
+    return step_graph(model, loss, rule, variables, batch, as_seed(seed, "nn.training_graph"))
 
 
 class _Training:

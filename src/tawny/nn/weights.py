@@ -12,7 +12,7 @@ A file holds the arrays of `model.parameters` and `model.state` under their path
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +34,8 @@ from tawny.nn.layouts import (
     same_name,
     unlike_torch,
 )
-from tawny.nn.module import Module
+from tawny.nn.module import Module, check_module
+from tawny.nn.structure import by_name
 from tawny.node import Value, constant
 
 __all__ = ["load", "load_keras", "load_torch", "save"]
@@ -52,7 +53,8 @@ Rename = Mapping[str, str | None] | Callable[[str], str | None]
 
 def save(model: Module, path: File) -> None:
     """Write parameters and state of `model` to a safetensors file."""
-    arrays = {name: declaration.value for name, declaration in _declared(model)}
+    declared = _declared(check_module(model, "save"), "save")
+    arrays = {name: declaration.value for name, declaration in declared.items()}
     write(path, arrays, {"format": FORMAT, "version": VERSION}, "save")
 
 
@@ -62,6 +64,7 @@ def load(model: Module, path: File) -> None:
     Any safetensors file will do whose arrays have the model's names and shapes.  Whatever does not
     fit is named, all at once, and then the model is as it was.
     """
+    check_module(model, "load")
     contents = read(path)
     kind, version = contents.text.get("format"), contents.text.get("version")
     ours = kind is not None and kind.startswith("tawny.") and kind != ARRAYS
@@ -90,7 +93,7 @@ def load_torch(
     map has its rows in another order there: `flattened` gives the map's (rows, columns, channels).
     Layers that would make another shape of the same weights are refused.
     """
-    for path, member in model.walk():
+    for path, member in check_module(model, "load_torch").walk():
         if isinstance(member, Module) and (why := unlike_torch(member)) is not None:
             raise value_error("load_torch", f"{written(path) or type(member).__name__}: {why}")
     _load_foreign("load_torch", TORCH, model, source, rename, flattened or {})
@@ -102,21 +105,22 @@ def load_keras(model: Module, source: Source, *, rename: Rename | None = None) -
     As `load_torch`; parts of names may be joined by `/` and end in `:0`.  Kernels have the layout
     they have here.
     """
+    check_module(model, "load_keras")
     _load_foreign("load_keras", KERAS, model, source, rename, {})
 
 
 # --------------------------------------------------------------------- helpers
 
 
-def _declared(model: Module) -> Iterator[tuple[str, Declaration]]:
-    for path, member in model.walk():
-        if isinstance(member, Declaration):
-            yield written(path), member
+def _declared(model: Module, op: str) -> dict[str, Declaration]:
+    """Parameters and states by their paths."""
+    declared = ((path, m) for path, m in model.walk() if isinstance(m, Declaration))
+    return by_name(declared, f"{op} {type(model).__name__}")
 
 
 def _assign(model: Module, arrays: Mapping[str, Value], names: Mapping[str, str], op: str) -> None:
     """Give a model its values, or say all that is wrong; `names` are those in the source."""
-    declared = dict(_declared(model))
+    declared = _declared(model, op)
     wrong = [f"{n} is missing" for n in declared if n not in arrays]
     wrong += [f"{names[n]} is not expected" for n in arrays if n not in declared]
     for name, declaration in declared.items():
@@ -142,31 +146,35 @@ def _load_foreign(
     rename: Rename | None,
     flattened: Mapping[str, tuple[int, int, int]],
 ) -> None:
+    _declared(model, op)  # refuses names that are not unique before anything is looked for
     theirs, names = _arrays(op, source, rename)
     owners = {path: member for path, member in model.walk() if isinstance(member, Module)}
     arrays: dict[str, Value] = {}
     origin: dict[str, str] = {}
-    missing: list[str] = []
+    wrong: list[str] = []
     for path, member in model.walk():
         if not isinstance(member, Declaration):
             continue
         owner, rule = _rule(table, path, owners)
         wanted = [written((*owner, their)) for their in rule.theirs]
-        absent = [n for n in wanted if n not in theirs]
-        missing += [f"{n} is missing" for n in absent]
-        if absent:
+        found = [theirs[n] for n in wanted if n in theirs]
+        called = " and ".join(names.pop(n, n) for n in wanted)
+        if len(found) < len(wanted):
+            wrong += [f"{n} is missing" for n in wanted if n not in theirs]
             continue
-        value = rule.convert(*[theirs[n] for n in wanted])
+        if (why := rule.misfit(owners[owner], *found)) is not None:
+            wrong.append(f"{called} {why}")
+            continue
+        value = rule.convert(*found)
         layer = written(path[:-1])
         if layer in flattened:
             value = rows_reordered(value, flattened[layer])
         arrays[written(path)] = value
-        origin[written(path)] = " and ".join(names.pop(n, n) for n in wanted)
-    missing += [f"{name} is not expected" for name in names.values()]
-    if missing:
-        raise value_error(
-            op, f"the weights do not fit {type(model).__name__}: {'; '.join(missing)}"
-        )
+        origin[written(path)] = called
+    wrong += [f"{name} is not expected" for name in names.values()]
+    if wrong:
+        said = "; ".join(dict.fromkeys(wrong))
+        raise value_error(op, f"the weights do not fit {type(model).__name__}: {said}")
     _assign(model, arrays, origin, op)
 
 
@@ -201,9 +209,19 @@ def _arrays(
             continue
         if here in arrays:
             raise value_error(op, f"{name} and {names[here]} are both renamed to {here}")
-        arrays[here] = np.asarray(value)
+        arrays[here] = _value(op, name, value)
         names[here] = name
     return arrays, names
+
+
+def _value(op: str, name: str, given: Any) -> Value:
+    """A weight as NumPy's array; tensors are taken off their tape."""
+    try:
+        return np.asarray(given.detach() if hasattr(given, "detach") else given)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise type_error(
+            op, f"{name} is {type(given).__name__}, of which NumPy makes no array: {error}"
+        ) from error
 
 
 def _renamed(name: str, rename: Rename | None) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -12,6 +11,7 @@ from tawny.array import Array, lift
 from tawny.dtype import Category, DType, Number, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.operator import public
+from tawny.record import record
 
 KINDS: Final[dict[str, frozenset[Category]]] = {
     "bool": dt.BOOLEAN,
@@ -25,7 +25,7 @@ KINDS: Final[dict[str, frozenset[Category]]] = {
 """The kinds of dtype the standard names."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class FloatInfo:
     """Limits of a floating-point dtype, as Python numbers."""
 
@@ -37,7 +37,7 @@ class FloatInfo:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class IntegerInfo:
     """Limits of an integer dtype, as Python numbers."""
 

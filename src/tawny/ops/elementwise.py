@@ -365,7 +365,8 @@ def dawsn(x: Scalar) -> Scalar:
 def sigmoid(x: Scalar) -> Scalar:
     """Logistic function, `1 / (1 + exp(-x))`."""
     tail = call(Prim.EXP, -_abs(x))
-    return select(x >= 0.0, 1.0, tail) / (1.0 + tail)
+    share = select(x >= 0.0, 1.0, tail) / (1.0 + tail)
+    return select(x < -1.0, tail - tail * share, share)  # `1 + tail` loses digits of tail
 
 
 @elementwise(

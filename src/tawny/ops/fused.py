@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final, NamedTuple, final
 
@@ -20,7 +19,9 @@ from tawny.op import ELEMENTWISE, Elementwise, Gradient, Op, Type, not_boolean
 from tawny.ops.convolution import Windowed
 from tawny.ops.creation import Cast
 from tawny.ops.linalg import Matmul
+from tawny.ops.pieces import GatherPieces
 from tawny.ops.reduction import ArgExtremum, Reduction
+from tawny.record import record
 from tawny.scalar import Call, Expr
 from tawny.shape import Shape, size
 
@@ -81,7 +82,7 @@ class Step(NamedTuple):
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Body:
     """A straight-line program: what a group computes, whatever arrays it is applied to.
 
@@ -252,10 +253,12 @@ class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
 
 def expanded(group: Node, operands: Sequence[Node] | None = None) -> tuple[Node, ...]:
     """The results of a group, or of its body on other operands, as nodes of plain ops."""
-    if not isinstance(group.op, (Group, ProductGroup)):
+    if not isinstance(group.op, (Group, ProductGroup, GatherPieces)):
         raise type_error("expanded", f"operand 0 is {group.name}; accepted: a group")
     values = list(group.inputs if operands is None else operands)
     with written_at(group.sources):
+        if isinstance(group.op, GatherPieces):
+            return group.op.written(values)[1:]
         if isinstance(group.op, ProductGroup):
             values = group.op.multiplied(values)
         for step in group.op.body.steps:
@@ -281,9 +284,9 @@ class Activation(enum.Enum):
         return ELEMENTWISE[self.value] if self.value else None
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Epilogue:
-    """`activation(product + bias + residual)`, each part optional, in this order.
+    """`activation(product * scale + bias + residual)`, each part optional, in this order.
 
     The bias has one element for each place on the last axis, the residual the result's shape; both
     have its dtype, and are the operands after the first two.
@@ -292,6 +295,8 @@ class Epilogue:
     bias: bool = False
     residual: bool = False
     activation: Activation = Activation.NONE
+    scaled: bool = False
+    """Whether there is a scale: the bias has two rows then, the second of which it is."""
 
     @property
     def arity(self) -> int:
@@ -301,6 +306,8 @@ class Epilogue:
     def check(self, op: str, product: Type, types: Sequence[Type]) -> None:
         """Refuse operands that do not fit the product."""
         shape, dtype = product
+        if self.scaled and not self.bias:
+            raise value_error(op, "an epilogue with a scale needs a bias, whose second row it is")
         if len(types) != self.arity:
             raise type_error(op, f"{len(types) + 2} operands came; accepted: {self.arity + 2}")
         for position, (given, kind) in enumerate(types, 2):
@@ -308,15 +315,19 @@ class Epilogue:
                 raise type_error(
                     op, f"operand {position} has dtype {kind}; the product has {dtype}"
                 )
-            is_bias = self.bias and position == 2
-            if not (is_bias_shape(given, shape) if is_bias else given == shape):
-                wanted = f"{shape[-1:]}, after any axes of size 1" if is_bias else str(shape)
+            fits, wanted = given == shape, str(shape)
+            if self.bias and position == 2 and self.scaled:
+                fits, wanted = given == (2, *shape[-1:]), f"(2, {shape[-1]})"
+            elif self.bias and position == 2:
+                fits = is_bias_shape(given, shape)
+                wanted = f"{shape[-1:]}, after any axes of size 1"
+            if not fits:
                 raise value_error(op, f"operand {position} has shape {given}; it must be {wanted}")
 
     def operations(self, elements: int) -> int:
         """Scalar operations for so many elements."""
         last = self.activation.op
-        return elements * (self.arity + (0 if last is None else primitives(last)))
+        return elements * (self.arity + self.scaled + (0 if last is None else primitives(last)))
 
 
 PLAIN: Final = Epilogue()

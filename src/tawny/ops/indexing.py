@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, SupportsIndex
 
@@ -26,6 +25,7 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Arange, Cast
 from tawny.ops.movement import expanded, flattened, reshaped
+from tawny.record import record
 from tawny.shape import Shape, as_shape, broadcast, normalise_axis
 
 Range = tuple[int, int, int]
@@ -96,7 +96,7 @@ def gathered(
 # ------------------------------------------------------------------------ keys
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Selection:
     """What a key selects from an array; axes count after its new axes are put in."""
 

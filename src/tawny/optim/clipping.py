@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
 import tawny.numpy as np
@@ -12,10 +11,11 @@ from tawny.array import Array
 from tawny.errors import value_error
 from tawny.optim.numbers import check_number
 from tawny.optim.vectors import fitted, squared_norm
+from tawny.record import record
 from tawny.tree import map_leaves
 
 
-@dataclass(frozen=True)
+@record
 class Clipping(ABC):
     """A limit to slopes."""
 
@@ -24,7 +24,7 @@ class Clipping(ABC):
         """The slope within the limit."""
 
 
-@dataclass(frozen=True)
+@record
 class ClipValue(Clipping):
     """Every element is at least `low` and at most `high`; one number stands for `-x` and `x`."""
 
@@ -46,7 +46,7 @@ class ClipValue(Clipping):
         return map_leaves(lambda g: np.clip(g, low, high), slope)
 
 
-@dataclass(frozen=True)
+@record
 class ClipNorm(Clipping):
     """The slope is scaled down to length `limit` if it is longer.
 

@@ -13,21 +13,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy
 
 import tawny.numpy as np
 from tawny.array import Array, lift
 from tawny.autodiff.functions import value_and_grad
-from tawny.errors import type_error
+from tawny.errors import type_error, value_error
 from tawny.node import Value
 from tawny.optim.clipping import Clipping
 from tawny.optim.directions import Direction
 from tawny.optim.momentum import Inertia
 from tawny.optim.regularisation import Regularisation
 from tawny.optim.vectors import Number
+from tawny.record import record
 from tawny.tree import leaves, like, map_leaves, map_together, paths
 
 
@@ -59,7 +59,7 @@ class RateRule(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@record
 class Parts:
     """What an optimiser is composed of."""
 
@@ -123,6 +123,7 @@ class Steps(ABC):
         """As `step`, with slopes and rate."""
         _check_structure(parameters)
         parts = self.parts()
+        _check_state(state, parts)
 
         def objective(moved: Any) -> tuple[Any, Any]:
             value, aux = function(moved) if has_aux else (function(moved), None)
@@ -196,6 +197,28 @@ def _changes(
 def _zeros(parameter: Any) -> Value:
     node = lift(parameter, "start")
     return numpy.zeros(node.shape, node.dtype)
+
+
+def _check_state(state: Any, parts: Parts) -> None:
+    """Refuse what another rule remembers."""
+    wanted = ["step", *(f"rate.{name}" for name in parts.rate.memory())]
+    wanted += [f"gradient.{name}" for name in parts.gradient.memory()]
+    wanted += [] if parts.momentum is None else ["momentum"]
+    if not isinstance(state, Mapping):
+        raise value_error(
+            "optim", f"the state is {type(state).__name__}; accepted: what start gives"
+        )
+    given: list[str] = []
+    for name, item in cast("Mapping[str, Any]", state).items():
+        parts_of = name in ("rate", "gradient") and isinstance(item, Mapping)
+        named = cast("Mapping[str, Any]", item) if parts_of else ()
+        given += [f"{name}.{part}" for part in named] if parts_of else [name]
+    if sorted(given) != sorted(wanted):
+        raise value_error(
+            "optim",
+            f"the state has {', '.join(given) or 'nothing'}; "
+            f"accepted: {', '.join(wanted)}, as start gives",
+        )
 
 
 def _check_structure(parameters: Any) -> None:

@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.autodiff.jacobian import hessian, hvp
 from tawny.optim.vectors import combined, difference, dot, flat, negated, ratio, squared_norm
+from tawny.record import record
 
 Function = Callable[[Any], Array]
 """From parameters to the number that is to become small."""
 
 
-@dataclass(frozen=True)
+@record
 class Direction(ABC):
     """A gradient method."""
 
@@ -39,7 +39,7 @@ class Direction(ABC):
         """The way to go from `parameters`, where `function` has this slope."""
 
 
-@dataclass(frozen=True)
+@record
 class GD(Direction):
     """Steepest descent: `p' = -g'`."""
 
@@ -49,7 +49,7 @@ class GD(Direction):
         return negated(slope)
 
 
-@dataclass(frozen=True)
+@record
 class Conjugate(Direction):
     """A method of conjugate gradients; they differ in `b`."""
 
@@ -67,7 +67,7 @@ class Conjugate(Direction):
         """`b` as dividend and divisor, which is 0 while `g` and `p` are."""
 
 
-@dataclass(frozen=True)
+@record
 class CG(Conjugate):
     """Hestenes and Stiefel: `b = g'.(g' - g) / p.(g' - g)`."""
 
@@ -76,7 +76,7 @@ class CG(Conjugate):
         return dot(slope, change), dot(direction, change)
 
 
-@dataclass(frozen=True)
+@record
 class CD(Conjugate):
     """Conjugate descent, Fletcher: `b = g'.g' / -p.g`."""
 
@@ -84,7 +84,7 @@ class CD(Conjugate):
         return squared_norm(slope), -dot(direction, slope_before)
 
 
-@dataclass(frozen=True)
+@record
 class NonlinearCG(Conjugate):
     """Fletcher and Reeves: `b = g'.g' / g.g`."""
 
@@ -92,7 +92,7 @@ class NonlinearCG(Conjugate):
         return squared_norm(slope), squared_norm(slope_before)
 
 
-@dataclass(frozen=True)
+@record
 class DaiYuanCG(Conjugate):
     """Dai and Yuan: `b = g'.g' / p.(g' - g)`."""
 
@@ -100,7 +100,7 @@ class DaiYuanCG(Conjugate):
         return squared_norm(slope), dot(direction, difference(slope, slope_before))
 
 
-@dataclass(frozen=True)
+@record
 class NewtonCG(Direction):
     """Directions conjugate in the Hessian H: `b = (H p).g' / (H p).p`; H is never formed."""
 
@@ -116,7 +116,7 @@ class NewtonCG(Direction):
         return combined(negated(slope), share, direction)
 
 
-@dataclass(frozen=True)
+@record
 class Newton(Direction):
     """The way to the bottom of the parabola that fits best: `H p' = -g'`.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy
@@ -16,15 +15,18 @@ from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.node import Value
 from tawny.optim.composition import Steps
+from tawny.optim.numbers import at_least_zero
 from tawny.optim.optimiser import as_optimiser
 from tawny.optim.rates import Adam
 from tawny.optim.stopping import Stopping
 from tawny.optim.variables import variables_for
 from tawny.optim.vectors import largest
-from tawny.tree import leaves, like, map_leaves
+from tawny.record import record
+from tawny.shape import as_int
+from tawny.tree import leaves, like, map_leaves, map_together
 
 
-@dataclass(frozen=True)
+@record
 class Result:
     """Where the search ended."""
 
@@ -33,7 +35,8 @@ class Result:
     value: float
     """The function there."""
     slope: float
-    """The greatest magnitude of the gradient's elements, before the last step."""
+    """The greatest magnitude of the gradient's elements: at x if it converged, else before the
+    last step."""
     steps: int
     history: list[float]
     """The function before each step."""
@@ -66,11 +69,10 @@ def minimise(
     `callback(step, value)` gives True.  The optimiser is Adam with rate 0.01 unless another is
     given.
     """
-    if steps < 1:
-        raise value_error("minimise", f"steps is {steps}; it must be at least 1")
+    _check(function, steps, tolerance, stopping, callback)
     rule = as_optimiser(Adam(0.01) if optimiser is None else optimiser, "minimise")
     start = _arrays(x0)
-    graph, variables = _graph(function, start, rule)
+    graph, variables = _graph(function, start, rule, float(tolerance))
     program = graph.compile(engine, memory=memory, incremental=False)
     first = [*leaves(start), *leaves(rule.start(start))]
     program.set(**{v.node.name: a for v, a in zip(variables, first, strict=True)})
@@ -100,13 +102,40 @@ def minimise(
     return Result(x, value, slope, len(history), history, reason)
 
 
-def _graph(function: Callable[[Any], Any], start: Any, rule: Steps) -> tuple[Graph, list[Array]]:
-    """One step as a graph: the value and the greatest slope, and what everything becomes."""
+def _check(
+    function: object, steps: object, tolerance: object, stopping: object, callback: object
+) -> None:
+    if not callable(function):
+        raise type_error("minimise", f"the function is {type(function).__name__}; it is a function")
+    if as_int(steps, "minimise", "steps") < 1:
+        raise value_error("minimise", f"steps is {steps}; it must be at least 1")
+    at_least_zero(tolerance, "minimise", "tolerance")
+    if stopping is not None and not isinstance(stopping, Stopping):
+        raise type_error("minimise", f"stopping is {stopping!r}; accepted: a rule of tawny.optim")
+    if callback is not None and not callable(callback):
+        raise type_error("minimise", f"callback is {callback!r}; it is a function")
+
+
+def _graph(
+    function: Callable[[Any], Any], start: Any, rule: Steps, tolerance: float
+) -> tuple[Graph, list[Array]]:
+    """One step as a graph: the value and the greatest slope, and what everything becomes.
+
+    Parameters where the slope is within the tolerance stay as they are.
+    """
     parameters, state = variables_for(start, "x"), variables_for(rule.start(start), "optimiser")
     made = rule.advance(function, parameters, state)
     variables = cast("list[Array]", [*leaves(parameters), *leaves(state)])
-    sources = [*leaves(made.parameters), *leaves(made.state)]
-    outputs = (made.value, largest(made.slope))
+    slope = largest(made.slope)
+    there = slope <= tolerance
+
+    def stopped(new: Array, old: Array) -> Array:
+        kept: Array = np.where(there, old, new)
+        return kept
+
+    moved = map_together(stopped, made.parameters, parameters)
+    sources = [*leaves(moved), *leaves(made.state)]
+    outputs = (made.value, slope)
     return Graph([], outputs, dict(zip(variables, sources, strict=True))), variables
 
 
@@ -114,12 +143,19 @@ def _arrays(x0: Any) -> Any:
     """The start as arrays of floating-point numbers."""
     given: object = x0
     if isinstance(given, list) and all(isinstance(x, (int, float)) for x in leaves(x0)):
-        return _array(x0)
-    return map_leaves(_array, x0)
+        start: Any = _array(x0)
+    else:
+        start = map_leaves(_array, x0)
+    if not sum(array.size for array in leaves(start)):
+        raise value_error("minimise", "x0 has no elements; accepted: arrays of numbers")
+    return start
 
 
 def _array(leaf: Any) -> Value:
-    given: Value = numpy.asarray(leaf)
+    try:
+        given: Value = numpy.asarray(leaf)
+    except ValueError:
+        raise value_error("minimise", "x0 has rows of different lengths") from None
     if given.dtype.kind in "iu":
         given = given.astype(numpy.float64)
     if given.dtype.kind != "f":

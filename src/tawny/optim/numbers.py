@@ -8,12 +8,24 @@ from numbers import Real
 from tawny.errors import type_error, value_error
 
 
+def real(value: object, op: str, word: str, accepted: str = "a number") -> float:
+    """A real number, from one of NumPy's too."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise type_error(op, f"{word} is {value!r}; accepted: {accepted}")
+    return float(value)
+
+
+def at_least_zero(value: object, op: str, word: str) -> float:
+    """A finite number from 0."""
+    number = real(value, op, word, "a number from 0")
+    if not 0 <= number < math.inf:
+        raise value_error(op, f"{word} is {value!r}; it must be from 0")
+    return number
+
+
 def check_number(rule: object, word: str) -> float:
     """Let a field be a Python number, from one of NumPy's too; refuse anything else."""
-    given: object = getattr(rule, word)
-    if isinstance(given, bool) or not isinstance(given, Real):
-        raise type_error(type(rule).__name__, f"{word} is {given!r}; accepted: a number")
-    number = float(given)
+    number = real(getattr(rule, word), type(rule).__name__, word)
     object.__setattr__(rule, word, number)
     return number
 

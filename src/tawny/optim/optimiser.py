@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Real
 from typing import cast
 
@@ -13,9 +13,10 @@ from tawny.optim.directions import GD, Direction, Newton
 from tawny.optim.momentum import Inertia, Momentum, Nesterov
 from tawny.optim.rates import Adam, Constant, Rate, Scheduled
 from tawny.optim.regularisation import Regularisation
+from tawny.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Optimiser(Steps):
     """A rate, a gradient method, and what else a step is made of.
 

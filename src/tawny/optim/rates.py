@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Real
 from typing import cast
 
@@ -20,9 +19,10 @@ from tawny.optim.composition import Moment, Parts, Steps
 from tawny.optim.directions import GD
 from tawny.optim.numbers import check_not_negative, check_share
 from tawny.optim.vectors import Number, fitted
+from tawny.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Rate(Steps):
     """A learning rate."""
 
@@ -45,12 +45,12 @@ class Rate(Steps):
 # -------------------------------------------------------- by the step's number
 
 
-@dataclass(frozen=True)
+@record
 class Scheduled(Rate):
     """A rate that depends on the number of the step alone."""
 
 
-@dataclass(frozen=True)
+@record
 class Constant(Scheduled):
     """Always `rate`."""
 
@@ -63,7 +63,7 @@ class Constant(Scheduled):
         return self.rate
 
 
-@dataclass(frozen=True)
+@record
 class Decay(Scheduled):
     """`rate / (1 + k i)` after i steps."""
 
@@ -77,7 +77,7 @@ class Decay(Scheduled):
         return self.rate / (1.0 + self.k * np.astype(step, np.float64))
 
 
-@dataclass(frozen=True)
+@record
 class ExponentialDecay(Scheduled):
     """`rate * exp(-k i)` after i steps."""
 
@@ -91,7 +91,7 @@ class ExponentialDecay(Scheduled):
         return self.rate * np.exp(-self.k * np.astype(step, np.float64))
 
 
-@dataclass(frozen=True)
+@record
 class Schedule(Scheduled):
     """The i-th of some rates after i steps, then the last for ever; with `cycle`, all over again.
 
@@ -138,7 +138,7 @@ def _numbers(given: object) -> tuple[float, ...]:
 # ------------------------------------------------------- adapting to each element
 
 
-@dataclass(frozen=True)
+@record
 class Adaptive(Rate):
     """A rate of its own for every element, scaled by `rate`: a number or a rate by step."""
 
@@ -156,7 +156,7 @@ class Adaptive(Rate):
         return self.rate.at(step) if isinstance(self.rate, Scheduled) else self.rate
 
 
-@dataclass(frozen=True)
+@record
 class AdaGrad(Adaptive):
     """`rate / sqrt(c + epsilon)`, c the sum of all squared slopes so far."""
 
@@ -175,7 +175,7 @@ class AdaGrad(Adaptive):
         return now.direction * rate, {"squares": squares}
 
 
-@dataclass(frozen=True)
+@record
 class RMSprop(Adaptive):
     """`rate / sqrt(c + epsilon)`, c the decaying mean of squared slopes."""
 
@@ -197,7 +197,7 @@ class RMSprop(Adaptive):
         return now.direction * rate, {"squares": squares}
 
 
-@dataclass(frozen=True)
+@record
 class Adam(Adaptive):
     """`rate * m / (sqrt(v) + epsilon)`, with means corrected for their start at zero.
 
@@ -229,7 +229,7 @@ class Adam(Adaptive):
         return mean / below * fitted(scale, dtype), {"mean": mean, "squares": squares}
 
 
-@dataclass(frozen=True)
+@record
 class AdamW(Adam):
     """Adam, and in each step the parameters lose the share `rate * decay` of themselves."""
 

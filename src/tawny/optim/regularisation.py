@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.optim.numbers import check_not_negative
 from tawny.optim.vectors import added, squared_norm
+from tawny.record import record
 from tawny.tree import leaves
 
 
-@dataclass(frozen=True)
+@record
 class Regularisation(ABC):
     """A price of parameters."""
 
@@ -22,7 +22,7 @@ class Regularisation(ABC):
         """What is added to the loss."""
 
 
-@dataclass(frozen=True)
+@record
 class L1(Regularisation):
     """`weight` times the sum of magnitudes."""
 
@@ -35,7 +35,7 @@ class L1(Regularisation):
         return self.weight * _magnitudes(parameters)
 
 
-@dataclass(frozen=True)
+@record
 class L2(Regularisation):
     """`weight` times the sum of squares."""
 
@@ -48,7 +48,7 @@ class L2(Regularisation):
         return self.weight * squared_norm(parameters)
 
 
-@dataclass(frozen=True)
+@record
 class ElasticNet(Regularisation):
     """`l1` times the sum of magnitudes plus `l2` times the sum of squares."""
 

@@ -17,7 +17,7 @@ from tawny.op import ELEMENTWISE, Elementwise, Trait
 from tawny.ops.creation import Cast
 from tawny.rewrite.facts import Facts, broadcasted, filled_like, is_negative_zero, scalar_like
 from tawny.rewrite.flow import Kind
-from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, elementwise, rule
+from tawny.rewrite.pattern import Build, Capture, Filled, Match, Rule, any_of, elementwise, rule
 
 EXACT: Final = Kind.EXACT
 CONTRACTING: Final = Kind.CONTRACTING
@@ -171,6 +171,15 @@ def _converted(m: Match) -> Node:
     return m["x"] if m["x"].dtype == m.node.dtype else make(Cast(m.node.dtype), (m["x"],))
 
 
+def _of_converted(name: str) -> Build:
+    """An op on `x`, which is converted to the result's dtype first, as the power does."""
+
+    def build(m: Match) -> Node:
+        return broadcasted(make(ELEMENTWISE[name], (_converted(m),)), m.node.shape)
+
+    return build
+
+
 def _chosen(m: Match) -> Node | None:
     """The operand that a constant condition picks."""
     picked = m["x"] if bool(m.fill("k")) else m["y"]
@@ -280,9 +289,23 @@ POWERS: Final[tuple[Rule, ...]] = (
     rule("power_zero", EXACT, power(x, zero), _ones, "x ** 0 = 1", _real),
     rule("power_one", EXACT, power(x, one), x, "x ** 1 = x", _real),
     rule("power_one_complex", CONTRACTING, power(x, one), x, "x ** 1 = x"),
-    rule("power_two", EXACT, power(x, two), square(x), "x ** 2 = square(x)", _lone_exponent),
+    rule(
+        "power_two",
+        EXACT,
+        power(x, two),
+        _of_converted("square"),
+        "x ** 2 = square(x)",
+        _lone_exponent,
+    ),
     rule("power_two_float", CONTRACTING, power(x, two), square(x), "x ** [2, ...] = square(x)"),
-    rule("power_half", EXACT, power(x, half), sqrt(x), "x ** 0.5 = sqrt(x)", _lone_exponent),
+    rule(
+        "power_half",
+        EXACT,
+        power(x, half),
+        _of_converted("sqrt"),
+        "x ** 0.5 = sqrt(x)",
+        _lone_exponent,
+    ),
     rule(
         "power_half_positive",
         CONTRACTING,
@@ -303,7 +326,7 @@ POWERS: Final[tuple[Rule, ...]] = (
         "power_minus_one",
         EXACT,
         power(x, minus_one),
-        reciprocal(x),
+        _of_converted("reciprocal"),
         "x ** -1 = 1 / x",
         lambda m: _float(m) and _lone_exponent(m),
     ),
@@ -320,7 +343,14 @@ POWERS: Final[tuple[Rule, ...]] = (
 )
 
 CHOICES: Final[tuple[Rule, ...]] = (
-    rule("absolute_negative", EXACT, absolute(negative(x)), absolute(x), "abs(-x) = abs(x)", _real),
+    rule(
+        "absolute_negative",
+        EXACT,
+        absolute(negative(x)),
+        absolute(x),
+        "abs(-x) = abs(x)",
+        lambda m: m.node.dtype.kind != "u",
+    ),
     rule(
         "absolute_positive",
         EXACT,

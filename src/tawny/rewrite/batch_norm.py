@@ -1,23 +1,28 @@
-"""Batch normalisation with constant statistics, taken into the weights of the product before it.
+"""Batch normalisation with constant statistics, taken into the product before it.
 
 A product followed by multiplications and additions of constants, one for each output channel, is a
 product with other weights and a bias.  This holds for a scale and a shift, and for the expression
 `(conv - mean) / sqrt(var + eps) * gamma + beta`, since what depends on constants alone is constant.
-The weights are computed in double precision and rounded once; where they would not be finite
+Scale and shift are computed in double precision and rounded once; where they would not be finite
 (a variance of zero) nothing is changed.
+
+Weights that are not small are not multiplied, since that would be a second copy of them: the
+product's epilogue has the scale, which costs one multiplication for each result.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
 from tawny.node import Node, Value, constant, make, written_at
-from tawny.op import ELEMENTWISE, Elementwise
+from tawny.op import ELEMENTWISE, Op
+from tawny.ops.convolution import Windowed
 from tawny.ops.fused import Activation, Epilogue, FusedMatmul, is_bias_shape
+from tawny.record import record
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
 from tawny.rewrite.fusion import PRODUCTS, epilogue_of, with_epilogue
 from tawny.rewrite.group_lifetime import is_leaf
@@ -26,6 +31,9 @@ from tawny.shape import size
 BATCH_NORM: Final = RuleInfo(
     "batch_norm", Kind.CONTRACTING, "conv(x, w) * s + t = conv(x, w * s) + t, s and t constant"
 )
+
+SMALL: Final = 2**12
+"""Weights of at most so many bytes are multiplied by the scale; so are those of groups."""
 
 _ADD: Final = ELEMENTWISE["add"]
 _SUBTRACT: Final = ELEMENTWISE["subtract"]
@@ -37,7 +45,7 @@ _AFFINE: Final = frozenset({_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _NEGATIVE, _FMA
 _SCALES: Final = _AFFINE - {_ADD, _SUBTRACT}
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Chain:
     """A product and the affine steps after it, each with the place of the value it continues."""
 
@@ -95,11 +103,10 @@ def _chains(flow: Flow) -> list[_Chain]:
     found: dict[Node, _Chain] = {}
     uses: Counter[Node] | None = None
     for node in order:
-        if is_leaf(node):
-            continue
-        if _begins(node):
-            found[node] = _Chain(node)
-        elif found and isinstance(node.op, Elementwise) and node.op in _AFFINE:
+        if node.op.family in PRODUCTS:
+            if not is_leaf(node) and _begins(node):
+                found[node] = _Chain(node)
+        elif found and node.op in _AFFINE and not is_leaf(node):
             place = next((p for p, i in enumerate(node.inputs) if i in found), None)
             if place is None:
                 continue
@@ -130,43 +137,74 @@ def _continues(node: Node, place: int) -> bool:
 
 
 def _folded(chain: _Chain, context: Context) -> Node | None:
-    """The product with the chain in its weights; None where the weights would not be finite."""
+    """The product with the chain in it; None where its numbers would not be finite."""
+    product = chain.product
+    scale, shift = _scale_and_shift(chain, context)
+    bias, factors = shift.astype(product.dtype), scale.astype(product.dtype)
+    if not (_is_finite(bias) and _is_finite(factors)):
+        return None
+    weights = product.inputs[1]
+    grouped = isinstance(product.op, Windowed) and product.op.groups > 1
+    if size(weights.shape) * weights.dtype.itemsize > SMALL and not grouped:
+        op = with_epilogue(product.op, Epilogue(bias=True, scaled=True))
+        both = np.stack([bias, factors])
+        return _made(chain, op, lambda: (weights, constant(both)))
+    (plain,) = _values([weights], context)
+    exchanged = isinstance(product.op, FusedMatmul) and product.op.transpose_b
+    scaled = _scaled(plain, scale[:, None] if exchanged else scale)
+    if not _is_finite(scaled):
+        return None
+    biased = bool(bias.any())
+    op = with_epilogue(product.op, Epilogue(bias=biased))
+    return _made(chain, op, lambda: (constant(scaled), *[constant(bias)] * biased))
+
+
+def _made(chain: _Chain, op: Op, operands: Callable[[], tuple[Node, ...]]) -> Node:
+    """What stands for a chain: its product's left operand and others."""
+    product = chain.product
+    with written_at(united_sources((product, *(n for n, _ in chain.steps)))):
+        return make(op, (product.inputs[0], *operands()))
+
+
+def _scale_and_shift(chain: _Chain, context: Context) -> tuple[Value, Value]:
+    """What a chain makes of its product without a bias, for each channel."""
     product = chain.product
     constants = [c for n, place in chain.steps for p, c in enumerate(n.inputs) if p != place]
-    values = context.evaluate([*product.inputs[1:], *constants])
-    weights, rest = values[0], values[1:]
+    given = iter(_values([*product.inputs[2:], *constants], context))
     channels = product.shape[-1]
     scale, shift = np.ones(channels), np.zeros(channels)
     epilogue = epilogue_of(product.op)
-    if epilogue is not None and epilogue.bias:
-        shift = shift + rest.pop(0).reshape(-1)
-    given = iter(rest)
+    assert epilogue is not None
     with np.errstate(all="ignore"):
+        if epilogue.bias:
+            rows = next(given).reshape(-1, channels).astype(np.float64)
+            shift = rows[0]
+            scale = rows[1] if epilogue.scaled else scale
         for node, place in chain.steps:
             operands = [next(given).reshape(-1).astype(np.float64) for _ in node.inputs[1:]]
             scale, shift = _composed(node, place, scale, shift, operands)
-        exchanged = isinstance(product.op, FusedMatmul) and product.op.transpose_b
-        scaled = _scaled(weights, scale[:, None] if exchanged else scale)
-        bias = shift.astype(product.dtype)
-    if not (_is_finite(scaled) and _is_finite(bias)):
-        return None
-    biased = bool(bias.any())
-    with written_at(united_sources((product, *(n for n, _ in chain.steps)))):
-        inputs: tuple[Node, ...] = (product.inputs[0], constant(scaled))
-        if biased:
-            inputs = (*inputs, constant(bias))
-        return make(with_epilogue(product.op, Epilogue(bias=biased)), inputs)
+    return scale, shift
+
+
+def _values(nodes: Sequence[Node], context: Context) -> list[Value]:
+    """The values of constants, which are not changed."""
+    found = {n: n.value for n in nodes if n.value is not None}
+    others = [n for n in dict.fromkeys(nodes) if n not in found]
+    if others:
+        found |= dict(zip(others, context.evaluate(others), strict=True))
+    return [found[n] for n in nodes]
 
 
 def _scaled(weights: Value, scale: Value) -> Value:
-    """The weights times the scale, rounded once; in small pieces, since weights can be large."""
+    """The weights times the scale, rounded once."""
     out = np.empty(weights.shape, weights.dtype)
-    return np.multiply(weights, scale, out=out, dtype=np.float64, casting="same_kind")
+    with np.errstate(all="ignore"):
+        return np.multiply(weights, scale, out=out, dtype=np.float64, casting="same_kind")
 
 
 def _is_finite(values: Value) -> bool:
-    """Whether no value is infinite or NaN; both show in the least or the greatest."""
-    return not values.size or bool(np.isfinite(values.min()) and np.isfinite(values.max()))
+    """Whether no value is infinite or NaN."""
+    return bool(np.isfinite(values).all())
 
 
 def _composed(

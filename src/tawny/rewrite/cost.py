@@ -9,6 +9,7 @@ from typing import Final
 
 from tawny.node import Constant, Node
 from tawny.op import Elementwise, Op, Type
+from tawny.ops.bands import Bands
 from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
@@ -46,6 +47,8 @@ def cost(op: Op, result: Type, operands: Sequence[Type]) -> Cost:
         return op.cost()
     elif isinstance(op, (FusedMatmul, FusedConvolution, ProductGroup)):
         return op.cost(*operands)
+    elif isinstance(op, Bands):
+        return _of_bands(op)
     else:
         operations = _counting(type(op))(result[0], [shape for shape, _ in operands])
     return Cost(operations, sum(map(nbytes, operands)), nbytes(result))
@@ -56,6 +59,7 @@ def total(order: Iterable[Node]) -> Cost:
     operations = read = written = 0
     inputs: list[tuple[Node, ...]] = []
     held: dict[Node, int] = {}
+    groups: dict[Op, Cost] = {}
     for node in order:
         op, sources, elements = node.op, node.inputs, prod(node.shape)
         held[node] = bytes = elements * node.dtype.itemsize
@@ -64,7 +68,11 @@ def total(order: Iterable[Node]) -> Cost:
             written += bytes
             inputs.append(sources)
         elif type(op) in _COST_THEMSELVES:
-            one = cost_of(node)
+            one = groups.get(op)
+            if one is None:
+                one = cost_of(node)
+                if type(op) is Group:
+                    groups[op] = one
             operations += one.operations
             read += one.bytes_read
             written += one.bytes_written
@@ -76,7 +84,16 @@ def total(order: Iterable[Node]) -> Cost:
     return Cost(operations, read, written)
 
 
-_COST_THEMSELVES: Final = frozenset({Group, FusedMatmul, FusedConvolution, ProductGroup})
+_COST_THEMSELVES: Final = frozenset({Bands, Group, FusedMatmul, FusedConvolution, ProductGroup})
+
+
+def _of_bands(op: Bands) -> Cost:
+    """That of all steps of all bands: rows around a band are computed for each."""
+    return added(
+        cost(step.op, (step.shape, step.dtype), [band.body.type_of(i) for i in step.inputs])
+        for band in op.bands
+        for step in band.body.steps
+    )
 
 
 def _is_free(op: Op, operands: Sequence[object]) -> bool:

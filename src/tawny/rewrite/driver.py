@@ -105,8 +105,9 @@ def rules_pass(name: str, *tables: Sequence[Rule]) -> Pass:
         off = frozenset([i.name for i in infos if not context.recorder.allows(i)])
         while True:
             facts = Facts(context.evaluate, context.assume_finite, flow.uses())
-            old, flow = flow, Driver(without(off), facts, context.recorder).settled(flow)
-            if not facts.refused or flow.outputs == old.outputs:
+            outputs = flow.outputs
+            flow = Driver(without(off), facts, context.recorder).settled(flow)
+            if not facts.refused or flow.outputs == outputs:
                 return flow
 
     return Pass(name, infos, run)
@@ -136,12 +137,8 @@ class Driver:
             for node in flow.order():
                 if node in final:
                     continue
-                current = node
-                for source in node.inputs:
-                    if final[source] is not source:
-                        current = self._on_final_inputs(node)
-                        break
-                if current in final:
+                current = self._on_final_inputs(node)
+                if current is not node and current in final:
                     final[node] = final[current]
                     continue
                 rules = self._rules_for(current)
@@ -173,11 +170,7 @@ class Driver:
                 stack.append(node)
                 stack += reversed(pending)
                 continue
-            current = node
-            for source in node.inputs:
-                if final[source] is not source:
-                    current = self._on_final_inputs(node)
-                    break
+            current = self._on_final_inputs(node)
             if current in final:
                 final[node] = final[current]
                 continue
@@ -190,10 +183,18 @@ class Driver:
                 stack += (node, new)
 
     def _on_final_inputs(self, node: Node) -> Node:
-        """The node made on final inputs; it is read where the other was."""
-        final = self._final
-        new = remake(node, tuple([final[i] for i in node.inputs]))
-        uses = self._facts.uses
+        """The node made on final inputs, itself if they are; the new one is read where it was."""
+        final, inputs = self._final, node.inputs
+        if len(inputs) == 2:
+            first, second = inputs
+            inputs = (final[first], final[second])
+        elif len(inputs) == 1:
+            inputs = (final[inputs[0]],)
+        else:
+            inputs = tuple([final[i] for i in inputs])
+        if inputs == node.inputs:
+            return node
+        new, uses = remake(node, inputs), self._facts.uses
         uses[new] = uses.get(new, 0) + uses.get(node, 0)
         return new
 

@@ -66,8 +66,10 @@ class Facts:
         if type(op) is Constant:
             return node.value is not None and _all_finite(node.value)
         if type(op) in _FINITE_LEAVES:
-            return True
+            return node.dtype.itemsize > 2 or type(op) is not Arange
         if not depth or not node.inputs:
+            return False
+        if node.inputs[0].dtype.kind == "c" and op in _OVERFLOW_COMPLEX:
             return False
         if type(op) is Cast and not _holds_all(node.inputs[0].dtype, node.dtype):
             return False
@@ -87,6 +89,8 @@ class Facts:
         value = self.fill(node)
         if value is not None:
             return bool(value >= 0) and not np.signbit(value)
+        if node.dtype.kind == "i" and not _never_wraps(node):
+            return False
         if op in _NONNEGATIVE:
             return node.inputs[0].dtype.kind != "c"
         if not depth or not node.inputs:
@@ -113,6 +117,8 @@ class Facts:
             return False
         if op is _ADD:  # -0.0 only as the sum of two
             return any(self.never_negative_zero(i, depth - 1) for i in node.inputs)
+        if type(op) is Cast and not lossless(node.inputs[0].dtype, node.dtype):
+            return False  # small negative numbers become -0.0
         if op is _SUBTRACT or type(op) in _KEEP_NONNEGATIVE_CLASSES or _is_view(node):
             return self.never_negative_zero(node.inputs[0], depth - 1)
         return False
@@ -188,6 +194,13 @@ def _is_view(node: Node) -> bool:
     return node.op.facts().view
 
 
+def _never_wraps(node: Node) -> bool:
+    """Whether integers come out of an op as they go in."""
+    if type(node.op) is Cast:
+        return lossless(node.inputs[0].dtype, node.dtype)
+    return node.op in _CHOOSING or type(node.op) in (Max, Min) or _is_view(node)
+
+
 _ADD: Final = ELEMENTWISE["add"]
 _SUBTRACT: Final = ELEMENTWISE["subtract"]
 
@@ -201,9 +214,12 @@ _KEEP_FINITE: Final = _rows(
     *("negative", "positive", "abs", "sign", "relu", "tanh", "sigmoid", "sin", "cos", "atan"),
     *("floor", "ceil", "trunc", "rint", "maximum", "minimum", "fmax", "fmin", "real", "imag"),
 )
+_OVERFLOW_COMPLEX: Final = _rows("abs", "tanh", "sin", "cos", "atan")
+"""Finite for finite real numbers, not for all finite complex ones."""
 _KEEP_FINITE_CLASSES: Final = frozenset({Cast, Max, Min})
 _NONNEGATIVE: Final = _rows("abs", "square", "exp", "exp2", "sigmoid", "softplus", "cosh")
 _KEEP_NONNEGATIVE: Final = _rows("add", "multiply", "divide", "maximum", "minimum", "pow")
+_CHOOSING: Final = _rows("maximum", "minimum")
 _SIGNED: Final = _NONNEGATIVE | _KEEP_NONNEGATIVE | {_ADD, _SUBTRACT}
 """Elementwise ops of whose sign something can be known."""
 _KEEP_NONNEGATIVE_CLASSES: Final = frozenset({Sum, Max, Min, Cast})

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Final
 
 from tawny.node import Node, make, written_at
@@ -43,6 +44,8 @@ _FUNCTIONS: Final = {ELEMENTWISE[name]: activation for name, activation in ACTIV
 
 
 PRODUCTS: Final[frozenset[Family]] = frozenset({Matmul, Convolution, FusedMatmul, FusedConvolution})
+_FUSED: Final[frozenset[Family]] = PRODUCTS | {_ADD, *_FUNCTIONS}
+"""What may be fused; everything else is only made on other inputs."""
 
 
 def epilogue_of(op: Op) -> Epilogue | None:
@@ -108,10 +111,22 @@ class _Fusion:
         if self.products:
             self.order = flow.order()
             self.places = {node: i for i, node in enumerate(self.order)}
-            self.uses.update(i for n in self.order if not is_leaf(n) for i in n.inputs)
+            computed = [n.inputs for n in self.order if n.value is None or not is_leaf(n)]
+            self.uses.update(chain.from_iterable(computed))
             self.uses.update(flow.outputs)
-            for node in self.order:
-                self.made[node] = node if is_leaf(node) else self._visited(node)
+            self._walk()
+
+    def _walk(self) -> None:
+        made = self.made
+        now = made.__getitem__
+        for node in self.order:
+            if node.op.family not in _FUSED:
+                if is_leaf(node):
+                    made[node] = node
+                else:
+                    made[node] = remade(node, tuple(map(now, node.inputs)))
+            else:
+                made[node] = node if is_leaf(node) else self._visited(node)
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
@@ -133,15 +148,11 @@ class _Fusion:
     def _visited(self, node: Node) -> Node:
         op = node.op
         if isinstance(op, Elementwise):
-            if op is _ADD:
-                return self._added(node)
-            if op in _FUNCTIONS:
-                return self._activated(node, _FUNCTIONS[op])
+            return self._added(node) if op is _ADD else self._activated(node, _FUNCTIONS[op])
         node_now = self._remade(node)
-        if epilogue_of(op) is not None:
-            self.reads[node] = node.inputs
-            if type(op) is Matmul or type(op) is FusedMatmul:
-                return self._without_transposes(node_now)
+        self.reads[node] = node.inputs
+        if type(op) is Matmul or type(op) is FusedMatmul:
+            return self._without_transposes(node_now)
         return node_now
 
     def _remade(self, node: Node) -> Node:

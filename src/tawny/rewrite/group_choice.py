@@ -4,7 +4,8 @@ Nodes are placed one by one, readers first.  A node joins the units that read it
 them, when it fits their loops (`group_loops`), the bounds below, and memory: running both as one
 must not need more bytes, whatever the order of the rest (`group_memory`).  Otherwise it begins a
 unit, which is offered to its readers again when it reads something else.  At last what is left is
-offered again in a good order of all units, as long as that stays good (`group_schedule`).
+offered again in a good order of all units, as long as that stays good (`group_schedule`).  Where
+the planner would still need more than for the nodes alone, units are taken apart (`group_relief`).
 
 Two units become one only if every path from one to the other is direct: who else reads what the
 first makes comes after the second, or the second reads nothing else that is computed.  So there is
@@ -23,6 +24,7 @@ from tawny.node import Node
 from tawny.rewrite.group_loops import Fit, fit, share
 from tawny.rewrite.group_memory import Memory
 from tawny.rewrite.group_places import PLAIN, POINTWISE, REDUCTION, VIEW, Places
+from tawny.rewrite.group_relief import relieved
 from tawny.rewrite.group_schedule import LARGEST, SMALL, Schedule, Work
 from tawny.rewrite.group_unit import Unit, Units
 
@@ -79,6 +81,8 @@ class Choice:
             if isinstance(item, Unit) and item.folded is not None and len(item.members) > 1:
                 self.sequence += self._stretched(item)
             self.sequence.append(item)
+        if not self.is_doubtful and len(items) <= LARGEST and places.floor >= SMALL:
+            self.sequence = relieved(self._units, self._memory, self.sequence)
 
     def _scheduled(self, items: list[Unit | int]) -> list[Unit | int]:
         """Unite what else may be in a good order of the units; that order."""
@@ -246,6 +250,8 @@ class Choice:
         for i in out:
             if units.read_by_others(i, (apart,)):
                 units.result[i] = True
+        units.reconsider(apart)
+        units.reconsider(unit)
         return [apart]
 
 

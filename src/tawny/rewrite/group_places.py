@@ -116,7 +116,8 @@ class Places:
         """Bytes that every order of the nodes needs, at least."""
 
     def _fill(self, outputs: Collection[Node]) -> None:
-        index, base, owner, extent = self.index, self.base, self.owner, self.extent
+        base, owner, extent = self.base, self.owner, self.extent
+        place, behind = self.index.__getitem__, base.__getitem__
         folds = False
         strided: set[int] = set()
         for i, node in enumerate(self.order):
@@ -127,7 +128,7 @@ class Places:
             if kind == LEAF or (node.value is not None and not node.volatile):
                 extent[i] = nonunit(shape)
                 continue
-            self.reads[i] = reads = [index[n] for n in node.inputs]
+            self.reads[i] = reads = list(map(place, node.inputs))
             if kind <= VIEW:
                 kind = self._view(node, kind, reads[0] in strided, node in outputs)
             if kind <= VIEW:
@@ -140,7 +141,7 @@ class Places:
                 else:
                     extent[i] = nonunit(shape)
                 continue
-            self.sources[i] = sources = [base[k] for k in reads]
+            self.sources[i] = sources = list(map(behind, reads))
             self.item[i] = item = node.dtype.itemsize
             extent[i] = self.space[i] = space = nonunit(shape)
             if node.parts:

@@ -43,16 +43,32 @@ class Work:
     def __init__(self, units: Units, memory: Memory, items: Sequence[Item]) -> None:
         self._places: Final = units.places
         self._memory: Final = memory
+        self.items: Final = items
         self.made: Final = [self._results(item) for item in items]
         self.reads: Final = [self._owners(item) for item in items]
         """The owners of what each item reads."""
         self.problem: Final = self._problem(items)
 
     def fits(self, peak: int) -> bool:
-        """Whether an order within a peak is found once the units are nodes, written depth first."""
-        steps = [self.problem.steps[s] for s in depth_first(self.problem)]
-        problem = Problem(self.problem.values, tuple(steps))
+        """Whether an order within a peak is found once the units are nodes."""
+        problem = self.written()[1]
         return good_order(problem, model(problem, ALIGNMENT), peak)[1] <= peak
+
+    def written(self) -> tuple[list[Item], Problem]:
+        """The items and the problem as they are once the units are nodes, written depth first."""
+        steps = tuple([self._as_node(s) for s in range(len(self.items))])
+        order = depth_first(Problem(self.problem.values, steps))
+        problem = Problem(self.problem.values, tuple([steps[s] for s in order]))
+        return [self.items[s] for s in order], problem
+
+    def _as_node(self, s: int) -> Step:
+        """The step of an item; groups have operands in the order these are made."""
+        item, step, reads = self.items[s], self.problem.steps[s], self.reads[s]
+        if not isinstance(item, Unit) or len(item.members) == 1:
+            return step
+        places = sorted(range(len(reads)), key=reads.__getitem__)
+        over = [(places.index(operand), result) for operand, result in step.overwrites]
+        return Step(tuple([step.inputs[p] for p in places]), step.outputs, tuple(over))
 
     def _results(self, item: Item) -> list[int]:
         return item.results if isinstance(item, Unit) else [item]

@@ -141,6 +141,17 @@ class Units:
             inputs[b] = inputs.get(b, 0) + 1
             readers[b].append(i)
 
+    def reconsider(self, unit: Unit) -> None:
+        """Note anew what a unit reads and makes, once it has other members."""
+        places = self.places
+        unit.results = [i for i in unit.members if self.result[i]]
+        unit.made = sum([places.bytes[r] for r in unit.results])
+        unit.inputs = {}
+        for i in unit.members:
+            for b in places.sources[i]:
+                if self.of[b] is not unit:
+                    unit.inputs[b] = unit.inputs.get(b, 0) + 1
+
     def unite(self, maker: Unit, reader: Unit, at: int) -> Unit:
         """One unit of two; its loops are those of the reader."""
         large, small = reader, maker

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tawny.node import Node, Part, make, part, toposort, written_at
-from tawny.op import Type
+from tawny.op import Op, Type
 from tawny.ops.fused import FOLDS, Body, Group, Step, expanded
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, remade, united_sources
 from tawny.rewrite.group_choice import Choice, chosen
@@ -111,6 +111,8 @@ class _Rebuilding:
         ]
         """What stands for each node, once it is made."""
         self.groups: list[tuple[list[Node], Node]] = []
+        self.ops: dict[tuple[object, ...], Group | None] = {}
+        """Groups of the same ops on operands of the same types are one op; None if worth none."""
         for item in choice.sequence:
             if isinstance(item, int):
                 self._alone(item)
@@ -152,13 +154,13 @@ class _Rebuilding:
     def _group(self, members: list[int]) -> None:
         nodes = [self.places.order[i] for i in members]
         results = [i for i in members if self.choice.result[i]]
-        operands, body = self._body(members, results)
-        if self.worth is not None and not self.worth(body):
+        operands, op = self._op(members, results)
+        if op is None:
             for i in members:
                 self._alone(i)
             return
         with written_at(united_sources(nodes)):
-            group = make(Group(body), operands)
+            group = make(op, operands)
             if len(results) == 1:
                 self.made[results[0]] = group
             else:
@@ -170,8 +172,8 @@ class _Rebuilding:
         """Where an operand is in the order; leaves come last."""
         return i if self.places.kind[i] else len(self.made)
 
-    def _body(self, members: list[int], results: list[int]) -> tuple[tuple[Node, ...], Body]:
-        """The operands of a group, in the order they are made, leaves last, and its steps.
+    def _op(self, members: list[int], results: list[int]) -> tuple[tuple[Node, ...], Group | None]:
+        """The operands of a group, in the order they are made, leaves last, and its op if any.
 
         Results that no other step reads come last, so that they can be written over operands.
         """
@@ -199,12 +201,19 @@ class _Rebuilding:
             needed = [*[i for i in needed if i not in last], *last]
         operands = sorted(outside, key=self._when)
         numbers = {s: number for number, s in enumerate(operands)}
-        steps: list[Step] = []
+        calls: list[tuple[Op, tuple[int, ...]]] = []
+        number = numbers.__getitem__
         for i in needed:
-            node = order[i]
             numbers[i] = len(numbers)
-            inputs = tuple([numbers[s] for s in reads[i]])
-            steps.append(Step(node.op, inputs, node.shape, node.dtype))
+            calls.append((order[i].op, tuple(map(number, reads[i]))))
         given = tuple([self._node(s) for s in operands])
         types: tuple[Type, ...] = tuple([(n.shape, n.dtype) for n in given])
-        return given, Body.of(types, tuple(steps), tuple([numbers[i] for i in results]))
+        key = (types, tuple(calls), tuple(map(number, results)))
+        if key not in self.ops:
+            steps = [
+                Step(op, inputs, order[i].shape, order[i].dtype)
+                for i, (op, inputs) in zip(needed, calls, strict=True)
+            ]
+            body = Body.of(types, tuple(steps), key[-1])
+            self.ops[key] = Group(body) if self.worth is None or self.worth(body) else None
+        return given, self.ops[key]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import itertools
 import os
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from tawny.node import Node
+from tawny.record import record
 from tawny.rewrite import (
     algebra,
     broadcasting,
@@ -27,6 +27,7 @@ from tawny.rewrite.cost import total
 from tawny.rewrite.driver import rules_pass
 from tawny.rewrite.flow import Context, Evaluate, Flow, Pass, RuleInfo
 from tawny.rewrite.fusion import fuse_products
+from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups import group_elementwise
 from tawny.rewrite.ledger import Ledger, Rewrites
 from tawny.rewrite.merging import MERGING
@@ -87,6 +88,7 @@ PIPELINE: Final[tuple[Pass, ...]] = (
     fold_batch_norm,
     fuse_products,
     CONTRACT,
+    gather_pieces,
     group_elementwise,
 )
 
@@ -96,7 +98,7 @@ def rules(pipeline: Sequence[Pass] = PIPELINE) -> tuple[RuleInfo, ...]:
     return tuple({r.name: r for p in pipeline for r in p.rules}.values())
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Optimised:
     """Outputs that compute the same with less, and what was done to them."""
 
@@ -113,6 +115,7 @@ def optimise(
     enable: Iterable[str] = (),
     check: bool = False,
     pipeline: Sequence[Pass] = PIPELINE,
+    known: Collection[RuleInfo] | None = None,
 ) -> Optimised:
     """The graph of `outputs`, optimised; the nodes given are never changed.
 
@@ -120,16 +123,18 @@ def optimise(
     where an operand is proved finite.  `disable` names rules or classes of rules to leave out,
     `enable` those to use that are left out otherwise: the class "reassociating".  `check` refuses
     illegal graphs after each pass (see `spec`); so does `TAWNY_DEBUG=1` in the environment.
+    `known` are the rules that may be named, where they are more than those of the pipeline.
     """
     check = check or os.environ.get("TAWNY_DEBUG", "0") != "0"
-    ledger = Ledger(rules(pipeline), disable, enable)
+    ledger = Ledger(rules(pipeline) if known is None else known, disable, enable)
     context = Context(evaluate, ledger, assume_finite)
     flow = Flow(tuple(outputs))
     with _collector_paused():
         _measure(flow, ledger.rewrites, before=True)
         for step in pipeline:
-            old, flow = flow, step(flow, context)
-            if check:
+            old = flow if check else None  # else it may go while the next pass runs
+            flow = step(flow, context)
+            if old is not None:
                 spec.check(flow, step.name, old)
         _measure(flow, ledger.rewrites, before=False)
     return Optimised(flow.outputs, ledger.rewrites)

@@ -127,10 +127,10 @@ def _saves(reader: Node, place: int, uses: Counter[Node], outputs: Collection[No
     found = match([(operand, result) for operand, result in pairs if operand != place])
     if len(found) < len(match(pairs)):
         return False
-    others = [_owner(source) for source in reader.inputs if source is not product]
+    others = [owner(source) for source in reader.inputs if source is not product]
     if all(map(is_leaf, others)) and len(found) == len(_body(reader).results):
         return True
-    owners = {_owner(source) for source in product.inputs}
+    owners = {owner(source) for source in product.inputs}
     return sum(bytes_of(n) for n in owners if not is_leaf(n)) <= bytes_of(product)
 
 
@@ -147,12 +147,12 @@ def _overwrites(
         if is_leaf(source):
             dies = isinstance(source.op, Variable) and results[result] in outputs
         else:
-            dies = uses[source] == 1 and _owner(source) is source
+            dies = uses[source] == 1 and owner(source) is source
         if dies:
             yield operand, result
 
 
-def _owner(node: Node) -> Node:
+def owner(node: Node) -> Node:
     """The node whose memory holds the value of one that may be a view."""
     while not is_leaf(node) and node.op.facts().view and not isinstance(node.op, Part):
         node = node.inputs[0]

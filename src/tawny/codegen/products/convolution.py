@@ -9,7 +9,7 @@ from tawny.codegen.element import Element, element_of
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.products.blocking import Panels, cut
 from tawny.codegen.products.correlation import Kind, Taps, correlation
-from tawny.codegen.products.epilogue import Ending
+from tawny.codegen.products.epilogue import Ending, without_scale
 from tawny.codegen.products.geometry import Sweep, as_matrices, backward, forward
 from tawny.codegen.products.lines import Lines, copied
 from tawny.codegen.products.matmul import product_kernel
@@ -48,13 +48,23 @@ def convolution_kernel(
     ending = Ending(epilogue, result.dtype)
     if element is None or not ending.possible:
         return None
+    scale_at, extra = without_scale(extra, epilogue)
     if epilogue.residual and extra[-1].strides != result.strides:
         return None
     if epilogue.bias and extra[0].strides[-1] != element.nbytes and result.shape[-1] > 1:
         return None
     sweeps = [forward(op, x, kernel, result)]
     operands = ("a", "b", *["bias"] * epilogue.bias, *["residual"] * epilogue.residual, "c")
-    return _swept(element, ending, sweeps, operands, workers, known=known, prepared=prepared)
+    return _swept(
+        element,
+        ending,
+        sweeps,
+        operands,
+        workers,
+        known=known,
+        prepared=prepared,
+        scale_at=scale_at,
+    )
 
 
 def input_gradient_kernel(
@@ -118,22 +128,26 @@ def _swept(
     *,
     known: bool = False,
     prepared: bool = False,
+    scale_at: int = 0,
 ) -> Made:
     """The kernel of some sweeps, which make different parts of the result."""
     if len(sweeps) == 1:
         flat = as_matrices(sweeps[0], element.nbytes)
         if flat is not None:
-            return product_kernel(element, ending, flat, operands, workers, prepared=prepared)
+            return product_kernel(
+                element, ending, flat, operands, workers, prepared=prepared, scale_at=scale_at
+            )
     shared = workers > 1 and any(s.extent.shared for s in sweeps)
     slots = workers if shared else 1
     known = known or prepared
     if len(sweeps) == 1 and suits(element, sweeps[0], prepared=known):
         squares = winograd_product(element, ending, sweeps[0], slots, prepared=known)
-        return Made(kernel_of([squares], operands, workers, shared=shared), squares.preparation)
+        code = kernel_of([squares], operands, workers, shared=shared, scale_at=scale_at)
+        return Made(code, squares.preparation)
     products = [_product(element, ending, s, slots, prepared) for s in sweeps]
     preparations = [product.preparation for product in products]
     return Made(
-        kernel_of(products, operands, workers, shared=shared),
+        kernel_of(products, operands, workers, shared=shared, scale_at=scale_at),
         preparations[0] if preparations else None,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from tawny.codegen.builder import I1, I64, Value
@@ -22,6 +22,7 @@ from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.tile import Walk, accumulate, spaced
 from tawny.codegen.products.windows import AXIS_NUMBERS, WindowAxis
 from tawny.ops.convolution import Windowed
+from tawny.record import record
 
 FEW_BYTES: Final = 8
 """Channels of at most so many bytes are copied line by line."""
@@ -30,7 +31,7 @@ LINE_BYTES: Final = 2**13
 """Longer lines are not copied: they would not fit where the copy is."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Correlation:
     """What windows see, summed over all positions with the outputs' gradients.
 
@@ -146,7 +147,7 @@ class Kind(enum.Enum):
     LINES = "channels at all taps of the last axis"
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Taps(Source):
     """What taps of a window over so many spatial axes see, for all positions.
 
@@ -166,7 +167,7 @@ class Taps(Source):
         return _TapRows(code, self.rank, self.kind)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Run:
     """Positions of one line that are walked together."""
 

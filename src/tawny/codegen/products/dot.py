@@ -7,19 +7,18 @@ busy; they are added in one order in the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from tawny.codegen.builder import I64, PTR, Function, Module, Value
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.stack import Offsets, offsets_of, shares, stack_size
 from tawny.codegen.products.tile import Tile, spaced
+from tawny.record import record
 
 HEIGHT: Final = 6
 """The most rows that are walked side by side."""
@@ -47,12 +46,13 @@ _NUMBERS: Final = (
     "b_column",
     "c_row",
     "residual_row",
+    "scale_at",
     "stack_axes",
 )
 """What the code is told, before the axes of the stack."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class DotForm:
     """All that the code depends on."""
 
@@ -90,6 +90,7 @@ def dot_kernel(
     operands: tuple[str, ...],
     *,
     shared: bool,
+    scale_at: int = 0,
 ) -> Compiled:
     """The kernel of products that are not too many rows high, with neighbours along their depth."""
     together = 1 << (min(TOGETHER, element.lanes, max(matrices.columns, 1)).bit_length() - 1)
@@ -102,18 +103,19 @@ def dot_kernel(
         "groups": groups,
         "tall": tall,
         "blocks": -(-matrices.columns // element.lanes),
+        "scale_at": scale_at,
         "stack_axes": len(matrices.stack),
     }
     stack = [n for axis in matrices.stack for n in axis]
     return Compiled(_library(form), "kernel", (*Names(_NUMBERS).values(numbers), *stack), shared, 0)
 
 
-@lru_cache(256)
-def _library(form: DotForm) -> Library:
+@written
+def _library(form: DotForm) -> str:
     module = Module()
     with module.function("kernel", {"row": PTR, "worker": I64, "workers": I64}) as f:
         _Dots(f, form).write()
-    return compiled(module.text())
+    return module.text()
 
 
 class _Dots:
@@ -171,7 +173,9 @@ class _Dots:
             self._rows(name, offset + moved, first, height)
             for name, offset in (("c", at.c), ("residual", at.residual))
         )
-        self._finish(Places(result, self._address("bias", bias), residual), count, height)
+        added = self._address("bias", bias)
+        scale = f.advanced(added, n["scale_at"]) if self.form.ending.epilogue.scaled else added
+        self._finish(Places(result, added, scale, residual), count, height)
 
     def _rows(self, name: str, offset: Value, first: Value, height: int) -> list[Value]:
         """Some rows of an operand or the result; none of one there is not."""

@@ -1,21 +1,24 @@
-"""What follows a product while its sums are in registers: bias, residual, activation, writing."""
+"""What follows a product in registers: scale, bias, residual, activation, writing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tawny.codegen.builder import I64, PTR, Function, Value
 from tawny.codegen.element import Element
+from tawny.codegen.kernel import Layout
 from tawny.codegen.machine import host
 from tawny.codegen.numbers import real
 from tawny.codegen.products.tile import Tile
 from tawny.codegen.scalar import applied, supported
 from tawny.dtype import DType
 from tawny.ops.fused import Activation, Epilogue
+from tawny.record import record
+from tawny.shape import Shape
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Ending:
     """An epilogue at a dtype, and whether its bias is one number for all columns."""
 
@@ -35,16 +38,40 @@ class Ending:
         return self.epilogue.activation in {Activation.NONE, Activation.RELU}
 
 
-@dataclass(frozen=True, slots=True)
+class _Row(NamedTuple):
+    """The first row of a bias with two, as a layout."""
+
+    shape: Shape
+    strides: tuple[int, ...]
+    dtype: DType
+
+
+def without_scale(extra: Sequence[Layout], epilogue: Epilogue) -> tuple[int, Sequence[Layout]]:
+    """Bytes from the bias to the scale, and an epilogue's operands with the bias alone."""
+    if not epilogue.scaled:
+        return 0, extra
+    both, *others = extra
+    return both.strides[0], (_Row(both.shape[1:], both.strides[1:], both.dtype), *others)
+
+
+@record(slots=True)
 class Places:
-    """Addresses at the first column of a tile: of the bias, and of each row of the other two."""
+    """Addresses at the first column of a tile: of bias and scale, and of each row of the others."""
 
     results: Sequence[Value]
     bias: Value
+    scale: Value
     residuals: Sequence[Value]
 
 
-@dataclass(frozen=True, slots=True)
+class Affine(NamedTuple):
+    """A bias and a scale for each vector of columns; none where there is none."""
+
+    biases: Sequence[Value]
+    scales: Sequence[Value]
+
+
+@record(slots=True)
 class Finish:
     """The end of a product while it is written; one mask for each vector of columns."""
 
@@ -53,21 +80,27 @@ class Finish:
     ending: Ending
     masks: Sequence[Value | None]
 
-    def biases(self, address: Value) -> list[Value]:
-        """The bias of each vector of columns."""
-        if not self.ending.epilogue.bias:
-            return []
+    def affine(self, bias: Value, scale: Value) -> Affine:
+        """Bias and scale of each vector of columns, from their addresses."""
+        has = self.ending.epilogue
+        biases = self._of_columns(bias) if has.bias else []
+        return Affine(biases, self._of_columns(scale) if has.scaled else [])
+
+    def _of_columns(self, address: Value) -> list[Value]:
+        """One number for each column."""
         if self.ending.constant_bias:
             return [self.element.splat(self.f, address)] * len(self.masks)
         return [self._load(address, v) for v in range(len(self.masks))]
 
     def row(
-        self, sums: Sequence[Value], biases: Sequence[Value], result: Value, residual: Value | None
+        self, sums: Sequence[Value], affine: Affine, result: Value, residual: Value | None
     ) -> None:
         """One row of a tile."""
-        f, element = self.f, self.element
+        f, element, (biases, scales) = self.f, self.element, affine
         for v, total in enumerate(sums):
             value = element.rounded(f, total)
+            if scales:
+                value = element.rounded(f, value * scales[v])
             if biases:
                 value = element.rounded(f, value + biases[v])
             if residual is not None:
@@ -95,12 +128,12 @@ def finish(
 ) -> None:
     """Apply the epilogue to a tile's sums and write them."""
     end = Finish(f, element, ending, masks)
-    biases = end.biases(places.bias)
+    affine = end.affine(places.bias, places.scale)
     if ending.short:
         for i in range(tile.rows):
             part = sums[i * tile.vectors : (i + 1) * tile.vectors]
             residual = places.residuals[i] if places.residuals else None
-            end.row(part, biases, places.results[i], residual)
+            end.row(part, affine, places.results[i], residual)
         return
     kept = _kept(f, sums, element.sum_bytes)
     results, residuals = _kept(f, places.results, 8), _kept(f, places.residuals, 8)
@@ -114,7 +147,7 @@ def finish(
         residual = None
         if places.residuals:
             residual = f.load(PTR, f.element(residuals, loop.index, I64), 8)
-        end.row(part, biases, result, residual)
+        end.row(part, affine, result, residual)
 
 
 def _kept(f: Function, values: Sequence[Value], nbytes: int) -> Value:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
@@ -19,7 +18,8 @@ from tawny.codegen.products.blocking import STRIP_NUMBERS
 from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.packing import Order, declare_pack
 from tawny.codegen.products.row import Names, Numbers
-from tawny.codegen.products.tile import Tile
+from tawny.codegen.products.tile import FIRST_CACHE, Tile, prefetch
+from tawny.record import record
 
 OPERANDS: Final = ("a", "b", "c", "residual", "bias")
 """What a product may have in memory: factors, result, and the operands of its epilogue."""
@@ -39,6 +39,7 @@ NUMBERS: Final = (
     "pack",
     "tail_pack",
     "bias_moves",
+    "scale_at",
     *STRIP_NUMBERS,
     *[f"tail_{name}" for name in STRIP_NUMBERS],
     "blocks",
@@ -60,7 +61,8 @@ NUMBERS: Final = (
 
 `length` is the number of cells of all that, `stack_at` the first of those of the stack.  A `cell`
 of the row holds an address; it is -1 for what there is not.  `pack` is where a function lies.
-`b_depth` is how far blocks of the common axis move on in a right matrix that is not packed.
+`b_depth` is how far blocks of the common axis move on in a right matrix that is not packed;
+`scale_at` is how far the scale is from the bias.
 """
 
 TILE_ARGUMENTS: Final = {
@@ -89,7 +91,7 @@ FUNCTIONS: Final = ("tall", "short", "tail_tall", "tail_short", "gather")
 """The functions of a form, in the order of its table; null for those it does not have."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Form:
     """All that the code of a product depends on; the rest are numbers it is told."""
 
@@ -106,7 +108,7 @@ class Form:
         return Names([*NUMBERS, *self.source.numbers])
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class TileCode:
     """The code of a tile while it is written."""
 
@@ -140,6 +142,13 @@ class TileCode:
     column: Value
     """Bytes from the first column of all to the first of the tile."""
 
+    @property
+    def scale(self) -> Value:
+        """Where the scale is, if there is one: in the row below the bias."""
+        if not self.ending.epilogue.scaled:
+            return self.bias
+        return self.f.advanced(self.bias, self.numbers["scale_at"])
+
     def begun(self) -> list[Value]:
         """The sums a block begins with."""
         f, element, count = self.f, self.element, self.tile.rows * self.tile.vectors
@@ -158,7 +167,7 @@ class TileCode:
             self.f.store(value, self.f.advanced(place, i * nbytes), nbytes)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class PackCode:
     """The packing of a panel while it is written."""
 
@@ -215,12 +224,14 @@ class Source(ABC):
     def tile(self, code: TileCode) -> None:
         """Compute a block of the common axis of a tile."""
         f, rows, ending = code.f, self.rows(code), code.ending
+        if ending.epilogue.residual:
+            self._fetch(code, rows.places(code.residual, "residual"))
         sums = rows.accumulate(code.begun())
 
         def end() -> list[Value]:
             has_residual = ending.epilogue.residual
             residuals = rows.places(code.residual, "residual") if has_residual else ()
-            places = Places(rows.places(code.result, "c"), code.bias, residuals)
+            places = Places(rows.places(code.result, "c"), code.bias, code.scale, residuals)
             finish(f, code.element, code.tile, ending, sums, places, code.masks)
             return []
 
@@ -229,6 +240,13 @@ class Source(ABC):
             return []
 
         f.either(code.after.equals(f.constant(PTR, 0)), end, keep)
+
+    def _fetch(self, code: TileCode, places: Sequence[Value]) -> None:
+        """Fetch what is read at the end of a tile while its sums are made."""
+        for place in places:
+            for vector in range(code.tile.vectors):
+                line = code.f.advanced(place, vector * code.element.vector_bytes)
+                prefetch(code.f, line, FIRST_CACHE)
 
     def constants(self, element: Element) -> list[str]:
         """Definitions of constants that the code of tiles refers to."""

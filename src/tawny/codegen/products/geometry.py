@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from tawny.codegen.kernel import Layout
@@ -12,9 +12,10 @@ from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.windows import WindowAxis
 from tawny.ops.convolution import Windowed
+from tawny.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Sweep:
     """What windows see of `a`, times a kernel `b`: a part of a result `c`.  Steps are in bytes."""
 

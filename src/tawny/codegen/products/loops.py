@@ -10,7 +10,6 @@ The loops are compiled once: forms bring tables of functions, products the numbe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
@@ -18,6 +17,7 @@ from tawny.codegen.library import provide
 from tawny.codegen.products.form import FUNCTIONS, NUMBERS, TILE_ARGUMENTS
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.stack import offsets_of, shares, stack_size
+from tawny.record import record
 
 LIBRARY: Final = "products"
 _ARGUMENTS: Final = {
@@ -59,7 +59,7 @@ def _text() -> str:
 provide(LIBRARY, _text)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Bases:
     """Addresses of one product of the stack."""
 
@@ -71,7 +71,7 @@ class _Bases:
     bias: Value
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Group:
     """Tiles of a strip, one below the other, and the blocks of columns they are computed for."""
 

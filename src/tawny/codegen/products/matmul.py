@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from tawny.codegen.builder import Value
@@ -12,7 +12,7 @@ from tawny.codegen.element import Element, element_of
 from tawny.codegen.kernel import Layout
 from tawny.codegen.products import dot
 from tawny.codegen.products.blocking import Extent, Panels, cut
-from tawny.codegen.products.epilogue import Ending
+from tawny.codegen.products.epilogue import Ending, without_scale
 from tawny.codegen.products.form import Rows, Source, TileCode
 from tawny.codegen.products.matrices import Matrices, matrices_of
 from tawny.codegen.products.packing import Order, order_of
@@ -20,6 +20,7 @@ from tawny.codegen.products.preparation import Made, Preparation
 from tawny.codegen.products.product import Product, kernel_of
 from tawny.codegen.products.tile import Walk, accumulate, spaced, widest
 from tawny.ops.fused import PLAIN, Epilogue
+from tawny.record import record
 
 PACKING_ROWS: Final = 128
 """With fewer rows packing the right matrix costs more than it brings, if its panels are wide."""
@@ -55,6 +56,7 @@ def matmul_kernel(
     element = element_of(result.dtype)
     if element is None or a.dtype != result.dtype or b.dtype != result.dtype:
         return None
+    scale_at, extra = without_scale(extra, epilogue)
     matrices = matrices_of(a, b, result, extra, transposed, epilogue)
     unit = element.nbytes
     if epilogue.residual and matrices.residual_column != unit:
@@ -67,7 +69,9 @@ def matmul_kernel(
     if not ending.possible:
         return None
     prepared = prepared and len(b.shape) == 2 and not matrices.exchanged
-    found = product_kernel(element, ending, matrices, operands, workers, prepared=prepared)
+    found = product_kernel(
+        element, ending, matrices, operands, workers, prepared=prepared, scale_at=scale_at
+    )
     if isinstance(found.preparation, Preparation) and transposed[1]:
         return Made(found.code, replace(found.preparation, transposed=True))
     return found
@@ -81,10 +85,12 @@ def product_kernel(
     workers: int,
     *,
     prepared: bool = False,
+    scale_at: int = 0,
 ) -> Made:
     """The kernel of a stack of products of matrices.
 
-    A right matrix that is `prepared` is one for each axis of the stack that moves on in it.
+    A right matrix that is `prepared` is one for each axis of the stack that moves on in it.  A
+    scale is `scale_at` bytes from the bias.
     """
     stack = math.prod([axis.size for axis in matrices.stack])
     extent = Extent(matrices.rows, matrices.columns, matrices.depth, 1, stack)
@@ -94,7 +100,9 @@ def product_kernel(
         order = Order.COLUMNS
     together = order is Order.COLUMNS and matrices.a_step == element.nbytes
     if together and not prepared and dot.suits(matrices):
-        return Made(dot.dot_kernel(element, ending, matrices, operands, shared=shared))
+        return Made(
+            dot.dot_kernel(element, ending, matrices, operands, shared=shared, scale_at=scale_at)
+        )
     right = matrices.depth * matrices.columns * element.nbytes
     panels = _panels(element, matrices.rows, right, order, prepared)
     few = matrices.rows <= STREAMED_ROWS and right > STREAMED_BYTES
@@ -121,7 +129,8 @@ def product_kernel(
         "c_start": 0,
     }
     product = Product(element, ending, blocking, panels, order, axes, StridedRows(), numbers)
-    return Made(kernel_of([product], operands, workers, shared=shared), preparation)
+    code = kernel_of([product], operands, workers, shared=shared, scale_at=scale_at)
+    return Made(code, preparation)
 
 
 def _panels(element: Element, rows: int, right: int, order: Order, prepared: bool) -> Panels:
@@ -133,7 +142,7 @@ def _panels(element: Element, rows: int, right: int, order: Order, prepared: boo
     return Panels.PACKED if large or order is not Order.ROWS else Panels.DIRECT
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class StridedRows(Source):
     """Rows that are evenly spaced in memory, as are their elements."""
 
@@ -145,7 +154,7 @@ class StridedRows(Source):
         return _Spaced(code)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Spaced:
     """Rows of a tile that are evenly spaced."""
 

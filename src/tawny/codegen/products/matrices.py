@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from tawny.codegen.kernel import Layout
 from tawny.codegen.products.stack import Axis
 from tawny.ops.fused import Epilogue
+from tawny.record import record
 from tawny.shape import Shape
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Matrices:
     """A stack of products of (rows, depth) and (depth, columns); steps are in bytes.
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tawny import pages
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import Library
 from tawny.codegen.products.blocking import Blocking
 from tawny.dtype import DType
+from tawny.record import record
 
 Array = npt.NDArray[Any]
 
@@ -39,7 +40,7 @@ class Made(NamedTuple):
     preparation: Prepares | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Preparation:
     """Packs a kernel of (*window, channels, groups * outputs), or a matrix, as tiles read it.
 
@@ -111,7 +112,7 @@ class Panel(NamedTuple):
     columns: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class CompiledPreparation:
     """Packs an array by the code that would pack it in every run."""
 
@@ -136,6 +137,8 @@ _PACK: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)
 
 def _aligned(nbytes: int, dtype: DType) -> Array:
     """A new array that begins with a cache line."""
+    if nbytes >= pages.LARGE:
+        return pages.empty((nbytes // dtype.itemsize,), dtype)
     whole = np.empty(nbytes + 64, np.uint8)
     start = -whole.ctypes.data % 64
     return whole[start : start + nbytes].view(dtype)

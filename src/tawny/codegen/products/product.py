@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 
 from tawny.codegen.builder import I64, PTR, Module
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import Library, written
 from tawny.codegen.products.blocking import Blocking, Panels, Room
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.form import OPERANDS, Form, Source, declare_form, pack_text
@@ -17,10 +16,10 @@ from tawny.codegen.products.loops import call_products
 from tawny.codegen.products.packing import Order
 from tawny.codegen.products.preparation import CompiledPreparation, Panel, Prepares
 from tawny.codegen.products.stack import Axis
-from tawny.codegen.products.tile import Tile
+from tawny.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Product:
     """A stack of products."""
 
@@ -71,8 +70,10 @@ class Product:
             packed = self.blocking.packed_bytes(self.element, length)
         return Room(packed, self.blocking.sum_bytes(self.element), self.rows_bytes)
 
-    def told(self, form: int, cells: Mapping[str, int], workers: int, slot: int) -> list[int]:
-        """All numbers, for slots of scratch memory so large."""
+    def told(
+        self, form: int, cells: Mapping[str, int], workers: int, slot: int, scale_at: int = 0
+    ) -> list[int]:
+        """All numbers, for slots of scratch memory so large, and a scale so far from the bias."""
         names, stack = self.form.names(), [n for axis in self.stack for n in axis]
         pack, tail_pack = self.packing
         given = {
@@ -86,6 +87,7 @@ class Product:
             "pack": 0 if pack is None else pack.address("pack"),
             "tail_pack": 0 if tail_pack is None else tail_pack.address("pack"),
             "bias_moves": not self.ending.constant_bias,
+            "scale_at": scale_at,
             "stack_axes": len(self.stack),
             "stack_at": len(names),
         }
@@ -120,11 +122,17 @@ def packed_before(product: Product) -> Product:
 
 
 def kernel_of(
-    products: Sequence[Product], operands: Sequence[str], workers: int, *, shared: bool
+    products: Sequence[Product],
+    operands: Sequence[str],
+    workers: int,
+    *,
+    shared: bool,
+    scale_at: int = 0,
 ) -> Compiled:
     """The kernel that computes products one after another, each worker its share of each.
 
-    `operands` says what the addresses of its row are.
+    `operands` says what the addresses of its row are; `scale_at` is how many bytes from the bias
+    the scale is, if there is one.
     """
     slots = workers if shared else 1
     slot = max([product.room.slot for product in products], default=0)
@@ -133,7 +141,7 @@ def kernel_of(
     parameters = [len(products)]
     for product in products:
         form = forms.setdefault(product.form, len(forms))
-        parameters += product.told(form, cells, slots, slot)
+        parameters += product.told(form, cells, slots, slot, scale_at)
     library = _library(tuple(forms), len(operands))
     packs = [pack for product in products for pack in product.packing if pack is not None]
     library = replace(library, uses=(*library.uses, *packs)) if packs else library
@@ -141,13 +149,11 @@ def kernel_of(
     return Compiled(library, symbol, tuple(parameters), shared, slot * slots)
 
 
-@lru_cache(1024)
-def _packing(source: Source, element: Element, tile: Tile, order: Order) -> Library:
-    return compiled(pack_text(source, element, tile, order))
+_packing = written(pack_text)
 
 
-@lru_cache(1024)
-def _library(forms: tuple[Form, ...], operands: int) -> Library:
+@written
+def _library(forms: tuple[Form, ...], operands: int) -> str:
     """The code of some forms; a kernel for so many addresses, and one with scratch memory, too."""
     module = Module()
     for form in forms:
@@ -164,4 +170,4 @@ def _library(forms: tuple[Form, ...], operands: int) -> Library:
             row, worker, workers = f.arguments
             numbers = f.element(row, addresses, I64)
             call_products(f, row, numbers, f.global_address("forms"), worker, workers)
-    return compiled(module.text())
+    return module.text()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from tawny.codegen.builder import I64, Function, Value
+from tawny.record import record
 
 
 class Axis(NamedTuple):
@@ -19,7 +19,7 @@ class Axis(NamedTuple):
     bias: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Offsets:
     """Bytes to the operands of one product of a stack."""
 

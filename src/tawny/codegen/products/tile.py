@@ -9,12 +9,12 @@ depend on how a product is cut into tiles.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.builder import I64, Function, Value
 from tawny.codegen.element import Element
 from tawny.codegen.machine import host
+from tawny.record import record
 
 _HEIGHTS: Final = {
     32: {1: 12, 2: 12, 3: 8, 4: 6, 5: 4, 6: 3, 7: 2, 8: 2},
@@ -50,7 +50,7 @@ def vectors_for(rows: int) -> int:
     return max([*fitting, widest()]) if rows <= 3 else widest()
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Tile:
     """Rows, vectors of columns, and whether the last vector is only partly used."""
 
@@ -71,7 +71,7 @@ class Tile:
         return masks
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Walk:
     """The common axis: elements of rows of the left matrix, and rows of a panel of the right one.
 
@@ -120,7 +120,7 @@ def accumulate(
         for row in walk.rows:
             for factor, column in zip(factors(f.advanced(row, offset)), columns, strict=True):
                 after.append(element.multiply_add(f, factor, column, before[len(after)]))
-        _prefetch(f, f.advanced(panel, walk.ahead))
+        prefetch(f, f.advanced(panel, walk.ahead), SECOND_CACHE)
         return [*after, offset + walk.step, f.advanced(panel, walk.panel_step)]
 
     state = [*sums, f.constant(I64, 0), walk.panel]
@@ -129,10 +129,14 @@ def accumulate(
     return loop.carried[:-2]
 
 
-def _prefetch(f: Function, address: Value) -> None:
-    """Fetch a cache line into the second cache, without waiting for it."""
+FIRST_CACHE: Final = 3
+SECOND_CACHE: Final = 2
+
+
+def prefetch(f: Function, address: Value, cache: int) -> None:
+    """Fetch a cache line into one of the caches, without waiting for it."""
     f.module.declarations["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-    f.effect(f"call void @llvm.prefetch.p0({address}, i32 0, i32 2, i32 1)")
+    f.effect(f"call void @llvm.prefetch.p0({address}, i32 0, i32 {cache}, i32 1)")
 
 
 def spaced(f: Function, first: Value, step: Value, count: int) -> list[Value]:

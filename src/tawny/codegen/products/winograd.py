@@ -13,7 +13,7 @@ their panels are packed.  Each output is made from what its own window sees alon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from tawny.codegen.builder import I64, PTR, Function, Value
@@ -28,6 +28,7 @@ from tawny.codegen.products.row import Numbers
 from tawny.codegen.products.sharing import over
 from tawny.codegen.products.tile import Walk, accumulate, spaced
 from tawny.codegen.products.windows import WindowAxis
+from tawny.record import record
 
 POINTS: Final = 16
 """Products of matrices."""
@@ -174,7 +175,7 @@ def _blocking(element: Element, extent: Extent, workers: int) -> Blocking:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Squares(Source):
     """Squares of outputs."""
 
@@ -296,7 +297,7 @@ class Squares(Source):
         """The outputs of a tile's squares from their 16 products."""
         f, n, element, tile = code.f, code.numbers, code.element, code.tile
         finish = Finish(f, element, code.ending, code.masks)
-        biases = finish.biases(code.bias)
+        affine = finish.affine(code.bias, code.scale)
         nbytes = element.sum_bytes
         row, plane = tile.vectors * nbytes, tile.rows * tile.vectors * nbytes
         with f.loop(0, tile.rows) as loop:
@@ -319,7 +320,7 @@ class Squares(Source):
                         if code.ending.epilogue.residual:
                             residual = f.advanced(code.residual, offset)
                         values = [output[along][down] for output in outputs]
-                        finish.row(values, biases, f.advanced(code.result, offset), residual)
+                        finish.row(values, affine, f.advanced(code.result, offset), residual)
 
 
 def _position(n: Numbers, square: Value) -> tuple[Value, Value, Value]:

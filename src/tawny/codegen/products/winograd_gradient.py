@@ -19,14 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.products.blocking import aligned
 from tawny.codegen.products.correlation import Correlation
 from tawny.codegen.products.row import Names, Numbers
@@ -35,6 +33,7 @@ from tawny.codegen.products.stack import shares
 from tawny.codegen.products.tile import Tile, Walk, accumulate, spaced, tallest, widest
 from tawny.codegen.products.windows import WindowAxis
 from tawny.codegen.products.winograd import POINTS, of_inputs
+from tawny.record import record
 
 LEAST_POSITIONS: Final = 40
 LEAST_CHANNELS: Final = 32
@@ -180,8 +179,8 @@ def _rows(element: Element, channels: int, columns: int, width: int, workers: in
 # -------------------------------------------------------------------- the kernel
 
 
-@lru_cache(64)
-def _library(element: Element, vectors: int, rest: int) -> Library:
+@written
+def _library(element: Element, vectors: int, rest: int) -> str:
     """The code for blocks of columns so many vectors wide, and for the rest of the columns."""
     module = Module()
     kind = f"[{MOST_ROWS * element.nbytes + widest() * element.vector_bytes} x i8]"
@@ -218,7 +217,7 @@ def _library(element: Element, vectors: int, rest: int) -> Library:
             if rest:
                 with f.when(block >= n["blocks"]):
                     f.call(f"task{rest}", VOID, *given)
-    return compiled(module.text())
+    return module.text()
 
 
 def _declare_tile(module: Module, element: Element, tile: Tile) -> None:
@@ -247,7 +246,7 @@ def _declare_tile(module: Module, element: Element, tile: Tile) -> None:
             element.store(f, value, place)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Segment:
     """Some squares."""
 

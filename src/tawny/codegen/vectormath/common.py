@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tawny.codegen.builder import F32, F64, I8, I16, I32, Function, Type, Value
 from tawny.codegen.machine import host
+from tawny.record import record
 
 Unary = Callable[[Function, Value], Value]
 Binary = Callable[[Function, Value, Value], Value]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Format:
     """A floating-point format: `fraction` bits stored, exponents biased by `bias`."""
 

@@ -89,12 +89,13 @@ def asinh(f: Function, x: Value) -> Value:
     return f.copysign(f.select(size.equals(0.0), size, result), x)
 
 
+@widened
 def acosh(f: Function, x: Value) -> Value:
-    """Inverse hyperbolic cosine, `log(x + sqrt((x - 1) (x + 1)))`; NaN below 1."""
+    """Inverse hyperbolic cosine, `log(x + sqrt((x - 1)**2 + 2 (x - 1)))`; NaN below 1."""
     huge = x > _HUGE
     bounded = f.select(huge, 1.0, x)
     above = bounded - 1.0
-    total = exact_sum(bounded, f.sqrt(above * (above + 2.0)))
+    total = exact_sum(bounded, f.sqrt(f.fma(above, above, above + above)))
     return f.select(f.compare("ult", x, 1.0), NAN, _log(f, total, x, huge))
 
 

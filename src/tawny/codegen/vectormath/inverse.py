@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.builder import F32, F64, Function, Type, Value
 from tawny.codegen.vectormath.common import INF, NAN, format_of, is_nan, polynomial, quick_sum
+from tawny.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Inverse:
     """Constants of one format."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tawny.codegen.builder import F32, F64, Function, Type, Value
@@ -17,9 +16,10 @@ from tawny.codegen.vectormath.common import (
     polynomial,
     small_integer,
 )
+from tawny.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Base:
     """A base: its log(e) and log(2), each as the sum of two numbers."""
 

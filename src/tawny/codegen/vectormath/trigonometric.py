@@ -7,7 +7,6 @@ it are reduced one by one: see `far`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tawny.codegen.builder import F32, F64, I64, Function, Type, Value
@@ -20,9 +19,10 @@ from tawny.codegen.vectormath.common import (
     with_sign_of,
 )
 from tawny.codegen.vectormath.far import call_far
+from tawny.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Trigonometric:
     """Constants of one format."""
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
-from typing import Final
+from itertools import dropwhile
+from typing import TYPE_CHECKING, Final
 
+from tawny.codegen.library import NotAtHandError, at_hand
 from tawny.engine.cpu import (
     bodies,
     indexing,
@@ -24,19 +26,27 @@ from tawny.engine.cpu import (
     scanning,
     searching,
 )
+from tawny.engine.cpu.bands import scratch_of, steps_of, strips_of
 from tawny.engine.cpu.bodies import compilable, folds
 from tawny.engine.cpu.executable import CpuExecutable
 from tawny.engine.cpu.interpreter import interpreter
-from tawny.engine.cpu.kernels import NATIVE, SCRATCHLESS, Kernel, contiguous
+from tawny.engine.cpu.kernels import NATIVE, Kernel
 from tawny.engine.cpu.pool import default_threads
 from tawny.engine.cpu.pool_code import pool_library
 from tawny.engine.cpu.views import Views
 from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.graph.engine import Executable, Task
-from tawny.graph.lowering import is_leaf, types
+from tawny.graph.lowering import is_leaf
+from tawny.later import Later
 from tawny.node import Node, make
+from tawny.ops.bands import Bands
 from tawny.ops.fused import Body, ProductGroup
 from tawny.shape import size
+
+if TYPE_CHECKING:
+    from concurrent import futures
+else:
+    futures = Later("concurrent.futures")
 
 __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]
 
@@ -47,7 +57,7 @@ TINY: Final = 256
 """Elementwise ops on fewer elements run one by one, by kernels that all of them share."""
 
 MOST_COMPILING: Final = 8
-"""Threads that compile at the same time."""
+"""Threads that compile at the same time; as many more wait for code that these are making."""
 
 
 @cache
@@ -66,11 +76,10 @@ _loading: Final = threading.Lock()
 
 
 @cache
-def _begun() -> threading.Thread:
-    """The thread that loads what every program needs."""
-    thread = threading.Thread(target=_load, name="tawny-loading")
-    thread.start()
-    return thread
+def _begun() -> None:
+    """Load what every program needs beside the caller, where the system allows a thread."""
+    with suppress(RuntimeError):
+        threading.Thread(target=_load, name="tawny-loading").start()
 
 
 def _load() -> None:
@@ -97,6 +106,18 @@ class CpuEngine:
             return False
         return self._kernel(make(op, tuple(operands))) is not None
 
+    def in_bands(self, node: Node) -> bool:
+        """Where all steps of all bands have kernels that need nothing of Python."""
+        if unavailable() is not None:
+            return False
+        views = Views()
+        strips = strips_of(node, None)
+        given = {operand for kind in strips.kinds for operand in kind.operands}
+        kernels = map(self._kernel, steps_of(strips))
+        return all(views(node.inputs[o]).memory.contiguous for o in given) and all(
+            kernel is not None and not kernel.drawn for kernel in kernels
+        )
+
     def worth(self, body: Body) -> bool:
         """If it can be compiled, and arrays are not tiny, where a kernel would cost too much."""
         return compilable(body) and (folds(body) or size(body.space()) >= self.least)
@@ -107,26 +128,39 @@ class CpuEngine:
             _begun()
 
     def foresee(self, nodes: Sequence[Node]) -> None:
-        """Compile kernels, several at a time."""
-        if unavailable() is not None:
+        """Find kernels and, from the first that is not at hand on, make them several at a time.
+
+        Finding them is Python's work, in which threads would only wait for each other.
+        """
+        if unavailable() is not None or default_threads() == 1:
             return
         kinds: dict[object, Node] = {}
-        for node in nodes:
+        for node in self._one_by_one(nodes):
             if type(node.op) in NATIVE and not is_leaf(node):
                 shapes = [(source.shape, type(source.op)) for source in node.inputs]
                 kinds.setdefault((node.op, tuple(shapes)), node)
-        if len(kinds) > 1 and default_threads() > 1:
-            with ThreadPoolExecutor(min(default_threads(), len(kinds), MOST_COMPILING)) as pool:
+        missing = [*dropwhile(self._is_at_hand, kinds.values())]
+        if missing:
+            with (
+                suppress(RuntimeError),  # no more threads: each is made where it is needed
+                futures.ThreadPoolExecutor(2 * min(default_threads(), MOST_COMPILING)) as pool,
+            ):
                 pool.submit(pool_library)
-                for _ in pool.map(self._kernel, kinds.values()):
+                for _ in pool.map(self._kernel, missing):
                     pass
+
+    def _is_at_hand(self, node: Node) -> bool:
+        """Whether a node's kernel, if it has one, need not be made."""
+        try:
+            with at_hand():
+                self._kernel(node)
+        except NotAtHandError:
+            return False
+        return True
 
     def scratch(self, node: Node, threads: int | None = None) -> int:
         """What the node's kernel asks for."""
-        if type(node.op) in SCRATCHLESS and type(node.op) not in providers.OFFERS:
-            return 0
-        kernel = self._kernel(node, threads)
-        return 0 if kernel is None else kernel.scratch
+        return scratch_of(node, threads) if unavailable() is None else 0
 
     def prepare(self, task: Task) -> Executable:
         """Allocate the arena and lower the steps."""
@@ -137,19 +171,32 @@ class CpuEngine:
         reason = unavailable()
         if reason is not None:
             return f"cpu: by NumPy, since compiled code cannot be run here ({reason})"
-        kernels = [(node, self._kernel(node)) for node in steps]
+        listed = list(self._one_by_one(steps))
+        kernels = [(node, self._kernel(node)) for node in listed]
         left = Counter(node.name for node, kernel in kernels if kernel is None)
         native = f"cpu: {len(steps) - left.total()} of {len(steps)} steps compiled"
         native += providers.account(kernels)
-        copied = sum(made.nbytes for _, k in kernels if k is not None for _, made in k.prepared)
+        prepared = {
+            (node.inputs[number], made): made.nbytes
+            for node, kernel in kernels
+            if kernel is not None
+            for number, made in kernel.prepared
+        }
+        copied = sum(prepared.values())
         native += f"; {copied:,} bytes of constants arranged before the run" if copied else ""
-        listed = ", ".join(f"{name} {count}" if count > 1 else name for name, count in left.items())
-        return f"{native}; by NumPy: {listed}" if left else native
+        words = ", ".join(f"{name} {count}" if count > 1 else name for name, count in left.items())
+        return f"{native}; by NumPy: {words}" if left else native
+
+    @staticmethod
+    def _one_by_one(nodes: Sequence[Node]) -> Iterator[Node]:
+        """The nodes, those of bands in place of bands."""
+        for node in nodes:
+            if isinstance(node.op, Bands):
+                yield from steps_of(strips_of(node, None))
+            else:
+                yield node
 
     def _kernel(self, node: Node, threads: int | None = None) -> Kernel | None:
         if unavailable() is not None:
             return None
-        views = Views()
-        operands = tuple([views(source).memory for source in node.inputs])
-        results = tuple([contiguous(*kind) for kind in types(node)])
-        return providers.kernel_of(node, operands, results, threads)
+        return providers.kernel_alone(node, threads)

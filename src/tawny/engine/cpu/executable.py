@@ -6,13 +6,12 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from operator import is_
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tawny.engine.cpu.interpreter import interpreter
+from tawny.engine.cpu.interpreter import TURNS, interpreter
 from tawny.engine.cpu.pool import default_threads, pool_of
 from tawny.engine.cpu.table import Cells, Table, address
 from tawny.engine.reference.executable import POISON, Moment, ReferenceExecutable
@@ -32,8 +31,11 @@ class Stretch(NamedTuple):
     """Entries of the table that one call of the interpreter runs, or a step that Python runs."""
 
     entries: Cells
-    address: int
     length: int
+    call: memoryview
+    """The cells of the call..."""
+    address: int
+    """... and where they lie."""
     callback: Moment | None
 
 
@@ -57,22 +59,28 @@ class CpuExecutable:
         self.arena = aligned(task.layout.arena)
         self._numpy = ReferenceExecutable(task, self.arena)
         self._table = Table(task, address(self.arena))
+        self._turns, self._parallel = self._table.turns, self._table.parallel
         self._pool = pool_of(task.threads or default_threads())
         self._interpret = interpreter()
         self._buffers: list[Value | None] = [None] * len(task.variables)
+        self._given: tuple[Value, ...] | None = None
+        """The variables as they were given last, if they cannot change."""
+        self._seen: dict[Node, Value] = {}
+        """Values as they lie in memory, as long as the same variables are given."""
         self._routes: dict[int, Route] = {}
-        self._updating = _stretch(self._table.updates)
+        self._updating = self._stretch(self._table.updates)
         self._turn_seconds = 0.0
         """What a turn of the last call that completed runs took."""
 
     @property
     def completed(self) -> int:
         """How many runs were completed, with their updates."""
-        return self._table.turns[0]
+        return self._turns[0]
 
     def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
         """Run some positions of the schedule, in order."""
-        route = self._ready(positions, variables, draw)
+        route = self._ready(positions, variables)
+        self._table.draw(draw)
         with _quiet(route):
             self._follow(route.stretches, variables, draw)
 
@@ -88,14 +96,26 @@ class CpuExecutable:
         All in one call where Python has nothing to do in between, but so that it is interrupted
         soon enough.
         """
-        route = self._ready(positions, variables, draw)
+        route = self._routes.get(id(positions))
+        if (
+            route is None
+            or variables is not self._given
+            or (self._parallel and not self._pool.started)
+        ):
+            route = self._ready(positions, variables)
+        self._turns[1] = draw
         if route.before:
+            self._table.draw(draw)
             with _quiet(route):
                 self._follow(route.before, variables, draw)
             self._complete(route.ending, variables, 1)
             return 1
         if most == 1:
-            self._complete(route.ending, variables, 1)
+            ending = route.ending
+            ending.call[TURNS] = 1
+            ran = self._interpret(ending.address)
+            if ran != ending.length:
+                self._resume(ending, variables, 1, ran)
             return 1
         known = self._turn_seconds or self._estimated(positions)
         turns = max(1, min(most, int(STRETCH_SECONDS / known)))
@@ -108,20 +128,24 @@ class CpuExecutable:
         steps, sequence = self._task.lowered.problem.steps, self._task.layout.sequence
         return sum([steps[sequence[p]].seconds for p in positions]) or STRETCH_SECONDS
 
-    def _ready(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> Route:
+    def _ready(self, positions: Sequence[int], variables: Sequence[Value]) -> Route:
         """All that must be there before the positions are run, and how they are."""
-        if not all(map(is_, variables, self._buffers)):
+        if variables is not self._given:
             self._bind(variables)
-        if self._table.parallel and not self._pool.started:
+        if self._parallel and not self._pool.started:
             self._pool.start()
-        self._table.draw(draw)
-        route = self._routes.get(id(positions))
-        if route is None:
-            route = self._routed(positions)
-        return route
+        return self._routes.get(id(positions)) or self._routed(positions)
 
     def value(self, node: Node, variables: Sequence[Value]) -> Value:
         """The value of a kept node, as it lies in memory."""
+        if variables is not self._given:
+            return self._found(node, variables)
+        value = self._seen.get(node)
+        if value is None:
+            value = self._seen[node] = self._found(node, variables)
+        return value
+
+    def _found(self, node: Node, variables: Sequence[Value]) -> Value:
         saved = self._table.saved.get(node)
         return self._numpy.value(node, variables) if saved is None else saved
 
@@ -137,8 +161,14 @@ class CpuExecutable:
 
     def _complete(self, stretch: Stretch, variables: Sequence[Value], turns: int) -> None:
         """Run what ends a run, so many times."""
+        stretch.call[TURNS] = turns
+        ran = self._interpret(stretch.address)
+        if ran != stretch.length * turns:
+            self._resume(stretch, variables, turns, ran)
+
+    def _resume(self, stretch: Stretch, variables: Sequence[Value], turns: int, ran: int) -> None:
+        """Complete so many runs of a stretch where the entry after so many failed."""
         length = stretch.length
-        ran = self._interpreted(stretch, 0, turns)
         while ran != length * turns:
             turns -= ran // length
             ran = self._after_failure(stretch, ran % length, variables, self._table.turns[1])
@@ -149,11 +179,10 @@ class CpuExecutable:
 
     def _interpreted(self, stretch: Stretch, first: int, turns: int) -> int:
         """Run the entries of a stretch from the first on; how many ran before one failed."""
-        table, left = self._table, stretch.length - first
-        place = stretch.address + first * stretch.entries.itemsize
-        return self._interpret(
-            table.address, place, left, self._pool.state, table.turns_address, turns
-        )
+        if first:
+            stretch = self._stretch(stretch.entries[first:])
+        stretch.call[TURNS] = turns
+        return self._interpret(stretch.address)
 
     def _after_failure(
         self, stretch: Stretch, ran: int, variables: Sequence[Value], draw: int
@@ -166,10 +195,14 @@ class CpuExecutable:
         return ran + self._table.entries(position).stop - entry
 
     def _bind(self, variables: Sequence[Value]) -> None:
+        self._given = None
+        self._seen.clear()
         for index, (new, old) in enumerate(zip(variables, self._buffers, strict=True)):
             if new is not old:
                 self._table.bind(index, new)
                 self._buffers[index] = new
+        if isinstance(variables, tuple):
+            self._given = variables
 
     # ------------------------------------------------------------------ routes
 
@@ -182,7 +215,7 @@ class CpuExecutable:
         before, ending = stretches, self._updating
         if stretches and stretches[-1].callback is None:
             *head, last = stretches
-            before, ending = tuple(head), _stretch([*last.entries, *self._table.updates])
+            before, ending = tuple(head), self._stretch([*last.entries, *self._table.updates])
         route = Route(positions, stretches, calls_back, before, ending)
         self._routes[id(positions)] = route
         return route
@@ -197,26 +230,32 @@ class CpuExecutable:
         for position in positions:
             entries = self._table.entries(position)
             if not entries:
-                out.extend(_native(run))
-                out.append(Stretch(_NOTHING, 0, 0, self._numpy.moment(position)))
+                out.extend(self._native(run))
+                out.append(_called_back(self._numpy.moment(position)))
                 run, seconds = [], 0.0
                 continue
             run.extend(entries)
             seconds += steps[sequence[position]].seconds
             if seconds > STRETCH_SECONDS and position < changing:
-                out.extend(_native(run))
+                out.extend(self._native(run))
                 run, seconds = [], 0.0
-        out.extend(_native(run))
+        out.extend(self._native(run))
         return out
 
+    def _native(self, run: list[int]) -> list[Stretch]:
+        return [self._stretch(run)] if run else []
 
-def _native(run: list[int]) -> list[Stretch]:
-    return [_stretch(run)] if run else []
+    def _stretch(self, run: Sequence[int] | Cells) -> Stretch:
+        """These entries, run by one call."""
+        table, cells = self._table, np.array(run, np.int64)
+        where = address(cells), len(cells), self._pool.state, table.turns_address
+        call = np.array([table.address, *where, 1], np.int64)
+        return Stretch(cells, len(cells), call.data, address(call), None)
 
 
-def _stretch(run: Sequence[int]) -> Stretch:
-    cells = np.array(run, np.int64)
-    return Stretch(cells, address(cells), len(run), None)
+def _called_back(callback: Moment) -> Stretch:
+    """A step that Python runs."""
+    return Stretch(_NOTHING, 0, _NOTHING.data, 0, callback)
 
 
 def _quiet(route: Route) -> AbstractContextManager[object]:

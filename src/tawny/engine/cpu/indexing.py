@@ -10,6 +10,7 @@ from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.engine.cpu.views import broadcast_strides
 from tawny.node import Node
 from tawny.ops.indexing import Gather, gathered
+from tawny.ops.pieces import GatherPieces
 from tawny.ops.scatter import COMBINE, Scatter
 from tawny.shape import broadcast
 
@@ -29,7 +30,16 @@ def gather(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     source, *given = operands
     if not given:
         return None
-    picks = Picks(source, _together("gather", given), node.op.axes, node.op.place)
+    picks = Picks((source,), _together("gather", given), node.op.axes, node.op.place)
+    return Kernel(*gathering(picks, results[0]), fallible=True)
+
+
+@native(GatherPieces, scratch=False)
+def gather_pieces(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
+    """Runs of elements from the piece in which each index lies."""
+    del node
+    *pieces, places = operands
+    picks = Picks(tuple(pieces), (places,), (0,), 0)
     return Kernel(*gathering(picks, results[0]), fallible=True)
 
 

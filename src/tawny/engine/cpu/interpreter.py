@@ -1,29 +1,53 @@
 """The native interpreter: one call runs many steps, many times over.
 
-A program's table has entries of four cells: a kernel, its row of cells, how many threads may take
-part (0 for the caller alone), and where the kernel says that it failed, if it can.  A call runs a
-list of entries, by their numbers, as often as it is told, and gives how many it ran before one
-failed.  It keeps count in four cells: turns completed so far, the number of the run that is drawn
-for, how many cells of rows hold that number, and where their addresses are listed.  Told 0 turns,
-it runs the entries once and counts nothing: what comes before the last entries of a turn.
+A program's table has entries of five cells: a kernel, its row of cells, how many threads may take
+part (0 for the caller alone), where the kernel says that it failed, if it can, and the place in the
+interpreter that calls it.  A call runs a list of entries, by their numbers, as often as it is told,
+and gives how many it ran before one failed.  It keeps count in four cells: turns completed so far,
+the number of the run that is drawn for, how many cells of rows hold that number, and where their
+addresses are listed.  Told 0 turns, it runs the entries once and counts nothing: what comes before
+the last entries of a turn.
+
+Processors guess where a call leads by where it led before, and a wrong guess costs as much as a
+tiny kernel.  So there are many places that call kernels: a program gives each of its frequent
+kernels one of its own, and the way there is a tree of comparisons, which are guessed better.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Final
 
 from tawny.codegen.library import compiled
 from tawny.engine.cpu.pool_code import ENTER
 
-ENTRY: Final = 4
+ENTRY: Final = 5
 """Cells of an entry."""
 
+SITES: Final = 16
+"""Places that call kernels: number 0 any, the others those that run alone and never fail."""
+
+TURNS: Final = 5
+"""A call has cells for the addresses of table and entries, how many, the pool's memory, where turns
+are counted, and how many to run: that is the cell of this number."""
+
 IR: Final = """
-define i64 @run(ptr %table, ptr %entries, i64 %count, ptr %pool, ptr %state, i64 %turns) {{
+define i64 @run(ptr %call) "no-jump-tables"="true" {{
 entry:
+  %table = load ptr, ptr %call
+  %entries_place = getelementptr i64, ptr %call, i64 1
+  %entries = load ptr, ptr %entries_place
+  %count_place = getelementptr i64, ptr %call, i64 2
+  %count = load i64, ptr %count_place
+  %pool_place = getelementptr i64, ptr %call, i64 3
+  %pool = load ptr, ptr %pool_place
+  %state_place = getelementptr i64, ptr %call, i64 4
+  %state = load ptr, ptr %state_place
+  %turns_place = getelementptr i64, ptr %call, i64 5
+  %turns = load i64, ptr %turns_place
   %at = getelementptr i8, ptr %pool, i64 {ENTER}
   %enter = load ptr, ptr %at
   %draw_place = getelementptr i64, ptr %state, i64 1
@@ -54,11 +78,16 @@ step:
   %number = phi i64 [0, %begin], [%next, %on]
   %where = getelementptr i64, ptr %entries, i64 %number
   %entry_number = load i64, ptr %where
-  %row_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 1
-  %kernel_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 0
-  %most_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 2
-  %kernel = load ptr, ptr %kernel_place
+  %place = getelementptr {{ ptr, ptr, i64, ptr, i64 }}, ptr %table, i64 %entry_number
+  %row_place = getelementptr i64, ptr %place, i64 1
+  %most_place = getelementptr i64, ptr %place, i64 2
+  %status_place = getelementptr i64, ptr %place, i64 3
+  %site_place = getelementptr i64, ptr %place, i64 4
+  %kernel = load ptr, ptr %place
   %row = load ptr, ptr %row_place
+  %site = load i64, ptr %site_place
+{SITES}
+site0:
   %most = load i64, ptr %most_place
   %parallel = icmp ne i64 %most, 0
   br i1 %parallel, label %together, label %alone
@@ -69,7 +98,6 @@ together:
   call void %enter(ptr %pool, ptr %kernel, ptr %row, i64 %most)
   br label %after
 after:
-  %status_place = getelementptr {{ ptr, ptr, i64, ptr }}, ptr %table, i64 %entry_number, i32 3
   %status = load ptr, ptr %status_place
   %fallible = icmp ne ptr %status, null
   br i1 %fallible, label %ask, label %on
@@ -104,24 +132,42 @@ end:
 }}
 """
 
-Run = Callable[[int, int, int, int, int, int], int]
-"""Runs entries, given the addresses of table and entries, how many, the pool's memory, where turns
-are counted, and how many to run."""
+Run = Callable[[int], int]
+"""Runs entries, given the address of a call."""
+
+
+def sites(kernels: Iterable[int]) -> dict[int, int]:
+    """The place that calls each of the frequent ones among these kernels, which may be repeated."""
+    frequent = Counter(kernels).most_common(SITES - 1)
+    return {kernel: number for number, (kernel, _) in enumerate(frequent, 1)}
+
+
+def _sites() -> str:
+    """The tree of comparisons that leads to the places that call kernels, and all but the first."""
+    lines = [f"  br label %sites0_{SITES}"]
+    halves = [(0, SITES)]
+    while halves:
+        low, high = halves.pop()
+        middle = (low + high) // 2
+        lines.append(f"sites{low}_{high}:")
+        if high - low > 1:
+            lines.append(f"  %before{low}_{high} = icmp ult i64 %site, {middle}")
+            ways = f"label %sites{low}_{middle}, label %sites{middle}_{high}"
+            lines.append(f"  br i1 %before{low}_{high}, {ways}")
+            halves += [(middle, high), (low, middle)]
+        elif low == 0:
+            lines.append("  br label %site0")
+        else:
+            # Not merged: what makes each place worth having is that it is another one.
+            lines.append("  call void %kernel(ptr %row, i64 0, i64 1) nomerge")
+            lines.append("  br label %on")
+    return "\n".join(lines)
 
 
 @cache
 def interpreter() -> Run:
     """The interpreter, as a function that releases the interpreter lock of Python."""
-    library = compiled(IR.format(ENTER=ENTER))
-    kind = ctypes.CFUNCTYPE(
-        ctypes.c_int64,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_int64,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_int64,
-    )
-    function = kind(library.address("run"))
+    library = compiled(IR.format(ENTER=ENTER, SITES=_sites()))
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(library.address("run"))
     function.library = library  # type: ignore[attr-defined]
     return function

@@ -13,22 +13,22 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
-from tawny.codegen.library import Library
+from tawny.codegen.library import Library, NotAtHandError
 from tawny.dtype import DType
 from tawny.errors import located
 from tawny.node import Node, Value
 from tawny.op import Op
+from tawny.record import record
 from tawny.shape import Shape
 
 MOST: Final = 4096
 """So many answers of rules are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Memory:
     """How an operand or result lies in memory: strides are in bytes, 0 along repeated axes."""
 
@@ -67,7 +67,7 @@ class Preparation(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Kernel:
     """Compiled code that computes a node."""
 
@@ -125,6 +125,8 @@ def _answer(
     """What a rule gives; where making a kernel fails, a warning, and NumPy computes the node."""
     try:
         return rule(node, operands, results)
+    except NotAtHandError:
+        raise
     except Exception as error:  # a program must run wherever the reference engine runs it
         warnings.warn(
             located(

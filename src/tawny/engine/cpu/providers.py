@@ -11,18 +11,35 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tawny.engine.cpu.kernels import Kernel, Memory, kernel_for
-from tawny.engine.cpu.onednn.library import loaded, missing
-from tawny.engine.cpu.onednn.offers import OFFERS, offered
+from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, kernel_for
 from tawny.engine.cpu.pool import default_threads
+from tawny.engine.cpu.views import Views
 from tawny.errors import value_error
+from tawny.graph.lowering import types
+from tawny.later import Later
 from tawny.node import Node
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient, Windowed
 from tawny.ops.fused import FusedConvolution
 
-__all__ = ["OFFERS", "OPTION", "Provider", "account", "described", "kernel_of", "provider"]
+if TYPE_CHECKING:
+    from tawny.engine.cpu.onednn import library as onednn
+    from tawny.engine.cpu.onednn import offers
+else:
+    onednn = Later("tawny.engine.cpu.onednn.library")
+    offers = Later("tawny.engine.cpu.onednn.offers")
+
+__all__ = [
+    "OPTION",
+    "Provider",
+    "account",
+    "described",
+    "kernel_alone",
+    "kernel_of",
+    "may_offer",
+    "provider",
+]
 
 OPTION: Final = "TAWNY_PROVIDER"
 """The environment variable that names the provider."""
@@ -53,14 +70,25 @@ def kernel_of(
     threads: int | None = None,
 ) -> Kernel | None:
     """The kernel that computes a node on so many threads; None where NumPy does."""
-    if type(node.op) in OFFERS:
-        wanted, count = provider(), threads or default_threads()
-        asked = wanted is Provider.ONEDNN
-        if asked or (wanted is Provider.AUTO and faster(node, operands, results)):
-            found = offered(node, operands, results, count)
-            if found is not None:
-                return found
+    wanted = provider()
+    if may_offer(node) or (wanted is Provider.AUTO and faster(node, operands, results)):
+        found = offers.offered(node, operands, results, threads or default_threads())
+        if found is not None:
+            return found
     return kernel_for(node, operands, results)
+
+
+def kernel_alone(node: Node, threads: int | None = None) -> Kernel | None:
+    """The kernel that computes a node whose results lie as new arrays would."""
+    views = Views()
+    operands = tuple([views(source).memory for source in node.inputs])
+    results = tuple([contiguous(*kind) for kind in types(node)])
+    return kernel_of(node, operands, results, threads)
+
+
+def may_offer(node: Node) -> bool:
+    """Whether oneDNN is asked for whatever it computes, and this is of that kind."""
+    return provider() is Provider.ONEDNN and type(node.op) in offers.OFFERS
 
 
 # ----------------------------------------------------------------------- rules
@@ -145,14 +173,15 @@ def account(kernels: Iterable[tuple[Node, Kernel | None]]) -> str:
     if served:
         return f"; by oneDNN: {listed}"
     asked = provider() is Provider.ONEDNN
-    return f"; {OPTION} asks for oneDNN, but {missing()}" if asked and missing() else ""
+    reason = onednn.missing() if asked else None
+    return f"; {OPTION} asks for oneDNN, but {reason}" if reason else ""
 
 
 def described() -> str:
     """Who computes products, convolutions and pooling here, in words."""
-    wanted, library = provider(), loaded()
+    wanted, library = provider(), onednn.loaded()
     if library is None:
-        return f"our own kernels; no oneDNN: {missing()}"
+        return f"our own kernels; no oneDNN: {onednn.missing()}"
     said = {
         Provider.OWN: "our own kernels, as {option} says; oneDNN {version} is there",
         Provider.ONEDNN: "oneDNN {version} for all it computes alike, as {option} says",

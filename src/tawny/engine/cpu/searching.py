@@ -1,13 +1,32 @@
-"""Native kernels of searching in sorted arrays and of counting."""
+"""Native kernels of sorting, of searching in sorted arrays and of counting."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tawny.codegen.searching import SEARCH, counting, searching
+from tawny.codegen.sorting import sorting
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
-from tawny.ops.sorting import BinCount, Digitize, SearchSorted
+from tawny.ops.sorting import ArgSort, BinCount, Digitize, SearchSorted, Sort
+
+
+@native(Sort, scratch=False)
+def sort(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """Short rows."""
+    op = node.op
+    assert isinstance(op, Sort)
+    found = sorting(operands[0], results[0], op.axis, places=False, descending=op.descending)
+    return None if found is None else Kernel(*found)
+
+
+@native(ArgSort, scratch=False)
+def argsort(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """Short rows."""
+    op = node.op
+    assert isinstance(op, ArgSort)
+    found = sorting(operands[0], results[0], op.axis, places=True, descending=op.descending)
+    return None if found is None else Kernel(*found)
 
 
 @native(SearchSorted, scratch=False)

@@ -52,15 +52,16 @@ def _called(kernel: Kernel, arrays: Sequence[Value], threads: int, draw: int) ->
     wanted = threads if kernel.parallel else 0
     functions = [(kernel.symbol, True), *kernel.after]
     rows = [
-        (kernel.library.address(symbol), address(cells), wanted if shared else 0, status)
+        (kernel.library.address(symbol), address(cells), wanted if shared else 0, status, 0)
         for symbol, shared in functions
     ]
     table, order = np.array(rows, np.int64), np.arange(len(rows))
     pool = pool_of(default_threads())
     if wanted and not pool.started:
         pool.start()
-    done = interpreter()(address(table), address(order), len(rows), pool.state, _NO_TURNS, 0)
-    return done == len(rows)
+    cells_of_call = address(table), address(order), len(rows), pool.state, _NO_TURNS, 0
+    call = np.array(cells_of_call, np.int64)
+    return interpreter()(address(call)) == len(rows)
 
 
 _UNCOUNTED: Final = np.zeros(4, np.int64)

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny.codegen.copying import Block, copies
-from tawny.engine.cpu.interpreter import ENTRY
-from tawny.engine.cpu.kernels import Kernel, Memory, contiguous
+from tawny.dtype import DType
+from tawny.engine.cpu.bands import strips_of
+from tawny.engine.cpu.interpreter import ENTRY, sites
+from tawny.engine.cpu.kernels import Kernel, Memory, Preparation, contiguous
 from tawny.engine.cpu.pool_code import MOST_THREADS
 from tawny.engine.cpu.providers import kernel_of
 from tawny.engine.cpu.views import Seen, Views
@@ -20,9 +22,13 @@ from tawny.graph.engine import Task
 from tawny.graph.lowering import BANDWIDTH, is_leaf, result_of, types
 from tawny.memory.schedule import RESIDENT
 from tawny.node import Node, Value
+from tawny.ops.bands import Bands
 from tawny.shape import size
 
 Cells = npt.NDArray[np.int64]
+
+Prepared = tuple[Seen, Preparation]
+"""A constant, and what makes it ready for a kernel."""
 
 NOWHERE: Final = -1
 """The position of what runs after all steps."""
@@ -53,17 +59,29 @@ class Entry(NamedTuple):
     status: int | None
 
 
+class Where(NamedTuple):
+    """An address or, in a variable, bytes from where that is bound."""
+
+    variable: int | None
+    place: int
+
+    def at(self, shift: int) -> Where:
+        """Some bytes on."""
+        return Where(self.variable, self.place + shift)
+
+
 class Table:
     """Entries for each position of the schedule that has a kernel, and their rows of cells.
 
     Cells that hold places in variables are filled when those are bound.
     """
 
-    def __init__(self, task: Task, arena: int) -> None:
+    def __init__(self, task: Task, arena: int, beside: Table | None = None) -> None:
+        """`beside` is the table that this one's rows go to: what is known is there only once."""
         self._task = task
         self._arena = arena
         self._views = Views()
-        self._constants: dict[Node, Value] = {}
+        self._constants: dict[Node, Value] = {} if beside is None else beside._constants
         self._variable = {(node, 0): i for i, node in enumerate(task.variables)}
         self._variable |= {
             result_of(node): self._variable[home, 0] for node, home in task.homes.items()
@@ -75,7 +93,7 @@ class Table:
         self._patches: list[list[tuple[int, int]]] = [[] for _ in task.variables]
         self._draws: list[int] = []
         self._kernels: dict[int, Kernel | None] = {}
-        self._prepared: dict[int, dict[int, Value]] = {}
+        self._prepared: dict[Prepared, Value] = {} if beside is None else beside._prepared
         self._entries: list[Entry] = []
         self._of_position = [self._entered(p) for p in range(len(task.layout.sequence))]
         self.saved = {n: np.empty(n.shape, n.dtype) for n in task.saved}
@@ -137,6 +155,9 @@ class Table:
         step = layout.sequence[position]
         node = lowered.steps[step]
         seen = [self._views(source) for source in node.inputs]
+        if isinstance(node.op, Bands):
+            self._in_bands(position, node, seen)
+            return range(first, len(self._entries))
         if step not in self._kernels:
             results = tuple([contiguous(*kind) for kind in types(node)])
             operands = tuple([s.memory for s in seen])
@@ -159,7 +180,7 @@ class Table:
             else:
                 self._operand(source, 0 if storage == RESIDENT else offsets[storage])
         for result, storage in enumerate(schedule.writes[position]):
-            self._in(self._variable.get((node, result)), self._arena + offsets[storage], 0)
+            self._in(self._made(node, result, offsets[storage]))
         if kernel.scratch:
             self._row.append(self._arena + layout.scratch[position])
         self._row.extend(kernel.parameters)
@@ -173,6 +194,75 @@ class Table:
             wanted = self._threads(step) if shared and kernel.parallel else 0
             self._entries.append(Entry(position, find(symbol), start, wanted, status))
         return range(first, len(self._entries))
+
+    # ------------------------------------------------------------------- bands
+
+    def _in_bands(self, position: int, node: Node, seen: Sequence[Seen]) -> None:
+        """Add the rows and the entries of all bands of a step, one after the other.
+
+        A result that is written over an operand is written when the next band has been computed;
+        until then it is kept aside.
+        """
+        layout, lowered, op = self._task.layout, self._task.lowered, node.op
+        assert isinstance(op, Bands)
+        strips = strips_of(node, self._task.threads)
+        if strips.scratch > lowered.problem.steps[layout.sequence[position]].scratch:
+            raise RuntimeError(
+                f"{node!r} was planned for other kernels: the environment has changed since"
+            )
+        room = self._arena + layout.scratch[position] if strips.scratch else 0
+        schedule, offsets = layout.schedule, layout.placement.offsets
+        given = [
+            self._where(source, 0 if storage == RESIDENT else offsets[storage])
+            for source, storage in zip(seen, schedule.reads[position], strict=True)
+        ]
+        made = [
+            self._made(node, result, offsets[storage])
+            for result, storage in enumerate(schedule.writes[position])
+        ]
+        lags = op.lagging if strips.aside and made[op.lagging] in given else None
+        asides = [room + strips.arena + number * strips.aside for number in range(2)]
+        tables = {id(k): Table(k.task, room, self) for k in strips.kinds}
+        dtype = types(node)[op.lagging][1]
+        late: list[tuple[int, Where, int, DType]] = []
+        for number, strip in enumerate(strips.strips):
+            places = [
+                given[operand].at(first)
+                for operand, first in zip(strip.kind.operands, strip.operands, strict=True)
+            ]
+            places += [whole.at(first) for whole, first in zip(made, strip.results, strict=True)]
+            if lags is not None:
+                target = len(strip.operands) + lags
+                aside, count = asides[number % 2], strip.lagging // dtype.itemsize
+                late.append((aside, places[target], count, dtype))
+                places[target] = Where(None, aside)
+            self._take(tables[id(strip.kind)], places, position)
+            if len(late) > 1:
+                self._moved(position, *late.pop(0))
+        for one in late:
+            self._moved(position, *one)
+
+    def _take(self, table: Table, places: Sequence[Where], position: int) -> None:
+        """Add all rows and entries of another table, whose variables are to lie at `places`."""
+        start = len(self._row)
+        self._row.extend(table._row)
+        for where, cells in zip(places, table._patches, strict=True):
+            for cell, shift in cells:
+                self._row[start + cell] = where.place + shift
+                if where.variable is not None:
+                    self._patches[where.variable].append((start + cell, where.place + shift))
+        for entry in table._entries:
+            status = None if entry.status is None else start + entry.status
+            self._entries.append(
+                entry._replace(position=position, row=start + entry.row, status=status)
+            )
+
+    def _moved(self, position: int, source: int, target: Where, count: int, dtype: DType) -> None:
+        """Add the entry that copies elements to where they belong."""
+        start = len(self._row)
+        self._row.append(source)
+        self._in(target)
+        self._copied(start, contiguous((count,), dtype), position)
 
     # ----------------------------------------------------------------- updates
 
@@ -193,7 +283,7 @@ class Table:
             seen, variable, start = self._views(source), self._variable[target, 0], len(self._row)
             self._operand(seen, self._kept_at(source))
             if self._variable.get((seen.root, seen.part)) is None:
-                self._in(variable, 0, 0)
+                self._in(Where(variable, 0))
             else:
                 room = np.empty(target.shape, target.dtype)
                 away.append((room, variable, contiguous(target.shape, target.dtype)))
@@ -202,7 +292,7 @@ class Table:
         for room, variable, memory in away:
             start = len(self._row)
             self._row.append(address(room))
-            self._in(variable, 0, 0)
+            self._in(Where(variable, 0))
             self._copied(start, memory)
         self._rooms = [room for room, _, _ in away]
         return range(first, len(self._entries))
@@ -213,7 +303,7 @@ class Table:
         storage = layout.schedule.placed[self._task.lowered.values[node, 0]]
         return 0 if storage == RESIDENT else layout.placement.offsets[storage]
 
-    def _copied(self, start: int, memory: Memory) -> None:
+    def _copied(self, start: int, memory: Memory, position: int = NOWHERE) -> None:
         """Add the entry that copies an array; its row begins with the two addresses."""
         steps = contiguous(memory.shape, memory.dtype).strides
         block = Block(0, 0, memory.shape, memory.strides, 0, steps)
@@ -222,7 +312,7 @@ class Table:
         nbytes = size(memory.shape) * memory.dtype.itemsize
         threads = useful_threads(2 * nbytes / BANDWIDTH) if code.parallel else 0
         kernel = code.library.address(code.symbol)
-        self._entries.append(Entry(NOWHERE, kernel, start, threads, None))
+        self._entries.append(Entry(position, kernel, start, threads, None))
 
     def _threads(self, step: int) -> int:
         return useful_threads(self._task.lowered.problem.steps[step].seconds)
@@ -231,12 +321,15 @@ class Table:
         """The operands of a step that were made ready for its kernel, by their numbers."""
         kernel = self._kernels[step]
         assert kernel is not None
-        if kernel.prepared and step not in self._prepared:
-            self._prepared[step] = {
-                number: np.require(make(self._seen_constant(seen[number])), requirements=("C", "A"))
-                for number, make in kernel.prepared
-            }
-        return self._prepared.get(step, {})
+        return {number: self._made_ready(seen[number], make) for number, make in kernel.prepared}
+
+    def _made_ready(self, seen: Seen, make: Preparation) -> Value:
+        """A constant as a kernel reads it."""
+        key = seen, make
+        if key not in self._prepared:
+            value = make(self._seen_constant(seen))
+            self._prepared[key] = np.require(value, requirements=("C", "A"))
+        return self._prepared[key]
 
     def _seen_constant(self, seen: Seen) -> Value:
         """A constant through its view."""
@@ -247,21 +340,31 @@ class Table:
     @property
     def prepared_bytes(self) -> int:
         """Bytes of operands that were made ready, beside the constants themselves."""
-        return sum(value.nbytes for made in self._prepared.values() for value in made.values())
+        return sum(value.nbytes for value in self._prepared.values())
 
     def _operand(self, seen: Seen, offset: int) -> None:
+        self._in(self._where(seen, offset))
+
+    def _where(self, seen: Seen, offset: int) -> Where:
+        """Where a value begins, which lies in a variable, is known, or is in the arena."""
         root = seen.root
         variable = self._variable.get((root, seen.part))
-        if variable is None and is_leaf(root):
-            self._row.append(address(self._constant(root)) + seen.offset)
-        else:
-            self._in(variable, self._arena + offset + seen.offset, seen.offset)
-
-    def _in(self, variable: int | None, place: int, shift: int) -> None:
-        """A cell: a place in the arena or, once it is bound, in a variable."""
         if variable is not None:
-            self._patches[variable].append((len(self._row), shift))
-        self._row.append(place)
+            return Where(variable, seen.offset)
+        if is_leaf(root):
+            return Where(None, address(self._constant(root)) + seen.offset)
+        return Where(None, self._arena + offset + seen.offset)
+
+    def _made(self, node: Node, result: int, offset: int) -> Where:
+        """Where a result begins: in a variable, if it has its home there, or in the arena."""
+        variable = self._variable.get((node, result))
+        return Where(variable, self._arena + offset if variable is None else 0)
+
+    def _in(self, where: Where) -> None:
+        """A cell: an address or, once it is bound, a place in a variable."""
+        if where.variable is not None:
+            self._patches[where.variable].append((len(self._row), where.place))
+        self._row.append(where.place)
 
     def _constant(self, node: Node) -> Value:
         value = self._constants.get(node)
@@ -277,7 +380,11 @@ class Table:
         def cell(number: int | None) -> int:
             return 0 if number is None else cells + number * _CELL
 
-        rows = [(e.kernel, cell(e.row), e.threads, cell(e.status)) for e in self._entries]
+        site = sites([e.kernel for e in self._entries if not e.threads and e.status is None])
+        rows = [
+            (e.kernel, cell(e.row), e.threads, cell(e.status), site.get(e.kernel, 0))
+            for e in self._entries
+        ]
         return np.array(rows, np.int64).reshape(-1, ENTRY)
 
 

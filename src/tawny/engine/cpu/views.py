@@ -147,8 +147,17 @@ class Views:
         first, strides = VIEWS[type(op)](op, base.memory)
         if not size(node.shape):
             first = 0
-        memory = Memory(node.shape, strides, node.dtype, base.memory.constant)
+        plain = contiguous(node.shape, node.dtype, base.memory.constant)
+        memory = plain if _same_places(plain, strides) else replace(plain, strides=strides)
         return Seen(base.root, base.part, base.offset + first, memory, strided=True)
+
+
+def _same_places(memory: Memory, strides: tuple[int, ...]) -> bool:
+    """Whether elements lie in the same places with other strides: one element has no next."""
+    return all(
+        n == 1 or one == other
+        for n, one, other in zip(memory.shape, memory.strides, strides, strict=True)
+    )
 
 
 def own(node: Node, part: int = 0) -> Seen:

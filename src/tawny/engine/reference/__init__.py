@@ -32,6 +32,7 @@ from tawny.engine.reference.kernel import KERNELS, Value, cast
 from tawny.node import Node, toposort
 from tawny.op import Elementwise
 from tawny.ops.delay import Delay
+from tawny.ops.pieces import GatherPieces
 from tawny.ops.random import Draw
 
 __all__ = ["KERNELS", "compute", "run"]
@@ -71,7 +72,7 @@ def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
         if isinstance(op, Delay) or type(error) not in _REWORDED:
             error.add_note(f"in {node.name}, written at {_places(node)}")
             raise
-        raise type(error)(f"{node.name}: {error}  [{_places(node)}]") from None
+        raise type(error)(f"{_name(node)}: {error}  [{_places(node)}]") from None
     if node.parts:
         return tuple(cast(v, dtype) for v, (_, dtype) in zip(result, node.parts, strict=True))
     return cast(result, node.dtype)
@@ -86,6 +87,11 @@ _REWORDED = (
     np.linalg.LinAlgError,
 )
 """Errors of NumPy's own whose message can be said again with the op and the user's line."""
+
+
+def _name(node: Node) -> str:
+    """The op as the user knows it."""
+    return "gather" if isinstance(node.op, GatherPieces) else node.name
 
 
 def _places(node: Node) -> str:

@@ -11,6 +11,7 @@ from tawny.dtype import DType
 from tawny.engine.reference import elementwise
 from tawny.engine.reference.kernel import KERNELS, Value, cast, kernel
 from tawny.op import ELEMENTWISE, Elementwise, Op
+from tawny.ops.bands import Bands
 from tawny.ops.convolution import Convolution
 from tawny.ops.fused import Body, Epilogue, FusedConvolution, FusedMatmul, Group, ProductGroup
 from tawny.ops.linalg import Matmul
@@ -44,8 +45,11 @@ def _followed(body: Body, operands: Sequence[Value]) -> Any:
 
 
 def _epilogue(epilogue: Epilogue, product: Value, operands: Sequence[Value]) -> Value:
-    """Bias, residual, activation."""
+    """Scale, bias, residual, activation."""
     result, dtype = product, product.dtype
+    if epilogue.scaled:
+        (bias, scale), *others = operands
+        result, operands = _apply(ELEMENTWISE["multiply"], dtype, (result, scale)), (bias, *others)
     for operand in operands:
         result = _apply(ELEMENTWISE["add"], dtype, (result, operand))
     last = epilogue.activation.op
@@ -66,6 +70,12 @@ def product_group(op: ProductGroup, *operands: Value) -> Any:
     """The whole product, then the body."""
     kind, given = op.body.operands[0][1], operands[: op.taken]
     return _followed(op.body, (_apply(op.product, kind, given), *operands[op.taken :]))
+
+
+@kernel(Bands)
+def bands(op: Bands, *operands: Value) -> Any:
+    """The whole body at once."""
+    return _followed(op.body, operands)
 
 
 @kernel(FusedConvolution)

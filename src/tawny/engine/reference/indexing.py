@@ -9,6 +9,7 @@ import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.ops.indexing import Gather, Range, Slice
+from tawny.ops.pieces import GatherPieces
 from tawny.ops.scatter import Scatter
 
 COMBINE: Final[dict[str, np.ufunc]] = {
@@ -45,6 +46,23 @@ def gather(op: Gather, x: Value, *indices: Value) -> Value:
     rank = len(np.broadcast_shapes(*(i.shape for i in indices)))
     picked = np.asarray(_front(x, op.axes)[tuple(map(_places, indices))])
     return np.moveaxis(picked, range(rank), range(op.place, op.place + rank))
+
+
+@kernel(GatherPieces)
+def gather_pieces(op: GatherPieces, *operands: Value) -> Value:
+    """Piece by piece: what lies in it."""
+    pieces, places = operands[: op.pieces], _places(operands[-1])
+    inner, total = pieces[0].shape[1:], sum(map(len, pieces))
+    if places.size and not -total <= places.min() <= places.max() < total:
+        like = np.broadcast_to(np.zeros((), pieces[0].dtype), (total, *inner))
+        return np.asarray(like[places])  # NumPy says why not
+    left = np.where(places < 0, places + total, places)
+    out = np.empty((*places.shape, *inner), pieces[0].dtype)
+    for piece in pieces:
+        here = (left >= 0) & (left < len(piece))
+        out[here] = piece[left[here]]
+        left -= len(piece)
+    return out
 
 
 @kernel(Scatter)

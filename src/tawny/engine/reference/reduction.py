@@ -83,12 +83,13 @@ def any_(op: AnyTrue, x: Value) -> Value:
 
 @kernel(LogSumExp)
 def logsumexp(op: LogSumExp, x: Value) -> Value:
-    """Shifted by the greatest element, unless that is infinite."""
-    x = cast(x, op.dtype)
+    """Shifted by the greatest element, unless that is infinite; float16 computes in float32."""
+    x = cast(x, np.dtype(np.float32) if op.dtype == np.float16 else op.dtype)
     top = np.max(x, axis=op.axes, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0)
     total = np.sum(np.exp(x - shift), axis=op.axes, keepdims=True)
-    return np.asarray(np.log(total) + shift).reshape(op.infer_shape(x.shape))
+    found = np.asarray(np.log(total) + shift).reshape(op.infer_shape(x.shape))
+    return found.astype(op.dtype, copy=False)
 
 
 @kernel(ArgMax)

@@ -130,7 +130,16 @@ class MaskRCNN(nn.Module):
         )
         boxes, classes, sure = (bx.taken(x, kept) for x in (moved, kinds, scores))
         logits = self.masks(pyramid_crop(maps, boxes, chosen.mask_pool, size))
-        of_class = np.take_along_axis(logits, np.reshape(classes, (-1, 1, 1, 1)), axis=-1)
         exists = np.reshape(kept >= 0, (-1, 1, 1))
-        masks = np.where(exists, np.sigmoid(of_class[..., 0]), np.zeros((), dtype=logits.dtype))
+        mask = np.sigmoid(of_class(logits, classes))
+        masks = np.where(exists, mask, np.zeros((), dtype=logits.dtype))
         return Detections(boxes, classes, sure, masks, proposals)
+
+
+def of_class(logits: Array, classes: Array) -> Array:
+    """Of (n, rows, columns, classes) those of each object's class: (n, rows, columns).
+
+    A sum of which one term is not 0: each object is computed by itself.
+    """
+    own = np.reshape(classes, (-1, 1, 1, 1)) == np.arange(logits.shape[-1], dtype=classes.dtype)
+    return np.sum(np.where(own, logits, np.zeros((), dtype=logits.dtype)), axis=-1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tawny.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Settings:
     """Everything that can be chosen; the defaults are the published network's."""
 

@@ -55,7 +55,7 @@ def offered(
     node: Node, operands: tuple[Memory, ...], results: tuple[Memory, ...], threads: int
 ) -> Kernel | None:
     """The library's kernel of a node; None where it has none."""
-    if type(node.op) not in WITNESSES or not _suits((*operands, *results)):
+    if type(node.op) not in WITNESSES or not _suits((*operands, *results)) or _scaled(node.op):
         return None
     question = node.op, operands, results, threads
     try:
@@ -69,6 +69,11 @@ def offered(
 
 def _suits(memory: Sequence[Memory]) -> bool:
     return all(m.dtype == FLOAT and 0 not in m.shape for m in memory)
+
+
+def _scaled(op: Op) -> bool:
+    """Whether a product is multiplied before its bias is added, for which there is no post-op."""
+    return isinstance(op, (FusedConvolution, FusedMatmul)) and op.epilogue.scaled
 
 
 Question = tuple[Op, tuple[Memory, ...], tuple[Memory, ...], int]

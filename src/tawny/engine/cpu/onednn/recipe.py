@@ -37,6 +37,7 @@ from tawny.engine.cpu.onednn.primitive import (
 )
 from tawny.engine.cpu.pool import pool_of
 from tawny.node import Value
+from tawny.record import record
 
 PROVIDER: Final = "oneDNN"
 LINE: Final = 64
@@ -162,7 +163,7 @@ def _functions() -> Cells:
     return np.array(places, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Arrangement:
     """Brings an operand that is known before the run to where a primitive wants its elements."""
 

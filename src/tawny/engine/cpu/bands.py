@@ -1,0 +1,141 @@
+"""Bands made runnable: the steps of each, planned in the scratch memory of the step they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from tawny.engine.cpu.kernels import SCRATCHLESS
+from tawny.engine.cpu.providers import kernel_alone, may_offer
+from tawny.engine.cpu.views import Views
+from tawny.graph.engine import Task
+from tawny.graph.lowering import is_leaf, lower, overwrites
+from tawny.memory.plan import plan
+from tawny.node import Node, Variable, make, variable, written_at
+from tawny.ops.bands import Bands, place
+from tawny.ops.rows import Band
+
+ALIGNMENT: Final = 64
+
+
+class Kind(NamedTuple):
+    """What is the same in bands that differ in their places alone."""
+
+    task: Task
+    """Variables are the operands that a band is given anew, then all results."""
+    operands: tuple[int, ...]
+    """Which operands those are."""
+
+
+class Strip(NamedTuple):
+    """One band: its kind, and where it begins in operands and results."""
+
+    kind: Kind
+    operands: tuple[int, ...]
+    """Bytes from the start of each operand that its kind is given."""
+    results: tuple[int, ...]
+    """Bytes from the start of each result."""
+    lagging: int
+    """Bytes of the result that may lag behind."""
+
+
+class Strips(NamedTuple):
+    """All bands of a step."""
+
+    strips: tuple[Strip, ...]
+    arena: int
+    """Bytes for what a band computes, but for its results."""
+    aside: int
+    """Bytes for a result that lags behind, of one band; two bands are kept."""
+
+    @property
+    def scratch(self) -> int:
+        """Bytes needed while the step runs."""
+        return self.arena + 2 * self.aside
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """Each kind once."""
+        return list({id(strip.kind): strip.kind for strip in self.strips}.values())
+
+
+_KNOWN: Final[WeakKeyDictionary[Node, dict[int | None, Strips]]] = WeakKeyDictionary()
+
+
+def strips_of(node: Node, threads: int | None) -> Strips:
+    """The bands of a node, for so many threads."""
+    known = _KNOWN.setdefault(node, {})
+    if threads not in known:
+        known[threads] = _strips(node, threads)
+    return known[threads]
+
+
+def _strips(node: Node, threads: int | None) -> Strips:
+    op = node.op
+    assert isinstance(op, Bands)
+    kinds: dict[object, Kind] = {}
+    strips: list[Strip] = []
+    body, lagging = op.body, op.lagging
+    made = [body.type_of(value) for value in body.results]
+    for band in op.bands:
+        kind = kinds.get(band.body)
+        if kind is None:
+            kind = kinds[band.body] = _kind(node, band, threads)
+        results = [place(*pair) for pair in zip(made, band.rows, strict=True)]
+        strips.append(
+            Strip(
+                kind,
+                tuple([place(body.operands[o], band.reads[o]).first for o in kind.operands]),
+                tuple([result.first for result in results]),
+                results[lagging].last - results[lagging].first,
+            )
+        )
+    arena = max(kind.task.layout.arena for kind in kinds.values())
+    aside = max(strip.lagging for strip in strips) if overwrites(node) else 0
+    return Strips(tuple(strips), _rounded(arena), _rounded(aside))
+
+
+def _kind(node: Node, band: Band, threads: int | None) -> Kind:
+    """The steps of a band as a task; operands that are known and read whole stay what they are."""
+    views = Views()
+    given: dict[int, Node] = {}
+    values: list[Node] = []
+    for number, (source, kind) in enumerate(zip(node.inputs, band.body.operands, strict=True)):
+        if band.reads[number] is None and _known(views(source).root):
+            values.append(source)
+        else:
+            given[number] = variable(None, *kind)
+            values.append(given[number])
+    with written_at(node.sources):
+        for step in band.body.steps:
+            values.append(make(step.op, tuple([values[i] for i in step.inputs])))
+    results = [values[r] for r in band.body.results]
+    homes = {result: variable(None, result.shape, result.dtype) for result in results}
+    lowered = lower(results, scratch=lambda n: scratch_of(n, threads), elsewhere=results)
+    layout = plan(lowered.problem, alignment=ALIGNMENT)
+    variables = (*given.values(), *homes.values())
+    return Kind(Task(lowered, layout, variables, homes, threads=threads), tuple(given))
+
+
+def scratch_of(node: Node, threads: int | None) -> int:
+    """Bytes that a step needs while it runs."""
+    if isinstance(node.op, Bands):
+        return strips_of(node, threads).scratch
+    if type(node.op) in SCRATCHLESS and not may_offer(node):
+        return 0
+    kernel = kernel_alone(node, threads)
+    return 0 if kernel is None else kernel.scratch
+
+
+def _known(root: Node) -> bool:
+    return is_leaf(root) and not isinstance(root.op, Variable)
+
+
+def _rounded(count: int) -> int:
+    return -(-count // ALIGNMENT) * ALIGNMENT
+
+
+def steps_of(strips: Strips) -> Sequence[Node]:
+    """The steps of one band of each kind."""
+    return [step for kind in strips.kinds for step in kind.task.lowered.steps]

@@ -1,0 +1,41 @@
+"""Which steps cannot fail once their shapes fit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tawny.node import Node
+from tawny.op import Elementwise, Op
+from tawny.ops.bands import Bands
+from tawny.ops.convolution import Windowed
+from tawny.ops.creation import BroadcastTo, Cast, Copy
+from tawny.ops.fused import FusedMatmul, Group, ProductGroup
+from tawny.ops.indexing import Slice
+from tawny.ops.joining import Concat, Pad, Repeat, Tile
+from tawny.ops.linalg import Matmul
+from tawny.ops.movement import Flip, Reshape, Roll, Transpose
+from tawny.ops.pooling import Pool, Upsampling
+from tawny.ops.random import Draw
+from tawny.ops.reduction import ArgExtremum, Reduction, Scan
+
+INFALLIBLE: Final = (
+    ArgExtremum, BroadcastTo, Cast, Concat, Copy, Draw, Flip, FusedMatmul, Matmul, Pad, Pool,
+    Reduction, Repeat, Reshape, Roll, Scan, Slice, Tile, Transpose, Upsampling, Windowed,
+)  # fmt: skip
+"""Ops that cannot fail once their shapes fit: no user's code, no singular matrix, no index."""
+
+
+def infallible(node: Node) -> bool:
+    """Whether computing a node cannot fail."""
+    if isinstance(node.op, (Bands, Group, ProductGroup)):
+        return all(_cannot_fail(step.op, step.dtype.kind) for step in node.op.body.steps)
+    return _cannot_fail(node.op, node.dtype.kind)
+
+
+def _cannot_fail(op: Op, kind: str) -> bool:
+    """Whether an op whose result is of this kind of dtype cannot fail."""
+    if isinstance(op, Elementwise):
+        return kind not in "iu" or op.info.name != "pow"
+    if isinstance(op, Group):
+        return all(_cannot_fail(step.op, step.dtype.kind) for step in op.body.steps)
+    return isinstance(op, INFALLIBLE)

@@ -1,0 +1,134 @@
+"""Bands: a stretch of ops computed some rows at a time, so that what is between is never whole.
+
+No user writes these: programs are compiled to them where less memory is needed that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from tawny.dtype import DType
+from tawny.errors import value_error
+from tawny.op import Gradient, Op, Type
+from tawny.ops.fused import Body, nbytes
+from tawny.ops.rows import Band, Rows, band, count
+from tawny.shape import Shape
+
+MOST: Final = 1024
+"""So many stretches are remembered as bands."""
+
+
+class Bands(Op, name="bands", arity=None, gradient=Gradient.NONE):
+    """What a body computes, `height` rows of its result with fewest rows at a time.
+
+    A result that is written over an operand lags behind by a band: it is written once no later band
+    reads there.
+    """
+
+    body: Body
+    height: int
+
+    @property
+    def bands(self) -> tuple[Band, ...]:
+        """The bands, one after the other."""
+        found = cut(self.body, self.height)
+        assert found is not None
+        return found
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return self.body.type_of(self.body.results[0])[0]
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return self.body.type_of(self.body.results[0])[1]
+
+    def infer_parts(self, *types: Type) -> tuple[Type, ...]:
+        body = self.body
+        if types != body.operands:
+            raise value_error("bands", f"operands are {types}; its body takes {body.operands}")
+        if cut(body, self.height) is None:
+            raise value_error("bands", f"{body!r} cannot be cut into bands of {self.height} rows")
+        return tuple(map(body.type_of, body.results)) if len(body.results) > 1 else ()
+
+    def overwrites(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (operand, result): the result may be written over the operand, if it dies here.
+
+        Only the largest result is: what lags behind is kept aside.
+        """
+        result = self.lagging
+        return tuple(
+            [(o, result) for o in range(len(self.body.operands)) if self._passes(o, result)]
+        )
+
+    @property
+    def lagging(self) -> int:
+        """The result that may lag behind: the largest."""
+        body = self.body
+        sizes = [nbytes(body.type_of(value)) for value in body.results]
+        return sizes.index(max(sizes))
+
+    def _passes(self, operand: int, result: int) -> bool:
+        """Whether no band needs what was written over the operand two bands before."""
+        body = self.body
+        read, made = body.operands[operand], body.type_of(body.results[result])
+        if nbytes(read) != nbytes(made) or read[1].itemsize != made[1].itemsize:
+            return False
+        bands = self.bands
+        if any(band.reads[operand] is None for band in bands):
+            return False
+        needed = [_bytes(read, band.reads[operand] or _NONE)[0] for band in bands]
+        written = [_bytes(made, band.rows[result])[1] for band in bands]
+        return all(
+            written[i] <= min(needed[i + 2 :], default=written[i]) for i in range(len(bands))
+        )
+
+    def may_overwrite(self, *types: Type) -> frozenset[int]:
+        """Operands that result 0 may be written over; `overwrites` answers for each result."""
+        return frozenset(operand for operand, result in self.overwrites() if not result)
+
+
+_NONE: Final[Rows] = (0, 0)
+
+
+class Place(NamedTuple):
+    """Bytes of an array."""
+
+    first: int
+    last: int
+
+
+def _bytes(kind: Type, rows: Rows) -> Place:
+    """The bytes of some rows, the last one being the first that is not among them."""
+    each = nbytes(kind) // count(kind[0])
+    return Place(rows[0] * each, rows[1] * each)
+
+
+def place(kind: Type, rows: Rows | None) -> Place:
+    """The bytes that some rows of an array take, or all."""
+    return Place(0, nbytes(kind)) if rows is None else _bytes(kind, rows)
+
+
+@lru_cache(MOST)
+def cut(body: Body, height: int) -> tuple[Band, ...] | None:
+    """The bands of a body; None where it cannot be computed so."""
+    counts = [count(body.type_of(value)[0]) for value in body.results]
+    fewest = min(counts)
+    edges = [*range(0, fewest, height), fewest]
+    found: list[Band] = []
+    for first, last in pairwise(edges):
+        one = band(body, [(first * n // fewest, last * n // fewest) for n in counts])
+        if one is None or _views(one.body):
+            return None
+        found.append(one)
+    return tuple(found)
+
+
+def _views(body: Body) -> bool:
+    """Whether a result is a view, or an operand: it has no memory of its own to be written to."""
+    first = len(body.operands)
+    steps: Sequence[int] = [value - first for value in body.results]
+    return len(set(steps)) < len(steps) or any(
+        step < 0 or body.steps[step].op.facts().view for step in steps
+    )

@@ -1,0 +1,65 @@
+"""What fusion makes of a gather from joined arrays: one that reads the pieces where they lie.
+
+No user writes it: `rewrite` puts it where nothing else reads the joined array.  It is
+differentiated before it is fused, or after it is written out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tawny.dtype import DType
+from tawny.errors import type_error, value_error
+from tawny.node import Node, make
+from tawny.op import Gradient, Op
+from tawny.ops.indexing import Gather, check_indices
+from tawny.ops.joining import Concat
+from tawny.shape import Shape
+
+
+class GatherPieces(Op, name="gather_pieces", arity=None, gradient=Gradient.NONE):
+    """Places along axis 0 of arrays that are joined there, without joining them.
+
+    The first `pieces` operands are joined, the last gives the places: the result is
+    `concat(pieces, axis=0)[places]`.  Negative places count from the end of all pieces together.
+    """
+
+    pieces: int
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        self._check(len(shapes))
+        *given, places = shapes
+        for position, shape in enumerate(given):
+            if not shape or shape[1:] != given[0][1:]:
+                raise value_error(
+                    "gather_pieces",
+                    f"operand {position} has shape {shape}; it must have an axis 0, and after it "
+                    f"those of operand 0 of shape {given[0]}",
+                )
+        return (*places, *given[0][1:])
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        self._check(len(dtypes))
+        *given, places = dtypes
+        for position, dtype in enumerate(given):
+            if dtype != given[0]:
+                raise type_error(
+                    "gather_pieces",
+                    f"operand {position} has dtype {dtype}; it must have that of operand 0, "
+                    f"{given[0]}",
+                )
+        check_indices("gather_pieces", (places,), len(given))
+        return given[0]
+
+    def _check(self, count: int) -> None:
+        if not self.pieces or count != self.pieces + 1:
+            raise value_error(
+                "gather_pieces",
+                f"{count} operands came; accepted: {self.pieces} pieces, at least 1, and places",
+            )
+
+    def written(self, operands: Sequence[Node]) -> tuple[Node, Node]:
+        """The joined array, and what is gathered from it, as nodes of plain ops."""
+        *pieces, places = operands
+        whole = make(Concat(0), tuple(pieces))
+        return whole, make(Gather((0,), 0), (whole, places))

@@ -1,0 +1,129 @@
+"""Memory of large arrays: pages of their own, made by the system many at a time.
+
+Touching new memory for the first time takes longer than filling it, page by page: it is asked for
+at once, by several threads.  Huge pages, which NumPy asks for, are not: where free memory is in
+pieces the system looks for them longer than they save.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Value = npt.NDArray[Any]
+
+LARGE: Final = 2**18
+"""Arrays of at least so many bytes have pages of their own."""
+
+SHARED: Final = 2**20
+"""Those of at least so many are filled by several threads."""
+
+MOST_THREADS: Final = 4
+
+_POPULATE_WRITE: Final = 23
+"""What Linux' `madvise` is told to make pages at once; older systems do not know it."""
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
+    """A new array; if it is large, its pages are there."""
+    array, _ = _new(shape, dtype, _made)
+    return array
+
+
+def copied(array: Value) -> Value:
+    """A copy, its last axis the closest in memory."""
+    if not array.flags.c_contiguous:
+        copy = empty(array.shape, array.dtype)
+        np.copyto(copy, array)
+        return copy
+    source = array.reshape(-1).view(np.uint8)
+
+    def filled(bytes_: Value, start: int, stop: int) -> None:
+        _made(bytes_, start, stop)
+        np.copyto(bytes_[start:stop], source[start:stop])
+
+    copy, own = _new(array.shape, array.dtype, filled)
+    if not own:
+        np.copyto(copy, array)
+    return copy
+
+
+def at_once(tasks: Sequence[Callable[[], object]], threads: int) -> None:
+    """Do tasks that leave the interpreter's lock for most of their time, on so many threads.
+
+    On fewer where the system does not allow so many.
+    """
+    left, errors = iter(tasks), list[BaseException]()
+
+    def work() -> None:
+        try:
+            for task in left:
+                task()
+        except BaseException as error:  # raised below, where somebody waits for it
+            errors.append(error)
+
+    others = [threading.Thread(target=work) for _ in range(min(threads, len(tasks)) - 1)]
+    started = list[threading.Thread]()
+    with suppress(RuntimeError):
+        for thread in others:
+            thread.start()
+            started.append(thread)
+    work()
+    for thread in started:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def owned(array: Value) -> bool:
+    """Whether the memory of an array is its own, and nobody else's."""
+    base: object = array.base
+    return array.flags.owndata or isinstance(base, mmap.mmap)
+
+
+def _new(
+    shape: tuple[int, ...], dtype: np.dtype[Any], fill: Callable[[Value, int, int], None]
+) -> tuple[Value, bool]:
+    """An array, and whether it has pages of its own, which were filled."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < LARGE or not sys.platform.startswith("linux"):
+        return np.empty(shape, dtype), False
+    pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    bytes_ = np.frombuffer(pages, np.uint8)
+    count = _threads() if nbytes >= SHARED else 1
+    parts = nbytes // mmap.PAGESIZE // count * mmap.PAGESIZE
+    bounds = [*range(0, parts * count, parts), nbytes]
+    at_once([partial(fill, bytes_, *share) for share in pairwise(bounds)], count)
+    return np.ndarray(shape, dtype, pages), True
+
+
+def _made(bytes_: Value, start: int, stop: int) -> None:
+    """Ask for the pages of some bytes; where that is not possible they come as they are touched."""
+    _advise()(bytes_.ctypes.data + start, stop - start, _POPULATE_WRITE)
+
+
+@cache
+def _advise() -> Callable[[int, int, int], int]:
+    """The system's `madvise`."""
+    function = ctypes.CDLL(None).madvise
+    function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return function
+
+
+def _threads() -> int:
+    """Threads that fill an array: as many as may be used, but few are enough."""
+    if os.environ.get("TAWNY_THREADS", "") == "1":
+        return 1
+    return min(len(os.sched_getaffinity(0)), MOST_THREADS)

@@ -1,0 +1,296 @@
+"""Code found by what its text is made from, without writing the text."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import gc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from tawny.codegen import library, recall, store, structure
+from tawny.codegen.builder import I64, Module
+from tawny.codegen.library import NotAtHandError, at_hand, compiled, written
+from tawny.codegen.recall import Record, note, recalled
+from tawny.codegen.structure import spelled
+from tawny.op import ELEMENTWISE
+from tawny.ops.fused import Activation, Epilogue
+from tawny.ops.linalg import Matmul
+from tawny.ops.reduction import Sum
+from tawny.record import record
+
+
+class Pair(NamedTuple):
+    a: object
+    b: object = None
+
+
+class Twin(NamedTuple):
+    a: object
+    b: object = None
+
+
+@record(slots=True)
+class Box:
+    a: object
+
+
+class Way(enum.Enum):
+    UP = 1
+    DOWN = 2
+
+
+THINGS: list[Any] = [
+    None, True, 1, 1.0, "1", "", (), (1,), ((1,),), (1, 2), ((1, 2),), (1, (2,)), -1, 0.1,
+    float("inf"), "a", "b", ("a", "b"), ("a,b",), ("ab",), np.dtype("float32"),
+    np.dtype("float64"), np.dtype(">f4"), Pair(1), Pair(1, 2), Twin(1, 2), Pair((1, 2)), Box(1),
+    Box(Box(1)), Box(None), Way.UP, Way.DOWN, Activation.RELU, Epilogue(), Epilogue(bias=True),
+    Epilogue(residual=True), Epilogue(bias=True, scaled=True), ELEMENTWISE["add"],
+    ELEMENTWISE["multiply"], Matmul(), Sum((0,), False, None), Sum((1,), False, None),
+    Sum((0,), True, None),
+]  # fmt: skip
+
+
+def test_different_things_are_spelled_differently() -> None:
+    assert len({spelled(thing) for thing in THINGS}) == len(THINGS)
+    for thing in THINGS:
+        assert spelled((thing,)) == spelled((thing,))
+
+
+@pytest.mark.parametrize("thing", [object(), [1], {1: 2}, {1}, lambda: 0, np.ones(2), b"1"])
+def test_what_has_no_spelling_is_refused(thing: object) -> None:
+    for given in (thing, (1, thing), Box(thing)):
+        with pytest.raises(TypeError, match="no spelling"):
+            spelled(given)
+
+
+def forget() -> None:
+    """Drop what is in memory, as a new process would find it."""
+    library._recent.clear()
+    recall._records.cache_clear()
+    gc.collect()
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("TAWNY_CACHE", str(tmp_path))
+    forget()
+    yield tmp_path
+    forget()
+
+
+def writer() -> tuple[Callable[..., library.Library], list[object]]:
+    """A new function, as a new process would have it, and what it wrote texts for."""
+    texts: list[object] = []
+
+    def answering(number: object, twice: bool = False) -> str:
+        texts.append(number)
+        module = Module()
+        with module.function("answer", {}, I64) as f:
+            wanted = number if isinstance(number, int) else 99
+            f.return_(f.constant(I64, wanted * (2 if twice else 1)))
+        return f"{module.text()}\n; instructions {wanted}\n"
+
+    return written(answering), texts
+
+
+def answer(found: library.Library) -> int:
+    result: int = ctypes.CFUNCTYPE(ctypes.c_int64)(found.address("answer"))()
+    return result
+
+
+def index(directory: Path) -> Path:
+    (path,) = directory.glob(f"{store.INDEX}*")
+    return path
+
+
+def test_a_text_is_written_once_for_all_processes(fresh: Path) -> None:
+    for wanted in ([5, 6], [], []):
+        find, texts = writer()
+        for number in (5, 6, 5):
+            found = find(number)
+            assert (answer(found), found.instructions) == (number, number)
+        assert texts == wanted
+        del found, find
+        forget()
+    assert len(index(fresh).read_text().splitlines()) == 2
+
+
+def test_arguments_are_told_apart(fresh: Path) -> None:
+    find, _ = writer()
+    assert [answer(find(5)), answer(find(5, True)), answer(find(5, twice=True))] == [5, 10, 10]
+    assert answer(find(True)) == 1
+    assert answer(find(1)) == 1
+
+
+def test_what_has_no_spelling_is_written_every_time(fresh: Path) -> None:
+    for _ in range(2):
+        find, texts = writer()
+        assert answer(find(frozenset({1}))) == 99
+        assert len(texts) == 1
+        del find
+        forget()
+    assert not list(fresh.glob(f"{store.INDEX}*"))
+
+
+@pytest.mark.parametrize("change", ["generators", "machine", "object"])
+def test_a_text_is_written_again_where_it_may_differ(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    find, _ = writer()
+    assert answer(find(7)) == 7
+    del find
+    forget()
+    if change == "generators":
+        monkeypatch.setattr(recall, "generators", lambda: "0" * 64)
+    elif change == "machine":
+        monkeypatch.setattr(library, "PIPELINE", "other")
+    else:
+        for path in fresh.glob("*.object"):
+            path.unlink()
+    find, texts = writer()
+    assert answer(find(7)) == 7
+    assert texts == [7]
+
+
+def test_without_the_source_texts_are_written(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "generators", lambda: None)
+    for _ in range(2):
+        find, texts = writer()
+        assert answer(find(8)) == 8
+        assert texts == [8]
+        del find
+        forget()
+
+
+def test_the_checksum_is_that_of_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checksum() -> str | None:
+        structure.generators.cache_clear()
+        return structure.generators()
+
+    before = checksum()
+    assert before == checksum()
+    for folder in structure.GENERATORS:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "a.py").write_text("1")
+    monkeypatch.setattr(structure, "__file__", str(tmp_path / "codegen" / "structure.py"))
+    seen = {before, checksum()}
+    for folder in structure.GENERATORS:
+        (tmp_path / folder / "a.py").write_text("2")
+        seen.add(checksum())
+    (tmp_path / "ops" / "b.py").write_text("2")
+    seen.add(checksum())
+    assert len(seen) == 3 + len(structure.GENERATORS)
+    (tmp_path / "ops" / "notes.txt").write_text("2")
+    assert checksum() in seen
+    monkeypatch.setattr(structure, "GENERATORS", ("nowhere",))
+    assert checksum() is None
+    structure.generators.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: data.replace(b"answer", b"question"),
+        lambda data: bytes(range(256)) * 20,
+        lambda data: b"\n\n" + data[3:],
+        lambda data: data[:10] + bytes([data[10] ^ 1]) + data[11:],
+    ],
+)
+def test_damaged_lines_are_passed_over(fresh: Path, damage: Callable[[bytes], bytes]) -> None:
+    find, _ = writer()
+    assert answer(find(9)) == 9
+    del find
+    path = index(fresh)
+    path.write_bytes(damage(path.read_bytes()))
+    forget()
+    find, texts = writer()
+    assert answer(find(9)) == 9
+    assert texts == [9]
+
+
+def test_the_index_is_bounded(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "MOST_BYTES", 1000)
+    records = {f"{n:064}": Record(f"{n + 1:064}", ("answer",), (), n) for n in range(100)}
+    for name, one in records.items():
+        note(name, one)
+        assert recalled(name) == one
+        assert index(fresh).stat().st_size < 1400
+    forget()
+    assert recalled(f"{99:064}") == records[f"{99:064}"]
+    assert recalled(f"{0:064}") is None
+
+
+def test_old_indices_are_swept(tmp_path: Path) -> None:
+    import os
+    import time
+
+    for days in (20, 40):
+        path = tmp_path / f"{store.INDEX}{days}"
+        path.write_text("")
+        os.utime(path, (time.time() - days * 86400,) * 2)
+    store.sweep(tmp_path, 10**6)
+    assert [p.name for p in tmp_path.iterdir()] == [f"{store.INDEX}20"]
+
+
+def test_at_hand_nothing_is_made(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find, texts = writer()
+    text = "define i64 @answer() {\n ret i64 3\n}\n"
+    with at_hand():
+        for make in (lambda: find(3), lambda: compiled(text)):
+            with pytest.raises(NotAtHandError):
+                make()
+    assert not texts
+    assert answer(find(3)) == answer(compiled(text)) == 3
+    forget()
+    monkeypatch.setattr(library, "object_code", None)
+    with at_hand():
+        assert answer(find(3)) == answer(compiled(text)) == 3
+
+
+def test_programs_find_their_kernels_without_writing_them(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products, convolutions, pooling, reductions, groups: no module of IR is begun."""
+    from collections import OrderedDict
+
+    from tawny.engine.cpu import kernels
+
+    def built() -> Any:
+        monkeypatch.setattr(kernels, "_ANSWERS", OrderedDict[Any, Any]())
+        forget()
+        rng = np.random.default_rng(0)
+        x = tw.var("x", shape=(1, 20, 20, 37), dtype="float32")
+        y = tnp.conv2d(x, rng.standard_normal((3, 3, 37, 41), np.float32))
+        y = tnp.relu(tnp.max_pool2d(y * 2 + 1, 2)) @ rng.standard_normal((41, 43), np.float32)
+        return tw.Graph([x], tnp.softmax(tnp.sin(y) * y, axis=-1)).compile()
+
+    first = built()
+    forms: list[str] = []
+    original = Module.text
+    monkeypatch.setattr(Module, "text", lambda self: forms.append("text") or original(self))
+    from tawny.codegen import elementwise, pooling, reduction_rows
+    from tawny.codegen.products import product
+
+    for home, name in (
+        (elementwise, "_library"),
+        (pooling, "_library"),
+        (reduction_rows, "reduction_library"),
+        (product, "_library"),
+        (product, "_packing"),
+    ):
+        getattr(home, name).cache_clear()
+    second = built()
+    assert not forms
+    value = np.random.default_rng(1).standard_normal((1, 20, 20, 37), np.float32)
+    np.testing.assert_array_equal(first(value), second(value))
