@@ -307,6 +307,7 @@ def test_the_version_without_groups_is_tried_last(monkeypatch: pytest.MonkeyPatc
     """Where groups keep more alive than the budget allows, and the single ops do not."""
     monkeypatch.setattr("tawny.rewrite.group_memory.SPARE", 10.0)
     monkeypatch.setattr("tawny.rewrite.group_relief.LARGEST", 0)
+    monkeypatch.setattr("tawny.graph.compiled.MOST_COMPARED", 0)
     x = big("x", 256, 256)
     w = [big(f"w{i}", 256, 256) for i in range(4)]
     u, v, p, q = (x @ m for m in w)
@@ -318,3 +319,16 @@ def test_the_version_without_groups_is_tried_last(monkeypatch: pytest.MonkeyPatc
     assert tight.plan.peak_bytes <= 3 * size
     assert len(groups_of(tight)) < len(groups_of(free))
     assert_agrees(tight, graph, **values(x, *w))
+
+
+def test_groups_that_raise_the_peak_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tawny.rewrite.group_memory.SPARE", 10.0)
+    monkeypatch.setattr("tawny.rewrite.group_relief.LARGEST", 0)
+    x = big("x", 256, 256)
+    w = [big(f"w{i}", 256, 256) for i in range(4)]
+    u, v, p, q = (x @ m for m in w)
+    graph = tw.Graph([x, *w], [tnp.sin(u * v) + tnp.sin(p * q)])
+    size = 256 * 256 * 4
+    plan = graph.compile(engine="grouping", incremental=False).plan
+    assert plan.peak_bytes == 3 * size
+    assert not any(isinstance(s.array.node.op, Group) for s in plan.steps)

@@ -83,18 +83,22 @@ def cuttings(
 ) -> Iterator[Cutting]:
     """Stretches to compute in bands where nearly most memory is needed, which share no step.
 
-    The largest come first where most is needed.  With `moment` a stretch has only what runs at the
-    same time.
+    The largest come first where most is needed; if there is none, the peak is as it is.  With
+    `moment` a stretch has only what runs at the same time.
     """
     course = Course(results, moment, [lowered.steps[s] for s in layout.sequence])
     most = max(layout.live, default=0)
     near = [p for p, live in enumerate(layout.live) if live >= NEAR * most]
+    cut = 0
     for position in sorted(near, key=lambda p: -layout.live[p]):
+        if not cut and layout.live[position] < most:
+            return
         node = lowered.steps[layout.sequence[position]]
         seeds = dict.fromkeys([course.owner(source) for source in (node, *node.inputs)])
         for seed in sorted(seeds, key=course.bytes, reverse=True):
             found = course.from_value(seed, position) if course.cuttable(seed) else None
             if found is not None:
+                cut += 1
                 yield found
 
 

@@ -16,6 +16,7 @@ from tawny.graph.plan import Plan
 from tawny.graph.settling import Settled, settled
 from tawny.graph.written import Written, written_out
 from tawny.memory.budget import MemoryBudgetError, parse_bytes, takes
+from tawny.memory.plan import plan as planned
 from tawny.node import Node, Value
 from tawny.rewrite.flow import Pass
 from tawny.rewrite.gathers import gather_pieces
@@ -42,6 +43,9 @@ class Version(NamedTuple):
 RISE: Final = 1.01
 """Groups may raise the peak by so much, which is how well orders are found."""
 
+MOST_COMPARED: Final = 1000
+"""Programs of more steps are not planned a second time without groups."""
+
 RULES: Final = (*rules(PIPELINE), PRODUCT_GROUP, BANDS)
 """Every rule that may be applied."""
 
@@ -67,6 +71,7 @@ class Compiled:
         self._engine = engine_named(engine)
         self.engine = engine
         self._threads = threads
+        self._scratches: dict[Node, int] = {}
         self._variables = tuple(variables)
         self._watch = frozenset(often), frozenset(targets)
         self._asked = tuple(results)
@@ -85,6 +90,7 @@ class Compiled:
         )
         """`homes`: sources of updates computed in the memory of the variable they update."""
         fitted = self._fitted
+        self._scratches.clear()
         self.plan = Plan(
             fitted.lowered, fitted.layout, fitted.kept, engine, self._asked, self.homes
         )
@@ -157,7 +163,7 @@ class Compiled:
         tried = [*versions]
         for place, plain in enumerate(tried):
             version, found = plain, settle(plain.results)
-            if any(self._needs_less(later, found, settle) for later in tried[place + 1 :]):
+            if any(self._needs_less(later, plain, found) for later in tried[place + 1 :]):
                 continue
             if optimise is not None and self._engine.groups and self._planning != "seed":
                 version, found = self._narrowed(plain, found, settle, optimise, incremental)
@@ -170,17 +176,22 @@ class Compiled:
         assert least is not None
         raise least
 
-    def _needs_less(
-        self, version: Version, found: Settled, settle: Callable[[tuple[Node, ...]], Settled]
-    ) -> bool:
-        """Whether another version needs clearly less than the plan that was found.
+    def _needs_less(self, other: Version, version: Version, found: Settled) -> bool:
+        """Whether another version needs clearly less than the one that was planned.
 
-        It is planned only where that is possible, kernels' scratch memory left aside.
+        Kernels' scratch memory is left aside.  What runs at different times is grouped so that less
+        is computed, not for memory.
         """
-        enough = int(found.fitted.layout.arena / RISE)
-        if self._planning == "seed" or takes(lower(version.results).problem, enough, ALIGNMENT):
+        steps = found.fitted.lowered.steps
+        if len(steps) > MOST_COMPARED or self._planning == "seed":
             return False
-        return settle(version.results).fitted.layout.arena < enough
+        if found.fitted.incremental and len(set(map(self._moment(version.results), steps))) > 1:
+            return False
+        problem = lower(other.results).problem
+        if takes(problem, int(found.fitted.layout.arena / RISE), ALIGNMENT):
+            return False
+        own = planned(lower(version.results).problem, alignment=ALIGNMENT).arena
+        return planned(problem, alignment=ALIGNMENT).arena < own / RISE
 
     def _narrowed(
         self,
@@ -215,9 +226,10 @@ class Compiled:
 
     def _scratch(self, node: Node) -> int:
         """Bytes of scratch memory that a step needs on the program's threads."""
-        if self._threads is None:
-            return self._engine.scratch(node)
-        return self._engine.scratch(node, self._threads)
+        known = self._scratches.get(node)
+        if known is None:
+            known = self._scratches[node] = self._engine.scratch(node, self._threads)
+        return known
 
     @cached_property
     def dependence(self) -> Dependence:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from tawny.graph.failing import infallible
 from tawny.memory.problem import Problem, Step, Value
@@ -167,14 +168,35 @@ def view_base(node: Node, strided: Iterable[Node]) -> Place | None:
 
 def seconds(node: Node) -> float:
     """An estimate of the time a node takes, its inputs being there: a roofline."""
-    cost = cost_of(node)
-    return OVERHEAD + max(
-        cost.operations / OPERATIONS, (cost.bytes_read + cost.bytes_written) / BANDWIDTH
-    )
+    return _told(node).seconds
+
+
+class _Told(NamedTuple):
+    """What is worked out once for a node."""
+
+    seconds: float
+    overwrites: Sequence[tuple[int, int]]
+
+
+_TOLD: Final[WeakKeyDictionary[Node, _Told]] = WeakKeyDictionary()
+
+
+def _told(node: Node) -> _Told:
+    known = _TOLD.get(node)
+    if known is None:
+        cost = cost_of(node)
+        moved = cost.bytes_read + cost.bytes_written
+        time = OVERHEAD + max(cost.operations / OPERATIONS, moved / BANDWIDTH)
+        known = _TOLD[node] = _Told(time, _overwrites(node))
+    return known
 
 
 def overwrites(node: Node) -> Sequence[tuple[int, int]]:
     """Pairs (operand, result): that result may be written over that operand, if it dies here."""
+    return _told(node).overwrites
+
+
+def _overwrites(node: Node) -> Sequence[tuple[int, int]]:
     op, inputs = node.op, node.inputs
     if isinstance(op, Group):
         return op.body.overwrites()
