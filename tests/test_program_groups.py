@@ -19,10 +19,12 @@ from program_checks import (
     check_within_a_budget,
     programs,
 )
+from tawny.array import array_for
 from tawny.engine.reference.fused import _apply as apply_step
-from tawny.node import Node, Part, Value
+from tawny.node import Node, Part, Value, Variable, toposort
 from tawny.ops.fused import Group
 from tawny.ops.reduction import Reduction
+from test_rewrite_group_memory import wide_graph
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -332,3 +334,13 @@ def test_groups_that_raise_the_peak_are_given_up(monkeypatch: pytest.MonkeyPatch
     plan = graph.compile(engine="grouping", incremental=False).plan
     assert plan.peak_bytes == 3 * size
     assert not any(isinstance(s.array.node.op, Group) for s in plan.steps)
+
+
+@pytest.mark.parametrize(("seed", "count"), [(5019, 250), (20044, 120), (7, 60)])
+def test_programs_of_large_arrays_need_no_more_with_groups(seed: int, count: int) -> None:
+    outputs = wide_graph(seed, count)
+    inputs = [array_for(n) for n in toposort(outputs) if isinstance(n.op, Variable)]
+    graph = tw.Graph(inputs, [array_for(n) for n in outputs])
+    options = {"engine": "grouping", "incremental": False}
+    single = graph.plan(disable=["group", "product_group"], **options).peak_bytes
+    assert graph.plan(**options).peak_bytes <= 1.011 * single
