@@ -9,6 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
+PAUSE = 0.05
+"""Seconds after which threads that wait for work have gone to sleep."""
+
+
 @dataclass(frozen=True)
 class Timed:
     """Seconds for one call."""
@@ -22,8 +26,9 @@ def interleaved(
 ) -> dict[str, Timed]:
     """Each contender called `calls` times in turn, for `rounds` rounds.
 
-    A call that is not timed opens each turn: it brings the contender's data back into the caches and
-    wakes its threads, so that nobody pays for who came before.
+    A pause and a call that is not timed open each turn: threads of the one before stop to spin, the
+    contender's data comes back into the caches and its threads wake, so that nobody pays for who came
+    before.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     gc.collect()
@@ -31,6 +36,7 @@ def interleaved(
     try:
         for _ in range(rounds):
             for name, call in contenders.items():
+                time.sleep(PAUSE)
                 call()
                 start = time.perf_counter()
                 for _ in range(calls):
