@@ -3,7 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHMARKS := build memory budget optimise gradients cpu_nets cpu_kernels cpu_small cpu_products
+BENCHMARKS := build memory budget bands optimise gradients cold_start cpu_nets cpu_kernels cpu_small cpu_products
 
 .PHONY: setup demo test lint docs bench clean
 

@@ -228,7 +228,8 @@ class Compiled:
         """Bytes of scratch memory that a step needs on the program's threads."""
         known = self._scratches.get(node)
         if known is None:
-            known = self._scratches[node] = self._engine.scratch(node, self._threads)
+            asked = () if self._threads is None else (self._threads,)
+            known = self._scratches[node] = self._engine.scratch(node, *asked)
         return known
 
     @cached_property
