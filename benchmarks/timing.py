@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-
 PAUSE = 0.05
 """Seconds after which threads that wait for work have gone to sleep."""
 
