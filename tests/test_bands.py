@@ -519,6 +519,22 @@ def test_a_stretch_has_nothing_else_in_between() -> None:
     assert course.from_value(y.node) is None
 
 
+def test_stretches_do_not_wait_for_each_other() -> None:
+    """Each alone can run as one; both as one each cannot."""
+    x, y = (tw.var(name, shape=(16, 8), dtype="float32") for name in "xy")
+    seed, other = tnp.exp(x), tnp.tanh(y)
+    first, second = seed * 2.0, other + 1.0
+    third, last = seed + other, second * first
+    nodes = [tnp.sum(a).node for a in (third, last)]
+    one = [a.node for a in (seed, first, third)]
+    two = frozenset([a.node for a in (other, second, last)])
+    course = Course(nodes, None)
+    assert course._body(frozenset(one)) is not None
+    assert course._body(two) is not None
+    course.take(one)
+    assert course._body(two) is None
+
+
 @native
 def test_bands_are_switched_off_by_name_and_by_class(eager_cutting: None) -> None:
     x, y = narrow()

@@ -34,6 +34,9 @@ GAIN: Final = 0.97
 MOST_CUT: Final = 16
 """So many stretches are cut."""
 
+MOST_AT_ONCE: Final = 32
+"""So many stretches are cut before a plan is made."""
+
 NEAR: Final = 0.95
 """Stretches are cut at once wherever so much of the peak is needed."""
 
@@ -91,7 +94,7 @@ def cuttings(
     near = [p for p, live in enumerate(layout.live) if live >= NEAR * most]
     cut = 0
     for position in sorted(near, key=lambda p: -layout.live[p]):
-        if not cut and layout.live[position] < most:
+        if cut == MOST_AT_ONCE or (not cut and layout.live[position] < most):
             return
         node = lowered.steps[layout.sequence[position]]
         seeds = dict.fromkeys([course.owner(source) for source in (node, *node.inputs)])
@@ -112,7 +115,7 @@ class Course:
         """`sequence` are the steps in the order they run."""
         self._sequence = sequence
         self._before: frozenset[Node] = frozenset()
-        self._taken: set[Node] = set()
+        self._taken: dict[Node, tuple[Node, ...]] = {}
         self._order = toposort(results, is_leaf)
         self._at = {node: place for place, node in enumerate(self._order)}
         self._views = views_of(results)
@@ -142,6 +145,10 @@ class Course:
             or isinstance(node.op, (Part, Bands))
             or count(node.shape) < 2
         )
+
+    def take(self, stretch: Sequence[Node]) -> None:
+        """These nodes are to run as one: no other stretch has any of them."""
+        self._taken.update(dict.fromkeys(stretch, tuple(stretch)))
 
     # ------------------------------------------------------------------ growing
 
@@ -258,20 +265,26 @@ class Course:
         return None if cut(body, self._height(body, 4)) is None else body
 
     def _together(self, steps: frozenset[Node]) -> bool:
-        """Whether they can run as one: at the same time, and nothing else in between."""
+        """Whether they can run as one: at the same time, and nothing else in between.
+
+        What is between may be so by way of a stretch that was taken, which runs as one too.
+        """
         if self._moment is not None and len(set(map(self._moment, steps))) > 1:
             return False
-        last = max(self._at[node] for node in steps)
-        stack = [r for n in self._results(steps) for r in self._readers[n] if r not in steps]
+        last = len(self._order) if self._taken else max(self._at[node] for node in steps)
+        stack = self._results(steps)
         seen = set(stack)
         while stack:
             node = stack.pop()
-            for reader in self._readers[node]:
+            for reader in self._readers.get(node, ()):
                 if reader in steps:
+                    if node in steps:
+                        continue
                     return False
-                if reader not in seen and self._at[reader] <= last:
-                    seen.add(reader)
-                    stack.append(reader)
+                for one in self._taken.get(reader, (reader,)):
+                    if one not in seen and self._at[one] <= last:
+                        seen.add(one)
+                        stack.append(one)
         return True
 
     @staticmethod
@@ -295,7 +308,7 @@ class Course:
             if found is not None and sum(_seconds(band.body) for band in found) <= most:
                 with written_at(united_sources(members)):
                     node = make(op, tuple(operands))
-                self._taken.update(members)
+                self.take(members)
                 return Cutting(tuple(members), node, tuple(self._results(steps)))
             bands = bands * 3 // 4
         return None
