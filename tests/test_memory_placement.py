@@ -154,7 +154,7 @@ def test_network_traces_are_placed_at_the_bound(name):
 @pytest.mark.parametrize("name", ["sp_n10000_s1", "tree_n10000_s1", "layered_n10000_w8_s1"])
 def test_large_random_traces_are_placed_at_the_bound(name):
     storages = trace("own", name)
-    found = place(storages, alignment=1)
+    found = place(storages, alignment=1, seconds=20)
     assert_apart((*s, offset) for s, offset in zip(storages, found.offsets, strict=True))
     assert found.arena == found.bound
 
