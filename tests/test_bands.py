@@ -545,3 +545,6 @@ def test_bands_are_switched_off_by_name_and_by_class(eager_cutting: None) -> Non
         assert graph.plan(disable=[name]).peak_bytes == _peak_without_bands(graph)
     with pytest.raises(ValueError, match="bends"):
         graph.compile(disable=["bends"])
+    for wrong in (graph.compile, graph.plan, lambda disable: tw.optimise(graph, disable=disable)):
+        with pytest.raises(TypeError, match="accepted: a list of names"):
+            wrong(disable=3)

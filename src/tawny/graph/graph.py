@@ -275,8 +275,8 @@ def optimise(
         graph.results,
         evaluate=evaluator(),
         assume_finite=assume_finite,
-        disable=disable,
-        enable=enable,
+        disable=_names(disable),
+        enable=_names(enable),
     )
     arrays = [array_for(n) for n in done.outputs]
     count = len(graph.output_nodes)
@@ -293,7 +293,13 @@ def optimise(
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:
     """Names of rules; one alone may be given as it is."""
-    return (given,) if isinstance(given, str) else tuple(given)
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error(
+            "optimise", f"rules are named by {type(given).__name__}; accepted: a list of names"
+        )
+    return tuple(given)
 
 
 def _place(node: Node) -> str:

@@ -236,7 +236,7 @@ class Ledger:
 
 def _named(switch: str, given: Iterable[str], known: Collection[RuleInfo]) -> frozenset[str]:
     """The names of rules and classes given for a switch, refused if there is no such."""
-    chosen = frozenset([given] if isinstance(given, str) else given)
+    chosen = frozenset(given)
     names = {r.name for r in known}
     kinds = {k.value for k in Kind}
     for name in sorted(chosen - names - kinds):
