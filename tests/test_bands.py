@@ -17,9 +17,10 @@ from random_graphs import assert_close, graph_of
 from tawny.array import Array, array_for
 from tawny.engine.cpu import unavailable
 from tawny.engine.reference import run
-from tawny.graph import banding
-from tawny.graph.banding import Course
+from tawny.graph import banding, course
+from tawny.graph.course import Course, Stretch
 from tawny.graph.graph import Graph
+from tawny.graph.narrowing import Narrowing
 from tawny.graph.program import Program
 from tawny.node import Node, make, toposort, variable
 from tawny.ops.bands import Bands, cut, place
@@ -120,10 +121,10 @@ def stretch(seed: int, steps: int) -> tuple[list[Array], list[Array]]:
 @pytest.fixture
 def eager_cutting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut wherever it saves a byte, into as many bands as can be."""
-    monkeypatch.setattr("tawny.graph.compiled.WORTH", 0)
-    monkeypatch.setattr("tawny.graph.compiled.GAIN", 1.0)
+    monkeypatch.setattr("tawny.graph.narrowing.WORTH", 0)
+    monkeypatch.setattr("tawny.graph.narrowing.GAIN", 1.0)
     for name, value in {"BAND_BYTES": 1, "PART": 0.0, "LONGER": 1e9}.items():
-        monkeypatch.setattr(banding, name, value)
+        monkeypatch.setattr(course, name, value)
 
 
 def feeds(inputs: Sequence[Array], seed: int) -> dict[str, np.ndarray]:
@@ -313,9 +314,9 @@ def test_programs_in_bands_are_right(seed: int, steps: int, threads: int) -> Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAWNY_DEBUG", "1")
         for name in ("WORTH", "GAIN"):
-            patch.setattr(f"tawny.graph.compiled.{name}", {"WORTH": 0, "GAIN": 1.0}[name])
+            patch.setattr(f"tawny.graph.narrowing.{name}", {"WORTH": 0, "GAIN": 1.0}[name])
         for name, value in {"BAND_BYTES": 1, "PART": 0.0, "LONGER": 1e9}.items():
-            patch.setattr(banding, name, value)
+            patch.setattr(course, name, value)
         inputs, outputs = stretch(seed, steps)
         graph = Graph(inputs, outputs, unused="ignore")
         program = graph.compile(threads=threads)
@@ -328,7 +329,7 @@ def test_programs_in_bands_are_right(seed: int, steps: int, threads: int) -> Non
 
 def _peak_without_bands(graph: Graph) -> int:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.compiled.WORTH", 10**18)
+        patch.setattr("tawny.graph.narrowing.WORTH", 10**18)
         return graph.plan().peak_bytes
 
 
@@ -346,9 +347,9 @@ def test_most_random_stretches_are_cut(eager_cutting: None) -> None:
 @given(st.integers(0, 10**9), st.integers(5, 40))
 def test_random_graphs_of_all_ops_are_right_in_bands(seed: int, steps: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.compiled.WORTH", 0)
+        patch.setattr("tawny.graph.narrowing.WORTH", 0)
         for name, value in {"BAND_BYTES": 1, "PART": 0.0, "LONGER": 1e9}.items():
-            patch.setattr(banding, name, value)
+            patch.setattr(course, name, value)
         graph = graph_of(seed, steps, impure=False)
         inputs = [array_for(n) for n in graph.feeds]
         made = Graph(inputs, [array_for(n) for n in graph.outputs], unused="ignore")
@@ -390,7 +391,7 @@ def test_a_result_is_written_over_an_operand_that_dies(
 ) -> None:
     """Two convolutions between what needs all rows: one memory, and a few rows."""
     monkeypatch.setenv("TAWNY_DEBUG", "1")
-    monkeypatch.setattr(banding, "BAND_BYTES", 8000)
+    monkeypatch.setattr(course, "BAND_BYTES", 8000)
     rng = random.Random(0)
     x = tw.var("x", shape=(1, 2, 32, 8), dtype="float32")
     y = tnp.repeat(x, 32, axis=1)
@@ -450,7 +451,7 @@ def test_weights_are_arranged_once_for_all_bands(eager_cutting: None) -> None:
 
 def _plain(graph: Graph) -> Program:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.compiled.WORTH", 10**18)
+        patch.setattr("tawny.graph.narrowing.WORTH", 10**18)
         return graph.compile()
 
 
@@ -515,8 +516,7 @@ def test_a_stretch_has_nothing_else_in_between() -> None:
     y = tnp.exp(x)
     total = tnp.sum(y)
     z = y * total
-    course = Course([z.node], None)
-    assert course.from_value(y.node) is None
+    assert Course([z.node], None).from_value(y.node) is None
 
 
 def test_stretches_do_not_wait_for_each_other() -> None:
@@ -527,12 +527,12 @@ def test_stretches_do_not_wait_for_each_other() -> None:
     third, last = seed + other, second * first
     nodes = [tnp.sum(a).node for a in (third, last)]
     one = [a.node for a in (seed, first, third)]
-    two = frozenset([a.node for a in (other, second, last)])
-    course = Course(nodes, None)
-    assert course._body(frozenset(one)) is not None
-    assert course._body(two) is not None
-    course.take(one)
-    assert course._body(two) is None
+    two = Stretch(frozenset([a.node for a in (other, second, last)]))
+    stretches = Course(nodes, None)
+    assert stretches._body(Stretch(frozenset(one))) is not None
+    assert stretches._body(two) is not None
+    stretches.take(one)
+    assert stretches._body(two) is None
 
 
 @native
@@ -548,3 +548,124 @@ def test_bands_are_switched_off_by_name_and_by_class(eager_cutting: None) -> Non
     for wrong in (graph.compile, graph.plan, lambda disable: tw.optimise(graph, disable=disable)):
         with pytest.raises(TypeError, match="accepted: a list of names"):
             wrong(disable=3)
+
+
+# ---------------------------------------------------------------------- budgets
+
+
+def waiting(depth: int = 6) -> Graph:
+    """A wide map of an image waits for what is computed of its coarser map, as in a pyramid."""
+    rng = random.Random(0)
+    x = tw.var("x", shape=(1, 128, 32, 3), dtype="float32")
+    wide = tnp.relu(tnp.conv2d(x, drawn(rng, (3, 3, 3, 32)) / 4))
+    wide += tnp.relu(tnp.conv2d(wide, drawn(rng, (3, 3, 32, 32)) / 12))
+    y = tnp.relu(tnp.conv2d(wide, drawn(rng, (3, 3, 32, 64)) / 12, strides=2))
+    for _ in range(depth):
+        inner = tnp.relu(tnp.conv2d(y, drawn(rng, (3, 3, 64, 64)) / 18))
+        y = tnp.relu(y + tnp.conv2d(inner, drawn(rng, (1, 1, 64, 64)) / 8))
+    back = tnp.upsampling2d(tnp.conv2d(y, drawn(rng, (1, 1, 64, 32)) / 8), 2)
+    merged = tnp.conv2d(wide, drawn(rng, (1, 1, 32, 32)) / 6) + back
+    return Graph([x], [tnp.max(merged, axis=(1, 2))])
+
+
+@pytest.fixture
+def scarce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of any size are cut; bands have some thousand bytes, and may take much longer."""
+    monkeypatch.setattr("tawny.graph.narrowing.WORTH", 0)
+    for name, value in {"BAND_BYTES": 2**16, "LONGER": 1.5, "SPARE": 1.0}.items():
+        monkeypatch.setattr(course, name, value)
+
+
+def least_bytes(graph: Graph, threads: int | None = None) -> int:
+    """The least that a program is said to need."""
+    with pytest.raises(tw.MemoryBudgetError) as error:
+        graph.compile(memory=1, incremental=False, threads=threads)
+    return error.value.least_bytes
+
+
+@native
+def test_what_waits_is_computed_again_by_the_bands_that_read_it(
+    scarce: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = waiting()
+    given = feeds(graph.inputs, 0)
+    plain = graph.compile(incremental=False)
+    tight = graph.compile(memory=least_bytes(graph), incremental=False)
+    wide = 128 * 32 * 32 * 4
+    assert tight.plan.peak_bytes < plain.plan.peak_bytes - wide / 2
+    expected = results(graph.compile(engine="reference"), given)
+    assert_near(results(tight, given), expected)
+    monkeypatch.setattr(Narrowing, "tighter", lambda *_: iter(()))
+    assert tight.plan.peak_bytes < 0.9 * least_bytes(graph)
+
+
+@native
+def test_budgets_down_to_the_least_are_kept(scarce: None) -> None:
+    graph = waiting()
+    least, most = least_bytes(graph), graph.plan(incremental=False).peak_bytes
+    given = feeds(graph.inputs, 1)
+    expected = results(graph.compile(engine="reference"), given)
+    peaks = []
+    for part in (0.0, 0.25, 0.5, 0.75, 1.0):
+        budget = least + int(part * (most - least))
+        program = graph.compile(memory=budget, incremental=False)
+        assert program.plan.peak_bytes <= budget
+        assert_near(results(program, given), expected)
+        peaks.append(program.plan.peak_bytes)
+    assert peaks == sorted(peaks)
+    with pytest.raises(tw.MemoryBudgetError):
+        graph.compile(memory=least - 1, incremental=False)
+
+
+@native
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9), st.integers(3, 14), st.sampled_from([1, 2, 3]))
+def test_tight_programs_are_right(seed: int, steps: int, threads: int) -> None:
+    """Random stretches within the least bytes that can be reached, in poisoned memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TAWNY_DEBUG", "1")
+        patch.setattr("tawny.graph.narrowing.WORTH", 0)
+        for name, value in {"BAND_BYTES": 256, "PART": 0.0, "LONGER": 1e9, "SPARE": 1e9}.items():
+            patch.setattr(course, name, value)
+        inputs, outputs = stretch(seed, steps)
+        graph = Graph(inputs, outputs, unused="ignore")
+        least = least_bytes(graph, threads=threads)
+        program = graph.compile(memory=least, incremental=False, threads=threads)
+        assert program.plan.peak_bytes <= least
+        for draw in range(2):
+            given = feeds(inputs, seed + draw)
+            expected = results(graph.compile(engine="reference"), given)
+            assert_close(results(program, given), expected)
+
+
+def test_opened_bands_are_what_they_were_made_of() -> None:
+    node, body = chain()
+    banded = make(Bands(body, 4), node.inputs)
+    assert banding.opened(banded) == {banded: node}
+    assert banding.opened(node) == {}
+
+
+def test_a_step_alone_is_written_over_its_operand_in_bands() -> None:
+    rng = random.Random(0)
+    x = tw.var("x", shape=(1, 64, 16, 8), dtype="float32")
+    y = tnp.exp(x)
+    same = tnp.conv2d(y, drawn(rng, (3, 3, 8, 8)))
+    wider = tnp.conv2d(y, drawn(rng, (3, 3, 8, 16)))
+    nodes = [tnp.sum(a, axis=1).node for a in (same, wider)]
+    found = Course(nodes, None).over_operand(same.node, 0)
+    assert found is None or found.bands.op.overwrites()
+    assert Course(nodes, None).over_operand(wider.node, 0) is None
+
+
+def test_finer_bands_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, body = chain()
+    coarse = make(Bands(body, 12), node.inputs)
+    stretches = Course([tnp.sum(array_for(coarse), axis=1).node], None)
+    monkeypatch.setattr(course, "SPARE", 1e9)
+    found = stretches.finer(coarse)
+    assert found is not None
+    assert (found.bands.op.body, found.bands.op.height) == (body, 8)
+    assert found.replacements == {coarse: found.bands}
+    assert stretches.finer(node) is None
+    monkeypatch.setattr(course, "SPARE", -1.0)
+    assert stretches.finer(coarse) is None

@@ -111,3 +111,18 @@ def test_scratch_memory_is_planned():
         rtol=1e-4,
         atol=1e-4,
     )
+
+
+def test_products_of_one_kernel_share_what_is_arranged():
+    """Images of different sizes: the kernel is transformed once, and each result is right."""
+    kernel = drawn(3, 3, 64, 64) / 24
+    images = [tw.var(f"x{n}", shape=(1, n, 24, 64), dtype="float32") for n in (24, 32, 40)]
+    graph = tw.Graph(images, [tnp.conv2d(x, kernel) for x in images])
+    alone = tw.Graph(images[:1], tnp.conv2d(images[0], kernel))
+    programs = [graph.compile(threads=2), alone.compile(threads=2)]
+    several, one = (p._compiled.executable._table.prepared_bytes for p in programs)
+    assert several == one > kernel.nbytes
+    given = {x.node.name: drawn(*x.shape) for x in images}
+    reference = graph.compile(engine="reference")(**given)
+    for got, want in zip(programs[0](**given), reference, strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)

@@ -49,10 +49,10 @@ def eager(made: Made, seconds: float) -> dict[str, Any]:
 def graph(made: Made, seconds: float) -> dict[str, Any]:
     """Build and compile, then evaluate; the arena is touched by the first evaluation alone."""
     give_back_at_once()
-    made.build().compile()
+    made.compiled()
     settle()
     start = time.perf_counter()
-    program = made.build().compile(incremental=False)
+    program = made.compiled()
     build = time.perf_counter() - start
     program.set(bind=True, **made.feeds)
     before = settle()

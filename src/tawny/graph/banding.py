@@ -1,25 +1,18 @@
-"""Where a program needs most memory: a stretch of steps that needs less when computed in bands.
-
-A stretch begins with a large value that is alive there, and its maker and readers.  It grows by
-what makes its operands and by what reads its results, towards the stretch that reads and gives
-fewest bytes: what is between is never whole in memory.
-"""
+"""Where a program needs most memory: stretches that need less when they are computed in bands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple, final
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Final
 
-from tawny.graph.lowering import Lowered, is_leaf, views_of
+from tawny.graph.course import SMALL, Course, Cutting, Moment
+from tawny.graph.lowering import Lowered, result_of, views_of
 from tawny.memory.plan import Layout
-from tawny.node import Node, Part, make, part, toposort, written_at
-from tawny.ops.bands import Bands, cut
-from tawny.ops.fused import Body, Step, nbytes
-from tawny.ops.indexing import Gather
-from tawny.ops.pieces import GatherPieces
-from tawny.ops.rows import count
-from tawny.rewrite.cost import NOTHING, cost
-from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
+from tawny.node import Node, make, part, written_at
+from tawny.ops.bands import Bands
+from tawny.ops.fused import nbytes
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, rebuild
 
 BANDS: Final = RuleInfo(
     "bands", Kind.CONTRACTING, "f(g(x)) = f(g(some rows of x)), one band of rows after the other"
@@ -40,45 +33,8 @@ MOST_AT_ONCE: Final = 32
 NEAR: Final = 0.95
 """Stretches are cut at once wherever so much of the peak is needed."""
 
-MOST_STEPS: Final = 32
-"""Stretches have so many steps."""
-
-SMALL: Final = 1 / 64
-"""What has fewer bytes, as a part of what a stretch reads and gives, is left outside."""
-
-BAND_BYTES: Final = 2**22
-PART: Final = 1 / 16
-"""A band takes about so many bytes, or that part of what its stretch reads and gives."""
-
-LONGER: Final = 1.05
-"""Bands take at most so many times as long as the whole, as far as is estimated: rows around a band
-are computed again, and weights are read for each band."""
-
-OPERATIONS: Final = 2e11
-BANDWIDTH: Final = 1e10
-OVERHEAD: Final = 5e-6
-"""What is estimated with: a fast machine, on which more bands are worth it the least."""
-
-PICKING: Final = (Gather, GatherPieces)
-"""Ops that read of what they pick from no more than they give."""
-
-Moment = Callable[[Node], int]
-
-
-class Cutting(NamedTuple):
-    """A stretch as bands."""
-
-    stretch: tuple[Node, ...]
-    bands: Node
-    results: tuple[Node, ...]
-    """The nodes that the results of the bands stand for."""
-
-    @property
-    def replacements(self) -> dict[Node, Node]:
-        """What is to be put in place of what."""
-        if len(self.results) == 1:
-            return {self.results[0]: self.bands}
-        return {node: part(self.bands, i) for i, node in enumerate(self.results)}
+MUCH: Final = 0.8
+"""Where bytes are scarce, stretches are cut wherever so much of the peak is needed."""
 
 
 def cuttings(
@@ -89,247 +45,108 @@ def cuttings(
     The largest come first where most is needed; if there is none, the peak is as it is.  With
     `moment` a stretch has only what runs at the same time.
     """
+    most = max(layout.live, default=0)
+    places = _cuttings(results, lowered, layout, moment, NEAR)
+    for number, (live, found) in enumerate(islice(places, MOST_AT_ONCE)):
+        if not number and live < most:
+            return
+        yield found
+
+
+def reliefs(
+    results: Sequence[Node],
+    lowered: Lowered,
+    layout: Layout,
+    moment: Moment | None,
+    scratch: Callable[[Node], int],
+) -> Iterator[Cutting]:
+    """Stretches that need less in bands than they do in a plan, wherever much memory is needed."""
+    place = {lowered.steps[s]: p for p, s in enumerate(layout.sequence)}
+    for _, found in _cuttings(results, lowered, layout, moment, MUCH):
+        steps = [node for node in found.stretch if node in place]
+        position = max([place[node] for node in steps], key=layout.live.__getitem__)
+        own = {*steps, *found.bands.inputs}
+        held = sum([nbytes((n.shape, n.dtype)) for n in _alive(layout, position) if n in own])
+        held += layout.problem.steps[layout.sequence[position]].scratch
+        if found.held + scratch(found.bands) < held:
+            yield found
+
+
+def _cuttings(
+    results: Sequence[Node],
+    lowered: Lowered,
+    layout: Layout,
+    moment: Moment | None,
+    near: float,
+) -> Iterator[tuple[int, Cutting]]:
+    """Stretches where a part of the peak is needed, and the bytes that are needed there."""
     course = Course(results, moment, [lowered.steps[s] for s in layout.sequence])
     most = max(layout.live, default=0)
-    near = [p for p, live in enumerate(layout.live) if live >= NEAR * most]
-    cut = 0
-    for position in sorted(near, key=lambda p: -layout.live[p]):
-        if cut == MOST_AT_ONCE or (not cut and layout.live[position] < most):
-            return
+    positions = [p for p, live in enumerate(layout.live) if live >= near * most]
+    for position in sorted(positions, key=lambda p: -layout.live[p]):
         node = lowered.steps[layout.sequence[position]]
         seeds = dict.fromkeys([course.owner(source) for source in (node, *node.inputs)])
         for seed in sorted(seeds, key=course.bytes, reverse=True):
-            found = course.from_value(seed, position) if course.cuttable(seed) else None
+            found = course.from_value(seed, position)
             if found is not None:
-                cut += 1
-                yield found
+                yield layout.live[position], found
 
 
-@final
-class Course:
-    """A graph as stretches are looked for in it."""
+def copyings(
+    results: Sequence[Node], lowered: Lowered, layout: Layout, moment: Moment | None
+) -> Iterator[tuple[tuple[Node, ...], Cutting]]:
+    """Stretches that compute again what is alive where most memory is needed, the largest first.
 
-    def __init__(
-        self, results: Sequence[Node], moment: Moment | None, sequence: Sequence[Node] = ()
-    ) -> None:
-        """`sequence` are the steps in the order they run."""
-        self._sequence = sequence
-        self._before: frozenset[Node] = frozenset()
-        self._taken: dict[Node, tuple[Node, ...]] = {}
-        self._order = toposort(results, is_leaf)
-        self._at = {node: place for place, node in enumerate(self._order)}
-        self._views = views_of(results)
-        self._moment = moment
-        self._asked = frozenset([self.owner(n) for n in results])
-        self._readers: dict[Node, dict[Node, None]] = {node: {} for node in self._order}
-        for node in self._order:
-            if not is_leaf(node) and node not in self._views:
-                for source in node.inputs:
-                    self._readers[self.owner(source)][node] = None
-
-    def owner(self, node: Node) -> Node:
-        """The node whose memory a value lies in."""
-        return self._views.get(node, node)
-
-    def bytes(self, node: Node) -> int:
-        """Bytes of the memory of the run that a value takes."""
-        return 0 if is_leaf(node) else nbytes((node.shape, node.dtype))
-
-    def cuttable(self, node: Node) -> bool:
-        """Whether a node may be a step of a stretch."""
-        return not (
-            is_leaf(node)
-            or node.parts
-            or node.volatile
-            or node in self._taken
-            or isinstance(node.op, (Part, Bands))
-            or count(node.shape) < 2
-        )
-
-    def take(self, stretch: Sequence[Node]) -> None:
-        """These nodes are to run as one: no other stretch has any of them."""
-        self._taken.update(dict.fromkeys(stretch, tuple(stretch)))
-
-    # ------------------------------------------------------------------ growing
-
-    def from_value(self, seed: Node, position: int = 0) -> Cutting | None:
-        """The best stretch that makes and uses up a value; None where there is none.
-
-        What runs before a position of the sequence needs no operand any more.
-        """
-        if seed in self._asked or not self._readers[seed]:
-            return None
-        self._before = frozenset(self._sequence[:position])
-        steps = frozenset([seed, *self._readers[seed]])
-        if self._body(steps) is None:
-            return None
-        best, least = steps, self._held(steps)
-        while len(steps) < MOST_STEPS:
-            grown = [(self._held(more), -len(more), more) for more in self._larger(steps)]
-            if not grown:
-                break
-            held, _, steps = min(grown, key=lambda one: one[:2])
-            if held <= least:
-                best, least = steps, held
-        return self._cutting(best)
-
-    def _larger(self, steps: frozenset[Node]) -> Iterator[frozenset[Node]]:
-        """The stretch with what makes an operand of it, or with what reads a result."""
-        least = SMALL * self._held(steps)
-        operands = {self.owner(source): None for node in steps for source in node.inputs}
-        for node in operands:
-            if (
-                node not in steps
-                and self._dies(node, steps)
-                and self.bytes(node) >= least
-                and self.cuttable(node)
-            ):
-                yield from self._fitting(steps | {node})
-        for node in self._results(steps):
-            if node not in self._asked and self.bytes(node) >= least:
-                yield from self._fitting(steps.union(self._readers[node]))
-
-    def _fitting(self, steps: frozenset[Node]) -> Iterator[frozenset[Node]]:
-        if self._body(steps) is not None:
-            yield steps
-
-    def _held(self, steps: frozenset[Node]) -> int:
-        """Bytes of what is read and given: what is written over an operand counts once."""
-        body = self._body(steps)
-        assert body is not None
-        given, op = self._operands(steps), Bands(body, self._height(body, 4))
-        owners = [self.owner(node) for node in given]
-        held = sum(self.bytes(n) for n in dict.fromkeys(owners))
-        held += sum(nbytes(body.type_of(r)) for r in body.results)
-        over = [
-            nbytes(body.operands[operand])
-            for operand, _ in op.overwrites()
-            if self._dies(owners[operand], steps.union(self._before))
-        ]
-        return held - max(over, default=0)
-
-    def _between(self, steps: frozenset[Node]) -> int:
-        """Bytes of what a step makes, and of what it reads of what others made, at most."""
-        return max(
-            self.bytes(node)
-            + sum(self.bytes(n) for n in {self.owner(i) for i in node.inputs} & steps)
-            for node in steps
-        )
-
-    def _dies(self, node: Node, steps: frozenset[Node]) -> bool:
-        """Whether nobody but these steps reads a value of the run."""
-        return (
-            not is_leaf(node) and node not in self._asked and steps.issuperset(self._readers[node])
-        )
-
-    # ------------------------------------------------------------------ bodies
-
-    def _results(self, steps: Collection[Node]) -> list[Node]:
-        """What a stretch gives: values that are asked for, or read by others."""
-        return [
-            node
-            for node in self._sorted(steps)
-            if node in self._asked or any(r not in steps for r in self._readers[node])
-        ]
-
-    def _sorted(self, nodes: Collection[Node]) -> list[Node]:
-        return sorted(nodes, key=self._at.__getitem__)
-
-    def _members(self, steps: Collection[Node]) -> list[Node]:
-        """The steps and the views between them, each after what it reads."""
-        found: dict[Node, None] = dict.fromkeys(steps)
-        for node in steps:
-            for source in node.inputs:
-                view = source
-                while view in self._views and self._views[view] in steps:
-                    found[view] = None
-                    view = view.inputs[0]
-        return self._sorted(found)
-
-    def _operands(self, steps: Collection[Node]) -> list[Node]:
-        """What a stretch reads."""
-        members = self._members(steps)
-        own = frozenset(members)
-        return list(dict.fromkeys(i for node in members for i in node.inputs if i not in own))
-
-    def _body(self, steps: frozenset[Node]) -> Body | None:
-        """What a stretch computes; None where it cannot be computed in bands."""
-        if not all(map(self.cuttable, steps)) or not self._together(steps):
-            return None
-        members, operands = self._members(steps), self._operands(steps)
-        number = {node: i for i, node in enumerate((*operands, *members))}
-        made = [Step(n.op, tuple([number[i] for i in n.inputs]), n.shape, n.dtype) for n in members]
-        results = tuple([number[n] for n in self._results(steps)])
-        given = tuple([(n.shape, n.dtype) for n in operands])
-        body = Body.of(given, tuple(made), results)
-        return None if cut(body, self._height(body, 4)) is None else body
-
-    def _together(self, steps: frozenset[Node]) -> bool:
-        """Whether they can run as one: at the same time, and nothing else in between.
-
-        What is between may be so by way of a stretch that was taken, which runs as one too.
-        """
-        if self._moment is not None and len(set(map(self._moment, steps))) > 1:
-            return False
-        last = len(self._order) if self._taken else max(self._at[node] for node in steps)
-        stack = self._results(steps)
-        seen = set(stack)
-        while stack:
-            node = stack.pop()
-            for reader in self._readers.get(node, ()):
-                if reader in steps:
-                    if node in steps:
-                        continue
-                    return False
-                for one in self._taken.get(reader, (reader,)):
-                    if one not in seen and self._at[one] <= last:
-                        seen.add(one)
-                        stack.append(one)
-        return True
-
-    @staticmethod
-    def _height(body: Body, bands: int) -> int:
-        """The rows of each of so many bands: multiples of 4, as tiles of kernels have."""
-        rows = _fewest_rows(body)
-        height = max(1, -(-rows // bands))
-        return height if height < 4 else -(-height // 4) * 4
-
-    def _cutting(self, steps: frozenset[Node]) -> Cutting | None:
-        """A stretch as bands that are worth it; None where they are not."""
-        body = self._body(steps)
-        assert body is not None
-        members, operands = self._members(steps), self._operands(steps)
-        goal = max(BAND_BYTES, PART * self._held(steps))
-        bands = min(int(self._between(steps) / goal) + 1, _fewest_rows(body))
-        most = LONGER * _seconds(body)
-        while bands > 1:
-            op = Bands(body, self._height(body, bands))
-            found = cut(body, op.height)
-            if found is not None and sum(_seconds(band.body) for band in found) <= most:
-                with written_at(united_sources(members)):
-                    node = make(op, tuple(operands))
-                self.take(members)
-                return Cutting(tuple(members), node, tuple(self._results(steps)))
-            bands = bands * 3 // 4
-        return None
+    Each comes with the results, in which bands that read the value, or make it, are opened.  Bands
+    of fewer rows are among them, and single steps that are written over an operand when they are
+    computed in bands.
+    """
+    whole = tuple(results)
+    sequence = [lowered.steps[s] for s in layout.sequence]
+    position = layout.live.index(max(layout.live))
+    views = views_of(whole)
+    finer = Course(whole, moment, sequence).finer(sequence[position])
+    if finer is not None:
+        yield whole, finer
+    for seed in _alive(layout, position):
+        if nbytes((seed.shape, seed.dtype)) < SMALL * layout.live[position]:
+            return
+        readers = [n for n in sequence[position:] if seed in [views.get(i, i) for i in n.inputs]]
+        around = tuple(dict.fromkeys((result_of(seed)[0], *readers)))
+        opening = {node: made for one in around for node, made in opened(one).items()}
+        plain = rebuild(whole, opening)
+        again = Course(plain, moment, sequence)
+        found = again.from_value(opening.get(seed, seed), position, again=True)
+        if found is not None:
+            yield plain, found
+        course = Course(whole, moment, sequence)
+        for alone in [course.over_operand(node, position) for node in around]:
+            if alone is not None:
+                yield whole, alone
 
 
-def _seconds(body: Body) -> float:
-    """An estimate of the time a body takes, one step after the other."""
-    total = 0.0
-    for step in body.steps:
-        kinds = [body.type_of(i) for i in step.inputs]
-        one = cost(step.op, (step.shape, step.dtype), kinds)
-        if one != NOTHING:
-            moved = one.bytes_read + one.bytes_written
-            if isinstance(step.op, PICKING):
-                moved = 2 * one.bytes_written + nbytes(kinds[-1])
-            total += OVERHEAD + max(one.operations / OPERATIONS, moved / BANDWIDTH)
-    return total
+def _alive(layout: Layout, position: int) -> list[Node]:
+    """The values that are alive at a position, the largest first."""
+    schedule, values = layout.schedule, layout.problem.values
+    found: list[tuple[int, Node]] = []
+    for storage in schedule.alive(position):
+        tenants = [v for v, at in schedule.tenants[storage] if at <= position]
+        owners = [v for v in tenants if values[v].view_of is None]
+        if owners and isinstance(node := values[owners[-1]].label, Node):
+            found.append((values[owners[-1]].bytes, node))
+    return [node for _, node in sorted(found, key=lambda one: -one[0])]
 
 
-def _fewest_rows(body: Body) -> int:
-    return min(count(body.type_of(r)[0]) for r in body.results)
+def opened(node: Node) -> dict[Node, Node]:
+    """For each result of bands the node that it stands for; nothing for other nodes."""
+    if not isinstance(node.op, Bands):
+        return {}
+    values = list(node.inputs)
+    with written_at(node.sources):
+        for step in node.op.body.steps:
+            values.append(make(step.op, tuple([values[i] for i in step.inputs])))
+    made = [values[r] for r in node.op.body.results]
+    return {node: made[0]} if len(made) == 1 else {part(node, i): m for i, m in enumerate(made)}
 
 
 def banding(cuttings: Sequence[Cutting]) -> Pass:

@@ -4,40 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple, final, get_args
+from typing import Final, final, get_args
 
 from tawny.errors import value_error
-from tawny.graph.banding import BANDS, GAIN, MOST_CUT, WORTH, banding, cuttings
+from tawny.graph.banding import BANDS
 from tawny.graph.engine import Executable, Task, engine_named
 from tawny.graph.fitting import ALIGNMENT, Planning, smaller
 from tawny.graph.incremental import Dependence, boundary, closed, dependence
 from tawny.graph.lowering import is_leaf, lower, views_of
+from tawny.graph.narrowing import Narrowing, Optimise, Planned, Version
 from tawny.graph.plan import Plan
 from tawny.graph.settling import Settled, settled
 from tawny.graph.written import Written, written_out
 from tawny.memory.budget import MemoryBudgetError, parse_bytes, takes
 from tawny.memory.plan import plan as planned
 from tawny.node import Node, Value
-from tawny.rewrite.flow import Pass
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups import grouping
 from tawny.rewrite.ledger import Rewrites
-from tawny.rewrite.pipeline import PIPELINE, Optimised, rules
+from tawny.rewrite.pipeline import PIPELINE, rules
 from tawny.rewrite.product_groups import PRODUCT_GROUP, joining
-
-Optimise = Callable[[Sequence[Node], Sequence[Pass]], Optimised]
-"""Runs some passes of the optimiser."""
 
 SIMPLIFYING: Final = tuple(p for p in PIPELINE if p.name in ("simplify", "fold_batch_norm"))
 FUSING: Final = tuple(p for p in PIPELINE if p.name in ("fuse_products", "contract"))
 """The passes for every engine; groups and pieces are for those that compile groups."""
-
-
-class Version(NamedTuple):
-    """Results of a program, and what the optimiser did to them."""
-
-    results: tuple[Node, ...]
-    rewrites: Rewrites
 
 
 RISE: Final = 1.01
@@ -162,19 +152,51 @@ class Compiled:
         least: MemoryBudgetError | None = None
         tried = [*versions]
         for place, plain in enumerate(tried):
-            version, found = plain, settle(plain.results)
-            if any(self._needs_less(later, plain, found) for later in tried[place + 1 :]):
+            found = Planned(plain, settle(plain.results))
+            if any(self._needs_less(later, *found) for later in tried[place + 1 :]):
                 continue
+            narrowing: Narrowing | None = None
             if optimise is not None and self._engine.groups and self._planning != "seed":
-                version, found = self._narrowed(plain, found, settle, optimise, incremental)
-            if budget is None or found.fitted.layout.arena <= budget:
-                return version, found
+                moment = self._moment if incremental else None
+                narrowing = Narrowing(self._engine, optimise, settle, self._scratch, moment)
+                found = narrowing.narrowed(found)
+            if budget is None or found.arena <= budget:
+                return found
             try:
-                return version, settle(version.results, budget)
+                return self._within(budget, found, narrowing, settle)
             except MemoryBudgetError as error:
                 least = smaller(least, error)
         assert least is not None
         raise least
+
+    @staticmethod
+    def _within(
+        budget: int,
+        found: Planned,
+        narrowing: Narrowing | None,
+        settle: Callable[[tuple[Node, ...], int | None], Settled],
+    ) -> Planned:
+        """A version within a budget: values are computed again, one by one or by bands."""
+
+        def again(one: Planned) -> Planned:
+            return Planned(one.version, settle(one.version.results, budget))
+
+        try:
+            return again(found)
+        except MemoryBudgetError as error:
+            least = error
+        tightest = found
+        for tightest in narrowing.tighter(found) if narrowing is not None else ():
+            if tightest.arena <= budget:
+                return tightest
+            if tightest.peak <= budget:
+                break
+        if tightest is found:
+            raise least
+        try:
+            return again(tightest)
+        except MemoryBudgetError as error:
+            raise smaller(least, error) from None
 
     def _needs_less(self, other: Version, version: Version, found: Settled) -> bool:
         """Whether another version needs clearly less than the one that was planned.
@@ -192,37 +214,6 @@ class Compiled:
             return False
         own = planned(lower(version.results).problem, alignment=ALIGNMENT).arena
         return planned(problem, alignment=ALIGNMENT).arena < own / RISE
-
-    def _narrowed(
-        self,
-        version: Version,
-        found: Settled,
-        settle: Callable[[tuple[Node, ...]], Settled],
-        optimise: Optimise,
-        incremental: bool,
-    ) -> tuple[Version, Settled]:
-        """A version that needs less memory, since some stretches are computed in bands."""
-        plain = version, found
-        for _ in range(MOST_CUT):
-            layout = found.fitted.layout
-            if layout.arena < WORTH:
-                break
-            moment = self._moment(version.results) if incremental else None
-            places = cuttings(version.results, found.fitted.lowered, layout, moment)
-            cut = [one for one in places if self._engine.in_bands(one.bands)]
-            for chosen in (cut, cut[:1]) if len(cut) > 1 else (cut,):
-                made = optimise(version.results, (banding(chosen),))
-                if made.outputs == version.results:
-                    continue
-                other = settle(made.outputs)
-                if other.fitted.layout.arena < layout.arena:
-                    rewrites = version.rewrites.followed_by(made.rewrites)
-                    version, found = Version(made.outputs, rewrites), other
-                    break
-            else:
-                break
-        enough = found.fitted.layout.arena <= GAIN * plain[1].fitted.layout.arena
-        return (version, found) if enough else plain
 
     def _scratch(self, node: Node) -> int:
         """Bytes of scratch memory that a step needs on the program's threads."""

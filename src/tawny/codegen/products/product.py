@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from tawny.codegen.builder import I64, PTR, Module
 from tawny.codegen.element import Element
@@ -94,6 +95,10 @@ class Product:
         return [*names.values(given), *stack]
 
 
+PACKED_BY: Final = frozenset({"channels", "depth", "b_row", "b_column", "b_high", "b_wide"})
+"""What packing code is told: products that differ in anything else share what is packed."""
+
+
 def packed_before(product: Product) -> Product:
     """A product with packed panels as one whose panels are packed before the run, alike."""
     cut, numbers = product.blocking, product.numbers
@@ -111,13 +116,13 @@ def packed_before(product: Product) -> Product:
         panels += [found(full, block, columns) for block in range(cut.blocks)]
     if tail is not None:
         panels.append(found(tail, cut.blocks, cut.rest))
-    told = tuple(product.told(0, {}, 1, 0))
+    told = [numbers[name] if name in PACKED_BY else 0 for name in product.form.names().names]
     nbytes = cut.prepared_bytes(product.element, length)
     return replace(
         product,
         panels=Panels.PREPARED,
         numbers={**numbers, "b_start": 0},
-        preparation=CompiledPreparation(told, tuple(panels), nbytes),
+        preparation=CompiledPreparation(tuple(told), tuple(panels), nbytes),
     )
 
 
