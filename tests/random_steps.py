@@ -17,6 +17,7 @@ from tawny.array import Array
 from tawny.node import Value
 from tawny.op import ELEMENTWISE
 from tawny.operator import emit
+from tawny.ops.boxes import non_maximum_suppression, suppression_by_class
 
 if TYPE_CHECKING:
     from random_graphs import Builder
@@ -182,12 +183,17 @@ def step_sort(b: Builder) -> Array:
 def step_search(b: Builder) -> Array:
     x = b.pick()
     edges = tnp.asarray(np.array([-1.0, 0.0, 2.0]))
-    choice = b.below(3)
+    choice = b.below(5)
     if choice == 0:
         return tnp.searchsorted(edges, tnp.astype(x, "float64"))
     if choice == 1:
         return tnp.digitize(x, edges)
-    return tnp.isin(x, edges)
+    if choice == 2 or x.size < 8 or x.dtype.kind not in "fi":
+        return tnp.isin(x, edges)
+    boxes = tnp.reshape(tnp.reshape(x, (-1,))[: x.size // 4 * 4], (-1, 4))
+    if choice == 3:
+        return non_maximum_suppression(boxes, boxes[:, 2], 3, 0.5)
+    return suppression_by_class(boxes, boxes[:, 2], tnp.arange(x.size // 4) % 3, 3, 0.5)
 
 
 def step_product(b: Builder) -> Array:

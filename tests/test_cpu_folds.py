@@ -82,6 +82,34 @@ def test_places_are_found_in_what_is_computed() -> None:
     assert share == np.mean(value.argmax(1) == right)
 
 
+# ------------------------------------------------------------- complex products
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_products_of_complex_numbers_that_are_not_finite(dtype: str) -> None:
+    """In order they are NumPy's to the bit; in another order they are no more finite than those."""
+    parts = np.array([0.0, -0.0, 1.0, 2.5, np.inf, -np.inf, np.nan])
+    pairs = np.empty((7, 7), dtype)
+    pairs.real, pairs.imag = parts[:, None], parts
+    one, two = np.meshgrid(pairs, pairs)
+    x = tw.var("x", shape=(2, 49 * 49), dtype=dtype)
+    value = np.stack([one.reshape(-1), two.reshape(-1)])
+    check({x: value}, [tnp.prod(x, axis=0)], threads=(1, 2, 3))
+    y = tw.var("y", shape=(49 * 49, 2), dtype=dtype)
+    p = tw.Graph([y], tnp.prod(y, axis=1)).compile(engine="cpu")
+    with np.errstate(all="ignore"):
+        expected = np.prod(value.T, axis=1)
+    np.testing.assert_array_equal(np.isfinite(p(value.T)), np.isfinite(expected))
+
+
+@pytest.mark.parametrize("shape", [(200_003,), (2, 70_001), (70_001, 2), (300, 700)])
+def test_long_products_of_complex_numbers(shape: tuple[int, ...]) -> None:
+    x = tw.var("x", shape=shape, dtype="complex128")
+    angle = np.random.default_rng(0).normal(size=shape)
+    outputs = [tnp.prod(x, axis=a) for a in (None, 0, len(shape) - 1)]
+    check({x: np.exp(1j * angle)}, outputs, tol=1e-10, threads=(1, 2, 3, 5))
+
+
 # ------------------------------------------------------------------------ scans
 
 

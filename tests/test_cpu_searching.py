@@ -1,4 +1,4 @@
-"""Native sorting, searching, counting against NumPy: any dtypes, NaN, falling edges, threads."""
+"""Native searching and counting against NumPy: any dtypes, NaN, falling edges, threads."""
 
 from __future__ import annotations
 
@@ -12,95 +12,6 @@ import tawny.numpy as tnp
 from cpu_checks import check, sampled, viewed
 
 KINDS = ("float32", "float64", "float16", "int8", "uint8", "int64", "uint64", "bool")
-
-
-SORTED = (*KINDS, "int16", "uint16", "int32", "uint32")
-ROWS = [(1,), (7,), (64,), (65,), (128,), (3, 100), (100, 3), (2, 33, 4), (600, 40), (0,), (3, 0)]
-
-
-def with_equals(random: Random, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Numbers of which many are equal, with extreme and special ones."""
-    kind = np.dtype(dtype)
-    value = np.asarray(np.random.default_rng(random.randrange(2**31)).integers(-4, 5, shape))
-    value = value.astype(kind)
-    few = value.reshape(-1)[::3]
-    if kind.kind == "f":
-        few[:] = np.resize(np.array([0.0, -0.0, np.inf, -np.inf, np.nan], kind), few.shape)
-    elif kind.kind in "iu":
-        limits = np.iinfo(kind)
-        few[:] = np.resize(np.array([limits.min, limits.max], kind), few.shape)
-    return value
-
-
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", SORTED)
-def test_short_rows_are_sorted(dtype: str, descending: bool) -> None:
-    """As the reference engine does, to the bit: zeros, NaN, equals in the order they came."""
-    random = Random(f"{dtype} {descending}")
-    for shape in ROWS:
-        x = tw.var("x", shape=shape, dtype=dtype)
-        value = with_equals(random, shape, dtype)
-        for axis in range(len(shape)):
-            if shape[axis] * value.itemsize > 1024 or shape[axis] > 256:
-                continue
-            outputs = [
-                f(y, axis=axis, descending=descending)
-                for f in (tnp.sort, tnp.argsort)
-                for y in (x, tnp.flip(x))
-            ]
-            graph = tw.Graph([x], outputs)
-            r = graph.compile(engine="reference", optimise=False)
-            for threads in (1, 3):
-                p = graph.compile(engine="cpu", optimise=False, threads=threads)
-                assert "by NumPy" not in str(p.plan)
-                for got, want in zip(p(value), r(value), strict=True):
-                    assert (got.dtype, got.tobytes()) == (want.dtype, want.tobytes())
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_sorted_over_what_is_sorted(seed: int) -> None:
-    """The result may lie where the operand lay, whichever way that is seen."""
-    random = Random(seed)
-    shape = random.choice(((40,), (20, 30), (30, 20), (4, 5, 6)))
-    x = tw.var("x", shape=shape, dtype="float32")
-    y = tnp.negative(x)
-    y = tnp.permute_dims(y, tuple(random.sample(range(y.ndim), y.ndim)))
-    y = tnp.flip(y, axis=0) if random.random() < 0.5 else y
-    out = tnp.sort(y, axis=random.randrange(y.ndim), descending=random.random() < 0.5)
-    value = np.random.default_rng(seed).normal(size=shape).astype("float32")
-    check({x: value}, [out + 1], threads=(1, 3))
-
-
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
-def test_variables_that_become_sorted(engine: str) -> None:
-    """The result may lie in the variable that it is made from, seen crosswise or not."""
-    x, y = tw.var("x", shape=(30, 30)), tw.var("y", shape=(30, 30))
-    updates = {x: tnp.sort(x, axis=0), y: tnp.sort(y.T, axis=1)}
-    p = tw.Graph([], [tnp.sum(x)], updates=updates).compile(engine=engine)
-    value = np.random.default_rng(0).normal(size=(30, 30))
-    p.set(x=value, y=value)
-    p.run(2)
-    np.testing.assert_array_equal(p.state["x"], np.sort(value, axis=0))
-    np.testing.assert_array_equal(p.state["y"], np.sort(np.sort(value.T, axis=1).T, axis=1))
-
-
-def test_long_rows_and_complex_numbers_are_sorted_by_numpy() -> None:
-    for shape, dtype in (((1000,), "float32"), ((200,), "float64"), ((5,), "complex64")):
-        x = tw.var("x", shape=shape, dtype=dtype)
-        outputs = [tnp.sort(x), tnp.argsort(x)]
-        assert "by NumPy: sort, argsort" in str(tw.Graph([x], outputs).compile().plan)
-        check({x: with_equals(Random(0), shape, dtype)}, outputs, native=False)
-
-
-@pytest.mark.parametrize("k", [1, 3])
-def test_greatest_of_a_row_need_no_numpy(k: int) -> None:
-    x = tw.var("x", shape=(4, 50))
-    value = np.random.default_rng(0).permutation(200).reshape(4, 50).astype(float)
-    outputs = [*tnp.top_k(x, k), *tnp.top_k(x, k, axis=0, largest=False)]
-    p, r = (tw.Graph([x], outputs).compile(engine=e) for e in ("cpu", "reference"))
-    assert "by NumPy" not in str(p.plan)
-    for got, want in zip(p(value), r(value), strict=True):
-        np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -93,6 +93,16 @@ def owned(array: Value) -> bool:
     return array.flags.owndata or isinstance(base, mmap.mmap)
 
 
+def give_back(bytes_: Value) -> None:
+    """Let the system have the whole pages of some bytes, whose values nobody needs any more."""
+    if sys.platform.startswith("linux"):
+        first = bytes_.ctypes.data
+        start, stop = -(-first // mmap.PAGESIZE), (first + bytes_.nbytes) // mmap.PAGESIZE
+        if start < stop:
+            size = mmap.PAGESIZE
+            _advise()(start * size, (stop - start) * size, mmap.MADV_DONTNEED)
+
+
 def _new(
     shape: tuple[int, ...], dtype: np.dtype[Any], fill: Callable[[Value, int, int], None]
 ) -> tuple[Value, bool]:

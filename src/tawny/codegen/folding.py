@@ -122,11 +122,9 @@ def _foldable(body: Body, step: Step) -> bool:
     op = step.op
     if isinstance(op, LogSumExp):
         return step.dtype.kind == "f"
-    if isinstance(op, Prod):
-        return step.dtype.kind != "c"
     if isinstance(op, (Max, Min, ArgExtremum)):
         return given.kind != "c"
-    return isinstance(op, (Sum, Mean, Var, AllTrue, AnyTrue))
+    return isinstance(op, (Sum, Prod, Mean, Var, AllTrue, AnyTrue))
 
 
 def _folded(body: Body, step: Step, space: Shape) -> frozenset[int] | None:

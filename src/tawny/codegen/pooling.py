@@ -7,7 +7,8 @@ Their code knows small windows, and walks those that lie inside of the array wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from itertools import product
 from typing import Final, NamedTuple
@@ -35,6 +36,7 @@ class Kind(Enum):
 
     MAX = "max"
     MEAN = "mean"
+    MAX_SELECT = "elements of another array where the maxima are"
     MAX_GRADIENT = "gradient of max"
     MEAN_GRADIENT = "gradient of mean"
 
@@ -87,7 +89,7 @@ def pooling(
 
 def _walk(kind: Kind, geometry: Geometry) -> Walk | None:
     """What a kernel's code knows; a forward one nothing."""
-    if kind in {Kind.MAX, Kind.MEAN}:
+    if kind in {Kind.MAX, Kind.MAX_SELECT, Kind.MEAN}:
         return None
     small = size(geometry.window) <= MOST_PLACES
     window = tuple(_three(geometry.window, 1)) if small else None
@@ -104,9 +106,11 @@ def _library(kind: Kind, element: Element, walk: Walk | None) -> str:
     module = Module()
     with module.function("pool", {"row": PTR, "worker": I64, "workers": I64}) as f:
         row, worker, workers = f.arguments
-        operands = 2 if kind is Kind.MAX_GRADIENT else 1
+        operands = 2 if kind in {Kind.MAX_GRADIENT, Kind.MAX_SELECT} else 1
         pool = _Pooling(f, element, row, operands)
-        if walk is None:
+        if kind is Kind.MAX_SELECT:
+            pool.select(worker, workers)
+        elif walk is None:
             pool.forward(kind, worker, workers)
         else:
             pool.backward(kind, walk, worker, workers)
@@ -191,17 +195,21 @@ class _Pooling:
 
     # ------------------------------------------------------------------ forward
 
-    def forward(self, kind: Kind, worker: Value, workers: Value) -> None:
-        """Each window folded to one element for each channel."""
+    @contextmanager
+    def _windows(self, worker: Value, workers: Value) -> Generator[tuple[Value, list[Value]]]:
+        """Each window of a worker: its image, and its place there."""
         f, (high, wide, deep) = self.f, self.counts
-        rows = self.batch * high * wide
-        begin, end = share(rows, worker, workers)
+        begin, end = share(self.batch * high * wide, worker, workers)
         with f.loop(begin, end) as row, f.loop(0, deep) as last:
             upper = row.index.unsigned_over(wide)
             window = [upper.unsigned_rest(high), row.index.unsigned_rest(wide), last.index]
-            image = upper.unsigned_over(high)
+            yield upper.unsigned_over(high), window
+
+    def forward(self, kind: Kind, worker: Value, workers: Value) -> None:
+        """Each window folded to one element for each channel."""
+        f, lanes = self.f, self.element.lanes
+        with self._windows(worker, workers) as (image, window):
             starts, ranges = self.seen(window)
-            lanes = self.element.lanes
 
             def fold(channel: Value, vectors: int, mask: Value | None = None) -> None:
                 def step(places: list[Value], folded: list[Value]) -> list[Value]:
@@ -231,6 +239,23 @@ class _Pooling:
             rest = self.channels - whole
             with f.when(rest > 0):
                 fold(whole, 1, f.first_lanes(rest, lanes))
+
+    def select(self, worker: Value, workers: Value) -> None:
+        """For each window what operand 1 has where the first maximum of operand 0 is."""
+        f, element = self.f, self.element
+        with self._windows(worker, workers) as (image, window):
+            starts, ranges = self.seen(window)
+            with f.loop(0, self.channels, element.lanes) as block:
+                mask = f.first_lanes(self.channels - block.index, element.lanes)
+                column = _Column(image, block.index, mask)
+                _, chosen = self._first_maximum(column, starts, ranges, self._choice)
+                place = self.of_result(self.counts, image, window, block.index)
+                element.store(f, chosen, place, mask)
+
+    def _choice(self, column: _Column, spots: Sequence[Value]) -> Value:
+        """What operand 1 has at a place."""
+        address = self.at(1, column.image, spots, column.channel)
+        return self.element.load(self.f, address, column.mask)
 
     def _load(self, base: Value, number: int, mask: Value | None) -> Value:
         f = self.f
@@ -342,7 +367,8 @@ class _Pooling:
         if kind is Kind.MEAN_GRADIENT:
             gradient = gradient / self.count(ranges)
         else:
-            chosen = self._first_maximum(image, channel, mask, starts, ranges)
+            column = _Column(image, channel, mask)
+            chosen, _ = self._first_maximum(column, starts, ranges)
 
         def add(places: list[Value], _: list[Value]) -> Sequence[Value]:
             spots = [s + p for s, p in zip(starts, places, strict=True)]
@@ -367,24 +393,30 @@ class _Pooling:
 
     def _first_maximum(
         self,
-        image: Value,
-        channel: Value,
-        mask: Value,
+        column: _Column,
         starts: Sequence[Value],
         ranges: Sequence[tuple[Value, Value]],
-    ) -> Value:
-        """For each channel the number of the place that has the first of the greatest elements."""
+        taken: Callable[[_Column, Sequence[Value]], Value] | None = None,
+    ) -> tuple[Value, Value]:
+        """For each channel the number of the place that has the first of the greatest elements.
+
+        Also what is `taken` there, given the place in the array.
+        """
         f, element = self.f, self.element
         kind = integer_of(element.vector)
 
         def step(places: list[Value], carried: list[Value]) -> Sequence[Value]:
-            best, which = carried
+            best, which, kept = carried
             spots = [s + p for s, p in zip(starts, places, strict=True)]
-            new = element.load(f, self.at(0, image, spots, channel), mask)
+            place = self.at(0, column.image, spots, column.channel)
+            new = element.load(f, place, column.mask)
             first_nan = f.compare("uno", new, 0.0) & f.compare("ord", best, 0.0)
             better = (which < 0) | (new > best) | first_nan
             number = self._numbered(places, kind)
-            return f.select(better, new, best), f.select(better, number, which)
+            if taken is not None:
+                kept = f.select(better, taken(column, spots), kept)
+            return f.select(better, new, best), f.select(better, number, which), kept
 
-        first = f.constant(element.vector, float("-inf")), f.constant(kind, -1)
-        return nest(f, ranges, first, step)[1]
+        first = f.constant(element.vector, float("-inf")), f.constant(kind, -1), element.zero(f)
+        _, which, kept = nest(f, ranges, first, step)
+        return which, kept

@@ -15,6 +15,7 @@ from tawny.codegen.builder import I64, PTR, Function, Module, Type, Value
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import written
 from tawny.codegen.machine import host
+from tawny.codegen.order import signed_key
 from tawny.codegen.walking import digits, share
 from tawny.dtype import DType
 
@@ -28,9 +29,6 @@ SHARED_COMPARISONS: Final = 1 << 18
 """Threads share the work only of more comparisons."""
 
 SYMBOL: Final = "sort"
-
-FRACTION: Final = {2: 10, 4: 23, 8: 52}
-"""Bits of a float's fraction, by its bytes."""
 
 
 class _Code(NamedTuple):
@@ -121,17 +119,7 @@ class _Sorting:
     def _key(self, bits: Value) -> Value:
         """A signed integer that is in the order of the elements, given their bits."""
         f, code = self.f, self.code
-        width = 8 * code.dtype.itemsize
-        if code.dtype.kind == "f":
-            top = (1 << (width - 1)) - 1
-            infinite = top - (1 << FRACTION[code.dtype.itemsize]) + 1
-            size = bits & top
-            key = f.select(bits < 0, bits.of(0) - size, size)
-            key = f.select(size > infinite, bits.of(top), key)
-        elif code.dtype.kind == "u":
-            key = bits ^ bits.of(-(1 << (width - 1)))
-        else:
-            key = bits
+        key = signed_key(f, code.dtype, bits)
         if self.key != self.stored:
             key = f.convert("sext", key, self.key)
         return ~key if code.places and code.descending else key

@@ -28,6 +28,7 @@ from tawny.shape import Shape, reduced
 
 AT_LEAST: Final = {
     "columns": 0,
+    "count": 0,
     "dilation": 1,
     "factors": 1,
     "groups": 1,
@@ -67,8 +68,8 @@ OPERANDS: Final = {"axes", "axis", "place", "ranges", "mode", "shifts", "subscri
 FREE: Final = {
     "body", "complete", "correction", "descending", "dtype", "endpoint", "epilogue", "file",
     "format", "full", "function", "header", "include_initial", "inverse", "invert", "keepdims",
-    "lower", "name", "named", "offset", "pure", "right", "start", "step", "strict", "transpose_a",
-    "transpose_b", "unit", "upper",
+    "least", "lower", "name", "named", "offset", "pure", "right", "start", "step", "strict",
+    "threshold", "transpose_a", "transpose_b", "unit", "upper",
 }  # fmt: skip
 """Attributes that any value of their declared type fits."""
 

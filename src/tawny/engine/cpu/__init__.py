@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from tawny.codegen.library import NotAtHandError, at_hand
 from tawny.engine.cpu import (
     bodies,
+    boxes,
     indexing,
     movement,
     panels,
@@ -25,6 +26,7 @@ from tawny.engine.cpu import (
     random,
     scanning,
     searching,
+    series,
 )
 from tawny.engine.cpu.bands import scratch_of, steps_of, strips_of
 from tawny.engine.cpu.bodies import compilable, folds
@@ -50,7 +52,19 @@ else:
 
 __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]
 
-CHAPTERS = (bodies, indexing, movement, panels, pooling, products, random, scanning, searching)
+CHAPTERS = (
+    bodies,
+    boxes,
+    indexing,
+    movement,
+    panels,
+    pooling,
+    products,
+    random,
+    scanning,
+    searching,
+    series,
+)
 """Where the native kernels are declared."""
 
 TINY: Final = 256

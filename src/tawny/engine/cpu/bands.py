@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from tawny.engine.cpu.beside import beside
 from tawny.engine.cpu.kernels import SCRATCHLESS
 from tawny.engine.cpu.providers import kernel_alone, may_offer
 from tawny.engine.cpu.views import Views
@@ -125,7 +126,7 @@ def scratch_of(node: Node, threads: int | None) -> int:
     if type(node.op) in SCRATCHLESS and not may_offer(node):
         return 0
     kernel = kernel_alone(node, threads)
-    return 0 if kernel is None else kernel.scratch
+    return beside(node) if kernel is None else kernel.scratch
 
 
 def _known(root: Node) -> bool:

@@ -17,11 +17,15 @@ from tawny.engine.cpu.table import Cells, Table, address
 from tawny.engine.reference.executable import POISON, Moment, ReferenceExecutable
 from tawny.graph.engine import Task
 from tawny.node import Node, Value
+from tawny.pages import give_back
 
 ALIGNMENT: Final = 64
 
 STRETCH_SECONDS: Final = 5e-3
 """Steps are run together until so much time is estimated, so that Python can be interrupted."""
+
+GIVEN_BACK: Final = 2**22
+"""From so many bytes on, planned memory that NumPy has elsewhere is given back."""
 
 MOST_ROUTES: Final = 256
 """So many sets of positions are remembered."""
@@ -231,7 +235,7 @@ class CpuExecutable:
             entries = self._table.entries(position)
             if not entries:
                 out.extend(self._native(run))
-                out.append(_called_back(self._numpy.moment(position)))
+                out.append(_called_back(self._moment(position)))
                 run, seconds = [], 0.0
                 continue
             run.extend(entries)
@@ -241,6 +245,24 @@ class CpuExecutable:
                 run, seconds = [], 0.0
         out.extend(self._native(run))
         return out
+
+    def _moment(self, position: int) -> Moment:
+        """A step that NumPy computes; it takes memory of its own for what was planned as scratch.
+
+        So that both are not in memory, the pages of that are given back before.
+        """
+        moment, layout = self._numpy.moment(position), self._task.layout
+        nbytes = self._task.lowered.problem.steps[layout.sequence[position]].scratch
+        if nbytes < GIVEN_BACK:
+            return moment
+        first = layout.scratch[position]
+        room = self.arena[first : first + nbytes]
+
+        def relieved(variables: Sequence[Value], draw: int) -> None:
+            give_back(room)
+            moment(variables, draw)
+
+        return relieved
 
     def _native(self, run: list[int]) -> list[Stretch]:
         return [self._stretch(run)] if run else []

@@ -16,6 +16,7 @@ from tawny.ops.pooling import (
     AvgPoolGradient,
     MaxPool,
     MaxPoolGradient,
+    MaxPoolSelect,
     Pool,
     Upsampling,
     UpsamplingGradient,
@@ -38,7 +39,7 @@ def _pooled(
     element = element_of(dtype) if dtype.kind == "f" else None
     if element is None or any(m.dtype != dtype for m in operands):
         return None
-    if element.stored != element.computed and kind not in {Kind.MAX, Kind.MEAN}:
+    if element.stored != element.computed and kind not in {Kind.MAX, Kind.MAX_SELECT, Kind.MEAN}:
         return None
     geometry = Geometry(
         whole[0],
@@ -63,6 +64,14 @@ def max_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) 
 def avg_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The mean of each window."""
     return _pooled(Kind.MEAN, node, operands[0].shape, results[0].shape, operands, results)
+
+
+@native(MaxPoolSelect, scratch=False)
+def max_pool_select(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Elements of operand 1 where each window of operand 0 has its first maximum."""
+    return _pooled(Kind.MAX_SELECT, node, operands[0].shape, results[0].shape, operands, results)
 
 
 @native(MaxPoolGradient, scratch=False)

@@ -1,32 +1,42 @@
-"""Native kernels of sorting, of searching in sorted arrays and of counting."""
+"""Native kernels of sorting, of searching in sorted arrays and in sets, and of counting."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tawny.codegen.membership import membership
+from tawny.codegen.radix import radix_sorting
 from tawny.codegen.searching import SEARCH, counting, searching
 from tawny.codegen.sorting import sorting
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
+from tawny.ops.sets import IsIn
 from tawny.ops.sorting import ArgSort, BinCount, Digitize, SearchSorted, Sort
 
 
-@native(Sort, scratch=False)
+def _sorted(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], *, places: bool
+) -> Kernel | None:
+    """Short rows by comparing all elements, long rows and complex numbers digit by digit."""
+    op = node.op
+    assert isinstance(op, (Sort, ArgSort))
+    for kernel in (sorting, radix_sorting):
+        found = kernel(operands[0], results[0], op.axis, places=places, descending=op.descending)
+        if found is not None:
+            return Kernel(*found)
+    return None
+
+
+@native(Sort)
 def sort(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
-    """Short rows."""
-    op = node.op
-    assert isinstance(op, Sort)
-    found = sorting(operands[0], results[0], op.axis, places=False, descending=op.descending)
-    return None if found is None else Kernel(*found)
+    """Elements in order."""
+    return _sorted(node, operands, results, places=False)
 
 
-@native(ArgSort, scratch=False)
+@native(ArgSort)
 def argsort(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
-    """Short rows."""
-    op = node.op
-    assert isinstance(op, ArgSort)
-    found = sorting(operands[0], results[0], op.axis, places=True, descending=op.descending)
-    return None if found is None else Kernel(*found)
+    """The places of elements in order."""
+    return _sorted(node, operands, results, places=True)
 
 
 @native(SearchSorted, scratch=False)
@@ -58,3 +68,12 @@ def bincount(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) 
     x, *weights = operands
     found = counting(x, weights[0] if weights else None, node.op.length)
     return None if found is None else Kernel(*found, fallible=True)
+
+
+@native(IsIn)
+def isin(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """By bisection of the sorted set, or by comparing all."""
+    del results
+    assert isinstance(node.op, IsIn)
+    found = membership(*operands, invert=node.op.invert)
+    return None if found is None else Kernel(*found.kernel, after=found.after)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tawny.engine.reference import (
+    boxes,
     convolution,
     creation,
     delay,
@@ -28,14 +29,14 @@ from tawny.engine.reference import (
     sets,
     sorting,
 )
-from tawny.engine.reference.kernel import KERNELS, Value, cast
+from tawny.engine.reference.kernel import INTO, KERNELS, Value, cast
 from tawny.node import Node, toposort
 from tawny.op import Elementwise
 from tawny.ops.delay import Delay
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.random import Draw
 
-__all__ = ["KERNELS", "compute", "run"]
+__all__ = ["INTO", "KERNELS", "compute", "compute_into", "run"]
 
 CHAPTERS = (
     creation,
@@ -54,6 +55,7 @@ CHAPTERS = (
     fft,
     sorting,
     sets,
+    boxes,
     fused,
     differentiation,
 )
@@ -69,13 +71,28 @@ def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
             return cast(KERNELS[type(op)](op, draw, *operands), node.dtype)
         result = KERNELS[type(op)](op, *operands)
     except Exception as error:
-        if isinstance(op, Delay) or type(error) not in _REWORDED:
-            error.add_note(f"in {node.name}, written at {_places(node)}")
-            raise
-        raise type(error)(f"{_name(node)}: {error}  [{_places(node)}]") from None
+        _explain(node, error)
+        raise
     if node.parts:
         return tuple(cast(v, dtype) for v, (_, dtype) in zip(result, node.parts, strict=True))
     return cast(result, node.dtype)
+
+
+def compute_into(node: Node, operands: Sequence[Value], out: Value) -> None:
+    """Write the value of a node whose op has a kernel for that."""
+    try:
+        INTO[type(node.op)](node.op, *operands, out)
+    except Exception as error:
+        _explain(node, error)
+        raise
+
+
+def _explain(node: Node, error: Exception) -> None:
+    """Say of an error which node it is about; NumPy's own are said again."""
+    if isinstance(node.op, Delay) or type(error) not in _REWORDED:
+        error.add_note(f"in {node.name}, written at {_places(node)}")
+    else:
+        raise type(error)(f"{_name(node)}: {error}  [{_places(node)}]") from None
 
 
 _REWORDED = (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tawny.engine.reference import compute
+from tawny.engine.reference import INTO, compute, compute_into
 from tawny.engine.reference.elementwise import SPELLING
 from tawny.graph.engine import Task
 from tawny.graph.lowering import Place, is_leaf, result_of, types, view_base
@@ -133,7 +133,7 @@ class ReferenceExecutable:
             for source, storage in zip(node.inputs, reads, strict=True)
         ]
         targets = [self._target((node, result), storage) for result, storage in enumerate(writes)]
-        ufunc = _single_ufunc(node)
+        ufunc = single_ufunc(node)
         if ufunc is not None:
             (place,) = targets
 
@@ -142,6 +142,14 @@ class ReferenceExecutable:
                 ufunc(*(read(variables) for read in operands), out=place(variables))
 
             return direct
+        if type(node.op) in INTO:
+            (target,) = targets
+
+            def written(variables: Sequence[Value], draw: int) -> None:
+                del draw
+                compute_into(node, [read(variables) for read in operands], target(variables))
+
+            return written
 
         def general(variables: Sequence[Value], draw: int) -> None:
             result = compute(node, [read(variables) for read in operands], draw)
@@ -174,7 +182,7 @@ class ReferenceExecutable:
         return lambda _: value
 
 
-def _single_ufunc(node: Node) -> np.ufunc | None:
+def single_ufunc(node: Node) -> np.ufunc | None:
     """The ufunc that computes the node by itself and can write to a given place."""
     op = node.op
     if not isinstance(op, Elementwise) or not isinstance(op.scalar, Call):

@@ -6,26 +6,59 @@ from typing import Any
 
 import numpy as np
 
-from tawny.engine.reference.kernel import Value, kernel
-from tawny.ops.fft import FFT, InverseRealFFT, RealFFT
+from tawny.engine.reference.kernel import Value, kernel, kernel_into
+from tawny.ops.fft import FFT, InverseRealFFT, RealFFT, Transform
 
 
 @kernel(FFT)
-def fft(op: FFT, x: Value) -> Any:
+def fft(op: FFT, x: Value, out: Value | None = None) -> Any:
     """NumPy's own."""
     transform: Any = np.fft.ifftn if op.inverse else np.fft.fftn
-    return transform(x, op.sizes, op.axes, op.norm)
+    return transform(x, op.sizes, op.axes, op.norm, out=out)
 
 
 @kernel(RealFFT)
-def rfft(op: RealFFT, x: Value) -> Any:
+def rfft(op: RealFFT, x: Value, out: Value | None = None) -> Any:
     """NumPy's own."""
     transform: Any = np.fft.rfftn
-    return transform(x, op.sizes, op.axes, op.norm)
+    return transform(x, op.sizes, op.axes, op.norm, out=out)
 
 
 @kernel(InverseRealFFT)
-def irfft(op: InverseRealFFT, x: Value) -> Any:
+def irfft(op: InverseRealFFT, x: Value, out: Value | None = None) -> Any:
     """NumPy's own."""
     transform: Any = np.fft.irfftn
-    return transform(x, op.sizes, op.axes, op.norm)
+    return transform(x, op.sizes, op.axes, op.norm, out=out)
+
+
+@kernel_into(FFT)
+def fft_into(op: FFT, x: Value, out: Value) -> None:
+    """All transforms of axes that keep their sizes are written to the same place."""
+    _into(fft, op, x, out, _keeps_sizes(op, x))
+
+
+@kernel_into(RealFFT)
+def rfft_into(op: RealFFT, x: Value, out: Value) -> None:
+    """As `fft_into`."""
+    _into(rfft, op, x, out, _keeps_sizes(op, x))
+
+
+@kernel_into(InverseRealFFT)
+def irfft_into(op: InverseRealFFT, x: Value, out: Value) -> None:
+    """The last transform is written to the place."""
+    _into(irfft, op, x, out, True)
+
+
+def _keeps_sizes(op: Transform, x: Value) -> bool:
+    """Whether there is one axis, or all have the sizes they are transformed with."""
+    return len(op.axes) == 1 or all(
+        x.shape[axis] == n for axis, n in zip(op.axes, op.sizes, strict=True)
+    )
+
+
+def _into(transform: Any, op: Transform, x: Value, out: Value, fits: bool) -> None:
+    """Write a transform to a place, which NumPy can do for numbers of 32 and 64 bits."""
+    if fits and out.dtype.char in "fdFD" and x.dtype.char in "fdFD":
+        transform(op, x, out)
+    else:
+        np.copyto(out, transform(op, x))

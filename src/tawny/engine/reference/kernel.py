@@ -33,6 +33,22 @@ def kernel(op: type[Op]) -> Callable[[K], K]:
     return declare
 
 
+INTO: Final[dict[type[Op], Kernel]] = {}
+"""Kernels that write to a given place, of ops that NumPy can compute there."""
+
+
+def kernel_into(op: type[Op]) -> Callable[[K], K]:
+    """Declare how the only result of `op` is written to a place, given as `out`."""
+
+    def declare(function: K) -> K:
+        if op in INTO:
+            raise ValueError(f"{op.__name__} has two kernels that write to a place")
+        INTO[op] = function
+        return function
+
+    return declare
+
+
 def cast(value: Value, dtype: DType) -> Value:
     """`value` as `dtype`, without a copy where it is already."""
     return np.asarray(value).astype(dtype, copy=False)
