@@ -6,6 +6,7 @@ import ctypes
 import gc
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tawny.codegen import library, machine, store
+from tawny.codegen import library, machine, store, trial
 from tawny.codegen.builder import F32, I32, I64, PTR, Module
 from tawny.codegen.library import compiled
 from tawny.codegen.machine import AVX512, LEVELS, Level, cache_directory, host
@@ -359,6 +360,33 @@ def test_an_instruction_that_dies_is_found_out(fresh):
     assert machine._runs(Level("fine", "x86-64", frozenset(), 16, FINE), host().triple, "there")
 
 
+UD2, FAULT, RETURN = (
+    bytes.fromhex(code) for code in ("0f0b", "c604250000000000", "c60701c6473f01c3")
+)
+"""Code that is no instruction, that writes where nothing is, and that writes its 64 bytes."""
+
+
+@pytest.mark.skipif(
+    os.name != "posix" or not host().triple.startswith("x86_64"), reason="trials need POSIX"
+)
+@pytest.mark.parametrize("programs", [True, False], ids=["a program", "Python"])
+def test_a_trial_dies_alone(monkeypatch, programs):
+    def refused(*_: object) -> int:
+        raise PermissionError("programs in memory may not be run")
+
+    if not programs:
+        monkeypatch.setattr(os, "memfd_create", refused, raising=False)
+    assert [trial.survived(code) for code in (UD2, FAULT, RETURN)] == [False, False, True]
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not host().triple.startswith("x86_64"), reason="needs Linux"
+)
+def test_a_trial_is_a_program_of_its_own_where_that_can_be():
+    signals = [trial._ended(trial._program(code)) for code in (UD2, FAULT, RETURN)]
+    assert signals == [-signal.SIGILL, -signal.SIGSEGV, 0]
+
+
 @pytest.mark.skipif(not host().avx512, reason="the machine has no AVX-512")
 def test_trials_are_remembered(fresh, monkeypatch):
     tried = []
@@ -381,6 +409,32 @@ define void @trial(ptr %p) {
   ret void
 }
 """
+
+
+# ------------------------------------------------------------------ finished code
+
+
+def sum_text(*, finished: bool) -> str:
+    """The sum of n numbers, which says that each is multiplied by one."""
+    module = Module(finished=finished)
+    with module.function("sum", {"x": PTR, "n": I64}, I64) as f:
+        x, n = f.arguments
+        with f.loop(0, n, carried=[f.constant(I64, 0)]) as loop:
+            loop.carry(loop.carried[0] + f.load(I64, f.element(x, loop.index, I64)) * 1)
+        f.return_(loop.carried[0])
+    return module.text()
+
+
+def test_finished_code_is_left_as_it_is_written(fresh):
+    finished, other = sum_text(finished=True), sum_text(finished=False)
+    assert "mul i64" in str(library._optimised(finished))
+    assert "mul i64" not in str(library._optimised(other))
+    assert library._target(finished) is not library._target(other)
+    numbers = (ctypes.c_int64 * 5)(1, 2, 3, 4, 5)
+    for text in (finished, other):
+        found = compiled(text)
+        call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+        assert call(found.address("sum"))(ctypes.addressof(numbers), 5) == 15
 
 
 # --------------------------------------------------------------------- builder

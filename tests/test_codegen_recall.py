@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import enum
 import gc
+import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +16,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.codegen import library, recall, store, structure
+from tawny.codegen import library, recall, sources, store
 from tawny.codegen.builder import I64, Module
 from tawny.codegen.library import NotAtHandError, at_hand, compiled, written
 from tawny.codegen.recall import Record, note, recalled
@@ -173,27 +175,103 @@ def test_the_checksum_is_that_of_the_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def checksum() -> str | None:
-        structure.generators.cache_clear()
-        return structure.generators()
+        sources.generators.cache_clear()
+        return sources.generators()
 
     before = checksum()
     assert before == checksum()
-    for folder in structure.GENERATORS:
+    for folder in sources.GENERATORS:
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "a.py").write_text("1")
-    monkeypatch.setattr(structure, "__file__", str(tmp_path / "codegen" / "structure.py"))
+    monkeypatch.setattr(sources, "__file__", str(tmp_path / "codegen" / "sources.py"))
     seen = {before, checksum()}
-    for folder in structure.GENERATORS:
+    for folder in sources.GENERATORS:
         (tmp_path / folder / "a.py").write_text("2")
         seen.add(checksum())
     (tmp_path / "ops" / "b.py").write_text("2")
     seen.add(checksum())
-    assert len(seen) == 3 + len(structure.GENERATORS)
+    assert len(seen) == 3 + len(sources.GENERATORS)
     (tmp_path / "ops" / "notes.txt").write_text("2")
     assert checksum() in seen
-    monkeypatch.setattr(structure, "GENERATORS", ("nowhere",))
+    monkeypatch.setattr(sources, "GENERATORS", ("nowhere",))
     assert checksum() is None
-    structure.generators.cache_clear()
+    sources.generators.cache_clear()
+
+
+@pytest.fixture
+def package(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package whose sources are an hour old, as far as programs can tell."""
+    for folder in sources.GENERATORS:
+        (fresh / "package" / folder).mkdir(parents=True, exist_ok=True)
+        (fresh / "package" / folder / "a.py").write_text("1")
+    monkeypatch.setattr(sources, "__file__", str(fresh / "package" / "codegen" / "sources.py"))
+    monkeypatch.setattr(sources, "YOUNG", -1.0)
+    yield fresh / "package"
+    sources.generators.cache_clear()
+
+
+def checksums(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[str | None, bool]]:
+    """Gives the checksum as a new process would find it, and whether files were read for it."""
+    original, read = sources._checksum, list[object]()
+
+    def noted(files: Any) -> str:
+        read.append(files)
+        return original(files)
+
+    monkeypatch.setattr(sources, "_checksum", noted)
+
+    def checksum() -> tuple[str | None, bool]:
+        read.clear()
+        sources.generators.cache_clear()
+        found = sources.generators()
+        return found, bool(read)
+
+    return checksum
+
+
+def test_sources_are_read_once(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checksum = checksums(monkeypatch)
+    first, read = checksum()
+    assert read
+    assert checksum() == (first, False)
+    (kept,) = package.parent.glob("sources-*")
+    for damaged in (kept.read_bytes()[:-1], b"", b"\xff\xfe", kept.read_bytes() + b"0"):
+        kept.write_bytes(damaged)
+        assert checksum() == (first, True)
+        assert checksum() == (first, False)
+
+
+def test_sources_that_changed_are_read(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though size and time of writing are the same; so are new files and others in their place."""
+    checksum = checksums(monkeypatch)
+    path, seen = package / "ops" / "a.py", {checksum()[0]}
+    before = path.stat()
+    time.sleep(0.02)
+    path.write_text("2")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    found, read = checksum()
+    assert read
+    seen.add(found)
+    (package / "ops" / "b.py").write_text("2")
+    seen.add(checksum()[0])
+    assert len(seen) == 3
+    copied = path.with_name("copy")
+    copied.write_text("2")
+    os.replace(copied, path)
+    found, read = checksum()
+    assert read
+    assert found in seen
+
+
+def test_young_sources_are_always_read(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "YOUNG", 10.0)
+    checksum = checksums(monkeypatch)
+    for text in ("1", "2", "3"):
+        (package / "ops" / "a.py").write_text(text)
+        first, read = checksum()
+        assert read
+        assert checksum() == (first, True)
+    assert not list(package.parent.glob("sources-*"))
 
 
 @pytest.mark.parametrize(
@@ -264,9 +342,22 @@ def test_programs_find_their_kernels_without_writing_them(
     """Products, convolutions, pooling, reductions, groups: no module of IR is begun."""
     from collections import OrderedDict
 
+    from tawny.codegen import elementwise, pooling, reduction_rows
+    from tawny.codegen.products import loops, product
     from tawny.engine.cpu import kernels
 
     def built() -> Any:
+        for home, name in (
+            (elementwise, "_library"),
+            (pooling, "_library"),
+            (reduction_rows, "reduction_library"),
+            (loops, "products_library"),
+            (product, "_tiles"),
+            (product, "_gather"),
+            (product, "_finish"),
+            (product, "_packing"),
+        ):
+            getattr(home, name).cache_clear()
         monkeypatch.setattr(kernels, "_ANSWERS", OrderedDict[Any, Any]())
         forget()
         rng = np.random.default_rng(0)
@@ -279,17 +370,6 @@ def test_programs_find_their_kernels_without_writing_them(
     forms: list[str] = []
     original = Module.text
     monkeypatch.setattr(Module, "text", lambda self: forms.append("text") or original(self))
-    from tawny.codegen import elementwise, pooling, reduction_rows
-    from tawny.codegen.products import product
-
-    for home, name in (
-        (elementwise, "_library"),
-        (pooling, "_library"),
-        (reduction_rows, "reduction_library"),
-        (product, "_library"),
-        (product, "_packing"),
-    ):
-        getattr(home, name).cache_clear()
     second = built()
     assert not forms
     value = np.random.default_rng(1).standard_normal((1, 20, 20, 37), np.float32)

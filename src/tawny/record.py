@@ -152,10 +152,16 @@ class _Fields:
             else (name, kind)
             for name, kind in facts.kinds.items()
         ]
-        alike: Any = dataclasses.make_dataclass(cls.__name__, named, frozen=facts.frozen)
+        alike: Any = dataclasses.make_dataclass(
+            cls.__name__, named, namespace=_DESCRIBED, init=False, repr=False, eq=False
+        )
         fields: dict[str, Any] = alike.__dataclass_fields__
         type.__setattr__(cls, "__dataclass_fields__", fields)
         return fields
+
+
+_DESCRIBED: Final = {"__doc__": "Has fields alone."}
+"""What a class is given for which `dataclasses` would write a description."""
 
 
 def _check_plain(name: str, default: Any) -> None:

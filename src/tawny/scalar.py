@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import enum
 import math
-from typing import Final, NamedTuple
+from typing import Final
+
+from tawny.named import NamedTuple
 
 
 class Prim(enum.Enum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tawny.engine import reference
 from tawny.engine.evaluation import at_once, compute
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
+from tawny.named import NamedTuple
 from tawny.nn.binding import BINDING, Binding
 from tawny.nn.stepping import held_by
 from tawny.node import Node, Value

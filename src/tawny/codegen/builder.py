@@ -61,9 +61,14 @@ __all__ = [
 
 
 class Module:
-    """Functions that are compiled together."""
+    """Functions that are compiled together.
 
-    def __init__(self) -> None:
+    Code that is `finished` is compiled in less time: it repeats nothing, and leaves little to
+    simplify.
+    """
+
+    def __init__(self, *, finished: bool = False) -> None:
+        self._finished = finished
         self.functions: list[Function] = []
         self.declarations: dict[str, str] = {}
         self.globals: list[str] = []
@@ -114,6 +119,7 @@ class Module:
     def text(self) -> str:
         """All of it as IR."""
         parts = [
+            *["; finished"] * self._finished,
             *[f"; requires {name}" for name in sorted(self._required)],
             *self.globals,
             *[self.declarations[n] for n in sorted(self.declarations)],

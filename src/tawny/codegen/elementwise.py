@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from tawny.codegen.bodies import Code, Instruction, Program, Read, emit, program
 from tawny.codegen.builder import PTR, Module
@@ -37,6 +37,7 @@ from tawny.codegen.machine import host
 from tawny.codegen.numbers import loaded, loaded_everywhere, store
 from tawny.codegen.reals import FUNCTIONS
 from tawny.codegen.tiled import TILES
+from tawny.named import NamedTuple
 from tawny.op import Elementwise
 from tawny.ops.fused import Body
 from tawny.scalar import Call, Expr

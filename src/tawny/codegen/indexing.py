@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tawny.codegen.builder import I1, I64, PTR, Function, Module, Type, Value
 from tawny.codegen.copying import ELEMENTS, Axis, walk
@@ -13,6 +13,7 @@ from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import Library, compiled
 from tawny.codegen.walking import Cells, share
 from tawny.dtype import DType
+from tawny.named import NamedTuple
 from tawny.shape import size
 
 SHARED_BYTES: Final = 1 << 17

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tawny.codegen.library import Library
 from tawny.dtype import DType
+from tawny.named import NamedTuple
 from tawny.shape import Shape
 
 

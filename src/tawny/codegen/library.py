@@ -21,14 +21,16 @@ from typing import Any, Final, ParamSpec, cast
 from weakref import WeakValueDictionary
 
 from tawny.codegen import store
+from tawny.codegen.loading import NoPagesError, load
 from tawny.codegen.machine import host, llvm
+from tawny.codegen.objects import RefusedError
 from tawny.codegen.recall import Record, note, recalled
 from tawny.codegen.structure import spelled
 from tawny.record import record
 
 P = ParamSpec("P")
 
-PIPELINE: Final = "2"
+PIPELINE: Final = "3"
 """Names the passes below; code that other passes made is not taken from the disk."""
 
 _HELD: Final = 1024
@@ -62,6 +64,7 @@ _SHARED: Final[dict[str, Callable[[], str]]] = {}
 
 _REQUIRED: Final = re.compile(r"^; requires (\w+)$", re.MULTILINE)
 _INSTRUCTIONS: Final = re.compile(r"^; instructions (\d+)$", re.MULTILINE)
+_FINISHED: Final = re.compile(r"^; finished$", re.MULTILINE)
 
 
 def provide(name: str, text: Callable[[], str]) -> None:
@@ -191,6 +194,8 @@ def _stored(record: Record) -> Library | None:
         return None
     try:
         return _linked(code, record)
+    except NoPagesError:
+        raise
     except RuntimeError:
         store.discard(record.key)
         return None
@@ -216,37 +221,46 @@ def _shared(name: str) -> Library:
 
 def object_code(ir: str) -> bytes:
     """The text as an object file for this machine."""
-    return _emitted(_optimised(ir))
+    return _emitted(_optimised(ir), _target(ir))
 
 
 def assembly(ir: str) -> str:
     """The text as this machine's assembly, for reading."""
-    return str(_own.target.emit_assembly(_optimised(ir)))
+    return str(_target(ir).emit_assembly(_optimised(ir)))
+
+
+def _target(ir: str) -> Any:
+    """What a text is compiled by."""
+    return _own.quick_target if _FINISHED.search(ir) else _own.target
 
 
 def _optimised(ir: str) -> Any:
-    """The text as a module, improved by few passes: generators write loops as they should run."""
+    """The text as a module, improved by few passes: generators write loops as they should run.
+
+    Of code that is finished only calls and memory on the stack are resolved.
+    """
     binding = llvm()
     module = binding.parse_assembly(_header() + ir, binding.create_context())
     module.verify()
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_new_gvn_pass()
+    if not _FINISHED.search(ir):
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_new_gvn_pass()
     tuning = binding.create_pipeline_tuning_options(1)
-    builder = binding.create_pass_builder(_own.target, tuning)
+    builder = binding.create_pass_builder(_target(ir), tuning)
     _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
     return module
 
 
-def _emitted(module: Any) -> bytes:
+def _emitted(module: Any, target: Any) -> bytes:
     """A module as an object file."""
     ffi = llvm().ffi
     with ffi.OutputString() as error:
         emit = _unlocked("LLVMPY_TargetMachineEmitToMemory")
-        buffer = emit(_own.target, module, _OBJECT, error)
+        buffer = emit(target, module, _OBJECT, error)
         if not buffer:
             raise RuntimeError(str(error))
     try:
@@ -270,17 +284,29 @@ def _unlocked(name: str) -> Any:
 
 
 def _linked(code: bytes, record: Record) -> Library:
-    """Object code brought into memory; raises RuntimeError where LLVM refuses it."""
-    symbols, uses = record.symbols, tuple([_shared(name) for name in record.requires])
+    """Object code brought into memory; raises RuntimeError where LLVM, asked last, refuses it.
+
+    Raises NoPagesError where no code can be run.
+    """
+    uses = tuple([_shared(name) for name in record.requires])
+    given = {symbol: place for shared in uses for symbol, place in shared.addresses.items()}
+    try:
+        held: Any = load(code, record.symbols, given)
+        found = held.addresses
+    except RefusedError:
+        held = _linked_by_llvm(code, record.symbols, given)
+        found = {symbol: held[symbol] for symbol in record.symbols}
+    return Library(found, held, uses, len(code), record.instructions)
+
+
+def _linked_by_llvm(code: bytes, symbols: tuple[str, ...], given: Mapping[str, int]) -> Any:
     builder = llvm().JITLibraryBuilder().add_object_img(code).add_current_process()
     for symbol in symbols:
         builder.export_symbol(symbol)
-    for shared in uses:
-        builder.add_jit_library(shared.tracker.name)
+    for symbol, place in given.items():
+        builder.import_symbol(symbol, place)
     with _linking:
-        tracker = builder.link(_linker(), f"library{next(_numbers)}")
-    found = {s: tracker[s] for s in symbols}
-    return Library(found, tracker, uses, len(code), record.instructions)
+        return builder.link(_linker(), f"library{next(_numbers)}")
 
 
 class _Own(threading.local):
@@ -294,6 +320,11 @@ class _Own(threading.local):
         """LLVM's target machine."""
         return host().target()
 
+    @cached_property
+    def quick_target(self) -> Any:
+        """The same with less effort: a tenth of the time, and code that is as fast if finished."""
+        return host().target(effort=1)
+
 
 _own: Final = _Own()
 
@@ -305,5 +336,5 @@ def _header() -> str:
 
 @cache
 def _linker() -> Any:
-    """LLVM's linker of code in memory; it lives as long as the process."""
+    """LLVM's linker, for code that cannot be loaded without; it lives as long as the process."""
     return llvm().create_lljit_compiler(host().target(), use_jit_link=True)

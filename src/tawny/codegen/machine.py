@@ -13,17 +13,13 @@ import platform
 import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from tawny.codegen.processor import fingerprint
+from tawny.codegen.trial import survived
 from tawny.errors import value_error
-from tawny.later import Later
+from tawny.named import NamedTuple
 from tawny.record import record
-
-if TYPE_CHECKING:
-    import signal
-    import subprocess
-else:
-    signal, subprocess = Later("signal"), Later("subprocess")
 
 LIMIT: Final = "TAWNY_ISA"
 """The environment variable that names the greatest instruction set to use."""
@@ -108,6 +104,8 @@ class Machine:
     vector_bytes: int
     fused: bool
     """Whether it multiplies and adds with one rounding; the math functions rely on it."""
+    llvm: str
+    """The version of LLVM."""
 
     @property
     def avx512(self) -> bool:
@@ -117,8 +115,7 @@ class Machine:
     @property
     def identity(self) -> str:
         """All that compiled code depends on, besides its source."""
-        version = ".".join(map(str, llvm().llvm_version_info))
-        return f"llvm {version} {self.triple} {self.cpu} {self.features} {self.tune}"
+        return f"llvm {self.llvm} {self.triple} {self.cpu} {self.features} {self.tune}"
 
     @property
     def attributes(self) -> str:
@@ -129,15 +126,15 @@ class Machine:
             f'"no-trapping-math"="true" "tune-cpu"="{self.tune}"'
         )
 
-    def target(self) -> Any:
-        """LLVM's target machine."""
+    def target(self, effort: int = 2) -> Any:
+        """LLVM's target machine; what it tries for better code, from 0 to 3."""
         return (
             llvm()
             .Target.from_triple(self.triple)
             .create_target_machine(
                 cpu=self.cpu,
                 features=self.features,
-                opt=2,
+                opt=effort,
                 reloc="pic",
                 codemodel="small",
                 jit=True,
@@ -145,19 +142,55 @@ class Machine:
         )
 
 
+class Facts(NamedTuple):
+    """What LLVM says of itself and of the processor."""
+
+    version: str
+    triple: str
+    cpu: str
+    features: str
+    """The names of all, after `+` or `-`."""
+
+
 @cache
 def host() -> Machine:
     """The machine that runs the process."""
-    binding = llvm()
-    triple, name = binding.get_process_triple(), binding.get_host_cpu_name()
-    features: dict[str, bool] = binding.get_host_cpu_features()
+    version, triple, name, features = _facts()
     if not triple.startswith("x86_64"):
-        return Machine(triple, name, _flat(features), name, 16, fused=True)
-    announced = frozenset(f for f, has in features.items() if has)
+        return Machine(triple, name, features, name, 16, fused=True, llvm=version)
+    announced = frozenset([f[1:] for f in features.split(",") if f.startswith("+")])
     for level in _allowed():
         if level.needs <= announced and _runs(level, triple, name):
-            return Machine(triple, level.cpu, "", name, level.vector_bytes, fused=True)
-    return Machine(triple, "x86-64", "", name, 16, fused=False)
+            return Machine(
+                triple, level.cpu, "", name, level.vector_bytes, fused=True, llvm=version
+            )
+    return Machine(triple, "x86-64", "", name, 16, fused=False, llvm=version)
+
+
+def _facts() -> Facts:
+    """LLVM's answer, remembered for the same processor and the same LLVM."""
+    directory = cache_directory()
+    kind = None if directory is None else fingerprint()
+    if directory is None or kind is None:
+        return _asked()
+    path = directory / f"machine-{kind[:24]}"
+    known = remembered(path, kind)
+    if known:
+        return Facts(*known.split(" "))
+    facts = _asked()
+    remember(path, kind, " ".join(facts))
+    return facts
+
+
+def _asked() -> Facts:
+    binding = llvm()
+    features: dict[str, bool] = binding.get_host_cpu_features()
+    return Facts(
+        ".".join(map(str, binding.llvm_version_info)),
+        binding.get_process_triple(),
+        binding.get_host_cpu_name(),
+        ",".join(("+" if has else "-") + name for name, has in sorted(features.items())),
+    )
 
 
 def _allowed() -> tuple[Level, ...]:
@@ -169,21 +202,7 @@ def _allowed() -> tuple[Level, ...]:
     return LEVELS[names.index(limit) :] if limit else LEVELS
 
 
-def _flat(features: dict[str, bool]) -> str:
-    return ",".join(("+" if has else "-") + name for name, has in sorted(features.items()))
-
-
 # ---------------------------------------------------------------------- trials
-
-_CHILD: Final = """
-import ctypes, mmap, sys
-code = bytes.fromhex(sys.argv[1])
-page = mmap.mmap(-1, len(code), prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-page.write(code)
-function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
-    ctypes.addressof(ctypes.c_char.from_buffer(page)))
-function(ctypes.create_string_buffer(64))
-"""
 
 
 def _runs(level: Level, triple: str, name: str) -> bool:
@@ -203,24 +222,29 @@ def _runs(level: Level, triple: str, name: str) -> bool:
 
 def _tried(level: Level, triple: str) -> bool:
     """Run the trial in a process of its own; where none can be started, believe CPUID."""
-    interpreter = Path(sys.executable or "")
-    if os.name != "posix" or not interpreter.name.startswith("python"):
-        return True
     binding = llvm()
     target = binding.Target.from_triple(triple).create_target_machine(cpu=level.cpu, jit=True)
     module = binding.parse_assembly(level.trial, binding.create_context())
     image = binding.ObjectFileRef.from_data(target.emit_object(module))
-    code = b"".join([s.data() for s in image.sections() if s.is_text()])
-    try:
-        child = subprocess.run(
-            [interpreter, "-I", "-S", "-c", _CHILD, code.hex()],
-            capture_output=True,
-            check=False,
-            timeout=20,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return True
-    return child.returncode not in {-signal.SIGILL, -signal.SIGSEGV, -signal.SIGBUS}
+    return survived(b"".join([s.data() for s in image.sections() if s.is_text()]))
+
+
+# -------------------------------------------------------------------- memory
+
+
+def remembered(path: Path, kind: str) -> str:
+    """What a file says of a kind of thing; nothing where it is damaged or says it of another."""
+    check, _, text = _read(path).partition(" ")
+    return text if check == _check(kind, text) else ""
+
+
+def remember(path: Path, kind: str, text: str) -> None:
+    """Write it down; a disk that cannot take it is no error."""
+    _write(path, f"{_check(kind, text)} {text}")
+
+
+def _check(kind: str, text: str) -> str:
+    return hashlib.sha256(f"{kind} {text}".encode()).hexdigest()
 
 
 def _read(path: Path) -> str:

@@ -8,7 +8,7 @@ of a shift is formed in order, whatever the number of threads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from tawny.codegen.builder import I64, PTR, Function, Module, Value
 from tawny.codegen.kernel import Compiled, Layout
@@ -29,6 +29,7 @@ from tawny.codegen.numbers import (
 from tawny.codegen.scalar import select
 from tawny.codegen.walking import share
 from tawny.dtype import DType
+from tawny.named import NamedTuple
 
 UNROLL: Final = 4
 """Vectors of shifts at once."""

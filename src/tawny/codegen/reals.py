@@ -37,9 +37,10 @@ def _extreme(greater: bool, numbers_first: bool) -> Rule:
     """
 
     def rule(f: Function, dtype: DType, x: Value, y: Value) -> Value:
-        takes_first = dtype == dt.FLOAT16
-        name = ("oge" if takes_first else "ogt") if greater else ("ole" if takes_first else "olt")
-        chosen = f.select(f.compare(name, x, y), x, y)
+        name = ("g" if greater else "l") + ("e" if dtype == dt.FLOAT16 else "t")
+        if y.text == y.of(0.0).text:  # no NaN
+            return f.select(f.compare(("o" if numbers_first else "u") + name, x, y), x, y)
+        chosen = f.select(f.compare(f"o{name}", x, y), x, y)
         return f.select(_nan(f, y if numbers_first else x), x, chosen)
 
     return rule

@@ -12,11 +12,12 @@ import time
 import zlib
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from tawny.codegen.machine import cache_directory
+from tawny.codegen.sources import generators
 from tawny.codegen.store import INDEX, REFRESH
-from tawny.codegen.structure import generators
+from tawny.named import NamedTuple
 
 MOST_BYTES: Final = 2**20
 """A longer file is begun anew."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from tawny.codegen.bodies import Read, View
 from tawny.codegen.elementwise import collapsed
@@ -23,6 +23,7 @@ from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.machine import host
 from tawny.codegen.reduction_code import Code, Way
 from tawny.codegen.reduction_rows import reduction_library, stages
+from tawny.named import NamedTuple
 from tawny.ops.fused import Body
 from tawny.shape import Shape
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tawny.codegen.builder import I64, PTR, Function, Value
 from tawny.codegen.folding import COUNTER, Item
@@ -19,6 +18,7 @@ from tawny.codegen.numbers import (
     stored,
 )
 from tawny.dtype import DType
+from tawny.named import NamedTuple
 
 
 class Way(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tawny.codegen.builder import I64, PTR, Function, Module, Value
 from tawny.codegen.casts import cast
@@ -22,6 +22,7 @@ from tawny.codegen.numbers import Number, constant, lane_bytes, loaded, store
 from tawny.codegen.scalar import applied, supported
 from tawny.codegen.walking import digits, share
 from tawny.dtype import DType
+from tawny.named import NamedTuple
 from tawny.op import Elementwise
 
 SYMBOL: Final = "scan"

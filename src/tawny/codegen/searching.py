@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tawny import dtype as dt
 from tawny.codegen.builder import F64, I1, I64, PTR, Function, Module, Value
@@ -24,6 +24,7 @@ from tawny.codegen.numbers import real
 from tawny.codegen.scalar import primitive
 from tawny.codegen.walking import digits, share
 from tawny.dtype import DType
+from tawny.named import NamedTuple
 from tawny.scalar import Prim
 
 SEARCH: Final = "search"

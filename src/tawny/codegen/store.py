@@ -30,6 +30,9 @@ _SUFFIX: Final = ".object"
 INDEX: Final = "index-"
 """Names of files that say which entries were made from what begin so."""
 
+SOURCES: Final = "sources-"
+"""Names of files with checksums of sources begin so."""
+
 REFRESH: Final = 3600.0
 """An entry counts as used when it was read; this is noted at most once in so many seconds."""
 _SWEEP: Final = 64
@@ -122,7 +125,7 @@ def sweep(directory: Path, limit: int) -> None:
 
 def _kept_for(name: str) -> float:
     """Seconds after which a file that is no entry goes, if it is not read or written meanwhile."""
-    if name.startswith(INDEX):
+    if name.startswith((INDEX, SOURCES)):
         return 30 * _DAY
     return _DAY if name.startswith("new-") else math.inf
 

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import hashlib
-import os
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
 
 from tawny.op import ELEMENTWISE, Elementwise, Op
-
-GENERATORS: Final = (".", "codegen", "codegen/products", "codegen/vectormath", "ops")
-"""Folders of the package with all that IR depends on: generators, and the ops they are for."""
 
 
 def spelled(thing: object) -> str:
@@ -70,20 +64,3 @@ def _other(thing: object) -> str:
 def _fields(kind: type[Any]) -> tuple[str, ...]:
     """Names of what tells records of a kind apart."""
     return tuple([field.name for field in dataclasses.fields(kind) if field.compare])
-
-
-@cache
-def generators() -> str | None:
-    """A checksum of the source that writes IR; None where it cannot be read."""
-    root, found = Path(__file__).parent.parent, hashlib.sha256()
-    try:
-        for folder in GENERATORS:
-            directory = root / folder
-            for name in sorted(os.listdir(directory)):
-                if name.endswith(".py"):
-                    found.update(name.encode())
-                    with open(directory / name, "rb", buffering=0) as file:
-                        found.update(file.read())
-    except OSError:
-        return None
-    return found.hexdigest()

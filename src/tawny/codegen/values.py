@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from tawny.named import NamedTuple
 
 if TYPE_CHECKING:
     from tawny.codegen.builder import Function

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
+from math import ceil
 from typing import Final, final, get_args
 
 from tawny.errors import value_error
@@ -18,11 +19,12 @@ from tawny.graph.settling import Settled, settled
 from tawny.graph.written import Written, written_out
 from tawny.memory.budget import MemoryBudgetError, parse_bytes, takes
 from tawny.memory.plan import plan as planned
-from tawny.node import Node, Value
+from tawny.memory.plan import plan_below
+from tawny.node import Node, Value, toposort
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups import grouping
 from tawny.rewrite.ledger import Rewrites
-from tawny.rewrite.pipeline import PIPELINE, rules
+from tawny.rewrite.pipeline import PIPELINE, End, measure, rules
 from tawny.rewrite.product_groups import PRODUCT_GROUP, joining
 
 SIMPLIFYING: Final = tuple(p for p in PIPELINE if p.name in ("simplify", "fold_batch_norm"))
@@ -75,7 +77,7 @@ class Compiled:
         self._planning: Planning = plan
         self._engine.begin()
         versions = self._versions(tuple(results), optimise, incremental)
-        (self.results, self.rewrites), (self._fitted, self.homes) = self._chosen(
+        (self.results, self._rewrites), (self._fitted, self.homes) = self._chosen(
             versions, tuple(targets), budget, incremental, optimise
         )
         """`homes`: sources of updates computed in the memory of the variable they update."""
@@ -103,7 +105,7 @@ class Compiled:
         if optimise is None:
             yield Version(results, Rewrites())
             return
-        simple = optimise(results, SIMPLIFYING)
+        simple = optimise(results, SIMPLIFYING, (End.BEFORE,))
         held = self._held(simple.outputs) if incremental else []
         fusing = (*FUSING, gather_pieces) if self._engine.groups else FUSING
         fused = optimise((*simple.outputs, *held), fusing)
@@ -213,7 +215,7 @@ class Compiled:
         if takes(problem, int(found.fitted.layout.arena / RISE), ALIGNMENT):
             return False
         own = planned(lower(version.results).problem, alignment=ALIGNMENT).arena
-        return planned(problem, alignment=ALIGNMENT).arena < own / RISE
+        return plan_below(problem, ceil(own / RISE), alignment=ALIGNMENT) is not None
 
     def _scratch(self, node: Node) -> int:
         """Bytes of scratch memory that a step needs on the program's threads."""
@@ -222,6 +224,13 @@ class Compiled:
             asked = () if self._threads is None else (self._threads,)
             known = self._scratches[node] = self._engine.scratch(node, *asked)
         return known
+
+    @cached_property
+    def rewrites(self) -> Rewrites:
+        """What the optimiser did; what it left is measured when somebody asks."""
+        if self._rewrites.nodes_before:
+            measure(self._rewrites, End.AFTER, toposort(self.results))
+        return self._rewrites
 
     @cached_property
     def dependence(self) -> Dependence:

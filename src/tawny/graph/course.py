@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 from tawny.graph.lowering import is_leaf, overwrites, views_of
+from tawny.named import NamedTuple
 from tawny.node import Node, Part, make, part, toposort, written_at
 from tawny.op import Op, Type
 from tawny.ops.bands import Bands, cut

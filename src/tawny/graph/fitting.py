@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, final
 
 from tawny.graph.incremental import VOLATILE, Dependence, boundary
-from tawny.graph.lowering import Lowered, is_leaf, lower, result_of, seconds, views_of
+from tawny.graph.lowering import Lowered, bound, is_leaf, result_of, seconds, views_of
 from tawny.graph.updating import NOWHERE, Homes
 from tawny.memory.budget import Budget, MemoryBudgetError, takes
-from tawny.memory.plan import Layout, as_reported, plan
+from tawny.memory.plan import Layout, as_reported, plan, plan_below
 from tawny.memory.problem import Problem
 from tawny.node import Node
 from tawny.record import record
@@ -42,26 +42,24 @@ class Fitting:
 
     def __init__(
         self,
-        results: Sequence[Node],
+        lowered: Lowered,
         known: Dependence | None,
-        scratch: Callable[[Node], int],
         homes: Sequence[Homes] = (NOWHERE,),
         planning: Planning = "default",
     ) -> None:
-        """Without `known` everything runs in every run, and nothing is kept.
+        """`lowered` is the graph; without `known` everything runs each time, and nothing is kept.
 
         `homes` are the ways to compute sources of updates in variables, the best first.
         """
         self._planning: Planning = planning
-        self._results = results
+        self._plain = lowered
         self._homes = homes
         self._known = known
-        self._scratch = scratch
         self._owned: dict[Node, None] = {}
         self._wanted: list[Node] = []
         if known is not None:
-            views = views_of(results)
-            owners = [views.get(n, n) for n in results]
+            views = views_of(lowered.results)
+            owners = [views.get(n, n) for n in lowered.results]
             self._owned = dict.fromkeys(n for n in owners if _may_wait(n, known))
             self._wanted = list(dict.fromkeys([*self._owned, *boundary(known, views)]))
 
@@ -83,10 +81,8 @@ class Fitting:
         best: Fitted | None = None
         for where in self._homes:
             lowered = self._lowered(chosen, where, into_kept=len(chosen) == len(self._wanted))
-            if best is not None and takes(lowered.problem, best.layout.arena, ALIGNMENT):
-                continue
-            layout = self._layout(lowered.problem)
-            if best is None or layout.arena < best.layout.arena:
+            layout = self._layout(lowered.problem, None if best is None else best.layout.arena)
+            if layout is not None:
                 best = self._fitted(lowered, layout, chosen, where, self._known is not None)
         assert best is not None
         return best
@@ -110,10 +106,14 @@ class Fitting:
         assert least is not None
         raise least
 
-    def _layout(self, problem: Problem) -> Layout:
+    def _layout(self, problem: Problem, below: int | None) -> Layout | None:
+        """The plan of a problem; none if it would not be below some bytes."""
+        hard = self._planning == "hard"
         if self._planning == "seed":
             return as_reported(problem, ALIGNMENT)
-        return plan(problem, alignment=ALIGNMENT, hard=self._planning == "hard")
+        if below is None:
+            return plan(problem, alignment=ALIGNMENT, hard=hard)
+        return plan_below(problem, below, alignment=ALIGNMENT, hard=hard)
 
     def _budget(self, problem: Problem) -> Budget:
         seconds = THOROUGH if self._planning == "hard" else 1.0
@@ -127,7 +127,7 @@ class Fitting:
             yield [*needed, *worth[drop:]]
 
     def _lowered(self, kept: Sequence[Node], where: Homes, *, into_kept: bool) -> Lowered:
-        return lower(self._results, kept, into_kept, self._scratch, where.variable, where.after)
+        return bound(self._plain, kept, into_kept, where.variable, where.after)
 
     @staticmethod
     def _fitted(

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, final
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, final
 
 from tawny.array import Array, array_for, evaluator
+from tawny.collecting import collector_paused
 from tawny.errors import located, type_error, value_error
 from tawny.graph.compiled import RULES, Compiled
 from tawny.graph.fitting import Planning
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
 from tawny.later import Later
+from tawny.named import NamedTuple
 from tawny.node import Node, Variable, toposort
 from tawny.rewrite.flow import Pass
 from tawny.rewrite.ledger import Rewrites
-from tawny.rewrite.pipeline import Optimised
+from tawny.rewrite.pipeline import End, Optimised
 from tawny.rewrite.pipeline import optimise as optimise_nodes
 from tawny.tree import leaves, map_leaves
 
@@ -140,8 +142,9 @@ class Graph:
         if threads is not None and threads < 1:
             raise value_error("compile", f"threads is {threads}; it must be at least 1")
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
-        compiled = self._compiled(engine, memory, often, switches, incremental, threads, plan)
-        return Program(self, compiled)
+        with collector_paused():
+            compiled = self._compiled(engine, memory, often, switches, incremental, threads, plan)
+            return Program(self, compiled)
 
     def plan(
         self,
@@ -157,7 +160,8 @@ class Graph:
     ) -> Plan:
         """The plan `compile` would follow, without allocating anything."""
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
-        return self._compiled(engine, memory, often, switches, incremental, None, plan).plan
+        with collector_paused():
+            return self._compiled(engine, memory, often, switches, incremental, None, plan).plan
 
     def _compiled(
         self,
@@ -174,7 +178,9 @@ class Graph:
             if node not in self.variables:
                 raise value_error("compile", f"often: {node.name!r} is no variable of this graph")
 
-        def run(results: Sequence[Node], pipeline: Sequence[Pass]) -> Optimised:
+        def run(
+            results: Sequence[Node], pipeline: Sequence[Pass], measured: Collection[End] = ()
+        ) -> Optimised:
             evaluate = evaluator()
             return optimise_nodes(
                 results,
@@ -184,6 +190,7 @@ class Graph:
                 enable=switches.enable,
                 pipeline=pipeline,
                 known=RULES,
+                measured=measured,
             )
 
         return Compiled(

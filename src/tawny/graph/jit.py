@@ -6,7 +6,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple, cast, final, overload
+from typing import Any, cast, final, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
+from tawny.named import NamedTuple
 from tawny.node import Value, variable
 from tawny.tree import leaves, map_leaves, outline, paths
 

@@ -10,8 +10,9 @@ import math
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
+from tawny.named import NamedTuple
 from tawny.record import record
 
 GAP: Final = 26.0

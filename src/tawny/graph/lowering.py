@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from tawny.graph.failing import infallible
 from tawny.memory.problem import Problem, Step, Value
+from tawny.named import NamedTuple
 from tawny.node import Constant, Node, Part, Variable, toposort
 from tawny.op import Elementwise, Overwrites, Trait, Type
 from tawny.ops.bands import Bands
@@ -71,73 +72,110 @@ def lower(
     kept: Collection[Node] = (),
     into_kept: bool = True,
     scratch: Callable[[Node], int] | None = None,
-    elsewhere: Iterable[Node] = (),
+    elsewhere: Collection[Node] = (),
     after: Mapping[Node, Iterable[Node]] | None = None,
 ) -> Lowered:
-    """The planning problem of computing `results`.
+    """The planning problem of computing `results`, with `scratch` bytes while each step runs.
 
-    Results are whole when the run ends; `kept` values have memory of their own for the whole run,
-    since they may be right from an earlier one; of a node with several results parts are kept,
-    one by one.  Without `into_kept` none of them is written over
-    an operand, whose memory would then be theirs.  `scratch` gives the bytes that a step needs
-    while it runs; the plan says where they are: `Layout.scratch`, by position.  What is computed
-    `elsewhere`, in the memory of a variable, takes no bytes here; `after` gives for each such step
-    those that must not run once it has.
+    The plan says where these are: `Layout.scratch`, by position.  The rest is as for `bound`.
     """
+    return bound(_plain(results, scratch), kept, into_kept, elsewhere, after)
+
+
+def _plain(results: Sequence[Node], scratch: Callable[[Node], int] | None) -> Lowered:
+    """The problem of computing results that are whole when the run ends."""
     order = toposort(results, is_leaf)
-    whole, lasting = {*kept, *results}, {result_of(n) for n in kept}
-    parts = {result_of(n): n for n in order if isinstance(n.op, Part)}
-    away = {result_of(n) for n in elsewhere}
-    lent: set[int] = set()
+    whole = frozenset(results)
+    parts = {result_of(n): n for n in order if type(n.op) is Part}
     values: dict[Place, int] = {}
     table: list[Value] = []
     steps: list[Step] = []
     nodes: list[Node] = []
     strided: set[Node] = set()
     for node in order:
-        base = None if is_leaf(node) else view_base(node, strided)
+        leaf = is_leaf(node)
+        base = None if leaf else view_base(node, strided)
         if base is not None:
             values[node, 0] = len(table)
             if not isinstance(node.op, (Part, Reshape)) or base[0] in strided:
                 strided.add(node)
-            seen = table[values[base]].bytes
-            if values[base] in lent:
-                lent.add(len(table))
-            table.append(Value(seen, node, node in whole, view_of=values[base]))
+            seen = values[base]
+            table.append(Value(table[seen].bytes, node, node in whole, view_of=seen))
             continue
-        made = tuple(range(len(table), len(table) + max(1, len(node.parts))))
-        for index, (value, (shape, dtype)) in enumerate(zip(made, types(node), strict=True)):
-            values[node, index] = value
+        first = len(table)
+        for index, (shape, dtype) in enumerate(types(node)):
             place = node, index
-            own = 0 if place in away else size(shape) * dtype.itemsize
-            if place in away:
-                lent.add(value)
-            label = parts.get(place, node)
-            table.append(Value(own, label, label in whole, place in lasting))
-        if not is_leaf(node):
-            over = [
-                (p, r)
-                for p, r in overwrites(node)
-                if node.inputs[p] not in strided
-                and values[node.inputs[p], 0] not in lent
-                and made[r] not in lent
-            ]
-            if not into_kept:
-                over = [(p, r) for p, r in over if (node, r) not in lasting]
-            steps.append(_step(node, made, values, over, scratch))
+            values[place] = len(table)
+            label = parts.get(place, node) if node.parts else node
+            table.append(Value(size(shape) * dtype.itemsize, label, label in whole))
+        if not leaf:
+            made = tuple(range(first, len(table)))
+            steps.append(_step(node, made, values, strided, scratch))
             nodes.append(node)
-    if after:
-        step_of = {node: s for s, node in enumerate(nodes)}
-        for node, earlier in after.items():
-            s = step_of[node]
-            steps[s] = replace(steps[s], after=tuple(sorted(step_of[n] for n in earlier)))
-    return Lowered(
-        tuple(results),
-        Problem(tuple(table), tuple(steps)),
-        values,
-        tuple(nodes),
-        frozenset(strided),
-    )
+    problem = Problem(tuple(table), tuple(steps))
+    return Lowered(tuple(results), problem, values, tuple(nodes), frozenset(strided))
+
+
+def bound(
+    plain: Lowered,
+    kept: Collection[Node] = (),
+    into_kept: bool = True,
+    elsewhere: Collection[Node] = (),
+    after: Mapping[Node, Iterable[Node]] | None = None,
+) -> Lowered:
+    """The problem with more rules: what is kept, what is computed elsewhere, what comes after what.
+
+    `kept` values have memory of their own for the whole run, since they may be right from an
+    earlier one; of a node with several results parts are kept, one by one.  Without `into_kept`
+    none of them is written over an operand, whose memory would then be theirs.  What is computed
+    `elsewhere`, in the memory of a variable, takes no bytes here; `after` gives for each such step
+    those that must not run once it has.
+    """
+    if not (kept or elsewhere or after):
+        return plain
+    values, steps = list(plain.problem.values), list(plain.problem.steps)
+    lasting = _keep(kept, plain, values)
+    lent = _lend(elsewhere, plain, values)
+    fixed = lent if into_kept else lent | lasting
+    if fixed:
+        for s, step in enumerate(steps):
+            if step.overwrites and not (
+                lent.isdisjoint(step.inputs) and fixed.isdisjoint(step.outputs)
+            ):
+                over = [
+                    (p, r)
+                    for p, r in step.overwrites
+                    if step.inputs[p] not in lent and step.outputs[r] not in fixed
+                ]
+                steps[s] = replace(step, overwrites=tuple(over))
+    for node, earlier in (after or {}).items():
+        s = plain.step_of[node]
+        steps[s] = replace(steps[s], after=tuple(sorted([plain.step_of[n] for n in earlier])))
+    problem = plain.problem.with_rules(tuple(values), tuple(steps))
+    return replace(plain, problem=problem)
+
+
+def _keep(kept: Collection[Node], plain: Lowered, values: list[Value]) -> set[int]:
+    """Let nodes be kept; the values that have memory of their own for that."""
+    whole, own = frozenset(kept), {plain.values[result_of(n)] for n in kept}
+    lasting = {v for v in own if values[v].view_of is None}
+    for v, value in enumerate(values if kept else ()):
+        if value.label in whole:
+            values[v] = replace(value, kept=True, always=v in lasting)
+        elif v in lasting:
+            values[v] = replace(value, always=True)
+    return lasting
+
+
+def _lend(elsewhere: Iterable[Node], plain: Lowered, values: list[Value]) -> set[int]:
+    """Let nodes be computed elsewhere; the values that are there, views included."""
+    own = [plain.values[result_of(n)] for n in elsewhere]
+    lent = {v for v in own if values[v].view_of is None}
+    for v, value in enumerate(values if lent else ()):
+        if v in lent or value.view_of in lent:
+            lent.add(v)
+            values[v] = replace(value, bytes=0)
+    return lent
 
 
 def types(node: Node) -> tuple[Type, ...]:
@@ -218,16 +256,17 @@ def _step(
     node: Node,
     made: tuple[int, ...],
     values: Mapping[Place, int],
-    over: Iterable[tuple[int, int]],
+    strided: Collection[Node],
     scratch: Callable[[Node], int] | None,
 ) -> Step:
+    op, inputs, told = node.op, node.inputs, _told(node)
     return Step(
-        inputs=tuple(values[i, 0] for i in node.inputs),
+        inputs=tuple([values[i, 0] for i in inputs]),
         outputs=made,
-        overwrites=tuple(over),
+        overwrites=tuple([pair for pair in told.overwrites if inputs[pair[0]] not in strided]),
         scratch=0 if scratch is None else scratch(node),
-        seconds=seconds(node),
-        pure=not (node.op.facts().impure and isinstance(node.op, Delay)),
+        seconds=told.seconds,
+        pure=not (isinstance(op, Delay) and op.facts().impure),
         label=node,
     )
 

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, final
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Protocol, final
 
 from tawny.graph.banding import GAIN, MOST_CUT, WORTH, banding, copyings, cuttings, reliefs
 from tawny.graph.course import Cutting, Moment
 from tawny.graph.engine import Engine
 from tawny.graph.settling import Settled
+from tawny.named import NamedTuple
 from tawny.node import Node
 from tawny.rewrite.flow import Pass
 from tawny.rewrite.ledger import Rewrites
-from tawny.rewrite.pipeline import Optimised
+from tawny.rewrite.pipeline import End, Optimised
 
-Optimise = Callable[[Sequence[Node], Sequence[Pass]], Optimised]
-"""Runs some passes of the optimiser."""
+
+class Optimise(Protocol):
+    """Runs some passes of the optimiser."""
+
+    def __call__(
+        self, results: Sequence[Node], pipeline: Sequence[Pass], measured: Collection[End] = ()
+    ) -> Optimised:
+        """The results after the passes, with the ends that are to be measured."""
+        ...
 
 
 class Version(NamedTuple):
@@ -74,6 +82,8 @@ class Narrowing:
             moment = self._moments(version)
             places = cuttings(version.results, fitted.lowered, fitted.layout, moment)
             cut = [one for one in places if self._engine.in_bands(one.bands)]
+            if not cut:
+                break
             for chosen in (cut, cut[:1]) if len(cut) > 1 else (cut,):
                 other = self._cut(version, version.results, chosen)
                 if other is not None and other.arena < best.arena:
@@ -102,7 +112,7 @@ class Narrowing:
         moment = self._moments(version)
         places = reliefs(version.results, fitted.lowered, fitted.layout, moment, self._scratch)
         cut = [one for one in places if self._engine.in_bands(one.bands)]
-        return self._cut(version, version.results, cut)
+        return self._cut(version, version.results, cut) if cut else None
 
     def _copied(self, planned: Planned) -> Iterator[Planned]:
         version, fitted = planned.version, planned.found.fitted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 from tawny.array import Array, array_for
 from tawny.errors import type_error, value_error
@@ -14,6 +14,7 @@ from tawny.graph.lowering import Lowered, is_leaf, result_of
 from tawny.graph.written import Written, written_out
 from tawny.later import Later
 from tawny.memory.plan import Layout
+from tawny.named import NamedTuple
 from tawny.node import Node
 from tawny.record import record
 

@@ -15,12 +15,13 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Mapping, Sized
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
 from tawny.dtype import DTYPES, FLOAT32, FLOAT64, DType
 from tawny.errors import type_error, value_error
+from tawny.named import NamedTuple
 from tawny.node import Value
 from tawny.record import record
 from tawny.shape import Shape, size

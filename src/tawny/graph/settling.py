@@ -7,12 +7,12 @@ variable must run before; plans with that order and plans without are both made.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from tawny.graph.fitting import Fitted, Fitting, Planning
 from tawny.graph.incremental import Dependence
 from tawny.graph.lowering import lower
 from tawny.graph.updating import NOWHERE, homes, possible_homes
+from tawny.named import NamedTuple
 from tawny.node import Node
 
 
@@ -38,11 +38,12 @@ def settled(
     """
     updates = list(zip(targets, results[len(results) - len(targets) :], strict=True))
     ways = [NOWHERE]
+    lowered = lower(results, scratch=scratch)
     if updates and planning != "seed":
-        possible = possible_homes(updates, results, lower(results), known)
+        possible = possible_homes(updates, results, lowered, known)
         if possible.variable:
             ways.insert(0, possible)
-    fitting = Fitting(results, known if incremental else None, scratch, ways, planning)
+    fitting = Fitting(lowered, known if incremental else None, ways, planning)
     fitted = fitting.within(budget)
     found = homes(updates, results, fitted.lowered, fitted.layout.schedule, known)
     if not fitted.elsewhere <= found.keys():

@@ -9,7 +9,7 @@ from typing import Final
 from tawny.graph.failing import infallible
 from tawny.graph.incremental import VOLATILE, Dependence
 from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of
-from tawny.memory.model import model
+from tawny.memory.model import predecessors
 from tawny.memory.schedule import Schedule
 from tawny.node import Node
 from tawny.record import record
@@ -101,7 +101,7 @@ def homes(
 def cyclic(lowered: Lowered, after: Mapping[Node, Collection[Node]]) -> list[Node]:
     """Sources to give up, the smallest first, so that some order has all steps `after` others."""
     index, left = lowered.step_of, dict(after)
-    reads = model(lowered.problem).predecessors
+    reads = predecessors(lowered.problem)
     out: list[Node] = []
     while True:
         before = [set(row) for row in reads]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tawny.graph.lowering import is_leaf
+from tawny.named import NamedTuple
 from tawny.node import Node, Part, make, remake, toposort, written_at
 from tawny.op import Trait
 from tawny.ops.bands import Bands
@@ -57,8 +57,8 @@ def _members(
     """The results of a group as plain nodes, and all nodes it computes."""
     values, members = list(operands), list[Node]()
     if isinstance(group, ProductGroup):
-        values = group.multiplied(operands)
-        members.append(values[0])
+        values = group.given(operands)
+        members.append(group.multiplied(operands))
     for step in group.body.steps:
         inputs = tuple([values[i] for i in step.inputs])
         if isinstance(step.op, Group):

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple
 
 from tawny.errors import value_error
 from tawny.memory.inplace import declared_refusal
 from tawny.memory.problem import Problem, Step
+from tawny.named import NamedTuple
 from tawny.record import record
 
 

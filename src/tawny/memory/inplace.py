@@ -53,6 +53,9 @@ def match(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     options: dict[int, list[int]] = {}
     for operand, output in pairs:
         options.setdefault(output, []).append(operand)
+    first = {output: operands[0] for output, operands in options.items()}
+    if len(set(first.values())) == len(first):
+        return first
     holder: dict[int, int] = {}
 
     def place(output: int, asked: set[int]) -> bool:

@@ -71,10 +71,7 @@ class Model:
 def model(problem: Problem, alignment: int = 1) -> Model:
     """The ordering model of a problem, with sizes rounded up to multiples of `alignment`."""
     values, makers, roots = problem.values, problem.makers, problem.roots
-    sources = [
-        maker if maker is not None or value.view_of is None else source(problem, v)
-        for v, (value, maker) in enumerate(zip(values, makers, strict=True))
-    ]
+    sources = _sources(problem)
     successors: list[list[int]] = [[] for _ in problem.steps]
     predecessors: list[tuple[int, ...]] = []
     reads: list[tuple[int, ...]] = []
@@ -118,6 +115,23 @@ def model(problem: Problem, alignment: int = 1) -> Model:
     return Model(
         predecessors, successors, reads, made, stays, slides, size, readers, sums, outputs, base
     )
+
+
+def predecessors(problem: Problem) -> list[tuple[int, ...]]:
+    """For each step those that must have run before it."""
+    sources = _sources(problem)
+    return [
+        tuple({*step.after, *[p for v in step.inputs if (p := sources[v]) is not None]})
+        for step in problem.steps
+    ]
+
+
+def _sources(problem: Problem) -> list[int | None]:
+    """For each value the step that must have run before it can be read."""
+    return [
+        maker if maker is not None or value.view_of is None else source(problem, v)
+        for v, (value, maker) in enumerate(zip(problem.values, problem.makers, strict=True))
+    ]
 
 
 def source(problem: Problem, value: int) -> int | None:

@@ -6,16 +6,17 @@ training steps, so `best_order` tries several and keeps the one with the smalles
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
 
 from tawny.memory.folding import Folded, fold
 from tawny.memory.model import Model, model
 from tawny.memory.problem import Problem
 from tawny.memory.search import Search
+from tawny.named import NamedTuple
 
 LARGEST_SEARCHED = 4000
 """Steps above which the exact search is not tried."""
@@ -43,16 +44,22 @@ class Run:
 
     def need(self, step: int) -> int:
         """Bytes that a ready step adds while it runs."""
-        model = self.model
-        if not model.slides[step]:
+        model, left = self.model, self.left
+        slides = model.slides[step]
+        if not slides:
             return model.made[step]
-        left = self.left
-        return model.made[step] - model.saved(step, [c for c in model.reads[step] if left[c] == 1])
+        if len(model.outputs[step]) == 1:
+            for cell, _ in slides:
+                if left[cell] == 1:
+                    return model.made[step] - model.size[cell]
+            return model.made[step]
+        return model.made[step] - model.saved(step, [c for c, _ in slides if left[c] == 1])
 
     def step(self, step: int) -> list[int]:
         """Run a ready step; the steps that are ready now and are new or cost less than before."""
         model, left, sums, net, waits = self.model, self.left, self.sums, self.net, self.waits
-        self.peak = max(self.peak, self.live + self.need(step))
+        high = self.live + (self.need(step) if model.slides[step] else model.made[step])
+        self.peak = max(self.peak, high)
         self.live += net[step]
         self.done[step] = 1
         self.order.append(step)
@@ -76,11 +83,13 @@ class Run:
         return [s for s, count in enumerate(self.waits) if not count]
 
 
-def peak_of(model: Model, order: Sequence[int]) -> int:
-    """The peak of a given order."""
+def peak_of(model: Model, order: Sequence[int], most: int = sys.maxsize) -> int:
+    """The peak of a given order, or what it is once it is more than `most`."""
     run = Run(model)
     for s in order:
         run.step(s)
+        if run.peak > most:
+            break
     return run.peak
 
 
@@ -269,19 +278,30 @@ def best_order(
 
 
 def orders(
-    problem: Problem, *, alignment: int = 1, seconds: float = 0.1, states: int = 50_000
+    problem: Problem,
+    *,
+    alignment: int = 1,
+    seconds: float = 0.1,
+    states: int = 50_000,
+    most: int = sys.maxsize,
 ) -> list[Order]:
-    """All orders that were tried, by growing peak; the report's is always among them."""
+    """All orders that were tried, by growing peak; the report's is always among them.
+
+    With `most`, only those that need no more bytes, if there are any; the others are given up.
+    """
     graph = model(problem, alignment)
     floor = graph.floor()
+    if floor > most:
+        return []
     found: list[Order] = []
     folded = fold(graph, natural(graph))
-    for way, (sequence, peak) in candidates(problem, graph, floor, folded):
+    for way, (sequence, peak) in candidates(problem, graph, floor, folded, most):
         found.append(Order(sequence, peak, way, optimal=peak <= floor))
         if peak <= floor:
             break
     found.sort(key=lambda order: order.peak)
-    if found[0].optimal or len(graph) > LARGEST_SEARCHED or seconds <= 0:
+    is_done = bool(found) and found[0].optimal
+    if is_done or len(graph) > LARGEST_SEARCHED or seconds <= 0:
         return found
     end = time.thread_time() + seconds
 
@@ -289,20 +309,28 @@ def orders(
         return count > states or time.thread_time() > end
 
     search = Search(folded.model, floor)
-    better, certain = search.run(found[0].peak, stop)
+    better, certain = search.run(found[0].peak if found else most + 1, stop)
     if better is not None:
         sequence = folded.unfolded(better)
         return [Order(sequence, search.accepted, Way.SEARCH, optimal=True), *found]
-    return [found[0]._replace(optimal=certain), *found[1:]]
+    return [*[first._replace(optimal=certain) for first in found[:1]], *found[1:]]
 
 
 def candidates(
-    problem: Problem, graph: Model, floor: int, folded: Folded | None = None
+    problem: Problem,
+    graph: Model,
+    floor: int,
+    folded: Folded | None = None,
+    most: int = sys.maxsize,
 ) -> Iterator[tuple[Way, Found]]:
-    """The portfolio, with its peaks, as far as these are near the least; the report's first."""
+    """The portfolio, with its peaks, as far as these are near the least; the report's first.
+
+    With `most`, only orders that need no more bytes.
+    """
     report = depth_first(problem)
-    least = peak_of(graph, report)
-    yield Way.REPORT, (report, least)
+    least = peak_of(graph, report, most)
+    if least <= most:
+        yield Way.REPORT, (report, least)
     folded = fold(graph, natural(graph)) if folded is None else folded
     small = folded.model
     ways: list[tuple[Way, Callable[[int], Found | None]]] = [
@@ -311,8 +339,8 @@ def candidates(
         (Way.LIST, lambda most: list_order(small, most)),
     ]
     for way, run in ways:
-        found = run(int(least * NEAR))
-        if found is not None:
+        found = run(min(most, int(least * NEAR)))
+        if found is not None and found[1] <= most:
             order, peak = found
             yield way, (folded.unfolded(order), peak)
             least = min(least, peak)

@@ -1,8 +1,8 @@
 """Placement: an offset in one arena for each storage, as near the lower bound as can be found.
 
-The pipeline stops as soon as the lower bound is met: sweeps outward from the fullest moment, a
-search in the order of time, skylines, more such searches, then beam searches while time is left.
-The last are used only up to some number of storages.
+The pipeline stops as soon as the lower bound is met: sweeps outward from the fullest moment,
+skylines and a search in the order of time, more such searches, then beam searches while time is
+left.  The last are used only up to some number of storages.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from tawny.record import record
 
 LARGEST_SEARCHED = 4000
 """Storages above which only near-linear methods are used."""
+FEW = 1000
+"""Storages up to which skylines are tried even if the time is up: they take little."""
 LARGEST_REPEATED = 20_000
 """Storages above which even these are used only once."""
 NARROWEST_BEAM, WIDEST_BEAM = 24, 200
@@ -105,7 +107,7 @@ def place(
     if known is not None:
         race.enter([known.offsets[i] // problem.unit for i in problem.indices])
     elif count <= LARGEST_SEARCHED:
-        methods += [sweeps, skyline_by_area, gap_search, skyline_by_life, gap_searches]
+        methods += [sweeps, skyline_by_life, gap_search, skyline_by_area, gap_searches]
     else:
         methods += [sweeps, gap_search, skyline_by_area, skyline_by_life, gap_searches]
     if count <= LARGEST_SEARCHED:
@@ -189,9 +191,10 @@ def skyline_by_life(race: Race) -> Iterator[list[int]]:
 
 
 def skylines(race: Race, key: Callable[[int], tuple[int, ...]]) -> Iterator[list[int]]:
-    """A skyline with a ranking by `key`, if there is time."""
-    problem = race.problem
-    if len(race.life) <= LARGEST_REPEATED and not race.crowded() and not race.over():
+    """A skyline with a ranking by `key`, if there is time or little is needed."""
+    problem, count = race.problem, len(race.life)
+    in_time = count <= FEW or not race.over()
+    if count <= LARGEST_REPEATED and in_time and not race.crowded():
         ranking = sorted(range(len(race.life)), key=key)
         yield skyline(problem.births, problem.deaths, problem.sizes, ranking)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,6 +33,8 @@ HARD = 60.0
 """The processor seconds that a plan may take if it is to be as tight as can be."""
 MOST_STATES = 1_000_000
 """How far an order is then searched for at most."""
+LARGEST_SEARCHED = 1200
+"""Steps above which no order is searched for otherwise: in a short time none is found."""
 
 
 @record
@@ -216,6 +219,8 @@ class Layout:
 
 PLANS: Final = Recent[Layout](most=120_000)
 """Layouts by the structure of their problem and how they were planned; they weigh their steps."""
+NONE_BELOW: Final = Recent[bool](most=1000)
+"""Structures of problems for which no layout below some bytes was found, with these."""
 NO_PROBLEM: Final = Problem((), ())
 """Stands for the problem of a layout that is remembered without it."""
 
@@ -240,6 +245,28 @@ def plan(
     if known is not None:
         return known.of(problem)
     made = planned(problem, fixed, alignment, seconds, hard)
+    assert made is not None
+    PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence))
+    return made
+
+
+def plan_below(
+    problem: Problem, bytes: int, *, alignment: int = 64, hard: bool = False
+) -> Layout | None:
+    """A layout with an arena below `bytes`, if one is found; what needs more is given up early."""
+    key = problem.structure, None, alignment, None, hard
+    known = PLANS.get(key)
+    if known is not None:
+        return known.of(problem) if known.arena < bytes else None
+    if NONE_BELOW.get((*key, bytes)):
+        return None
+    most = (
+        sys.maxsize if problem.always_roots else bytes - 1
+    )  # others may be in a place that is kept
+    made = planned(problem, None, alignment, None, hard, most)
+    if made is None or made.arena >= bytes:
+        NONE_BELOW.put((*key, bytes), result=True, weight=1)
+        return None
     PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence))
     return made
 
@@ -250,26 +277,30 @@ def planned(
     alignment: int,
     seconds: float | None,
     hard: bool,
-) -> Layout:
-    """What `plan` gives for a problem it has not met."""
+    most: int = sys.maxsize,
+) -> Layout | None:
+    """What `plan` gives for a problem it has not met; none if all orders need more than `most`."""
     if seconds is None:
         seconds = HARD if hard else 0.02 + 2e-5 * len(problem.steps)
     deadline = time.thread_time() + seconds
     if order is not None:
         return laid_out(schedule(problem, order), alignment, deadline)
+    searched = seconds * ORDERING if hard or len(problem.steps) <= LARGEST_SEARCHED else 0.0
     states = MOST_STATES if hard else 50_000
-    found = orders(problem, alignment=alignment, seconds=seconds * ORDERING, states=states)
+    found = orders(problem, alignment=alignment, seconds=searched, states=states, most=most)
+    if not found:
+        return None
     first = best = laid_out(schedule(problem, found[0].sequence), alignment, 0.0)
     for other in found[1:]:
         if found[0].peak < best.arena >= other.peak and time.thread_time() < deadline:
             best = lower(best, laid_out(schedule(problem, other.sequence), alignment, 0.0))
     if best.arena > found[0].peak and time.thread_time() < deadline:
         best = lower(best, laid_out(first.schedule, alignment, deadline, first.placement))
-    report = next(order for order in found if order.way is Way.REPORT)
-    if report.peak < best.arena > best.bound:
-        blocks = allocate(problem, report.sequence)
-        if sum([best.rounded(size) for size in blocks.sizes]) < best.arena:
-            return as_blocks(blocks, alignment)
+    for report in [order for order in found if order.way is Way.REPORT]:
+        if report.peak < best.arena > best.bound:
+            blocks = allocate(problem, report.sequence)
+            if sum([best.rounded(size) for size in blocks.sizes]) < best.arena:
+                return as_blocks(blocks, alignment)
     return best
 
 

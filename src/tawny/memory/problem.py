@@ -140,6 +140,12 @@ class Problem:
             tuple([replace(step, label=None) for step in self.steps]),
         )
 
+    def with_rules(self, values: tuple[Value, ...], steps: tuple[Step, ...]) -> Problem:
+        """The problem with other rules and bytes; what each step makes and views is the same."""
+        other = Problem(values, steps)
+        vars(other).update(makers=self.makers, roots=self.roots)
+        return other
+
     def allows(self, sequence: Sequence[int]) -> bool:
         """Whether no step runs, for the first time or again, once one that is `after` it has."""
         last = {s: position for position, s in enumerate(sequence)}

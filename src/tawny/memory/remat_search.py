@@ -16,7 +16,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from math import gcd, inf
-from typing import NamedTuple
 
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
@@ -26,6 +25,7 @@ from tawny.memory.remat_place import lay_out, squeeze
 from tawny.memory.remat_tables import Tables, tables
 from tawny.memory.remat_trim import Path
 from tawny.memory.schedule import schedule
+from tawny.named import NamedTuple
 
 MOST_LEVELS = 256
 WORK_PER_SECOND = 1_000_000

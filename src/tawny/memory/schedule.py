@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
 
 from tawny.memory.inplace import match
 from tawny.memory.problem import Problem
+from tawny.named import NamedTuple
 from tawny.record import record
 
 Slides = tuple[tuple[int, int], ...]

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from tawny.memory.model import KEPT, Model
+from tawny.named import NamedTuple
 
 LONGEST_DESCENT = 64
 """How many steps a safe move may have."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tawny.errors import type_error, value_error
+from tawny.named import NamedTuple
 from tawny.node import Value
 from tawny.optim.batches import Batches, Rows
 from tawny.tree import leaves, map_leaves, paths

@@ -8,13 +8,15 @@ so a last batch with fewer rows is computed as exactly as any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import tawny.numpy as tnp
 from tawny.array import Array
+from tawny.collecting import collector_paused
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program, aligned_copy
+from tawny.named import NamedTuple
 from tawny.nn.demands import Demand, demands_collected
 from tawny.nn.feeding import Batch
 from tawny.nn.module import Module
@@ -139,7 +141,8 @@ class Programs:
         """The program for batches of this size; refuses targets it has no meaning for."""
         key = signature(batch)
         if key not in self._made:
-            self._made[key] = self._compiled(batch)
+            with collector_paused():
+                self._made[key] = self._compiled(batch)
         made = self._made[key]
         self._check(made, batch)
         return made

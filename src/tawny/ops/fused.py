@@ -10,14 +10,16 @@ import enum
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
+from tawny.named import NamedTuple
 from tawny.node import Node, make, written_at
 from tawny.op import ELEMENTWISE, Elementwise, Gradient, Op, Type, not_boolean
 from tawny.ops.convolution import Windowed
 from tawny.ops.creation import Cast
+from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.reduction import ArgExtremum, Reduction
@@ -260,7 +262,7 @@ def expanded(group: Node, operands: Sequence[Node] | None = None) -> tuple[Node,
         if isinstance(group.op, GatherPieces):
             return group.op.written(values)[1:]
         if isinstance(group.op, ProductGroup):
-            values = group.op.multiplied(values)
+            values = group.op.given(values)
         for step in group.op.body.steps:
             values.append(make(step.op, tuple([values[i] for i in step.inputs])))
     return tuple([values[r] for r in group.op.body.results])
@@ -404,14 +406,15 @@ def exchanged_axes(shape: Shape) -> Shape:
     return (*shape[:-2], shape[-1], shape[-2])
 
 
-def is_rowwise(body: Body) -> bool:
-    """Whether a body is computed row by row from the matrix that is its operand 0.
+def is_rowwise(body: Body, pieces: int = 1) -> bool:
+    """Whether a body is computed row by row from the matrices that are its first operands.
 
-    Its steps are elementwise ops and conversions; all it reads and makes is a matrix of that shape,
-    a column or a row of one, or one element; all results are such matrices.
+    They are of one shape; its steps are elementwise ops and conversions; all it reads and makes is
+    a matrix of that shape, a column or a row of one, or one element; all results are such matrices.
     """
     matrix = body.operands[0][0] if body.operands else ()
-    if len(matrix) != 2 or min(matrix) < 2:
+    given = [shape for shape, _ in body.operands[:pieces]]
+    if len(matrix) != 2 or min(matrix) < 2 or given != [matrix] * pieces:
         return False
     rows, columns = matrix
     fitting = {matrix, (rows, 1), (1, columns), (columns,), (1, 1), (1,), ()}
@@ -424,15 +427,17 @@ def is_rowwise(body: Body) -> bool:
 
 
 class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE):
-    """A matrix product that a group uses up, a few rows at a time, without storing it.
+    """A matrix product that a group uses up, a part at a time, without storing it.
 
-    Operands are the product's, then those of the body but for the first, which is the product.
+    Operands are the product's, then those of the body but for the first, which is the product; or
+    the first are pieces of it, equal numbers of columns side by side.
     """
 
     transpose_a: bool
     transpose_b: bool
     epilogue: Epilogue
     body: Body
+    pieces: int = 1
 
     @property
     def product(self) -> Op:
@@ -450,9 +455,19 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
         """How many operands are the product's."""
         return 2 + self.epilogue.arity
 
-    def multiplied(self, operands: Sequence[Node]) -> list[Node]:
-        """The operands of the body, the product among them as a node of its own."""
-        return [make(self.product, tuple(operands[: self.taken])), *operands[self.taken :]]
+    def multiplied(self, operands: Sequence[Node]) -> Node:
+        """The product as a node of its own."""
+        return make(self.product, tuple(operands[: self.taken]))
+
+    def given(self, operands: Sequence[Node]) -> list[Node]:
+        """The operands of the body, the product or its pieces among them as nodes."""
+        product, others = self.multiplied(operands), operands[self.taken :]
+        if self.pieces == 1:
+            return [product, *others]
+        rows, columns = product.shape
+        width = columns // self.pieces
+        cuts = [((0, rows, 1), (first, width, 1)) for first in range(0, columns, width)]
+        return [*[make(Slice(cut), (product,)) for cut in cuts], *others]
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         return self.body.type_of(self.body.results[0])[0]
@@ -466,25 +481,29 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
             raise value_error("product_group", f"operands are {types}; the first are two matrices")
         fused = self._fused
         fused.infer_parts(*given)
-        product = (
-            fused.infer_shape(*[s for s, _ in given]),
-            fused.infer_dtype(*[d for _, d in given]),
-        )
-        if (product, *others) != body.operands or not is_rowwise(body):
+        rows, columns = fused.infer_shape(*[s for s, _ in given])
+        dtype, pieces = fused.infer_dtype(*[d for _, d in given]), self.pieces
+        wanted = [((rows, columns // max(pieces, 1)), dtype)] * pieces
+        if (
+            pieces < 1
+            or columns % pieces
+            or (*wanted, *others) != body.operands
+            or not is_rowwise(body, pieces)
+        ):
             raise value_error(
                 "product_group",
-                f"the product is {product}, other operands are {others}; its body takes "
-                f"{body.operands} and must be computed row by row",
+                f"the product is {dtype}{[rows, columns]} in {pieces} pieces, other operands are "
+                f"{others}; its body takes {body.operands} and must be computed row by row",
             )
         return tuple(map(body.type_of, body.results)) if len(body.results) > 1 else ()
 
     def overwrites(self) -> tuple[tuple[int, int], ...]:
         """Pairs (operand, result) as `Body.overwrites` gives them; never an operand of the product.
 
-        Those are read for each panel of rows, when results of others have been written.
+        Those are read for each panel, when results of others have been written.
         """
-        before = self.taken - 1
-        return tuple([(operand + before, r) for operand, r in self.body.overwrites() if operand])
+        pairs, before = self.body.overwrites(), self.taken - self.pieces
+        return tuple([(operand + before, r) for operand, r in pairs if operand >= self.pieces])
 
     def may_overwrite(self, *types: Type) -> frozenset[int]:
         """Operands that result 0 may be written over; `overwrites` answers for each result."""

@@ -6,7 +6,7 @@ that depend on no variable.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tawny.array import (
     wrap,
 )
 from tawny.dtype import DType
+from tawny.named import NamedTuple
 from tawny.node import Value, constant, make
 from tawny.op import Gradient, Op
 from tawny.operator import public

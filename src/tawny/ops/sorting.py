@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tawny.array import (
 )
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
+from tawny.named import NamedTuple
 from tawny.node import Node, make
 from tawny.op import Gradient, Op, Overwrites
 from tawny.operator import public

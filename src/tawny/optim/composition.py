@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy
 
@@ -21,6 +21,7 @@ import tawny.numpy as np
 from tawny.array import Array, lift
 from tawny.autodiff.functions import value_and_grad
 from tawny.errors import type_error, value_error
+from tawny.named import NamedTuple
 from tawny.node import Value
 from tawny.optim.clipping import Clipping
 from tawny.optim.directions import Direction

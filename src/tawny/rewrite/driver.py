@@ -69,8 +69,9 @@ class RuleSet:
         for rule in rules:
             for pattern in orders(rule.pattern):
                 if isinstance(pattern, Call):
+                    ordered = rule if pattern is rule.pattern else replace(rule, pattern=pattern)
                     for key in pattern.ops or (Op,):
-                        self._by_op.setdefault(key, []).append(replace(rule, pattern=pattern))
+                        self._by_op.setdefault(key, []).append(ordered)
         self.found: Final[dict[Signature, Candidates]] = {}
         """The rules that can match, for each signature met."""
         operands = [a for r in chain(*self._by_op.values()) for a in r.pattern.args or ()]

@@ -234,11 +234,12 @@ def rule(
 
 
 def orders(pattern: Pattern) -> list[Pattern]:
-    """The pattern with the operands of its commutative ops in every order."""
+    """The pattern with the operands of its commutative ops in every order, its own first."""
     if not isinstance(pattern, Call) or pattern.args is None:
         return [pattern]
     choices = [orders(a) for a in pattern.args]
-    out = [replace(pattern, args=args) for args in itertools.product(*choices)]
+    _, *changed = itertools.product(*choices)
+    out = [pattern, *[replace(pattern, args=args) for args in changed]]
     op, *others = pattern.ops
     commutes = isinstance(op, Elementwise) and Trait.COMMUTATIVE in op.info.traits
     if commutes and not others and len(set(pattern.args)) > 1:

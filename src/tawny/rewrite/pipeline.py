@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
+import enum
 import itertools
 import os
-from collections.abc import Collection, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from tawny.collecting import collector_paused
 from tawny.node import Node
 from tawny.record import record
 from tawny.rewrite import (
@@ -106,6 +106,13 @@ class Optimised:
     rewrites: Rewrites
 
 
+class End(enum.Enum):
+    """An end of what the optimiser does."""
+
+    BEFORE = "the graph as it is given"
+    AFTER = "the graph as it is left"
+
+
 def optimise(
     outputs: Sequence[Node],
     *,
@@ -116,6 +123,7 @@ def optimise(
     check: bool = False,
     pipeline: Sequence[Pass] = PIPELINE,
     known: Collection[RuleInfo] | None = None,
+    measured: Collection[End] = tuple(End),
 ) -> Optimised:
     """The graph of `outputs`, optimised; the nodes given are never changed.
 
@@ -123,44 +131,30 @@ def optimise(
     where an operand is proved finite.  `disable` names rules or classes of rules to leave out,
     `enable` those to use that are left out otherwise: the class "reassociating".  `check` refuses
     illegal graphs after each pass (see `spec`); so does `TAWNY_DEBUG=1` in the environment.
-    `known` are the rules that may be named, where they are more than those of the pipeline.
+    `known` are the rules that may be named, where they are more than those of the pipeline.  The
+    ledger gets the sizes and costs of the ends that are `measured`.
     """
     check = check or os.environ.get("TAWNY_DEBUG", "0") != "0"
     ledger = Ledger(rules(pipeline) if known is None else known, disable, enable)
     context = Context(evaluate, ledger, assume_finite)
     flow = Flow(tuple(outputs))
-    with _collector_paused():
-        _measure(flow, ledger.rewrites, before=True)
+    with collector_paused():
+        if End.BEFORE in measured:
+            measure(ledger.rewrites, End.BEFORE, flow.order())
         for step in pipeline:
             old = flow if check else None  # else it may go while the next pass runs
             flow = step(flow, context)
             if old is not None:
                 spec.check(flow, step.name, old)
-        _measure(flow, ledger.rewrites, before=False)
+        if End.AFTER in measured:
+            measure(ledger.rewrites, End.AFTER, flow.order())
     return Optimised(flow.outputs, ledger.rewrites)
 
 
-@contextmanager
-def _collector_paused() -> Generator[None]:
-    """Without the cyclic collector: no cycle is made here, and it would walk all nodes often.
-
-    Afterwards it takes what was made for old, unless somebody froze objects, which would thaw.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            if not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
-
-
-def _measure(flow: Flow, rewrites: Rewrites, before: bool) -> None:
-    order = flow.order()
-    if before:
-        rewrites.nodes_before, rewrites.cost_before = len(order), total(order)
-    else:
-        rewrites.nodes_after, rewrites.cost_after = len(order), total(order)
+def measure(rewrites: Rewrites, end: End, order: Sequence[Node]) -> None:
+    """Note how many nodes there are at one end, and what they cost."""
+    match end:
+        case End.BEFORE:
+            rewrites.nodes_before, rewrites.cost_before = len(order), total(order)
+        case End.AFTER:
+            rewrites.nodes_after, rewrites.cost_after = len(order), total(order)

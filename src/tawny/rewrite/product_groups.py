@@ -16,6 +16,7 @@ from tawny.memory.inplace import match
 from tawny.node import Node, Part, Variable, make, part, written_at
 from tawny.op import Elementwise, Family
 from tawny.ops.fused import PLAIN, Body, FusedMatmul, Group, ProductGroup, Step, is_rowwise
+from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
 from tawny.rewrite.group_lifetime import bytes_of, is_leaf
@@ -27,6 +28,9 @@ PRODUCT_GROUP: Final = RuleInfo(
 
 LEAST_BYTES: Final = 2**20
 """Smaller products stay in the caches anyway."""
+
+LEAST_IN_PIECES: Final = 2**12
+"""The same where a product is read in pieces, which one thread made and others need."""
 
 PRODUCTS: Final[frozenset[Family]] = frozenset({Matmul, FusedMatmul})
 
@@ -53,14 +57,13 @@ def joining(
         for reader in flow.order():
             if type(reader.op) not in (Group, Elementwise) or is_leaf(reader):
                 continue
-            for place, product in enumerate(reader.inputs):
+            for product, places in _products(reader, uses):
                 if (
-                    _is_product(product, least)
-                    and uses[product] == 1
+                    _is_product(product, least if len(places) == 1 else min(least, LEAST_IN_PIECES))
                     and (moment is None or moment(product) == moment(reader))
-                    and _saves(reader, place, uses, outputs)
+                    and _saves(reader, product, places, uses, outputs)
                 ):
-                    made = _joined(reader, place, joins)
+                    made = _joined(reader, product, places, joins)
                     if made is not None:
                         context.recorder.record(PRODUCT_GROUP, (product, reader), (made,))
                         replacements[reader] = made
@@ -68,6 +71,37 @@ def joining(
         return flow.replaced(replacements)
 
     return Pass("join_products", (PRODUCT_GROUP,), run)
+
+
+def _products(reader: Node, uses: Counter[Node]) -> Iterator[tuple[Node, tuple[int, ...]]]:
+    """What only a group reads, whole or cut into pieces, and which of its operands that is."""
+    for place, source in enumerate(reader.inputs):
+        if uses[source] != 1 or is_leaf(source):
+            continue
+        if not isinstance(source.op, Slice):
+            yield source, (place,)
+        elif len(source.shape) == 2 and source.op.ranges[1][0] == 0:
+            places = _pieces(reader, source.inputs[0], source, uses)
+            if places:
+                yield source.inputs[0], places
+
+
+def _pieces(reader: Node, whole: Node, first: Node, uses: Counter[Node]) -> tuple[int, ...]:
+    """The operands of a group that are all of a matrix, cut like its first piece; else none."""
+    (rows, columns), width = whole.shape, first.shape[1]
+    count = columns // max(width, 1)
+    if is_leaf(whole) or count < 2 or count * width != columns or uses[whole] != count:
+        return ()
+    places: list[int] = []
+    for number in range(count):
+        cut = Slice(((0, rows, 1), (number * width, width, 1)))
+        found = [
+            place
+            for place, source in enumerate(reader.inputs)
+            if source.op == cut and source.inputs[0] is whole and uses[source] == 1
+        ]
+        places += found
+    return tuple(places) if len(places) == count else ()
 
 
 def _is_product(node: Node, least: int) -> bool:
@@ -89,23 +123,23 @@ def _body(reader: Node) -> Body:
     return Body.of(given, (step,), (len(given),))
 
 
-def _joined(reader: Node, place: int, joins: Joins) -> Node | None:
-    """One node for a reader and the product that is its operand `place`; None if it is no gain."""
-    product = reader.inputs[place]
-    body = product_first(_body(reader), place)
-    if not is_rowwise(body):
+def _joined(reader: Node, product: Node, places: Sequence[int], joins: Joins) -> Node | None:
+    """One node for a reader and the product that some operands are; None if it is no gain."""
+    body, pieces = product_first(_body(reader), *places), len(places)
+    if not is_rowwise(body, pieces):
         return None
-    op = ProductGroup(False, False, PLAIN, body)
+    op = ProductGroup(False, False, PLAIN, body, pieces)
     if isinstance(product.op, FusedMatmul):
-        op = ProductGroup(**product.op.attributes(), body=body)
-    operands = (*product.inputs, *reader.inputs[:place], *reader.inputs[place + 1 :])
+        op = ProductGroup(**product.op.attributes(), body=body, pieces=pieces)
+    others = [source for place, source in enumerate(reader.inputs) if place not in places]
+    operands = (*product.inputs, *others)
     with written_at(united_sources((product, reader))):
         return make(op, operands) if joins(op, operands) else None
 
 
-def product_first(body: Body, place: int) -> Body:
-    """The same body with operand `place` as the first."""
-    order = [place, *[i for i in range(len(body.operands)) if i != place]]
+def product_first(body: Body, *places: int) -> Body:
+    """The same body with some operands as the first ones."""
+    order = [*places, *[i for i in range(len(body.operands)) if i not in places]]
     new = {old: number for number, old in enumerate(order)}
     steps = [s._replace(inputs=tuple([new.get(i, i) for i in s.inputs])) for s in body.steps]
     results = tuple([new.get(r, r) for r in body.results])
@@ -115,23 +149,50 @@ def product_first(body: Body, place: int) -> Body:
 # ---------------------------------------------------------------------- memory
 
 
-def _saves(reader: Node, place: int, uses: Counter[Node], outputs: Collection[Node]) -> bool:
-    """Whether less memory is in use if the product is not stored.
+def _saves(
+    reader: Node,
+    product: Node,
+    places: Sequence[int],
+    uses: Counter[Node],
+    outputs: Collection[Node],
+) -> bool:
+    """Whether less memory is in use if the product, some of the reader's operands, is not stored.
 
     As many results as before must be written over operands.  Where the reader waits for what is
     computed, or makes what takes memory of its own, so that it should wait, the product's operands
-    are kept in place of the product: they must be no larger.
+    are kept in place of the product: they must be no larger.  A reader of pieces that need not wait
+    must not make more than the product was.
     """
-    product = reader.inputs[place]
     pairs = list(_overwrites(reader, uses, outputs))
-    found = match([(operand, result) for operand, result in pairs if operand != place])
+    found = match([(operand, result) for operand, result in pairs if operand not in places])
     if len(found) < len(match(pairs)):
         return False
-    others = [owner(source) for source in reader.inputs if source is not product]
-    if all(map(is_leaf, others)) and len(found) == len(_body(reader).results):
+    sources = [source for place, source in enumerate(reader.inputs) if place not in places]
+    others = [owner(source) for source in sources]
+    results = len(_body(reader).results)
+    if all(map(is_leaf, others)) and len(found) == results:
         return True
+    if len(places) > 1 and results - len(found) <= len(places):
+        at_hand = _at_hand(product)
+        if all(is_leaf(other) or _maker(other) in at_hand for other in others):
+            return True
     owners = {owner(source) for source in product.inputs}
     return sum(bytes_of(n) for n in owners if not is_leaf(n)) <= bytes_of(product)
+
+
+def _at_hand(product: Node) -> set[Node]:
+    """Some of what is there when a product can be computed.
+
+    That is whatever its operands were made from, and all that was made together with them.
+    """
+    makers = {_maker(owner(source)) for source in product.inputs}
+    before = [source for maker in makers if not is_leaf(maker) for source in maker.inputs]
+    return makers | {_maker(owner(source)) for source in before}
+
+
+def _maker(node: Node) -> Node:
+    """The node that makes a value, perhaps with others."""
+    return node.inputs[0] if isinstance(node.op, Part) else node
 
 
 def _overwrites(

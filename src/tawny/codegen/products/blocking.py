@@ -116,6 +116,10 @@ class Blocking:
     """Whether all panels are multiplied with a block of the common axis before the next block."""
     sets: int = 1
     """How many sets of sums wait for each tile."""
+    pieces: bool = False
+    """Whether each vector of a tile is of another piece, so that blocks are a vector wide there."""
+    apart: int = 0
+    """Bytes from a vector of a tile to the next in the right matrix; 0 if they are side by side."""
 
     def numbers(self, element: Element) -> dict[str, int]:
         """What the code is told."""
@@ -134,7 +138,8 @@ class Blocking:
             "parts": self.parts,
             "chunk_tiles": self.chunk_tiles,
             "streamed": self.streamed,
-            "vector_bytes": element.vector_bytes,
+            "vector_bytes": self.apart or element.vector_bytes,
+            "block_bytes": element.vector_bytes if self.pieces else self.full.tile.width(element),
         }
 
     def sum_bytes(self, element: Element) -> int:
@@ -195,10 +200,14 @@ def cut(
     panels: Panels = Panels.DIRECT,
     order: Order = Order.ROWS,
     streamed: bool = False,
+    wide: int | None = None,
 ) -> Blocking:
-    """The blocking of a stack of products; an empty one has no tasks."""
+    """The blocking of a stack of products; an empty one has no tasks.
+
+    Tiles are as wide as is best, or so many vectors.
+    """
     rows, columns, lanes = max(extent.rows, 1), max(extent.columns, 1), element.lanes
-    vectors = vectors_for(rows)
+    vectors = vectors_for(rows) if wide is None else wide
     full = Strip.of(rows, vectors)
     blocks, rest = divmod(columns, vectors * lanes)
     tail = Strip.of(rows, over(rest, lanes), bool(rest % lanes)) if rest else None

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tawny.codegen.builder import I1, I64, Value
+from tawny.codegen.builder import I1, Value
 from tawny.codegen.kernel import Layout
 from tawny.codegen.products.blocking import Extent
 from tawny.codegen.products.form import Rows, Source, TileCode
 from tawny.codegen.products.lines import LINE_NUMBERS, Line, copy_line
 from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.tile import Walk, accumulate, spaced
-from tawny.codegen.products.windows import AXIS_NUMBERS, WindowAxis
+from tawny.codegen.products.windows import AXIS_NUMBERS, WindowAxis, following
 from tawny.ops.convolution import Windowed
 from tawny.record import record
 
@@ -283,11 +283,5 @@ class _TapRows:
 
     def _following(self, batch: Value, places: Sequence[Value]) -> list[Value]:
         """The next run."""
-        f, n = self.code.f, self.code.numbers
-        carry, following = f.constant(I64, 1), list[Value]()
-        for axis in reversed(range(len(places))):
-            place = places[axis] + carry
-            ends = place.equals(n[f"count{axis}"])
-            following.insert(0, f.select(ends, 0, place))
-            carry = f.select(ends, carry, 0)
-        return [batch + carry, *following]
+        after, carry = following(self.code.f, self.code.numbers, "count", places)
+        return [batch + carry, *after]

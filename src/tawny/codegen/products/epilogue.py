@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tawny.codegen.builder import I64, PTR, Function, Value
 from tawny.codegen.element import Element
@@ -13,6 +12,7 @@ from tawny.codegen.numbers import real
 from tawny.codegen.products.tile import Tile
 from tawny.codegen.scalar import applied, supported
 from tawny.dtype import DType
+from tawny.named import NamedTuple
 from tawny.ops.fused import Activation, Epilogue
 from tawny.record import record
 from tawny.shape import Shape
@@ -79,6 +79,8 @@ class Finish:
     element: Element
     ending: Ending
     masks: Sequence[Value | None]
+    apart: Value | None = None
+    """Bytes from a vector of columns to the next, where they are not side by side."""
 
     def affine(self, bias: Value, scale: Value) -> Affine:
         """Bias and scale of each vector of columns, from their addresses."""
@@ -95,8 +97,14 @@ class Finish:
     def row(
         self, sums: Sequence[Value], affine: Affine, result: Value, residual: Value | None
     ) -> None:
+        """One row of a tile, written."""
+        for v, value in enumerate(self.values(sums, affine, residual)):
+            self.element.store(self.f, value, self._place(result, v), self.masks[v])
+
+    def values(self, sums: Sequence[Value], affine: Affine, residual: Value | None) -> list[Value]:
         """One row of a tile."""
         f, element, (biases, scales) = self.f, self.element, affine
+        values: list[Value] = []
         for v, total in enumerate(sums):
             value = element.rounded(f, total)
             if scales:
@@ -105,12 +113,16 @@ class Finish:
                 value = element.rounded(f, value + biases[v])
             if residual is not None:
                 value = element.rounded(f, value + self._load(residual, v))
-            place = f.advanced(result, v * element.vector_bytes)
-            element.store(f, self._activated(value), place, self.masks[v])
+            values.append(self._activated(value))
+        return values
+
+    def _place(self, address: Value, vector: int) -> Value:
+        step = self.element.vector_bytes
+        offset = vector * step if self.apart is None else self.apart * vector
+        return self.f.advanced(address, offset)
 
     def _load(self, address: Value, vector: int) -> Value:
-        place = self.f.advanced(address, vector * self.element.vector_bytes)
-        return self.element.load(self.f, place, self.masks[vector])
+        return self.element.load(self.f, self._place(address, vector), self.masks[vector])
 
     def _activated(self, value: Value) -> Value:
         op = self.ending.epilogue.activation.op
@@ -135,10 +147,10 @@ def finish(
             residual = places.residuals[i] if places.residuals else None
             end.row(part, affine, places.results[i], residual)
         return
-    kept = _kept(f, sums, element.sum_bytes)
-    results, residuals = _kept(f, places.results, 8), _kept(f, places.residuals, 8)
+    stored = kept(f, sums, element.sum_bytes)
+    results, residuals = kept(f, places.results, 8), kept(f, places.residuals, 8)
     with f.loop(0, tile.rows) as loop:
-        row = f.advanced(kept, loop.index * (tile.vectors * element.sum_bytes))
+        row = f.advanced(stored, loop.index * (tile.vectors * element.sum_bytes))
         part = [
             f.load(element.vector, f.advanced(row, v * element.sum_bytes), element.sum_bytes)
             for v in range(tile.vectors)
@@ -150,7 +162,7 @@ def finish(
         end.row(part, affine, result, residual)
 
 
-def _kept(f: Function, values: Sequence[Value], nbytes: int) -> Value:
+def kept(f: Function, values: Sequence[Value], nbytes: int) -> Value:
     """Values of so many bytes one after another on the stack."""
     room = f.room(max(len(values), 1) * nbytes)
     for i, value in enumerate(values):

@@ -1,9 +1,12 @@
-"""The code of a product: its tiles, and the packing of its panels.
+"""The code of a product: its tiles, the packing of its panels, the gathering of its rows.
 
 A product multiplies rows, which a `Source` finds, with a matrix of columns, and ends with an
 epilogue.  Its common axis has a depth for each of some taps, the places of a window; matrices have
 one tap.  The depth may be cut into blocks: in packed panels blocks follow each other, each with all
 its taps.
+
+Each function is compiled for all it depends on and nothing else, so that products share them; what
+a product calls is told by `FUNCTIONS`.
 """
 
 from __future__ import annotations
@@ -24,9 +27,13 @@ from tawny.record import record
 OPERANDS: Final = ("a", "b", "c", "residual", "bias")
 """What a product may have in memory: factors, result, and the operands of its epilogue."""
 
+TILE_FUNCTIONS: Final = ("tall_tile", "short_tile", "finish", "pack")
+FUNCTIONS: Final = ("gather", *TILE_FUNCTIONS, *[f"tail_{name}" for name in TILE_FUNCTIONS])
+"""What a product may call: those for tiles as wide as whole blocks, and for those of the rest."""
+
 NUMBERS: Final = (
     "length",
-    "form",
+    *FUNCTIONS,
     *[f"{name}_cell" for name in (*OPERANDS, "scratch")],
     "depth",
     "taps",
@@ -36,8 +43,6 @@ NUMBERS: Final = (
     "b_column",
     "b_depth",
     "panels",
-    "pack",
-    "tail_pack",
     "bias_moves",
     "scale_at",
     *STRIP_NUMBERS,
@@ -50,6 +55,7 @@ NUMBERS: Final = (
     "chunk_tiles",
     "streamed",
     "vector_bytes",
+    "block_bytes",
     "slots",
     "slot_bytes",
     "sums_at",
@@ -60,9 +66,10 @@ NUMBERS: Final = (
 """What every product is told, before what its source needs and its stack of products.
 
 `length` is the number of cells of all that, `stack_at` the first of those of the stack.  A `cell`
-of the row holds an address; it is -1 for what there is not.  `pack` is where a function lies.
-`b_depth` is how far blocks of the common axis move on in a right matrix that is not packed;
-`scale_at` is how far the scale is from the bias.
+of the row holds an address; it is -1 for what there is not.  A function is told by where it lies,
+0 if there is none.  `b_depth` is how far blocks of the common axis move on in a right matrix that
+is not packed; `block_bytes` is how far blocks of columns move on in all that has columns but for
+packed panels; `scale_at` is how far the scale is from the bias.
 """
 
 TILE_ARGUMENTS: Final = {
@@ -86,26 +93,16 @@ TILE_ARGUMENTS: Final = {
 
 PACK_ARGUMENTS: Final = {"numbers": PTR, "source": PTR, "target": PTR, "columns": I64}
 GATHER_ARGUMENTS: Final = {"numbers": PTR, "left": PTR, "first": I64, "last": I64, "room": PTR}
-
-FUNCTIONS: Final = ("tall", "short", "tail_tall", "tail_short", "gather")
-"""The functions of a form, in the order of its table; null for those it does not have."""
-
-
-@record(slots=True)
-class Form:
-    """All that the code of a product depends on; the rest are numbers it is told."""
-
-    element: Element
-    ending: Ending
-    full: tuple[Tile, ...]
-    """Tiles of whole blocks of columns, by height, the tallest first; none without such blocks."""
-    tail: tuple[Tile, ...]
-    """Tiles of the rest of the columns; none without a rest."""
-    source: Source
-
-    def names(self) -> Names:
-        """The numbers it is told."""
-        return Names([*NUMBERS, *self.source.numbers])
+FINISH_ARGUMENTS: Final = {
+    "numbers": PTR,
+    "sums": PTR,
+    "result": PTR,
+    "bias": PTR,
+    "residual": PTR,
+    "start": I64,
+    "rows": I64,
+    "columns": I64,
+}
 
 
 @record(slots=True)
@@ -144,10 +141,8 @@ class TileCode:
 
     @property
     def scale(self) -> Value:
-        """Where the scale is, if there is one: in the row below the bias."""
-        if not self.ending.epilogue.scaled:
-            return self.bias
-        return self.f.advanced(self.bias, self.numbers["scale_at"])
+        """Where the scale is, if there is one."""
+        return scale_of(self.f, self.ending, self.bias, self.numbers)
 
     def begun(self) -> list[Value]:
         """The sums a block begins with."""
@@ -192,6 +187,36 @@ class PackCode:
         self.f.call(self.function, VOID, source, *steps, count, target, self.columns)
 
 
+@record(slots=True)
+class FinishCode:
+    """The making of results from sums while it is written."""
+
+    f: Function
+    element: Element
+    ending: Ending
+    vectors: int
+    """Of a row of the tile."""
+    numbers: Numbers
+    masks: Sequence[Value | None]
+    sums: Value
+    result: Value
+    bias: Value
+    residual: Value
+    start: Value
+    """The first row of the tile."""
+    rows: Value
+
+    @property
+    def scale(self) -> Value:
+        """Where the scale is, if there is one."""
+        return scale_of(self.f, self.ending, self.bias, self.numbers)
+
+
+def scale_of(f: Function, ending: Ending, bias: Value, numbers: Numbers) -> Value:
+    """Where the scale is, if there is one: in the row below the bias."""
+    return f.advanced(bias, numbers["scale_at"]) if ending.epilogue.scaled else bias
+
+
 class Rows(Protocol):
     """Rows of a tile, found in the left matrix and in the result."""
 
@@ -210,6 +235,11 @@ class Source(ABC):
     @property
     def gathers(self) -> bool:
         """Whether rows are copied to scratch memory before they are used."""
+        return False
+
+    @property
+    def finishes(self) -> bool:
+        """Whether tiles keep their sums, and `finish` makes results of them."""
         return False
 
     @property
@@ -248,10 +278,6 @@ class Source(ABC):
                 line = code.f.advanced(place, vector * code.element.vector_bytes)
                 prefetch(code.f, line, FIRST_CACHE)
 
-    def constants(self, element: Element) -> list[str]:
-        """Definitions of constants that the code of tiles refers to."""
-        return []
-
     def pack(self, code: PackCode) -> None:
         """Pack a panel: all of the common axis."""
         code.rows(code.source, code.numbers["depth"], code.target)
@@ -260,44 +286,75 @@ class Source(ABC):
         """Copy the rows from `first` to `last`; from where they are read as if from `left`."""
         raise NotImplementedError
 
+    def finish(self, code: FinishCode) -> None:
+        """Make the results of a tile from the sums that it kept."""
+        raise NotImplementedError
+
+
+def zeros(f: Function, nbytes: int) -> Value:
+    """Where so many zeros are, the same number for all functions of a module."""
+    if f.module.first_time("zeros"):
+        kind = f"[{nbytes} x i8]"
+        f.module.globals.append(f"@zeros = internal constant {kind} zeroinitializer, align 64")
+    return f.global_address("zeros")
+
 
 # ------------------------------------------------------------------- functions
 
 
-def declare_form(module: Module, form: Form, name: str) -> None:
-    """All functions of a form, and the table of their addresses called `name`."""
-    entries: dict[str, str] = dict.fromkeys(FUNCTIONS, "null")
-    for prefix, tiles in (("", form.full), ("tail_", form.tail)):
-        for tile in tiles:
-            _declare_tile(module, f"{name}_{prefix}{tile.rows}", form, tile)
-        if tiles:
-            entries[f"{prefix}tall"] = f"@{name}_{prefix}{tiles[0].rows}"
-            entries[f"{prefix}short"] = f"@{name}_{prefix}{tiles[-1].rows}"
-    if form.source.gathers:
-        entries["gather"] = f"@{name}_gather"
-        with module.function(f"{name}_gather", GATHER_ARGUMENTS, PTR, internal=True) as f:
-            numbers = Numbers(f, form.names(), f.arguments[0])
-            f.return_(form.source.gather(f, form.element, numbers))
-    items = ", ".join(f"ptr {entry}" for entry in entries.values())
-    module.globals.append(f"@{name} = internal constant [{len(entries)} x ptr] [{items}], align 8")
+def tiles_text(source: Source, element: Element, ending: Ending, tiles: tuple[Tile, ...]) -> str:
+    """A module with a function for each tile: it computes a block of the common axis."""
+    module = Module(finished=ending.short)
+    for tile in tiles:
+        with module.function(tile_symbol(tile), TILE_ARGUMENTS) as f:
+            given = dict(zip(TILE_ARGUMENTS, f.arguments, strict=True))
+            masks = tile.masks(f, element, given.pop("columns"))
+            numbers = told_to(source, f, given.pop("numbers"))
+            source.tile(TileCode(f, element, ending, tile, numbers, masks, **given))
+    return module.text()
+
+
+def tile_symbol(tile: Tile) -> str:
+    """What the function of a tile is called in its module."""
+    return f"tile{tile.rows}"
+
+
+def gather_text(source: Source, element: Element) -> str:
+    """A module whose function `gather` copies rows to where tiles read them."""
+    module = Module(finished=True)
+    with module.function("gather", GATHER_ARGUMENTS, PTR) as f:
+        f.return_(source.gather(f, element, told_to(source, f, f.arguments[0])))
+    return module.text()
+
+
+def finish_text(source: Source, element: Element, ending: Ending, tile: Tile) -> str:
+    """A module whose function `finish` makes results from the sums of tiles of this width."""
+    module = Module(finished=ending.short)
+    with module.function("finish", FINISH_ARGUMENTS) as f:
+        given = dict(zip(FINISH_ARGUMENTS, f.arguments, strict=True))
+        masks = tile.masks(f, element, given.pop("columns"))
+        numbers = told_to(source, f, given.pop("numbers"))
+        source.finish(FinishCode(f, element, ending, tile.vectors, numbers, masks, **given))
+    return module.text()
 
 
 def pack_text(source: Source, element: Element, tile: Tile, order: Order) -> str:
     """A module whose function `pack` packs a panel for tiles of this width."""
-    module = Module()
+    module = Module(finished=True)
     declare_pack(module, "pack_rows", element, tile, order)
     with module.function("pack", PACK_ARGUMENTS) as f:
         address, start, target, columns = f.arguments
-        numbers = Numbers(f, Names([*NUMBERS, *source.numbers]), address)
+        numbers = told_to(source, f, address)
         given = "pack_rows", start, target, columns, element, tile, order
         source.pack(PackCode(f, numbers, *given))
     return module.text()
 
 
-def _declare_tile(module: Module, name: str, form: Form, tile: Tile) -> None:
-    """The function that computes a block of the common axis of one tile."""
-    with module.function(name, TILE_ARGUMENTS, internal=True) as f:
-        given = dict(zip(TILE_ARGUMENTS, f.arguments, strict=True))
-        masks = tile.masks(f, form.element, given.pop("columns"))
-        numbers = Numbers(f, form.names(), given.pop("numbers"))
-        form.source.tile(TileCode(f, form.element, form.ending, tile, numbers, masks, **given))
+def names_of(source: Source) -> Names:
+    """The numbers that a product with this source is told."""
+    return Names([*NUMBERS, *source.numbers])
+
+
+def told_to(source: Source, f: Function, address: Value) -> Numbers:
+    """Those numbers, which lie at an address."""
+    return Numbers(f, names_of(source), address)

@@ -4,59 +4,66 @@ Each worker takes some tasks: a part of the rows and a chunk of the columns of o
 stack.  It packs the columns where that is asked for, and computes tiles one after another.  Where
 the common axis is cut into blocks, sums wait in scratch memory meanwhile.
 
-The loops are compiled once: forms bring tables of functions, products the numbers of `NUMBERS`.
+The loops are compiled once: products bring the numbers of `NUMBERS`, functions among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
-from tawny.codegen.library import provide
-from tawny.codegen.products.form import FUNCTIONS, NUMBERS, TILE_ARGUMENTS
+from tawny.codegen.library import written
+from tawny.codegen.products.blocking import STRIP_NUMBERS
+from tawny.codegen.products.form import (
+    FINISH_ARGUMENTS,
+    NUMBERS,
+    OPERANDS,
+    TILE_ARGUMENTS,
+    TILE_FUNCTIONS,
+)
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.stack import offsets_of, shares, stack_size
 from tawny.record import record
 
-LIBRARY: Final = "products"
-_ARGUMENTS: Final = {
-    "row": PTR,
-    "numbers": PTR,
-    "forms": PTR,
-    "worker": I64,
-    "workers": I64,
-}
-_SHARE: Final = {**_ARGUMENTS, "functions": PTR}
+_KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
+_SHARE: Final = {"row": PTR, "numbers": PTR, "worker": I64, "workers": I64}
+
+FEWEST_ADDRESSES: Final = 3
+MOST_ADDRESSES: Final = len(OPERANDS) + 1
+"""How many addresses a row begins with: factors and result, what an epilogue reads, scratch.
+
+What is used up by other code may need more.
+"""
 
 
-def call_products(f: Function, *arguments: Value) -> None:
-    """Compute a worker's share of products, given row, numbers, forms, worker and workers.
+def kernel_symbol(addresses: int) -> str:
+    """The kernel whose row begins with so many addresses."""
+    return f"kernel{addresses}"
 
-    The numbers begin with the count of products; `forms` are the tables of functions.
+
+@written
+def products_library(most: int) -> str:
+    """Kernels that compute a worker's share of some products, one after another.
+
+    After the addresses, which are `most` at most, their rows have the count of products and the
+    numbers of each.
     """
-    f.module.require(LIBRARY)
-    f.module.declare(LIBRARY, VOID, list(_ARGUMENTS.values()))
-    f.call(LIBRARY, VOID, *arguments)
-
-
-def _text() -> str:
-    module = Module()
+    module = Module(finished=True)
     with module.function("share", _SHARE, internal=True, attributes="noinline") as f:
         _Share(f).write()
-    with module.function(LIBRARY, _ARGUMENTS) as f:
-        row, numbers, forms, worker, workers = f.arguments
+    with module.function("products", _SHARE, internal=True, attributes="noinline") as f:
+        row, numbers, worker, workers = f.arguments
         count, first = f.cell(numbers, 0), f.element(numbers, 1, I64)
         with f.loop(0, count, carried=[first]) as loop:
             (own,) = loop.carried
-            told = Numbers(f, Names(NUMBERS), own)
-            functions = f.load(PTR, f.element(forms, told["form"], I64), 8)
-            f.call("share", VOID, row, own, forms, worker, workers, functions)
-            loop.carry(f.element(own, told["length"], I64))
+            f.call("share", VOID, row, own, worker, workers)
+            loop.carry(f.element(own, Numbers(f, Names(NUMBERS), own)["length"], I64))
+    for addresses in range(FEWEST_ADDRESSES, most + 1):
+        with module.function(kernel_symbol(addresses), _KERNEL) as f:
+            row, worker, workers = f.arguments
+            f.call("products", VOID, row, f.element(row, addresses, I64), worker, workers)
     return module.text()
-
-
-provide(LIBRARY, _text)
 
 
 @record(slots=True)
@@ -72,10 +79,18 @@ class _Bases:
 
 
 @record(slots=True)
+class _Strip:
+    """The strip of whole blocks, which is number 0, or that of the rest, number 1."""
+
+    number: Value
+    told: Numbers
+
+
+@record(slots=True)
 class _Group:
     """Tiles of a strip, one below the other, and the blocks of columns they are computed for."""
 
-    prefix: str
+    strip: _Strip
     bases: _Bases
     left: Value
     origin: Value
@@ -85,11 +100,11 @@ class _Group:
 
 
 class _Share:
-    """What one worker computes of one product; names of a strip's numbers have its prefix."""
+    """What one worker computes of one product."""
 
     def __init__(self, f: Function) -> None:
         self.f = f
-        self.row, numbers, _, self.worker, self.workers, self.functions = f.arguments
+        self.row, numbers, self.worker, self.workers = f.arguments
         self.numbers = Numbers(f, Names(NUMBERS), numbers)
         self.null = f.constant(PTR, 0)
         offset = self.worker * self.numbers["slot_bytes"]
@@ -108,10 +123,18 @@ class _Share:
         place = f.element(self.row, f.maximum(cell, 0), I64)
         return f.select(cell < 0, self.null, f.load(PTR, place, 8))
 
-    def _function(self, name: str) -> Value:
-        """Where one of the form's functions is."""
-        place = self.f.element(self.functions, FUNCTIONS.index(name), I64)
-        return self.f.load(PTR, place, 8)
+    def _strip(self, number: Value) -> _Strip:
+        """A strip and what is told of it."""
+        f, names = self.f, Names(STRIP_NUMBERS)
+        first = self.numbers.names[STRIP_NUMBERS[0]]
+        address = f.element(self.numbers.address, number * len(names) + first, I64)
+        return _Strip(number, Numbers(f, names, address))
+
+    def _function(self, name: str, strip: Value) -> Value:
+        """Where one of a strip's functions is; null if there is none."""
+        f, n = self.f, self.numbers
+        place = strip * len(TILE_FUNCTIONS) + n.names[name]
+        return f.load(PTR, f.element(n.address, place, I64), 8)
 
     def _call(self, function: Value, arguments: Sequence[Value]) -> None:
         """Call a function that is found at run time."""
@@ -152,45 +175,40 @@ class _Share:
 
     def _pack(self, bases: _Bases, chunk: Value) -> None:
         """Pack the columns of a chunk."""
-        f = self.f
-        first, last, ends = self._chunk(chunk)
-        with f.loop(first, last) as block:
-            self._pack_panel("", bases, block.index, first)
-        with f.when(ends):
-            self._pack_panel("tail_", bases, self.numbers["blocks"], first)
-
-    def _pack_panel(self, prefix: str, bases: _Bases, block: Value, origin: Value) -> None:
         f, n = self.f, self.numbers
-        source = f.advanced(bases.right, block * n["columns"] * n["b_column"])
-        arguments = n.address, source, self._panel(bases, block, origin), n[f"{prefix}columns"]
-        pack = f.emit(PTR, f"inttoptr {n[f'{prefix}pack']} to ptr")
-        self._call(pack, arguments)
+        first, last, ends = self._chunk(chunk)
+        with f.loop(first, last + f.convert("zext", ends, I64)) as block:
+            strip = self._strip(f.convert("zext", block.index.equals(n["blocks"]), I64))
+            source = f.advanced(bases.right, block.index * n["columns"] * n["b_column"])
+            panel = self._panel(bases, block.index, first)
+            arguments = n.address, source, panel, strip.told["columns"]
+            self._call(self._function("pack", strip.number), arguments)
 
     def _panel(self, bases: _Bases, block: Value, origin: Value) -> Value:
         """Where the panel of a block is; `origin` is the first block that was packed."""
         f = self.f
-        step = f.select(self.is_direct, self.numbers["width"], self.panel_bytes)
+        step = f.select(self.is_direct, self.numbers["block_bytes"], self.panel_bytes)
         number = f.select(self.is_packed, block - origin, block)
         return f.advanced(f.select(self.is_packed, self.slot, bases.right), number * step)
 
     def _columns(self, bases: _Bases, chunk: Value, part: Value) -> None:
-        """The tiles of a task."""
+        """The tiles of a task: those of whole blocks, then those of the rest."""
+        f, n = self.f, self.numbers
         first, last, ends = self._chunk(chunk)
-        self._rows("", bases, part, first, (first, last))
-        blocks = self.numbers["blocks"]
-        with self.f.when(ends):
-            self._rows("tail_", bases, part, first, (blocks, blocks + 1))
+        with f.loop(0, f.select(ends, f.constant(I64, 2), 1)) as strip:
+            is_rest = strip.index.differs(0)
+            blocks = f.select(is_rest, n["blocks"], first), f.select(is_rest, n["blocks"] + 1, last)
+            self._rows(self._strip(strip.index), bases, part, first, blocks)
 
     # ---------------------------------------------------------------------- rows
 
-    def _start(self, prefix: str, tile: Value) -> Value:
+    def _start(self, strip: _Strip, tile: Value) -> Value:
         """The first row of a tile."""
-        n = self.numbers
-        return tile * n[f"{prefix}height"] - self.f.maximum(tile - n[f"{prefix}tall"], 0)
+        return tile * strip.told["height"] - self.f.maximum(tile - strip.told["tall"], 0)
 
     def _rows(
         self,
-        prefix: str,
+        strip: _Strip,
         bases: _Bases,
         part: Value,
         origin: Value,
@@ -198,20 +216,20 @@ class _Share:
     ) -> None:
         """A part of a strip's rows: chunks of tiles, and for each the blocks of columns."""
         f, n = self.f, self.numbers
-        tiles, parts = n[f"{prefix}tiles"], n["parts"]
+        tiles, parts = strip.told["tiles"], n["parts"]
         begin, end = tiles * part // parts, tiles * (part + 1) // parts
         with f.loop(begin, end, n["chunk_tiles"]) as chunk:
             to = f.minimum(chunk.index + n["chunk_tiles"], end)
-            left = self._gathered(prefix, bases, chunk.index, to)
-            self._blocks(_Group(prefix, bases, left, origin, blocks, (chunk.index, to)))
+            left = self._gathered(strip, bases, chunk.index, to)
+            self._blocks(_Group(strip, bases, left, origin, blocks, (chunk.index, to)))
 
-    def _gathered(self, prefix: str, bases: _Bases, first: Value, last: Value) -> Value:
+    def _gathered(self, strip: _Strip, bases: _Bases, first: Value, last: Value) -> Value:
         """Where the rows of some tiles are read: where they lie, or a copy."""
         f, n = self.f, self.numbers
-        gather = self._function("gather")
+        gather = self._function("gather", f.constant(I64, 0))
 
         def copied() -> list[Value]:
-            rows = self._start(prefix, first), self._start(prefix, last)
+            rows = self._start(strip, first), self._start(strip, last)
             room = f.advanced(self.slot, n["rows_at"])
             given = ", ".join(map(repr, (n.address, bases.left, *rows, room)))
             return [f.emit(PTR, f"call ptr {gather.text}({given})")]
@@ -232,11 +250,11 @@ class _Share:
 
     def _tiles(self, group: _Group, block: Value, depth: Value) -> None:
         """Tiles one below the other, with a block of columns and one of the common axis."""
-        f, n, prefix, bases = self.f, self.numbers, group.prefix, group.bases
-        column = block * n["width"]
+        f, n, strip, bases = self.f, self.numbers, group.strip, group.bases
+        column = block * n["block_bytes"]
         lower = depth * n["depth"] // n["depth_blocks"]
         upper = (depth + 1) * n["depth"] // n["depth_blocks"]
-        step = f.select(self.is_direct, n["b_row"], n[f"{prefix}width"])
+        step = f.select(self.is_direct, n["b_row"], strip.told["width"])
         begin = f.select(self.is_direct, lower * n["b_depth"], lower * n["taps"] * step)
         given = {
             "numbers": n.address,
@@ -250,30 +268,39 @@ class _Share:
             "lower": lower,
             "upper": upper,
             "column": column,
-            "columns": n[f"{prefix}columns"],
+            "columns": strip.told["columns"],
         }
-        ahead = self._ahead(prefix, lower, upper)
+        ahead = self._ahead(strip, lower, upper)
         begins, ends = depth.equals(0), (depth + 1).equals(n["depth_blocks"])
         first, last = group.tiles
+        tall, short, finish = (
+            self._function(name, strip.number) for name in ("tall_tile", "short_tile", "finish")
+        )
+        finishes = ends & finish.differs(self.null)
         with f.loop(first, last) as tile:
             number = tile.index - first
             sums = self._sums(group, block, number)
-            given["start"] = self._start(prefix, tile.index)
+            given["start"] = self._start(strip, tile.index)
             given["before"] = f.select(begins, self.null, sums)
             given["after"] = f.select(ends, self.null, sums)
             given["ahead"] = f.select(
-                number < n[f"{prefix}vectors"], ahead + number * n["vector_bytes"], 0
+                number < strip.told["vectors"], ahead + number * n["vector_bytes"], 0
             )
-            self._tile(prefix, tile.index, given)
+            own = f.select(tile.index < strip.told["tall"], tall, short)
+            self._call(own, [given[name] for name in TILE_ARGUMENTS])
+            with f.when(finishes):
+                rows = self._start(strip, tile.index + 1) - given["start"]
+                told = {**given, "sums": sums, "rows": rows}
+                self._call(finish, [told[name] for name in FINISH_ARGUMENTS])
 
-    def _ahead(self, prefix: str, lower: Value, upper: Value) -> Value:
+    def _ahead(self, strip: _Strip, lower: Value, upper: Value) -> Value:
         """Bytes from where a panel is read to where the next one will be."""
         f, n = self.f, self.numbers
-        width, count = n[f"{prefix}width"], upper - lower
+        width, count, block = strip.told["width"], upper - lower, n["block_bytes"]
         following = f.select(
-            upper.equals(n["depth"]), width - lower * n["b_row"], count * n["b_row"]
+            upper.equals(n["depth"]), block - lower * n["b_row"], count * n["b_row"]
         )
-        direct = f.select(n["streamed"].differs(0), width, following)
+        direct = f.select(n["streamed"].differs(0), block, following)
         return f.select(self.is_direct, direct, count * n["taps"] * width)
 
     def _sums(self, group: _Group, block: Value, tile: Value) -> Value:
@@ -281,10 +308,4 @@ class _Share:
         f, n, (first, last) = self.f, self.numbers, group.tiles
         other = (block - group.blocks[0]) * (last - first)
         place = f.select(n["streamed"].differs(0), other + tile, tile)
-        return f.advanced(self.slot, n["sums_at"] + place * n[f"{group.prefix}sums"])
-
-    def _tile(self, prefix: str, tile: Value, given: Mapping[str, Value]) -> None:
-        """Compute a tile of the height that it has."""
-        is_tall = tile < self.numbers[f"{prefix}tall"]
-        tall, short = self._function(f"{prefix}tall"), self._function(f"{prefix}short")
-        self._call(self.f.select(is_tall, tall, short), [given[name] for name in TILE_ARGUMENTS])
+        return f.advanced(self.slot, n["sums_at"] + place * group.strip.told["sums"])

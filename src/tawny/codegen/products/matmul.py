@@ -104,7 +104,7 @@ def product_kernel(
             dot.dot_kernel(element, ending, matrices, operands, shared=shared, scale_at=scale_at)
         )
     right = matrices.depth * matrices.columns * element.nbytes
-    panels = _panels(element, matrices.rows, right, order, prepared)
+    panels = panels_for(element, matrices.rows, right, order, prepared)
     few = matrices.rows <= STREAMED_ROWS and right > STREAMED_BYTES
     blocking = cut(
         element,
@@ -133,7 +133,7 @@ def product_kernel(
     return Made(code, preparation)
 
 
-def _panels(element: Element, rows: int, right: int, order: Order, prepared: bool) -> Panels:
+def panels_for(element: Element, rows: int, right: int, order: Order, prepared: bool) -> Panels:
     """How a right matrix of so many bytes is read for so many rows."""
     if prepared:
         return Panels.PREPARED

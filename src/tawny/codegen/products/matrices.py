@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from tawny.codegen.kernel import Layout
 from tawny.codegen.products.stack import Axis
+from tawny.named import NamedTuple
 from tawny.ops.fused import Epilogue
 from tawny.record import record
 from tawny.shape import Shape

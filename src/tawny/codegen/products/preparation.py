@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import Library
 from tawny.codegen.products.blocking import Blocking
 from tawny.dtype import DType
+from tawny.named import NamedTuple
 from tawny.record import record
 
 Array = npt.NDArray[Any]

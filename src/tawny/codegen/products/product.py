@@ -6,18 +6,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tawny.codegen.builder import I64, PTR, Module
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import Library, written
 from tawny.codegen.products.blocking import Blocking, Panels, Room
 from tawny.codegen.products.epilogue import Ending
-from tawny.codegen.products.form import OPERANDS, Form, Source, declare_form, pack_text
-from tawny.codegen.products.loops import call_products
+from tawny.codegen.products.form import (
+    FUNCTIONS,
+    OPERANDS,
+    Source,
+    finish_text,
+    gather_text,
+    names_of,
+    pack_text,
+    tile_symbol,
+    tiles_text,
+)
+from tawny.codegen.products.loops import MOST_ADDRESSES, kernel_symbol, products_library
 from tawny.codegen.products.packing import Order
 from tawny.codegen.products.preparation import CompiledPreparation, Panel, Prepares
 from tawny.codegen.products.stack import Axis
+from tawny.ops.fused import PLAIN
 from tawny.record import record
+
+Functions = dict[str, tuple[Library, str]]
+"""What a product calls, by the names of `FUNCTIONS`: a library, and the function's name in it."""
 
 
 @record(slots=True)
@@ -39,28 +52,27 @@ class Product:
     """What packs the right matrix before the run."""
 
     @property
-    def form(self) -> Form:
-        """All that its code depends on."""
-        cut = self.blocking
-        return Form(
-            self.element,
-            self.ending,
-            cut.full.shapes if cut.blocks else (),
-            () if cut.tail is None else cut.tail.shapes,
-            self.source,
-        )
-
-    @property
-    def packing(self) -> tuple[Library | None, Library | None]:
-        """What packs the panels of whole blocks and that of the rest; None where nothing does."""
-        if self.panels is not Panels.PACKED:
-            return None, None
-        form = self.form
-        found = [
-            _packing(self.source, self.element, tiles[0], self.order) if tiles else None
-            for tiles in (form.full, form.tail)
-        ]
-        return found[0], found[1]
+    def functions(self) -> Functions:
+        """What it calls."""
+        cut, source, element, ending = self.blocking, self.source, self.element, self.ending
+        kept = Ending(PLAIN, ending.dtype) if source.finishes else ending
+        found: Functions = {}
+        for prefix, strip in (("", cut.full if cut.blocks else None), ("tail_", cut.tail)):
+            if strip is None:
+                continue
+            tiles, any_height = strip.shapes, replace(strip.tile, rows=1)
+            library = _tiles(source, element, kept, tiles)
+            found[f"{prefix}tall_tile"] = library, tile_symbol(tiles[0])
+            found[f"{prefix}short_tile"] = library, tile_symbol(tiles[-1])
+            if source.finishes:
+                finish = _finish(source, element, ending, any_height)
+                found[f"{prefix}finish"] = finish, "finish"
+            if self.panels is Panels.PACKED:
+                pack = _packing(source, element, any_height, self.order)
+                found[f"{prefix}pack"] = pack, "pack"
+        if source.gathers:
+            found["gather"] = _gather(source, element), "gather"
+        return found
 
     @property
     def room(self) -> Room:
@@ -72,21 +84,24 @@ class Product:
         return Room(packed, self.blocking.sum_bytes(self.element), self.rows_bytes)
 
     def told(
-        self, form: int, cells: Mapping[str, int], workers: int, slot: int, scale_at: int = 0
+        self,
+        functions: Functions,
+        cells: Mapping[str, int],
+        workers: int,
+        slot: int,
+        scale_at: int = 0,
     ) -> list[int]:
         """All numbers, for slots of scratch memory so large, and a scale so far from the bias."""
-        names, stack = self.form.names(), [n for axis in self.stack for n in axis]
-        pack, tail_pack = self.packing
+        names, stack = names_of(self.source), [n for axis in self.stack for n in axis]
         given = {
             **self.numbers,
             **self.blocking.numbers(self.element),
             **self.room.numbers(workers, slot),
             **{f"{name}_cell": cells.get(name, -1) for name in (*OPERANDS, "scratch")},
+            **dict.fromkeys(FUNCTIONS, 0),
+            **{name: code.address(symbol) for name, (code, symbol) in functions.items()},
             "length": len(names) + len(stack),
-            "form": form,
             "panels": self.panels.value,
-            "pack": 0 if pack is None else pack.address("pack"),
-            "tail_pack": 0 if tail_pack is None else tail_pack.address("pack"),
             "bias_moves": not self.ending.constant_bias,
             "scale_at": scale_at,
             "stack_axes": len(self.stack),
@@ -105,18 +120,19 @@ def packed_before(product: Product) -> Product:
     length = numbers["depth"] * numbers["taps"]
     panel = length * cut.full.tile.width(product.element)
     columns = cut.full.tile.vectors * product.element.lanes
-    full, tail = product.packing
+    functions = product.functions
 
     def found(pack: Library, block: int, count: int) -> Panel:
         source = numbers["b_start"] + block * columns * numbers["b_column"]
         return Panel(pack, source, block * panel, count)
 
     panels: list[Panel] = []
-    if full is not None:
-        panels += [found(full, block, columns) for block in range(cut.blocks)]
-    if tail is not None:
-        panels.append(found(tail, cut.blocks, cut.rest))
-    told = [numbers[name] if name in PACKED_BY else 0 for name in product.form.names().names]
+    if "pack" in functions:
+        pack, _ = functions["pack"]
+        panels += [found(pack, block, columns) for block in range(cut.blocks)]
+    if "tail_pack" in functions:
+        panels.append(found(functions["tail_pack"][0], cut.blocks, cut.rest))
+    told = [numbers[name] if name in PACKED_BY else 0 for name in names_of(product.source).names]
     nbytes = cut.prepared_bytes(product.element, length)
     return replace(
         product,
@@ -142,37 +158,21 @@ def kernel_of(
     slots = workers if shared else 1
     slot = max([product.room.slot for product in products], default=0)
     cells = {name: i for i, name in enumerate([*operands, *["scratch"] * (slot > 0)])}
-    forms: dict[Form, int] = {}
-    parameters = [len(products)]
+    parameters, used = [len(products)], list[Library]()
     for product in products:
-        form = forms.setdefault(product.form, len(forms))
-        parameters += product.told(form, cells, slots, slot, scale_at)
-    library = _library(tuple(forms), len(operands))
-    packs = [pack for product in products for pack in product.packing if pack is not None]
-    library = replace(library, uses=(*library.uses, *packs)) if packs else library
-    symbol = f"kernel{len(cells)}"
+        functions = product.functions
+        parameters += product.told(functions, cells, slots, slot, scale_at)
+        used += [code for code, _ in functions.values()]
+    most = MOST_ADDRESSES
+    while most < len(cells):
+        most *= 2
+    library = products_library(most)
+    library = replace(library, uses=(*library.uses, *dict.fromkeys(used)))
+    symbol = kernel_symbol(len(cells))
     return Compiled(library, symbol, tuple(parameters), shared, slot * slots)
 
 
+_tiles = written(tiles_text)
+_gather = written(gather_text)
+_finish = written(finish_text)
 _packing = written(pack_text)
-
-
-@written
-def _library(forms: tuple[Form, ...], operands: int) -> str:
-    """The code of some forms; a kernel for so many addresses, and one with scratch memory, too."""
-    module = Module()
-    for form in forms:
-        for text in form.source.constants(form.element):
-            if text not in module.globals:
-                module.globals.append(text)
-    for number, form in enumerate(forms):
-        declare_form(module, form, f"form{number}")
-    tables = ", ".join(f"ptr @form{number}" for number in range(len(forms)))
-    module.globals.append(f"@forms = internal constant [{len(forms)} x ptr] [{tables}], align 8")
-    for addresses in (operands, operands + 1):
-        arguments = {"row": PTR, "worker": I64, "workers": I64}
-        with module.function(f"kernel{addresses}", arguments) as f:
-            row, worker, workers = f.arguments
-            numbers = f.element(row, addresses, I64)
-            call_products(f, row, numbers, f.global_address("forms"), worker, workers)
-    return module.text()

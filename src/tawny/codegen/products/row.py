@@ -13,6 +13,8 @@ class Names:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
         self._places = {name: i for i, name in enumerate(names)}
+        if len(self._places) < len(self.names):
+            raise ValueError(f"a name stands for two cells: {', '.join(names)}")
 
     def __len__(self) -> int:
         return len(self.names)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tawny.codegen.builder import I64, Function, Value
+from tawny.named import NamedTuple
 from tawny.record import record
 
 

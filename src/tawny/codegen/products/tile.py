@@ -85,6 +85,14 @@ class Walk:
     count: Value
     ahead: Value
     """From an element of the panel to one that is needed later, which is fetched meanwhile."""
+    apart: Value | None = None
+    """From a vector of columns to the next, where they are not side by side."""
+
+    def column(self, f: Function, element: Element, row: Value, vector: int) -> Value:
+        """Where a vector of columns begins in a row of the panel."""
+        if self.apart is None:
+            return f.advanced(row, vector * element.vector_bytes)
+        return f.advanced(row, self.apart * vector)
 
 
 def accumulate(
@@ -113,7 +121,7 @@ def accumulate(
     def stepped(state: list[Value]) -> list[Value]:
         *before, offset, panel = state
         columns = [
-            element.load(f, f.advanced(panel, v * element.vector_bytes), masks[v])
+            element.load(f, walk.column(f, element, panel, v), masks[v])
             for v in range(tile.vectors)
         ]
         after: list[Value] = []

@@ -14,7 +14,7 @@ from typing import Final
 from tawny.codegen.builder import I1, I64, Function, Value
 from tawny.codegen.element import Element
 from tawny.codegen.products.blocking import LEAST_DEPTH, PANEL_BYTES
-from tawny.codegen.products.form import PackCode, Rows, Source, TileCode
+from tawny.codegen.products.form import PackCode, Rows, Source, TileCode, zeros
 from tawny.codegen.products.row import Numbers
 from tawny.codegen.products.tile import MOST_VECTORS, Walk, accumulate, widest
 from tawny.record import record
@@ -68,13 +68,6 @@ class Windows(Source):
         names = (*AXIS_NUMBERS, "tap_bytes", "tap_rows")
         return ("a_batch", "c_batch", *[f"{n}{i}" for i in range(self.rank) for n in names])
 
-    def constants(self, element: Element) -> list[str]:
-        """Zeros, as many as a block of channels, or the columns of a tile, may have."""
-        most = PANEL_BYTES // (widest() * element.vector_bytes) + 2 * LEAST_DEPTH
-        most = max(most, MOST_VECTORS * element.lanes)
-        kind = f"[{most * element.nbytes} x i8]"
-        return [f"@zeros = internal constant {kind} zeroinitializer, align 64"]
-
     def rows(self, code: TileCode) -> Rows:
         return Seen(code, self.rank, self.each)
 
@@ -92,6 +85,12 @@ class Windows(Source):
             block.carry(*each_tap(f, n, self.rank, block.carried, packed))
 
 
+def _outside(f: Function, element: Element) -> Value:
+    """Zeros, as many as a block of channels, or the columns of a tile, may have."""
+    most = PANEL_BYTES // (widest() * element.vector_bytes) + 2 * LEAST_DEPTH
+    return zeros(f, max(most, MOST_VECTORS * element.lanes) * element.nbytes)
+
+
 def dot(n: Numbers, values: Sequence[Value], name: str) -> Value:
     """The sum of each axis' value times the axis' number of this name."""
     total, *products = [value * n[f"{name}{axis}"] for axis, value in enumerate(values)]
@@ -104,20 +103,34 @@ Body = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 """Of taps, one for each axis, and a state; gives the next state."""
 
 
-def each_tap(
-    f: Function,
-    n: Numbers,
-    rank: int,
-    state: Sequence[Value],
-    body: Body,
-    taps: tuple[Value, ...] = (),
-) -> list[Value]:
+def each_tap(f: Function, n: Numbers, rank: int, state: Sequence[Value], body: Body) -> list[Value]:
     """Do the body for all taps of so many axes, in order; the state it leaves."""
-    if len(taps) == rank:
-        return list(body(taps, state))
-    with f.loop(0, n[f"taps{len(taps)}"], carried=state) as loop:
-        loop.carry(*each_tap(f, n, rank, loop.carried, body, (*taps, loop.index)))
-    return loop.carried
+    if rank == 0:
+        return list(body((), state))
+    count, first = n["taps0"], [f.constant(I64, 0)] * rank
+    for axis in range(1, rank):
+        count = count * n[f"taps{axis}"]
+    with f.loop(0, count, carried=[*first, *state]) as loop:
+        taps, before = loop.carried[:rank], loop.carried[rank:]
+        after = body(taps, before)
+        loop.carry(*following(f, n, "taps", taps)[0], *after)
+    return loop.carried[rank:]
+
+
+def following(
+    f: Function, n: Numbers, name: str, places: Sequence[Value]
+) -> tuple[list[Value], Value]:
+    """The next place along axes of which the last moves fastest, and 1 if it is the first again.
+
+    Axes are as long as the numbers of this name say.
+    """
+    carry, after = f.constant(I64, 1), list[Value]()
+    for axis in reversed(range(len(places))):
+        place = places[axis] + carry
+        ends = place.equals(n[f"{name}{axis}"])
+        after.insert(0, f.select(ends, 0, place))
+        carry = f.select(ends, carry, 0)
+    return after, carry
 
 
 @record(slots=True)
@@ -188,13 +201,8 @@ class Seen:
         positions = [Position(rest, tuple(places))]
         while len(positions) < self.code.tile.rows:
             last = positions[-1]
-            carry, following = f.constant(I64, 1), list[Value]()
-            for axis in reversed(range(self.rank)):
-                place = last.places[axis] + carry
-                ends = place.equals(n[f"count{axis}"])
-                following.insert(0, f.select(ends, 0, place))
-                carry = f.select(ends, carry, 0)
-            positions.append(Position(last.batch + carry, tuple(following)))
+            places, carry = following(f, n, "count", last.places)
+            positions.append(Position(last.batch + carry, tuple(places)))
         return positions
 
     def _inside(self) -> Value:
@@ -211,13 +219,13 @@ class Seen:
     def _checked(self, shifts: Sequence[Value], rows: Sequence[Value], count: Value) -> list[Value]:
         """The rows, with zeros for those outside of the input; nothing to do where all are."""
         f, n = self.f, self.n
-        zeros, some, out = f.global_address("zeros"), f.constant(I64, 0), list[Value]()
+        some, out, outside = f.constant(I64, 0), list[Value](), _outside(f, self.code.element)
         for coordinates, row in zip(self.coordinates, rows, strict=True):
             length = count
             for axis in range(self.rank):
                 seen = coordinates[axis] + shifts[axis]
                 length = f.select(seen.unsigned_below(n[f"size{axis}"]), length, 0)
-            out.append(f.select(length.differs(0), row, zeros))
+            out.append(f.select(length.differs(0), row, outside))
             some = some | length
         return [*out, some]
 

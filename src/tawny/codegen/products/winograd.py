@@ -20,7 +20,7 @@ from tawny.codegen.builder import I64, PTR, Function, Value
 from tawny.codegen.element import Element
 from tawny.codegen.products.blocking import Blocking, Extent, Panels, aligned, cut
 from tawny.codegen.products.epilogue import Ending, Finish
-from tawny.codegen.products.form import PackCode, Rows, Source, TileCode
+from tawny.codegen.products.form import FinishCode, PackCode, Rows, Source, TileCode, zeros
 from tawny.codegen.products.geometry import Sweep
 from tawny.codegen.products.packing import Order, order_of
 from tawny.codegen.products.product import Product, packed_before
@@ -190,11 +190,6 @@ class Squares(Source):
     def rows(self, code: TileCode) -> Rows:
         raise NotImplementedError
 
-    def constants(self, element: Element) -> list[str]:
-        """Zeros for what is outside of the input."""
-        kind = f"[{MOST_CHANNELS * element.nbytes} x i8]"
-        return [f"@zeros = internal constant {kind} zeroinitializer, align 64"]
-
     # ------------------------------------------------------------------ kernels
 
     def pack(self, code: PackCode) -> None:
@@ -245,7 +240,8 @@ class Squares(Source):
         n, row = numbers, numbers["channels"] * element.nbytes
         with f.loop(first, last, carried=[room]) as square:
             (target,) = square.carried
-            places = self._seen(f, n, left, square.index)
+            outside = zeros(f, MOST_CHANNELS * element.nbytes)
+            places = self._seen(f, n, left, square.index, outside)
             with f.loop(0, row, element.vector_bytes) as channel:
                 seen = [
                     [element.load(f, f.advanced(place, channel.index)) for place in line]
@@ -260,11 +256,13 @@ class Squares(Source):
             square.carry(f.advanced(target, row))
         return f.advanced(room, -(first * row))
 
-    def _seen(self, f: Function, n: Numbers, left: Value, square: Value) -> list[list[Value]]:
-        """Addresses of the 4 by 4 places that a square sees; zeros for those outside."""
+    def _seen(
+        self, f: Function, n: Numbers, left: Value, square: Value, outside: Value
+    ) -> list[list[Value]]:
+        """Addresses of the 4 by 4 places that a square sees, or of what those outside see."""
         batch, y, x = _position(n, square)
         base = f.advanced(left, batch * n["a_batch"])
-        zeros, places = f.global_address("zeros"), list[list[Value]]()
+        places = list[list[Value]]()
         for down in range(4):
             high = y * 2 + n["high_origin"] + down
             line = f.advanced(base, high * n["a_high"])
@@ -273,13 +271,17 @@ class Squares(Source):
                 wide = x * 2 + n["wide_origin"] + along
                 inside = high.unsigned_below(n["high_size"]) & wide.unsigned_below(n["wide_size"])
                 place = f.advanced(line, wide * n["a_wide"])
-                places[-1].append(f.select(inside, place, zeros))
+                places[-1].append(f.select(inside, place, outside))
         return places
 
     # -------------------------------------------------------------------- tiles
 
+    @property
+    def finishes(self) -> bool:
+        return True
+
     def tile(self, code: TileCode) -> None:
-        """One of the 16 products for some squares; the last makes the outputs of all."""
+        """One of the 16 products for some squares."""
         f, n, element, tile = code.f, code.numbers, code.element, code.tile
         row, point = n["channels"] * element.nbytes, code.lower
         first = f.advanced(code.left, point * n["plane"] + code.start * row)
@@ -287,26 +289,23 @@ class Squares(Source):
         unit, count = f.constant(I64, element.nbytes), tile.rows * tile.vectors
         walk = Walk(rows, unit, code.panel, code.panel_step, n["channels"], code.ahead)
         sums = accumulate(f, element, tile, [element.zero(f)] * count, walk, code.masks)
-        null = f.constant(PTR, 0)
-        room = f.select(code.before.equals(null), code.after, code.before)
+        room = f.select(code.before.equals(f.constant(PTR, 0)), code.after, code.before)
         code.keep(sums, f.advanced(room, point * (count * element.sum_bytes)))
-        with f.when(code.after.equals(null)):
-            self._outputs(code, room)
 
-    def _outputs(self, code: TileCode, room: Value) -> None:
+    def finish(self, code: FinishCode) -> None:
         """The outputs of a tile's squares from their 16 products."""
-        f, n, element, tile = code.f, code.numbers, code.element, code.tile
+        f, n, element, vectors = code.f, code.numbers, code.element, code.vectors
         finish = Finish(f, element, code.ending, code.masks)
         affine = finish.affine(code.bias, code.scale)
         nbytes = element.sum_bytes
-        row, plane = tile.vectors * nbytes, tile.rows * tile.vectors * nbytes
-        with f.loop(0, tile.rows) as loop:
-            place = f.advanced(room, loop.index * row)
+        row, plane = vectors * nbytes, code.rows * (vectors * nbytes)
+        with f.loop(0, code.rows) as loop:
+            place = f.advanced(code.sums, loop.index * row)
+            places = spaced(f, place, plane, POINTS)
             outputs: list[list[list[Value]]] = []
-            for v in range(tile.vectors):
+            for v in range(vectors):
                 products = [
-                    f.load(element.vector, f.advanced(place, p * plane + v * nbytes), nbytes)
-                    for p in range(POINTS)
+                    f.load(element.vector, f.advanced(p, v * nbytes), nbytes) for p in places
                 ]
                 across = [_of_products(products[4 * y : 4 * y + 4]) for y in range(4)]
                 outputs.append([_of_products([line[x] for line in across]) for x in range(2)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 from tawny.codegen.builder import F32, F64, Function, Type, Value
 from tawny.codegen.vectormath.common import (
@@ -16,6 +16,7 @@ from tawny.codegen.vectormath.common import (
     polynomial,
     small_integer,
 )
+from tawny.named import NamedTuple
 from tawny.record import record
 
 

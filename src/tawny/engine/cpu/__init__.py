@@ -5,15 +5,18 @@ Where compiled code cannot be run, the reference kernels follow the same plan.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import dropwhile
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from tawny.codegen.library import NotAtHandError, at_hand
+from tawny.codegen.machine import host
 from tawny.engine.cpu import (
     bodies,
     boxes,
@@ -41,6 +44,7 @@ from tawny.graph.engine import Executable, Task
 from tawny.graph.lowering import is_leaf
 from tawny.later import Later
 from tawny.node import Node, make
+from tawny.op import Op
 from tawny.ops.bands import Bands
 from tawny.ops.fused import Body, ProductGroup
 from tawny.shape import size
@@ -71,7 +75,10 @@ TINY: Final = 256
 """Elementwise ops on fewer elements run one by one, by kernels that all of them share."""
 
 MOST_COMPILING: Final = 8
-"""Threads that compile at the same time; as many more wait for code that these are making."""
+"""Threads that compile at the same time; one more writes what is compiled next."""
+
+TURN: Final = 5e-4
+"""Seconds for which a thread keeps Python to itself while others want it and kernels are made."""
 
 
 @cache
@@ -85,8 +92,21 @@ def unavailable() -> str | None:
     return None
 
 
+@cache
+def _compiles() -> bool:
+    """Whether there is a compiler; that its code can be run is found out beside the optimiser."""
+    try:
+        with _asking:
+            host()
+    except (ImportError, OSError, RuntimeError):
+        return False
+    return True
+
+
+_asking: Final = threading.Lock()
+"""Held by the thread that loads the compiler, ..."""
 _loading: Final = threading.Lock()
-"""Held by the thread that loads what every program needs."""
+"""... and by the one that loads what every program needs."""
 
 
 @cache
@@ -97,8 +117,38 @@ def _begun() -> None:
 
 
 def _load() -> None:
-    if unavailable() is None:
+    if _compiles() and unavailable() is None:
         pool_library()
+
+
+@contextmanager
+def _short_turns() -> Generator[None]:
+    """Inside, threads that compile need not wait long for the little that they do in Python."""
+    if not _shortening.acquire(blocking=False):  # it is done already
+        yield
+        return
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, TURN))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+        _shortening.release()
+
+
+_shortening: Final = threading.Lock()
+
+
+def _in_turn(nodes: Iterable[Node]) -> list[Node]:
+    """The first node of each kind of op, the second of each, and so on.
+
+    Kernels of one kind share code: most of the work is done when all have had their first turn.
+    """
+    turns, met = list[tuple[int, Node]](), Counter[type[Op]]()
+    for node in nodes:
+        turns.append((met[type(node.op)], node))
+        met[type(node.op)] += 1
+    return [node for _, node in sorted(turns, key=itemgetter(0))]
 
 
 class CpuEngine:
@@ -107,7 +157,7 @@ class CpuEngine:
     @property
     def groups(self) -> bool:
         """Whether a fused group is compiled to one kernel."""
-        return unavailable() is None
+        return _compiles()
 
     @property
     def least(self) -> int:
@@ -146,18 +196,19 @@ class CpuEngine:
 
         Finding them is Python's work, in which threads would only wait for each other.
         """
-        if unavailable() is not None or default_threads() == 1:
+        if not _compiles() or default_threads() == 1:
             return
         kinds: dict[object, Node] = {}
         for node in self._one_by_one(nodes):
             if type(node.op) in NATIVE and not is_leaf(node):
                 shapes = [(source.shape, type(source.op)) for source in node.inputs]
                 kinds.setdefault((node.op, tuple(shapes)), node)
-        missing = [*dropwhile(self._is_at_hand, kinds.values())]
+        missing = _in_turn(dropwhile(self._is_at_hand, kinds.values()))
         if missing:
             with (
                 suppress(RuntimeError),  # no more threads: each is made where it is needed
-                futures.ThreadPoolExecutor(2 * min(default_threads(), MOST_COMPILING)) as pool,
+                _short_turns(),
+                futures.ThreadPoolExecutor(min(default_threads(), MOST_COMPILING) + 1) as pool,
             ):
                 pool.submit(pool_library)
                 for _ in pool.map(self._kernel, missing):
@@ -211,6 +262,6 @@ class CpuEngine:
                 yield node
 
     def _kernel(self, node: Node, threads: int | None = None) -> Kernel | None:
-        if unavailable() is not None:
+        if not _compiles():
             return None
         return providers.kernel_alone(node, threads)

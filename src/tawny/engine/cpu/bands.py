@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from tawny.engine.cpu.beside import beside
@@ -13,6 +13,7 @@ from tawny.engine.cpu.views import Views
 from tawny.graph.engine import Task
 from tawny.graph.lowering import is_leaf, lower, overwrites
 from tawny.memory.plan import plan
+from tawny.named import NamedTuple
 from tawny.node import Node, Variable, make, variable, written_at
 from tawny.ops.bands import Bands, place
 from tawny.ops.rows import Band

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from tawny.engine.cpu.pool import default_threads, pool_of
 from tawny.engine.cpu.table import Cells, Table, address
 from tawny.engine.reference.executable import POISON, Moment, ReferenceExecutable
 from tawny.graph.engine import Task
+from tawny.named import NamedTuple
 from tawny.node import Node, Value
 from tawny.pages import give_back
 

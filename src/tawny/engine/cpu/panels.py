@@ -7,9 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from tawny.codegen.bodies import Read, program
+from tawny.codegen.element import element_of
 from tawny.codegen.elementwise import kernel_for
+from tawny.codegen.machine import host
 from tawny.codegen.panels import OWN, Call, Cut, Move, panels_kernel
+from tawny.codegen.products.blocking import Extent
+from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.matmul import matmul_kernel
+from tawny.codegen.products.matrices import matrices_of
+from tawny.codegen.products.pieces import FIXED, MOVING, Operand, fits, pieces_kernel
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.engine.cpu.pool import default_threads
 from tawny.engine.cpu.products import prepares
@@ -35,12 +42,20 @@ SPARED: Final = 2
 def product_group(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
-    """Panels of rows: those of the product, in scratch memory, then those of the results.
-
-    None where the product is not much larger than the panels of all workers.
-    """
+    """A product and what uses it up: panels of rows, or tiles of all pieces."""
     op = node.op
     assert isinstance(op, ProductGroup)
+    return (_by_rows if op.pieces == 1 else _in_pieces)(op, operands, results)
+
+
+def _by_rows(
+    op: ProductGroup, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Panels of rows: those of the product, in scratch memory, then those of the results.
+
+    None where the product is not much larger than the panels of all workers, or operand 1 is
+    packed before the run.
+    """
     if prepares(operands[1], op.transpose_b):
         return None
     (rows, columns), dtype = op.body.operands[0]
@@ -138,3 +153,62 @@ def panel_body(body: Body, height: int) -> Body:
         tuple([step._replace(shape=cut(step.shape)) for step in body.steps]),
         body.results,
     )
+
+
+# ---------------------------------------------------------------------- pieces
+
+
+def _in_pieces(
+    op: ProductGroup, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Tiles with some columns of each piece.
+
+    A right matrix that is known before the run is packed for it: many products are to read it.
+    None where columns of another are not side by side, or an operand does not lie in rows.
+    """
+    (rows, width), dtype = op.body.operands[0]
+    element, planned = element_of(dtype), program(op.body)
+    if element is None or planned is None or op.epilogue.scaled:
+        return None
+    whole = contiguous((rows, op.pieces * width), dtype)
+    taken, transposed = operands[: op.taken], (op.transpose_a, op.transpose_b)
+    matrices = matrices_of(taken[0], taken[1], whole, taken[2:], transposed, op.epilogue)
+    extent, known = Extent(rows, op.pieces * width, matrices.depth), operands[1].constant
+    if not host().fused or not fits(element, planned.code, extent, op.pieces, prepared=known):
+        return None
+    item, ending = element.nbytes, Ending(op.epilogue, dtype)
+    columns = [
+        *[matrices.b_column] * (not known),
+        *[matrices.residual_column] * op.epilogue.residual,
+        *[matrices.bias_column] * op.epilogue.bias,
+    ]
+    if columns != [item] * len(columns) or not ending.possible or matrices.stack:
+        return None
+    reads = [_read(op, read, operands) for read in planned.reads]
+    if any(read is None for read in reads):
+        return None
+    names = (
+        *("a", "b"),
+        *["bias"] * op.epilogue.bias,
+        *["residual"] * op.epilogue.residual,
+        *[f"other{i}" for i in range(len(operands) - op.taken + len(results))],
+    )
+    written = [Operand(len(operands) + i, memory.strides[0]) for i, memory in enumerate(results)]
+    found = [read for read in reads if read is not None]
+    given = element, ending, matrices, planned.code, found, written, names
+    code, preparation = pieces_kernel(
+        *given, default_threads(), op.pieces, prepared=known, transposed=op.transpose_b
+    )
+    return Kernel(*code, prepared=() if preparation is None else ((1, preparation),))
+
+
+def _read(op: ProductGroup, read: Read, operands: Sequence[Memory]) -> int | Operand | None:
+    """A piece of the product, or where what is read lies; None where it does not lie in rows."""
+    if read.operand < op.pieces:
+        return read.operand
+    cell = read.operand - op.pieces + op.taken
+    steps = dict(zip(read.view, operands[cell].strides, strict=True))
+    column = steps.get(1, 0)
+    if column not in {0, operands[cell].dtype.itemsize}:
+        return None
+    return Operand(cell, steps.get(0, 0), MOVING if column else FIXED)

@@ -21,13 +21,17 @@ from pathlib import Path
 from typing import Final, final
 
 from tawny.codegen.library import Library
+from tawny.engine.cpu.placing import Places, way_to_place
 from tawny.engine.cpu.pool_code import (
     BUSY,
     ENTER,
     MEANS,
     MOST_THREADS,
+    PART,
     PENDING,
+    PLACES,
     RESTING,
+    SETTLE,
     SLEEP,
     SLEEPING,
     SPINS,
@@ -44,6 +48,9 @@ from tawny.errors import value_error
 
 SPIN_SECONDS: Final = 50e-6
 """How long a thread spins before it sleeps: longer than most gaps between two pieces of work."""
+
+MOST_PARTED: Final = 8
+"""Threads of larger pools are not kept apart: their caller would do nothing else for too long."""
 
 JOIN_SECONDS: Final = 5.0
 """How long the end of the process waits for a worker that is still at work."""
@@ -87,7 +94,25 @@ class Pool:
         self._set(MEANS, _listed(sleeping.cells()))
         self._set(SPINS, _spins(library) if self.threads <= processors() else 0)
         self._set(THREADS, self.threads)
+        parted = self.threads <= min(processors(), MOST_PARTED)
+        places = self._places() if parted else None
         self._workers = _started(library.address("pool_work"), self.state, self.threads)
+        if places is not None:
+            places.admit([worker.native_id or -1 for worker in self._workers])
+
+    def _places(self) -> Places | None:
+        """What wakes workers apart from their caller, where the system can do that."""
+        placing = way_to_place()
+        if placing is None:
+            return None
+        places = placing.places(self.threads - 1)
+        for field, value in (
+            (PART, placing.part),
+            (SETTLE, placing.settle),
+            (PLACES, places.address),
+        ):
+            self._set(field, value)
+        return places
 
     def stop(self) -> None:
         """Let the workers return; from then on the caller works alone."""
@@ -106,7 +131,7 @@ class Pool:
 
     def forget(self) -> None:
         """Begin anew, in a process that has the memory but not the workers."""
-        for field in (TICKET, SLEEPING, PENDING, WAITING, BUSY, STOP, RESTING):
+        for field in (TICKET, SLEEPING, PENDING, WAITING, BUSY, STOP, RESTING, PLACES):
             self._set(field, 0)
         self._set(THREADS, 1)
         self._workers = []
@@ -126,10 +151,11 @@ def _listed(cells: Sequence[int]) -> int:
 
 def _started(work: int, state: int, threads: int) -> list[threading.Thread]:
     """Workers, as many as the system allows."""
-    loop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(work)
+    loop = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(work)
     workers: list[threading.Thread] = []
     for number in range(1, threads):
-        worker = threading.Thread(target=loop, args=(state,), name=f"tawny-{number}", daemon=True)
+        given, name = (state, number - 1), f"tawny-{number}"
+        worker = threading.Thread(target=loop, args=given, name=name, daemon=True)
         try:
             worker.start()
         except RuntimeError:

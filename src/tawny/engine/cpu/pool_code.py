@@ -29,7 +29,10 @@ EPOCH: Final = TICKET + 4 * (sys.byteorder == "little")
 
 FUNCTION, ROW = TASK, TASK + 8
 ENTER, THREADS, SPINS, SLEEP, WAKE, MEANS, STOP, RESTING = range(FIXED, FIXED + LINE, 8)
-STATE_BYTES: Final = FIXED + LINE
+PLACES, PART, SETTLE = range(FIXED + LINE, FIXED + LINE + 24, 8)
+"""What parts threads, and the functions that do; null where threads stay where they are."""
+
+STATE_BYTES: Final = FIXED + 2 * LINE
 
 MOST_THREADS: Final = 2**15
 """Numbers of shares fit into 16 bits."""
@@ -136,9 +139,41 @@ none:
   ret i64 -1
 }}
 
-; What a worker does all its life.  A share it has taken is not over before it says so, and only
+; Keep those who sleep from being woken where this thread runs.
+define internal void @part(ptr %pool) noinline {{
+entry:
+  %at = call ptr @field(ptr %pool, i64 {PLACES})
+  %places = load ptr, ptr %at
+  %parted = icmp ne ptr %places, null
+  br i1 %parted, label %work, label %done
+work:
+  %which = call ptr @field(ptr %pool, i64 {PART})
+  %function = load ptr, ptr %which
+  call void %function(ptr %places)
+  br label %done
+done:
+  ret void
+}}
+
+; Let worker %number, which runs, use all processors again.
+define internal void @settle(ptr %pool, i64 %number) alwaysinline {{
+entry:
+  %at = call ptr @field(ptr %pool, i64 {PLACES})
+  %places = load ptr, ptr %at
+  %parted = icmp ne ptr %places, null
+  br i1 %parted, label %work, label %done
+work:
+  %which = call ptr @field(ptr %pool, i64 {SETTLE})
+  %function = load ptr, ptr %which
+  call void %function(ptr %places, i64 %number)
+  br label %done
+done:
+  ret void
+}}
+
+; What worker %own does all its life.  A share it has taken is not over before it says so, and only
 ; then may the caller change the work: so the work is read after the share is taken.
-define void @pool_work(ptr %pool) {{
+define void @pool_work(ptr %pool, i64 %own) {{
 entry:
   %ticket = call ptr @field(ptr %pool, i64 {TICKET})
   %epoch = call ptr @field(ptr %pool, i64 {EPOCH})
@@ -152,6 +187,7 @@ entry:
 next:
   %last = phi i32 [0, %entry], [%number, %look]
   %number = call i32 @changed(ptr %pool, ptr %epoch, i32 %last, ptr %sleeping)
+  call void @settle(ptr %pool, i64 %own)
   %ends = load i64, ptr %stop
   %over = icmp ne i64 %ends, 0
   br i1 %over, label %done, label %look
@@ -213,11 +249,16 @@ open:
   %both = or i64 %high, %middle
   %opened = or i64 %both, 1
   store atomic i64 %opened, ptr %ticket seq_cst, align 8
+  %asleep = load atomic i32, ptr %sleeping seq_cst, align 4
+  %any = icmp ne i32 %asleep, 0
+  br i1 %any, label %wake, label %work
+wake:
+  call void @part(ptr %pool)
   %others = sub i32 %all, 1
-  call void @tell(ptr %pool, ptr %epoch, ptr %sleeping, i32 %others)
+  call void @system(ptr %pool, i64 {WAKE}, ptr %epoch, i32 %others)
   br label %work
 work:
-  %share = phi i64 [0, %open], [%other, %again]
+  %share = phi i64 [0, %open], [0, %wake], [%other, %again]
   call void %kernel(ptr %cells, i64 %share, i64 %shares)
   %left = atomicrmw sub ptr %pending, i32 1 acq_rel
   %final = icmp eq i32 %left, 1
@@ -299,5 +340,8 @@ def pool_library() -> Library:
             MEANS=MEANS,
             STOP=STOP,
             RESTING=RESTING,
+            PLACES=PLACES,
+            PART=PART,
+            SETTLE=SETTLE,
         )
     )

@@ -11,7 +11,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, kernel_for
 from tawny.engine.cpu.pool import default_threads
@@ -19,6 +19,7 @@ from tawny.engine.cpu.views import Views
 from tawny.errors import value_error
 from tawny.graph.lowering import types
 from tawny.later import Later
+from tawny.named import NamedTuple
 from tawny.node import Node
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient, Windowed
 from tawny.ops.fused import FusedConvolution

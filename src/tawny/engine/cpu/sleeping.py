@@ -16,9 +16,10 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tawny.codegen.library import Library, compiled
+from tawny.named import NamedTuple
 
 FUTEX: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
 """Linux's number of the call by which threads sleep and wake each other."""
@@ -135,7 +136,7 @@ def futex() -> Sleeping | None:
     number = FUTEX.get(platform.machine()) if sys.platform == "linux" else None
     if number is None:
         return None
-    return Sleeping("futex", lambda: (_address(ctypes.CDLL(None).syscall), number))
+    return Sleeping("futex", lambda: (address_of(ctypes.CDLL(None).syscall), number))
 
 
 def address() -> Sleeping | None:
@@ -151,7 +152,7 @@ def address() -> Sleeping | None:
 
 def by_functions(wait: Any, wake: Any) -> Sleeping:
     """Functions that behave as those of Windows."""
-    return Sleeping("address", lambda: (_address(wait), _address(wake)))
+    return Sleeping("address", lambda: (address_of(wait), address_of(wake)))
 
 
 def condition() -> Sleeping | None:
@@ -161,7 +162,7 @@ def condition() -> Sleeping | None:
     try:
         library = ctypes.CDLL(None)
         functions = [
-            _address(getattr(library, f"pthread_{name}"))
+            address_of(getattr(library, f"pthread_{name}"))
             for name in ("mutex_lock", "mutex_unlock", "cond_wait", "cond_broadcast")
         ]
         makers = library.pthread_mutex_init, library.pthread_cond_init
@@ -177,7 +178,8 @@ def condition() -> Sleeping | None:
     return Sleeping("condition", cells)
 
 
-def _address(function: Any) -> int:
+def address_of(function: Any) -> int:
+    """Where a function of a system's library lies."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 

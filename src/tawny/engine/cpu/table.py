@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from tawny.errors import value_error
 from tawny.graph.engine import Task
 from tawny.graph.lowering import BANDWIDTH, is_leaf, result_of, types
 from tawny.memory.schedule import RESIDENT
+from tawny.named import NamedTuple
 from tawny.node import Node, Value
 from tawny.ops.bands import Bands
 from tawny.shape import size

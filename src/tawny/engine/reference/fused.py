@@ -68,8 +68,9 @@ def fused_matmul(op: FusedMatmul, a: Value, b: Value, *operands: Value) -> Value
 @kernel(ProductGroup)
 def product_group(op: ProductGroup, *operands: Value) -> Any:
     """The whole product, then the body."""
-    kind, given = op.body.operands[0][1], operands[: op.taken]
-    return _followed(op.body, (_apply(op.product, kind, given), *operands[op.taken :]))
+    product = _apply(op.product, op.body.operands[0][1], operands[: op.taken])
+    pieces = np.split(product, op.pieces, axis=1)
+    return _followed(op.body, (*pieces, *operands[op.taken :]))
 
 
 @kernel(Bands)

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ from tawny.engine.cpu.onednn.primitive import (
     reorder,
 )
 from tawny.engine.cpu.pool import pool_of
+from tawny.named import NamedTuple
 from tawny.node import Value
 from tawny.record import record
 

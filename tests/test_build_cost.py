@@ -1,0 +1,264 @@
+"""What building a training graph costs: nothing is worked out twice, nothing waits for the collector."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tawny as tw
+import tawny.numpy as tnp
+from memory_checks import check_layout, random_problem
+from random_graphs import RandomGraph, graphs
+from tawny import models, nn, optim
+from tawny.collecting import collector_paused
+from tawny.graph import fitting, lowering
+from tawny.graph.lowering import bound, is_leaf, lower, result_of, views_of
+from tawny.memory import plan as planning
+from tawny.memory.plan import NONE_BELOW, PLANS, plan, plan_below
+from tawny.memory.problem import Problem, Step, Value
+from tawny.node import Node, toposort
+from tawny.rewrite import pipeline
+from tawny.rewrite.cost import total
+
+LENGTH, LETTERS = 24, 9
+SMALL: Final = {"embedding": 4, "hidden": 8, "dense": 12}
+
+
+def windows(length: int = LENGTH, batch: int = 10) -> tuple[Any, Any]:
+    """Random letters, and those that follow."""
+    rng = np.random.default_rng(0)
+    return rng.integers(0, LETTERS, (batch, length)), rng.integers(0, LETTERS, batch)
+
+
+def unrolled(length: int = LENGTH, batch: int = 10, **sizes: int) -> tw.Graph:
+    """A training step of an LSTM: gradients through all steps, and Adam's updates."""
+    model = models.CharacterLSTM(LETTERS, **(sizes or SMALL))
+    return nn.training_graph(model, nn.cross_entropy, windows(length, batch), optim.Adam(1e-3))
+
+
+@pytest.fixture
+def unplanned() -> Iterator[None]:
+    """No plan is known."""
+    PLANS.clear()
+    NONE_BELOW.clear()
+    yield
+    PLANS.clear()
+    NONE_BELOW.clear()
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+    """The first argument of every call of a function from now on."""
+    original: Callable[..., Any] = getattr(owner, name)
+    seen: list[Any] = []
+
+    def noted(first: Any, *args: Any, **named: Any) -> Any:
+        seen.append(first)
+        return original(first, *args, **named)
+
+    monkeypatch.setattr(owner, name, noted)
+    return seen
+
+
+# ------------------------------------------------------------------- collector
+
+
+@pytest.fixture
+def collections() -> Iterator[list[int]]:
+    """The generations that are collected, all of them often."""
+    seen: list[int] = []
+
+    def note(phase: str, facts: dict[str, int]) -> None:
+        if phase == "start":
+            seen.append(facts["generation"])
+
+    before = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(10, 2, 2)
+    yield seen
+    gc.set_threshold(*before)
+    gc.callbacks.remove(note)
+
+
+@pytest.mark.usefixtures("unplanned")
+def test_no_collection_while_a_program_is_built(collections: list[int]) -> None:
+    graph = unrolled()
+    collections.clear()
+    graph.compile(incremental=False)
+    graph.plan(incremental=False)
+    assert len(collections) < 3, "at most between the two"
+    assert gc.isenabled()
+
+
+def test_no_collection_while_a_training_step_is_built(collections: list[int]) -> None:
+    seen: list[int] = []
+
+    class Watched(models.CharacterLSTM):
+        def forward(self, x: tw.Array) -> tw.Array:
+            collections.clear()
+            scores = super().forward(x)
+            seen.append(len(collections))
+            return scores
+
+    model = Watched(LETTERS, **SMALL)
+    nn.train(model, nn.cross_entropy, windows(), optim.Adam(1e-3), steps=1, progress=False)
+    assert seen[-1] == 0
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_collector_is_left_as_it_was(on: bool) -> None:
+    try:
+        if not on:
+            gc.disable()
+        with pytest.raises(ZeroDivisionError), collector_paused():
+            assert not gc.isenabled()
+            with collector_paused():
+                assert not gc.isenabled()
+            assert not gc.isenabled(), "until the outermost is done"
+            raise ZeroDivisionError
+        assert gc.isenabled() == on
+    finally:
+        gc.enable()
+
+
+# ---------------------------------------------------------------------- ledger
+
+
+def test_only_the_ends_of_all_passes_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = unrolled()
+    measured = counted(monkeypatch, pipeline, "total")
+    program = graph.compile(incremental=False)
+    assert measured == [list(graph.order)], "before anything is changed"
+    rewrites, left = program.rewrites, toposort(program.plan.lowered.results)
+    assert measured == [list(graph.order), left], "once somebody asks"
+    assert program.rewrites is rewrites
+    assert len(measured) == 2
+    assert (rewrites.nodes_before, rewrites.nodes_after) == (len(graph.order), len(left))
+    assert (rewrites.cost_before, rewrites.cost_after) == (total(graph.order), total(left))
+
+
+# -------------------------------------------------------------------- lowering
+
+
+def test_a_graph_is_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = unrolled()
+    seen = counted(monkeypatch, lowering, "_step")
+    program = graph.compile(optimise=False, incremental=False)
+    assert len(seen) == len(program.plan.lowered.steps)
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(), st.randoms(use_true_random=False), st.booleans())
+def test_rules_are_added_to_the_values_they_are_about(
+    graph: RandomGraph, choice: random.Random, into_kept: bool
+) -> None:
+    """Told node by node what a problem with rules must say."""
+    plain, views = lower(graph.outputs), views_of(graph.outputs)
+    owners = [n for n in toposort(graph.outputs, is_leaf) if not is_leaf(n) and n not in views]
+    single = [n for n in owners if not n.parts]
+    kept = [n for n in single if choice.random() < 0.3]
+    away = [n for n in single if n not in kept and choice.random() < 0.3]
+    ruled = bound(plain, kept, into_kept, away)
+    lasting, gone = ({plain.values[result_of(n)] for n in nodes} for nodes in (kept, away))
+    root = plain.problem.roots
+    for v, (before, now) in enumerate(zip(plain.problem.values, ruled.problem.values, strict=True)):
+        assert now.kept == (before.kept or before.label in kept)
+        assert now.always == (v in lasting)
+        assert now.bytes == (0 if root[v] in gone else before.bytes)
+        assert (now.label, now.view_of) == (before.label, before.view_of)
+    assert ruled.problem.roots == Problem(ruled.problem.values, ruled.problem.steps).roots
+    assert ruled.problem.makers == Problem(ruled.problem.values, ruled.problem.steps).makers
+    for before, now in zip(plain.problem.steps, ruled.problem.steps, strict=True):
+        assert (now.inputs, now.outputs) == (before.inputs, before.outputs)
+        assert now.overwrites == tuple(
+            (p, r)
+            for p, r in before.overwrites
+            if root[before.inputs[p]] not in gone
+            and before.outputs[r] not in gone
+            and (into_kept or before.outputs[r] not in lasting)
+        )
+
+
+def test_what_must_not_run_later_is_noted() -> None:
+    x = tw.var("x", shape=(3,))
+    first, second = tnp.sin(x), tnp.cos(x)
+    plain = lower([first.node, second.node])
+    ruled = bound(plain, after={second.node: [first.node]})
+    number: dict[Node, int] = plain.step_of
+    steps = ruled.problem.steps
+    assert steps[number[second.node]].after == (number[first.node],)
+    assert steps[number[first.node]].after == ()
+
+
+# -------------------------------------------------------------------- planning
+
+
+@pytest.mark.usefixtures("unplanned")
+@pytest.mark.parametrize("seed", range(60))
+def test_a_plan_below_some_bytes_is_found_where_there_is_one(seed: int) -> None:
+    problem = random_problem(random.Random(seed), steps=12)
+    arena = plan(problem, alignment=1).arena
+    PLANS.clear()
+    found = plan_below(problem, arena + 1, alignment=1)
+    assert found is not None
+    check_layout(found)
+    assert found.arena == arena
+    assert plan_below(problem, arena + 1, alignment=1) == found, "remembered"
+    assert plan_below(problem, arena, alignment=1) is None, "the same plan is no smaller"
+    PLANS.clear()
+    smaller = plan_below(problem, arena, alignment=1)
+    assert smaller is None or smaller.arena < arena
+
+
+@pytest.mark.usefixtures("unplanned")
+def test_what_needs_as_much_is_given_up_before_it_is_placed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = tuple(Value(size) for size in (8, 8, 8, 8))
+    steps = (Step((), (0,)), Step((0,), (1,)), Step((0, 1), (2,)), Step((2,), (3,)))
+    problem = Problem(values, steps)
+    arena = plan(problem, alignment=1).arena
+    PLANS.clear()
+    placed = counted(monkeypatch, planning, "place")
+    ordered = counted(monkeypatch, planning, "orders")
+    assert plan_below(problem, arena, alignment=1) is None
+    assert not placed
+    assert len(ordered) == 1
+    assert plan_below(problem, arena, alignment=1) is None
+    assert len(ordered) == 1, "remembered"
+
+
+@pytest.mark.usefixtures("unplanned")
+def test_what_has_its_place_all_the_time_is_planned_before_it_is_given_up() -> None:
+    values = Value(8), Value(8, kept=True, always=True), Value(16)
+    problem = Problem(values, (Step((), (0,)), Step((0,), (1,), ((0, 0),)), Step((1,), (2,))))
+    arena = plan(problem, alignment=1).arena
+    PLANS.clear()
+    assert plan_below(problem, arena, alignment=1) is None
+    found = plan_below(problem, arena + 1, alignment=1)
+    assert found is not None
+    assert found.arena == arena
+
+
+@pytest.mark.usefixtures("unplanned")
+@pytest.mark.parametrize("length", [16, 32])
+def test_an_unrolled_training_step_is_planned_once_and_at_its_bound(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = unrolled(length, batch=100, embedding=40, hidden=128, dense=512)
+    others: list[object] = []
+
+    def noted(problem: Problem, bytes: int, **options: Any) -> Any:
+        others.append(plan_below(problem, bytes, **options))
+        return others[-1]
+
+    monkeypatch.setattr(fitting, "plan_below", noted)
+    layout = graph.plan(incremental=False).layout
+    assert layout.arena == layout.bound
+    assert others == [None], "with updates anywhere it needs as much at least"

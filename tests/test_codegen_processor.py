@@ -1,0 +1,239 @@
+"""The processor asked without LLVM, and what is remembered of LLVM's own answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tawny.codegen import library, machine, processor
+from tawny.codegen.loading import NoPagesError, check_supported
+from tawny.codegen.machine import Facts
+from tawny.codegen.objects import RefusedError
+from tawny.codegen.processor import LEAVES, announced, fingerprint
+
+try:
+    check_supported()
+except RefusedError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+LEAF_1, LEAF_7 = (1, 0), (7, 0)
+BITS = {
+    "fma": (LEAF_1, 2, 12),
+    "movbe": (LEAF_1, 2, 22),
+    "popcnt": (LEAF_1, 2, 23),
+    "sse4.2": (LEAF_1, 2, 20),
+    "cx16": (LEAF_1, 2, 13),
+    "sse3": (LEAF_1, 2, 0),
+    "avx2": (LEAF_7, 1, 5),
+    "bmi": (LEAF_7, 1, 3),
+    "bmi2": (LEAF_7, 1, 8),
+    "avx512f": (LEAF_7, 1, 16),
+    "avx512vl": (LEAF_7, 1, 31),
+    "sha": (LEAF_7, 1, 29),
+    "gfni": (LEAF_7, 2, 8),
+}
+"""Features: where, in which register (EAX, EBX, ECX, EDX), and which bit."""
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache on disk."""
+    monkeypatch.setenv("TAWNY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Facts]:
+    """What LLVM answers from here on."""
+    answers: list[Facts] = []
+    original = machine._asked
+
+    def noted() -> Facts:
+        answers.append(original())
+        return answers[-1]
+
+    monkeypatch.setattr(machine, "_asked", noted)
+    return answers
+
+
+@pytest.mark.parametrize("feature", BITS)
+def test_the_processor_says_what_llvm_says(feature: str) -> None:
+    leaf, register, bit = BITS[feature]
+    value = announced()[leaf][LEAVES[leaf].index(register)]
+    assert bool(value >> bit & 1) == machine.llvm().get_host_cpu_features()[feature]
+
+
+def test_the_fingerprint_is_that_of_all_cores_and_processes() -> None:
+    here, allowed = fingerprint(), os.sched_getaffinity(0)
+    assert here is not None
+    try:
+        for core in allowed:
+            os.sched_setaffinity(0, {core})
+            assert fingerprint() == here
+    finally:
+        os.sched_setaffinity(0, allowed)
+    code = "from tawny.codegen.processor import fingerprint; print(fingerprint())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == here
+
+
+def test_every_answer_changes_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = announced()
+    seen = {fingerprint()}
+    for leaf, values in answers.items():
+        for number in range(len(values)):
+            for bit in (0, 13, 31):
+                other = [v ^ (1 << bit if n == number else 0) for n, v in enumerate(values)]
+                changed = {**answers, leaf: tuple(other)}
+                monkeypatch.setattr(processor, "announced", lambda changed=changed: changed)
+                seen.add(fingerprint())
+    assert None not in seen
+    assert len(seen) == 1 + 3 * sum(map(len, answers.values()))
+
+
+def test_another_llvm_changes_the_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    binding = tmp_path / "binding"
+    binding.mkdir()
+    spec = ModuleSpec("llvmlite", None, origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(PathFinder, "find_spec", lambda name: spec)
+    assert fingerprint() is None, "its library is not there"
+    compiler, version = binding / "libllvmlite.so", tmp_path / "_version.py"
+    compiler.write_bytes(b"one")
+    version.write_text("version_version = '1'")
+    os.utime(compiler, (5, 5))
+    seen = [fingerprint()]
+    compiler.write_bytes(b"longer")
+    os.utime(compiler, (5, 5))
+    seen.append(fingerprint())
+    os.utime(compiler, (5, 6))
+    seen.append(fingerprint())
+    version.write_text("version_version = '2'")
+    seen.append(fingerprint())
+    assert None not in seen
+    assert len(set(seen)) == 4
+    monkeypatch.setattr(PathFinder, "find_spec", lambda name: None)
+    assert fingerprint() is None
+
+
+def test_what_llvm_says_is_remembered(fresh: Path, asked: list[Facts]) -> None:
+    first = machine._facts()
+    assert asked == [first]
+    assert machine._facts() == first
+    assert len(asked) == 1
+    assert machine.host().identity == machine.host.__wrapped__().identity
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:-1],
+        lambda data: data + b",+avx512f",
+        lambda data: data.replace(b"-", b"+", 1),
+        lambda data: b"\xff" * 50,
+    ],
+)
+def test_a_damaged_record_is_not_believed(fresh: Path, asked: list[Facts], damage: Any) -> None:
+    first = machine._facts()
+    (record,) = fresh.glob("machine-*")
+    whole = record.read_bytes()
+    assert damage(whole) != whole
+    record.write_bytes(damage(whole))
+    assert machine._facts() == first
+    assert len(asked) == 2
+    assert record.read_bytes() == whole
+
+
+def test_a_record_of_another_processor_is_not_used(
+    fresh: Path, asked: list[Facts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it lies where this one's would."""
+    machine._facts()
+    (record,) = fresh.glob("machine-*")
+    name = record.name.partition("-")[2]
+    monkeypatch.setattr(machine, "fingerprint", lambda: name + "0" * 40)
+    machine._facts()
+    assert len(asked) == 2
+    monkeypatch.setattr(machine, "fingerprint", lambda: "1" * 64)
+    machine._facts()
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("why", ["no cache", RefusedError("unknown"), NoPagesError("none")])
+def test_llvm_is_asked_where_nothing_can_be_remembered(
+    fresh: Path, asked: list[Facts], monkeypatch: pytest.MonkeyPatch, why: str | Exception
+) -> None:
+    if isinstance(why, str):
+        monkeypatch.setenv("TAWNY_CACHE", "off")
+    else:
+
+        def refused() -> None:
+            raise why
+
+        monkeypatch.setattr(processor, "announced", refused)
+    for _ in range(2):
+        machine._facts()
+    assert len(asked) == 2
+    assert not fresh.exists() or not list(fresh.glob("machine-*"))
+
+
+def test_code_of_other_features_has_other_keys(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer features, another processor to tune for, another LLVM: none finds the others' code."""
+    real = machine._facts()
+    monkeypatch.setattr(machine, "_runs", lambda *_: True)
+    whole = "+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
+    fewer = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe"
+    kinds = [
+        real._replace(features=whole),
+        real._replace(features=fewer),
+        real._replace(features=fewer.replace("+fma", "-fma")),
+        real._replace(features=whole, cpu="another"),
+        real._replace(features=whole, version="1.2.3"),
+        real._replace(features=whole, triple="aarch64-linux-gnu"),
+        real._replace(features=fewer, triple="aarch64-linux-gnu"),
+    ]
+    keys: list[str] = []
+    for facts in kinds:
+        monkeypatch.setattr(machine, "_facts", lambda facts=facts: facts)
+        there = machine.host.__wrapped__()
+        monkeypatch.setattr(library, "host", lambda there=there: there)
+        keys.append(library._key("the same text"))
+    assert len(set(keys)) == len(kinds)
+
+
+BUILDING = """
+import sys
+import numpy as np
+import tawny as tw
+import tawny.numpy as tnp
+x = tw.var("x", shape=(16, 300), dtype="float32")
+y = tnp.softmax(tnp.tanh(x @ np.ones((300, 400), np.float32)) + 1)
+program = tw.Graph([x], y).compile()
+program(np.ones((16, 300), np.float32))
+tw.evaluate(tnp.sum(tnp.asarray(np.ones(5000)) * 2))
+print("llvmlite" in sys.modules)
+"""
+
+
+def test_a_process_that_finds_all_code_needs_no_llvm(fresh: Path) -> None:
+    environment = {**os.environ, "TAWNY_CACHE": str(fresh)}
+
+    def run() -> str:
+        command = [sys.executable, "-c", BUILDING]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert [run(), run()] == ["True", "False"]
+    (record,) = fresh.glob("machine-*")
+    record.unlink()
+    assert [run(), run()] == ["True", "False"]
