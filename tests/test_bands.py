@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,9 @@ import tawny as tw
 import tawny.numpy as tnp
 from random_graphs import assert_close, graph_of
 from tawny.array import Array, array_for
-from tawny.engine.cpu import unavailable
+from tawny.codegen import copying, elementwise, library
+from tawny.codegen.products import loops, product
+from tawny.engine.cpu import kernels, unavailable
 from tawny.engine.reference import run
 from tawny.graph import banding, course
 from tawny.graph.course import Course, Stretch
@@ -447,6 +450,24 @@ def test_weights_are_arranged_once_for_all_bands(eager_cutting: None) -> None:
     table = program._compiled.executable._table
     plain_program = _plain(Graph([x], [y]))
     assert table.prepared_bytes <= plain_program._compiled.executable._table.prepared_bytes * 1.01
+
+
+@native
+def test_programs_own_the_code_that_their_bands_call(eager_cutting: None) -> None:
+    """What memory of kernels forgets must stay where it is as long as a program calls it."""
+    x, y = narrow()
+    program = Graph([x], [y]).compile()
+    assert bands_of(program)
+    called = {entry.kernel for entry in program._compiled.executable._table._entries}
+    kernels._ANSWERS.clear()
+    library._recent.clear()
+    for home in (copying, elementwise, loops, product):
+        for one in vars(home).values():
+            if hasattr(one, "cache_clear"):
+                one.cache_clear()
+    gc.collect()
+    living = [one for one in gc.get_objects() if isinstance(one, library.Library)]
+    assert called <= {place for one in living for place in one.addresses.values()}
 
 
 def _plain(graph: Graph) -> Program:

@@ -591,9 +591,9 @@ import numpy as np
 import tawny as tw
 import tawny.numpy as tnp
 from tawny.engine.cpu import unavailable
-x = tw.var("x", shape=(500,))
-program = tw.Graph([x], tnp.sin(x) * 2).compile()
-np.testing.assert_allclose(program(np.ones(500)), 2 * np.sin(1))
+x = tw.var("x", shape=(20, 500))
+program = tw.Graph([x], tnp.tanh((tnp.sin(x) * 2) @ np.ones((500, 30)))).compile()
+np.testing.assert_allclose(program(np.full((20, 500), 1e-3)), np.tanh(1000 * np.sin(1e-3)))
 if refuses_written_pages:
     assert "does not allow what was written to be executed" in unavailable()
 """
@@ -603,7 +603,7 @@ def test_a_process_that_may_not_run_code_runs_programs_by_numpy(fresh) -> None:
     """Systems can be told to refuse; those that cannot be told run code."""
     environment = {**os.environ, "TAWNY_CACHE": str(fresh)}
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", CONFINED], env=environment, check=True)
+        subprocess.run([sys.executable, "-W", "error", "-c", CONFINED], env=environment, check=True)
 
 
 def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,3 +140,19 @@ def test_values_are_read_without_the_interpreters_help(monkeypatch: pytest.Monke
     monkeypatch.setattr(named, "_attribute", named._plain_attribute)
     _, _, point, _ = declared(NamedTuple)
     assert (point(3).x, point(3).y) == (3, 2.0)
+
+
+def test_two_threads_may_make_the_first_one() -> None:
+    """The second may have entered the first constructor before it was replaced."""
+
+    class Pair(NamedTuple):
+        one: int
+        two: int = 2
+
+    class Further(Pair):
+        """Has the constructor of its base."""
+
+    entered: Any = Further.__new__
+    assert Pair(5) == (5, 2)
+    assert entered(Further, 7) == (7, 2)
+    assert type(entered(Further, 7)) is Further

@@ -67,7 +67,9 @@ class Declared(type):
 
 def _first_new(cls: Any, *values: Any, **named: Any) -> Any:
     """Compile the constructor of the class that has this one, and call it."""
-    owner = next(c for c in cls.__mro__ if _constructor(c) is _first_new)
+    owner = next((c for c in cls.__mro__ if _constructor(c) is _first_new), None)
+    if owner is None:  # another thread has compiled it meanwhile
+        return cls.__new__(cls, *values, **named)
     names = "".join([f"{name}, " for name in owner._fields])
     scope = {"_new": _NEW, "__name__": owner.__module__}
     compiled: Any = eval(f"lambda _cls, {names}: _new(_cls, ({names}))", scope)

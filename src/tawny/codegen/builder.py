@@ -319,11 +319,6 @@ class Function:
         place = number if isinstance(number, Value) else self.constant(I32, number)
         return self.emit(vector.type.scalar, f"extractelement {vector}, {place}")
 
-    def with_lane(self, vector: Value, number: Value | int, value: Value) -> Value:
-        """The vector with one element replaced."""
-        place = number if isinstance(number, Value) else self.constant(I32, number)
-        return self.emit(vector.type, f"insertelement {vector}, {value}, {place}")
-
     def counting(self, element: Type, lanes: int) -> Value:
         """0, 1, 2 ... lane by lane."""
         return self.vector(element, range(lanes))

@@ -174,9 +174,9 @@ def _facts() -> Facts:
     if directory is None or kind is None:
         return _asked()
     path = directory / f"machine-{kind[:24]}"
-    known = remembered(path, kind)
-    if known:
-        return Facts(*known.split(" "))
+    known = remembered(path, kind).split(" ")
+    if len(known) == len(Facts._fields):
+        return Facts(*known)
     facts = _asked()
     remember(path, kind, " ".join(facts))
     return facts

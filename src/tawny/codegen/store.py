@@ -124,7 +124,7 @@ def sweep(directory: Path, limit: int) -> None:
 
 
 def _kept_for(name: str) -> float:
-    """Seconds after which a file that is no entry goes, if it is not read or written meanwhile."""
+    """Seconds after which a file that is no entry goes, if its time is not renewed."""
     if name.startswith((INDEX, SOURCES)):
         return 30 * _DAY
     return _DAY if name.startswith("new-") else math.inf

@@ -57,7 +57,7 @@ def suppression(
         return None
     code = _Code(*kinds, None if classes is None else classes.dtype)
     scores_room, places_room = Moved(scores.dtype).room(n), Moved(scores.dtype, places=True).room(n)
-    held = -(-rule.most // _lanes()) * _lanes()
+    held = -(-min(rule.most, n) // _lanes()) * _lanes()
     least = 0.0 if rule.least is None else float(scores.dtype.type(rule.least))
     strides = (*boxes.strides, scores.strides[0], 0 if classes is None else classes.strides[0])
     numbers = [int(np.float64(x).view(np.int64)) for x in (rule.threshold, least)]

@@ -98,10 +98,11 @@ class Narrowing:
 
         What would wait where most is needed is computed again by bands that read it.
         """
-        found: Planned | None = self._relieved(planned)
-        if found is not None and found.peak < planned.peak:
+        found = self._relieved(planned)
+        if found is None or found.peak > planned.peak:
+            found = planned
+        if found.peak < planned.peak:
             yield found
-        found = found or planned
         while found is not None and found.peak >= WORTH:
             found = next(self._copied(found), None)
             if found is not None:

@@ -260,9 +260,8 @@ def plan_below(
         return known.of(problem) if known.arena < bytes else None
     if NONE_BELOW.get((*key, bytes)):
         return None
-    most = (
-        sys.maxsize if problem.always_roots else bytes - 1
-    )  # others may be in a place that is kept
+    # where values have their places all the time, a peak is no lower bound of the arena
+    most = sys.maxsize if problem.always_roots else bytes - 1
     made = planned(problem, None, alignment, None, hard, most)
     if made is None or made.arena >= bytes:
         NONE_BELOW.put((*key, bytes), result=True, weight=1)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled
@@ -110,12 +109,12 @@ class Product:
         return [*names.values(given), *stack]
 
 
-PACKED_BY: Final = frozenset({"channels", "depth", "b_row", "b_column", "b_high", "b_wide"})
-"""What packing code is told: products that differ in anything else share what is packed."""
+def packed_before(product: Product, packed_by: Collection[str]) -> Product:
+    """A product with packed panels as one whose panels are packed before the run, alike.
 
-
-def packed_before(product: Product) -> Product:
-    """A product with packed panels as one whose panels are packed before the run, alike."""
+    `packed_by` names the numbers that packing code reads: products that differ in others share
+    what is packed.
+    """
     cut, numbers = product.blocking, product.numbers
     length = numbers["depth"] * numbers["taps"]
     panel = length * cut.full.tile.width(product.element)
@@ -132,7 +131,7 @@ def packed_before(product: Product) -> Product:
         panels += [found(pack, block, columns) for block in range(cut.blocks)]
     if "tail_pack" in functions:
         panels.append(found(functions["tail_pack"][0], cut.blocks, cut.rest))
-    told = [numbers[name] if name in PACKED_BY else 0 for name in names_of(product.source).names]
+    told = [numbers[name] if name in packed_by else 0 for name in names_of(product.source).names]
     nbytes = cut.prepared_bytes(product.element, length)
     return replace(
         product,

@@ -142,7 +142,11 @@ def winograd_product(
         numbers,
         rows_bytes=POINTS * plane,
     )
-    return packed_before(product) if prepared else product
+    return packed_before(product, _PACKED_BY) if prepared else product
+
+
+_PACKED_BY: Final = frozenset({"channels", "b_row", "b_column", "b_high", "b_wide"})
+"""The numbers that `Squares.pack` reads."""
 
 
 def _ahead(sweep: Sweep) -> Sweep:

@@ -12,7 +12,6 @@ from tawny.named import NamedTuple
 from tawny.record import record
 
 Unary = Callable[[Function, Value], Value]
-Binary = Callable[[Function, Value, Value], Value]
 
 
 @record(slots=True)
@@ -136,17 +135,6 @@ def widened(function: Unary) -> Unary:
         if x.type.scalar == F64:
             return function(f, x)
         return narrow(f, function(f, wide(f, x)))
-
-    return apply
-
-
-def widened2(function: Binary) -> Binary:
-    """A function of two numbers of float64 for float32 too."""
-
-    def apply(f: Function, x: Value, y: Value) -> Value:
-        if x.type.scalar == F64:
-            return function(f, x, y)
-        return narrow(f, function(f, wide(f, x), wide(f, y)))
 
     return apply
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
 from tawny.codegen.library import Library, NotAtHandError
+from tawny.codegen.loading import NoPagesError
 from tawny.dtype import DType
 from tawny.errors import located
 from tawny.node import Node, Value
@@ -122,11 +123,16 @@ def native(op: type[Op], *, scratch: bool = True) -> Callable[[R], R]:
 def _answer(
     rule: NativeRule, node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
-    """What a rule gives; where making a kernel fails, a warning, and NumPy computes the node."""
+    """What a rule gives; where making a kernel fails, a warning, and NumPy computes the node.
+
+    Where the system lets no code run, `tawny doctor` says so, and every node is NumPy's.
+    """
     try:
         return rule(node, operands, results)
     except NotAtHandError:
         raise
+    except NoPagesError:
+        return None
     except Exception as error:  # a program must run wherever the reference engine runs it
         warnings.warn(
             located(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny.codegen.copying import Block, copies
+from tawny.codegen.library import Library
 from tawny.dtype import DType
 from tawny.engine.cpu.bands import strips_of
 from tawny.engine.cpu.interpreter import ENTRY, sites
@@ -94,6 +95,10 @@ class Table:
         self._patches: list[list[tuple[int, int]]] = [[] for _ in task.variables]
         self._draws: list[int] = []
         self._kernels: dict[int, Kernel | None] = {}
+        self._taken: list[Table] = []
+        """Tables whose entries are among these: they own what is called."""
+        self._copying: list[Library] = []
+        """Code that copies, which is called too."""
         self._prepared: dict[Prepared, Value] = {} if beside is None else beside._prepared
         self._entries: list[Entry] = []
         self._of_position = [self._entered(p) for p in range(len(task.layout.sequence))]
@@ -224,6 +229,7 @@ class Table:
         lags = op.lagging if strips.aside and made[op.lagging] in given else None
         asides = [room + strips.arena + number * strips.aside for number in range(2)]
         tables = {id(k): Table(k.task, room, self) for k in strips.kinds}
+        self._taken.extend(tables.values())
         dtype = types(node)[op.lagging][1]
         late: list[tuple[int, Where, int, DType]] = []
         for number, strip in enumerate(strips.strips):
@@ -313,6 +319,7 @@ class Table:
         nbytes = size(memory.shape) * memory.dtype.itemsize
         threads = useful_threads(2 * nbytes / BANDWIDTH) if code.parallel else 0
         kernel = code.library.address(code.symbol)
+        self._copying.append(code.library)
         self._entries.append(Entry(position, kernel, start, threads, None))
 
     def _threads(self, step: int) -> int:
