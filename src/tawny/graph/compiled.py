@@ -211,11 +211,14 @@ class Compiled:
             return False
         if found.fitted.incremental and len(set(map(self._moment(version.results), steps))) > 1:
             return False
-        problem = lower(other.results).problem
-        if takes(problem, int(found.fitted.layout.arena / RISE), ALIGNMENT):
+        problem, less = lower(other.results).problem, ceil(found.fitted.layout.arena / RISE)
+        if takes(problem, less, ALIGNMENT):
+            return False
+        alone = plan_below(problem, less, alignment=ALIGNMENT)
+        if alone is None:
             return False
         own = planned(lower(version.results).problem, alignment=ALIGNMENT).arena
-        return plan_below(problem, ceil(own / RISE), alignment=ALIGNMENT) is not None
+        return alone.arena < own / RISE
 
     def _scratch(self, node: Node) -> int:
         """Bytes of scratch memory that a step needs on the program's threads."""
