@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from tawny.codegen.control import Loop, Repeat
 from tawny.codegen.machine import host
@@ -47,6 +48,7 @@ __all__ = [
     "I16",
     "I32",
     "I64",
+    "KERNEL",
     "PTR",
     "VOID",
     "Type",
@@ -58,6 +60,9 @@ __all__ = [
     "Module",
     "Repeat",
 ]
+
+KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
+"""What every kernel takes: its row, and which of how many workers calls it."""
 
 
 class Module:

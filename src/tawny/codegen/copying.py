@@ -9,7 +9,18 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Final
 
-from tawny.codegen.builder import I8, I16, I32, I64, PTR, Function, Module, Type, Value
+from tawny.codegen.builder import (
+    I8,
+    I16,
+    I32,
+    I64,
+    KERNEL,
+    PTR,
+    Function,
+    Module,
+    Type,
+    Value,
+)
 from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import written
 from tawny.codegen.machine import host
@@ -142,7 +153,7 @@ def _record(block: Block, rank: int) -> Iterator[int]:
 def _library(operands: int, itemsize: int, rank: int) -> str:
     """The kernel for so many operands and axes."""
     module, element = Module(), ELEMENTS[itemsize]
-    with module.function("copy", {"row": PTR, "worker": I64, "workers": I64}) as f:
+    with module.function("copy", KERNEL) as f:
         row, worker, workers = f.arguments
         first = operands + 2
         length = 3 + 3 * rank

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
-from tawny.codegen.builder import I1, I64, PTR, Function, Module, Type, Value
+from tawny.codegen.builder import I1, I64, KERNEL, PTR, Function, Module, Type, Value
 from tawny.codegen.copying import ELEMENTS, Axis, walk
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import Library, compiled
@@ -106,7 +106,7 @@ class _Shape(NamedTuple):
 @cache
 def _library(*numbers: Any) -> Library:
     module = Module()
-    with module.function("gather", {"row": PTR, "worker": I64, "workers": I64}) as f:
+    with module.function("gather", KERNEL) as f:
         _Gathering(f, _Shape(*numbers)).write()
     return compiled(module.text())
 

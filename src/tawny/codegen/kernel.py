@@ -30,3 +30,11 @@ class Compiled(NamedTuple):
     parallel: bool
     scratch: int
     """Bytes of scratch memory; its address comes after those of operands and results, if any."""
+
+
+class InTurn(NamedTuple):
+    """A compiled function, and those of its library that are called after it with the same row."""
+
+    kernel: Compiled
+    after: tuple[tuple[str, bool], ...]
+    """Their symbols, and whether workers share them."""

@@ -22,7 +22,7 @@ import enum
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.codegen.builder import I8, I64, PTR, VOID, Function, Module, Value
+from tawny.codegen.builder import I8, I64, KERNEL, PTR, VOID, Function, Module, Value
 from tawny.codegen.gather import call_gather
 from tawny.codegen.library import provide
 from tawny.codegen.machine import host
@@ -75,7 +75,6 @@ _WIDTH: Final = 3
 SPAN: Final = {"places": PTR, "start": I64, "vectors": I64}
 """Arguments of a span."""
 
-KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
 SEGMENT: Final = f"{LIBRARY}_segment"
 _SEGMENT: Final = {"places": PTR, "start": I64, "count": I64, "span": PTR, "shape": PTR}
 LOOP: Final = {**KERNEL, "span": PTR, "shape": PTR}

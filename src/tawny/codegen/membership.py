@@ -10,11 +10,11 @@ import math
 from typing import Final
 
 from tawny import dtype as dt
-from tawny.codegen.builder import I1, I8, I64, PTR, Function, Module, Value
+from tawny.codegen.builder import I1, I8, I64, KERNEL, PTR, Function, Module, Value
 from tawny.codegen.casts import cast
 from tawny.codegen.elementwise import collapsed
 from tawny.codegen.folds import spread
-from tawny.codegen.kernel import Compiled, Layout
+from tawny.codegen.kernel import Compiled, InTurn, Layout
 from tawny.codegen.lanes import load_scalar, store_scalar
 from tawny.codegen.library import written
 from tawny.codegen.machine import host
@@ -34,8 +34,6 @@ SHARED_ELEMENTS: Final = 1 << 12
 
 SORT, SEEK, COMPARE = "sort_set", "seek", "compare"
 
-KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
-
 
 class _Code(NamedTuple):
     """What the code depends on."""
@@ -53,14 +51,7 @@ class _Code(NamedTuple):
     """Elements that are compared at once; 0 where they are apart."""
 
 
-class Membership(NamedTuple):
-    """A compiled kernel, and the function that is called after it, if any."""
-
-    kernel: Compiled
-    after: tuple[tuple[str, bool], ...]
-
-
-def membership(wanted: Layout, among: Layout, *, invert: bool) -> Membership | None:
+def membership(wanted: Layout, among: Layout, *, invert: bool) -> InTurn | None:
     """The kernel of truths; None where NumPy must compare: integers that have no common dtype."""
     common = dt.promote(wanted.dtype, among.dtype)
     integers = all(x.dtype.kind in "biu" for x in (wanted, among))
@@ -78,9 +69,9 @@ def membership(wanted: Layout, among: Layout, *, invert: bool) -> Membership | N
     library = _library(code)
     if compares:
         shared = n * m > SHARED_ELEMENTS
-        return Membership(Compiled(library, COMPARE, cells, shared, 0), ())
+        return InTurn(Compiled(library, COMPARE, cells, shared, 0), ())
     kernel = Compiled(library, SORT, cells, n > SHARED_ELEMENTS, 2 * room)
-    return Membership(kernel, ((SEEK, True),))
+    return InTurn(kernel, ((SEEK, True),))
 
 
 def _walk(x: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.codegen.builder import I64, PTR, Function, Module, Value
-from tawny.codegen.kernel import Compiled, Layout
+from tawny.codegen.builder import I64, KERNEL, PTR, Function, Module, Value
+from tawny.codegen.kernel import Compiled, InTurn, Layout
 from tawny.codegen.lanes import flat, load_scalar, unflat
 from tawny.codegen.library import written
 from tawny.codegen.machine import host
@@ -29,7 +29,6 @@ from tawny.codegen.numbers import (
 from tawny.codegen.scalar import select
 from tawny.codegen.walking import share
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 
 UNROLL: Final = 4
 """Vectors of shifts at once."""
@@ -39,17 +38,8 @@ SHARED_PRODUCTS: Final = 1 << 15
 
 BRING, SHIFTS = "bring", "shifts"
 
-KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
 
-
-class Overlaps(NamedTuple):
-    """A compiled kernel, and whether the shifts are computed by a function called after it."""
-
-    kernel: Compiled
-    after: tuple[tuple[str, bool], ...]
-
-
-def overlapping(long: Layout, other: Layout, first: int, count: int) -> Overlaps:
+def overlapping(long: Layout, other: Layout, first: int, count: int) -> InTurn:
     """The kernel of `count` shifts from the `first` on, of all that overlap.
 
     Neighbours of the first sequence are brought together in scratch memory, if they are apart.
@@ -60,7 +50,7 @@ def overlapping(long: Layout, other: Layout, first: int, count: int) -> Overlaps
     shared = count * min(n, m) > SHARED_PRODUCTS
     scratch = -(-n * dtype.itemsize // 64) * 64 if apart else 0
     kernel = Compiled(_library(dtype, apart), BRING if apart else SHIFTS, cells, shared, scratch)
-    return Overlaps(kernel, ((SHIFTS, True),) if apart else ())
+    return InTurn(kernel, ((SHIFTS, True),) if apart else ())
 
 
 @written

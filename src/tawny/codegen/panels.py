@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from tawny.codegen.builder import I64, PTR, Module
+from tawny.codegen.builder import I64, KERNEL, PTR, Module
 from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import written
-from tawny.codegen.loops import KERNEL
 from tawny.codegen.products.row import Names, Numbers
 from tawny.named import NamedTuple
 

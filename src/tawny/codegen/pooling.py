@@ -13,7 +13,17 @@ from enum import Enum
 from itertools import product
 from typing import Final
 
-from tawny.codegen.builder import I1, I64, PTR, Function, Module, Type, Value, integer_of
+from tawny.codegen.builder import (
+    I1,
+    I64,
+    KERNEL,
+    PTR,
+    Function,
+    Module,
+    Type,
+    Value,
+    integer_of,
+)
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import written
@@ -105,7 +115,7 @@ def _three(sizes: Sequence[int], fill: int) -> list[int]:
 @written
 def _library(kind: Kind, element: Element, walk: Walk | None) -> str:
     module = Module()
-    with module.function("pool", {"row": PTR, "worker": I64, "workers": I64}) as f:
+    with module.function("pool", KERNEL) as f:
         row, worker, workers = f.arguments
         operands = 2 if kind in {Kind.MAX_GRADIENT, Kind.MAX_SELECT} else 1
         pool = _Pooling(f, element, row, operands)

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tawny.codegen.builder import I64, PTR, Function, Module, Type, Value
+from tawny.codegen.builder import I64, KERNEL, PTR, Function, Module, Type, Value
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import written
 from tawny.codegen.order import not_a_number, unsigned_key
@@ -115,7 +115,7 @@ def radix_sorting(
 @written
 def _library(code: _Code) -> str:
     module = Module()
-    with module.function(SYMBOL, {"row": PTR, "worker": I64, "workers": I64}) as f:
+    with module.function(SYMBOL, KERNEL) as f:
         _rows(f, code)
     return module.text()
 

@@ -17,6 +17,7 @@ from tawny.codegen.builder import (
     I16,
     I32,
     I64,
+    KERNEL,
     PTR,
     Function,
     Module,
@@ -82,7 +83,7 @@ def _library(kind: str, stored: Type) -> Library:
         words = _words(f, place, run, (low, high), lanes)
         drawn = _uniform(f, words, stored) if kind == "uniform" else _normal(f, words, number)
         f.return_(drawn)
-    with module.function("draw", {"row": PTR, "worker": I64, "workers": I64}) as f:
+    with module.function("draw", KERNEL) as f:
         row = f.arguments[0]
         result = f.cell(row, 0, PTR)
         count, low, high, run = (f.cell(row, n) for n in range(1, 5))
@@ -100,7 +101,7 @@ def _integers_library(dtype: DType) -> Library:
     """A loop over blocks of a vector's elements, each made of 64 random bits."""
     module = Module()
     lanes, stored = host().vector_bytes // 8, _INTEGERS[dtype.itemsize]
-    with module.function("draw", {"row": PTR, "worker": I64, "workers": I64}) as f:
+    with module.function("draw", KERNEL) as f:
         row = f.arguments[0]
         least, last = (_widened(f, f.load(stored, f.cell(row, n, PTR)), dtype) for n in (0, 1))
         result = f.cell(row, 2, PTR)

@@ -19,7 +19,7 @@ from tawny.codegen.bodies import Read, View
 from tawny.codegen.elementwise import collapsed
 from tawny.codegen.folding import COUNTER, Apply, Folding, folding, widest
 from tawny.codegen.folds import SLOT, Fold
-from tawny.codegen.kernel import Compiled, Layout
+from tawny.codegen.kernel import Compiled, InTurn, Layout
 from tawny.codegen.machine import host
 from tawny.codegen.reduction_code import Code, Way
 from tawny.codegen.reduction_rows import reduction_library, stages
@@ -55,14 +55,7 @@ class Plan(NamedTuple):
     scratch: int
 
 
-class Reduced(NamedTuple):
-    """A compiled reduction, and the functions called after it: names, and whether shared."""
-
-    kernel: Compiled
-    after: tuple[tuple[str, bool], ...]
-
-
-def reduction(body: Body, operands: Sequence[Layout], results: Sequence[Layout]) -> Reduced | None:
+def reduction(body: Body, operands: Sequence[Layout], results: Sequence[Layout]) -> InTurn | None:
     """A compiled kernel of a body with reductions, given how its operands lie in memory.
 
     None where it has none, or a step that is left to NumPy.
@@ -86,7 +79,7 @@ def reduction(body: Body, operands: Sequence[Layout], results: Sequence[Layout])
     shared = plan.rows > 1 and math.prod(found.space) > SHARED_ELEMENTS
     (first, _), *after = stages(key, plan.way)
     kernel = Compiled(library, first, plan.parameters, shared, plan.scratch)
-    return Reduced(kernel, tuple(after))
+    return InTurn(kernel, tuple(after))
 
 
 # -------------------------------------------------------------------- planning

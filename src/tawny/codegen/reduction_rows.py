@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tawny.codegen.builder import I64, PTR, Function, Module, Value
+from tawny.codegen.builder import I64, KERNEL, Function, Module, Value
 from tawny.codegen.folding import Apply
 from tawny.codegen.folds import SLOT, Fold, keep, kept, spread
 from tawny.codegen.lanes import flat, load_scalar, store_scalar, unflat
@@ -35,7 +35,7 @@ def stages(code: Code, way: Way) -> list[tuple[str, bool]]:
 def reduction_library(code: Code, way: Way) -> str:
     """The compiled functions that `stages` names."""
     module = Module()
-    arguments = {"row": PTR, "worker": I64, "workers": I64}
+    arguments = KERNEL
     for name, shared in stages(code, way):
         with module.function(name, arguments) as f:
             writing = _Writing(f, code, way)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from tawny.codegen.builder import I64, PTR, Function, Module, Value
+from tawny.codegen.builder import KERNEL, PTR, Function, Module, Value
 from tawny.codegen.casts import cast
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.lanes import flat, load_scalar, store_scalar, unflat
@@ -83,7 +83,7 @@ class _Code(NamedTuple):
 @cache
 def _library(*numbers: Any) -> Library:
     module = Module()
-    with module.function(SYMBOL, {"row": PTR, "worker": I64, "workers": I64}) as f:
+    with module.function(SYMBOL, KERNEL) as f:
         _Scan(f, _Code(*numbers)).write()
     return compiled(module.text())
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from tawny.codegen.builder import I1, I64, PTR, Function, Module, Value
+from tawny.codegen.builder import I1, I64, KERNEL, PTR, Function, Module, Value
 from tawny.codegen.copying import ELEMENTS, walk
 from tawny.codegen.indexing import SHARED_BYTES, Loop, load_index, merged
 from tawny.codegen.kernel import Compiled, Layout
@@ -114,7 +114,7 @@ class _Shape(NamedTuple):
 @cache
 def _library(*numbers: Any) -> Library:
     module, shape = Module(), _Shape(*numbers)
-    arguments = {"row": PTR, "worker": I64, "workers": I64}
+    arguments = KERNEL
     with module.function(COPY, arguments) as f:
         _Scattering(f, shape).copy()
     with module.function(PUT, arguments) as f:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from tawny import dtype as dt
-from tawny.codegen.builder import F64, I1, I64, PTR, Function, Module, Value
+from tawny.codegen.builder import F64, I1, I64, KERNEL, PTR, Function, Module, Value
 from tawny.codegen.casts import cast
 from tawny.codegen.elementwise import collapsed
 from tawny.codegen.indexing import load_index
@@ -31,8 +31,6 @@ SEARCH: Final = "search"
 
 SHARED_ELEMENTS: Final = 1 << 13
 """Threads share the work only of more elements."""
-
-KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
 
 
 # ------------------------------------------------------------------- searching

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tawny.codegen.builder import I64, PTR, Function, Module, Type, Value
+from tawny.codegen.builder import I64, KERNEL, PTR, Function, Module, Type, Value
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import written
 from tawny.codegen.machine import host
@@ -69,7 +69,7 @@ def sorting(
 @written
 def _library(code: _Code) -> str:
     module = Module()
-    with module.function(SYMBOL, {"row": PTR, "worker": I64, "workers": I64}) as f:
+    with module.function(SYMBOL, KERNEL) as f:
         _Sorting(f, code).write()
     return module.text()
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from tawny.codegen.builder import F64, I1, I64, PTR, Function, Module, Value
+from tawny.codegen.builder import F64, I1, I64, KERNEL, PTR, Function, Module, Value
 from tawny.codegen.indexing import load_index
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import written
@@ -73,7 +73,7 @@ def _lanes() -> int:
 @written
 def _library(code: _Code) -> str:
     module = Module()
-    with module.function(SYMBOL, {"row": PTR, "worker": I64, "workers": I64}) as f:
+    with module.function(SYMBOL, KERNEL) as f:
         _Suppression(f, code).write()
     return module.text()
 

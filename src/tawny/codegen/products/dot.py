@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.codegen.builder import I64, PTR, Function, Module, Value
+from tawny.codegen.builder import I64, KERNEL, PTR, Function, Module, Value
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import written
@@ -113,7 +113,7 @@ def dot_kernel(
 @written
 def _library(form: DotForm) -> str:
     module = Module()
-    with module.function("kernel", {"row": PTR, "worker": I64, "workers": I64}) as f:
+    with module.function("kernel", KERNEL) as f:
         _Dots(f, form).write()
     return module.text()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
+from tawny.codegen.builder import I64, KERNEL, PTR, VOID, Function, Module, Value
 from tawny.codegen.library import written
 from tawny.codegen.products.blocking import STRIP_NUMBERS
 from tawny.codegen.products.form import (
@@ -26,7 +26,6 @@ from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.stack import offsets_of, shares, stack_size
 from tawny.record import record
 
-_KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
 _SHARE: Final = {"row": PTR, "numbers": PTR, "worker": I64, "workers": I64}
 
 FEWEST_ADDRESSES: Final = 3
@@ -60,7 +59,7 @@ def products_library(most: int) -> str:
             f.call("share", VOID, row, own, worker, workers)
             loop.carry(f.element(own, Numbers(f, Names(NUMBERS), own)["length"], I64))
     for addresses in range(FEWEST_ADDRESSES, most + 1):
-        with module.function(kernel_symbol(addresses), _KERNEL) as f:
+        with module.function(kernel_symbol(addresses), KERNEL) as f:
             row, worker, workers = f.arguments
             f.call("products", VOID, row, f.element(row, addresses, I64), worker, workers)
     return module.text()

@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
+from tawny.codegen.builder import I64, KERNEL, PTR, VOID, Function, Module, Value
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import written
@@ -190,7 +190,7 @@ def _library(element: Element, vectors: int, rest: int) -> str:
             _declare_tile(module, element, Tile(rows, number))
         with module.function(f"task{number}", _TASK, internal=True, attributes="noinline") as f:
             _Task(f, element, number).write()
-    with module.function("kernel", {"row": PTR, "worker": I64, "workers": I64}) as f:
+    with module.function("kernel", KERNEL) as f:
         row, worker, workers = f.arguments
         x, slopes, result, scratch = (f.cell(row, i, PTR) for i in range(4))
         n = Numbers(f, Names(_NUMBERS), f.element(row, 4, I64))
