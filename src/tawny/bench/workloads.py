@@ -22,6 +22,7 @@ from tawny.tree import leaves
 
 IMAGE: Final = (1, 299, 299, 3)
 LARGE: Final = (1, 768, 768, 3)
+LARGE_BUDGET: Final = "58 MB"
 BATCH: Final = 100
 
 
@@ -129,7 +130,7 @@ WORKLOADS: Final = {
         Workload(
             "Mask R-CNN",
             Reported(11.538, 0.3630, 8.379, 6483.4, 870.48),
-            lambda: _inference(models.MaskRCNN(), LARGE, memory="58 MB"),
+            lambda: _inference(models.MaskRCNN(), LARGE, memory=LARGE_BUDGET),
         ),
     )
 }
