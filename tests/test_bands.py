@@ -659,6 +659,49 @@ def test_tight_programs_are_right(seed: int, steps: int, threads: int) -> None:
             assert_close(results(program, given), expected)
 
 
+@native
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**9), st.integers(3, 10))
+def test_tight_programs_run_what_changed(seed: int, steps: int) -> None:
+    """Parts that run at different times are cut apart, whatever is computed again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TAWNY_DEBUG", "1")
+        patch.setattr("tawny.graph.narrowing.WORTH", 0)
+        for name, value in {"BAND_BYTES": 256, "PART": 0.0, "LONGER": 1e9, "SPARE": 1e9}.items():
+            patch.setattr(course, name, value)
+        inputs, outputs = stretch(seed, steps)
+        scale = tw.var("scale", shape=(), dtype="float32")
+        scaled = [tnp.tanh(y * scale) + y for y in outputs]
+        graph = Graph([*inputs, scale], scaled, unused="ignore")
+        with pytest.raises(tw.MemoryBudgetError) as error:
+            graph.compile(memory=1)
+        program = graph.compile(memory=error.value.least_bytes)
+        reference = graph.compile(engine="reference")
+        given = feeds([*inputs, scale], seed)
+        assert_close(results(program, given), results(reference, given))
+        changed = {"scale": np.float32(0.5)}
+        assert_close(results(program, changed), results(reference, changed))
+
+
+@native
+def test_a_wide_program_of_two_inputs_has_a_budget() -> None:
+    x = tw.var("x", shape=(1, 512, 512, 8), dtype="float32")
+    scale = tw.var("scale", shape=(), dtype="float32")
+    kernel = drawn(random.Random(0), (3, 3, 8, 8)) / 8
+    y = x
+    for _ in range(2):
+        y = tnp.conv2d(y, kernel)
+    y = tnp.tanh(y) * scale
+    for _ in range(2):
+        y = tnp.conv2d(y, kernel)
+    graph = Graph([x, scale], [y])
+    with pytest.raises(tw.MemoryBudgetError) as error:
+        graph.plan(memory=1)
+    least = error.value.least_bytes
+    assert least < graph.plan().peak_bytes
+    assert graph.plan(memory=least).peak_bytes <= least
+
+
 def test_opened_bands_are_what_they_were_made_of() -> None:
     node, body = chain()
     banded = make(Bands(body, 4), node.inputs)

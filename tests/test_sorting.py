@@ -15,6 +15,7 @@ from hypothesis import given, settings
 import tawny.numpy as tp
 from tawny.array import Array
 from tawny.engine.reference import run
+from tawny.graph.graph import Graph
 from tawny.ops.creation import var
 
 STANDARD = (
@@ -169,3 +170,16 @@ def test_isin_is_lazy() -> None:
 def test_mistakes_are_refused_when_built(call, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"^\w+: .*\[test_sorting.py:\d+\]"):
         call()
+
+
+@pytest.mark.parametrize("function", ["quantile", "percentile", "nanquantile", "nanpercentile"])
+@pytest.mark.parametrize("q", [0.0, 0.25, 0.8766, 1.0])
+def test_quantiles_of_more_elements_than_small_floats_count(function: str, q: float) -> None:
+    """Places in 2,688 elements cannot be told apart in float16."""
+    values = np.arange(2688, dtype=np.float32).astype(np.float16)
+    np.random.default_rng(0).shuffle(values)
+    whole = 100.0 if "percent" in function else 1.0
+    x = var("x", shape=values.shape, dtype="float16")
+    found = Graph([x], getattr(tp, function)(x, q * whole)).compile()(values)
+    wanted = np.sort(values.astype(np.float64))[round(q * 2687)]
+    assert abs(float(found) - wanted) <= 6  # q and results are rounded to float16

@@ -93,7 +93,10 @@ def _cuttings(
 
 
 def copyings(
-    results: Sequence[Node], lowered: Lowered, layout: Layout, moment: Moment | None
+    results: Sequence[Node],
+    lowered: Lowered,
+    layout: Layout,
+    moments: Callable[[Sequence[Node]], Moment | None],
 ) -> Iterator[tuple[tuple[Node, ...], Cutting]]:
     """Stretches that compute again what is alive where most memory is needed, the largest first.
 
@@ -101,7 +104,7 @@ def copyings(
     of fewer rows are among them, and single steps that are written over an operand when they are
     computed in bands.
     """
-    whole = tuple(results)
+    whole, moment = tuple(results), moments(results)
     sequence = [lowered.steps[s] for s in layout.sequence]
     position = layout.live.index(max(layout.live))
     views = views_of(whole)
@@ -115,7 +118,7 @@ def copyings(
         around = tuple(dict.fromkeys((result_of(seed)[0], *readers)))
         opening = {node: made for one in around for node, made in opened(one).items()}
         plain = rebuild(whole, opening)
-        again = Course(plain, moment, sequence)
+        again = Course(plain, moments(plain), sequence)
         found = again.from_value(opening.get(seed, seed), position, again=True)
         if found is not None:
             yield plain, found

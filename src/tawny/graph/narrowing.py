@@ -79,7 +79,7 @@ class Narrowing:
             if best.arena < WORTH:
                 break
             version, fitted = best.version, best.found.fitted
-            moment = self._moments(version)
+            moment = self._moments(version.results)
             places = cuttings(version.results, fitted.lowered, fitted.layout, moment)
             cut = [one for one in places if self._engine.in_bands(one.bands)]
             if not cut:
@@ -110,22 +110,22 @@ class Narrowing:
 
     def _relieved(self, planned: Planned) -> Planned | None:
         version, fitted = planned.version, planned.found.fitted
-        moment = self._moments(version)
+        moment = self._moments(version.results)
         places = reliefs(version.results, fitted.lowered, fitted.layout, moment, self._scratch)
         cut = [one for one in places if self._engine.in_bands(one.bands)]
         return self._cut(version, version.results, cut) if cut else None
 
     def _copied(self, planned: Planned) -> Iterator[Planned]:
         version, fitted = planned.version, planned.found.fitted
-        moment = self._moments(version)
-        for results, cutting in copyings(version.results, fitted.lowered, fitted.layout, moment):
+        places = copyings(version.results, fitted.lowered, fitted.layout, self._moments)
+        for results, cutting in places:
             if self._engine.in_bands(cutting.bands):
                 other = self._cut(version, results, [cutting])
                 if other is not None and other.peak < planned.peak:
                     yield other
 
-    def _moments(self, version: Version) -> Moment | None:
-        return None if self._moment is None else self._moment(version.results)
+    def _moments(self, results: Sequence[Node]) -> Moment | None:
+        return None if self._moment is None else self._moment(results)
 
     def _cut(
         self, version: Version, results: Sequence[Node], chosen: Sequence[Cutting]

@@ -107,10 +107,7 @@ def _quantile(
     n = lanes.shape[-1]
     if not n:
         raise value_error(op, f"operand 0 has shape {array.shape}: no element over axis {axis}")
-    place = e.multiply(fraction, n - 1)
-    below = e.floor(place)
-    part = e.subtract(place, below)
-    first = astype(below, dt.INT64)
+    first, part = _place(fraction, n - 1)
     low, high = (
         moveaxis(take(lanes, i, axis=-1), range(-fraction.ndim, 0), range(fraction.ndim))
         for i in (first, e.minimum(e.add(first, 1), n - 1))
@@ -119,6 +116,17 @@ def _quantile(
     weight = expand_dims(part, axis=tuple(range(part.ndim, part.ndim + rank))) if rank else part
     result = _nan_where_any(_interpolated(low, high, weight), lanes)
     return reshape(result, (*fraction.shape, *kept)) if keepdims else result
+
+
+def _place(fraction: Array, last: ArrayLike) -> tuple[Array, Array]:
+    """The element at or before each fraction of the way to the last, and how far to the next.
+
+    Small floats cannot count the elements of long lanes, so places are float64.
+    """
+    place = e.multiply(astype(fraction, dt.FLOAT64, copy=False), last)
+    below = e.floor(place)
+    part = astype(e.subtract(place, below), fraction.dtype, copy=False)
+    return astype(below, dt.INT64), part
 
 
 def _interpolated(low: Array, high: Array, weight: Array) -> Array:
@@ -157,11 +165,9 @@ def _nan_quantile(
     lanes, kept = _lanes(array, axis, op)
     there = sum(e.logical_not(e.isnan(lanes)), axis=-1, keepdims=True)
     # one row of places in each lane, a place for each fraction
-    last = astype(e.maximum(e.subtract(there, 1), 0), fraction.dtype)
-    place = e.multiply(reshape(fraction, (fraction.size,)), last)
-    below = e.floor(place)
-    first = astype(below, dt.INT64)
-    second = e.minimum(e.add(first, 1), astype(last, dt.INT64))
+    last = e.maximum(e.subtract(there, 1), 0)
+    first, part = _place(reshape(fraction, (fraction.size,)), last)
+    second = e.minimum(e.add(first, 1), last)
     low, high = (take_along_axis(lanes, i, axis=-1) for i in (first, second))
-    result = moveaxis(_interpolated(low, high, e.subtract(place, below)), -1, 0)
+    result = moveaxis(_interpolated(low, high, part), -1, 0)
     return reshape(result, (*fraction.shape, *(kept if keepdims else lanes.shape[:-1])))
