@@ -7,6 +7,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from tawny.codegen.products.matmul import matmul_kernel
 from tawny.engine.cpu.kernels import Memory, contiguous
 from tawny.engine.cpu.products import matmul
 from tawny.node import make
@@ -126,3 +127,25 @@ def test_products_of_one_kernel_share_what_is_arranged():
     reference = graph.compile(engine="reference")(**given)
     for got, want in zip(programs[0](**given), reference, strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3, 16, 19, 64])
+@pytest.mark.parametrize("rows", [0, 1, 3, 40])
+@pytest.mark.parametrize("depth", [0, 1])
+def test_known_matrices_may_have_no_rows(rows, columns, depth):
+    for dtype in ("float32", "float64"):
+        x, right = tw.var("x", shape=(rows, depth), dtype=dtype), np.ones((depth, columns), dtype)
+        products = [x @ right, x @ tnp.matrix_transpose(tnp.asarray(right.T.copy()))]
+        for optimise in (True, False):
+            program = tw.Graph([x], products).compile(optimise=optimise)
+            for got in program(np.full((rows, depth), 2.0, dtype)):
+                np.testing.assert_array_equal(got, np.full((rows, columns), 2.0 * depth, dtype))
+
+
+@pytest.mark.parametrize("columns", [1, 3, 16, 19, 64])
+def test_a_matrix_without_rows_is_packed_to_nothing(columns):
+    given = [contiguous(shape, np.dtype("float64")) for shape in ((40, 0), (0, columns))]
+    made = matmul_kernel(*given, contiguous((40, columns), np.dtype("float64")), prepared=True)
+    assert made is not None
+    if made.preparation is not None:
+        assert made.preparation(np.ones((0, columns))).size == made.preparation.nbytes == 0

@@ -82,6 +82,8 @@ class Preparation:
         blocks, rest = self.blocking.blocks, self.blocking.rest
         width = self.blocking.full.tile.vectors * self.element.lanes
         length = self.taps * self.channels
+        if not length:
+            return
         whole = target[: blocks * length * width].reshape(blocks, length, width)
         tail = target[whole.size :].reshape(length, -1 if rest else 0)
         for lower, upper in self._depths():
