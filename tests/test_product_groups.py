@@ -17,6 +17,7 @@ from codegen_harness import SIGNATURE, guarded, poisoned
 from cpu_checks import tolerance
 from fusion_checks import again, apply, assert_same_bits
 from grouping_engine import GroupingEngine
+from product_group_checks import node_of, several
 from program_checks import check_against_fresh_evaluation, check_poisoned, check_within_a_budget
 from tawny import models, nn, optim
 from tawny.array import Array
@@ -135,14 +136,6 @@ def drawn(seed: int) -> tuple[ProductGroup, list[np.ndarray]]:
         elif x.ndim == 2 and i != residual and rng.random() < 0.3:
             arrays[i] = np.repeat(x, 2, axis=0)[::2]
     return ProductGroup(transpose_a, transpose_b, epilogue, body), arrays
-
-
-def node_of(op: ProductGroup, arrays: Sequence[np.ndarray]) -> Node:
-    return make(op, tuple([variable(None, a.shape, a.dtype) for a in arrays]))
-
-
-def several(found: Any) -> list[np.ndarray]:
-    return list(found) if isinstance(found, tuple) else [found]
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -13,6 +13,8 @@ import tawny as tw
 import tawny.numpy as tnp
 from codegen_harness import SIGNATURE, guarded, poisoned
 from cpu_checks import tolerance
+from product_group_checks import node_of, several
+from recurrent_graphs import unrolled
 from tawny.array import Array, array_for
 from tawny.codegen.element import element_of
 from tawny.codegen.products.pieces import LEAST_SUMS
@@ -85,14 +87,6 @@ def drawn(seed: int) -> tuple[ProductGroup, list[np.ndarray]]:
     if transpose_b:
         arrays[1] = np.asfortranarray(arrays[1])
     return ProductGroup(transpose_a, transpose_b, epilogue, body, pieces), arrays
-
-
-def node_of(op: ProductGroup, arrays: Sequence[np.ndarray]) -> Node:
-    return make(op, tuple([variable(None, a.shape, a.dtype) for a in arrays]))
-
-
-def several(found: Any) -> list[np.ndarray]:
-    return list(found) if isinstance(found, tuple) else [found]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -372,29 +366,6 @@ def test_what_is_joined(
 # -------------------------------------------------------------------- networks
 
 
-def recurrent(kind: str, batch: int, steps: int, units: int, seed: int) -> tw.Graph:
-    """An unrolled layer whose weights are constants."""
-    gates, rng = {"LSTM": 4, "GRU": 3}[kind], np.random.default_rng(seed)
-    numbers = [rng.normal(0, 0.3, s).astype("f4") for s in [(units, gates * units)] * 2]
-    w, u = map(tnp.asarray, numbers)
-    bias = tnp.asarray(rng.normal(0, 0.3, gates * units).astype("f4"))
-    x = tw.var("x", shape=(steps, batch, units), dtype="float32")
-    fed = x @ w + bias
-    h = tnp.zeros((batch, units), dtype="float32")
-    c = h
-    for t in range(steps):
-        if kind == "LSTM":
-            i, f, g, o = tnp.split(fed[t] + h @ u, 4, axis=-1)
-            c = tnp.sigmoid(f) * c + tnp.sigmoid(i) * tnp.tanh(g)
-            h = tnp.sigmoid(o) * tnp.tanh(c)
-        else:
-            r, z, n = tnp.split(fed[t], 3, axis=-1)
-            hr, hz, hn = tnp.split(h @ u + bias, 3, axis=-1)
-            update = tnp.sigmoid(z + hz)
-            h = (1 - update) * tnp.tanh(n + tnp.sigmoid(r + hr) * hn) + update * h
-    return tw.Graph([x], h)
-
-
 def is_expected(pieces: int, batch: int, units: int) -> bool:
     """Whether products of a layer are joined with what reads them."""
     element = element_of(np.dtype("float32"))
@@ -418,7 +389,7 @@ def test_recurrent_layers_with_any_number_of_threads(
 ) -> None:
     """The bits of whole products, in memory that holds nothing of use, and no more of it."""
     monkeypatch.setenv("TAWNY_DEBUG", "1")
-    graph = recurrent(kind, batch, 4, units, seed=batch)
+    graph = unrolled(kind, batch, 4, units)
     plain = unjoined(monkeypatch, graph)
     x = np.random.default_rng(1).standard_normal(graph.variables[0].shape).astype("f4")
     want = plain(x)
@@ -433,7 +404,7 @@ def test_recurrent_layers_with_any_number_of_threads(
 
 @native
 def test_training_a_recurrent_layer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = recurrent("LSTM", 16, 3, 128, seed=0)
+    graph = unrolled("LSTM", 16, 3, 128)
     (x,), (h,) = graph.variables, graph.output_nodes
     given = array_for(x)
     loss = tnp.sum(array_for(h) ** 2)
