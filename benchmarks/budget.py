@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -48,8 +47,7 @@ def roofline(name: str) -> Problem:
     problem = graph(name)
     values = problem.values
     steps = [
-        replace(
-            step,
+        step._replace(
             seconds=max(
                 step.seconds / FLOPS,
                 sum(values[v].bytes for v in {*step.inputs, *step.outputs}) / BANDWIDTH,

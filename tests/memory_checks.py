@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import permutations
 
 from tawny.memory.plan import Layout
@@ -267,7 +266,7 @@ def with_after(problem: Problem, random_: random.Random) -> Problem:
     for place in range(1, count):
         if random_.random() < 0.3:
             earlier = random_.sample(order[:place], min(place, random_.randint(1, 3)))
-            steps[order[place]] = replace(steps[order[place]], after=tuple(earlier))
+            steps[order[place]] = steps[order[place]]._replace(after=tuple(earlier))
     return Problem(problem.values, tuple(steps))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import random
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -21,9 +23,12 @@ from tawny.collecting import collector_paused
 from tawny.graph import fitting, lowering
 from tawny.graph.lowering import bound, is_leaf, lower, result_of, views_of
 from tawny.memory import plan as planning
+from tawny.memory.placement import Placement, place
 from tawny.memory.plan import NONE_BELOW, PLANS, plan, plan_below
 from tawny.memory.problem import Problem, Step, Value
 from tawny.node import Node, toposort
+from tawny.op import ELEMENTWISE
+from tawny.ops import fused
 from tawny.rewrite import pipeline
 from tawny.rewrite.cost import total
 
@@ -226,12 +231,57 @@ def test_what_needs_as_much_is_given_up_before_it_is_placed(
     arena = plan(problem, alignment=1).arena
     PLANS.clear()
     placed = counted(monkeypatch, planning, "place")
-    ordered = counted(monkeypatch, planning, "orders")
+    ordered = counted(monkeypatch, planning, "Portfolio")
     assert plan_below(problem, arena, alignment=1) is None
     assert not placed
     assert len(ordered) == 1
     assert plan_below(problem, arena, alignment=1) is None
     assert len(ordered) == 1, "remembered"
+
+
+def test_equal_bodies_are_one_object_as_long_as_somebody_has_it() -> None:
+    kind = (4,), np.dtype(np.float32)
+
+    def body(name: str) -> fused.Body:
+        return fused.Body.of((kind,), (fused.Step(ELEMENTWISE[name], (0,), *kind),), (1,))
+
+    first, gone = body("sin"), weakref.ref(body("cos"))
+    assert body("sin") is first
+    assert body("cos") != first
+    gc.collect()
+    assert gone() is None
+
+
+def test_users_functions_are_not_held_by_what_is_known_of_them() -> None:
+    def twice(x: Any) -> Any:
+        return x * 2
+
+    x = tw.var("x", shape=(3,))
+    y = tw.delay(twice, x, shape=(3,), dtype=np.float64, pure=True)
+    assert len(lower([y.node]).steps) == 1
+    gone = weakref.ref(twice)
+    del y, twice
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.usefixtures("unplanned")
+def test_other_orders_are_tried_where_values_of_the_best_do_not_fit_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = tuple(Value(8) for _ in range(5))
+    steps = (*[Step((), (v,)) for v in range(4)], Step((0, 1, 2, 3), (4,)))
+    problem, placed = Problem(values, steps), list[object]()
+
+    def badly(storages: Any, **options: Any) -> Placement:
+        placed.append(storages)
+        found = place(storages, **options)
+        return dataclasses.replace(found, arena=found.arena + 8) if len(placed) == 1 else found
+
+    monkeypatch.setattr(planning, "place", badly)
+    layout = plan(problem, alignment=1)
+    assert layout.arena == layout.bound == 40
+    assert len(placed) == 2
 
 
 @pytest.mark.usefixtures("unplanned")

@@ -159,9 +159,11 @@ def test_the_disk_can_be_left_alone(tmp_path, monkeypatch, word):
 
 def test_a_directory_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("TAWNY_CACHE", str(tmp_path / "file" / "cache"))
-    forget()
-    assert answer(text_of(10)) == 10
+    for path in (tmp_path / "file" / "cache", tmp_path / "file"):
+        monkeypatch.setenv("TAWNY_CACHE", str(path))
+        forget()
+        assert cache_directory() is None
+        assert answer(text_of(10)) == 10
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")

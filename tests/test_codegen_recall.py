@@ -75,7 +75,7 @@ def test_what_has_no_spelling_is_refused(thing: object) -> None:
 def forget() -> None:
     """Drop what is in memory, as a new process would find it."""
     library._recent.clear()
-    recall._records.cache_clear()
+    recall._lines.cache_clear()
     gc.collect()
 
 
@@ -295,6 +295,17 @@ def test_damaged_lines_are_passed_over(fresh: Path, damage: Callable[[bytes], by
     find, texts = writer()
     assert answer(find(9)) == 9
     assert texts == [9]
+
+
+def test_of_several_lines_for_a_structure_the_last_counts(fresh: Path) -> None:
+    name = f"{7:064}"
+    for count in range(3):
+        note(name, Record(name, ("answer",), (), count))
+    assert len(index(fresh).read_bytes().splitlines()) == 3
+    forget()
+    assert recalled(name) == Record(name, ("answer",), (), 2)
+    note(name, Record(name, ("answer",), (), 2))
+    assert len(index(fresh).read_bytes().splitlines()) == 3, "known"
 
 
 def test_the_index_is_bounded(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:

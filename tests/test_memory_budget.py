@@ -6,7 +6,6 @@ import contextlib
 import random
 import sys
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -160,12 +159,11 @@ def trade_off(problem: Problem, **options) -> dict[int, Layout]:
 def vary(problem: Problem, rng: random.Random, impure: float) -> Problem:
     """The same graph in units, with costs, and some steps that may run once only."""
     values = [
-        replace(value, bytes=value.bytes * UNIT, always=value.kept and rng.random() < 0.2)
+        value._replace(bytes=value.bytes * UNIT, always=value.kept and rng.random() < 0.2)
         for value in problem.values
     ]
     steps = [
-        replace(
-            step,
+        step._replace(
             seconds=rng.choice([1.0, 2.0, 5.0]),
             scratch=step.scratch * UNIT,
             pure=rng.random() >= impure,
@@ -255,7 +253,7 @@ def test_an_operand_that_was_overwritten_is_made_again_first():
     problem = Problem(values, steps)
     layout = Budget(problem).within(2 * UNIT)
     check(problem, layout, 2 * UNIT)
-    stubborn = Problem(values, (replace(steps[0], pure=False), *steps[1:]))
+    stubborn = Problem(values, (steps[0]._replace(pure=False), *steps[1:]))
     layout = Budget(stubborn).within(3 * UNIT)
     assert layout.sequence.count(0) == 1
 
@@ -378,9 +376,9 @@ def test_a_chain_of_different_steps_keeps_to_its_budget_and_to_order():
     plain = training_chain(30)
     sizes = [rng.randint(1, 9) * UNIT for _ in range(30)]
     values = tuple(
-        replace(value, bytes=sizes[v if v < 30 else 59 - v]) for v, value in enumerate(plain.values)
+        value._replace(bytes=sizes[v if v < 30 else 59 - v]) for v, value in enumerate(plain.values)
     )
-    steps = tuple(replace(s, overwrites=(), seconds=rng.random()) for s in plain.steps)
+    steps = tuple(s._replace(overwrites=(), seconds=rng.random()) for s in plain.steps)
     problem = Problem(values, steps)
     search = Budget(problem, seconds=0.25)
     most, last = search.answers.search.once.arena, 0.0

@@ -67,8 +67,8 @@ def test_the_least_recently_used_goes_first(actions, most):
 
 
 def labelled(problem: Problem, name: str) -> Problem:
-    values = tuple(replace(v, label=f"{name}{i}") for i, v in enumerate(problem.values))
-    return Problem(values, tuple(replace(s, label=name) for s in problem.steps))
+    values = tuple(v._replace(label=f"{name}{i}") for i, v in enumerate(problem.values))
+    return Problem(values, tuple(s._replace(label=name) for s in problem.steps))
 
 
 @given(st.integers(0, 10**6))
@@ -106,13 +106,13 @@ BASE = Problem(
 
 def changed_value(v: int, **changes) -> Problem:
     values = list(BASE.values)
-    values[v] = replace(values[v], **changes)
+    values[v] = values[v]._replace(**changes)
     return Problem(tuple(values), BASE.steps)
 
 
 def changed_step(s: int, **changes) -> Problem:
     steps = list(BASE.steps)
-    steps[s] = replace(steps[s], **changes)
+    steps[s] = steps[s]._replace(**changes)
     return Problem(BASE.values, tuple(steps))
 
 
@@ -158,8 +158,8 @@ def test_nothing_known_keeps_labels_alive():
     labels = [Label() for _ in (*problem.values, *problem.steps)]
     fates = [weakref.ref(label) for label in labels]
     rest = iter(labels)
-    values = tuple(replace(v, label=next(rest)) for v in problem.values)
-    problem = Problem(values, tuple(replace(s, label=next(rest)) for s in problem.steps))
+    values = tuple(v._replace(label=next(rest)) for v in problem.values)
+    problem = Problem(values, tuple(s._replace(label=next(rest)) for s in problem.steps))
     peak = plan(problem).arena
     Budget(problem).within(peak)
     with pytest.raises(MemoryBudgetError):
@@ -207,9 +207,9 @@ def test_a_budget_asked_again_is_answered_at_once(monkeypatch):
 
 def random_training(rng: random.Random, steps: int) -> Problem:
     problem = random_problem(rng, steps)
-    values = tuple(replace(v, bytes=v.bytes * UNIT) for v in problem.values)
+    values = tuple(v._replace(bytes=v.bytes * UNIT) for v in problem.values)
     costs = [rng.choice([1.0, 2.0, 5.0]) for _ in problem.steps]
-    steps_ = [replace(s, seconds=c) for s, c in zip(problem.steps, costs, strict=True)]
+    steps_ = [s._replace(seconds=c) for s, c in zip(problem.steps, costs, strict=True)]
     return Problem(values, tuple(steps_))
 
 

@@ -21,10 +21,21 @@ from memory_checks import (
     runs_in_time,
     with_after,
 )
+from tawny.memory import least
 from tawny.memory.folding import fold
 from tawny.memory.inplace import match
 from tawny.memory.model import model
-from tawny.memory.order import best_order, candidates, depth_first, natural, orders, peak_of, prompt
+from tawny.memory.order import (
+    Portfolio,
+    Way,
+    best_order,
+    depth_first,
+    natural,
+    needs_of,
+    orders,
+    peak_of,
+    prompt,
+)
 from tawny.memory.placement import place
 from tawny.memory.problem import Problem, Step, Value
 from tawny.memory.schedule import RESIDENT, Storage, schedule
@@ -98,6 +109,47 @@ def test_what_is_allowed_is_what_runs_in_time(seed):
     problem = with_after(random_problem(rng, rng.randint(2, 8)), rng)
     sequence = rng.choices(range(len(problem.steps)), k=rng.randint(1, 12))
     assert problem.allows(sequence) == runs_in_time(problem, sequence)
+
+
+@given(SEEDS)
+@settings(max_examples=80, deadline=None)
+def test_no_order_needs_less_than_is_there_around_its_steps(seed):
+    rng = random.Random(seed)
+    problem = random_problem(rng, rng.randint(1, 6), rich=rng.random() < 0.7)
+    if rng.random() < 0.5:
+        problem = with_after(problem, rng)
+    graph, all_of_them = model(problem), list(all_orders(problem))
+    order = rng.choice(all_of_them)
+    needs = needs_of(graph, order)
+    assert max(needs) == peak_of(graph, order) == peak_of_order(problem, order)
+    assert all(least.around(graph, s) <= need for s, need in zip(order, needs, strict=True))
+    best = min(peak_of_order(problem, other) for other in all_of_them)
+    found = least.least_peak(graph, order, needs, graph.floor())
+    assert graph.floor() <= found <= best
+
+
+def test_what_waits_between_two_halves_is_needed_by_every_order():
+    layers = 20
+    problem = momentum(layers)
+    graph, order = model(problem), best_order(problem).sequence
+    assert graph.floor() == 3 * 64, "no step needs more"
+    assert least.least_peak(graph, order, needs_of(graph, order), 0) == 64 * (layers + 1)
+
+
+@pytest.mark.parametrize("name", ["inceptionv3_b16_r299_train", "gpt2_b4_t512_L12_train"])
+def test_training_steps_need_no_search_for_knowing_the_best_order(name, monkeypatch):
+    monkeypatch.setattr(Search, "run", None)
+    assert best_order(graph(name)).optimal
+
+
+def test_orders_are_tried_up_to_the_best_and_the_rest_when_asked_for():
+    portfolio = Portfolio(graph("gpt2_b4_t512_L12_train"))
+    (first,) = portfolio.tried(seconds=1.0, states=1000)
+    assert first.optimal
+    rest = portfolio.rest()
+    assert [order.way for order in rest] == [Way.POSTORDER, Way.NATURAL, Way.LIST]
+    assert all(order.peak >= first.peak for order in rest)
+    assert not portfolio.rest()
 
 
 def momentum(layers: int) -> Problem:
@@ -191,7 +243,8 @@ def test_orders_are_complete_legal_and_never_above_the_report(seed):
     graph = model(problem)
     before = needs(problem)
     floor = graph.floor()
-    for _, (sequence, peak) in candidates(problem, graph, floor):
+    portfolio = Portfolio(problem)
+    for sequence, peak, *_ in [*portfolio.tried(0, 0), *portfolio.rest()]:
         assert sorted(sequence) == list(range(len(problem.steps)))
         place = {s: position for position, s in enumerate(sequence)}
         assert all(place[p] < place[s] for s in sequence for p in before[s])

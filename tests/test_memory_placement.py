@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -196,7 +195,7 @@ def test_random_plans_are_sound(seed, alignment):
 def test_random_plans_with_values_of_the_whole_run_are_sound(seed):
     rng = random.Random(seed)
     problem = random_problem(rng, rng.randint(1, 15))
-    values = [replace(v, always=v.kept and rng.random() < 0.5) for v in problem.values]
+    values = [v._replace(always=v.kept and rng.random() < 0.5) for v in problem.values]
     problem = Problem(tuple(values), problem.steps)
     layout = plan(problem, alignment=1, seconds=0.02)
     check_layout(layout)

@@ -336,11 +336,28 @@ def test_groups_that_raise_the_peak_are_given_up(monkeypatch: pytest.MonkeyPatch
     assert not any(isinstance(s.array.node.op, Group) for s in plan.steps)
 
 
+def graph_of(outputs: Sequence[Node]) -> tw.Graph:
+    """A graph of all the variables that the outputs depend on."""
+    inputs = [array_for(n) for n in toposort(outputs) if isinstance(n.op, Variable)]
+    return tw.Graph(inputs, [array_for(n) for n in outputs])
+
+
+def test_programs_known_to_need_no_more_with_groups_are_planned_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned: list[object] = []
+    monkeypatch.setattr("tawny.graph.compiled.plan_below", lambda *a, **_: planned.append(a))
+    graph = graph_of(wide_graph(7, 120))
+    graph.plan(engine="grouping", incremental=False)
+    assert not planned
+    monkeypatch.setattr("tawny.rewrite.group_relief.LARGEST", 0)
+    graph.plan(engine="grouping", incremental=False)
+    assert planned
+
+
 @pytest.mark.parametrize(("seed", "count"), [(5019, 250), (20044, 120), (7, 60)])
 def test_programs_of_large_arrays_need_no_more_with_groups(seed: int, count: int) -> None:
-    outputs = wide_graph(seed, count)
-    inputs = [array_for(n) for n in toposort(outputs) if isinstance(n.op, Variable)]
-    graph = tw.Graph(inputs, [array_for(n) for n in outputs])
+    graph = graph_of(wide_graph(seed, count))
     options = {"engine": "grouping", "incremental": False}
     single = graph.plan(disable=["group", "product_group"], **options).peak_bytes
     assert graph.plan(**options).peak_bytes <= 1.011 * single

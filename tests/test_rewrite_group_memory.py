@@ -22,7 +22,12 @@ from tawny.memory.order import best_order
 from tawny.node import Node, toposort
 from tawny.ops.fused import Group
 from tawny.rewrite.flow import Flow
-from tawny.rewrite.group_schedule import Work
+from tawny.rewrite.group_choice import chosen
+from tawny.rewrite.group_memory import Memory
+from tawny.rewrite.group_places import PLAIN, Places
+from tawny.rewrite.group_relief import held_around
+from tawny.rewrite.group_schedule import Schedule
+from tawny.rewrite.group_unit import Units
 from tawny.rewrite.groups import group_elementwise, grouping
 from tawny.rewrite.pipeline import PIPELINE, SIMPLIFY, optimise
 from test_rewrite_groups import gelu, layer_norm, x32
@@ -115,9 +120,30 @@ def test_the_planned_peak_of_large_arrays_does_not_rise(
     assert np.mean(left) <= most
 
 
-def untouched(units: object, memory: object, items: list[object]) -> list[object]:
+@pytest.mark.parametrize("count", [30, 60, 120])
+@pytest.mark.parametrize("seed", range(6))
+def test_what_nodes_need_alone_is_never_said_to_be_more_than_it_is(seed: int, count: int) -> None:
+    outputs = wide_graph(seed, count)
+    least = chosen(toposort(outputs), outputs).least
+    assert 0 < least <= peak(outputs)
+    assert 1.02 * least >= peak(grouped(outputs)), "it tells that groups need no more"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_order_needs_less_than_what_is_held_around_a_node(seed: int) -> None:
+    outputs = wide_graph(seed, 60)
+    places = Places(toposort(outputs), outputs)
+    memory = Memory(Units(places))
+    nodes = [i for i, kind in enumerate(places.kind) if kind >= PLAIN]
+    held = [held_around(places, memory, i) for i in nodes]
+    assert max(places.bytes) < max(held) <= peak(outputs)
+
+
+def untouched(
+    units: object, memory: object, items: list[object], planned: object
+) -> tuple[list[object], int]:
     """No unit is taken apart."""
-    return items
+    return items, 0
 
 
 @pytest.mark.parametrize(("seed", "count"), [(1003, 120), (1032, 120), (3005, 250), (3013, 250)])
@@ -362,10 +388,10 @@ def test_what_is_uncertain_is_taken_back_where_no_good_order_is_found(
         patch.setattr("tawny.rewrite.group_choice.LARGEST", 0)
         certain = grouped(outputs)
     with monkeypatch.context() as patch:
-        patch.setattr(Work, "fits", lambda *_: False)
+        patch.setattr(Schedule, "is_kept_by", lambda *_: False)
         assert grouped(outputs) == certain
     with monkeypatch.context() as patch:
-        patch.setattr(Work, "fits", lambda *_: True)
+        patch.setattr(Schedule, "is_kept_by", lambda *_: True)
         assert len(steps(grouped(outputs))) < len(steps(certain))
 
 

@@ -2,7 +2,7 @@
 
 `typing` checks every annotation and compiles a constructor for every class as it is declared, which
 takes longer than the rest of importing a small module.  Here classes share their methods; only the
-constructor is compiled, with the first instance.
+constructor is made, with the first instance.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from tawny.constructing import constructor
 
 __all__ = ["NamedTuple", "Row"]
 
@@ -66,17 +68,21 @@ class Declared(type):
 
 
 def _first_new(cls: Any, *values: Any, **named: Any) -> Any:
-    """Compile the constructor of the class that has this one, and call it."""
+    """Make the constructor of the class that has this one, and call it."""
     owner = next((c for c in cls.__mro__ if _constructor(c) is _first_new), None)
-    if owner is None:  # another thread has compiled it meanwhile
+    if owner is None:  # another thread has made it meanwhile
         return cls.__new__(cls, *values, **named)
-    names = "".join([f"{name}, " for name in owner._fields])
     scope = {"_new": _NEW, "__name__": owner.__module__}
-    compiled: Any = eval(f"lambda _cls, {names}: _new(_cls, ({names}))", scope)
-    compiled.__defaults__ = tuple(owner._field_defaults.values())
-    compiled.__name__, compiled.__qualname__ = "__new__", f"{owner.__name__}.__new__"
+    compiled = constructor(_text, owner._fields, scope, [*owner._field_defaults.values()])
+    compiled.__qualname__ = f"{owner.__name__}.__new__"
     owner.__new__ = compiled
     return compiled(cls, *values, **named)
+
+
+def _text(names: Iterable[str]) -> str:
+    """The constructor of tuples with these names."""
+    listed = "".join([f"{name}, " for name in names])
+    return f"def __new__(_cls, {listed}): return _new(_cls, ({listed}))"
 
 
 def _constructor(cls: Any) -> Any:

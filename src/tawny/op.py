@@ -398,3 +398,11 @@ def register(facts: Facts, op: type[Op] | Elementwise) -> None:
         ELEMENTWISE[facts.name] = op
     else:
         CLASSES[facts.name] = op
+
+
+def overwritable(op: Op, made: Type, given: Sequence[Type]) -> list[int]:
+    """Operands, in order, whose memory the result may be written into, when they die there."""
+    if type(op) is Elementwise and op.info.overwrites is Overwrites.SAME_SIZE:
+        shape, item = made[0], made[1].itemsize
+        return [p for p, (s, d) in enumerate(given) if s == shape and d.itemsize == item]
+    return sorted(op.may_overwrite(*given)) if given else []

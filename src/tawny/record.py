@@ -2,16 +2,19 @@
 
 `dataclass` writes and compiles up to six methods for every class as it is declared, which is half
 of the time that importing many small classes takes.  Here they share their methods; only `__init__`
-is compiled, with the first instance.
+is made, with the first instance.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from inspect import get_annotations
 from operator import attrgetter
+from types import FunctionType
 from typing import Any, Final, TypeVar, cast, dataclass_transform, overload
+
+from tawny.constructing import constructor
 
 T = TypeVar("T")
 
@@ -185,7 +188,7 @@ def _is_field(default: object) -> bool:
 
 
 def _first_init(self: Any, *values: Any, **named: Any) -> None:
-    """Compile the `__init__` of the class that has this one, and call it."""
+    """Make the `__init__` of the class that has this one, and call it."""
     cls = next(c for c in type(self).__mro__ if c.__dict__.get("__init__") is _first_init)
     compiled = _init(cls)
     type.__setattr__(cls, "__init__", compiled)
@@ -196,7 +199,42 @@ def _init(cls: type[Any]) -> Callable[..., None]:
     facts: _Facts = cls.__dict__["__record__"]
     scope: dict[str, Any] = {"_set": object.__setattr__, "_missing": _MISSING}
     scope["__name__"] = cls.__module__  # errors name the caller's line, not one of this package
-    given, lines = ["self"], list[str]()
+    compiled = _written(cls, facts, scope) if _is_special(cls, facts) else _renamed(facts, scope)
+    compiled.__qualname__ = f"{cls.__qualname__}.__init__"
+    return compiled
+
+
+def _is_special(cls: type[Any], facts: _Facts) -> bool:
+    """Whether more is to be done than setting values, or defaults are not those of the last."""
+    own = [name in facts.defaults for name in facts.names]
+    return (
+        hasattr(cls, "__post_init__")
+        or any(map(_is_field, facts.defaults.values()))
+        or own != sorted(own)
+    )
+
+
+def _renamed(facts: _Facts, scope: dict[str, Any]) -> FunctionType:
+    """An `__init__` that sets the values."""
+    defaults = [facts.defaults[name] for name in facts.names if name in facts.defaults]
+    return constructor(_frozen if facts.frozen else _open, facts.names, scope, defaults)
+
+
+def _frozen(names: Sequence[str]) -> str:
+    return _text(names, [f"_set(self, {name!r}, {name})" for name in names])
+
+
+def _open(names: Sequence[str]) -> str:
+    return _text(names, [f"self.{name} = {name}" for name in names])
+
+
+def _text(given: Sequence[str], lines: Sequence[str]) -> str:
+    return f"def __init__({', '.join(['self', *given])}):\n  " + ("\n  ".join(lines) or "pass")
+
+
+def _written(cls: type[Any], facts: _Facts, scope: dict[str, Any]) -> FunctionType:
+    """An `__init__` with all that is special about a class."""
+    given, lines = list[str](), list[str]()
     for name in facts.names:
         value, argument = name, name
         default: Any = facts.defaults.get(name, _MISSING)
@@ -213,10 +251,8 @@ def _init(cls: type[Any]) -> Callable[..., None]:
         lines.append(f"_set(self, {name!r}, {value})" if facts.frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
-    body = "\n  ".join(lines) or "pass"
-    exec(f"def __init__({', '.join(given)}):\n  {body}", scope)
-    compiled: Callable[..., None] = scope["__init__"]
-    compiled.__qualname__ = f"{cls.__qualname__}.__init__"
+    exec(_text(given, lines), scope)
+    compiled: FunctionType = scope["__init__"]
     return compiled
 
 

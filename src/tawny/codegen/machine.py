@@ -6,10 +6,12 @@ did not die of it: some virtual machines announce instructions that they do not 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import os
 import platform
+import stat
 import sys
 from functools import cache
 from pathlib import Path
@@ -273,22 +275,36 @@ def cache_directory() -> Path | None:
     named = os.environ.get("TAWNY_CACHE", "")
     if named.lower() in {"off", "0", "none"}:
         return None
-    path = Path(named) if named else _users_cache() / "tawny"
+    path = Path(named) if named else _users_cache(*map(os.environ.get, _PLACES))
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        state = path.stat()
+        state = _state(path)
     except OSError:
+        return None
+    if not stat.S_ISDIR(state.st_mode):
         return None
     if os.name == "posix" and (state.st_uid != os.getuid() or state.st_mode & 0o022):
         return None
     return path
 
 
-def _users_cache() -> Path:
-    """The directory for caches by each system's custom."""
-    home = Path.home()
+def _state(path: Path) -> os.stat_result:
+    """What the system says of a directory, which is made if it is not there."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.stat(path)
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return os.stat(path)
+
+
+_PLACES: Final = ("HOME", "LOCALAPPDATA", "XDG_CACHE_HOME")
+"""The environment variables that say where users' files are."""
+
+
+@cache
+def _users_cache(*places: str | None) -> Path:
+    """The directory for our files among caches by each system's custom, where places are these."""
+    home, (_, local, caches) = Path.home(), places
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
+        return Path(local or home / "AppData" / "Local", "tawny")
     if sys.platform == "darwin":
-        return home / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+        return home / "Library" / "Caches" / "tawny"
+    return Path(caches or home / ".cache", "tawny")

@@ -37,20 +37,20 @@ class Record(NamedTuple):
 def recalled(structure: str) -> Record | None:
     """What was noted for the checksum of a structure by these generators."""
     path = _path()
-    return None if path is None else _records(path).get(structure)
+    return None if path is None else _read(_lines(path).get(structure.encode(), b""))
 
 
 def note(structure: str, record: Record) -> None:
     """Remember where the code of a structure is; a disk that cannot take it is no error."""
     path = _path()
-    if path is None or _records(path).get(structure) == record:
+    if path is None or recalled(structure) == record:
         return
-    _records(path)[structure] = record
     key, symbols, requires, instructions = record
     text = " ".join(
         [structure, key, ",".join(symbols), ",".join(requires) or "-", str(instructions)]
     )
     line = f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
+    _lines(path)[structure.encode()] = line.rstrip()
     with contextlib.suppress(OSError):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         if path.exists() and path.stat().st_size > MOST_BYTES:
@@ -68,8 +68,8 @@ def _path() -> Path | None:
 
 
 @cache
-def _records(path: Path) -> dict[str, Record]:
-    """What the file says; lines that are damaged are passed over."""
+def _lines(path: Path) -> dict[bytes, bytes]:
+    """The lines of the file by their structures; of several the last."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -79,12 +79,15 @@ def _records(path: Path) -> dict[str, Record]:
     if age > REFRESH:
         with contextlib.suppress(OSError):
             os.utime(path)
-    found: dict[str, Record] = {}
-    for line in data.splitlines():
-        text, _, check = line.rpartition(b" ")
-        parts = text.decode("ascii", "replace").split(" ")
-        if check == b"%08x" % zlib.crc32(text) and len(parts) == _PARTS - 1:
-            structure, key, symbols, requires, count = parts
-            required = () if requires == "-" else tuple(requires.split(","))
-            found[structure] = Record(key, tuple(symbols.split(",")), required, int(count))
-    return found
+    return {line.partition(b" ")[0]: line for line in data.splitlines()}
+
+
+def _read(line: bytes) -> Record | None:
+    """What a line says; nothing if it is damaged."""
+    text, _, check = line.rpartition(b" ")
+    parts = text.decode("ascii", "replace").split(" ")
+    if check != b"%08x" % zlib.crc32(text) or len(parts) != _PARTS - 1:
+        return None
+    _, key, symbols, requires, count = parts
+    required = () if requires == "-" else tuple(requires.split(","))
+    return Record(key, tuple(symbols.split(",")), required, int(count))

@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable
-from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,7 +21,7 @@ def spelled(thing: object) -> str:
 
     Raises TypeError where something else is met.
     """
-    return _SPELLINGS.get(type(thing), _other)(thing)
+    return (_SPELLINGS.get(type(thing)) or _spelling(type(thing)))(thing)
 
 
 def _several(things: tuple[object, ...]) -> str:
@@ -37,30 +36,48 @@ _SPELLINGS: Final[dict[type, Callable[[Any], str]]] = {
     type(None): repr,
     tuple: _several,
 }
+"""How things are spelled, by their types; those of other types are added as they are met."""
 
 
-def _other(thing: object) -> str:
+def _spelling(kind: type[Any]) -> Callable[[Any], str]:
+    found = _SPELLINGS[kind] = _of_kind(kind, f"{kind.__module__}.{kind.__qualname__}")
+    return found
+
+
+def _of_kind(kind: type[Any], name: str) -> Callable[[Any], str]:
+    if issubclass(kind, np.dtype):
+        return _of_dtype
+    if issubclass(kind, enum.Enum):
+        return lambda thing: f"{name}.{thing.name}"
+    if issubclass(kind, Elementwise):
+        return lambda thing: f"{name}:{_row(thing)}"
+    if issubclass(kind, Op):
+        return lambda thing: name + _several(tuple(thing.attributes().values()))
+    if issubclass(kind, tuple):
+        return lambda thing: name + _several(thing)
+    if dataclasses.is_dataclass(kind):
+        fields = _fields(kind)
+        return lambda thing: name + _several(tuple([getattr(thing, f) for f in fields]))
+    return _refused
+
+
+def _of_dtype(dtype: np.dtype[Any]) -> str:
+    return dtype.str
+
+
+def _row(op: Elementwise) -> str:
+    """The name of an op in the table."""
+    called = op.facts().name
+    if ELEMENTWISE.get(called) is not op:
+        raise TypeError(f"{op!r} is not an op of the table")
+    return called
+
+
+def _refused(thing: object) -> str:
     kind = type(thing)
-    if isinstance(thing, np.dtype):
-        return thing.str
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    if isinstance(thing, enum.Enum):
-        return f"{name}.{thing.name}"
-    if isinstance(thing, Elementwise):
-        called = thing.facts().name
-        if ELEMENTWISE.get(called) is not thing:
-            raise TypeError(f"{thing!r} is not an op of the table")
-        return f"{name}:{called}"
-    if isinstance(thing, Op):
-        return name + _several(tuple(thing.attributes().values()))
-    if isinstance(thing, tuple):
-        return name + _several(cast("tuple[object, ...]", thing))
-    if dataclasses.is_dataclass(thing):
-        return name + _several(tuple([getattr(thing, f) for f in _fields(cast("Any", kind))]))
-    raise TypeError(f"{thing!r} is {name}, which has no spelling")
+    raise TypeError(f"{thing!r} is {kind.__module__}.{kind.__qualname__}, which has no spelling")
 
 
-@cache
 def _fields(kind: type[Any]) -> tuple[str, ...]:
     """Names of what tells records of a kind apart."""
     return tuple([field.name for field in dataclasses.fields(kind) if field.compare])

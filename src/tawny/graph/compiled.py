@@ -17,14 +17,14 @@ from tawny.graph.narrowing import Narrowing, Optimise, Planned, Version
 from tawny.graph.plan import Plan
 from tawny.graph.settling import Settled, settled
 from tawny.graph.written import Written, written_out
-from tawny.memory.budget import MemoryBudgetError, parse_bytes, takes
+from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.memory.plan import plan as planned
 from tawny.memory.plan import plan_below
-from tawny.node import Node, Value, toposort
+from tawny.node import Node, Value
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups import grouping
 from tawny.rewrite.ledger import Rewrites
-from tawny.rewrite.pipeline import PIPELINE, End, measure, rules
+from tawny.rewrite.pipeline import PIPELINE, measure, rules
 from tawny.rewrite.product_groups import PRODUCT_GROUP, joining
 
 SIMPLIFYING: Final = tuple(p for p in PIPELINE if p.name in ("simplify", "fold_batch_norm"))
@@ -67,6 +67,7 @@ class Compiled:
         self._variables = tuple(variables)
         self._watch = frozenset(often), frozenset(targets)
         self._asked = tuple(results)
+        self._is_optimised = optimise is not None
         budget = None if memory is None else parse_bytes(memory)
         if plan not in get_args(Planning):
             raise value_error(
@@ -77,10 +78,11 @@ class Compiled:
         self._planning: Planning = plan
         self._engine.begin()
         versions = self._versions(tuple(results), optimise, incremental)
-        (self.results, self._rewrites), (self._fitted, self.homes) = self._chosen(
+        version, (self._fitted, self.homes) = self._chosen(
             versions, tuple(targets), budget, incremental, optimise
         )
         """`homes`: sources of updates computed in the memory of the variable they update."""
+        self.results, self._rewrites = version.results, version.rewrites
         fitted = self._fitted
         self._scratches.clear()
         self.plan = Plan(
@@ -105,19 +107,20 @@ class Compiled:
         if optimise is None:
             yield Version(results, Rewrites())
             return
-        simple = optimise(results, SIMPLIFYING, (End.BEFORE,))
+        simple = optimise(results, SIMPLIFYING)
         held = self._held(simple.outputs) if incremental else []
         fusing = (*FUSING, gather_pieces) if self._engine.groups else FUSING
         fused = optimise((*simple.outputs, *held), fusing)
         rewrites = simple.rewrites.followed_by(fused.rewrites)
+        least: list[int] = []
         if self._engine.groups:
             moments = self._moment if incremental else None
-            groups = grouping(moments, self._engine.worth, self._engine.least)
+            groups = grouping(moments, self._engine.worth, self._engine.least, least.append)
             joined = joining(self._engine.joins, moments)
             grouped = optimise(fused.outputs, (groups, joined))
             more = rewrites.followed_by(grouped.rewrites)
             yield Version(grouped.outputs[: len(results)], more)
-        yield Version(fused.outputs[: len(results)], rewrites)
+        yield Version(fused.outputs[: len(results)], rewrites, 0 if held else max(least, default=0))
 
     def _held(self, results: Sequence[Node]) -> list[Node]:
         between = boundary(self._dependence_of(results), views_of(results))
@@ -206,15 +209,12 @@ class Compiled:
         Kernels' scratch memory is left aside.  What runs at different times is grouped so that less
         is computed, not for memory.
         """
-        steps = found.fitted.lowered.steps
-        if len(steps) > MOST_COMPARED or self._planning == "seed":
+        steps, less = found.fitted.lowered.steps, ceil(found.fitted.layout.arena / RISE)
+        if other.least >= less or len(steps) > MOST_COMPARED or self._planning == "seed":
             return False
         if found.fitted.incremental and len(set(map(self._moment(version.results), steps))) > 1:
             return False
-        problem, less = lower(other.results).problem, ceil(found.fitted.layout.arena / RISE)
-        if takes(problem, less, ALIGNMENT):
-            return False
-        alone = plan_below(problem, less, alignment=ALIGNMENT)
+        alone = plan_below(lower(other.results).problem, less, alignment=ALIGNMENT)
         if alone is None:
             return False
         own = planned(lower(version.results).problem, alignment=ALIGNMENT).arena
@@ -230,9 +230,9 @@ class Compiled:
 
     @cached_property
     def rewrites(self) -> Rewrites:
-        """What the optimiser did; what it left is measured when somebody asks."""
-        if self._rewrites.nodes_before:
-            measure(self._rewrites, End.AFTER, toposort(self.results))
+        """What the optimiser did; what it was given and left is measured when somebody asks."""
+        if self._is_optimised:
+            measure(self._rewrites, self._asked, self.results)
         return self._rewrites
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tawny.dtype import DType
 from tawny.node import Node
 from tawny.op import Elementwise, Op
 from tawny.ops.bands import Bands
@@ -27,9 +28,14 @@ INFALLIBLE: Final = (
 
 def infallible(node: Node) -> bool:
     """Whether computing a node cannot fail."""
-    if isinstance(node.op, (Bands, Group, ProductGroup)):
-        return all(_cannot_fail(step.op, step.dtype.kind) for step in node.op.body.steps)
-    return _cannot_fail(node.op, node.dtype.kind)
+    return cannot_fail(node.op, node.dtype)
+
+
+def cannot_fail(op: Op, dtype: DType) -> bool:
+    """Whether an op whose result has this dtype cannot fail."""
+    if isinstance(op, (Bands, Group, ProductGroup)):
+        return all(_cannot_fail(step.op, step.dtype.kind) for step in op.body.steps)
+    return _cannot_fail(op, dtype.kind)
 
 
 def _cannot_fail(op: Op, kind: str) -> bool:

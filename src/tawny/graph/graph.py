@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, final
@@ -20,7 +20,7 @@ from tawny.named import NamedTuple
 from tawny.node import Node, Variable, toposort
 from tawny.rewrite.flow import Pass
 from tawny.rewrite.ledger import Rewrites
-from tawny.rewrite.pipeline import End, Optimised
+from tawny.rewrite.pipeline import Optimised
 from tawny.rewrite.pipeline import optimise as optimise_nodes
 from tawny.tree import leaves, map_leaves
 
@@ -178,9 +178,7 @@ class Graph:
             if node not in self.variables:
                 raise value_error("compile", f"often: {node.name!r} is no variable of this graph")
 
-        def run(
-            results: Sequence[Node], pipeline: Sequence[Pass], measured: Collection[End] = ()
-        ) -> Optimised:
+        def run(results: Sequence[Node], pipeline: Sequence[Pass]) -> Optimised:
             evaluate = evaluator()
             return optimise_nodes(
                 results,
@@ -190,7 +188,7 @@ class Graph:
                 enable=switches.enable,
                 pipeline=pipeline,
                 known=RULES,
-                measured=measured,
+                measured=False,
             )
 
         return Compiled(

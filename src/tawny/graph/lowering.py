@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
-from weakref import WeakKeyDictionary
 
-from tawny.graph.failing import infallible
+from tawny.graph.failing import cannot_fail
 from tawny.memory.problem import Problem, Step, Value
 from tawny.named import NamedTuple
 from tawny.node import Constant, Node, Part, Variable, toposort
-from tawny.op import Elementwise, Overwrites, Trait, Type
+from tawny.op import Elementwise, Op, Type, overwritable
 from tawny.ops.bands import Bands
 from tawny.ops.delay import Delay
 from tawny.ops.fused import Group, ProductGroup
 from tawny.ops.movement import Reshape
 from tawny.record import record
-from tawny.rewrite.cost import cost_of
+from tawny.rewrite.cost import cost
 from tawny.shape import size, splits
 
 OPERATIONS: Final = 5e10
@@ -147,10 +146,10 @@ def bound(
                     for p, r in step.overwrites
                     if step.inputs[p] not in lent and step.outputs[r] not in fixed
                 ]
-                steps[s] = replace(step, overwrites=tuple(over))
+                steps[s] = step._replace(overwrites=tuple(over))
     for node, earlier in (after or {}).items():
         s = plain.step_of[node]
-        steps[s] = replace(steps[s], after=tuple(sorted([plain.step_of[n] for n in earlier])))
+        steps[s] = steps[s]._replace(after=tuple(sorted([plain.step_of[n] for n in earlier])))
     problem = plain.problem.with_rules(tuple(values), tuple(steps))
     return replace(plain, problem=problem)
 
@@ -161,9 +160,9 @@ def _keep(kept: Collection[Node], plain: Lowered, values: list[Value]) -> set[in
     lasting = {v for v in own if values[v].view_of is None}
     for v, value in enumerate(values if kept else ()):
         if value.label in whole:
-            values[v] = replace(value, kept=True, always=v in lasting)
+            values[v] = value._replace(kept=True, always=v in lasting)
         elif v in lasting:
-            values[v] = replace(value, always=True)
+            values[v] = value._replace(always=True)
     return lasting
 
 
@@ -174,7 +173,7 @@ def _lend(elsewhere: Iterable[Node], plain: Lowered, values: list[Value]) -> set
     for v, value in enumerate(values if lent else ()):
         if v in lent or value.view_of in lent:
             lent.add(v)
-            values[v] = replace(value, bytes=0)
+            values[v] = value._replace(bytes=0)
     return lent
 
 
@@ -194,7 +193,7 @@ def view_base(node: Node, strided: Iterable[Node]) -> Place | None:
     A reshape of a strided view cannot be one, unless it only cuts axes: elements of axes that
     become one are not evenly spaced.
     """
-    if Trait.VIEW not in node.op.facts().traits:
+    if not node.op.facts().view:
         return None
     (base,) = node.inputs
     if isinstance(node.op, Part):
@@ -209,47 +208,42 @@ def seconds(node: Node) -> float:
     return _told(node).seconds
 
 
-class _Told(NamedTuple):
-    """What is worked out once for a node."""
-
-    seconds: float
-    overwrites: Sequence[tuple[int, int]]
-
-
-_TOLD: Final[WeakKeyDictionary[Node, _Told]] = WeakKeyDictionary()
-
-
-def _told(node: Node) -> _Told:
-    known = _TOLD.get(node)
-    if known is None:
-        cost = cost_of(node)
-        moved = cost.bytes_read + cost.bytes_written
-        time = OVERHEAD + max(cost.operations / OPERATIONS, moved / BANDWIDTH)
-        known = _TOLD[node] = _Told(time, _overwrites(node))
-    return known
-
-
 def overwrites(node: Node) -> Sequence[tuple[int, int]]:
     """Pairs (operand, result): that result may be written over that operand, if it dies here."""
     return _told(node).overwrites
 
 
-def _overwrites(node: Node) -> Sequence[tuple[int, int]]:
-    op, inputs = node.op, node.inputs
+class _Told(NamedTuple):
+    """What an op on operands of some types tells."""
+
+    seconds: float
+    overwrites: Sequence[tuple[int, int]]
+
+
+def _told(node: Node) -> _Told:
+    op = node.op
+    asked = _found if isinstance(op, Delay) else _remembered  # users' functions are not held
+    return asked(op, (node.shape, node.dtype), tuple([(i.shape, i.dtype) for i in node.inputs]))
+
+
+def _found(op: Op, made: Type, given: tuple[Type, ...]) -> _Told:
+    needed = cost(op, made, given)
+    moved = needed.bytes_read + needed.bytes_written
+    time = OVERHEAD + max(needed.operations / OPERATIONS, moved / BANDWIDTH)
+    return _Told(time, _overwrites(op, made, given))
+
+
+_remembered: Final = lru_cache(4096)(_found)
+
+
+def _overwrites(op: Op, made: Type, given: tuple[Type, ...]) -> Sequence[tuple[int, int]]:
     if isinstance(op, Group):
         return op.body.overwrites()
     if isinstance(op, ProductGroup):
         return op.overwrites()
     if isinstance(op, Bands):
-        return op.overwrites() if infallible(node) else ()
-    if type(op) is Elementwise and op.info.overwrites is Overwrites.SAME_SIZE:
-        shape, item = node.shape, node.dtype.itemsize
-        return [
-            (p, 0) for p, i in enumerate(inputs) if i.shape == shape and i.dtype.itemsize == item
-        ]
-    if not inputs:
-        return ()
-    return [(p, 0) for p in sorted(op.may_overwrite(*[(i.shape, i.dtype) for i in inputs]))]
+        return op.overwrites() if cannot_fail(op, made[1]) else ()
+    return [(p, 0) for p in overwritable(op, made, given)]
 
 
 def _step(
@@ -259,15 +253,15 @@ def _step(
     strided: Collection[Node],
     scratch: Callable[[Node], int] | None,
 ) -> Step:
-    op, inputs, told = node.op, node.inputs, _told(node)
+    op, inputs, (seconds, over) = node.op, node.inputs, _told(node)
     return Step(
-        inputs=tuple([values[i, 0] for i in inputs]),
-        outputs=made,
-        overwrites=tuple([pair for pair in told.overwrites if inputs[pair[0]] not in strided]),
-        scratch=0 if scratch is None else scratch(node),
-        seconds=told.seconds,
-        pure=not (isinstance(op, Delay) and op.facts().impure),
-        label=node,
+        tuple([values[i, 0] for i in inputs]),
+        made,
+        tuple([pair for pair in over if inputs[pair[0]] not in strided]),
+        0 if scratch is None else scratch(node),
+        seconds,
+        not (isinstance(op, Delay) and op.facts().impure),
+        node,
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Protocol, final
+from collections.abc import Callable, Iterator, Sequence
+from typing import final
 
 from tawny.graph.banding import GAIN, MOST_CUT, WORTH, banding, copyings, cuttings, reliefs
 from tawny.graph.course import Cutting, Moment
@@ -13,17 +13,10 @@ from tawny.named import NamedTuple
 from tawny.node import Node
 from tawny.rewrite.flow import Pass
 from tawny.rewrite.ledger import Rewrites
-from tawny.rewrite.pipeline import End, Optimised
+from tawny.rewrite.pipeline import Optimised
 
-
-class Optimise(Protocol):
-    """Runs some passes of the optimiser."""
-
-    def __call__(
-        self, results: Sequence[Node], pipeline: Sequence[Pass], measured: Collection[End] = ()
-    ) -> Optimised:
-        """The results after the passes, with the ends that are to be measured."""
-        ...
+Optimise = Callable[[Sequence[Node], Sequence[Pass]], Optimised]
+"""Runs some passes of the optimiser on results."""
 
 
 class Version(NamedTuple):
@@ -31,6 +24,8 @@ class Version(NamedTuple):
 
     results: tuple[Node, ...]
     rewrites: Rewrites
+    least: int = 0
+    """Bytes that it needs, at least, as far as is known."""
 
 
 class Planned(NamedTuple):

@@ -188,7 +188,7 @@ def takes(problem: Problem, bytes: int, alignment: int = 64) -> bool:
     kept = sum([-(-size // alignment) * alignment for size in sizes])
     if kept >= bytes:
         return True
-    values = tuple([replace(v, always=False) if v.always else v for v in problem.values])
+    values = tuple([v._replace(always=False) if v.always else v for v in problem.values])
     return model(replace(problem, values=values), alignment).floor() >= bytes
 
 

@@ -56,16 +56,13 @@ class Model:
 
     def floor(self) -> int:
         """No order needs less: the largest working set of a step, or all that is kept."""
-        size = self.size
-        kept = sum([n for n, count in zip(size, self.readers, strict=True) if count >= KEPT])
-        return self.base + max(
-            kept,
-            0,
-            *[
-                self.made[s] + sum([size[c] for c in cells]) - self.saved(s, cells)
-                for s, cells in enumerate(self.reads)
-            ],
-        )
+        size, made = self.size, self.made
+        most = sum([n for n, count in zip(size, self.readers, strict=True) if count >= KEPT])
+        for s, cells in enumerate(self.reads):
+            need = made[s] + sum([size[c] for c in cells])
+            if need > most:
+                most = max(most, need - self.saved(s, cells))
+        return self.base + most
 
 
 def model(problem: Problem, alignment: int = 1) -> Model:

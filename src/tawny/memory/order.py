@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from tawny.memory.folding import Folded, fold
+from tawny.memory.least import least_peak
 from tawny.memory.model import Model, model
 from tawny.memory.problem import Problem
 from tawny.memory.search import Search
@@ -37,6 +39,8 @@ class Run:
         self.waits = [len(p) for p in model.predecessors]
         self.net = model.stays.copy()
         """What each step would add to the live bytes if it ran now."""
+        self.high = model.base
+        """The bytes that were there while the last step ran."""
         self.done = bytearray(len(model))
         for cell, count in enumerate(self.left):
             if count == 1:
@@ -58,7 +62,7 @@ class Run:
     def step(self, step: int) -> list[int]:
         """Run a ready step; the steps that are ready now and are new or cost less than before."""
         model, left, sums, net, waits = self.model, self.left, self.sums, self.net, self.waits
-        high = self.live + (self.need(step) if model.slides[step] else model.made[step])
+        high = self.high = self.live + (self.need(step) if model.slides[step] else model.made[step])
         self.peak = max(self.peak, high)
         self.live += net[step]
         self.done[step] = 1
@@ -91,6 +95,15 @@ def peak_of(model: Model, order: Sequence[int], most: int = sys.maxsize) -> int:
         if run.peak > most:
             break
     return run.peak
+
+
+def needs_of(model: Model, order: Iterable[int]) -> list[int]:
+    """Bytes that are there while each step of an order runs."""
+    run, needs = Run(model), list[int]()
+    for s in order:
+        run.step(s)
+        needs.append(run.high)
+    return needs
 
 
 def natural(model: Model) -> list[int]:
@@ -289,49 +302,82 @@ def orders(
 
     With `most`, only those that need no more bytes, if there are any; the others are given up.
     """
-    graph = model(problem, alignment)
-    floor = graph.floor()
-    if floor > most:
-        return []
-    found: list[Order] = []
-    folded = fold(graph, natural(graph))
-    for way, (sequence, peak) in candidates(problem, graph, floor, folded, most):
-        found.append(Order(sequence, peak, way, optimal=peak <= floor))
-        if peak <= floor:
-            break
-    found.sort(key=lambda order: order.peak)
-    is_done = bool(found) and found[0].optimal
-    if is_done or len(graph) > LARGEST_SEARCHED or seconds <= 0:
-        return found
-    end = time.thread_time() + seconds
-
-    def stop(count: int) -> bool:
-        return count > states or time.thread_time() > end
-
-    search = Search(folded.model, floor)
-    better, certain = search.run(found[0].peak if found else most + 1, stop)
-    if better is not None:
-        sequence = folded.unfolded(better)
-        return [Order(sequence, search.accepted, Way.SEARCH, optimal=True), *found]
-    return [*[first._replace(optimal=certain) for first in found[:1]], *found[1:]]
+    return Portfolio(problem, alignment, most).tried(seconds, states)
 
 
-def candidates(
-    problem: Problem,
-    graph: Model,
-    floor: int,
-    folded: Folded | None = None,
-    most: int = sys.maxsize,
+class Portfolio:
+    """The orders of a problem, found one after the other."""
+
+    def __init__(self, problem: Problem, alignment: int = 1, most: int = sys.maxsize) -> None:
+        self.graph = model(problem, alignment)
+        self._floor = self.graph.floor()
+        """No order needs less."""
+        self._most = most
+        self._coming = self._found(problem)
+
+    @cached_property
+    def _folded(self) -> Folded:
+        return fold(self.graph, natural(self.graph))
+
+    def _found(self, problem: Problem) -> Iterator[Order]:
+        most = self._most
+        if self._floor > most:
+            return
+        report = depth_first(problem)
+        least = self._peak(report)
+        if least <= most:
+            yield Order(report, least, Way.REPORT, optimal=least <= self._floor)
+        if self._floor > most:
+            return
+        for way, (sequence, peak) in others(self._folded, self._floor, least, most):
+            if peak < least:
+                least = self._peak(sequence)
+            yield Order(sequence, peak, way, optimal=peak <= self._floor)
+
+    def _peak(self, order: Sequence[int]) -> int:
+        """The peak of an order, which may tell more of what all orders need."""
+        needs = needs_of(self.graph, order)
+        self._floor = least_peak(self.graph, order, needs, self._floor)
+        return max(needs, default=self.graph.base)
+
+    def tried(self, seconds: float, states: int) -> list[Order]:
+        """Orders by growing peak, up to the first that needs the least; then one is searched for.
+
+        The search takes no more than these seconds and states.
+        """
+        found: list[Order] = []
+        for order in self._coming:
+            found.append(order)
+            if order.optimal:
+                break
+        found.sort(key=lambda order: order.peak)
+        is_done = self._floor > self._most or (bool(found) and found[0].optimal)
+        if is_done or len(self.graph) > LARGEST_SEARCHED or seconds <= 0:
+            return found
+        end = time.thread_time() + seconds
+
+        def stop(count: int) -> bool:
+            return count > states or time.thread_time() > end
+
+        search = Search(self._folded.model, self._floor)
+        better, certain = search.run(found[0].peak if found else self._most + 1, stop)
+        if better is not None:
+            sequence = self._folded.unfolded(better)
+            return [Order(sequence, search.accepted, Way.SEARCH, optimal=True), *found]
+        return [*[first._replace(optimal=certain) for first in found[:1]], *found[1:]]
+
+    def rest(self) -> list[Order]:
+        """The orders that were not tried, since one before needs the least."""
+        return list(self._coming)
+
+
+def others(
+    folded: Folded, floor: int, least: int, most: int = sys.maxsize
 ) -> Iterator[tuple[Way, Found]]:
-    """The portfolio, with its peaks, as far as these are near the least; the report's first.
+    """The portfolio without the report's order, whose peak is the least so far.
 
     With `most`, only orders that need no more bytes.
     """
-    report = depth_first(problem)
-    least = peak_of(graph, report, most)
-    if least <= most:
-        yield Way.REPORT, (report, least)
-    folded = fold(graph, natural(graph)) if folded is None else folded
     small = folded.model
     ways: list[tuple[Way, Callable[[int], Found | None]]] = [
         (Way.POSTORDER, lambda most: eager(small, postorder(small), floor, most)),

@@ -11,7 +11,7 @@ from typing import Final
 
 from tawny.memory.blocks import Blocks, How, allocate
 from tawny.memory.inplace import Refusal, declared_refusal
-from tawny.memory.order import Way, depth_first, orders
+from tawny.memory.order import Portfolio, Way, depth_first
 from tawny.memory.placement import Placement, place
 from tawny.memory.problem import Problem
 from tawny.memory.recent import Recent
@@ -285,11 +285,13 @@ def planned(
     if order is not None:
         return laid_out(schedule(problem, order), alignment, deadline)
     searched = seconds * ORDERING if hard or len(problem.steps) <= LARGEST_SEARCHED else 0.0
-    states = MOST_STATES if hard else 50_000
-    found = orders(problem, alignment=alignment, seconds=searched, states=states, most=most)
+    portfolio = Portfolio(problem, alignment, most)
+    found = portfolio.tried(searched, MOST_STATES if hard else 50_000)
     if not found:
         return None
     first = best = laid_out(schedule(problem, found[0].sequence), alignment, 0.0)
+    if best.arena > found[0].peak:
+        found += portfolio.rest()
     for other in found[1:]:
         if found[0].peak < best.arena >= other.peak and time.thread_time() < deadline:
             best = lower(best, laid_out(schedule(problem, other.sequence), alignment, 0.0))

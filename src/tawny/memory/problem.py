@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 from tawny.memory.inplace import declared_refusal
+from tawny.named import NamedTuple
 from tawny.record import record
 
 
-@record(slots=True)
-class Value:
+class Value(NamedTuple):
     """One value: its bytes, and the rules about them."""
 
     bytes: int
@@ -31,8 +30,7 @@ class Value:
     A view is made by a step that reads its base, or by none: then it exists with its base."""
 
 
-@record(slots=True)
-class Step:
+class Step(NamedTuple):
     """One operation: reads `inputs`, writes `outputs` (indices of values)."""
 
     inputs: tuple[int, ...]
@@ -136,8 +134,8 @@ class Problem:
     def unlabelled(self) -> Problem:
         """The same problem without labels, so that it can outlive what they stand for."""
         return Problem(
-            tuple([replace(value, label=None) for value in self.values]),
-            tuple([replace(step, label=None) for step in self.steps]),
+            tuple([value._replace(label=None) for value in self.values]),
+            tuple([step._replace(label=None) for step in self.steps]),
         )
 
     def with_rules(self, values: tuple[Value, ...], steps: tuple[Step, ...]) -> Problem:

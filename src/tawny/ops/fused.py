@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Final, final
+from weakref import WeakValueDictionary
 
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
@@ -84,11 +85,12 @@ class Step(NamedTuple):
 
 
 @final
-@record(slots=True, eq=False)
+@record(slots=True, eq=False, weakref_slot=True)
 class Body:
     """A straight-line program: what a group computes, whatever arrays it is applied to.
 
-    Equal bodies are the same function, so an engine compiles each once.
+    Equal bodies are the same function, so an engine compiles each once.  Those that `of` gives are
+    the same object.
     """
 
     operands: tuple[Type, ...]
@@ -102,7 +104,11 @@ class Body:
     def of(operands: tuple[Type, ...], steps: tuple[Step, ...], results: tuple[int, ...]) -> Body:
         """The body of these steps."""
         key = hash((operands, tuple([(s.op, s.inputs) for s in steps]), results))
-        return Body(operands, steps, results, key)
+        body = Body(operands, steps, results, key)
+        known = _BODIES.get(key)
+        if known is None or known != body:
+            _BODIES[key] = known = body
+        return known
 
     def __hash__(self) -> int:
         return self.key
@@ -216,6 +222,10 @@ class Body:
             sum(map(nbytes, self.operands)),
             sum(nbytes(self.type_of(r)) for r in self.results),
         )
+
+
+_BODIES: Final[WeakValueDictionary[int, Body]] = WeakValueDictionary()
+"""Bodies that somebody has, by their keys; of several with one key the last."""
 
 
 class Group(Op, name="group", arity=None, gradient=Gradient.NONE):

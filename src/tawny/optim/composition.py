@@ -20,6 +20,7 @@ import numpy
 import tawny.numpy as np
 from tawny.array import Array, lift
 from tawny.autodiff.functions import value_and_grad
+from tawny.dtype import DTYPES
 from tawny.errors import type_error, value_error
 from tawny.named import NamedTuple
 from tawny.node import Value
@@ -196,8 +197,9 @@ def _changes(
 
 
 def _zeros(parameter: Any) -> Value:
-    node = lift(parameter, "start")
-    return numpy.zeros(node.shape, node.dtype)
+    is_plain = type(parameter) is numpy.ndarray and parameter.dtype in DTYPES
+    known = parameter if is_plain else lift(parameter, "start")
+    return numpy.zeros(known.shape, known.dtype)
 
 
 def _check_state(state: Any, parts: Parts) -> None:

@@ -25,7 +25,7 @@ from tawny.rewrite.group_loops import Fit, fit, share
 from tawny.rewrite.group_memory import Memory
 from tawny.rewrite.group_places import PLAIN, POINTWISE, REDUCTION, VIEW, Places
 from tawny.rewrite.group_relief import relieved
-from tawny.rewrite.group_schedule import LARGEST, SMALL, Schedule, Work
+from tawny.rewrite.group_schedule import LARGEST, SMALL, Planned, Schedule
 from tawny.rewrite.group_unit import Unit, Units
 
 MOST_STEPS: Final = 64
@@ -57,8 +57,11 @@ class Choice:
         self._units = Units(places)
         self._memory = Memory(self._units)
         self._schedule: Schedule | None = None
+        self._planned: Planned | None = None
         self.is_doubtful = False
         """Whether the planner may find no order as good as before what is uncertain was united."""
+        self.least = 0
+        """Bytes that the nodes alone need in a good order, at least; 0 if that is not known."""
         begun: list[Unit] = []
         alone: list[int] = []
         for i in range(len(order) - 1, -1, -1):
@@ -82,7 +85,8 @@ class Choice:
                 self.sequence += self._stretched(item)
             self.sequence.append(item)
         if not self.is_doubtful and len(items) <= LARGEST and places.floor >= SMALL:
-            self.sequence = relieved(self._units, self._memory, self.sequence)
+            planned = self._planned if len(self.sequence) == len(items) else None
+            self.sequence, self.least = relieved(self._units, self._memory, self.sequence, planned)
 
     def _scheduled(self, items: list[Unit | int]) -> list[Unit | int]:
         """Unite what else may be in a good order of the units; that order."""
@@ -95,7 +99,8 @@ class Choice:
         left = [u for u in schedule.items if not isinstance(u, Unit) or u.into is None]
         left.sort(key=schedule.at.__getitem__)
         if len(left) < len(items):
-            self.is_doubtful = not Work(self._units, self._memory, left).fits(schedule.peak)
+            self._planned = Planned(self._units, self._memory, left)
+            self.is_doubtful = not schedule.is_kept_by(self._planned)
         return left
 
     @property

@@ -141,6 +141,14 @@ class Memory:
         places, units, free = self._places, self._units, self.free
         of, extent, item = units.of, places.extent, places.item
         space = max([u.space for u in together], key=len)
+        if len(together) == len(together[0].members) == 1:
+            return [
+                (b, r)
+                for r in results
+                if extent[r] == space
+                for b in sorted(inputs)
+                if free[b] == item[r] and extent[b] == space
+            ]
         reads: list[tuple[int, int]] = []
         for b in inputs:
             if free[b] and extent[b] == space:

@@ -9,7 +9,7 @@ from math import prod
 from typing import Final
 
 from tawny.node import Constant, Node, Part, Variable
-from tawny.op import Elementwise, Op, Trait
+from tawny.op import Elementwise, Op, Trait, overwritable
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.fused import FOLDS, folded_axes, nonunit
 from tawny.ops.movement import Reshape
@@ -114,6 +114,12 @@ class Places:
         kept = sum([bytes for bytes, is_kept in zip(self.bytes, self.kept, strict=True) if is_kept])
         self.floor = max(kept, *self.bytes, 0)
         """Bytes that every order of the nodes needs, at least."""
+
+    def overwritable(self, i: int) -> list[int]:
+        """Operands of a node whose memory its result may be written into, when they die there."""
+        node = self.order[i]
+        types = [(n.shape, n.dtype) for n in node.inputs]
+        return overwritable(node.op, (node.shape, node.dtype), types)
 
     def _fill(self, outputs: Collection[Node]) -> None:
         base, owner, extent = self.base, self.owner, self.extent

@@ -10,14 +10,12 @@ in the end everything runs alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 from typing import Final
 
-from tawny.memory.model import model
-from tawny.memory.order import Run, best_order
+from tawny.memory.order import Portfolio
 from tawny.rewrite.group_memory import Memory
-from tawny.rewrite.group_places import ALIGNMENT, PLAIN
-from tawny.rewrite.group_schedule import STATES, Item, Work, good_order
+from tawny.rewrite.group_places import ALIGNMENT, PLAIN, Places
+from tawny.rewrite.group_schedule import Item, Planned, Work, found_fast
 from tawny.rewrite.group_unit import Unit, Units
 
 LARGEST: Final = 2000
@@ -26,32 +24,78 @@ LARGEST: Final = 2000
 SPARE: Final = 1 / 100
 """How much of the peak of the nodes alone may be added: a few small arrays."""
 
+FULLEST: Final = 2
+"""So many of the steps that run at the peak are asked what every order needs."""
+
 MOST_ROUNDS: Final = 4
 """After so many rounds everything runs alone."""
 
 
-def relieved(units: Units, memory: Memory, items: list[Item]) -> list[Item]:
-    """The items, with units taken apart until their peak is that of the nodes alone."""
+def relieved(
+    units: Units, memory: Memory, items: list[Item], planned: Planned | None = None
+) -> tuple[list[Item], int]:
+    """The items, with units taken apart until their peak is that of the nodes alone.
+
+    Also what the nodes alone need in a good order, at least; 0 where that is not found out.
+    `planned` are the items in a good order, where one is known.
+    """
     alone: list[Item] = [i for i, kind in enumerate(units.places.kind) if kind >= PLAIN]
     if len(alone) == len(items) or len(alone) > LARGEST:
-        return items
-    planned = _Planned(Work(units, memory, items))
-    problem = Work(units, memory, alone).problem
-    graph = model(problem, ALIGNMENT)
-    if planned.peak <= graph.floor():
-        return items
-    most = int(good_order(problem, graph)[1] * (1 + SPARE))
+        return items, 0
+    if planned is None:
+        planned = Planned(units, memory, items)
+    enough = int(planned.peak / (1 + SPARE)) + 1
+    least = _held(units.places, memory, planned)
+    if least >= enough:
+        return items, least
+    found = found_fast(Portfolio(Work(units, memory, alone).problem, ALIGNMENT, enough))
+    if not found:
+        return items, enough + 1
+    least = found[0].peak
+    most = int(least * (1 + SPARE))
     if planned.fits(most):
-        return items
+        return items, least
     for _ in range(MOST_ROUNDS):
-        apart = planned.units_at_peak()
+        apart = _units_at_peak(planned)
         if not apart:
             break
         items = [part for item in items for part in _parts(item, apart)]
-        planned = _Planned(Work(units, memory, items))
+        planned = Planned(units, memory, items)
         if planned.peak <= most:
-            return items
-    return alone
+            return items, least
+    return alone, least
+
+
+def _held(places: Places, memory: Memory, planned: Planned) -> int:
+    """Bytes that every order of the nodes needs, as far as those that run at the peak tell."""
+    items = [planned.items[planned.order[at]] for at in planned.fullest()[-FULLEST:]]
+    nodes = [item if isinstance(item, int) else max(item.members) for item in items]
+    return max([held_around(places, memory, at) for at in nodes])
+
+
+def held_around(places: Places, memory: Memory, at: int) -> int:
+    """Bytes that are there while a node runs, whatever the order.
+
+    That is what nodes before it leave to it and to nodes after it, and what it makes.
+    """
+    reads, owner, kind = places.reads, places.owner, places.kind
+    before, stack = set[int](), [at]
+    while stack:
+        fresh = [k for k in reads[stack.pop()] if k not in before]
+        before.update(fresh)
+        stack += fresh
+    after, later = {at}, set[int]()
+    for i in range(at + 1, len(reads)):
+        if not after.isdisjoint(reads[i]):
+            after.add(i)
+            if kind[i] >= PLAIN:
+                later.update([owner[k] for k in reads[i]])
+    read = later.union([owner[k] for k in reads[at]])
+    held = [o for o in before if (o in read or places.kept[o]) and not places.order[o].parts]
+    own = [places.sources[at][p] for p in places.overwritable(at)]
+    if all(not memory.free[b] or owner[b] in later for b in own):
+        held.append(at)
+    return sum([places.bytes[o] for o in held])
 
 
 def _parts(item: Item, apart: set[Unit]) -> Sequence[Item]:
@@ -59,39 +103,15 @@ def _parts(item: Item, apart: set[Unit]) -> Sequence[Item]:
     return sorted(item.members) if isinstance(item, Unit) and item in apart else (item,)
 
 
-class _Planned:
-    """Items in a good order."""
-
-    def __init__(self, work: Work) -> None:
-        self._items, problem = work.written()
-        self._model: Final = model(problem, ALIGNMENT)
-        self._problem: Final = problem
-        self._order, self.peak = good_order(problem, self._model)
-
-    def fits(self, most: int) -> bool:
-        """Whether an order within a peak is found, after a short search if need be."""
-        if self.peak > most:
-            found = best_order(self._problem, alignment=ALIGNMENT, seconds=inf, states=STATES)
-            self._order, self.peak = found.sequence, found.peak
-        return self.peak <= most
-
-    def units_at_peak(self) -> set[Unit]:
-        """The units of several nodes that run at the peak, or make or read what is alive then."""
-        graph, at = self._model, self._peak_at()
-        made = {c for step in self._order[: at + 1] for c in graph.outputs[step]}
-        read = {c for step in self._order[at:] for c in graph.reads[step]}
-        alive = {c for c in made & read if graph.size[c] > SPARE * self.peak}
-        found = {self._order[at]}
-        for step in range(len(graph)):
-            if not alive.isdisjoint((*graph.reads[step], *graph.outputs[step])):
-                found.add(step)
-        units = [self._items[step] for step in found]
-        return {u for u in units if isinstance(u, Unit) and len(u.members) > 1}
-
-    def _peak_at(self) -> int:
-        """The place in the order of the first step that needs most."""
-        run, needs = Run(self._model), list[int]()
-        for step in self._order:
-            needs.append(run.live + run.need(step))
-            run.step(step)
-        return needs.index(max(needs))
+def _units_at_peak(planned: Planned) -> set[Unit]:
+    """The units of several nodes that run at the peak, or make or read what is alive then."""
+    graph, order, at = planned.model, planned.order, planned.fullest()[0]
+    made = {c for step in order[: at + 1] for c in graph.outputs[step]}
+    read = {c for step in order[at:] for c in graph.reads[step]}
+    alive = {c for c in made & read if graph.size[c] > SPARE * planned.peak}
+    found = {order[at]}
+    for step in range(len(graph)):
+        if not alive.isdisjoint((*graph.reads[step], *graph.outputs[step])):
+            found.add(step)
+    units = [planned.items[step] for step in found]
+    return {u for u in units if isinstance(u, Unit) and len(u.members) > 1}

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from tawny.memory.model import Model, model
-from tawny.memory.order import Run, best_order, candidates, depth_first
+from tawny.memory.model import Model
+from tawny.memory.order import Order, Portfolio, best_order, depth_first, needs_of
 from tawny.memory.problem import Problem, Step, Value
 from tawny.rewrite.group_memory import Memory
 from tawny.rewrite.group_places import ALIGNMENT
@@ -48,11 +48,6 @@ class Work:
         self.reads: Final = [self._owners(item) for item in items]
         """The owners of what each item reads."""
         self.problem: Final = self._problem(items)
-
-    def fits(self, peak: int) -> bool:
-        """Whether an order within a peak is found once the units are nodes."""
-        problem = self.written()[1]
-        return good_order(problem, model(problem, ALIGNMENT), peak)[1] <= peak
 
     def written(self) -> tuple[list[Item], Problem]:
         """The items and the problem as they are once the units are nodes, written depth first."""
@@ -97,11 +92,11 @@ class Work:
         if isinstance(item, Unit):
             return self._memory.overwrites((item,), item.results, item.inputs)
         places, node = self._places, self._places.order[item]
-        if not node.inputs or node.parts:
+        if node.parts:
             return []
-        allowed = node.op.may_overwrite(*[(n.shape, n.dtype) for n in node.inputs])
-        read = {places.sources[item][p] for p in allowed}
-        return [(b, item) for b in read if self._memory.free[b] == places.item[item]]
+        sources, free, own = places.sources[item], self._memory.free, places.item[item]
+        read = {sources[p] for p in places.overwritable(item)}
+        return [(b, item) for b in read if free[b] == own]
 
 
 class Schedule:
@@ -112,8 +107,7 @@ class Schedule:
         self._places: Final = units.places
         self._memory: Final = memory
         work = Work(units, memory, items)
-        graph = model(work.problem, ALIGNMENT)
-        order, self.peak = good_order(work.problem, graph)
+        graph, (order, self.peak, *_) = good_order(work.problem)
         self.items: Final = [items[s] for s in order]
         self.at: Final[dict[Item, int]] = {item: at for at, item in enumerate(self.items)}
         for item in self.items:
@@ -124,15 +118,7 @@ class Schedule:
         for item, reads in zip(items, work.reads, strict=True):
             for o in reads:
                 self._read.setdefault(o, []).append(item)
-        self._live: Final = self._profile(graph, order)
-
-    def _profile(self, graph: Model, order: Sequence[int]) -> list[int]:
-        """The bytes alive while each step runs."""
-        run, live = Run(graph), list[int]()
-        for step in order:
-            live.append(run.live + run.need(step))
-            run.step(step)
-        return live
+        self._live: Final = needs_of(graph, order)
 
     def may_wait(self, maker: Unit, reader: Unit) -> bool:
         """Whether `maker` may be delayed to `reader`; then it is taken to be."""
@@ -213,28 +199,45 @@ class Schedule:
         self._live[start + 1 : stop] = live
         return True
 
+    def is_kept_by(self, planned: Planned) -> bool:
+        """Whether what the units have become is in an order as good as this one."""
+        return planned.peak <= self.peak
+
     def moved(self, unit: Unit) -> None:
         """Note where a unit runs that two have become."""
         self.at[unit] = unit.at
 
 
-def good_order(problem: Problem, graph: Model, enough: int = 0) -> tuple[Sequence[int], int]:
-    """The best of the planner's orders that are found fast, and its peak.
+class Planned:
+    """Items in a good order, once the units are nodes."""
 
-    A peak of `enough` bytes is good enough, and none is below the largest need of one step.
-    """
-    floor = graph.floor()
-    best: tuple[Sequence[int], int] | None = None
-    for _, found in candidates(problem, graph, floor):
-        if best is None or found[1] < best[1]:
-            best = found
-        if best[1] <= max(floor, enough):
-            return best
-    assert best is not None
-    if len(graph) > FEW:
-        return best
-    searched = best_order(problem, alignment=ALIGNMENT, seconds=inf, states=STATES)
-    return searched.sequence, searched.peak
+    def __init__(self, units: Units, memory: Memory, items: Sequence[Item]) -> None:
+        self.items, self._problem = Work(units, memory, items).written()
+        self.model, (self.order, self.peak, *_) = good_order(self._problem)
+
+    def fits(self, most: int) -> bool:
+        """Whether an order within a peak is found, after a short search if need be."""
+        if self.peak > most:
+            found = best_order(self._problem, alignment=ALIGNMENT, seconds=inf, states=STATES)
+            self.order, self.peak = found.sequence, found.peak
+        return self.peak <= most
+
+    def fullest(self) -> list[int]:
+        """The places in the order of the steps that need most."""
+        needs = needs_of(self.model, self.order)
+        most = max(needs)
+        return [at for at, need in enumerate(needs) if need == most]
+
+
+def good_order(problem: Problem) -> tuple[Model, Order]:
+    """A problem as ordering sees it, and the best of the planner's orders that are found fast."""
+    portfolio = Portfolio(problem, ALIGNMENT)
+    return portfolio.graph, found_fast(portfolio)[0]
+
+
+def found_fast(portfolio: Portfolio) -> list[Order]:
+    """The orders of a portfolio that are found fast, by growing peak."""
+    return portfolio.tried(inf if len(portfolio.graph) <= FEW else 0, STATES)
 
 
 def _now(item: Item) -> Item:

@@ -31,11 +31,13 @@ def grouping(
     moments: Callable[[Sequence[Node]], Moment] | None = None,
     worth: Callable[[Body], bool] | None = None,
     least: int = 0,
+    alone: Callable[[int], None] | None = None,
 ) -> Pass:
     """The pass; with `moments`, only nodes that run at the same time are in one group.
 
     It is given the outputs, groups written out.  `worth` says whether a body is made a group; none
-    is that runs over fewer elements than `least` and has no reduction.
+    is that runs over fewer elements than `least` and has no reduction.  `alone` is told the bytes
+    that the nodes need at least without groups, where this is found out.
     """
 
     def run(flow: Flow, context: Context) -> Flow:
@@ -49,7 +51,10 @@ def grouping(
         if not _promises(order, least):
             return flow.with_outputs(outputs)
         moment = None if moments is None else moments(outputs)
-        rebuilding = _Rebuilding(chosen(order, outputs, moment), origins, worth)
+        choice = chosen(order, outputs, moment)
+        if alone is not None:
+            alone(choice.least)
+        rebuilding = _Rebuilding(choice, origins, worth)
         for before, group in rebuilding.groups:
             if group not in had:
                 context.recorder.record(GROUP, before, (group,))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import itertools
 import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from tawny.collecting import collector_paused
-from tawny.node import Node
+from tawny.node import Node, toposort
 from tawny.record import record
 from tawny.rewrite import (
     algebra,
@@ -106,13 +105,6 @@ class Optimised:
     rewrites: Rewrites
 
 
-class End(enum.Enum):
-    """An end of what the optimiser does."""
-
-    BEFORE = "the graph as it is given"
-    AFTER = "the graph as it is left"
-
-
 def optimise(
     outputs: Sequence[Node],
     *,
@@ -123,7 +115,7 @@ def optimise(
     check: bool = False,
     pipeline: Sequence[Pass] = PIPELINE,
     known: Collection[RuleInfo] | None = None,
-    measured: Collection[End] = tuple(End),
+    measured: bool = True,
 ) -> Optimised:
     """The graph of `outputs`, optimised; the nodes given are never changed.
 
@@ -132,29 +124,25 @@ def optimise(
     `enable` those to use that are left out otherwise: the class "reassociating".  `check` refuses
     illegal graphs after each pass (see `spec`); so does `TAWNY_DEBUG=1` in the environment.
     `known` are the rules that may be named, where they are more than those of the pipeline.  The
-    ledger gets the sizes and costs of the ends that are `measured`.
+    ledger gets the size and the cost of both graphs if they are `measured`.
     """
     check = check or os.environ.get("TAWNY_DEBUG", "0") != "0"
     ledger = Ledger(rules(pipeline) if known is None else known, disable, enable)
     context = Context(evaluate, ledger, assume_finite)
     flow = Flow(tuple(outputs))
     with collector_paused():
-        if End.BEFORE in measured:
-            measure(ledger.rewrites, End.BEFORE, flow.order())
         for step in pipeline:
             old = flow if check else None  # else it may go while the next pass runs
             flow = step(flow, context)
             if old is not None:
                 spec.check(flow, step.name, old)
-        if End.AFTER in measured:
-            measure(ledger.rewrites, End.AFTER, flow.order())
+        if measured:
+            measure(ledger.rewrites, outputs, flow.outputs)
     return Optimised(flow.outputs, ledger.rewrites)
 
 
-def measure(rewrites: Rewrites, end: End, order: Sequence[Node]) -> None:
-    """Note how many nodes there are at one end, and what they cost."""
-    match end:
-        case End.BEFORE:
-            rewrites.nodes_before, rewrites.cost_before = len(order), total(order)
-        case End.AFTER:
-            rewrites.nodes_after, rewrites.cost_after = len(order), total(order)
+def measure(rewrites: Rewrites, before: Sequence[Node], after: Sequence[Node]) -> None:
+    """Note how many nodes there were and are, and what they cost."""
+    given, left = toposort(before), toposort(after)
+    rewrites.nodes_before, rewrites.cost_before = len(given), total(given)
+    rewrites.nodes_after, rewrites.cost_after = len(left), total(left)

@@ -14,7 +14,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from tawny.codegen.library import Library, NotAtHandError
 from tawny.codegen.loading import NoPagesError
@@ -43,6 +43,10 @@ class Memory:
     def contiguous(self) -> bool:
         """Whether it lies as a new array would."""
         return self.strides == contiguous(self.shape, self.dtype).strides
+
+    def with_strides(self, strides: tuple[int, ...]) -> Memory:
+        """The same elements in other places."""
+        return Memory(self.shape, strides, self.dtype, self.constant)
 
 
 @lru_cache(MOST)
@@ -148,6 +152,8 @@ def _answer(
 Question = tuple[Op, tuple[Memory, ...], tuple[Memory, ...]]
 
 _ANSWERS: Final[OrderedDict[Question, Kernel | None]] = OrderedDict()
+_UNASKED: Final[Any] = object()
+"""Stands for the answer to what was never asked."""
 
 
 def kernel_for(
@@ -158,8 +164,9 @@ def kernel_for(
     if rule is None:
         return None
     question = node.op, operands, results
-    if question in _ANSWERS:
-        return _ANSWERS[question]
+    known: Kernel | None = _ANSWERS.get(question, _UNASKED)
+    if known is not _UNASKED:
+        return known
     answer = _ANSWERS[question] = _answer(rule, node, operands, results)
     while len(_ANSWERS) > MOST:
         _ANSWERS.popitem(last=False)

@@ -56,7 +56,9 @@ class Provider(enum.Enum):
 
 def provider() -> Provider:
     """What the environment asks for."""
-    named = os.environ.get(OPTION, "") or Provider.AUTO.value
+    named = os.environ.get(OPTION)
+    if not named:
+        return Provider.AUTO
     try:
         return Provider(named)
     except ValueError:
@@ -72,7 +74,9 @@ def kernel_of(
 ) -> Kernel | None:
     """The kernel that computes a node on so many threads; None where NumPy does."""
     wanted = provider()
-    if may_offer(node) or (wanted is Provider.AUTO and faster(node, operands, results)):
+    if (wanted is Provider.ONEDNN and type(node.op) in offers.OFFERS) or (
+        wanted is Provider.AUTO and faster(node, operands, results)
+    ):
         found = offers.offered(node, operands, results, threads or default_threads())
         if found is not None:
             return found

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from tawny.engine.cpu.kernels import Memory, contiguous
 from tawny.graph.lowering import is_leaf, types
 from tawny.named import NamedTuple
 from tawny.node import Node, Part, Variable
-from tawny.op import Op, Trait
+from tawny.op import Op
 from tawny.ops.creation import BroadcastTo
 from tawny.ops.diagonal import Diagonal
 from tawny.ops.differentiation import Argument, StopGradient
@@ -119,43 +118,43 @@ class Views:
 
     def __call__(self, node: Node) -> Seen:
         """Where the value of `node` lies."""
+        known, base = self._known, node
         chain: list[Node] = []
-        while node not in self._known:
-            chain.append(node)
-            if is_leaf(node) or Trait.VIEW not in node.op.facts().traits:
-                break
-            node = node.inputs[0]
+        while (seen := known.get(base)) is None and base.op.facts().view and not is_leaf(base):
+            chain.append(base)
+            base = base.inputs[0]
+        if seen is None:
+            seen = known[base] = own(base)
         for view in reversed(chain):
-            self._known[view] = self._seen(view)
-        return self._known[chain[0] if chain else node]
+            seen = known[view] = self._seen(view, seen)
+        return seen
 
-    def _seen(self, node: Node) -> Seen:
-        """Where a node lies, that of its input being known if it is a view."""
+    def _seen(self, node: Node, base: Seen) -> Seen:
+        """Where a view lies, given where its input does."""
         op = node.op
-        if is_leaf(node) or Trait.VIEW not in op.facts().traits:
-            return own(node)
         if isinstance(op, Part):
             return own(node.inputs[0], op.index)
-        base = self._known[node.inputs[0]]
         if isinstance(op, Reshape):
             memory = contiguous(node.shape, node.dtype, base.memory.constant)
             if base.strided:
                 groups = splits(base.memory.shape, node.shape)
                 if groups is None:
                     return own(node)
-                memory = replace(memory, strides=_cut(base.memory, node.shape, groups))
+                memory = memory.with_strides(_cut(base.memory, node.shape, groups))
             return base._replace(memory=memory)
         first, strides = VIEWS[type(op)](op, base.memory)
         if not size(node.shape):
             first = 0
         plain = contiguous(node.shape, node.dtype, base.memory.constant)
-        memory = plain if _same_places(plain, strides) else replace(plain, strides=strides)
+        memory = plain if _same_places(plain, strides) else plain.with_strides(strides)
         return Seen(base.root, base.part, base.offset + first, memory, strided=True)
 
 
 def _same_places(memory: Memory, strides: tuple[int, ...]) -> bool:
     """Whether elements lie in the same places with other strides: one element has no next."""
-    return all(
+    if strides == memory.strides:
+        return True
+    return 1 in memory.shape and all(
         n == 1 or one == other
         for n, one, other in zip(memory.shape, memory.strides, strides, strict=True)
     )
