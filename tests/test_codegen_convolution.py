@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from codegen_harness import poisoned
 from product_harness import ACTIVATIONS, FLOATS, called, computed, ended, judge, layouts
+from tawny.codegen.element import element_of
 from tawny.codegen.products import (
     blocking,
     convolution,
@@ -219,6 +220,8 @@ SQUARES = {
     "many outputs": plain((1, 10, 11, 64), (3, 3, 64, 400), padding=1),
     "many channels": plain((1, 10, 10, 512), (3, 3, 512, 64), padding=1),
     "one line": plain((4, 1, 60, 32), (3, 3, 32, 32), padding=1),
+    "few positions": plain((1, 7, 7, 64), (3, 3, 64, 80), padding=1),
+    "slices of channels": plain((1, 8, 9, 256), (3, 3, 256, 192), padding=1),
 }
 
 
@@ -227,6 +230,7 @@ SQUARES = {
 def test_windows_of_three_by_three(monkeypatch, name, dtype):
     used = []
     product = convolution.winograd_product
+    monkeypatch.setattr(winograd, "LEAST_TURNED", winograd.LEAST_POSITIONS)
     monkeypatch.setattr(
         convolution,
         "winograd_product",
@@ -270,25 +274,78 @@ def squares(draw: st.DrawFn) -> Case:
 @given(squares(), st.booleans())
 def test_any_squares(case, prepared):
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("LEAST_POSITIONS", "LEAST_PREPARED"):
+        for name in ("LEAST_POSITIONS", "LEAST_TURNED"):
             patch.setattr(winograd, name, 1)
         check_all(case, np.float32, prepared)
 
 
-def test_transformed_kernels_serve_few_positions_if_they_are_known():
-    case = plain((1, 7, 7, 64), (3, 3, 64, 80), padding=1)
-    rng = np.random.default_rng(8)
+@settings(max_examples=15, deadline=None)
+@given(squares(), st.sampled_from([1, 2, 3, 5]), st.sampled_from([2**12, 2**15, 2**17]))
+def test_kernels_transformed_in_slices_give_the_same_bits(case, workers, slice_bytes):
+    rng = np.random.default_rng(9)
     x, kernel = filled(rng, case.x, np.float32), filled(rng, case.kernel, np.float32)
-    result = poisoned(case.result, x.dtype)
-    for known in (False, True):
-        made = convolution_kernel(case.forward, *layouts(x, kernel, result), known=known)
-        preparation = made.preparation
-        assert (preparation is not None) is known
-        given = kernel if preparation is None else preparation(kernel)
-        assert preparation is None or preparation.nbytes == given.nbytes == 16 * 64 * 80 * 4
-        called(made.code, [x, given], result, 2)
-        want = KERNELS[Convolution](case.forward, x, kernel)
-        np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4)
+    whole, sliced = poisoned(case.result, x.dtype), poisoned(case.result, x.dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(winograd, "LEAST_POSITIONS", 1)
+        for result, nbytes in ((whole, 2**40), (sliced, slice_bytes)):
+            patch.setattr(winograd, "SLICE_BYTES", nbytes)
+            made = convolution_kernel(case.forward, *layouts(x, kernel, result), workers=workers)
+            called(made.code, [x, kernel], result, workers)
+    np.testing.assert_array_equal(whole, sliced)
+    want = KERNELS[Convolution](case.forward, x, kernel)
+    np.testing.assert_allclose(whole, want, rtol=1e-3, atol=1e-3)
+
+
+def in_memory(case, workers, **how):
+    """Bytes that a kernel takes beside its operands and result, and what makes its own copy."""
+    x, kernel, result = (np.empty(s, np.float32) for s in (case.x, case.kernel, case.result))
+    code, preparation = convolution_kernel(
+        case.forward, *layouts(x, kernel, result), workers=workers, **how
+    )
+    return code.scratch + (0 if preparation is None else preparation.nbytes), preparation
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 16, 64])
+@pytest.mark.parametrize(
+    ("size", "channels", "outputs"),
+    [(75, 64, 64), (38, 128, 128), (19, 256, 256), (10, 512, 512), (8, 448, 384), (35, 96, 96)],
+)
+def test_known_kernels_are_transformed_where_that_takes_least(size, channels, outputs, workers):
+    """In every run by some columns, or before it where the panels of all workers are larger."""
+    case = plain((1, size, size, channels), (3, 3, channels, outputs), padding=1)
+    chosen, preparation = in_memory(case, workers, known=True)
+    in_runs, none = in_memory(case, workers)
+    before, _ = in_memory(case, workers, prepared=True)
+    assert none is None
+    assert chosen == (in_runs if preparation is None else before)
+    assert chosen <= 1.1 * min(in_runs, before)
+    if workers == 2 and channels > 100:
+        assert preparation is None
+        assert chosen < 0.5 * 16 * channels * outputs * 4 + 2**21
+
+
+def test_slices_are_cut_where_channels_are_many_and_positions_few():
+    def slices(size, channels, outputs, workers=2):
+        case = plain((1, size, size, channels), (3, 3, channels, outputs), padding=1)
+        shapes = [np.empty(s, np.float32) for s in (case.x, case.kernel, case.result)]
+        found = []
+        with pytest.MonkeyPatch.context() as patch:
+            made = convolution.kernel_of
+            patch.setattr(
+                convolution, "kernel_of", lambda p, *a, **k: found.extend(p) or made(p, *a, **k)
+            )
+            convolution_kernel(case.forward, *layouts(*shapes), workers=workers)
+        return found[0].numbers["slices"]
+
+    assert slices(10, 512, 512) == 512 * 16 * 4 * winograd_width() // winograd.SLICE_BYTES
+    assert slices(8, 448, 384) > 1
+    assert slices(75, 64, 64) == 1
+    assert slices(96, 256, 256) == 1, "sums of too many tiles would have to wait"
+
+
+def winograd_width():
+    """Columns of a panel of float32."""
+    return blocking.vectors_for(25) * element_of(np.dtype(np.float32)).lanes
 
 
 def test_fewer_multiplications_are_nearly_as_exact(monkeypatch):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tawny import nn
+from tawny import nn, pages
 from tawny.nn.initialisers import fans
 
 SHAPES = {
@@ -127,3 +127,15 @@ def test_every_initialiser_reads_as_it_is_written() -> None:
     ):
         again = eval(repr(rule), vars(nn.init))
         np.testing.assert_array_equal(drawn(again, (3, 4)), drawn(rule, (3, 4)))
+
+
+@pytest.mark.parametrize("draw", [nn.init.he_normal(), nn.init.uniform()], ids=repr)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_parameters_begin_with_a_cache_line(draw, dtype):
+    """Vectors of weights, which kernels read where they lie, are then in one line each."""
+    for shape in ((), (0, 3), (7,), (13, 20), (3, 3, 128, 128), (1, 1, 300, 1000)):
+        value = draw(np.random.default_rng(0), shape, np.dtype(dtype))
+        assert value.shape == shape
+        assert value.ctypes.data % 64 == 0
+        assert value.flags.c_contiguous
+        assert pages.owned(value)

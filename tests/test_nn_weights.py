@@ -14,8 +14,9 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from shared_weights import all_drawn, image
-from tawny import nn
+from tawny import nn, pages
 from tawny.nn import weights
+from tawny.nn.binding import Declaration
 from tawny.tree import paths
 
 RNG = np.random.default_rng()
@@ -459,3 +460,17 @@ def test_what_is_no_module_has_no_weights(load: Callable[..., None], tmp_path: P
         load({}, tmp_path / "nothing")
     with pytest.raises(TypeError, match=r"dict is no module"):
         weights.save({}, tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_loaded_weights_lie_where_vectors_are_read_best(dtype: str) -> None:
+    """As those that are drawn."""
+    model = nn.Linear(300, 512)
+    given = RNG.standard_normal((512, 300)).astype(dtype)
+    weights.load_torch(model, {"weight": given, "bias": np.zeros(512, dtype)})
+    declared = {".".join(map(str, p)): m for p, m in model.walk() if isinstance(m, Declaration)}
+    value = declared["weight"].value
+    assert value.ctypes.data % 64 == 0
+    assert value.flags.c_contiguous
+    assert pages.owned(value)
+    np.testing.assert_array_equal(value, given.T.astype(np.float32))

@@ -131,3 +131,17 @@ def test_where_no_thread_can_be_started_the_caller_does_all(
     monkeypatch.setattr(threading.Thread, "start", refused)
     array = np.arange(3 * 10**6)
     np.testing.assert_array_equal(pages.copied(array), array)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (0, 4), (3,), (33, 5), (1024, 1024)])
+def test_aligned_arrays_own_their_memory_alone(shape: tuple[int, ...], dtype: str) -> None:
+    new = pages.aligned(shape, np.dtype(dtype))
+    assert (new.shape, new.dtype, new.flags.c_contiguous) == (shape, np.dtype(dtype), True)
+    assert type(new) is np.ndarray
+    assert new.ctypes.data % 64 == 0
+    assert pages.owned(new)
+    assert not pages.owned(new.reshape(-1))
+    new.fill(1)
+    new.flags.writeable = False
+    new.flags.writeable = True

@@ -32,6 +32,9 @@ SHARED: Final = 2**20
 
 MOST_THREADS: Final = 4
 
+LINE: Final = 64
+"""Bytes of a cache line."""
+
 _POPULATE_WRITE: Final = 23
 """What Linux' `madvise` is told to make pages at once; older systems do not know it."""
 
@@ -40,6 +43,17 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
     """A new array; if it is large, its pages are there."""
     array, _ = _new(shape, dtype, _made)
     return array
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
+    """A new array that begins with a cache line; its pages come as they are touched."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    room = _Room((nbytes + LINE,), np.uint8)
+    return np.ndarray(shape, dtype, room, -room.ctypes.data % LINE)
+
+
+class _Room(np.ndarray[tuple[Any, ...], np.dtype[np.uint8]]):
+    """Bytes that are one array's alone."""
 
 
 def copied(array: Value) -> Value:
@@ -90,7 +104,7 @@ def at_once(tasks: Sequence[Callable[[], object]], threads: int) -> None:
 def owned(array: Value) -> bool:
     """Whether the memory of an array is its own, and nobody else's."""
     base: object = array.base
-    return array.flags.owndata or isinstance(base, mmap.mmap)
+    return array.flags.owndata or isinstance(base, (mmap.mmap, _Room))
 
 
 def give_back(bytes_: Value) -> None:

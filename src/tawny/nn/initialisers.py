@@ -15,7 +15,8 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from tawny.dtype import DType
+from tawny import pages
+from tawny.dtype import FLOAT32, FLOAT64, DType
 from tawny.errors import type_error, value_error
 from tawny.node import Value
 from tawny.optim.numbers import real
@@ -74,8 +75,9 @@ BLOCK: Final = 1 << 16
 
 def _blocks(shape: Shape, dtype: DType) -> tuple[Value, list[Any]]:
     """Room for a parameter in the precision it is drawn in, and its parts, one after the other."""
-    room: Value = np.empty(size(shape), np.float64 if dtype.itemsize > 4 else np.float32)
-    return room, [room[start : start + BLOCK] for start in range(0, room.size, BLOCK)]
+    room = pages.aligned(shape, FLOAT64 if dtype.itemsize > 4 else FLOAT32)
+    flat = room.reshape(-1)
+    return room, [flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK)]
 
 
 def _evenly(low: float, high: float, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
@@ -84,7 +86,7 @@ def _evenly(low: float, high: float, rng: np.random.Generator, shape: Shape, dty
         rng.random(out=block, dtype=block.dtype)
         np.multiply(block, high - low, out=block)
         np.add(block, low, out=block)
-    return room.reshape(shape).astype(dtype, copy=False)
+    return room.astype(dtype, copy=False)
 
 
 def _normally(
@@ -95,7 +97,7 @@ def _normally(
         rng.standard_normal(out=block, dtype=block.dtype)
         np.multiply(block, std, out=block)
         np.add(block, mean, out=block)
-    return room.reshape(shape).astype(dtype, copy=False)
+    return room.astype(dtype, copy=False)
 
 
 def _within(text: str, bound: Callable[[float, float], float]) -> Initialiser:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tawny import pages
 from tawny.array import wrap
 from tawny.errors import type_error, value_error
 from tawny.graph.safetensors import GraphFileError, read, shown, write
@@ -134,7 +135,8 @@ def _assign(model: Module, arrays: Mapping[str, Value], names: Mapping[str, str]
     if wrong:
         raise value_error(op, f"the weights do not fit {type(model).__name__}: {'; '.join(wrong)}")
     for name, declaration in declared.items():
-        value = np.array(arrays[name], dtype=declaration.dtype, order="C")
+        value = pages.aligned(declaration.shape, declaration.dtype)
+        np.copyto(value, arrays[name], casting="same_kind")
         declaration.assign(wrap(constant(value)))
 
 

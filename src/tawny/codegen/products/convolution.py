@@ -41,7 +41,7 @@ def convolution_kernel(
     """The kernel of a convolution; None where it has none.
 
     `extra` are the epilogue's operands; `workers` is the most that are expected.  A convolution's
-    kernel that is `known` before the run is transformed for it where that is needed, with
+    kernel that is `known` before the run is transformed for it where that takes less memory, with
     `prepared` it is packed in any case.
     """
     element = _element((x, kernel), result)
@@ -139,9 +139,10 @@ def _swept(
             )
     shared = workers > 1 and any(s.extent.shared for s in sweeps)
     slots = workers if shared else 1
-    known = known or prepared
-    if len(sweeps) == 1 and suits(element, sweeps[0], prepared=known):
-        squares = winograd_product(element, ending, sweeps[0], slots, prepared=known)
+    if len(sweeps) == 1 and suits(element, sweeps[0], prepared=prepared):
+        squares = winograd_product(
+            element, ending, sweeps[0], slots, known=known, prepared=prepared
+        )
         code = kernel_of([squares], operands, workers, shared=shared, scale_at=scale_at)
         return Made(code, squares.preparation)
     products = [_product(element, ending, s, slots, prepared) for s in sweeps]

@@ -60,6 +60,9 @@ NUMBERS: Final = (
     "slot_bytes",
     "sums_at",
     "rows_at",
+    "slices",
+    "slice_a",
+    "slice_b",
     "stack_axes",
     "stack_at",
 )
@@ -69,7 +72,8 @@ NUMBERS: Final = (
 of the row holds an address; it is -1 for what there is not.  A function is told by where it lies,
 0 if there is none.  `b_depth` is how far blocks of the common axis move on in a right matrix that
 is not packed; `block_bytes` is how far blocks of columns move on in all that has columns but for
-packed panels; `scale_at` is how far the scale is from the bias.
+packed panels; `scale_at` is how far the scale is from the bias.  The common axis may be cut into
+`slices`, one of which is packed at a time: `slice_a` and `slice_b` are how far they are apart.
 """
 
 TILE_ARGUMENTS: Final = {
@@ -85,6 +89,7 @@ TILE_ARGUMENTS: Final = {
     "lower": I64,
     "upper": I64,
     "ahead": I64,
+    "fetch": PTR,
     "before": PTR,
     "after": PTR,
     "column": I64,
@@ -133,9 +138,14 @@ class TileCode:
     """The block of the common axis."""
     ahead: Value
     """Bytes from an element of the panel to one that is fetched meanwhile."""
+    fetch: Value
+    """Where a vector of the columns lies that are packed next; null if there is none to fetch."""
     before: Value
     after: Value
-    """Where sums come from and go to; null where they begin and end."""
+    """Where sums come from and go to; null where they begin and end.
+
+    Where something else finishes they never end, and begin with the first slice.
+    """
     column: Value
     """Bytes from the first column of all to the first of the tile."""
 
@@ -144,12 +154,13 @@ class TileCode:
         """Where the scale is, if there is one."""
         return scale_of(self.f, self.ending, self.bias, self.numbers)
 
-    def begun(self) -> list[Value]:
-        """The sums a block begins with."""
+    def begun(self, further: Value | int = 0) -> list[Value]:
+        """The sums a block begins with, which wait so many bytes on."""
         f, element, count = self.f, self.element, self.tile.rows * self.tile.vectors
 
         def kept() -> list[Value]:
-            places = [f.advanced(self.before, i * element.sum_bytes) for i in range(count)]
+            first = f.advanced(self.before, further)
+            places = [f.advanced(first, i * element.sum_bytes) for i in range(count)]
             return [f.load(element.vector, place, element.sum_bytes) for place in places]
 
         zeros = [element.zero(f)] * count

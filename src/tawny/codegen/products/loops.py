@@ -2,7 +2,8 @@
 
 Each worker takes some tasks: a part of the rows and a chunk of the columns of one product of the
 stack.  It packs the columns where that is asked for, and computes tiles one after another.  Where
-the common axis is cut into blocks, sums wait in scratch memory meanwhile.
+the common axis is cut into blocks, sums wait in scratch memory meanwhile.  Where it is cut into
+slices, columns are packed and multiplied for one after another.
 
 The loops are compiled once: products bring the numbers of `NUMBERS`, functions among them.
 """
@@ -75,6 +76,16 @@ class _Bases:
     result: Value
     residual: Value
     bias: Value
+    begins: Value
+    """Whether it is the first slice of the common axis..."""
+    ends: Value
+    """... or the last one."""
+    packs: Value
+    """Whether the worker packs what comes next of the right matrix: the next slice or chunk."""
+    following: Value
+    """Where that matrix begins then..."""
+    later: Value
+    """... and by how many blocks of columns the chunk is further on."""
 
 
 @record(slots=True)
@@ -96,6 +107,8 @@ class _Group:
     """The first block of the task."""
     blocks: tuple[Value, Value]
     tiles: tuple[Value, Value]
+    begins: Value
+    """Whether they are the first tiles of the task."""
 
 
 class _Share:
@@ -149,17 +162,29 @@ class _Share:
             part, columns = task.index % n["parts"], task.index // n["parts"]
             chunk, place = columns % n["chunks"], columns // n["chunks"]
             at = offsets_of(f, stack, axes, place)
-            bases = _Bases(
-                place,
-                f.advanced(self._address("a"), at.a),
-                f.advanced(self._address("b"), at.b + n["b_start"]),
-                f.advanced(self._address("c"), at.c + n["c_start"]),
-                f.advanced(self._address("residual"), at.residual),
-                f.advanced(self._address("bias"), at.bias),
-            )
-            with f.when(self.is_packed & columns.differs(task.carried[0])):
-                self._pack(bases, chunk)
-            self._columns(bases, chunk, part)
+            last_part = (part + 1).equals(n["parts"])
+            more = (task.index + 1 < last) & (chunk + 1 < n["chunks"])
+            right = f.advanced(self._address("b"), at.b + n["b_start"])
+            with f.loop(0, n["slices"]) as slice_:
+                own = f.advanced(right, slice_.index * n["slice_b"])
+                ends = (slice_.index + 1).equals(n["slices"])
+                bases = _Bases(
+                    place,
+                    f.advanced(self._address("a"), at.a + slice_.index * n["slice_a"]),
+                    own,
+                    f.advanced(self._address("c"), at.c + n["c_start"]),
+                    f.advanced(self._address("residual"), at.residual),
+                    f.advanced(self._address("bias"), at.bias),
+                    slice_.index.equals(0),
+                    ends,
+                    self.is_packed & ((slice_.index + 1 < n["slices"]) | (last_part & more)),
+                    f.select(ends, right, f.advanced(own, n["slice_b"])),
+                    f.select(ends, n["chunk_blocks"], 0),
+                )
+                is_new = columns.differs(task.carried[0]) | (n["slices"] > 1)
+                with f.when(self.is_packed & is_new):
+                    self._pack(bases, chunk)
+                self._columns(bases, chunk, part)
             task.carry(columns)
 
     # ------------------------------------------------------------------- columns
@@ -220,7 +245,8 @@ class _Share:
         with f.loop(begin, end, n["chunk_tiles"]) as chunk:
             to = f.minimum(chunk.index + n["chunk_tiles"], end)
             left = self._gathered(strip, bases, chunk.index, to)
-            self._blocks(_Group(strip, bases, left, origin, blocks, (chunk.index, to)))
+            some, begins = (chunk.index, to), chunk.index.equals(begin)
+            self._blocks(_Group(strip, bases, left, origin, blocks, some, begins))
 
     def _gathered(self, strip: _Strip, bases: _Bases, first: Value, last: Value) -> Value:
         """Where the rows of some tiles are read: where they lie, or a copy."""
@@ -269,25 +295,27 @@ class _Share:
             "column": column,
             "columns": strip.told["columns"],
         }
-        ahead = self._ahead(strip, lower, upper)
-        begins, ends = depth.equals(0), (depth + 1).equals(n["depth_blocks"])
+        ahead, later = self._ahead(strip, lower, upper), block + bases.later
+        fetches = bases.packs & group.begins & (later < n["blocks"])
+        following = f.advanced(bases.following, later * n["columns"] * n["b_column"])
         first, last = group.tiles
         tall, short, finish = (
             self._function(name, strip.number) for name in ("tall_tile", "short_tile", "finish")
         )
-        finishes = ends & finish.differs(self.null)
+        finishes, at_end = finish.differs(self.null), (depth + 1).equals(n["depth_blocks"])
+        begins = f.select(finishes, bases.begins, depth.equals(0))
         with f.loop(first, last) as tile:
             number = tile.index - first
             sums = self._sums(group, block, number)
             given["start"] = self._start(strip, tile.index)
             given["before"] = f.select(begins, self.null, sums)
-            given["after"] = f.select(ends, self.null, sums)
-            given["ahead"] = f.select(
-                number < strip.told["vectors"], ahead + number * n["vector_bytes"], 0
-            )
+            given["after"] = f.select(at_end & finish.equals(self.null), self.null, sums)
+            vector, exists = number * n["vector_bytes"], number < strip.told["vectors"]
+            given["ahead"] = f.select(exists, ahead + vector, 0)
+            given["fetch"] = f.select(fetches & exists, f.advanced(following, vector), self.null)
             own = f.select(tile.index < strip.told["tall"], tall, short)
             self._call(own, [given[name] for name in TILE_ARGUMENTS])
-            with f.when(finishes):
+            with f.when(finishes & at_end & bases.ends):
                 rows = self._start(strip, tile.index + 1) - given["start"]
                 told = {**given, "sums": sums, "rows": rows}
                 self._call(finish, [told[name] for name in FINISH_ARGUMENTS])

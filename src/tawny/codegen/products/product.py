@@ -93,6 +93,9 @@ class Product:
         """All numbers, for slots of scratch memory so large, and a scale so far from the bias."""
         names, stack = names_of(self.source), [n for axis in self.stack for n in axis]
         given = {
+            "slices": 1,
+            "slice_a": 0,
+            "slice_b": 0,
             **self.numbers,
             **self.blocking.numbers(self.element),
             **self.room.numbers(workers, slot),

@@ -87,6 +87,8 @@ class Walk:
     """From an element of the panel to one that is needed later, which is fetched meanwhile."""
     apart: Value | None = None
     """From a vector of columns to the next, where they are not side by side."""
+    fetched: tuple[Value, Value] | None = None
+    """Where something else lies that is fetched instead, and how far each step moves on there."""
 
     def column(self, f: Function, element: Element, row: Value, vector: int) -> Value:
         """Where a vector of columns begins in a row of the panel."""
@@ -119,7 +121,7 @@ def accumulate(
         ]
 
     def stepped(state: list[Value]) -> list[Value]:
-        *before, offset, panel = state
+        before, (offset, panel, *elsewhere) = state[: len(sums)], state[len(sums) :]
         columns = [
             element.load(f, walk.column(f, element, panel, v), masks[v])
             for v in range(tile.vectors)
@@ -128,13 +130,18 @@ def accumulate(
         for row in walk.rows:
             for factor, column in zip(factors(f.advanced(row, offset)), columns, strict=True):
                 after.append(element.multiply_add(f, factor, column, before[len(after)]))
-        prefetch(f, f.advanced(panel, walk.ahead), SECOND_CACHE)
-        return [*after, offset + walk.step, f.advanced(panel, walk.panel_step)]
+        moved = [f.advanced(panel, walk.panel_step)]
+        if walk.fetched is None:
+            prefetch(f, f.advanced(panel, walk.ahead), SECOND_CACHE)
+        else:
+            prefetch(f, elsewhere[0], SECOND_CACHE)
+            moved.append(f.advanced(elsewhere[0], walk.fetched[1]))
+        return [*after, offset + walk.step, *moved]
 
-    state = [*sums, f.constant(I64, 0), walk.panel]
+    state = [*sums, f.constant(I64, 0), walk.panel, *(walk.fetched or ())[:1]]
     with f.loop(0, walk.count, carried=state) as loop:
         loop.carry(*stepped(loop.carried))
-    return loop.carried[:-2]
+    return loop.carried[: len(sums)]
 
 
 FIRST_CACHE: Final = 3

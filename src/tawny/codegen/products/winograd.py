@@ -8,10 +8,15 @@ Two neighbouring outputs y of one axis see four inputs d through three weights g
 Along both axes, a square of 2 by 2 outputs takes 16 products instead of 36; summed over channels
 they are 16 products of matrices.  Inputs are transformed for some squares at a time, kernels when
 their panels are packed.  Each output is made from what its own window sees alone.
+
+A transformed kernel has 16 numbers for 9: it is read from memory longer than the kernel, and a
+second copy.  So it is made in every run, for some columns at a time, while those that come next are
+fetched; but before the run where the panels of all workers would take more than that copy.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -26,7 +31,7 @@ from tawny.codegen.products.packing import Order, order_of
 from tawny.codegen.products.product import Product, packed_before
 from tawny.codegen.products.row import Numbers
 from tawny.codegen.products.sharing import over
-from tawny.codegen.products.tile import Walk, accumulate, spaced
+from tawny.codegen.products.tile import SECOND_CACHE, Walk, accumulate, prefetch, spaced
 from tawny.codegen.products.windows import WindowAxis
 from tawny.record import record
 
@@ -35,11 +40,11 @@ POINTS: Final = 16
 
 TAPS: Final = 9
 
-LEAST_POSITIONS: Final = 100
+LEAST_POSITIONS: Final = 49
 """With fewer positions the transformation of the kernel takes too long."""
 
-LEAST_PREPARED: Final = 36
-"""The same where the kernel is transformed before the run, but read from memory in every run."""
+LEAST_TURNED: Final = 100
+"""The same where columns of the kernel lie in rows, which are exchanged in every run."""
 
 LEAST_CHANNELS: Final = 32
 MOST_CHANNELS: Final = 1024
@@ -49,8 +54,20 @@ LEAST_TILES: Final = 4
 """Transformed inputs and products of some squares should stay in the second cache: so many bytes,
 but not fewer tiles, since each reads the transformed kernel again."""
 
-PANELS_BYTES: Final = 2**21
+PANELS_BYTES: Final = 2**20
 """Transformed kernels are made for as many columns at a time as this holds, at least one panel."""
+
+SLICE_BYTES: Final = 2**19
+SLICED_ROOM: Final = 2**19
+"""A panel should stay in the second cache, too: it is made for slices of some channels, if all that
+is kept of inputs and sums has at most so many bytes."""
+
+APART: Final = 1
+"""Rows left free between the matrices of a panel: a row of each is written at a time, and the
+places of rows that are a power of two apart would be the same in the caches."""
+
+AHEAD: Final = 16
+"""Channels of the kernel are fetched so long before they are transformed."""
 
 _NUMBERS: Final = (
     "channels",
@@ -77,7 +94,8 @@ _NUMBERS: Final = (
 
 def suits(element: Element, sweep: Sweep, *, prepared: bool = False) -> bool:
     """Whether a sweep can be computed so, and is faster; its kernel may be `prepared`."""
-    least = LEAST_PREPARED if prepared else LEAST_POSITIONS
+    turned = order_of(element, sweep.b_row, sweep.b_column) is not Order.ROWS
+    least = LEAST_TURNED if turned and not prepared else LEAST_POSITIONS
     plain = all(a.taps == 3 and a.stride == 1 and abs(a.dilation) == 1 for a in sweep.axes)
     whole = sweep.channels % element.lanes == 0 and sweep.outputs % element.lanes == 0
     return (
@@ -95,30 +113,58 @@ def suits(element: Element, sweep: Sweep, *, prepared: bool = False) -> bool:
 
 
 def winograd_product(
-    element: Element, ending: Ending, sweep: Sweep, workers: int, *, prepared: bool = False
+    element: Element,
+    ending: Ending,
+    sweep: Sweep,
+    workers: int,
+    *,
+    known: bool = False,
+    prepared: bool = False,
 ) -> Product:
-    """A sweep that suits as a product; its kernel may be transformed before the run."""
+    """A sweep that suits as a product.
+
+    A kernel that is `known` is transformed before the run where that takes less memory, with
+    `prepared` in any case.
+    """
     sweep = _ahead(sweep)
-    high, wide = sweep.axes
-    squares = over(high.count, 2), over(wide.count, 2)
-    extent = Extent(sweep.batch * squares[0] * squares[1], sweep.outputs, sweep.channels, POINTS)
+    squares = [over(axis.count, 2) for axis in sweep.axes]
+    extent = Extent(sweep.batch * math.prod(squares), sweep.outputs, sweep.channels, POINTS)
     blocking = _blocking(element, extent, workers)
-    rows = blocking.chunk_tiles * max(
-        strip.tile.rows for strip in (blocking.full, blocking.tail) if strip is not None
-    )
-    plane = aligned(rows * sweep.channels * element.nbytes)
+    product = _product(element, ending, sweep, *_sliced(element, extent, blocking))
+    copy = blocking.prepared_bytes(element, POINTS * (sweep.channels + APART))
+    if prepared or (known and workers * product.room.packed > copy):
+        return packed_before(_product(element, ending, sweep, blocking, 1), _PACKED_BY)
+    return product
+
+
+_PACKED_BY: Final = frozenset({"channels", "taps", "b_row", "b_column", "b_high", "b_wide"})
+"""The numbers that `Squares.pack` reads."""
+
+
+def _product(
+    element: Element, ending: Ending, sweep: Sweep, blocking: Blocking, slices: int
+) -> Product:
+    """A product whose kernel is transformed in every run, so many slices one after another."""
+    high, wide = sweep.axes
+    channels = sweep.channels // slices
+    strips = [strip for strip in (blocking.full, blocking.tail) if strip is not None]
+    rows = max(strip.tile.rows * min(strip.tiles, blocking.chunk_tiles) for strip in strips)
+    plane = aligned(rows * channels * element.nbytes)
     numbers = {
+        "slices": slices,
+        "slice_a": channels * element.nbytes,
+        "slice_b": channels * sweep.b_row,
         "depth": POINTS,
-        "taps": sweep.channels,
+        "taps": channels + APART,
         "b_start": sweep.b_start,
         "c_start": sweep.c_start,
         "b_row": sweep.b_row,
         "b_column": sweep.b_column,
         "b_depth": 0,
-        "channels": sweep.channels,
+        "channels": channels,
         "plane": plane,
-        "high": squares[0],
-        "wide": squares[1],
+        "high": over(high.count, 2),
+        "wide": over(wide.count, 2),
         "a_batch": sweep.a_batch,
         "c_batch": sweep.c_batch,
     }
@@ -131,7 +177,7 @@ def winograd_product(
             f"b_{name}": axis.b_bytes,
             f"c_{name}": axis.c_bytes,
         }
-    product = Product(
+    return Product(
         element,
         ending,
         blocking,
@@ -142,11 +188,6 @@ def winograd_product(
         numbers,
         rows_bytes=POINTS * plane,
     )
-    return packed_before(product, _PACKED_BY) if prepared else product
-
-
-_PACKED_BY: Final = frozenset({"channels", "b_row", "b_column", "b_high", "b_wide"})
-"""The numbers that `Squares.pack` reads."""
 
 
 def _ahead(sweep: Sweep) -> Sweep:
@@ -179,6 +220,24 @@ def _blocking(element: Element, extent: Extent, workers: int) -> Blocking:
     )
 
 
+def _sliced(element: Element, extent: Extent, blocking: Blocking) -> tuple[Blocking, int]:
+    """A blocking that transforms the kernel in slices of some channels, and how many.
+
+    That is for few rows and many channels: sums of all tiles wait for the next slice.
+    """
+    tile, tiles = blocking.full.tile, blocking.full.tiles
+    if blocking.tail is not None or blocking.parts > 1 or blocking.chunk_blocks > 1:
+        return blocking, 1
+    panel = POINTS * extent.depth * tile.width(element)
+    cuts = range(1, extent.depth // element.lanes + 1)
+    possible = [n for n in cuts if extent.depth % (n * element.lanes) == 0]
+    slices = next((n for n in possible if panel <= n * SLICE_BYTES), possible[-1])
+    row = POINTS * (extent.depth // slices * element.nbytes + tile.width(element))
+    if tiles * tile.rows * row > SLICED_ROOM:
+        return blocking, 1
+    return replace(blocking, chunk_tiles=tiles), slices
+
+
 @record(slots=True)
 class Squares(Source):
     """Squares of outputs."""
@@ -202,7 +261,9 @@ class Squares(Source):
         if code.order is Order.ROWS:
             with f.loop(0, n["channels"], carried=[code.source, code.target]) as channel:
                 source, target = channel.carried
-                self._transformed(code, [self._tap(code, source, t) for t in range(TAPS)], target)
+                taps = [self._tap(code, source, tap) for tap in range(TAPS)]
+                self._fetch_later(code, taps)
+                self._transformed(code, taps, target)
                 channel.carry(f.advanced(source, n["b_row"]), f.advanced(target, code.width))
             return
         lanes, square = element.lanes, element.lanes * code.width
@@ -217,10 +278,18 @@ class Squares(Source):
                 self._transformed(code, taps, f.advanced(target, row.index))
             some.carry(f.advanced(source, n["b_row"] * lanes), f.advanced(target, square))
 
+    def _fetch_later(self, code: PackCode, taps: Sequence[Value]) -> None:
+        """Fetch what taps have for a channel that is transformed later."""
+        f, later = code.f, code.numbers["b_row"] * AHEAD
+        for tap in taps:
+            for v in range(code.tile.vectors):
+                place = f.advanced(tap, v * code.element.vector_bytes)
+                prefetch(f, f.advanced(place, later), SECOND_CACHE)
+
     def _transformed(self, code: PackCode, taps: Sequence[Value], target: Value) -> None:
         """One row of all 16 matrices, from what each tap has for a channel."""
         f, element = code.f, code.element
-        plane = code.numbers["channels"] * code.width
+        plane = code.numbers["taps"] * code.width
         for v in range(code.tile.vectors):
             offset = v * element.vector_bytes
             weights = [element.load(f, f.advanced(tap, offset)) for tap in taps]
@@ -231,10 +300,10 @@ class Squares(Source):
                 matrix = f.advanced(target, plane * point)
                 element.store(f, down[x][y], f.advanced(matrix, offset))
 
-    def _tap(self, code: PackCode, place: Value, tap: int) -> Value:
+    def _tap(self, code: PackCode | TileCode, place: Value, tap: int | Value) -> Value:
         """A tap of the kernel, from where its first one is."""
-        y, x = divmod(tap, 3)
-        return code.f.advanced(place, code.numbers["b_high"] * y + code.numbers["b_wide"] * x)
+        y, x, n = tap // 3, tap % 3, code.numbers
+        return code.f.advanced(place, n["b_high"] * y + n["b_wide"] * x)
 
     # ------------------------------------------------------------------- inputs
 
@@ -291,10 +360,20 @@ class Squares(Source):
         first = f.advanced(code.left, point * n["plane"] + code.start * row)
         rows = spaced(f, first, row, tile.rows)
         unit, count = f.constant(I64, element.nbytes), tile.rows * tile.vectors
-        walk = Walk(rows, unit, code.panel, code.panel_step, n["channels"], code.ahead)
-        sums = accumulate(f, element, tile, [element.zero(f)] * count, walk, code.masks)
-        room = f.select(code.before.equals(f.constant(PTR, 0)), code.after, code.before)
-        code.keep(sums, f.advanced(room, point * (count * element.sum_bytes)))
+        panel = code.panel, code.panel_step
+        walk = Walk(rows, unit, *panel, n["channels"], code.ahead, fetched=self._fetched(code))
+        further = point * (count * element.sum_bytes)
+        sums = accumulate(f, element, tile, code.begun(further), walk, code.masks)
+        code.keep(sums, f.advanced(code.after, further))
+
+    def _fetched(self, code: TileCode) -> tuple[Value, Value]:
+        """What is fetched during a product: a tap of what is packed next, or the next panel."""
+        f, n, point = code.f, code.numbers, code.lower
+        packs = (point < TAPS) & code.fetch.differs(f.constant(PTR, 0))
+        place = f.select(
+            packs, self._tap(code, code.fetch, point), f.advanced(code.panel, code.ahead)
+        )
+        return place, f.select(packs, n["b_row"], code.panel_step)
 
     def finish(self, code: FinishCode) -> None:
         """The outputs of a tile's squares from their 16 products."""
