@@ -11,13 +11,13 @@ import numpy as np
 def drawn(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """A parameter in PyTorch's layout: convolutions (outputs, inputs, *window), linear (outputs, inputs)."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    if name.endswith("running_var"):
+    if name.endswith(("running_var", "moving_variance")):
         value = rng.uniform(0.6, 1.4, shape)
     elif len(shape) > 1:
         value = rng.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))
         if "scores" in name or "shifts" in name:
             value *= 0.1  # so that no softmax is saturated and boxes keep their size
-    elif name.endswith("weight"):
+    elif name.endswith(("weight", "gamma")):
         value = rng.uniform(0.5, 1.0, shape)
     else:
         value = rng.standard_normal(shape) * 0.1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tawny as tw
+import tawny.numpy as tnp
 from tawny import nn
 from tawny.tree import map_leaves
 
@@ -145,20 +146,55 @@ def test_layer_and_group_norm() -> None:
     compare(layer, lambda x: channels_last(group(channels_first(x))), drawn(3, 4, 5, 6))
 
 
+@pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
-def test_recurrent(kind) -> None:
-    layer = randomised(getattr(nn, kind)(3, 4, sequences=True, dtype="float64"))
-    p = layer.parameters
-    theirs = load(
-        getattr(torch.nn, kind)(3, 4, batch_first=True).double(),
-        {
-            "weight_ih_l0": p["weight"].T,
-            "weight_hh_l0": p["recurrent"].T,
-            "bias_ih_l0": p["bias"],
-            "bias_hh_l0": p.get("recurrent_bias", 0 * p["bias"]),
-        },
+def test_recurrent(kind, bias) -> None:
+    """Two layers, which are one module there."""
+    theirs = getattr(torch.nn, kind)(3, 4, num_layers=2, batch_first=True, bias=bias).double()
+    parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    layers = (
+        getattr(nn, kind)(inputs, 4, sequences=True, bias=bias, dtype="float64")
+        for inputs in (3, 4)
     )
-    compare(layer, lambda x: theirs(x)[0], drawn(2, 6, 3))
+    stack = nn.Sequential(*layers)
+    rename = {f"{part}_l{n}": f"{n}.{part}_l0" for part in parts for n in range(2)}
+    nn.load_torch(stack, theirs, rename=rename)
+    compare(stack, lambda x: theirs(x)[0], drawn(2, 6, 3))
+
+
+def test_recurrent_from_both_ends() -> None:
+    theirs = torch.nn.LSTM(3, 4, batch_first=True, bidirectional=True).double()
+    layers = [nn.LSTM(3, 4, sequences=True, dtype="float64") for _ in range(2)]
+
+    def both(x):
+        back = tnp.flip(layers[1](tnp.flip(x, axis=1)), axis=1)
+        return tnp.concat([layers[0](x), back], axis=-1)
+
+    parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    rename = {
+        f"{part}_l0{end}": f"{n}.{part}_l0"
+        for part in parts
+        for n, end in enumerate(("", "_reverse"))
+    }
+    nn.load_torch(nn.Sequential(*layers), theirs, rename=rename)
+    x = drawn(2, 6, 3)
+    np.testing.assert_allclose(both(x).numpy(), theirs(tensor(x))[0].detach().numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(("stride", "padding", "more"), [(2, 1, 1), (2, 2, 1), (3, 2, 2)])
+def test_transposed_convolution_with_more_output(rank, stride, padding, more) -> None:
+    theirs = getattr(torch.nn, f"ConvTranspose{rank}d")(
+        3, 4, 4, stride=stride, padding=padding, output_padding=more
+    ).double()
+    pads = ((padding, padding - more),) * rank
+    layer = getattr(nn, f"ConvTranspose{rank}d")(
+        3, 4, 4, stride=stride, padding=pads, dtype="float64"
+    )
+    nn.load_torch(layer, theirs)
+    compare(
+        layer, lambda x: channels_last(theirs(channels_first(x))), drawn(2, *[4, 3, 2][:rank], 3)
+    )
 
 
 @pytest.mark.parametrize("causal", [False, True])

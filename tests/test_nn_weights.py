@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import tawny as tw
-import tawny.numpy as tnp
 from shared_weights import all_drawn, image
 from tawny import nn, pages
 from tawny.nn import weights
@@ -267,121 +266,128 @@ def test_what_is_wrong_in_a_source_is_named_as_it_is_there() -> None:
     theirs["other"] = theirs.pop("norm.running_var")
     with pytest.raises(ValueError) as error:
         weights.load_torch(model, theirs)
-    assert "norm.running_var is missing; other is not expected" in str(error.value)
+    assert (
+        "norm.running_var is missing; other is not expected; say with rename what is called "
+        "otherwise there  [" in str(error.value)
+    )
     theirs = torch_names(model) | {"layers.0.weight": np.zeros((2, 3), np.float32)}
     with pytest.raises(ValueError) as error:
         weights.load_torch(model, theirs)
     assert "layers.0.weight has shape (3, 2); it must be (2, 3)" in str(error.value)
     with pytest.raises(ValueError, match="both renamed"):
         weights.load_torch(model, torch_names(model), rename=lambda n: "layers.0.weight")
-    with pytest.raises(TypeError, match="accepted: a file's path or arrays by name"):
-        weights.load_torch(model, 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="source is int; accepted: a file's path, arrays"):
+        weights.load_torch(model, 3)
     for name, value in before.items():
         assert flat(model)[name].tobytes() == value.tobytes()
 
 
-def test_rows_of_a_layer_behind_a_flattened_map_are_put_in_order() -> None:
-    maps = RNG.standard_normal((2, 3, 4, 5)).astype(np.float32)
-    matrix = RNG.standard_normal((7, 60)).astype(np.float32)
+@pytest.mark.parametrize("spatial", [(6,), (3, 4), (2, 3, 2)])
+def test_rows_of_a_layer_behind_a_flattened_map_are_put_in_order(spatial: tuple[int, ...]) -> None:
+    maps = RNG.standard_normal((2, *spatial, 5)).astype(np.float32)
+    numbers = maps[0].size
+    matrix = RNG.standard_normal((7, numbers)).astype(np.float32)
     expected = np.moveaxis(maps, -1, 1).reshape(2, -1) @ matrix.T
-    layer = nn.Linear(60, 7, bias=False)
-    weights.load_torch(layer, {"weight": matrix}, flattened={"": (3, 4, 5)})
+    layer = nn.Linear(numbers, 7, bias=False)
+    weights.load_torch(layer, {"weight": matrix}, flattened={"": (*spatial, 5)})
     np.testing.assert_allclose(layer(maps.reshape(2, -1)).numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
-# ----------------------------------------------------------------------- Keras
+WRONG_MAPS: dict[str, tuple[dict[str, Any], str]] = {
+    "no layer": ({"dense": (2, 2, 3)}, r"flattened has 'dense'; accepted: linear layers, 3, 4"),
+    "no linear layer": ({"0": (2, 2, 3)}, r"flattened has '0'; accepted: linear layers, 3, 4"),
+    "size": ({"3": (2, 2, 4)}, r"has \(2, 2, 4\) for '3'; .* multiply to the 12 inputs"),
+    "one axis": ({"3": (12,)}, r"has \(12,\) for '3'; its numbers, \(\*spatial, channels\)"),
+}
 
 
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
+def flattening(channels: int = 3, last: nn.Module | None = None) -> nn.Sequential:
+    layer = nn.Linear(12, 2) if last is None else last
+    inner = nn.Sequential(nn.Conv2d(1, channels, 1), nn.Activation("relu"))
+    return nn.Sequential(inner, nn.MaxPool2d(2), nn.Flatten(), layer, nn.Linear(2, 2))
 
 
-def keras_lstm(x: np.ndarray, w: dict[str, np.ndarray]) -> np.ndarray:
-    """Gates in the order input, forget, candidate, output."""
-    h = c = np.zeros((len(x), 4))
-    for t in range(x.shape[1]):
-        i, f, n, o = np.split(
-            x[:, t] @ w["kernel"] + h @ w["recurrent_kernel"] + w["bias"], 4, axis=-1
+@pytest.mark.parametrize("name", WRONG_MAPS)
+def test_maps_that_do_not_fit_the_model_are_refused(name: str) -> None:
+    flattened, message = WRONG_MAPS[name]
+    with pytest.raises(ValueError, match=message):
+        weights.load_torch(flattening(), {}, flattened=flattened)
+
+
+def test_a_layer_that_is_seen_to_read_a_map_must_have_its_shape_said() -> None:
+    """In the order of PyTorch its rows would give wrong numbers in silence."""
+    message = r"3 reads a flattened map, .*flattened=\{'3': \(rows, columns, channels\)\}, or None"
+    for model in (flattening(), flattening(last=nn.FullyConnected(12, 2))):
+        with pytest.raises(ValueError, match=message):
+            weights.load_torch(model, {})
+    theirs = {
+        n: RNG.standard_normal(shape)
+        for n, shape in {
+            "0.0.weight": (3, 1, 1, 1), "0.0.bias": (3,), "3.weight": (2, 12), "3.bias": (2,),
+            "4.weight": (2, 2), "4.bias": (2,),
+        }.items()
+    }  # fmt: skip
+    for shape, wanted in (((2, 2, 3), "cyx->yxc"), (None, "cyx->cyx")):
+        model = flattening()
+        weights.load_torch(model, theirs, flattened={"3": shape})
+        rows = np.einsum(f"o{wanted.replace('->', '->o')}", theirs["3.weight"].reshape(2, 3, 2, 2))
+        np.testing.assert_allclose(flat(model)["3.weight"], rows.reshape(2, 12).T, rtol=1e-6)
+    for model in (  # a map of one element a channel, and one that is no map
+        flattening(channels=12),
+        nn.Sequential(nn.Conv2d(1, 4, 1), nn.Linear(4, 3), nn.Flatten(), nn.Linear(12, 2)),
+        nn.Sequential(
+            nn.Conv1d(1, 4, 1), nn.LSTM(4, 3, sequences=True), nn.Flatten(), nn.Linear(12, 2)
+        ),
+    ):
+        with pytest.raises(ValueError, match="is missing"):
+            weights.load_torch(model, {})
+
+
+def test_networks_know_what_they_flatten_and_what_they_leave_out() -> None:
+    model = tw.models.VGG16(3, size=64, width=1 / 32)
+    shapes = {n: v.shape for n, v in flat(model).items()}
+    theirs = all_drawn(
+        {n: (s[-1], s[-2], *s[:-2]) if len(s) == 4 else s[::-1] for n, s in shapes.items()}
+    )
+    weights.load_torch(model, theirs)
+    ((where, map_shape),) = model.flattened.items()
+    matrix = theirs[f"{where}.weight"].reshape(-1, map_shape[-1], *map_shape[:-1])
+    expected = np.moveaxis(matrix, 1, -1).reshape(len(matrix), -1).T
+    np.testing.assert_array_equal(flat(model)[f"{where}.weight"], expected)
+    with pytest.raises(ValueError) as error:
+        weights.load_torch(
+            tw.models.InceptionV3(3, width=1 / 32), {"AuxLogits.fc.bias": np.ones(3)}
         )
-        c = sigmoid(f) * c + sigmoid(i) * np.tanh(n)
-        h = sigmoid(o) * np.tanh(c)
-    return h
+    assert "AuxLogits" not in str(error.value)
 
 
-def keras_gru(x: np.ndarray, w: dict[str, np.ndarray]) -> np.ndarray:
-    """Gates in the order update, reset, candidate; two rows of biases; reset after the product."""
-    h = np.zeros((len(x), 4))
-    for t in range(x.shape[1]):
-        xz, xr, xh = np.split(x[:, t] @ w["kernel"] + w["bias"][0], 3, axis=-1)
-        hz, hr, hh = np.split(h @ w["recurrent_kernel"] + w["bias"][1], 3, axis=-1)
-        z = sigmoid(xz + hz)
-        h = z * h + (1 - z) * np.tanh(xh + sigmoid(xr + hr) * hh)
-    return h
+class TorchModel:
+    """As a module of PyTorch: it has its weights by name."""
+
+    def __init__(self, values: dict[str, np.ndarray]) -> None:
+        self.values = values
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        return self.values
 
 
-def keras_attention(x: np.ndarray, w: dict[str, np.ndarray]) -> np.ndarray:
-    """Kernels (features, heads, size), that of the output (heads, size, features)."""
-    q, k, v = (
-        np.einsum("btf,fhs->bths", x, w[f"{n}/kernel"]) + w[f"{n}/bias"]
-        for n in ("query", "key", "value")
-    )
-    scores = np.exp(np.einsum("bths,buhs->bhtu", q, k) / np.sqrt(3))
-    scores /= scores.sum(-1, keepdims=True)
-    return (
-        np.einsum("bhtu,buhs,hsf->btf", scores, v, w["attention_output/kernel"])
-        + w["attention_output/bias"]
-    )
+def test_a_module_of_pytorch_is_taken_as_it_is() -> None:
+    layer = nn.Linear(2, 3)
+    weights.load_torch(layer, TorchModel({"weight": np.ones((3, 2)), "bias": np.zeros(3)}))
+    np.testing.assert_array_equal(layer.parameters["weight"], np.ones((2, 3)))
 
 
-def keras_transposed(x: np.ndarray, w: dict[str, np.ndarray]) -> np.ndarray:
-    """Every element spreads its window; the kernel is (*window, outputs, inputs)."""
-    out = np.zeros((len(x), 9, 11, 2))
-    for i in range(4):
-        for j in range(5):
-            out[:, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3] += np.einsum(
-                "bc,yxoc->byxo", x[:, i, j], w["kernel"]
-            )
-    return out + w["bias"]
+def test_files_that_could_run_something_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.pth"
+    for beginning in (b"PK\x03\x04 an archive", b"\x80\x02 a pickle"):
+        path.write_bytes(beginning)
+        with pytest.raises(
+            tw.GraphFileError, match=r"a pickle.*torch\.load\(path, weights_only=True"
+        ):
+            weights.load_torch(nn.Linear(2, 3), path)
 
 
-def keras_norm(x: np.ndarray, w: dict[str, np.ndarray]) -> np.ndarray:
-    return (x - w["moving_mean"]) / np.sqrt(np.abs(w["moving_variance"]) + 1e-3) * w["gamma"] + w[
-        "beta"
-    ]
-
-
-KERAS: dict[str, tuple[nn.Module, Callable[..., np.ndarray], tuple[int, ...], dict[str, tuple[int, ...]]]] = {
-    "dense": (nn.Linear(3, 4), lambda x, w: x @ w["kernel"] + w["bias"], (2, 3), {"kernel": (3, 4), "bias": (4,)}),
-    "lstm": (nn.LSTM(3, 4), keras_lstm, (2, 5, 3), {"kernel": (3, 16), "recurrent_kernel": (4, 16), "bias": (16,)}),
-    "gru": (nn.GRU(3, 4), keras_gru, (2, 5, 3), {"kernel": (3, 12), "recurrent_kernel": (4, 12), "bias": (2, 12)}),
-    "embedding": (nn.Embedding(6, 3), lambda x, w: w["embeddings"][x], (2, 4), {"embeddings": (6, 3)}),
-    "transposed": (nn.ConvTranspose2d(3, 2, 3, stride=2), keras_transposed, (2, 4, 5, 3), {"kernel": (3, 3, 2, 3), "bias": (2,)}),
-    "norm": (nn.BatchNorm(3, epsilon=1e-3), keras_norm, (2, 3), dict.fromkeys(("gamma", "beta", "moving_mean", "moving_variance"), (3,))),
-    "attention": (nn.MultiHeadAttention(6, 2), keras_attention, (2, 4, 6), {
-        **{f"{n}/kernel": (6, 2, 3) for n in ("query", "key", "value")}, **{f"{n}/bias": (2, 3) for n in ("query", "key", "value")},
-        "attention_output/kernel": (2, 3, 6), "attention_output/bias": (6,)}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", KERAS)
-def test_a_layer_with_the_weights_of_keras_gives_what_it_gives_there(name: str) -> None:
-    layer, formula, shape, shapes = KERAS[name]
-    values = {
-        n: np.abs(v) if n == "moving_variance" else v
-        for n, s in shapes.items()
-        for v in [RNG.standard_normal(s)]
-    }
-    cell = {"lstm": "lstm_cell/", "gru": "gru_cell/"}.get(name, "")
-    model = nn.Sequential(layer)
-    weights.load_keras(
-        model, {f"name/{cell}{n}:0": v for n, v in values.items()}, rename={"name": "0"}
-    )
-    x = RNG.integers(0, 6, shape) if name == "embedding" else RNG.standard_normal(shape)
-    given = x if name == "embedding" else x.astype(np.float32)
-    np.testing.assert_allclose(
-        model(tnp.asarray(given)).numpy(), formula(x, values), rtol=1e-4, atol=1e-4
-    )
-
+# -------------------------------------------------------------- other meanings
 
 KERAS_HEADS = {
     **{f"{n}/kernel": (6, 3, 2) for n in ("query", "key", "value")},
@@ -395,7 +401,20 @@ MEANT_OTHERWISE: dict[str, tuple[Any, nn.Module, dict[str, tuple[int, ...]], str
         weights.load_keras,
         nn.GRU(3, 4),
         {"kernel": (3, 12), "recurrent_kernel": (4, 12), "bias": (12,)},
-        r"fit GRU: bias has shape \(12,\); it must be two rows, as in a GRU with reset_after=True  ",
+        r"fit GRU: bias has shape \(12,\); it must be two rows, as in a GRU with reset_after=True; "
+        r"weights of the other kind are for nn\.GRU\(\.\.\., reset_after=False\)  ",
+    ),
+    "gru, reset after": (
+        weights.load_keras,
+        nn.GRU(3, 4, reset_after=False),
+        {"kernel": (3, 12), "recurrent_kernel": (4, 12), "bias": (2, 12)},
+        r"bias has shape \(2, 12\); it must be one row, as in a GRU with reset_after=False; ",
+    ),
+    "gru of pytorch": (
+        weights.load_torch,
+        nn.GRU(3, 4, reset_after=False),
+        {},
+        r"load_torch: GRU: reset_after is False, and PyTorch's GRU resets after the product",
     ),
     "other heads": (
         weights.load_keras,
@@ -430,28 +449,40 @@ def test_weights_that_mean_something_else_are_refused_though_sizes_agree(name: s
 
 
 class Tensor:
-    """As a tensor of PyTorch: an array once it is off the tape, if there is such a dtype."""
+    """As a tensor of PyTorch: an array once it is off the tape and the device, of a known dtype."""
 
-    def __init__(self, value: np.ndarray, dtype: str = "float32", taped: bool = True) -> None:
-        self.value, self.dtype, self.taped = value, dtype, taped
+    def __init__(
+        self, value: np.ndarray, dtype: str = "float32", away: tuple[str, ...] = ("tape", "device")
+    ) -> None:
+        self.value, self.dtype, self.away = value, f"torch.{dtype}", away
+
+    def _without(self, *words: str) -> tuple[str, ...]:
+        return tuple(word for word in self.away if word not in words)
 
     def detach(self) -> Tensor:
-        return Tensor(self.value, self.dtype, taped=False)
+        return Tensor(self.value, self.dtype[6:], self._without("tape"))
+
+    def cpu(self) -> Tensor:
+        return Tensor(self.value, self.dtype[6:], self._without("device"))
+
+    def float(self) -> Tensor:
+        return Tensor(self.value, "float32", self.away)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
-        if self.taped:
-            raise RuntimeError("requires grad")
-        if self.dtype != "float32":
+        if self.away:
+            raise RuntimeError(f"on the {self.away[0]}")
+        if self.dtype != "torch.float32":
             raise TypeError(f"unsupported {self.dtype}")
         return self.value
 
 
 def test_tensors_are_taken_off_their_tape_or_refused_by_name() -> None:
     layer, values = nn.Linear(2, 3), {"weight": np.ones((3, 2)), "bias": np.zeros(3)}
-    weights.load_torch(layer, {n: Tensor(v) for n, v in values.items()})
-    np.testing.assert_array_equal(layer.parameters["weight"], np.ones((2, 3)))
-    with pytest.raises(TypeError, match=r"load_torch: bias is Tensor, .*unsupported bfloat16"):
-        weights.load_torch(layer, values | {"bias": Tensor(np.zeros(3), "bfloat16")})
+    for dtype in ("float32", "bfloat16"):
+        weights.load_torch(layer.initialise(1), {n: Tensor(v, dtype) for n, v in values.items()})
+        np.testing.assert_array_equal(layer.parameters["weight"], np.ones((2, 3)))
+    with pytest.raises(TypeError, match=r"load_torch: bias is Tensor, .*unsupported torch\.float8"):
+        weights.load_torch(layer, values | {"bias": Tensor(np.zeros(3), "float8")})
 
 
 @pytest.mark.parametrize("load", [weights.load_torch, weights.load_keras, weights.load])

@@ -5,7 +5,8 @@ C. Szegedy and others: Rethinking the Inception architecture for computer vision
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +18,9 @@ from tawny.record import record
 
 FORMS: Final = {"torchvision": True, "keras": False}
 """Whether batch norm has a scale beside its shift, and averages at the edge count the padding."""
+
+_KERAS_KINDS: Final = {"conv2d": "conv", "batch_normalization": "bn"}
+_KERAS_UNIT: Final = re.compile(r"(conv2d|batch_normalization)(?:_(\d+))?\.(.+)")
 
 Window = int | tuple[int, int]
 
@@ -38,10 +42,7 @@ class Unit(nn.Module):
         self.conv = nn.Conv2d(
             inputs, outputs, window, stride=stride, padding=padding, bias=False, dtype=dtype
         )
-        self.bn = nn.BatchNorm(outputs, epsilon=1e-3, dtype=dtype)
-        if not scaled:
-            del self.bn.scale
-            self.bn.scale = None
+        self.bn = nn.BatchNorm(outputs, epsilon=1e-3, scale=scaled, dtype=dtype)
         self.outputs = outputs
 
     def forward(self, x: Array) -> Array:
@@ -270,6 +271,34 @@ class InceptionV3(nn.Module):
             inputs = block.outputs
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(inputs, classes, dtype=dtype)
+
+    @staticmethod
+    def torch_name(name: str) -> str | None:
+        """A name in torchvision's network as the path here, for `load_torch`.
+
+        The auxiliary classifier is left out.
+        """
+        return None if name.startswith("AuxLogits.") else name
+
+    def keras_names(self, names: Collection[str]) -> Callable[[str], str]:
+        """From all names in the network of `keras.applications`: each as the path here.
+
+        Layers are numbered there in the order in which they were made, beginning anywhere.
+        """
+        units = [path for path, module in self.modules().items() if isinstance(module, Unit)]
+        paths = {"predictions": "fc"}
+        found = [match for name in names if (match := _KERAS_UNIT.fullmatch(name))]
+        for kind, here in _KERAS_KINDS.items():
+            numbers = sorted({int(m[2] or 0) for m in found if m[1] == kind})
+            if len(numbers) == len(units):
+                for number, unit in zip(numbers, units, strict=True):
+                    paths[f"{kind}_{number}" if number else kind] = f"{unit}.{here}"
+
+        def renamed(name: str) -> str:
+            layer, _, leaf = name.rpartition(".")
+            return f"{paths[layer]}.{leaf}" if layer in paths else name
+
+        return renamed
 
     def forward(self, x: Array) -> Array:
         y = self.Conv2d_2b_3x3(self.Conv2d_2a_3x3(self.Conv2d_1a_3x3(x)))

@@ -16,12 +16,12 @@ from tawny.ops.elementwise import where
 
 
 class MultiHeadAttention(Module):
-    """softmax(q k^T / sqrt(d)) v in each of several heads of d = features / heads numbers.
+    """softmax(q k^T / sqrt(d)) v in each of several heads of d = `size` numbers.
 
-    q, k and v are (batch, time, features); k and v are q where they are not given.  `mask` is true
-    where a position may look: (queries, keys) or anything that broadcasts to (batch, heads,
-    queries, keys); a position that may look nowhere gives 0 to the output layer.  With `causal`
-    nobody looks ahead.
+    The size of a head is features / heads unless it is given.  q, k and v are (batch, time,
+    features); k and v are q where they are not given.  `mask` is true where a position may look:
+    (queries, keys) or anything that broadcasts to (batch, heads, queries, keys); a position that
+    may look nowhere gives 0 to the output layer.  With `causal` nobody looks ahead.
     """
 
     def __init__(
@@ -29,6 +29,7 @@ class MultiHeadAttention(Module):
         features: int,
         heads: int,
         *,
+        size: int | None = None,
         causal: bool = False,
         dropout: float = 0.0,
         bias: bool = True,
@@ -37,15 +38,19 @@ class MultiHeadAttention(Module):
     ) -> None:
         self.features = positive(features, "MultiHeadAttention", "features")
         self.heads = positive(heads, "MultiHeadAttention", "heads")
-        if features % heads:
+        if size is None and features % heads:
             raise value_error(
                 "MultiHeadAttention",
-                f"features is {features}; it must be a multiple of heads = {heads}",
+                f"features is {features}; it must be a multiple of heads = {heads}, or size given",
             )
+        self.size = positive(
+            features // heads if size is None else size, "MultiHeadAttention", "size"
+        )
         self.causal = causal
+        inner = self.heads * self.size
         self.query, self.key, self.value, self.output = (
-            Linear(features, features, bias=bias, init_weight=init_weight, dtype=dtype)
-            for _ in range(4)
+            Linear(inputs, outputs, bias=bias, init_weight=init_weight, dtype=dtype)
+            for inputs, outputs in (*[(self.features, inner)] * 3, (inner, self.features))
         )
         self.dropout = Dropout(dropout)
 
@@ -65,17 +70,17 @@ class MultiHeadAttention(Module):
             self._heads(layer(x))
             for layer, x in ((self.query, q), (self.key, key), (self.value, value))
         )
-        scale = 1 / math.sqrt(self.features // self.heads)
+        scale = 1 / math.sqrt(self.size)
         scores = (queries * scale) @ np.matrix_transpose(keys)
         weights = self.dropout(self._weights(scores, mask))
         mixed = np.permute_dims(weights @ values, (0, 2, 1, 3))
-        projected: Array = self.output(mixed.reshape(q.shape))
+        projected: Array = self.output(mixed.reshape((*q.shape[:-1], self.heads * self.size)))
         return projected
 
     def _heads(self, x: Array) -> Array:
-        """(batch, time, features) as (batch, heads, time, features / heads)."""
+        """(batch, time, heads * size) as (batch, heads, time, size)."""
         batch, time, _ = x.shape
-        parts = x.reshape((batch, time, self.heads, self.features // self.heads))
+        parts = x.reshape((batch, time, self.heads, self.size))
         return np.permute_dims(parts, (0, 2, 1, 3))
 
     def _weights(self, scores: Array, mask: Any) -> Array:

@@ -22,6 +22,7 @@ from tawny.node import Value
 from tawny.record import record
 
 Convert = Callable[..., Value]
+"""From arrays to our parameter."""
 
 Misfit = Callable[..., str | None]
 """From a layer and arrays to what keeps these from being converted, None if nothing does."""
@@ -37,7 +38,17 @@ class Rule:
 
     theirs: tuple[str, ...]
     convert: Convert
+    """From the layer and the arrays."""
     misfit: Misfit = _any
+
+
+def _whatever_layer(convert: Convert) -> Convert:
+    """A conversion that is the same for every layer of a kind."""
+
+    def converted(_: Module, *values: Value) -> Value:
+        return convert(*values)
+
+    return converted
 
 
 def _same(value: Value) -> Value:
@@ -97,19 +108,36 @@ def _reset_first(value: Value) -> Value:
 
 
 def _row(number: int) -> Convert:
-    """A row of a matrix, its gates (update, reset, new) in our order."""
+    """A row of a matrix or the only one, its gates (update, reset, new) in our order."""
 
     def row(value: Value) -> Value:
-        return _reset_first(value[number])
+        return _reset_first(value[number] if value.ndim == 2 else value)
 
     return row
 
 
-def _no_two_rows(_: Module, value: Value) -> str | None:
-    """A GRU with one row of biases computes something else with the same weights."""
-    if value.ndim == 2 and len(value) == 2:
+def _other_rows(layer: Module, value: Value) -> str | None:
+    """A GRU of the other kind computes something else with the same weights."""
+    after = cast("GRU", layer).reset_after
+    if (value.shape[:-1] == (2,)) if after else value.ndim == 1:
         return None
-    return f"has shape {value.shape}; it must be two rows, as in a GRU with reset_after=True"
+    wanted = "two rows" if after else "one row"
+    return (
+        f"has shape {value.shape}; it must be {wanted}, as in a GRU with reset_after={after}; "
+        f"weights of the other kind are for nn.GRU(..., reset_after={not after})"
+    )
+
+
+def _depthwise(layer: Module, value: Value) -> Value:
+    """(*window, inputs, multiple) as (*window, 1, inputs * multiple) in a depthwise layer.
+
+    Kernels of ordinary layers stay as they are.
+    """
+    convolution = cast("Convolution", layer)
+    inputs = convolution.inputs
+    if convolution.groups != inputs or value.shape[-2:] != (inputs, convolution.outputs // inputs):
+        return value
+    return value.reshape(*value.shape[:-2], 1, -1)
 
 
 def _heads_joined(value: Value) -> Value:
@@ -140,11 +168,11 @@ def _other_heads(axis: int) -> Misfit:
 
 def same_name(name: str) -> Rule:
     """A parameter that is called the same there and has the same layout."""
-    return Rule((name,), _same)
+    return _called(name)
 
 
 def _called(name: str, convert: Convert = _same, misfit: Misfit = _any) -> Rule:
-    return Rule((name,), convert, misfit)
+    return Rule((name,), _whatever_layer(convert), misfit)
 
 
 Table = dict[type[Module], dict[str, Rule]]
@@ -153,7 +181,7 @@ _TORCH_NORM: Final = {"scale": _called("weight"), "shift": _called("bias")}
 _TORCH_RECURRENT: Final = {
     "weight": _called("weight_ih_l0", _transposed),
     "recurrent": _called("weight_hh_l0", _transposed),
-    "bias": Rule(("bias_ih_l0", "bias_hh_l0"), _sum, _unlike),
+    "bias": Rule(("bias_ih_l0", "bias_hh_l0"), _whatever_layer(_sum), _unlike),
 }
 
 TORCH: Final[Table] = {
@@ -184,7 +212,7 @@ _KERAS_NORM: Final = {"scale": _called("gamma"), "shift": _called("beta")}
 
 KERAS: Final[Table] = {
     Linear: {"weight": _called("kernel")},
-    Convolution: {"weight": _called("kernel")},
+    Convolution: {"weight": Rule(("kernel",), _depthwise)},
     ConvolutionTranspose: {"weight": _called("kernel", _swapped)},
     BatchNorm: _KERAS_NORM
     | {"mean": _called("moving_mean"), "variance": _called("moving_variance")},
@@ -195,8 +223,8 @@ KERAS: Final[Table] = {
     GRU: {
         "weight": _called("kernel", _reset_first),
         "recurrent": _called("recurrent_kernel", _reset_first),
-        "bias": _called("bias", _row(0), _no_two_rows),
-        "recurrent_bias": _called("bias", _row(1), _no_two_rows),
+        "bias": _called("bias", _row(0), _other_rows),
+        "recurrent_bias": _called("bias", _row(1), _other_rows),
     },
     MultiHeadAttention: {
         **{
@@ -212,12 +240,6 @@ KERAS: Final[Table] = {
     },
 }
 """Those of Keras."""
-
-IGNORED: Final = ("num_batches_tracked", "seed_generator_state")
-"""Arrays of other libraries that stand for nothing here."""
-
-CELLS: Final = ("lstm_cell", "gru_cell", "simple_rnn_cell")
-"""Parts of paths in Keras that have no counterpart here."""
 
 
 def rule_for(table: Table, module: Module, name: str) -> Rule | None:
@@ -240,16 +262,6 @@ def unlike_torch(layer: Module) -> str | None:
             "makes n * stride elements of n, where PyTorch makes (n - 1) * stride + window; "
             "padding=0 makes as many here"
         )
+    if isinstance(layer, GRU) and not layer.reset_after:
+        return "reset_after is False, and PyTorch's GRU resets after the product"
     return None
-
-
-def rows_reordered(value: Value, shape: tuple[int, int, int]) -> Value:
-    """A matrix whose inputs are a flattened map (channels, rows, columns) as if channels came last.
-
-    `value` is (inputs, outputs) and `shape` (rows, columns, channels).
-    """
-    rows, columns, channels = shape
-    if value.ndim != 2 or value.shape[0] != rows * columns * channels:
-        return value
-    parts = value.reshape(channels, rows, columns, -1)
-    return np.moveaxis(parts, 0, 2).reshape(value.shape)

@@ -24,7 +24,8 @@ class BatchNorm(Module):
         mean <- decay * mean + (1 - decay) * m
         variance <- decay * variance + (1 - decay) * v * n / (n - 1)
 
-    In inference the running `mean` and `variance` take the place of m and v.
+    In inference the running `mean` and `variance` take the place of m and v.  Without `affine`
+    there is neither scale nor shift; each can be left out by itself.
     """
 
     scale: Array | None
@@ -39,14 +40,16 @@ class BatchNorm(Module):
         decay: float = 0.9,
         epsilon: float = 1e-5,
         affine: bool = True,
+        scale: bool = True,
+        shift: bool = True,
         dtype: Any = "float32",
     ) -> None:
         self.features = positive(features, "BatchNorm", "features")
         self.decay = share(decay, "BatchNorm", "decay")
         self.epsilon = at_least_zero(epsilon, "BatchNorm", "epsilon")
         shape = (self.features,)
-        self.scale = Parameter(shape, init.ones(), dtype) if affine else None
-        self.shift = Parameter(shape, init.zeros(), dtype) if affine else None
+        self.scale = Parameter(shape, init.ones(), dtype) if affine and scale else None
+        self.shift = Parameter(shape, init.zeros(), dtype) if affine and shift else None
         self.mean = State(shape, init.zeros(), dtype)
         self.variance = State(shape, init.ones(), dtype)
 
@@ -90,6 +93,8 @@ class LayerNorm(Module):
         *,
         epsilon: float = 1e-5,
         affine: bool = True,
+        scale: bool = True,
+        shift: bool = True,
         dtype: Any = "float32",
     ) -> None:
         self.shape = as_shape(shape, "LayerNorm")
@@ -98,8 +103,8 @@ class LayerNorm(Module):
         for n in self.shape:
             positive(n, "LayerNorm", "shape")
         self.epsilon = at_least_zero(epsilon, "LayerNorm", "epsilon")
-        self.scale = Parameter(self.shape, init.ones(), dtype) if affine else None
-        self.shift = Parameter(self.shape, init.zeros(), dtype) if affine else None
+        self.scale = Parameter(self.shape, init.ones(), dtype) if affine and scale else None
+        self.shift = Parameter(self.shape, init.zeros(), dtype) if affine and shift else None
 
     def forward(self, x: Array) -> Array:
         self.check_array(x)
@@ -134,6 +139,8 @@ class GroupNorm(Module):
         *,
         epsilon: float = 1e-5,
         affine: bool = True,
+        scale: bool = True,
+        shift: bool = True,
         dtype: Any = "float32",
     ) -> None:
         self.groups = positive(groups, "GroupNorm", "groups")
@@ -143,8 +150,8 @@ class GroupNorm(Module):
                 "GroupNorm", f"features is {features}; it must be a multiple of groups = {groups}"
             )
         self.epsilon = at_least_zero(epsilon, "GroupNorm", "epsilon")
-        self.scale = Parameter((features,), init.ones(), dtype) if affine else None
-        self.shift = Parameter((features,), init.zeros(), dtype) if affine else None
+        self.scale = Parameter((features,), init.ones(), dtype) if affine and scale else None
+        self.shift = Parameter((features,), init.zeros(), dtype) if affine and shift else None
 
     def forward(self, x: Array) -> Array:
         self.check_last_axis(x, self.features, least_rank=2)

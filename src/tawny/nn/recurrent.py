@@ -41,7 +41,7 @@ class Recurrent(Module, ABC):
 
     weight: Array
     recurrent: Array
-    bias: Array
+    bias: Array | None
 
     gates: int
     """How many columns of `weight` there are for each unit."""
@@ -52,6 +52,7 @@ class Recurrent(Module, ABC):
         units: int,
         *,
         sequences: bool = False,
+        bias: bool = True,
         init_weight: Any = None,
         init_recurrent: Any = None,
         dtype: Any = "float32",
@@ -67,7 +68,7 @@ class Recurrent(Module, ABC):
         )
         self.weight = Parameter((self.inputs, columns), first, dtype)
         self.recurrent = Parameter((self.units, columns), again, dtype)
-        self.bias = Parameter((columns,), self.first_bias(), dtype)
+        self.bias = Parameter((columns,), self.first_bias(), dtype) if bias else None
 
     def first_bias(self) -> init.Initialiser:
         """How the bias starts."""
@@ -90,7 +91,9 @@ class Recurrent(Module, ABC):
                 "with at least one step"
             )
         state = self._started(x, start)
-        fed = x @ self.weight + self.bias
+        fed = x @ self.weight
+        if self.bias is not None:
+            fed = fed + self.bias
         outputs: list[Array] = []
         for moment in range(x.shape[1]):
             state = self.step(fed[:, moment], state)
@@ -185,16 +188,25 @@ class GRU(Recurrent):
         n = tanh(a_n + r * b_n)
         h <- (1 - z) * n + z * h
 
-    from h = 0, where the columns are those of r, then z, then n.
+    from h = 0, where the columns are those of r, then z, then n.  With `reset_after=False` h is
+    reset before the product, and there is no recurrent_bias: b_n is (r * h) @ recurrent_n, and
+    n = tanh(a_n + b_n).
     """
 
     gates = 3
-    recurrent_bias: Array
+    recurrent_bias: Array | None
 
-    def __init__(self, inputs: int, units: int, **options: Any) -> None:
+    def __init__(
+        self, inputs: int, units: int, *, reset_after: bool = True, **options: Any
+    ) -> None:
         super().__init__(inputs, units, **options)
+        self.reset_after = reset_after
         dtype = options.get("dtype", "float32")
-        self.recurrent_bias = Parameter((3 * self.units,), init.zeros(), dtype)
+        self.recurrent_bias = (
+            Parameter((3 * self.units,), init.zeros(), dtype)
+            if reset_after and options.get("bias", True)
+            else None
+        )
 
     def zero(self, x: Array) -> States:
         return (np.zeros((x.shape[0], self.units), dtype=self.weight.dtype),)
@@ -202,7 +214,16 @@ class GRU(Recurrent):
     def step(self, fed: Array, state: States) -> States:
         (h,) = state
         r, z, n = np.split(fed, 3, axis=-1)
-        hr, hz, hn = np.split(h @ self.recurrent + self.recurrent_bias, 3, axis=-1)
+        if not self.reset_after:
+            gates, new = self.recurrent[:, : 2 * self.units], self.recurrent[:, 2 * self.units :]
+            hr, hz = np.split(h @ gates, 2, axis=-1)
+            r, z = np.sigmoid(r + hr), np.sigmoid(z + hz)
+            n = np.tanh(n + (r * h) @ new)
+            return ((1 - z) * n + z * h,)
+        again = h @ self.recurrent
+        if self.recurrent_bias is not None:
+            again = again + self.recurrent_bias
+        hr, hz, hn = np.split(again, 3, axis=-1)
         r, z = np.sigmoid(r + hr), np.sigmoid(z + hz)
         n = np.tanh(n + r * hn)
         return ((1 - z) * n + z * h,)
