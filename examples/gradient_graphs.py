@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None, help="folder for the pictures")
     given = parser.parse_args()
     folder = given.out or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
     print(f"in {folder}:")
 
     x = tw.var("x")

@@ -34,6 +34,11 @@ def seconds(program: tw.Program, times: int) -> float:
     return min(taken)
 
 
+def short(number: float) -> str:
+    """A number in a few characters."""
+    return f"{number:.1f}" if number >= 1 else f"{number:.2g}"
+
+
 def curve(points: list[tuple[float, float]], path: Path) -> None:
     """The trade-off as a picture."""
     width, height, edge = 420, 260, 50
@@ -44,13 +49,19 @@ def curve(points: list[tuple[float, float]], path: Path) -> None:
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places)
+    base = height - edge
+    labels = "".join(
+        f'<text x="{x:.1f}" y="{base + 15}" text-anchor="middle">{short(m / 1e6)}</text>'
+        f'<text x="{x + 6:.1f}" y="{y - 6:.1f}">{short(1e3 * s)}</text>'
+        for (x, y), (m, s) in zip(places, points, strict=True)
+    )
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         'font-family="sans-serif" font-size="12">'
         f'<path d="M{edge},{edge} V{height - edge} H{width - edge}" fill="none" stroke="grey"/>'
-        f'<polyline points="{line}" fill="none" stroke="black"/>{dots}'
-        f'<text x="{edge}" y="{edge - 10}">time of a step, up to {1e3 * longest:.1f} ms</text>'
-        f'<text x="{edge}" y="{height - 15}">memory, up to {most / 1e6:.1f} MB</text></svg>\n'
+        f'<polyline points="{line}" fill="none" stroke="black"/>{dots}{labels}'
+        f'<text x="{edge}" y="{edge - 20}">milliseconds of a step, both axes from 0</text>'
+        f'<text x="{edge}" y="{height - 10}">megabytes of its arena</text></svg>\n'
     )
 
 
@@ -94,7 +105,9 @@ def main() -> None:
         points.append((plan.peak_bytes, took))
         peak = plan.peak_bytes / 1e6
         print(f"{budget / 1e6:6.2f} MB {peak:6.2f} MB {again:13} {1e3 * took:6.2f} ms")
-    path = (given.out or Path(tempfile.mkdtemp())) / "trade_off.svg"
+    folder = given.out or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "trade_off.svg"
     curve(points, path)
     print(f"The same losses each time; the curve is drawn in {path}")
 

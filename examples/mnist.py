@@ -29,8 +29,8 @@ def main() -> None:
     """Train with AdaGrad in batches of 100, as the report does, and count what is right."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--short", action="store_true", help="30 steps only")
-    parser.add_argument("--data", type=Path, default=DIGITS)
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--data", type=Path, default=DIGITS, help="an .npz of digits")
+    parser.add_argument("--epochs", type=int, default=5, help="times to see all digits (5)")
     given = parser.parse_args()
 
     x, y, u, v = digits(given.data)

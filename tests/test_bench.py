@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -67,6 +68,9 @@ def test_eager_and_graph_compute_the_same(name: str, monkeypatch: pytest.MonkeyP
 
 def test_the_table_names_every_network_and_the_report() -> None:
     lines = text(ROWS).splitlines()
+    assert lines[0].split() == ["time", "(s)", "activations", "(MB)", "all"]
+    assert lines[0].index("time") == lines[2].index("0.4000") - 1
+    assert len(lines[0]) == len(lines[1])
     assert len(lines) == 2 + 2 * len(WORKLOADS)
     for row, line, said in zip(ROWS, lines[2::2], lines[3::2], strict=True):
         assert line.startswith(row.name)
@@ -97,6 +101,75 @@ def test_the_command_writes_json_and_a_picture(monkeypatch, tmp_path, capsys) ->
     assert written["machine"]["threads"] >= 1
     assert files[1].read_bytes().startswith(b"\x89PNG")
     assert "Mask R-CNN" in capsys.readouterr().out
+
+
+def test_a_narrow_table_has_its_headings_one_below_the_other() -> None:
+    whole = text(ROWS)
+    assert text(ROWS, 200) == text(ROWS, max(map(len, whole.splitlines()))) == whole
+    for width in (60, 80):
+        parts = text(ROWS, width).split("\n\n")
+        assert all(len(line) <= width for part in parts for line in part.splitlines())
+        headings = (
+            ["time", "activations", "activations", "all"] if width < 63 else ["time", "activations"]
+        )
+        assert [p.split()[0] for p in parts] == headings
+        for row in ROWS:
+            lines = [next(x for x in p.splitlines() if x.startswith(row.name)) for p in parts]
+            cells = [c for line in lines for c in line.removeprefix(row.name).split()]
+            (line,) = [x for x in whole.splitlines() if x.startswith(row.name)]
+            assert cells == line.removeprefix(row.name).split()
+
+
+def test_what_cannot_be_written_is_said_before_anything_is_measured(
+    monkeypatch, tmp_path, capsys
+) -> None:
+    import tawny.bench.command as command
+
+    monkeypatch.setattr(command, "measured", lambda *_: pytest.fail("nothing is measured"))
+    for option, path, message in [
+        ("--json", tmp_path, "is a folder; accepted: the path of a file"),
+        ("--json", tmp_path / "nowhere" / "b.json", "there is no folder"),
+        ("--picture", tmp_path / "nowhere" / "b.png", "there is no folder"),
+        ("--picture", tmp_path / "b.txt", "a picture's name ends in .png, .svg, .pdf"),
+    ]:
+        assert cli.main(["bench", option, str(path)]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_the_rows_measured_so_far(monkeypatch, tmp_path, capsys) -> None:
+    import tawny.bench.command as command
+
+    def measured_until(names, tell):
+        yield from ROWS[:2]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "measured", measured_until)
+    assert cli.main(["bench", "--json", str(tmp_path / "b.json")]) == 130
+    said = capsys.readouterr()
+    assert "interrupted after 2 of 4 networks; no file is written" in said.err
+    assert ROWS[1].name in said.out
+    assert ROWS[2].name not in said.out.partition("\n\n")[0]
+    assert not (tmp_path / "b.json").exists()
+
+
+def test_a_picture_that_cannot_be_drawn_is_said_first(monkeypatch, tmp_path, capsys) -> None:
+    import tawny.bench.command as command
+
+    def measured_then(names, tell):
+        assert "matplotlib is missing" in capsys.readouterr().err
+        yield from ROWS
+
+    monkeypatch.setattr(command, "measured", measured_then)
+    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
+    assert cli.main(["bench", "--picture", str(tmp_path / "b.png")]) == 0
+    assert not (tmp_path / "b.png").exists()
+
+
+def test_the_help_names_every_network(capsys) -> None:
+    assert shlex.split(cli.NETWORKS.replace(",", "")) == list(WORKLOADS)
+    with pytest.raises(SystemExit):
+        cli.main(["bench", "--help"])
+    assert "Mask R-CNN" in " ".join(capsys.readouterr().out.split())
 
 
 def test_unknown_networks_are_named(capsys) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import pkgutil
+import stat
 import struct
 import subprocess
 import sys
@@ -455,3 +457,17 @@ def test_threads_may_save_to_one_path(tmp_path: Path) -> None:
         t.join()
     assert len({*read(path).arrays["n"].tolist()}) == 1
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_is_no_file_is_neither_replaced_nor_written(tmp_path: Path) -> None:
+    graph = tw.Graph([x := tw.var("x")], x + 1)
+    os.mkfifo(tmp_path / "pipe")
+    for path, kind, message in [
+        (tmp_path, IsADirectoryError, "there is a folder of this name"),
+        (tmp_path / "nowhere" / "g", FileNotFoundError, "there is no folder for this file"),
+        (tmp_path / "pipe", OSError, "there is something of this name that is no file"),
+    ]:
+        with pytest.raises(kind, match=rf"{message}: '{path}'"):
+            graph.save(path)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]

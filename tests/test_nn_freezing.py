@@ -75,7 +75,9 @@ def test_training_changes_the_rest_as_if_nothing_else_were_there(rule) -> None:
 
 
 def test_a_model_frozen_whole_has_nothing_to_train() -> None:
-    with pytest.raises(TypeError, match="there is no parameter to optimise"):
+    with pytest.raises(
+        TypeError, match="Sequential has no parameter that is not frozen: there is nothing to train"
+    ):
         nn.train(network().freeze(), nn.quadratic, (X, Y), optim.Adam())
 
 

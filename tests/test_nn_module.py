@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import threading
 
 import numpy as np
@@ -270,7 +271,9 @@ def test_whatever_does_not_fit_is_named_at_once() -> None:
     np.testing.assert_equal(model.parameters, before)
     with pytest.raises(TypeError, match=r"the parameters came as ndarray; accepted: a nested dict"):
         model.apply(np.zeros(3), np.zeros((1, 3)))
-    with pytest.raises(ValueError, match=r"Block\.advance: the state do not fit: count is missing"):
+    with pytest.raises(
+        ValueError, match=r"Block\.advance: the state does not fit: count is missing"
+    ):
         model.advance(model.parameters, {}, np.zeros((1, 3)))
 
 
@@ -599,7 +602,7 @@ REFUSED = [
     (lambda: nn.Dropout("a"), TypeError, r"Dropout: rate is 'a'"),
     (lambda: nn.GaussianNoise(-1), ValueError, r"GaussianNoise: std is -1"),
     (lambda: nn.Sequential(3), TypeError, r"Sequential: layer 0 is int"),
-    (lambda: nn.Lambda(3), TypeError, r"Lambda: 3 is no function"),
+    (lambda: nn.Lambda(3), TypeError, r"Lambda: the function is int; accepted: modules and functions"),
     (lambda: nn.Parameter((2,), "he"), TypeError, r"Parameter: the initialiser is 'he'"),
     (lambda: nn.Module()(1.0), NotImplementedError, r"Module has no forward"),
     (lambda: setattr(nn.Module(), "state", nn.State((2,))), ValueError, r"Module: 'state' is a name of every module"),
@@ -668,3 +671,13 @@ def test_any_model_is_its_layers_one_after_the_other(parts, seed) -> None:
     values = model.parameters
     model.parameters = values
     np.testing.assert_equal(model.parameters, values)
+
+
+def test_models_are_copied_but_not_pickled() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.LSTM(3, 2))
+    with pytest.raises(
+        TypeError, match=r"pickle: a model is .* by model\.save\(path\).*  \[test_nn"
+    ):
+        pickle.dumps(model)
+    again = copy.deepcopy(model)
+    np.testing.assert_array_equal(again.parameters[0]["weight"], model.parameters[0]["weight"])

@@ -128,3 +128,43 @@ def test_refused() -> None:
         nn.summary(3)
     with pytest.raises(ValueError, match=r"Linear 0: the input has shape \(2, 5\)"):
         nn.Sequential(nn.Linear(4, 3)).summary((2, 5))
+
+
+def test_what_a_layer_multiplies_between_its_layers_is_its_own() -> None:
+    batch, time, features = 2, 7, 6
+    rows = (
+        nn.Sequential(nn.MultiHeadAttention(features, 2), nn.Linear(6, 3))
+        .summary((batch, time, features))
+        .rows
+    )
+    projection = batch * time * features**2
+    assert [(r.path, r.flops) for r in rows] == [
+        ("0.query", projection),
+        ("0.key", projection),
+        ("0.value", projection),
+        ("0.dropout", 0),
+        ("0.output", projection),
+        ("0", 2 * batch * time**2 * features),
+        ("1", batch * time * features * 3),
+    ]
+
+
+def test_what_is_multiplied_before_a_model_is_not_counted() -> None:
+    x = tw.var(shape=(2, 3), dtype="float32") @ np.ones((3, 3), "float32")
+    table = nn.Linear(3, 4).summary(x)
+    assert table.flops == sum(r.flops for r in table.rows) == 2 * 3 * 4
+
+
+def test_a_layer_that_is_no_part_of_the_model_is_counted_to_it() -> None:
+    outside = nn.Linear(3, 3)
+
+    class Model(nn.Module):
+        def __init__(self):
+            self.inner = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.inner(outside(x @ x.T @ x))
+
+    table = Model().summary((2, 3))
+    assert sum(r.flops for r in table.rows) == table.flops == 2 * 2 * 2 * 3 + 2 * (2 * 3 * 3)
+    assert table.rows[-1].flops == 2 * 2 * 2 * 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 from typing import Any
@@ -306,7 +307,9 @@ def test_several_rules_and_steps() -> None:
     history = nn.train(plain(), nn.quadratic, (X, Y), optim.SGD(0.01), 9, batch=8, steps=5)
     assert (history.steps, history.epochs, history.reason) == (5, 1, "steps")
     part = nn.train(plain(), nn.quadratic, (X, Y), optim.SGD(0.01), 1.5, batch=2)
-    assert (part.steps, part.epochs, part.reason) == (16, 1, "steps")
+    assert (part.steps, part.epochs, part.reason) == (16, 1, "epochs")
+    part = nn.train(plain(), nn.quadratic, (X, Y), optim.SGD(0.01), 1.5, batch=2, steps=15)
+    assert (part.steps, part.reason) == (15, "steps")
     model = plain()
     before = flat(model.parameters)
     assert nn.train(model, nn.quadratic, (X, Y), optim.SGD(0.01), 0).steps == 0
@@ -529,6 +532,13 @@ def test_validation_and_evaluation_are_means_over_rows() -> None:
     )
 
 
+def test_a_history_can_be_pickled_without_its_program() -> None:
+    history = nn.train(plain(), nn.quadratic, (X, Y), optim.SGD(0.01), 2)
+    again = pickle.loads(pickle.dumps(history))
+    assert (again, again.program) == (history, None)
+    assert history.program is not None
+
+
 # -------------------------------------------------------------------- progress
 
 
@@ -567,7 +577,7 @@ def wrong_calls() -> dict[str, tuple[dict[str, Any], str]]:
         "optimiser": ({"optimiser": "adam"}, "the optimiser is 'adam'"),
         "data": ({"data": 3}, "the data are int"),
         "triple": ({"data": (X, Y, Y)}, r"accepted: a pair \(x, y\)"),
-        "rows": ({"data": (X, Y[:5])}, r"they have: x.0 22, y 5"),
+        "rows": ({"data": (X, Y[:5])}, r"they have: x 22, y 5"),
         "empty": ({"data": (X[:0], Y[:0])}, "the data have no rows"),
         "iterator": ({"data": iter([(X, Y)])}, "iterator, which is spent"),
         "no batch": ({"data": []}, "no batch in epoch 0"),
@@ -585,10 +595,11 @@ def wrong_calls() -> dict[str, tuple[dict[str, Any], str]]:
         "callback": ({"callbacks": [3]}, "callback 0 is 3; it is a function"),
         "epochs text": ({"epochs": "3"}, "epochs is '3'; accepted: a number"),
         "steps": ({"steps": 2.5}, "steps must be an integer, not float 2.5"),
-        "steps below": ({"steps": -1}, "at least 0"),
+        "steps below": ({"steps": -1}, "steps is -1; it must be at least 0"),
         "checkpoint": ({"checkpoint": 3}, "checkpoint is 3"),
+        "resume": ({"resume": True}, "resume is True; accepted: the path of a checkpoint"),
         "epochs": ({"epochs": -1}, "at least 0"),
-        "endless": ({"epochs": float("inf")}, "at least 0"),
+        "endless": ({"epochs": float("inf")}, "epochs is inf; it must be finite and at least 0"),
         "half": ({"epochs": 0.5, "data": Endless()}, "only whole ones"),
     }
 

@@ -258,6 +258,9 @@ def test_places_where_nothing_can_be_written_are_refused_at_once(tmp_path: Path)
     before = flat(model.parameters)
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
         train(model, checkpoint=tmp_path / "nowhere" / "run.safetensors", epochs=1)
+    with pytest.raises(IsADirectoryError, match=r"is a folder; accepted: the path of a file  \["):
+        train(model, checkpoint=tmp_path, epochs=1)
+    assert list(tmp_path.iterdir()) == []
     np.testing.assert_array_equal(flat(model.parameters), before)
 
 
@@ -277,7 +280,8 @@ def test_losses_that_are_no_numbers_are_kept(tmp_path: Path) -> None:
             **options,
         )
 
-    run(checkpoint=path)
+    with pytest.warns(RuntimeWarning, match="the loss of step 1 is nan"):
+        run(checkpoint=path)
     resumed = run(resume=path)
     assert len(resumed.loss) == 2
     assert np.isnan(resumed.loss).all()

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import gc
 import importlib
+import inspect
 import pickle
 import pkgutil
 import weakref
@@ -186,3 +187,33 @@ def test_all_records_of_the_package_know_their_fields() -> None:
     assert len(found) > 100
     for kind in found:
         assert tuple(f.name for f in dataclasses.fields(kind)) == kind.__match_args__
+
+
+def test_they_say_what_they_take() -> None:
+    from tawny import optim
+
+    for cls, alike in zip(declared(record), declared(dataclasses.dataclass), strict=True):
+        theirs = str(inspect.signature(alike)).replace("<factory>", "[]")
+        assert str(inspect.signature(cls)) == theirs
+    assert str(inspect.signature(optim.Decay)) == "(rate: 'float', k: 'float') -> None"
+    optim.Decay(1.0, 0.1)
+    assert str(inspect.signature(optim.Decay)) == "(rate: 'float', k: 'float') -> None"
+    assert inspect.signature(optim.Optimiser).parameters["gradient"].default == optim.GD()
+
+
+def test_other_ways_to_make_one_are_said_as_they_are() -> None:
+    @record
+    class Point:
+        x: int
+
+    class Named(Point):
+        def __init__(self, x: int, name: str) -> None: ...
+
+    @record
+    class Called:
+        x: int
+
+        def __call__(self, y: str) -> None: ...
+
+    assert list(inspect.signature(Named).parameters) == ["x", "name"]
+    assert list(inspect.signature(Called(3)).parameters) == ["y"]

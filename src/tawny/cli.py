@@ -20,6 +20,8 @@ from tawny.engine.cpu.providers import described
 from tawny.engine.cpu.sleeping import way_to_sleep
 
 PACKAGE: Final = "tawny"
+NETWORKS: Final = 'InceptionV3, ResNet50, "MNIST training", "Mask R-CNN"'
+"""What can be measured, as it is written in a shell."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("doctor", help="say what is installed, and what runs programs here")
     bench = commands.add_parser("bench", help="measure the report's table on this machine")
-    bench.add_argument("networks", nargs="*", help="the rows to measure; all by default")
+    bench.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{NETWORKS}; all by default")
     bench.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     bench.add_argument("--picture", type=Path, metavar="FILE", help="draw them there")
     given = parser.parse_args(arguments)

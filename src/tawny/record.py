@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from inspect import get_annotations
+from inspect import Parameter, Signature, get_annotations
 from operator import attrgetter
 from types import FunctionType
 from typing import Any, Final, TypeVar, cast, dataclass_transform, overload
@@ -85,7 +85,7 @@ def _made(
         methods |= {"__getstate__": _state, "__setstate__": _restored}
     added |= {name: method for name, method in methods.items() if name not in cls.__dict__}
     if "__init__" not in cls.__dict__:
-        added["__init__"] = _first_init
+        added |= {"__init__": _first_init, "__signature__": _Signature()}
     if slots:
         return _with_slots(cls, [*own, *["__weakref__"] * weakref_slot], added)
     for name, value in facts.defaults.items():
@@ -161,6 +161,40 @@ class _Fields:
         fields: dict[str, Any] = alike.__dataclass_fields__
         type.__setattr__(cls, "__dataclass_fields__", fields)
         return fields
+
+
+class _Signature:
+    """What `inspect`, and so `help`, asks a class for: the values it takes, and their defaults."""
+
+    def __get__(self, instance: object, cls: type[Any]) -> Signature:
+        facts: _Facts = cls.__record__
+        made = any(c.__dict__.get("__signature__") is self for c in cls.__mro__[:1])
+        if instance is not None or not made:
+            raise AttributeError("__signature__")
+        return Signature(
+            [
+                Parameter(
+                    name,
+                    Parameter.POSITIONAL_OR_KEYWORD,
+                    default=_default(facts.defaults[name]) if name in facts.defaults else _EMPTY,
+                    annotation=kind,
+                )
+                for name, kind in facts.kinds.items()
+            ],
+            return_annotation=None,
+        )
+
+
+_EMPTY: Final[Any] = Parameter.empty
+
+
+def _default(given: Any) -> Any:
+    """A default, or what a field makes of it."""
+    if not _is_field(given):
+        return given
+    if given.default_factory is not dataclasses.MISSING:
+        return given.default_factory()
+    return _EMPTY if given.default is dataclasses.MISSING else given.default
 
 
 _DESCRIBED: Final = {"__doc__": "Has fields alone."}

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from tawny.bench.measuring import machine, measured
 from tawny.bench.picture import draw
-from tawny.bench.rows import text
+from tawny.bench.rows import Row, text
 from tawny.bench.workloads import LARGE_BUDGET, WORKLOADS
+
+FORMATS: Final = (".png", ".svg", ".pdf")
+"""How names of pictures may end."""
 
 
 def bench(names: Sequence[str], json_file: Path | None, picture: Path | None) -> int:
@@ -22,22 +28,53 @@ def bench(names: Sequence[str], json_file: Path | None, picture: Path | None) ->
         known = ", ".join(f"'{name}'" for name in WORKLOADS)
         print(f"tawny bench: {unknown[0]!r} is not known; accepted: {known}", file=sys.stderr)
         return 2
+    if (wrong := _unwritable(json_file, picture)) is not None:
+        print(f"tawny bench: {wrong}", file=sys.stderr)
+        return 2
+    if picture is not None and importlib.util.find_spec("matplotlib") is None:
+        print("no picture: matplotlib is missing; install tawny[plot]", file=sys.stderr)
+        picture = None
     start = time.monotonic()
-    rows = list(measured(names or list(WORKLOADS), _tell))
+    asked, rows = names or list(WORKLOADS), list[Row]()
+    try:
+        for row in measured(asked, _tell):
+            rows.append(row)
+    except KeyboardInterrupt:
+        _tell("")
+        _show(rows, time.monotonic() - start)
+        said = f"interrupted after {len(rows)} of {len(asked)} networks; no file is written"
+        print(said, file=sys.stderr)
+        return 130
     _tell("")
-    print(text(rows))
-    print(_explained(time.monotonic() - start))
+    _show(rows, time.monotonic() - start)
     if json_file is not None:
         content = {"machine": machine(), "rows": [row.as_dict() for row in rows]}
         json_file.write_text(json.dumps(content, indent=2) + "\n")
         print(f"written: {json_file}")
     if picture is not None:
-        if importlib.util.find_spec("matplotlib") is None:
-            print("no picture: matplotlib is missing; install tawny[plot]", file=sys.stderr)
-        else:
-            draw(rows, picture)
-            print(f"written: {picture}")
+        draw(rows, picture)
+        print(f"written: {picture}")
     return 0
+
+
+def _unwritable(json_file: Path | None, picture: Path | None) -> str | None:
+    """What is wrong with the files to write, before a minute is spent on their contents."""
+    for path in (json_file, picture):
+        if path is not None and path.is_dir():
+            return f"{path} is a folder; accepted: the path of a file"
+        if path is not None and not path.parent.is_dir():
+            return f"there is no folder {path.parent}"
+    if picture is not None and picture.suffix not in FORMATS:
+        return f"{picture}: a picture's name ends in {', '.join(FORMATS)}"
+    return None
+
+
+def _show(rows: Sequence[Row], seconds: float) -> None:
+    """Print the table, no wider than the terminal."""
+    width = shutil.get_terminal_size(fallback=(0, 0)).columns or None
+    if rows:
+        print(text(rows, width))
+        print(_explained(seconds, width))
 
 
 def _tell(what: str) -> None:
@@ -48,11 +85,13 @@ def _tell(what: str) -> None:
         print(what, file=sys.stderr, flush=True)
 
 
-def _explained(seconds: float) -> str:
-    return f"""
-Time for one evaluation; eager is the same kernels, one operation at a time.  Memory is what an
-evaluation adds to a process that holds the weights: eagerly, eagerly with each layer's result held
-to the end (as the report's eager run does, which its own ratio is to), with the graph, and as it
-was predicted before the run.  "all" compares whole processes, weights, code and Python included.
-Mask R-CNN is compiled for a budget of {LARGE_BUDGET}, in which some of its maps are computed twice.
-Measured in {seconds:.0f} s."""
+def _explained(seconds: float, width: int | None) -> str:
+    said = f"""
+Time for one evaluation, of MNIST for one step of 100 digits; eager is the same kernels, one
+operation at a time.  Memory is what an evaluation adds to a process that holds the weights:
+eagerly, eagerly with each layer's result held to the end (as the report's eager run does, which
+its own ratio is to), with the graph, and as it was predicted before the run.  "all" compares whole
+processes, weights, code and Python included, which is what the report measured.  Its MNIST row is
+a training of many steps.  Mask R-CNN is compiled for a budget of {LARGE_BUDGET}, in which some of
+its maps are computed twice."""
+    return f"\n{textwrap.fill(said.strip(), min(width or 100, 100))}\nMeasured in {seconds:.0f} s."

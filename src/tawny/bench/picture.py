@@ -29,7 +29,11 @@ def draw(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
     memory_series: list[Series] = [
         ("Tawny, here", OURS, [row.memory_ratio for row in rows]),
         ("Tawny, to results held to the end", HELD, [row.held_ratio for row in rows]),
-        ("the report, which holds them", THEIRS, [r.graph_mb / r.eager_mb for r in said]),
+        (
+            "the report, of whole processes, holding them",
+            THEIRS,
+            [r.graph_mb / r.eager_mb for r in said],
+        ),
     ]
     _bars(time, "time of an evaluation", time_series)
     _bars(memory, "memory of activations", memory_series)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
@@ -59,21 +60,58 @@ class Row:
 
 
 HEAD: Final = (
-    ("", "time (s)", "", "", "", "activations (MB)", "", "", "", "", "", "all"),
-    (
-        *("", "eager", "building", "evaluating", "ratio"),
-        *("eager", "held", "graph", "predicted", "ratio", "to held", "ratio"),
-    ),
+    *("", "eager", "building", "evaluating", "ratio"),
+    *("eager", "held", "graph", "predicted", "ratio", "to held", "ratio"),
 )
 
 
-def text(rows: Sequence[Row]) -> str:
-    """The table; below each row, the report's own."""
-    lines: list[Sequence[str]] = [*HEAD]
+BLOCKS: Final = {"time (s)": range(1, 5), "activations (MB)": range(5, 11), "all": range(11, 12)}
+"""Columns under one heading."""
+
+
+def text(rows: Sequence[Row], width: int | None = None) -> str:
+    """The table; below each row, the report's own.
+
+    Where it is wider than `width`, its headings come one below the other.
+    """
+    lines: list[Sequence[str]] = [HEAD]
     for row in rows:
         lines += [_measured(row), _reported(WORKLOADS[row.name].reported)]
-    widths = [max(len(line[i]) for line in lines[1:]) for i in range(len(HEAD[1]))]
-    return "\n".join(_line(cells, widths) for cells in lines)
+    return "\n\n".join("\n".join(_part(lines, part)) for part in _parts(lines, width or math.inf))
+
+
+def _parts(lines: Sequence[Sequence[str]], width: float) -> list[list[int]]:
+    """The columns of tables that are no wider than `width`: blocks, or pieces of a wide one."""
+    parts: list[list[int]] = [[]]
+    for block in BLOCKS.values():
+        whole = _fits(lines, block, width)
+        for piece in [block] if whole else [[column] for column in block]:
+            if parts[-1] and not _fits(lines, [*parts[-1], *piece], width):
+                parts.append([])
+            parts[-1] += piece
+        if not whole:
+            parts.append([])
+    return [part for part in parts if part]
+
+
+def _fits(lines: Sequence[Sequence[str]], columns: Sequence[int], width: float) -> bool:
+    return max(map(len, _part(lines, columns))) <= width
+
+
+def _part(lines: Sequence[Sequence[str]], columns: Sequence[int]) -> list[str]:
+    """Some columns of the table after the names, below their headings."""
+    widths = {i: max(len(line[i]) for line in lines) for i in (0, *columns)}
+    body = [
+        "  ".join([line[0].ljust(widths[0]), *(line[i].rjust(widths[i]) for i in columns)]).rstrip()
+        for line in lines
+    ]
+    heading, place = "", widths[0]
+    for i in columns:
+        name = next(name for name, block in BLOCKS.items() if i in block)
+        if i == columns[0] or i == BLOCKS[name][0]:
+            heading = heading.ljust(place + 2) + name.rjust(widths[i])
+        place += 2 + widths[i]
+    return [heading, *body]
 
 
 def _measured(row: Row) -> Sequence[str]:
@@ -103,13 +141,3 @@ def _reported(row: Reported) -> Sequence[str]:
         *("", f"{row.eager_mb:.1f}", f"{row.graph_mb:.1f}", "", ""),
         *("", f"{row.graph_mb / row.eager_mb:.2f}"),
     )
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Cells in columns; a heading may reach into empty cells to its right."""
-    line = cells[0].ljust(widths[0])
-    for cell, width in zip(cells[1:], widths[1:], strict=True):
-        free = len(line.rstrip()) if not cell.strip() else len(line)
-        line = line if not cell else line[:free]
-        line = (line + f"  {cell:>{width}}") if cell else line + " " * (width + 2)
-    return line.rstrip()

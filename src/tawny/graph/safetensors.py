@@ -7,6 +7,7 @@ claims is held against the bytes that are there before any array is made.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -336,6 +337,12 @@ def _is_text(name: str) -> bool:
 
 
 def _write_whole(path: str, blocks: list[bytes | memoryview]) -> None:
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "there is a folder of this name", path)
+    if os.path.lexists(path) and not os.path.isfile(path):  # a device would be replaced
+        raise OSError(errno.EINVAL, "there is something of this name that is no file", path)
+    if not os.path.isdir(os.path.dirname(path)):
+        raise FileNotFoundError(errno.ENOENT, "there is no folder for this file", path)
     unfinished = f"{path}.{os.getpid()}-{threading.get_ident()}.unfinished"
     with open(unfinished, "xb") as file:
         try:

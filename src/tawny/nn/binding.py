@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 
 import numpy as np
 
@@ -113,6 +113,13 @@ class Declaration:
         memo[id(self)] = other
         other.root = copy.deepcopy(self.root, memo)
         return other
+
+    def __reduce__(self) -> NoReturn:
+        raise type_error(
+            "pickle",
+            "a model is its class and its values: write these by model.save(path) and load them "
+            "into a model made anew (copy.deepcopy copies one)",
+        )
 
     def __repr__(self) -> str:
         kind = "Parameter" if self.parameter else "State"

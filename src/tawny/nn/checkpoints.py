@@ -76,7 +76,7 @@ class Checkpoint:
 
 
 def as_checkpoint(given: object) -> Checkpoint | None:
-    """A checkpoint, from a path too; its folder must be there."""
+    """A checkpoint, from a path too; its folder must be there, and it must be no folder itself."""
     if given is None:
         return None
     if isinstance(given, (str, os.PathLike)):
@@ -85,6 +85,10 @@ def as_checkpoint(given: object) -> Checkpoint | None:
         folder = Path(given.path).parent
         if "{" not in str(folder) and not folder.is_dir():
             raise FileNotFoundError(located(f"nn.Checkpoint: there is no folder {folder}"))
+        if Path(given.path).is_dir():
+            raise IsADirectoryError(
+                located(f"nn.Checkpoint: {given.path} is a folder; accepted: the path of a file")
+            )
         return given
     raise type_error("nn.train", f"checkpoint is {given!r}; accepted: nn.Checkpoint, or a path")
 

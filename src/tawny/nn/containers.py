@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, overload
+from typing import Any, cast, overload
 
 from tawny.array import Array
-from tawny.errors import type_error, value_error
+from tawny.errors import index_error, type_error, value_error
 from tawny.nn.module import Module
 from tawny.shape import as_int
 
 Layer = Callable[..., Any]
 
 
+def check_layer(given: Any, op: str, word: str) -> None:
+    """Refuse what cannot be called on arrays; a class of modules gives a module, not a result."""
+    if isinstance(given, type) and issubclass(cast("type[object]", given), Module):
+        name = given.__name__
+        raise type_error(op, f"{word} is the class {name}; accepted: an instance, {name}(...)")
+    if not callable(given):
+        raise type_error(op, f"{word} is {type(given).__name__}; accepted: modules and functions")
+
+
 class Lambda(Module):
     """A function as a layer."""
 
     def __init__(self, function: Layer) -> None:
-        if not callable(function):
-            raise type_error("Lambda", f"{function!r} is no function")
+        check_layer(function, type(self).__name__, "the function")
         self.function = function
 
     def forward(self, *inputs: Any) -> Any:
@@ -65,11 +73,7 @@ class Sequential(Module):
 
     def __init__(self, *layers: Layer) -> None:
         for index, layer in enumerate(layers):
-            if not callable(layer):
-                raise type_error(
-                    "Sequential",
-                    f"layer {index} is {type(layer).__name__}; accepted: modules and functions",
-                )
+            check_layer(layer, "Sequential", f"layer {index}")
             self.adopt(index, layer if isinstance(layer, Module) else Lambda(layer))
 
     @property
@@ -101,4 +105,9 @@ class Sequential(Module):
         """A layer, or a model of some of the layers, which it shares with this one."""
         if isinstance(index, slice):
             return Sequential(*self.layers[index])
-        return self.layers[index]
+        try:
+            return self.layers[index]
+        except IndexError:
+            raise index_error(
+                "Sequential", f"there is no layer {index}; it has {len(self)} of them"
+            ) from None

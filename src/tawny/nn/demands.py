@@ -56,6 +56,16 @@ class Signs(Demand):
             raise value_error(self.op, f"the target has {wrong[0]}; accepted: -1 and 1")
 
 
+@record
+class Shares(Demand):
+    """Numbers from 0 to 1."""
+
+    def check(self, values: Value) -> None:
+        wrong = values[~((values >= 0) & (values <= 1))]
+        if wrong.size:
+            raise value_error(self.op, f"the target has {wrong[0]}; accepted: numbers from 0 to 1")
+
+
 Collected = dict[tuple[Node, Demand], None]
 """Demands of arrays without values, each once and in order."""
 

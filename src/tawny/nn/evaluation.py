@@ -33,6 +33,19 @@ Metrics = Mapping[str, Callable[[Any, Any], Any]]
 
 def accuracy(prediction: Any, target: Any) -> Any:
     """The share of rows whose greatest score is at the target: class indices, or one-hot rows."""
+    prediction, target = tnp.asarray(prediction), tnp.asarray(target)
+    if prediction.shape[-1:] in ((), (1,)):
+        raise value_error(
+            "accuracy",
+            f"the prediction has shape {prediction.shape}; accepted: (..., classes), a score for "
+            "each of two or more (for one score: lambda p, t: np.mean((p > 0) == (t > 0.5)))",
+        )
+    if target.shape not in (prediction.shape[:-1], prediction.shape):
+        raise value_error(
+            "accuracy",
+            f"the target has shape {target.shape}; accepted: classes of shape "
+            f"{prediction.shape[:-1]}, or one-hot rows of shape {prediction.shape}",
+        )
     wanted = target if target.ndim < prediction.ndim else tnp.argmax(target, axis=-1)
     return tnp.mean(tnp.astype(tnp.argmax(prediction, axis=-1) == wanted, tnp.float64))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
 import numpy as np
 
+from tawny.array import Array
 from tawny.errors import type_error, value_error
 from tawny.named import NamedTuple
 from tawny.node import Value
@@ -109,6 +110,12 @@ class IteratorSource(Source):
         if position < 0:
             raise value_error(self._op, f"the data have no batch in epoch {number}")
 
+    def sample(self) -> Batch | None:
+        made: object = self._made
+        if isinstance(made, Sequence) and made:
+            return as_batch(made[0], self._op)
+        return None
+
     def description(self) -> str:
         return "given batches"
 
@@ -117,30 +124,61 @@ def source(data: Any, batches: Batches, seed: int, op: str) -> Source:
     """Data as they came: a pair `(x, y)` of arrays, or an iterable of such pairs."""
     given: object = data
     if isinstance(given, tuple):
-        return ArraySource(as_batch(data, op), batches, seed, op)
-    if isinstance(given, Iterable):
+        return ArraySource(as_batch(data, op, "the data are"), batches, seed, op)
+    if isinstance(given, Iterable) and not isinstance(given, (Mapping, str, np.ndarray, Array)):
         return IteratorSource(data, op)
-    raise type_error(op, f"the data are {type(data).__name__}; accepted: (x, y), or batches")
+    raise type_error(op, f"the data are {_kind(data)}; accepted: (x, y), or batches")
 
 
-def as_batch(pair: Any, op: str) -> Batch:
+def as_batch(pair: Any, op: str, what: str = "a batch is") -> Batch:
     """`(x, y)`, checked: x is an array, or a tuple with one for each argument of the model."""
     given: object = pair
     if not isinstance(given, (tuple, list)) or len(pair) != 2:
-        raise type_error(op, f"a batch is {type(pair).__name__}; accepted: a pair (x, y)")
+        raise type_error(op, f"{what} {_kind(pair)}; accepted: a pair (x, y)")
     x: object = pair[0]
     inputs: tuple[Any, ...] = pair[0] if isinstance(x, tuple) else (x,)
     made = Batch(map_leaves(_array, inputs), map_leaves(_array, pair[1]))
-    named = dict(paths({"x": made.inputs, "y": made.target}))
+    shown = made.inputs[0] if len(inputs) == 1 else made.inputs
+    named = dict(paths({"x": shown, "y": made.target}))
     lengths: dict[str, int] = {}
     for path, array in named.items():
         if not array.shape:
-            raise value_error(op, f"{path} has no axes; its first axis counts the samples")
+            raise value_error(op, f"{path} has no axes: it is {_shortened(array)}; {_ACCEPTED}")
         lengths[path] = len(array)
-    if not lengths or len(set(lengths.values())) > 1:
-        said = ", ".join(f"{path} {n}" for path, n in lengths.items()) or "none"
+    if not lengths:
+        raise value_error(op, f"there is no array; {_ACCEPTED}")
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{path} {n}" for path, n in lengths.items())
         raise value_error(op, f"all arrays of a batch must have as many rows; they have: {said}")
     return made._replace(structure=tuple(named), targets=made.target)
+
+
+_ACCEPTED: Final = (
+    "accepted: arrays whose first axis counts the samples "
+    "(numpy.asarray makes one of a list of numbers)"
+)
+
+
+def _kind(given: Any) -> str:
+    """What something is, as messages say it."""
+    name = type(given).__name__
+    if name in ("tuple", "list"):
+        return f"a {name} of {len(given)}"
+    return f"one array of shape {given.shape}" if hasattr(given, "shape") else name
+
+
+def _shortened(array: Value) -> str:
+    text = repr(array.item())
+    return text if len(text) <= 20 else f"{text[:20]}..."
+
+
+def not_finite(batch: Batch) -> list[str]:
+    """The arrays of a batch that have NaN or infinities, by name."""
+    return [
+        name
+        for name, array in zip(cast("tuple[str, ...]", batch.structure), batch.arrays, strict=True)
+        if array.dtype.kind in "fc" and not np.isfinite(array).all()
+    ]
 
 
 def taken(structure: Any, rows: Rows) -> Any:

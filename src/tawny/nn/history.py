@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tawny.graph.program import Program
@@ -37,6 +37,10 @@ class History:
     def epochs(self) -> int:
         """How many epochs were finished."""
         return len(self.loss)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the program, which holds compiled code, for copies and pickles."""
+        return {**vars(self), "program": None}
 
     def __repr__(self) -> str:
         last = self.loss[-1:] or self.batch_loss[-1:]

@@ -228,10 +228,17 @@ def as_initialiser(given: Any, op: str) -> Initialiser:
         return given
     if isinstance(given, (int, float)) and not isinstance(given, bool):
         return constant(given)
-    if callable(given):
+    if callable(given) and getattr(given, "__module__", None) != __name__:
         return custom(cast("Callable[..., Any]", given))
     raise type_error(
         op,
-        f"the initialiser is {given!r}; accepted: one of nn.init, as nn.init.he_normal(), a "
+        f"the initialiser is {_named(given)}; accepted: one of nn.init, as nn.init.he_normal(), a "
         "function of a generator and shape, or a number",
     )
+
+
+def _named(given: Any) -> str:
+    """What was given instead of an initialiser, in short."""
+    if callable(given):
+        return f"nn.init.{getattr(given, '__name__', given)} without its brackets"
+    return f"an array of shape {given.shape}" if hasattr(given, "shape") else repr(given)

@@ -12,7 +12,7 @@ import math
 from tawny import numpy as np
 from tawny.array import Array, ArrayLike
 from tawny.errors import type_error, value_error
-from tawny.nn.demands import Classes, Signs, demand
+from tawny.nn.demands import Classes, Shares, Signs, demand
 from tawny.ops.elementwise import where
 from tawny.optim.numbers import real
 from tawny.shape import size
@@ -129,9 +129,11 @@ def huber(prediction: ArrayLike, target: ArrayLike, delta: float = 1.0) -> Array
 def binary_cross_entropy(prediction: ArrayLike, target: ArrayLike) -> Array:
     """sum(softplus(p) - t p) / n: -(t log s + (1 - t) log(1 - s)) for s = sigmoid(p).
 
-    The prediction is before the sigmoid, targets are from 0 to 1.
+    The prediction is before the sigmoid, targets are from 0 to 1; others are refused.
     """
-    x, y = _pair("binary_cross_entropy", prediction, target)
+    given = np.asarray(target)
+    x, y = _pair("binary_cross_entropy", prediction, given)
+    demand(given, Shares("binary_cross_entropy"))
     above = x >= 0  # softplus(x) is x + softplus(-x): nothing large is added to be taken away
     losses = np.softplus(where(above, -x, x)) + x * (np.astype(above, x.dtype) - y)
     return _batch_mean(losses, x.shape[0])

@@ -50,6 +50,9 @@ class Module(Holder):
 
     forward: Callable[..., Any] = _no_forward
 
+    def __init__(self) -> None:
+        """A module that takes no arguments, unless its class says otherwise."""
+
     # ------------------------------------------------------------- attributes
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -135,6 +138,8 @@ class Module(Holder):
         except Exception as error:
             _say_where(error, self)
             raise
+        if outputs is None:
+            raise type_error(self.label, "forward gives None; it returns what the layer computes")
         if binding.observe is not None:
             binding.observe(self, arrays, outputs)
         return outputs

@@ -15,8 +15,8 @@ INTERVAL: Final = 0.1
 class Progress(Protocol):
     """Somebody who is told how training goes."""
 
-    def step(self, epoch: int, loss: float, rate: float) -> None:
-        """A step was made."""
+    def step(self, epoch: int, done: int, loss: float, rate: float) -> None:
+        """A step was made, the epoch's `done`-th."""
         ...
 
     def epoch(self, number: int, loss: float, validation: dict[str, float]) -> None:
@@ -28,7 +28,7 @@ class Progress(Protocol):
 class Silent:
     """Shows nothing."""
 
-    def step(self, epoch: int, loss: float, rate: float) -> None:
+    def step(self, epoch: int, done: int, loss: float, rate: float) -> None:
         """Nothing."""
 
     def epoch(self, number: int, loss: float, validation: dict[str, float]) -> None:
@@ -44,26 +44,23 @@ class Bar:
         self._epochs = epochs
         self._batches = batches
         self._task = bar.add_task("", total=batches, epoch=1, epochs=epochs, said="")
-        self._done = 0
         self._shown = 0.0
 
-    def step(self, epoch: int, loss: float, rate: float) -> None:
+    def step(self, epoch: int, done: int, loss: float, rate: float) -> None:
         """Move on, but do not draw more often than one can see."""
-        self._done += 1
         now = time.monotonic()
         if now - self._shown >= INTERVAL:
             self._shown = now
             said = f"loss {loss:.4g}  rate {rate:.3g}"
-            self._bar.update(self._task, completed=self._done, epoch=epoch + 1, said=said)
+            self._bar.update(self._task, completed=done, epoch=epoch + 1, said=said)
 
     def epoch(self, number: int, loss: float, validation: dict[str, float]) -> None:
         """Leave a line for the epoch and start again."""
         words = [f"epoch {number + 1}/{self._epochs}", f"loss {loss:.4g}"]
         words += [f"validation {name} {value:.4g}" for name, value in validation.items()]
         self._bar.console.print("  ".join(words), highlight=False)
-        self._done = 0
         if number + 1 < self._epochs:
-            self._bar.update(self._task, epoch=number + 2, said="")
+            self._bar.update(self._task, epoch=number + 2)
             self._bar.reset(self._task, total=self._batches)
 
 

@@ -14,6 +14,7 @@ import numpy
 from tawny import numpy as np
 from tawny.array import Array
 from tawny.dtype import DType
+from tawny.errors import type_error
 from tawny.nn import initialisers as init
 from tawny.nn.activations import as_activation
 from tawny.nn.binding import Parameter
@@ -59,6 +60,8 @@ class Recurrent(Module, ABC):
     ) -> None:
         op = type(self).__name__
         self.inputs, self.units = positive(inputs, op, "inputs"), positive(units, op, "units")
+        if not isinstance(sequences, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise type_error(op, f"sequences is {sequences!r}; accepted: True and False")
         self.sequences = sequences
         gates, glorot = type(self).gates, init.glorot_uniform()
         columns = gates * self.units
@@ -121,14 +124,35 @@ class Recurrent(Module, ABC):
 
 
 class RNN(Recurrent):
-    """h <- activation(x @ weight + bias + h @ recurrent), from h = 0."""
+    """h <- activation(x @ weight + bias + h @ recurrent), from h = 0.
+
+    (batch, time, inputs) gives the last output, (batch, units); with `sequences=True` that of every
+    step, (batch, time, units).
+    """
 
     gates = 1
 
     def __init__(
-        self, inputs: int, units: int, *, activation: Any = "tanh", **options: Any
+        self,
+        inputs: int,
+        units: int,
+        *,
+        sequences: bool = False,
+        bias: bool = True,
+        activation: Any = "tanh",
+        init_weight: Any = None,
+        init_recurrent: Any = None,
+        dtype: Any = "float32",
     ) -> None:
-        super().__init__(inputs, units, **options)
+        super().__init__(
+            inputs,
+            units,
+            sequences=sequences,
+            bias=bias,
+            init_weight=init_weight,
+            init_recurrent=init_recurrent,
+            dtype=dtype,
+        )
         self.activation = as_activation(activation, "RNN")
 
     def zero(self, x: Array) -> States:
@@ -149,15 +173,35 @@ class LSTM(Recurrent):
 
     from h = c = 0; h is the output, (h, c) the state.  The bias of the forget gate f starts as
     `forget_bias`, the rest as 0.
+
+    (batch, time, inputs) gives the last output, (batch, units); with `sequences=True` that of every
+    step, (batch, time, units).
     """
 
     gates = 4
 
     def __init__(
-        self, inputs: int, units: int, *, forget_bias: float = 1.0, **options: Any
+        self,
+        inputs: int,
+        units: int,
+        *,
+        sequences: bool = False,
+        bias: bool = True,
+        forget_bias: float = 1.0,
+        init_weight: Any = None,
+        init_recurrent: Any = None,
+        dtype: Any = "float32",
     ) -> None:
         self.forget_bias = real(forget_bias, "LSTM", "forget_bias")
-        super().__init__(inputs, units, **options)
+        super().__init__(
+            inputs,
+            units,
+            sequences=sequences,
+            bias=bias,
+            init_weight=init_weight,
+            init_recurrent=init_recurrent,
+            dtype=dtype,
+        )
 
     def first_bias(self) -> init.Initialiser:
         def draw(_: numpy.random.Generator, shape: Shape, dtype: DType) -> Value:
@@ -191,21 +235,38 @@ class GRU(Recurrent):
     from h = 0, where the columns are those of r, then z, then n.  With `reset_after=False` h is
     reset before the product, and there is no recurrent_bias: b_n is (r * h) @ recurrent_n, and
     n = tanh(a_n + b_n).
+
+    (batch, time, inputs) gives the last output, (batch, units); with `sequences=True` that of every
+    step, (batch, time, units).
     """
 
     gates = 3
     recurrent_bias: Array | None
 
     def __init__(
-        self, inputs: int, units: int, *, reset_after: bool = True, **options: Any
+        self,
+        inputs: int,
+        units: int,
+        *,
+        sequences: bool = False,
+        bias: bool = True,
+        reset_after: bool = True,
+        init_weight: Any = None,
+        init_recurrent: Any = None,
+        dtype: Any = "float32",
     ) -> None:
-        super().__init__(inputs, units, **options)
+        super().__init__(
+            inputs,
+            units,
+            sequences=sequences,
+            bias=bias,
+            init_weight=init_weight,
+            init_recurrent=init_recurrent,
+            dtype=dtype,
+        )
         self.reset_after = reset_after
-        dtype = options.get("dtype", "float32")
         self.recurrent_bias = (
-            Parameter((3 * self.units,), init.zeros(), dtype)
-            if reset_after and options.get("bias", True)
-            else None
+            Parameter((3 * self.units,), init.zeros(), dtype) if reset_after and bias else None
         )
 
     def zero(self, x: Array) -> States:

@@ -12,11 +12,13 @@ from typing import Any, cast
 
 import tawny.numpy as tnp
 from tawny.array import Array
+from tawny.autodiff.fitting import zero
 from tawny.collecting import collector_paused
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program, aligned_copy
 from tawny.named import NamedTuple
+from tawny.nn.binding import Declaration
 from tawny.nn.demands import Demand, demands_collected
 from tawny.nn.feeding import Batch
 from tawny.nn.module import Module
@@ -58,6 +60,12 @@ class Held(NamedTuple):
 
 def held_by(model: Module, optimiser: Steps) -> Held:
     """The values before the first step, in memory of their own."""
+    if not leaves(model.parameters):
+        held = any(isinstance(m, Declaration) and m.parameter for _, m in model.walk())
+        frozen = " that is not frozen" if held else ""
+        raise type_error(
+            "nn", f"{type(model).__name__} has no parameter{frozen}: there is nothing to train"
+        )
     parameters = map_leaves(aligned_copy, model.parameters)
     state = map_leaves(aligned_copy, model.state)
     return Held(parameters, state, map_leaves(aligned_copy, optimiser.start(parameters)))
@@ -78,9 +86,17 @@ def step_graph(
     def objective(parameters: Any) -> tuple[Any, Any]:
         with seeded(seed):  # every trace of the loss draws the same numbers
             prediction, state = model.advance(parameters, held.state, *batch.inputs)
-            return one_number(loss(prediction, batch.target), "the loss"), state
+            value = one_number(loss(prediction, batch.target), "the loss")
+            if value.dtype.kind != "f":
+                accepted = "accepted: real floating-point numbers"
+                raise type_error("nn", f"the loss has dtype {value.dtype}; {accepted}")
+            return value, state
 
     made = optimiser.advance(objective, held.parameters, held.optimiser, has_aux=True)
+    if all(s.node is zero(s.shape, s.dtype) for s in leaves(made.slope)):
+        raise value_error(
+            "nn", "the loss does not depend on any parameter of the model: nothing could be learnt"
+        )
     sources = leaves(Held(made.parameters, made.aux, made.state))
     targets = leaves(held)
     updates = {t: s for t, s in zip(targets, sources, strict=True) if t.node is not s.node}

@@ -63,7 +63,8 @@ def matched(given: Any, placed: Placed, op: str, what: str) -> dict[Declaration,
         elif array.dtype.kind not in _ACCEPTED[declaration.dtype.kind]:
             wrong.append(f"{path} has dtype {array.dtype}; it must be like {declaration.dtype}")
     if wrong:
-        raise value_error(op, f"the {what} do not fit: {'; '.join(wrong)}")
+        does = "do" if what.endswith("s") else "does"
+        raise value_error(op, f"the {what} {does} not fit: {'; '.join(wrong)}")
     return arrays
 
 

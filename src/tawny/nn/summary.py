@@ -89,19 +89,28 @@ def _aligned(line: tuple[str, ...], widths: list[int]) -> Iterator[str]:
 
 @dataclass
 class _Observer:
-    """Keeps a row for every layer called that has no layers of its own, or numbers."""
+    """Keeps a row for every layer called that has no layers of its own, or numbers.
+
+    A layer is told of when it has been called, its inner layers before it.  What it computed lies
+    between its inputs and outputs; what leads to its inputs, its caller computed.
+    """
 
     binding: Binding
+    counted: set[Node]
     rows: list[Row] = field(default_factory=list[Row])
-    counted: set[Node] = field(default_factory=set[Node])
     named: set[Declaration] = field(default_factory=set[Declaration])
+    between: list[tuple[Module, int]] = field(default_factory=list[tuple[Module, int]])
+    """Layers whose caller has no row yet, and the multiply-adds it made to feed them."""
 
     def __call__(self, layer: Module, inputs: Any, outputs: Any) -> None:
         parts = [m for _, m in layer.walk() if m is not layer]
         inner = any(isinstance(m, Module) for m in parts)
         declared = [m for m in parts if isinstance(m, Declaration) and m not in self.named]
-        arrays = [x for x in leaves(outputs) if isinstance(x, Array)]
-        flops = multiply_adds(self._new_nodes([x.node for x in arrays]))
+        fed = self._multiply_adds(_arrays(inputs))
+        arrays = _arrays(outputs)
+        flops = self._multiply_adds(arrays) + self._between(layer, {*parts})
+        if fed:
+            self.between.append((layer, fed))
         self.named.update(declared)
         if inner and not declared and not flops:
             return
@@ -115,11 +124,24 @@ class _Observer:
             )
         )
 
-    def _new_nodes(self, outputs: list[Node]) -> list[Node]:
-        """What no layer before has computed."""
-        found = [n for n in toposort(outputs, self.counted.__contains__) if n not in self.counted]
-        self.counted.update(found)
-        return found
+    def _multiply_adds(self, arrays: list[Array]) -> int:
+        """The products that lead to arrays and were not counted before."""
+        known = self.counted
+        reached = toposort([x.node for x in arrays], known.__contains__)
+        new = [n for n in reached if n not in known]
+        known.update(new)
+        return multiply_adds(new)
+
+    def _between(self, layer: Module, parts: set[Module | Declaration]) -> int:
+        """What a layer computed to feed its inner layers; the whole model, to feed any."""
+        whole = self.binding.paths.get(layer) == ()
+        own = [(inner, flops) for inner, flops in self.between if whole or inner in parts]
+        self.between = [entry for entry in self.between if entry not in own]
+        return sum(flops for _, flops in own)
+
+
+def _arrays(structure: Any) -> list[Array]:
+    return [x for x in leaves(structure) if isinstance(x, Array)]
 
 
 def summary(model: Module, *inputs: Any) -> Summary:
@@ -134,11 +156,12 @@ def summary(model: Module, *inputs: Any) -> Summary:
         {d: fresh(variable(None, d.shape, d.dtype)) for d in declarations},
         {m: path for path, m in model.walk() if isinstance(m, Module)},
     )
-    observer = _Observer(binding)
+    given = [_input(x) for x in inputs]
+    observer = _Observer(binding, set(toposort([x.node for x in _arrays(given)])))
     binding.observe = observer
     token = BINDING.set(binding)
     try:
-        model(*map(_input, inputs))
+        model(*given)
     finally:
         BINDING.reset(token)
     return Summary(
@@ -146,7 +169,7 @@ def summary(model: Module, *inputs: Any) -> Summary:
         tuple(observer.rows),
         sum(d.size for d in declarations if d.trained),
         sum(d.size for d in declarations if not d.trained),
-        multiply_adds(observer.counted),
+        sum(row.flops for row in observer.rows),
     )
 
 

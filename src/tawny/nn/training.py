@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any, Literal, cast
 
 import numpy as np
 
-from tawny.errors import type_error, value_error
+from tawny.errors import located, type_error, value_error
 from tawny.graph.graph import Graph
+from tawny.named import NamedTuple
 from tawny.nn import checkpoints
 from tawny.nn.checkpoints import Checkpoint, Position, as_checkpoint, settled
 from tawny.nn.evaluation import Judge, Metrics, measures
-from tawny.nn.feeding import Batch, Source, as_batch, source
+from tawny.nn.feeding import Batch, IteratorSource, Source, as_batch, not_finite, source
 from tawny.nn.history import History
 from tawny.nn.interrupts import Interrupts, interrupts_deferred
 from tawny.nn.module import Module, as_seed, check_module
@@ -110,10 +112,15 @@ def train(
     _check_length(epochs, steps)
     rule = as_optimiser(optimiser, "nn.train")
     cut = Mini(100) if batch is None else as_batches(batch, "nn.train")
-    number = as_seed(seed, "nn.train")
+    number = _seed(seed, "nn.train")
     if progress not in (True, False, None):
         raise type_error("nn.train", f"progress is {progress!r}; accepted: True, False and None")
     given = source(data, cut, number, "nn.train")
+    if batch is not None and isinstance(given, IteratorSource):
+        raise value_error(
+            "nn.train",
+            f"batch is {batch!r}, but the data come in batches; arrays (x, y) are cut into such",
+        )
     stepper = Stepper(model, loss, rule, number, engine, memory)
     judged = None
     if validation is not None:
@@ -140,9 +147,12 @@ def train(
         judge, data_to_judge = judged
         judge.prepare(data_to_judge)  # what cannot be judged is refused before the first step
     if resume is not None:
+        if not isinstance(cast("object", resume), (str, os.PathLike)):
+            raise type_error(
+                "nn.train", f"resume is {resume!r}; accepted: the path of a checkpoint"
+            )
         training.resume(resume)
-    whole, most = _length(epochs, steps, given)
-    training.run(whole, most, progress)
+    training.run(_length(epochs, steps, given), progress)
     return training.history
 
 
@@ -157,7 +167,7 @@ def training_graph(model: Module, loss: Loss, data: Any, optimiser: Any, *, seed
     rule = as_optimiser(optimiser, "nn.training_graph")
     variables = held_by(model, rule).variables()
     batch = batch_variables(as_batch(data, "nn.training_graph"))
-    return step_graph(model, loss, rule, variables, batch, as_seed(seed, "nn.training_graph"))
+    return step_graph(model, loss, rule, variables, batch, _seed(seed, "nn.training_graph"))
 
 
 class _Training:
@@ -185,6 +195,7 @@ class _Training:
         self.history = History()
         self.where = Position(stopping=[rule.start() for rule in rules])
         self._reason: str | None = None
+        self._warned = False
 
     # ------------------------------------------------------------------ control
 
@@ -208,13 +219,13 @@ class _Training:
 
     # -------------------------------------------------------------------- loops
 
-    def run(self, epochs: int, steps: float, show: bool | None) -> None:
+    def run(self, length: Length, show: bool | None) -> None:
         """All epochs; whatever happens, the model gets the values reached."""
         with interrupts_deferred() as interrupts:
             try:
-                with progress_shown(show, epochs, self.data.count()) as progress:
-                    while self._reason is None and self.where.epoch < epochs:
-                        self._epoch(steps, progress, interrupts)
+                with progress_shown(show, length.epochs, self.data.count()) as progress:
+                    while self._reason is None and self.where.epoch < length.epochs:
+                        self._epoch(length, progress, interrupts)
                 interrupts.check()
                 self.history.reason = self._reason or "epochs"
             except KeyboardInterrupt as interrupt:
@@ -228,13 +239,13 @@ class _Training:
                 self.history.program = self.stepper.programs.first
                 self.update_model()
 
-    def _epoch(self, steps: float, progress: Progress, interrupts: Interrupts) -> None:
+    def _epoch(self, length: Length, progress: Progress, interrupts: Interrupts) -> None:
         """One epoch, or what is left of it."""
         where = self.where
         batches = self.data.epoch(where.epoch, where.position)
         while True:
-            if where.step >= steps:
-                self.stop("steps")
+            if where.step >= length.steps:
+                self.stop(length.reason)
             interrupts.check()
             if self._reason is not None:
                 return
@@ -255,9 +266,22 @@ class _Training:
         where.position += 1
         where.rows += batch.rows
         where.total += loss * batch.rows
-        progress.step(where.epoch, loss, rate)
+        if not math.isfinite(loss) and not self._warned:
+            self._warned = True
+            self._warn(loss, batch)
+        progress.step(where.epoch, where.position, loss, rate)
         self._judge_stopping("batch", loss)
         self._tell("batch", where.epoch, loss, {})
+
+    def _warn(self, loss: float, batch: Batch) -> None:
+        """Say once that the loss is no finite number, and of which data."""
+        names = not_finite(batch)
+        cause = f"; its batch has NaN or infinities in {' and '.join(names)}" if names else ""
+        warnings.warn(
+            located(f"nn.train: the loss of step {self.where.step} is {loss}{cause}"),
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
     def _end_of_epoch(self, progress: Progress) -> None:
         where, history = self.where, self.history
@@ -303,27 +327,46 @@ class _Training:
             checkpoints.save(path, arrays, where, self.history, self.about)
 
 
+def _seed(value: object, op: str) -> int:
+    """A seed that random draws in graphs can take."""
+    number = as_seed(value, op)
+    if number >= 2**64:
+        raise value_error(op, f"seed is {number}; it must be less than 2**64")
+    return number
+
+
 def _check_length(epochs: object, steps: object) -> None:
     if isinstance(epochs, bool) or not isinstance(epochs, Real):
         raise type_error("nn.train", f"epochs is {epochs!r}; accepted: a number")
     count = 0 if steps is None else as_int(steps, "nn.train", "steps")
-    if not 0 <= float(epochs) < math.inf or count < 0:
-        raise value_error(
-            "nn.train", f"epochs is {epochs} and steps {steps}; they must be at least 0"
-        )
+    if not 0 <= float(epochs) < math.inf:
+        raise value_error("nn.train", f"epochs is {epochs}; it must be finite and at least 0")
+    if count < 0:
+        raise value_error("nn.train", f"steps is {steps}; it must be at least 0")
 
 
-def _length(epochs: float, steps: int | None, data: Source) -> tuple[int, float]:
-    """Epochs to begin, and the most steps to make."""
+class Length(NamedTuple):
+    """How long to train."""
+
+    epochs: int
+    """Epochs to begin."""
+    steps: float
+    """The most steps to make."""
+    reason: str = "steps"
+    """Why training ends with these steps."""
+
+
+def _length(epochs: float, steps: int | None, data: Source) -> Length:
     most = math.inf if steps is None else steps
     if epochs == int(epochs):
-        return int(epochs), most
+        return Length(int(epochs), most)
     count = data.count()
     if count is None:
         raise value_error(
             "nn.train", f"epochs is {epochs}; of data without a length only whole ones can be seen"
         )
-    return math.ceil(epochs), min(most, round(epochs * count))
+    share = round(epochs * count)
+    return Length(math.ceil(epochs), min(most, share), "steps" if most < share else "epochs")
 
 
 def _in_order(batches: Batches) -> Batches:

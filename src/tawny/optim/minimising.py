@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, cast
 
 import numpy
@@ -124,7 +125,7 @@ def _graph(
     Parameters where the slope is within the tolerance stay as they are.
     """
     parameters, state = variables_for(start, "x"), variables_for(rule.start(start), "optimiser")
-    made = rule.advance(function, parameters, state)
+    made = rule.advance(lambda moved: _number(function(moved)), parameters, state)
     variables = cast("list[Array]", [*leaves(parameters), *leaves(state)])
     slope = largest(made.slope)
     there = slope <= tolerance
@@ -137,6 +138,24 @@ def _graph(
     sources = [*leaves(moved), *leaves(made.state)]
     outputs = (made.value, slope)
     return Graph([], outputs, dict(zip(variables, sources, strict=True))), variables
+
+
+def _number(value: Any) -> Array:
+    """What the function gives: one real number."""
+    given: object = value
+    if not isinstance(given, (Array, numpy.ndarray, Real)):
+        kind = type(given).__name__
+        raise type_error("minimise", f"the function gives {kind}; accepted: one number")
+    array = np.asarray(value)
+    if array.shape:
+        raise type_error(
+            "minimise", f"the function gives shape {array.shape}; it must be one number"
+        )
+    if array.dtype.kind != "f":
+        raise type_error(
+            "minimise", f"the function gives {array.dtype}; accepted: real floating-point numbers"
+        )
+    return array
 
 
 def _arrays(x0: Any) -> Any:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import cast
 
+import numpy
+
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.errors import type_error, value_error
@@ -116,7 +118,11 @@ class Schedule(Scheduled):
 
     def at(self, step: Array) -> Number:
         if callable(self.rates):
-            rate = np.asarray(self.rates(step))
+            given = cast("object", self.rates(step))
+            if not isinstance(given, (Array, Real, numpy.ndarray)):
+                kind = type(given).__name__
+                raise type_error("Schedule", f"the function gives {kind}; accepted: one number")
+            rate = np.asarray(given)
             if rate.shape:
                 raise value_error("Schedule", f"the function gives shape {rate.shape}; expected ()")
             return np.astype(rate, np.float64)
