@@ -91,10 +91,10 @@ class Oracle:
         c = self.memory.get("c", np.zeros_like(w))
         if isinstance(rule, optim.AdaGrad):
             self.memory["c"] = c = c + g**2
-            return p * rate / np.sqrt(c + 1e-32)
+            return p * rate / np.sqrt(c + rule.epsilon)
         if isinstance(rule, optim.RMSprop):
             self.memory["c"] = c = rule.decay * c + (1 - rule.decay) * g**2
-            return p * rate / np.sqrt(c + 1e-32)
+            return p * rate / np.sqrt(c + rule.epsilon)
         if isinstance(rule, optim.Adam):
             t = self.count + 1
             m = self.memory.get("m", np.zeros_like(w))
@@ -136,7 +136,10 @@ RATES: dict[str, Any] = {
     "schedule_function": optim.Schedule(falling),
     "adagrad": optim.AdaGrad(0.1),
     "rmsprop": optim.RMSprop(0.02, decay=0.8),
+    "adagrad_epsilon": optim.AdaGrad(0.1, epsilon=0.3),
+    "rmsprop_epsilon": optim.RMSprop(0.02, epsilon=0.3),
     "adam": optim.Adam(0.05, beta1=0.8, beta2=0.9),
+    "adam_epsilon": optim.Adam(0.05, epsilon=0.3),
     "adamw": optim.AdamW(0.05, decay=0.1),
     "adam_decaying": optim.Adam(optim.Decay(0.1, 0.5)),
     "adagrad_schedule": optim.AdaGrad(optim.Schedule([0.2, 0.1])),

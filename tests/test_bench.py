@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
+from typing import Any
 
+import numpy as np
 import pytest
 
-from tawny import cli
-from tawny.bench import WORKLOADS, Row, measured
+from tawny import cli, models
+from tawny.bench import WORKLOADS, Row, child, command, measured, measuring, workloads
+from tawny.bench.picture import series
 from tawny.bench.rows import text
 from tawny.bench.workloads import Made
 
@@ -49,13 +53,7 @@ def test_times_are_those_of_one_step(training: Row) -> None:
     assert training.evaluations >= 3
 
 
-@pytest.mark.parametrize("name", ["ResNet50"])
-def test_eager_and_graph_compute_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import numpy as np
-
-    from tawny import models
-    from tawny.bench import workloads
-
+def test_eager_and_graph_compute_the_same() -> None:
     made: Made = workloads._inference(models.ResNet50(width=1 / 8), (1, 64, 64, 3))
     kept: list = []
     program = made.build().compile()
@@ -80,9 +78,105 @@ def test_the_table_names_every_network_and_the_report() -> None:
         assert said.endswith(f"{reported.graph_mb / reported.eager_mb:.2f}")
 
 
-def test_the_command_writes_json_and_a_picture(monkeypatch, tmp_path, capsys) -> None:
-    import tawny.bench.command as command
+REPORT = {
+    "InceptionV3": (0.5649, 0.1066, 0.2275, 625.76, 230.10, 0.40, 0.37),
+    "ResNet50": (0.7933, 0.1395, 0.6090, 1309.9, 397.07, 0.77, 0.30),
+    "MNIST training": (20.422, 0.1436, 10.920, 3685.3, 895.32, 0.53, 0.24),
+    "Mask R-CNN": (11.538, 0.3630, 8.379, 6483.4, 870.48, 0.73, 0.13),
+}
+"""The report's seconds and megabytes, and the ratios of time and memory that follow."""
 
+
+def test_the_rows_are_the_reports() -> None:
+    assert list(WORKLOADS) == list(REPORT)
+    of_time, of_memory = series(ROWS)
+    for place, (name, (*figures, time, memory)) in enumerate(REPORT.items()):
+        assert list(WORKLOADS[name].reported) == figures
+        assert of_time[-1][2][place] == pytest.approx(time, abs=0.006)
+        assert of_memory[-1][2][place] == pytest.approx(memory, abs=0.006)
+    assert [list(ratios) for _, _, ratios in of_time[:-1]] == [[0.25] * 4]
+    assert [list(ratios) for _, _, ratios in of_memory[:-1]] == [[0.25] * 4, [0.125] * 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("InceptionV3", (1, 299, 299, 3)),
+        ("ResNet50", (1, 299, 299, 3)),
+        ("MNIST training", (100, 28, 28, 1)),
+        ("Mask R-CNN", (1, 768, 768, 3)),
+    ],
+)
+def test_what_is_measured_has_the_reports_sizes(
+    name: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models.MaskRCNN, "parameters", {})  # whose drawing takes a second
+    feeds = WORKLOADS[name].make().feeds
+    assert feeds["x"].shape == shape
+    if name == "MNIST training":
+        assert {n.split(".")[2] for n in feeds if n.startswith("optimiser.rate")} == {"squares"}
+
+
+def test_times_are_the_mean_of_the_middle_half() -> None:
+    assert child.middle([9.0, 1.0, 2.0, 100.0, 3.0, 4.0, 5.0, 0.0]) == (2 + 3 + 4 + 5) / 4
+    assert child.middle([1.0, 2.0, 6.0]) == 3
+
+
+def test_an_evaluation_is_repeated_but_not_for_ever() -> None:
+    calls: list[int] = []
+    for seconds, expected in ((0.0, 3), (60.0, 30)):
+        calls.clear()
+        assert len(child.timed(lambda: calls.append(1), seconds)) == len(calls) == expected
+
+
+def test_each_figure_comes_from_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {
+        "eager": {"seconds": 1, "bytes": 2, "held_bytes": 3, "process_bytes": 4},
+        "graph": {
+            "build_s": 5,
+            "seconds": 6,
+            "bytes": 7,
+            "predicted_bytes": 8,
+            "process_bytes": 9,
+            "evaluations": 10,
+        },
+    }
+    monkeypatch.setattr(measuring, "_in_a_process", lambda name, mode, seconds: found[mode])
+    said: list[str] = []
+    (row,) = measured(["ResNet50"], said.append)
+    assert said == ["ResNet50: without the graph", "ResNet50: with the graph"]
+    assert row == Row(
+        "ResNet50",
+        eager_s=1,
+        build_s=5,
+        eval_s=6,
+        eager_bytes=2,
+        held_bytes=3,
+        graph_bytes=7,
+        predicted_bytes=8,
+        eager_process_bytes=4,
+        graph_process_bytes=9,
+        evaluations=10,
+    )
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_is_being_done_is_shown(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measuring_one(names: Any, tell: Any) -> Any:
+        tell("ResNet50: with the graph")
+        yield from ROWS
+
+    monkeypatch.setattr(command, "measured", measuring_one)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    assert cli.main(["bench"]) == 0
+    shown = capsys.readouterr().err
+    line = "ResNet50: with the graph"
+    assert shown == (f"\r\x1b[K{line}\r\x1b[K" if terminal else f"{line}\n")
+
+
+def test_the_command_writes_json_and_a_picture(monkeypatch, tmp_path, capsys) -> None:
     monkeypatch.setattr(command, "measured", lambda names, tell: iter(ROWS))
     files = tmp_path / "b.json", tmp_path / "b.png"
     assert cli.main(["bench", "--json", str(files[0]), "--picture", str(files[1])]) == 0
@@ -96,6 +190,10 @@ def test_the_command_writes_json_and_a_picture(monkeypatch, tmp_path, capsys) ->
         "eager_bytes",
         "graph_bytes",
         "predicted_bytes",
+        "time_ratio",
+        "memory_ratio",
+        "held_ratio",
+        "process_ratio",
     }
     assert all(wanted <= row.keys() for row in written["rows"])
     assert written["machine"]["threads"] >= 1

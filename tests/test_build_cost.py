@@ -139,9 +139,9 @@ def test_only_the_ends_of_all_passes_are_measured(monkeypatch: pytest.MonkeyPatc
     graph = unrolled()
     measured = counted(monkeypatch, pipeline, "total")
     program = graph.compile(incremental=False)
-    assert measured == [list(graph.order)], "before anything is changed"
+    assert not measured, "before somebody asks"
     rewrites, left = program.rewrites, toposort(program.plan.lowered.results)
-    assert measured == [list(graph.order), left], "once somebody asks"
+    assert measured == [list(graph.order), left]
     assert program.rewrites is rewrites
     assert len(measured) == 2
     assert (rewrites.nodes_before, rewrites.nodes_after) == (len(graph.order), len(left))

@@ -117,6 +117,15 @@ def test_a_training_step_counts_three_times_the_products() -> None:
     assert nn.flops((loss, slopes)) == 3 * forward - 3 * 4 * 5  # no slope of x is needed
 
 
+def test_a_training_step_of_a_convolution_counts_three_times_its_products() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 2, 2, stride=2))
+    x = np.ones((2, 6, 6, 3), "float32")
+    first, second = 2 * 4 * 4 * 9 * 3 * 4, 2 * 2 * 2 * 4 * 4 * 2
+    loss, slopes = tw.value_and_grad(lambda p: (model.apply(p, x) ** 2).sum())(model.parameters)
+    assert nn.flops(loss) == first + second
+    assert nn.flops((loss, slopes)) == 2 * first + 3 * second  # no slope of x is needed
+
+
 def test_attention() -> None:
     batch, time, features = 2, 7, 6
     table = nn.MultiHeadAttention(features, 2).summary((batch, time, features))

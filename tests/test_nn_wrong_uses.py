@@ -96,6 +96,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "minimum of nothing": (lambda: optim.minimise(lambda x: None, [1.0]), TypeError, r"minimise: the function gives NoneType; accepted: one number"),
     # models
     "classes of ResNet": (lambda: models.ResNet50(0), ValueError, r"ResNet50: classes is 0; it must be at least 1"),
+    "width of ResNet": (lambda: models.ResNet50(width="wide"), TypeError, r"models: width is 'wide'; accepted: a number"),
     "classes of VGG": (lambda: models.VGG16("ten"), TypeError, r"VGG16: classes must be an integer, not str 'ten'"),
     "size of VGG": (lambda: models.VGG16(10, size=16), ValueError, r"VGG16: size is 16; it must be at least 32"),
     "classes of SqueezeNet": (lambda: models.SqueezeNet("1.0", 0), ValueError, r"SqueezeNet: classes is 0"),

@@ -162,6 +162,14 @@ def test_adam_in_single_precision_corrects_its_bias_exactly() -> None:
     np.testing.assert_allclose(squares, 0.001, rtol=1e-6)
 
 
+def test_one_bound_of_either_sign_stands_for_both() -> None:
+    w = np.array([3.0, -5.0])
+    for bound in (0.5, -0.5):
+        rule = optim.Optimiser(1.0, clipping=optim.ClipValue(bound))
+        _, new, _ = rule.step(lambda p: tnp.sum(p * p), w, rule.start(w))
+        np.testing.assert_array_equal(new.numpy(), [2.5, -4.5])
+
+
 def test_adagrad_is_the_fused_node() -> None:
     program, _ = compiled(optim.AdaGrad(0.1), quartic, START)
     assert program.rewrites.counts()["adagrad"] == 2
@@ -269,6 +277,12 @@ WRONG = {
     "factor": (lambda: optim.Momentum("big"), "Momentum: factor is 'big'; accepted: a number"),
     "bound": (lambda: optim.ClipValue("big"), "ClipValue: low is 'big'; accepted: a number"),
     "weight text": (lambda: optim.L2("big"), "L2: weight is 'big'; accepted: a number"),
+    "schedule shape": (
+        lambda: optim.Schedule(lambda step: tnp.ones(2) * step).step(
+            tnp.sum, np.ones(2), {"step": np.array(0)}
+        ),
+        r"Schedule: the function gives shape \(2,\); expected \(\)",
+    ),
     "schedule rate": (lambda: optim.Schedule([0.1, -1]), "rate 1 is -1.0"),
     "momentum": (lambda: optim.Momentum(1.0), "factor is 1.0"),
     "clip": (lambda: optim.ClipNorm(0.0), "limit is 0.0"),
@@ -333,6 +347,29 @@ def test_numbers_of_numpy_widen_nothing(name: str, kind: Any) -> None:
         assert str(new.dtype) == "float32"
         results.append(new.numpy())
     np.testing.assert_array_equal(*results)
+
+
+class Wide(optim.Constant):
+    """A rate somebody may write, without a thought for dtypes."""
+
+    def change(self, now: Any, memory: Any) -> Any:
+        change, kept = super().change(now, memory)
+        return tnp.astype(change, "float64"), kept
+
+
+def test_parameters_and_losses_keep_their_dtypes() -> None:
+    rule = optim.Optimiser(Wide(0.5), regularisation=optim.L2(1.0))
+    w = {"narrow": np.ones(2, np.float32), "wide": np.ones(2)}
+    value, new, _ = rule.step(
+        lambda p: tnp.sum(p["narrow"]) + tnp.astype(tnp.sum(p["wide"]), "float32"), w, rule.start(w)
+    )
+    assert [str(x.dtype) for x in (value, new["narrow"], new["wide"])] == [
+        "float32",
+        "float32",
+        "float64",
+    ]
+    assert float(value) == 8
+    np.testing.assert_array_equal(new["narrow"].numpy(), 1 - 0.5 * (1 + 2))
 
 
 def test_a_number_of_rows_of_numpy() -> None:

@@ -157,6 +157,16 @@ def test_divergence_is_said() -> None:
     assert result.steps < 10
 
 
+def test_a_slope_that_is_no_number_ends_the_search() -> None:
+    result = optim.minimise(lambda x: tnp.sum(tnp.sqrt(x)), [0.0, 1.0], optim.SGD(0.1))
+    assert (result.reason, result.steps) == ("diverged", 1)
+
+
+def test_adam_of_rate_0_01_is_the_default() -> None:
+    result = optim.minimise(lambda x: tnp.sum(x * x), [3.0, -2.0], steps=1)
+    np.testing.assert_allclose(result.x, [2.99, -1.99], rtol=1e-9)
+
+
 def test_a_clipped_slope_is_no_small_one() -> None:
     rule = optim.Optimiser(0.1, clipping=optim.ClipValue(1e-9))
     result = optim.minimise(rosenbrock, [0.0, 0.0], rule, steps=3)
@@ -198,5 +208,7 @@ def test_what_cannot_be_is_refused() -> None:
         optim.minimise(rosenbrock, [0.0, 0.0], steps=0)
     with pytest.raises(TypeError, match="must be one number"):
         optim.minimise(lambda x: x, np.zeros(3))
+    with pytest.raises(ValueError, match="engine 'abacus' is not known"):
+        optim.minimise(rosenbrock, [0.0, 0.0], engine="abacus")
     with pytest.raises(tw.MemoryBudgetError):
         optim.minimise(lambda x: tnp.sum(tnp.sin(x @ x)), np.ones((50, 50)), memory=10)

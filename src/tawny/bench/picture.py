@@ -15,18 +15,13 @@ Series = tuple[str, str, Sequence[float]]
 """A label, a colour, and a ratio for each network."""
 
 
-def draw(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
-    """Write the picture, in the format that the file's name says."""
-    figure: Any = importlib.import_module("matplotlib.figure").Figure(
-        figsize=(9, 4.2), layout="constrained"
-    )
-    time, memory = figure.subplots(1, 2, sharey=True)
+def series(rows: Sequence[Row]) -> tuple[list[Series], list[Series]]:
+    """What is drawn of time, and of memory."""
     said = [WORKLOADS[row.name].reported for row in rows]
-    time_series: list[Series] = [
+    return [
         ("Tawny, here", OURS, [row.time_ratio for row in rows]),
         ("the report", THEIRS, [r.eval_s / r.eager_s for r in said]),
-    ]
-    memory_series: list[Series] = [
+    ], [
         ("Tawny, here", OURS, [row.memory_ratio for row in rows]),
         ("Tawny, to results held to the end", HELD, [row.held_ratio for row in rows]),
         (
@@ -35,8 +30,17 @@ def draw(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
             [r.graph_mb / r.eager_mb for r in said],
         ),
     ]
-    _bars(time, "time of an evaluation", time_series)
-    _bars(memory, "memory of activations", memory_series)
+
+
+def draw(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
+    """Write the picture, in the format that the file's name says."""
+    figure: Any = importlib.import_module("matplotlib.figure").Figure(
+        figsize=(9, 4.2), layout="constrained"
+    )
+    time, memory = figure.subplots(1, 2, sharey=True)
+    of_time, of_memory = series(rows)
+    _bars(time, "time of an evaluation", of_time)
+    _bars(memory, "memory of activations", of_memory)
     time.set_yticks(range(len(rows)), [row.name for row in rows])
     time.invert_yaxis()
     figure.suptitle("With the computation graph, as a part of what it takes without", fontsize=11)

@@ -315,9 +315,10 @@ class Course:
     def _together(self, stretch: Stretch) -> bool:
         """Whether they can run as one: at the same time, and nothing else in between.
 
-        What is between may be so by way of a stretch that was taken, which runs as one too.
+        What is between may be so by way of a stretch that was taken, which runs as one too, or of a
+        step that is computed outside of the stretch too.
         """
-        steps = stretch.steps
+        steps, twice = stretch.steps, self._twice(stretch)
         if self._moment is not None and len(set(map(self._moment, steps))) > 1:
             return False
         last = len(self._order) if self._taken else max(self._at[node] for node in steps)
@@ -327,9 +328,10 @@ class Course:
             node = stack.pop()
             for reader in self._readers.get(node, ()):
                 if reader in steps:
-                    if node in steps:
+                    if node not in steps:
+                        return False
+                    if reader not in twice:
                         continue
-                    return False
                 for one in self._taken.get(reader, (reader,)):
                     if one not in seen and self._at[one] <= last:
                         seen.add(one)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tawny import pages
 from tawny.array import wrap
 from tawny.errors import value_error
 from tawny.nn.binding import Declaration
@@ -36,5 +37,6 @@ def assign(model: Module, arrays: Mapping[str, Value], names: Mapping[str, str],
     if wrong:
         raise value_error(op, f"the weights do not fit {type(model).__name__}: {'; '.join(wrong)}")
     for name, declaration in places.items():
-        value = np.array(arrays[name], dtype=declaration.dtype, order="C")
+        value = pages.aligned(declaration.shape, declaration.dtype)
+        np.copyto(value, arrays[name], casting="same_kind")
         declaration.assign(wrap(constant(value)))

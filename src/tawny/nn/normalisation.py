@@ -12,11 +12,11 @@ from tawny.nn.binding import Parameter, State
 from tawny.nn.module import Module
 from tawny.nn.sizes import positive, share
 from tawny.optim.numbers import at_least_zero
-from tawny.shape import as_shape
+from tawny.shape import as_int, as_shape
 
 
 class BatchNorm(Module):
-    """Each channel (the last axis) with mean 0 and variance 1, then times `scale` plus `shift`.
+    """Each channel (the last axis, or `axis`) with mean 0 and variance 1, then scaled and shifted.
 
     In training, m and v are mean and variance (divided by n) over all other axes, whose size is n:
 
@@ -37,6 +37,7 @@ class BatchNorm(Module):
         self,
         features: int,
         *,
+        axis: int = -1,
         decay: float = 0.9,
         epsilon: float = 1e-5,
         affine: bool = True,
@@ -45,6 +46,7 @@ class BatchNorm(Module):
         dtype: Any = "float32",
     ) -> None:
         self.features = positive(features, "BatchNorm", "features")
+        self.axis = as_int(axis, "BatchNorm", "axis")
         self.decay = share(decay, "BatchNorm", "decay")
         self.epsilon = at_least_zero(epsilon, "BatchNorm", "epsilon")
         shape = (self.features,)
@@ -54,7 +56,18 @@ class BatchNorm(Module):
         self.variance = State(shape, init.ones(), dtype)
 
     def forward(self, x: Array) -> Array:
-        self.check_last_axis(x, self.features, least_rank=2)
+        if self.axis == -1:
+            self.check_last_axis(x, self.features, least_rank=2)
+            return self._normalised(x)
+        self.check_array(x)
+        if not -x.ndim <= self.axis < x.ndim or x.shape[self.axis] != self.features:
+            raise self.wrong(
+                f"the input has shape {x.shape}; its axis {self.axis} must be {self.features}"
+            )
+        return np.moveaxis(self._normalised(np.moveaxis(x, self.axis, -1)), -1, self.axis)
+
+    def _normalised(self, x: Array) -> Array:
+        """Over all axes but the last."""
         if not self.training:
             factor = 1 / np.sqrt(self.variance + self.epsilon)
             if self.scale is not None:
@@ -73,7 +86,7 @@ class BatchNorm(Module):
         return y if self.shift is None else y + self.shift
 
     def extra(self) -> str:
-        return f"{self.features}"
+        return f"{self.features}" + ("" if self.axis == -1 else f", axis={self.axis}")
 
 
 class LayerNorm(Module):

@@ -204,10 +204,9 @@ class _Training:
         self._reason = self._reason or reason
 
     def update_model(self) -> None:
-        """Let the model have the values of now."""
+        """Let the model have copies of the values of now."""
         held = self.stepper.held
-        self.model.parameters = map_leaves(np.array, held.parameters)
-        self.model.state = map_leaves(np.array, held.state)
+        self.model.parameters, self.model.state = held.parameters, held.state
 
     def resume(self, path: str | os.PathLike[str]) -> None:
         """Go on where a checkpoint was written."""
@@ -224,7 +223,9 @@ class _Training:
         with interrupts_deferred() as interrupts:
             try:
                 with progress_shown(show, length.epochs, self.data.count()) as progress:
-                    while self._reason is None and self.where.epoch < length.epochs:
+                    while self.where.epoch < length.epochs and (
+                        self._reason is None or self._is_over()
+                    ):
                         self._epoch(length, progress, interrupts)
                 interrupts.check()
                 self.history.reason = self._reason or "epochs"
@@ -248,12 +249,18 @@ class _Training:
                 self.stop(length.reason)
             interrupts.check()
             if self._reason is not None:
+                if self._is_over():
+                    break
                 return
             batch = next(batches, None)
             if batch is None:
                 break
             self._step(batch, progress)
         self._end_of_epoch(progress)
+
+    def _is_over(self) -> bool:
+        """Whether all batches of the epoch are done but its end, where their number is known."""
+        return self.where.position > 0 and self.where.position == self.data.count()
 
     def _step(self, batch: Batch, progress: Progress) -> None:
         where, history = self.where, self.history
