@@ -61,3 +61,12 @@ def test_the_command_line() -> None:
     assert "versions" in done.stdout
     with pytest.raises(SystemExit):
         cli.main([])
+
+
+def test_the_package_runs_as_a_module() -> None:
+    run = [sys.executable, "-m", "tawny", "doctor"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert f"tawny {tw.__version__}" in done.stdout
+    wrong = subprocess.run([*run[:-1], "cure"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert "invalid choice: 'cure'" in wrong.stderr

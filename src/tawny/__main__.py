@@ -1,0 +1,9 @@
+"""`python -m tawny`: the command line."""
+
+from __future__ import annotations
+
+import sys
+
+from tawny.cli import main
+
+sys.exit(main())
