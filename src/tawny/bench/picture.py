@@ -10,7 +10,7 @@ from typing import Any
 from tawny.bench.rows import Row
 from tawny.bench.workloads import WORKLOADS
 
-OURS, HELD, THEIRS = "#c2702b", "#e3b587", "#c9c4bb"
+OURS, HELD, WHOLE, THEIRS = "#c2702b", "#e3b587", "#8a8f5c", "#c9c4bb"
 Series = tuple[str, str, Sequence[float]]
 """A label, a colour, and a ratio for each network."""
 
@@ -22,8 +22,9 @@ def series(rows: Sequence[Row]) -> tuple[list[Series], list[Series]]:
         ("Tawny, here", OURS, [row.time_ratio for row in rows]),
         ("the report", THEIRS, [r.eval_s / r.eager_s for r in said]),
     ], [
-        ("Tawny, here", OURS, [row.memory_ratio for row in rows]),
-        ("Tawny, to results held to the end", HELD, [row.held_ratio for row in rows]),
+        ("Tawny, here: activations", OURS, [row.memory_ratio for row in rows]),
+        ("the same, to results held to the end", HELD, [row.held_ratio for row in rows]),
+        ("Tawny, here: whole processes", WHOLE, [row.process_ratio for row in rows]),
         (
             "the report, of whole processes, holding them",
             THEIRS,
@@ -35,12 +36,12 @@ def series(rows: Sequence[Row]) -> tuple[list[Series], list[Series]]:
 def draw(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
     """Write the picture, in the format that the file's name says."""
     figure: Any = importlib.import_module("matplotlib.figure").Figure(
-        figsize=(9, 4.2), layout="constrained"
+        figsize=(9, 5), layout="constrained"
     )
     time, memory = figure.subplots(1, 2, sharey=True)
     of_time, of_memory = series(rows)
     _bars(time, "time of an evaluation", of_time)
-    _bars(memory, "memory of activations", of_memory)
+    _bars(memory, "memory", of_memory)
     time.set_yticks(range(len(rows)), [row.name for row in rows])
     time.invert_yaxis()
     figure.suptitle("With the computation graph, as a part of what it takes without", fontsize=11)
