@@ -96,7 +96,9 @@ def test_the_rows_are_the_reports() -> None:
         assert of_memory[-1][2][place] == pytest.approx(memory, abs=0.006)
     assert [list(ratios) for _, _, ratios in of_time[:-1]] == [[0.25] * 4]
     ours = [list(ratios) for _, _, ratios in of_memory[:-1]]
-    assert ours == [[0.25] * 4, [0.125] * 4, [pytest.approx(2 / 3)] * 4], "the last of whole processes"
+    assert ours == [[0.25] * 4, [0.125] * 4, [pytest.approx(2 / 3)] * 4], (
+        "the last of whole processes"
+    )
 
 
 @pytest.mark.parametrize(
