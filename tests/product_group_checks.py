@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tawny.node import Node, make, variable
-from tawny.ops.fused import ProductGroup
+from tawny.op import ELEMENTWISE
+from tawny.ops.fused import Body, ProductGroup, Step
 
 
 def node_of(op: ProductGroup, arrays: Sequence[np.ndarray]) -> Node:
@@ -19,3 +21,34 @@ def node_of(op: ProductGroup, arrays: Sequence[np.ndarray]) -> Node:
 def several(found: Any) -> list[np.ndarray]:
     """All results of what may have one."""
     return list(found) if isinstance(found, tuple) else [found]
+
+
+class BodyToBe:
+    """A body in the making: pieces of a product, other operands, some stretched, and steps."""
+
+    def __init__(
+        self, rng: random.Random, shape: tuple[int, int], dtype: str, pieces: int = 1
+    ) -> None:
+        rows, columns = shape
+        shapes = [shape, shape, (rows, 1), (1, columns), (columns,), (1,), (1, 1), ()]
+        kind = np.dtype(dtype)
+        others = [(s, kind) for s in rng.sample(shapes, rng.randint(1, 5))]
+        self._rng, self._shape, self._steps = rng, shape, list[Step]()
+        self._operands = (*[(shape, kind)] * pieces, *others)
+        self.count = len(self._operands)
+        self.values = list(self._operands)
+
+    def step(self, name: str, *inputs: int) -> None:
+        """Add an op on values by number."""
+        op = ELEMENTWISE[name]
+        given = [self.values[i] for i in inputs]
+        made = op.infer_shape(*[s for s, _ in given]), op.infer_dtype(*[d for _, d in given])
+        self._steps.append(Step(op, inputs, *made))
+        self.values.append(made)
+
+    def body(self) -> Body:
+        """The body, with up to three results that are as large as the product."""
+        made = enumerate(self.values)
+        whole = [i for i, (s, _) in made if s == self._shape and i >= self.count]
+        results = self._rng.sample(whole, min(len(whole), self._rng.randint(1, 3)))
+        return Body.of(self._operands, tuple(self._steps), tuple(results))

@@ -17,7 +17,7 @@ from codegen_harness import SIGNATURE, guarded, poisoned
 from cpu_checks import tolerance
 from fusion_checks import again, apply, assert_same_bits
 from grouping_engine import GroupingEngine
-from product_group_checks import node_of, several
+from product_group_checks import BodyToBe, node_of, several
 from program_checks import check_against_fresh_evaluation, check_poisoned, check_within_a_budget
 from tawny import models, nn, optim
 from tawny.array import Array
@@ -84,31 +84,14 @@ def product_groups(nodes: Sequence[Node]) -> list[Node]:
 
 def chosen(rng: random.Random, shape: tuple[int, int], dtype: str) -> Body:
     """A body of a product and other operands, some of them stretched, with some results."""
-    rows, columns = shape
-    shapes = [shape, shape, (rows, 1), (1, columns), (columns,), (1,), (1, 1), ()]
-    kind = np.dtype(dtype)
-    operands = [(shape, kind), *[(s, kind) for s in rng.sample(shapes, rng.randint(1, 5))]]
-    values, steps = list(operands), list[Step]()
-
-    def step(name: str, *inputs: int) -> None:
-        op = ELEMENTWISE[name]
-        given = [values[i] for i in inputs]
-        made = op.infer_shape(*[s for s, _ in given]), op.infer_dtype(*[d for _, d in given])
-        steps.append(Step(op, inputs, *made))
-        values.append(made)
-
-    for operand in range(1, len(operands)):
-        step(
-            rng.choice(("add", "multiply", "subtract", "maximum")),
-            operand,
-            rng.choice((0, -1)) % len(values),
-        )
+    made = BodyToBe(rng, shape, dtype)
+    for operand in range(1, made.count):
+        name = rng.choice(("add", "multiply", "subtract", "maximum"))
+        made.step(name, operand, rng.choice((0, -1)) % len(made.values))
     for _ in range(rng.randint(0, 3)):
-        step("add", rng.randrange(len(values)), 0)
-    step("abs", 0)
-    whole = [i for i, (s, _) in enumerate(values) if s == shape and i >= len(operands)]
-    results = rng.sample(whole, min(len(whole), rng.randint(1, 3)))
-    return Body.of(tuple(operands), tuple(steps), tuple(results))
+        made.step("add", rng.randrange(len(made.values)), 0)
+    made.step("abs", 0)
+    return made.body()
 
 
 def drawn(seed: int) -> tuple[ProductGroup, list[np.ndarray]]:

@@ -13,7 +13,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from codegen_harness import SIGNATURE, guarded, poisoned
 from cpu_checks import tolerance
-from product_group_checks import node_of, several
+from product_group_checks import BodyToBe, node_of, several
 from recurrent_graphs import unrolled
 from tawny.array import Array, array_for
 from tawny.codegen.element import element_of
@@ -41,27 +41,13 @@ WORKERS = (1, 2, 3, 5)
 
 def chosen(rng: random.Random, pieces: int, shape: tuple[int, int], dtype: str) -> Body:
     """A body of pieces of a product and other operands, some of them stretched."""
-    rows, columns = shape
-    shapes = [shape, shape, (rows, 1), (1, columns), (columns,), (1,), (1, 1), ()]
-    kind = np.dtype(dtype)
-    others = [(s, kind) for s in rng.sample(shapes, rng.randint(1, 5))]
-    operands = [*[(shape, kind)] * pieces, *others]
-    values, steps = list(operands), list[Step]()
-
-    def step(name: str, *inputs: int) -> None:
-        op = ELEMENTWISE[name]
-        given = [values[i] for i in inputs]
-        made = op.infer_shape(*[s for s, _ in given]), op.infer_dtype(*[d for _, d in given])
-        steps.append(Step(op, inputs, *made))
-        values.append(made)
-
-    for operand in range(1, len(operands)):
-        step(rng.choice(("add", "multiply", "maximum")), operand, rng.choice((0, len(values) - 1)))
-    step("add", 0, len(values) - 1)
-    step("subtract", rng.randrange(pieces), len(values) - 1)
-    whole = [i for i, (s, _) in enumerate(values) if s == shape and i >= len(operands)]
-    results = rng.sample(whole, min(len(whole), rng.randint(1, 3)))
-    return Body.of(tuple(operands), tuple(steps), tuple(results))
+    made = BodyToBe(rng, shape, dtype, pieces)
+    for operand in range(1, made.count):
+        name = rng.choice(("add", "multiply", "maximum"))
+        made.step(name, operand, rng.choice((0, len(made.values) - 1)))
+    made.step("add", 0, len(made.values) - 1)
+    made.step("subtract", rng.randrange(pieces), len(made.values) - 1)
+    return made.body()
 
 
 def drawn(seed: int) -> tuple[ProductGroup, list[np.ndarray]]:

@@ -295,11 +295,11 @@ class Source(ABC):
 
     def gather(self, f: Function, element: Element, numbers: Numbers) -> Value:
         """Copy the rows from `first` to `last`; from where they are read as if from `left`."""
-        raise NotImplementedError
+        raise AssertionError(f"rows of {type(self).__name__} are read where they lie")
 
     def finish(self, code: FinishCode) -> None:
         """Make the results of a tile from the sums that it kept."""
-        raise NotImplementedError
+        raise AssertionError(f"tiles of {type(self).__name__} give their results themselves")
 
 
 def zeros(f: Function, nbytes: int) -> Value:

@@ -251,7 +251,7 @@ class Squares(Source):
         return _NUMBERS
 
     def rows(self, code: TileCode) -> Rows:
-        raise NotImplementedError
+        raise AssertionError("tiles of squares are gathered")
 
     # ------------------------------------------------------------------ kernels
 
