@@ -3,9 +3,20 @@
 import signal
 import zlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
+
+from engines import ENGINES
+from grouping_engine import NAME, grouping_engine
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of each engine."""
+    with grouping_engine() if request.param == NAME else nullcontext():
+        yield request.param
 
 
 @pytest.fixture(autouse=True)

@@ -285,23 +285,23 @@ class Table:
             self._operand(seen, 0)
             self._row.append(address(room))
             self._copied(start, seen.memory)
-        away: list[tuple[Value, int, Memory]] = []
-        for target, source in updates:
-            seen, variable, start = self._views(source), self._variable[target, 0], len(self._row)
-            self._operand(seen, self._kept_at(source))
-            if self._variable.get((seen.root, seen.part)) is None:
-                self._in(Where(variable, 0))
+        own = {t: self._views(s) for t, s in updates}
+        lying = [t for t, seen in own.items() if (seen.root, seen.part) in self._variable]
+        rooms = {t: np.empty(t.shape, t.dtype) for t in lying}
+        for target, source in sorted(updates, key=lambda pair: pair[0] not in rooms):
+            start = len(self._row)
+            self._operand(own[target], self._kept_at(source))
+            if target in rooms:
+                self._row.append(address(rooms[target]))
             else:
-                room = np.empty(target.shape, target.dtype)
-                away.append((room, variable, contiguous(target.shape, target.dtype)))
-                self._row.append(address(room))
-            self._copied(start, seen.memory)
-        for room, variable, memory in away:
+                self._in(Where(self._variable[target, 0], 0))
+            self._copied(start, own[target].memory)
+        for target, room in rooms.items():
             start = len(self._row)
             self._row.append(address(room))
-            self._in(Where(variable, 0))
-            self._copied(start, memory)
-        self._rooms = [room for room, _, _ in away]
+            self._in(Where(self._variable[target, 0], 0))
+            self._copied(start, contiguous(target.shape, target.dtype))
+        self._rooms = rooms
         return range(first, len(self._entries))
 
     def _kept_at(self, node: Node) -> int:
