@@ -84,7 +84,10 @@ class Walk(NamedTuple):
 def pooling(
     kind: Kind, geometry: Geometry, element: Element, operands: Sequence[Layout]
 ) -> Compiled | None:
-    """The kernel; None where channels are not neighbours."""
+    """The kernel; None where channels are not neighbours.
+
+    Of integers and truths there is the greatest alone.
+    """
     if any(m.shape[-1] > 1 and m.strides[-1] != element.nbytes for m in operands):
         return None
     parameters = [geometry.batch, geometry.channels]
@@ -93,9 +96,9 @@ def pooling(
     for operand in operands:
         parameters += [operand.strides[0], *_three(operand.strides[1:-1], 0)]
     shared = size(operands[0].shape) > SHARED_ELEMENTS
-    return Compiled(
-        _library(kind, element, _walk(kind, geometry)), "pool", tuple(parameters), shared, 0
-    )
+    unsigned = operands[0].dtype.kind in "ub"
+    library = _library(kind, element, _walk(kind, geometry), unsigned)
+    return Compiled(library, "pool", tuple(parameters), shared, 0)
 
 
 def _walk(kind: Kind, geometry: Geometry) -> Walk | None:
@@ -113,12 +116,12 @@ def _three(sizes: Sequence[int], fill: int) -> list[int]:
 
 
 @written
-def _library(kind: Kind, element: Element, walk: Walk | None) -> str:
+def _library(kind: Kind, element: Element, walk: Walk | None, unsigned: bool) -> str:
     module = Module()
     with module.function("pool", KERNEL) as f:
         row, worker, workers = f.arguments
         operands = 2 if kind in {Kind.MAX_GRADIENT, Kind.MAX_SELECT} else 1
-        pool = _Pooling(f, element, row, operands)
+        pool = _Pooling(f, element, row, operands, unsigned)
         if kind is Kind.MAX_SELECT:
             pool.select(worker, workers)
         elif walk is None:
@@ -150,8 +153,10 @@ class _Column(NamedTuple):
 class _Pooling:
     """A kernel being written: the row's cells and what is made from them."""
 
-    def __init__(self, f: Function, element: Element, row: Value, operands: int) -> None:
-        self.f, self.element = f, element
+    def __init__(
+        self, f: Function, element: Element, row: Value, operands: int, unsigned: bool
+    ) -> None:
+        self.f, self.element, self._unsigned = f, element, unsigned
         self._row, self._next = row, 0
         *self.operands, self.result = [self._cell(PTR) for _ in range(operands + 1)]
         self.batch, self.channels = self._cells(2)
@@ -274,14 +279,21 @@ class _Pooling:
 
     def _first(self, kind: Kind) -> Value:
         """What an empty window gives."""
-        start = float("-inf") if kind is Kind.MAX else 0.0
-        return self.f.constant(self.element.vector, start)
+        if kind is Kind.MEAN:
+            return self.element.zero(self.f)
+        if self.element.computed.floating:
+            return self.f.constant(self.element.vector, float("-inf"))
+        least = 0 if self._unsigned else -(1 << (8 * self.element.nbytes - 1))
+        return self.f.constant(self.element.vector, least)
 
     def _folded(self, kind: Kind, old: Value, new: Value) -> Value:
         """The sum, or the greater one; NaN stays."""
         if kind is Kind.MEAN:
             return old + new
-        better = (new > old) | self.f.compare("uno", new, 0.0)
+        if not self.element.computed.floating:
+            better = self.f.compare("ugt" if self._unsigned else "sgt", new, old)
+        else:
+            better = (new > old) | self.f.compare("uno", new, 0.0)
         return self.f.select(better, new, old)
 
     # ----------------------------------------------------------------- backward

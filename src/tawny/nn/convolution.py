@@ -49,6 +49,7 @@ class Swept(Weighted):
 
     def forward(self, x: Array) -> Array:
         self.check_image(x, type(self).rank, self.inputs)
+        x = self.fitted(x, self.weight)
         return self.finished(type(self).product(x, self.weight, **self.options()))
 
     def extra(self) -> str:

@@ -34,7 +34,7 @@ class Linear(Weighted):
 
     def forward(self, x: Array) -> Array:
         self.check_last_axis(x, self.inputs)
-        return self.finished(x @ self.weight)
+        return self.finished(self.fitted(x, self.weight) @ self.weight)
 
     def extra(self) -> str:
         return f"{self.inputs}, {self.outputs}"

@@ -307,6 +307,15 @@ class Module(Holder):
                 f"the input has shape {x.shape}; its last axis must be {features}{axes}"
             )
 
+    def fitted(self, x: Array, parameter: Array) -> Array:
+        """An input in the dtype of a parameter it meets: float64 images stay cheap.
+
+        Complex numbers keep theirs beside real parameters.
+        """
+        if x.dtype == parameter.dtype or (x.dtype.kind == "c" and parameter.dtype.kind != "c"):
+            return x
+        return x.astype(parameter.dtype)
+
     def check_image(self, x: Array, rank: int, channels: int | None = None) -> None:
         """Refuse an input that is not (batch, *spatial, channels)."""
         self.check_array(x)

@@ -68,6 +68,7 @@ class BatchNorm(Module):
 
     def _normalised(self, x: Array) -> Array:
         """Over all axes but the last."""
+        x = self.fitted(x, self.mean)
         if not self.training:
             factor = 1 / np.sqrt(self.variance + self.epsilon)
             if self.scale is not None:
@@ -124,6 +125,7 @@ class LayerNorm(Module):
         rank = len(self.shape)
         if x.shape[x.ndim - rank :] != self.shape or x.ndim < rank:
             raise self.wrong(f"the input has shape {x.shape}; its last axes must be {self.shape}")
+        x = _fitted_to_either(self, x)
         y = standardised(x, tuple(range(-rank, 0)), self.epsilon)
         if self.scale is not None:
             y = y * self.scale
@@ -168,6 +170,7 @@ class GroupNorm(Module):
 
     def forward(self, x: Array) -> Array:
         self.check_last_axis(x, self.features, least_rank=2)
+        x = _fitted_to_either(self, x)
         parts = x.reshape((*x.shape[:-1], self.groups, self.features // self.groups))
         axes = (*range(1, x.ndim - 1), parts.ndim - 1)
         y = standardised(parts, axes, self.epsilon).reshape(x.shape)
@@ -177,6 +180,12 @@ class GroupNorm(Module):
 
     def extra(self) -> str:
         return f"{self.groups}, {self.features}"
+
+
+def _fitted_to_either(layer: LayerNorm | GroupNorm, x: Array) -> Array:
+    """`x` in the dtype of the layer's parameters, if it has any."""
+    parameter = layer.shift if layer.scale is None else layer.scale
+    return x if parameter is None else layer.fitted(x, parameter)
 
 
 def standardised(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:

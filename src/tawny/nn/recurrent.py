@@ -94,7 +94,7 @@ class Recurrent(Module, ABC):
                 "with at least one step"
             )
         state = self._started(x, start)
-        fed = x @ self.weight
+        fed = self.fitted(x, self.weight) @ self.weight
         if self.bias is not None:
             fed = fed + self.bias
         outputs: list[Array] = []
@@ -108,7 +108,7 @@ class Recurrent(Module, ABC):
         if start is None:
             return zero
         given = tuple(cast("list[Any]", start)) if isinstance(start, tuple) else (start,)
-        state = tuple(np.asarray(part) for part in given)
+        state = tuple(self.fitted(np.asarray(part), self.weight) for part in given)
         if [s.shape for s in state] != [z.shape for z in zero]:
             raise self.wrong(
                 f"start has shapes {[s.shape for s in state]}; accepted: {[z.shape for z in zero]}"

@@ -13,6 +13,7 @@ from tawny.errors import value_error
 from tawny.node import Node, make
 from tawny.op import Gradient, Op, not_boolean
 from tawny.operator import public
+from tawny.ops.creation import promoted
 from tawny.ops.movement import matrix_transpose, reshape
 from tawny.ops.window import (
     Padding,
@@ -192,7 +193,7 @@ def _conv(
     number = _groups(groups, op)
     convolved(image.shape, weights.shape, *geometry, number, op)
     not_boolean(op, [n.dtype for n in nodes])
-    return wrap(make(Convolution(*geometry, number), nodes))
+    return wrap(make(Convolution(*geometry, number), promoted(nodes)))
 
 
 @public()
@@ -273,7 +274,8 @@ def _conv_transpose(
     )
     geometry = _geometry(sizes, window, steps, given, 1, op)
     exchanged = matrix_transpose(wrap(weights))
-    return wrap(make(ConvolutionInputGradient(*geometry, 1, sizes), (exchanged.node, image)))
+    operands = promoted((exchanged.node, image))
+    return wrap(make(ConvolutionInputGradient(*geometry, 1, sizes), operands))
 
 
 @public()
@@ -409,7 +411,7 @@ def conv_input_gradient(
             f"{weights.shape[-2] * number} channels",
         )
     _check_gradient(op, slope.shape, convolved(shape, weights.shape, *geometry, number, op))
-    return wrap(make(ConvolutionInputGradient(*geometry, number, shape[1:-1]), nodes))
+    return wrap(make(ConvolutionInputGradient(*geometry, number, shape[1:-1]), promoted(nodes)))
 
 
 @public()
@@ -437,4 +439,4 @@ def conv_kernel_gradient(
             f"{shape[-2] * number} channels, and operand 0 has shape {image.shape}",
         )
     _check_gradient(op, slope.shape, convolved(image.shape, shape, *geometry, number, op))
-    return wrap(make(ConvolutionKernelGradient(*geometry, number, shape[:-2]), nodes))
+    return wrap(make(ConvolutionKernelGradient(*geometry, number, shape[:-2]), promoted(nodes)))

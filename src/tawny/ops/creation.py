@@ -26,7 +26,7 @@ from tawny.array import (
 from tawny.calling import guarded
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import located, type_error, value_error
-from tawny.node import borrowed, constant, make, scalar, variable
+from tawny.node import Node, borrowed, constant, make, scalar, variable
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait
 from tawny.operator import emit_new, public
 from tawny.shape import Shape, as_int, as_shape
@@ -76,6 +76,12 @@ class Cast(
                 stacklevel=2,
             )
         return self.dtype
+
+
+def promoted(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes in their common dtype."""
+    common = dt.promote(*[n.dtype for n in nodes])
+    return tuple([n if n.dtype == common else make(Cast(common), (n,)) for n in nodes])
 
 
 class Arange(Op, name="arange", arity=0, gradient=Gradient.ZERO, oracle="numpy.arange"):

@@ -6,14 +6,13 @@ import string
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift_all, wrap
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
 from tawny.op import Gradient, Op
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import Cast, asarray
+from tawny.ops.creation import asarray, promoted
 from tawny.ops.indexing import take
 from tawny.ops.movement import expand_dims, moveaxis, reshape
 from tawny.shape import Shape, as_int, broadcast, normalise_axis, ordered_axes
@@ -91,9 +90,7 @@ class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum", gradient=Grad
 
 def alike(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:
     """The operands as nodes of their common dtype."""
-    nodes = lift_all(op, operands)
-    common = dt.promote(*(n.dtype for n in nodes))
-    return tuple(n if n.dtype == common else make(Cast(common), (n,)) for n in nodes)
+    return promoted(lift_all(op, operands))
 
 
 def _contraction(name: str, operands: Sequence[Any], inputs: Sequence[str], output: str) -> Array:

@@ -12,6 +12,7 @@ from tawny.node import make
 from tawny.op import NUMBER_LOOPS, DTypeRule, Gradient, Op, not_boolean, quotient, real
 from tawny.operator import public
 from tawny.ops import reduction
+from tawny.ops.creation import Cast
 from tawny.ops.window import Padding, Pads, Sizes, check_positive, per_axis, resolve_padding, swept
 from tawny.shape import Shape, as_shape
 
@@ -197,7 +198,9 @@ def _pool(
 ) -> Array:
     node = lift(x, op)
     _check_rank(op, rank, node.shape)
-    kind.declaration.dtype(op, [node.dtype])
+    dtype = kind.declaration.dtype(op, [node.dtype])
+    if node.dtype != dtype:
+        node = make(Cast(dtype), (node,))
     return wrap(make(kind(*_geometry(op, node.shape[1:-1], window, strides, padding)), (node,)))
 
 

@@ -8,6 +8,7 @@ from tawny.codegen.copying import Block, copies
 from tawny.codegen.element import element_of
 from tawny.codegen.pooling import Geometry, Kind, pooling
 from tawny.codegen.reduction import reduction
+from tawny.dtype import BOOL, UINT8
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.node import Node
 from tawny.ops.fused import Body, Step
@@ -36,8 +37,10 @@ def _pooled(
     """The kernel of a pooling between arrays of these shapes; None for dtypes it does not know."""
     assert isinstance(node.op, Pool)
     dtype = results[0].dtype
-    element = element_of(dtype) if dtype.kind == "f" else None
+    element = element_of(UINT8 if dtype == BOOL else dtype)
     if element is None or any(m.dtype != dtype for m in operands):
+        return None
+    if dtype.kind != "f" and kind is not Kind.MAX:
         return None
     if element.stored != element.computed and kind not in {Kind.MAX, Kind.MAX_SELECT, Kind.MEAN}:
         return None
