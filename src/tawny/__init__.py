@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tawny.autodiff.jacobian import jacrev as jacrev
     from tawny.autodiff.jacobian import laplacian as laplacian
     from tawny.engine import evaluate as evaluate
+    from tawny.errors import PerformanceWarning as PerformanceWarning
     from tawny.graph.files import load as load
     from tawny.graph.files import load_arrays as load_arrays
     from tawny.graph.files import save_arrays as save_arrays
@@ -90,6 +91,7 @@ __all__ = [
     "Graph",
     "GraphFileError",
     "MemoryBudgetError",
+    "PerformanceWarning",
     "Program",
     "__version__",
     "delay",
@@ -140,6 +142,7 @@ _HOME: Final = {
     "grad": "tawny.autodiff.functions",
     "Graph": "tawny.graph.graph",
     "MemoryBudgetError": "tawny.memory.budget",
+    "PerformanceWarning": "tawny.errors",
     "Program": "tawny.graph.program",
     "delay": "tawny.numpy",
     "evaluate": "tawny.engine",

@@ -6,16 +6,18 @@ Each function gives the exception NumPy would raise for the same mistake, worded
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from numpy.exceptions import AxisError
 from numpy.linalg import LinAlgError
 
-from tawny.source import caller
+from tawny.source import Source, caller, users_frame
 
 __all__ = [
     "AxisError",
     "LinAlgError",
+    "PerformanceWarning",
     "axis_error",
     "index_error",
     "linalg_error",
@@ -24,13 +26,41 @@ __all__ = [
     "overflow_error",
     "type_error",
     "value_error",
+    "warn",
 ]
+
+
+class PerformanceWarning(UserWarning):
+    """What is computed is right, but takes more time or memory than it need; says what to do."""
 
 
 def located(message: str) -> str:
     """`message` with the user's file and line."""
     source = caller()
     return message if source is None else f"{message}  [{source}]"
+
+
+def warn(
+    message: str, category: type[Warning] = UserWarning, *, about: Sequence[Source] = ()
+) -> None:
+    """Warn at the user's line; the message names the places it is about, or else that line.
+
+    Python's filters decide whether it is shown: by default once for each line and message.
+    """
+    places = ", ".join(dict.fromkeys(map(str, about)))
+    text = f"{message}  [{places}]" if places else located(message)
+    frame = users_frame()
+    if frame is None:
+        warnings.warn(text, category, stacklevel=2)
+        return
+    warnings.warn_explicit(
+        text,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__", "<unknown>"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )
 
 
 def value_error(op: str, detail: str) -> ValueError:

@@ -273,7 +273,10 @@ _CONSTANT: Final = Constant()
 
 
 def constant(value: Value) -> Node:
-    """A constant that owns `value`, which nobody may change any more."""
+    """A constant that owns `value`, which nobody may change any more.
+
+    Small ones are shared by all that have the same content, so they come from no place.
+    """
     value.flags.writeable = False
     if value.nbytes > SMALL:
         return Node(_CONSTANT, (), value.shape, value.dtype, value=value)
@@ -284,7 +287,7 @@ def constant(value: Value) -> Node:
         assert known.value is not None
         if known.value.tobytes() == content:
             return known
-    return _intern(Node(_CONSTANT, (), shape, dtype, value=value), key)
+    return _intern(Node(_CONSTANT, (), shape, dtype, value=value, sources=()), key)
 
 
 def settle(node: Node, value: Value) -> None:

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import Enum
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy
 
-PACKAGES: Final = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, numpy.__file__))
-"""Folders whose frames are not the user's: this package, and NumPy's, which calls it back."""
+OURS: Final = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, numpy.__file__))
+"""Folders whose frames are never the user's: this package, and NumPy's, which calls it back."""
+
+PYTHONS: Final = f"{Path(os.__file__).parent}{os.sep}"
+"""The folder of Python's own library, in which packages may be installed."""
+
+PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
+"""Folders of what somebody installed."""
+
+SCRIPTS: Final = Path(sys.executable).parent if sys.executable else None
+"""Where the scripts lie that start installed packages."""
+
+
+class Origin(Enum):
+    """Whose a file is."""
+
+    USER = 0
+    PACKAGE = 1
+    """Of an installed package, or a script that starts one: the user's only if nothing else is."""
+    NOBODY = 2
 
 
 class Source(NamedTuple):
@@ -38,11 +57,30 @@ class Source(NamedTuple):
         return self.code.co_filename
 
     def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.line}"
+        return f"{_cell(self.file) or Path(self.file).name}:{self.line}"
 
 
-_OURS: Final[dict[str, bool]] = {}
-"""Whether a file lies in `PACKAGES`, for the files met so far."""
+def _cell(file: str) -> str | None:
+    """What a notebook calls a cell, `In[7]`, if this is the name under which one was compiled."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if hasattr(ipython, "get_ipython") else None
+    name = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    known = name(file) if name is not None else None
+    return str(known[1]) if known else None
+
+
+_ORIGINS: Final[dict[str, Origin]] = {}
+"""Whose the files met so far are."""
+
+
+def _origin(file: str) -> Origin:
+    """Whose a file is."""
+    if file.startswith(("<frozen ", *OURS)):
+        return Origin.NOBODY
+    folder = Path(file).parent
+    if folder == SCRIPTS or not PACKAGES.isdisjoint(folder.parts):
+        return Origin.PACKAGE
+    return Origin.NOBODY if file.startswith(PYTHONS) else Origin.USER
 
 
 def _generated(frame: FrameType) -> bool:
@@ -52,15 +90,25 @@ def _generated(frame: FrameType) -> bool:
     ).startswith("tawny.")
 
 
-def caller() -> Source | None:
-    """The innermost frame of the user's; None when there is none."""
+def users_frame() -> FrameType | None:
+    """The innermost frame of the user's own code, else of an installed package; None without."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    package: FrameType | None = None
     while frame is not None:
-        code = frame.f_code
-        ours = _OURS.get(code.co_filename)
-        if ours is None:
-            ours = _OURS[code.co_filename] = code.co_filename.startswith(PACKAGES)
-        if not ours and not _generated(frame):
-            return Source(code, frame.f_lasti)
+        file = frame.f_code.co_filename
+        origin = _ORIGINS.get(file)
+        if origin is None:
+            origin = _ORIGINS[file] = _origin(file)
+        if origin is Origin.USER:
+            if not _generated(frame):
+                return frame
+        elif origin is Origin.PACKAGE and package is None:
+            package = frame
         frame = frame.f_back
-    return None
+    return package
+
+
+def caller() -> Source | None:
+    """The innermost place in the user's own code; None when there is none."""
+    frame = users_frame()
+    return None if frame is None else Source(frame.f_code, frame.f_lasti)

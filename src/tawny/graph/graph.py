@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, final
 
 from tawny.array import Array, array_for, evaluator
 from tawny.collecting import collector_paused
-from tawny.errors import located, type_error, value_error
+from tawny.errors import type_error, value_error, warn
 from tawny.graph.compiled import RULES, Compiled
 from tawny.graph.fitting import Planning
 from tawny.graph.plan import Plan
@@ -255,9 +254,7 @@ class Graph:
         used = {*reached, *(target for target, _ in self.update_nodes)}
         for node in self.input_nodes if unused == "warn" else ():
             if node not in used:
-                warnings.warn(
-                    located(f"Graph: input {node.name!r} is used by no output"), stacklevel=3
-                )
+                warn(f"Graph: input {node.name!r} is used by no output")
 
 
 def optimise(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any, Literal, cast
 
 import numpy as np
 
-from tawny.errors import located, type_error, value_error
+from tawny.errors import type_error, value_error, warn
 from tawny.graph.graph import Graph
 from tawny.named import NamedTuple
 from tawny.nn import checkpoints
@@ -284,11 +283,7 @@ class _Training:
         """Say once that the loss is no finite number, and of which data."""
         names = not_finite(batch)
         cause = f"; its batch has NaN or infinities in {' and '.join(names)}" if names else ""
-        warnings.warn(
-            located(f"nn.train: the loss of step {self.where.step} is {loss}{cause}"),
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        warn(f"nn.train: the loss of step {self.where.step} is {loss}{cause}", RuntimeWarning)
 
     def _end_of_epoch(self, progress: Progress) -> None:
         where, history = self.where, self.history

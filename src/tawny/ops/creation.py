@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from tawny.array import (
 )
 from tawny.calling import guarded
 from tawny.dtype import DType, Number, as_dtype
-from tawny.errors import located, type_error, value_error
+from tawny.errors import located, type_error, value_error, warn
 from tawny.node import Node, borrowed, constant, make, scalar, variable
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait
 from tawny.operator import emit_new, public
@@ -70,10 +69,9 @@ class Cast(
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         if dtypes[0].kind == "c" and self.dtype.kind not in "cb":
-            warnings.warn(
-                located(f"converting {dtypes[0]} to {self.dtype} discards the imaginary part"),
+            warn(
+                f"converting {dtypes[0]} to {self.dtype} discards the imaginary part",
                 ComplexWarning,
-                stacklevel=2,
             )
         return self.dtype
 

@@ -10,7 +10,6 @@ whose row holds the addresses of operands, results and scratch memory, then its 
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -19,7 +18,7 @@ from typing import Any, Final, Protocol, TypeVar
 from tawny.codegen.library import Library, NotAtHandError
 from tawny.codegen.loading import NoPagesError
 from tawny.dtype import DType
-from tawny.errors import located
+from tawny.errors import PerformanceWarning, warn
 from tawny.node import Node, Value
 from tawny.op import Op
 from tawny.record import record
@@ -138,13 +137,11 @@ def _answer(
     except NoPagesError:
         return None
     except Exception as error:  # a program must run wherever the reference engine runs it
-        warnings.warn(
-            located(
-                f"{node!r} has no native kernel, since making one failed; NumPy computes it: "
-                f"{type(error).__name__}: {error}"
-            ),
-            RuntimeWarning,
-            stacklevel=2,
+        warn(
+            f"{node!r} has no native kernel, since making one failed; NumPy computes it: "
+            f"{type(error).__name__}: {error}",
+            PerformanceWarning,
+            about=node.sources,
         )
         return None
 
