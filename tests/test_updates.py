@@ -86,3 +86,31 @@ def test_three_updates_in_every_order(engine: str) -> None:
         edges = [(i, random.randrange(3), random.choice([*SOURCES])) for i in range(3)]
         for order in permutations(edges):
             check(engine, random, list(order), 3)
+
+
+def test_what_is_copied_before_an_update_is_planned(engine: str) -> None:
+    """Whatever brings old values away takes bytes of the plan, or lies in a variable."""
+    a, b, c = (tw.var(n, shape=(64, 64)) for n in "abc")
+    nbytes = 64 * 64 * 8
+    for outputs, updates, most in (
+        ([tnp.sum(a)], {a: b, b: a}, 1),
+        ([tnp.sum(a)], {a: b, b: c, c: a}, 1),
+        ([tnp.sum(a)], {a: a.T}, 1),
+        ([a], {a: a + 1}, 1),
+        ([a, b[::-1]], {a: a + b, b: b * 2}, 3),
+        ([tnp.sum(a)], {a: a, b: b}, 0),
+    ):
+        p = tw.Graph([], outputs, updates=updates).compile(engine=engine)
+        assert p.plan.peak_bytes <= most * nbytes + 128, p.plan
+        assert not p._compiled.task.updates or most
+
+
+def test_runs_that_record_a_variable_update_it_in_place(engine: str) -> None:
+    w, x = tw.var("w", shape=(3,)), tw.var("x", shape=(3,))
+    for shown in (w, tnp.flip(w)):
+        p = tw.Graph([x], shown, updates={w: w + x}).compile(engine=engine)
+        assert set(p.plan.homes.values()) == {w.node}
+        p.set(w=np.arange(3.0))
+        expected = np.arange(3.0) if shown is w else np.arange(3.0)[::-1]
+        np.testing.assert_array_equal(p(np.ones(3)), expected)
+        np.testing.assert_array_equal(p.state["w"], np.arange(3.0) + 1)

@@ -16,6 +16,7 @@ from tawny.graph.lowering import is_leaf, lower, views_of
 from tawny.graph.narrowing import Narrowing, Optimise, Planned, Version
 from tawny.graph.plan import Plan
 from tawny.graph.settling import Settled, settled
+from tawny.graph.updating import apart
 from tawny.graph.written import Written, written_out
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.memory.plan import plan as planned
@@ -77,7 +78,7 @@ class Compiled:
             raise value_error("compile", "plan='seed' is the report's, which has no budgets")
         self._planning: Planning = plan
         self._engine.begin()
-        versions = self._versions(tuple(results), optimise, incremental)
+        versions = self._versions(tuple(results), tuple(targets), optimise, incremental)
         version, (self._fitted, self.homes) = self._chosen(
             versions, tuple(targets), budget, incremental, optimise
         )
@@ -90,27 +91,34 @@ class Compiled:
         )
         changing = zip(targets, self.results[len(self.results) - len(targets) :], strict=True)
         there = set(self.homes.values())
-        self._updates = tuple([(t, s) for t, s in changing if t not in there])
+        self._updates = tuple([(t, s) for t, s in changing if t not in there and t is not s])
         self.run_sets: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
         """What `run_set` gave."""
 
     # -------------------------------------------------------------- optimising
 
     def _versions(
-        self, results: tuple[Node, ...], optimise: Optimise | None, incremental: bool
+        self,
+        results: tuple[Node, ...],
+        targets: tuple[Node, ...],
+        optimise: Optimise | None,
+        incremental: bool,
     ) -> Iterator[Version]:
         """The results computed with less, the best first; what takes least memory is the last.
+
+        None of them lies in a variable that updates change.
 
         What runs at different times is never fused.  To that end the boundary between such parts
         takes part in fusion as if it were asked for, and no group has nodes of several parts.
         """
         if optimise is None:
-            yield Version(results, Rewrites())
+            yield Version(apart(results, targets), Rewrites())
             return
         simple = optimise(results, SIMPLIFYING)
-        held = self._held(simple.outputs) if incremental else []
+        own = apart(simple.outputs, targets)
+        held = self._held(own) if incremental else []
         fusing = (*FUSING, gather_pieces) if self._engine.groups else FUSING
-        fused = optimise((*simple.outputs, *held), fusing)
+        fused = optimise((*own, *held), fusing)
         rewrites = simple.rewrites.followed_by(fused.rewrites)
         least: list[int] = []
         if self._engine.groups:
@@ -251,15 +259,12 @@ class Compiled:
     def task(self) -> Task:
         """What the engine is given."""
         lowered, layout = self._fitted.lowered, self._fitted.layout
-        changed = {target for target, _ in self._updates}
-        saved = [n for n in self.results if self._views.get(n, n) in changed]
         return Task(
             lowered,
             layout,
             self._variables,
             self.homes,
             self._updates,
-            tuple(dict.fromkeys(saved)),
             self._threads,
         )
 

@@ -26,10 +26,8 @@ class Task:
     """Nodes that are computed in a variable's memory instead of the arena; where one is a part,
     that result alone of the node it is a part of."""
     updates: tuple[tuple[Node, Node], ...] = ()
-    """Variables and the results that each takes after a run, all at once; those that are computed
-    in their variable's memory are not among them."""
-    saved: tuple[Node, ...] = ()
-    """Results that lie in variables which updates change: their values are copied before that."""
+    """Variables and the results that each takes after a run; those that are computed in their
+    variable's memory are not among them, and none lies in a variable that another one changes."""
     threads: int | None = None
     """How many threads may work at once; the engine decides where it is not said."""
 

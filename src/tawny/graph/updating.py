@@ -8,10 +8,11 @@ from typing import Final
 
 from tawny.graph.failing import infallible
 from tawny.graph.incremental import VOLATILE, Dependence
-from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of
+from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of, views_of
 from tawny.memory.model import predecessors
 from tawny.memory.schedule import Schedule
-from tawny.node import Node
+from tawny.node import Node, make, written_at
+from tawny.ops.creation import Copy
 from tawny.record import record
 from tawny.shape import size
 
@@ -34,6 +35,25 @@ class Homes:
 
 NOWHERE: Final = Homes({}, {})
 """No source lies in a variable."""
+
+
+def apart(results: Sequence[Node], targets: Collection[Node]) -> tuple[Node, ...]:
+    """Results with memory of their own in place of those that lie in an updated variable.
+
+    The last of them are what the targets take: so all take it at once, whatever the order, and
+    others see what the variables were.  A variable that takes its own value stays as it is.
+    """
+    views, first = views_of(results), len(results) - len(targets)
+    same = [None] * first + [*targets]
+    return tuple(
+        _copied(node) if views.get(node, node) in targets and node is not kept else node
+        for node, kept in zip(results, same, strict=True)
+    )
+
+
+def _copied(node: Node) -> Node:
+    with written_at(node.sources):
+        return make(Copy(), (node,))
 
 
 def possible_homes(

@@ -144,15 +144,11 @@ class CpuExecutable:
     def value(self, node: Node, variables: Sequence[Value]) -> Value:
         """The value of a kept node, as it lies in memory."""
         if variables is not self._given:
-            return self._found(node, variables)
+            return self._numpy.value(node, variables)
         value = self._seen.get(node)
         if value is None:
-            value = self._seen[node] = self._found(node, variables)
+            value = self._seen[node] = self._numpy.value(node, variables)
         return value
-
-    def _found(self, node: Node, variables: Sequence[Value]) -> Value:
-        saved = self._table.saved.get(node)
-        return self._numpy.value(node, variables) if saved is None else saved
 
     def _follow(self, stretches: Sequence[Stretch], variables: Sequence[Value], draw: int) -> None:
         for stretch in stretches:

@@ -102,8 +102,6 @@ class Table:
         self._prepared: dict[Prepared, Value] = {} if beside is None else beside._prepared
         self._entries: list[Entry] = []
         self._of_position = [self._entered(p) for p in range(len(task.layout.sequence))]
-        self.saved = {n: np.empty(n.shape, n.dtype) for n in task.saved}
-        """Results that lie in variables, as they were before the updates."""
         self.updates = self._updated(task.updates)
         """The entries that let variables take the values of update edges."""
         self.parallel = any(entry.threads for entry in self._entries)
@@ -274,34 +272,13 @@ class Table:
     # ----------------------------------------------------------------- updates
 
     def _updated(self, updates: Sequence[tuple[Node, Node]]) -> range:
-        """Add copies of sources to the variables they update, all at once.
-
-        What lies in a variable, which another update may change, is brought away first.
-        """
+        """Add copies of sources to the variables they update: none reads what another writes."""
         first = len(self._entries)
-        for node, room in self.saved.items():
-            start = len(self._row)
-            seen = self._views(node)
-            self._operand(seen, 0)
-            self._row.append(address(room))
-            self._copied(start, seen.memory)
-        own = {t: self._views(s) for t, s in updates}
-        lying = [t for t, seen in own.items() if (seen.root, seen.part) in self._variable]
-        rooms = {t: np.empty(t.shape, t.dtype) for t in lying}
-        for target, source in sorted(updates, key=lambda pair: pair[0] not in rooms):
-            start = len(self._row)
-            self._operand(own[target], self._kept_at(source))
-            if target in rooms:
-                self._row.append(address(rooms[target]))
-            else:
-                self._in(Where(self._variable[target, 0], 0))
-            self._copied(start, own[target].memory)
-        for target, room in rooms.items():
-            start = len(self._row)
-            self._row.append(address(room))
+        for target, source in updates:
+            start, seen = len(self._row), self._views(source)
+            self._operand(seen, self._kept_at(source))
             self._in(Where(self._variable[target, 0], 0))
-            self._copied(start, contiguous(target.shape, target.dtype))
-        self._rooms = rooms
+            self._copied(start, seen.memory)
         return range(first, len(self._entries))
 
     def _kept_at(self, node: Node) -> int:

@@ -38,7 +38,6 @@ class ReferenceExecutable:
         self._homes = {result_of(node): self._index[node] for node in task.homes}
         self._moments: dict[int, Moment] = {}
         self._reads: dict[Node, Callable[[Sequence[Value]], Value]] = {}
-        self._saved: dict[Node, Value] = {}
         self.completed = 0
 
     def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
@@ -48,16 +47,9 @@ class ReferenceExecutable:
                 self.moment(position)(variables, draw)
 
     def update(self, variables: Sequence[Value]) -> None:
-        """Complete a run: what lies in a variable is copied before any variable changes."""
-        self._saved = {}
-        self._saved = {n: self.value(n, variables).copy() for n in self._task.saved}
-        values = [self.value(source, variables) for _, source in self._task.updates]
-        taken = [
-            value.copy() if any(np.may_share_memory(value, v) for v in variables) else value
-            for value in values
-        ]
-        for (target, _), value in zip(self._task.updates, taken, strict=True):
-            np.copyto(variables[self._index[target]], value)
+        """Complete a run: let the updated variables take their new values."""
+        for target, source in self._task.updates:
+            np.copyto(variables[self._index[target]], self.value(source, variables))
         self.completed += 1
 
     def advance(
@@ -78,8 +70,6 @@ class ReferenceExecutable:
 
     def value(self, node: Node, variables: Sequence[Value]) -> Value:
         """The value of a kept node, as it lies in memory."""
-        if node in self._saved:
-            return self._saved[node]
         read = self._reads.get(node)
         if read is None:
             index = self._lowered.values[node, 0]
