@@ -556,6 +556,11 @@ def as_value(x: Any, op: str, position: int = 0) -> Value:
     return value.astype(native, copy=False)
 
 
+def lift_each(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:
+    """The operands as nodes; Python numbers take NumPy's dtype for them, whatever they meet."""
+    return tuple([lift(x, op, i) for i, x in enumerate(operands)])
+
+
 class Weak(enum.Enum):
     """What a Python number becomes beside arrays, for an op."""
 

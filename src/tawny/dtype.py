@@ -124,21 +124,40 @@ def weak_dtype(kind: type[Number], dtype: DType) -> DType:
     return _PYTHON[kind]
 
 
-def fits(value: int, dtype: DType) -> bool:
-    """Whether an integer `dtype` holds `value`."""
+@cache
+def _limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number of a boolean or integer `dtype`."""
+    if dtype.kind == "b":
+        return 0, 1
     info = np.iinfo(dtype)
-    return info.min <= value <= info.max
+    return info.min, info.max
+
+
+def fits(value: int, dtype: DType) -> bool:
+    """Whether a boolean or integer `dtype` holds `value`."""
+    low, high = _limits(dtype)
+    return low <= value <= high
 
 
 def check_fits(value: Number, dtype: DType, op: str) -> None:
     """Refuse a Python integer that an integer `dtype` cannot hold."""
     if type(value) is int and dtype.kind in "iu" and not fits(value, dtype):
-        info = np.iinfo(dtype)
+        low, high = _limits(dtype)
         raise overflow_error(
-            op,
-            f"Python integer {value} is out of bounds for {dtype}, "
-            f"which holds {info.min} to {info.max}",
+            op, f"Python integer {value} is out of bounds for {dtype}, which holds {low} to {high}"
         )
+
+
+def check_all_fit(values: np.ndarray[Any, Any], dtype: DType, op: str, what: str) -> None:
+    """Refuse integers of which some cannot be held by a boolean or integer `dtype`."""
+    if not values.size or np.can_cast(values.dtype, dtype):
+        return
+    for value in (int(values.min()), int(values.max())):
+        if not fits(value, dtype):
+            low, high = _limits(dtype)
+            raise overflow_error(
+                op, f"{what} has {value}, out of bounds for {dtype}, which holds {low} to {high}"
+            )
 
 
 def real_dtype(dtype: DType) -> DType:

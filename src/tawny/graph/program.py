@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 import numpy as np
 
 from tawny.array import Array, array_for, as_value
+from tawny.dtype import check_all_fit
 from tawny.errors import type_error, value_error
 from tawny.graph.compiled import Compiled
 from tawny.graph.engine import Executable
@@ -363,15 +364,21 @@ def _checked(node: Node, value: Any, bind: bool) -> Value:
         raise type_error("Program", f"{what} was given a lazy array; compute it first: x.numpy()")
     if bind:
         return _bindable(node, value)
-    given = isinstance(value, np.ndarray)
-    array = cast("Value", value) if given else as_value(value, f"Program: {what}")
+    integer = type(value) is int
+    given = np.array(value, object) if integer else value  # it may be of any size
+    if not isinstance(given, np.ndarray):
+        given = as_value(value, f"Program: {what}")
+    array = cast("Value", given)
     if array.shape != node.shape:
         raise value_error("Program", f"{what} was given shape {array.shape}; it has {node.shape}")
-    weak = not given and not isinstance(value, np.generic)
-    if not np.can_cast(array.dtype, node.dtype, "same_kind") and not (
-        weak and array.dtype.kind in "bi"
-    ):
-        raise type_error("Program", f"{what} was given dtype {array.dtype}; it has {node.dtype}")
+    if node.dtype.kind in "biu" and (integer or array.dtype.kind in "biu"):
+        check_all_fit(array, node.dtype, "Program", f"the value of {what}")
+    elif array.size and not integer and not np.can_cast(array.dtype, node.dtype, "same_kind"):
+        raise type_error(
+            "Program",
+            f"{what} was given dtype {array.dtype}; it has {node.dtype}: convert the value first "
+            f"(value.astype({str(node.dtype)!r}))",
+        )
     return array.astype(node.dtype, copy=False)
 
 

@@ -24,8 +24,8 @@ from tawny.array import (
 )
 from tawny.calling import guarded
 from tawny.dtype import DType, Number, as_dtype
-from tawny.errors import located, type_error, value_error, warn
-from tawny.node import Node, borrowed, constant, make, scalar, variable
+from tawny.errors import located, overflow_error, type_error, value_error, warn
+from tawny.node import Node, Value, borrowed, constant, make, scalar, variable
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait
 from tawny.operator import emit_new, public
 from tawny.shape import Shape, as_int, as_shape
@@ -169,19 +169,21 @@ def asarray(
         node = lift(obj, "asarray")
         if node.value is None:
             return wrap(node) if wanted is None else wrap(make(Cast(wanted), (node,)))
+    if wanted is not None and isinstance(obj, int):  # perhaps too large for any integer dtype
+        return fresh(constant(_numbers_as(obj, wanted)))
     value = as_value(obj, "asarray")
     if wanted is not None and wanted != value.dtype:
-        value = _converted(obj, value, wanted)
+        arrays = isinstance(obj, np.ndarray)
+        value = value.astype(wanted) if arrays else _numbers_as(obj, wanted)
     return fresh(constant(value))
 
 
-def _converted(obj: Any, value: Any, wanted: DType) -> Any:
-    if isinstance(obj, np.ndarray):
-        return value.astype(wanted)
+def _numbers_as(obj: Any, wanted: DType) -> Value:
+    """A number, or nested sequences of numbers, as an array; integers must fit."""
     try:
         return np.array(obj, dtype=wanted)
     except OverflowError as error:
-        raise OverflowError(f"asarray: {error}") from None
+        raise overflow_error("asarray", str(error)) from None
 
 
 def _copy(x: Array) -> Array:
@@ -331,12 +333,28 @@ def arange(
     if isinstance(first, int) and isinstance(last, int) and isinstance(stride, int):
         default, length = dt.INT64, -((first - last) // stride)
     else:
-        default, length = dt.FLOAT64, math.ceil((last - first) / stride)
+        default, length = dt.FLOAT64, _length(first, last, stride)
     wanted, count = _dtype_or(dtype, default, "arange"), max(0, length)
+    if wanted == dt.BOOL and count > 2:
+        raise type_error("arange", f"there are {count} numbers; booleans are 2 at most")
+    for number in (first, first + stride)[:count]:
+        dt.check_fits(number, wanted, "arange")
     spacing: list[Any] = [start, step]
     if any(isinstance(v, Array) and is_traced(v.node) for v in spacing):
         return _spaced(start, step, count, wanted)
     return emit_new(Arange(first, stride, count, wanted))
+
+
+def _length(first: float, last: float, stride: float) -> int:
+    """How many numbers lie from `first` up to but not including `last`."""
+    steps = (last - first) / stride
+    if not math.isfinite(steps):
+        raise value_error(
+            "arange", f"from {first} to {last} there is no number of steps of {stride}"
+        )
+    if steps == 0 and last != first:  # the quotient is less than any number, or the step infinite
+        return int(math.copysign(1, steps) > 0)
+    return math.ceil(steps)
 
 
 def _spaced(start: ArrayLike, step: ArrayLike, count: int, dtype: DType) -> Array:

@@ -7,7 +7,6 @@ pick along some of them.  Reading it is a `Slice`, a `Reshape` and a `Gather`; w
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
@@ -18,8 +17,8 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, as_value, fresh, known_value, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories
-from tawny.errors import index_error, needs_values, overflow_error, type_error, value_error
-from tawny.node import Node, Value, constant, make, scalar, variables
+from tawny.errors import index_error, needs_values, type_error, value_error
+from tawny.node import Node, Value, constant, make, variables
 from tawny.op import Gradient, Op, Trait
 from tawny.operator import public
 from tawny.ops import elementwise as e
@@ -449,19 +448,6 @@ def one_hot(x: ArrayLike, /, num_classes: int, *, dtype: Any = None, axis: int =
     hot = e.equal(wrap(expanded(node, (along,))), wrap(classes))
     wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, "one_hot")
     return hot if wanted == dt.BOOL else wrap(make(Cast(wanted), (hot.node,)))
-
-
-def assigned(value: Any, dtype: DType, op: str) -> Node:
-    """A Python number as a constant of `dtype`, as NumPy converts what is assigned."""
-    if isinstance(value, complex) and dtype.kind != "c":
-        raise type_error(op, f"operand 1 is {value}, which has no {dtype} value")
-    if isinstance(value, float) and dtype.kind in "iu":
-        if not math.isfinite(value):
-            raise value_error(op, f"operand 1 is {value}, which has no {dtype} value")
-        value = int(value)
-    if isinstance(value, int) and dtype.kind in "fc" and abs(value) > 2**1023:
-        raise overflow_error(op, f"operand 1 is {value}, too large for {dtype}")
-    return scalar(value, dtype, op)
 
 
 # --------------------------------------------------------------- finding places

@@ -14,8 +14,9 @@ from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
 from tawny.op import Gradient, Op, Overwrites
 from tawny.operator import public
+from tawny.ops.assigning import assigned
 from tawny.ops.creation import Cast, Copy
-from tawny.ops.indexing import assigned, sliced, taken
+from tawny.ops.indexing import sliced, taken
 from tawny.ops.movement import broadcasted, expanded, flattened, permuted, reshaped
 from tawny.shape import Shape, as_shape, normalise_axis, replaced
 
@@ -330,7 +331,8 @@ def delete(arr: ArrayLike, /, obj: Any, axis: int | None = None) -> Array:
 @public()
 def insert(arr: ArrayLike, /, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """`arr` with `values` put in before the elements at `obj` (known integers or a slice)."""
-    node, new = lift(arr, "insert"), lift(values, "insert", 2)
+    node = lift(arr, "insert")
+    new = assigned(values, node.dtype, "insert", 2)
     if axis is None:
         node, axis = flattened(node), 0
     rank = len(node.shape)
@@ -343,8 +345,6 @@ def insert(arr: ArrayLike, /, obj: Any, values: ArrayLike, axis: int | None = No
         raise index_error(
             "insert", f"obj {obj!r} leaves axis {along} of size {n}; accepted: {-n} to {n}"
         )
-    if new.dtype != node.dtype:
-        new = make(Cast(node.dtype), (new,))
     count = places.size
     if count == 1:
         new = expanded(new, range(rank - len(new.shape))) if len(new.shape) < rank else new
@@ -470,9 +470,7 @@ def _pad_constant(node: Node, widths: tuple[tuple[int, int], ...], values: Any) 
     """One fill value is one `Pad`; a value for each side is a `Pad` for each, in order of axes."""
     if dt.is_weak(values):
         return make(Pad(widths), (node, assigned(values, node.dtype, "pad")))
-    fills = lift(values, "pad", 1)
-    if fills.dtype != node.dtype:
-        fills = make(Cast(node.dtype), (fills,))
+    fills = assigned(values, node.dtype, "pad")
     if all(n == 1 for n in fills.shape):
         return make(Pad(widths), (node, reshaped(fills, ())))
     pairs = broadcasted(fills, (len(widths), 2))

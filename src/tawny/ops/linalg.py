@@ -6,7 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tawny.array import Array, ArrayLike, lift_all, wrap
+from tawny.array import Array, ArrayLike, lift_each, wrap
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
 from tawny.op import Gradient, Op
@@ -90,7 +90,7 @@ class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum", gradient=Grad
 
 def alike(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:
     """The operands as nodes of their common dtype."""
-    return promoted(lift_all(op, operands))
+    return promoted(lift_each(op, operands))
 
 
 def _contraction(name: str, operands: Sequence[Any], inputs: Sequence[str], output: str) -> Array:
@@ -234,7 +234,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 @public()
 def dot(a: ArrayLike, b: ArrayLike, /) -> Array:
     """Sum of products over the last axis of `a` and the last but one of `b`; numbers multiply."""
-    left, right = map(wrap, lift_all("dot", (a, b)))
+    left, right = map(wrap, lift_each("dot", (a, b)))
     if not left.ndim or not right.ndim:
         return e.multiply(left, right)
     axis = max(right.ndim - 2, 0)
@@ -251,7 +251,7 @@ def vdot(a: ArrayLike, b: ArrayLike, /) -> Array:
 @public()
 def inner(a: ArrayLike, b: ArrayLike, /) -> Array:
     """Sum of products over the last axes of both; numbers multiply."""
-    left, right = map(wrap, lift_all("inner", (a, b)))
+    left, right = map(wrap, lift_each("inner", (a, b)))
     if not left.ndim or not right.ndim:
         return e.multiply(left, right)
     _check_match("inner", left.shape, -1, right.shape, -1)
@@ -259,7 +259,7 @@ def inner(a: ArrayLike, b: ArrayLike, /) -> Array:
 
 
 def _flattened(name: str, *operands: ArrayLike) -> list[Array]:
-    arrays = map(wrap, lift_all(name, operands))
+    arrays = map(wrap, lift_each(name, operands))
     return [x if x.ndim == 1 else reshape(x, (x.size,)) for x in arrays]
 
 
@@ -273,7 +273,7 @@ def outer(a: ArrayLike, b: ArrayLike, /) -> Array:
 @public()
 def kron(a: ArrayLike, b: ArrayLike, /) -> Array:
     """Kronecker product: `b` scaled by every element of `a`, set side by side."""
-    left, right = map(wrap, lift_all("kron", (a, b)))
+    left, right = map(wrap, lift_each("kron", (a, b)))
     rank = max(left.ndim, right.ndim)
     ours = (1,) * (rank - left.ndim) + left.shape
     theirs = (1,) * (rank - right.ndim) + right.shape
@@ -316,7 +316,7 @@ def cross(
     """Vector product of three-dimensional vectors along an axis of each."""
     if axis is not None:
         axisa = axisb = axisc = axis
-    left, right = map(wrap, lift_all("cross", (a, b)))
+    left, right = map(wrap, lift_each("cross", (a, b)))
     left, right = (
         moveaxis(x, normalise_axis(k, x.ndim, "cross"), -1)
         for x, k in ((left, axisa), (right, axisb))
@@ -378,7 +378,7 @@ def einsum(subscripts: str, /, *operands: ArrayLike) -> Array:
         raise type_error(
             "einsum", f"operand 0 must be a string of subscripts, not {type(subscripts).__name__}"
         )
-    nodes = lift_all("einsum", operands)
+    nodes = lift_each("einsum", operands)
     inputs, arrow, written = "".join(subscripts.split()).partition("->")
     terms = inputs.split(",")
     if not nodes or len(terms) != len(nodes):

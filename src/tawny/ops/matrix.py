@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, lift, lift_all, wrap
+from tawny.array import Array, ArrayLike, lift, lift_each, wrap
 from tawny.dtype import DType
 from tawny.errors import linalg_error, value_error
 from tawny.named import NamedTuple
@@ -306,7 +306,7 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
 @public(module="linalg")
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of every element of one vector with every element of another."""
-    left, right = map(wrap, lift_all("outer", (x1, x2)))
+    left, right = map(wrap, lift_each("outer", (x1, x2)))
     for position, x in enumerate((left, right)):
         if x.ndim != 1:
             raise value_error(
@@ -318,7 +318,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 @public(module="linalg")
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Vector product of three-dimensional vectors along `axis`; other axes broadcast."""
-    left, right = map(wrap, lift_all("cross", (x1, x2)))
+    left, right = map(wrap, lift_each("cross", (x1, x2)))
     places = [normalise_axis(axis, x.ndim, "cross") for x in (left, right)]
     return cross_product("cross", left, right, (places[0], places[1]))
 

@@ -10,12 +10,13 @@ from typing import Any, cast
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, known_value, lift, wrap
+from tawny.array import Array, ArrayLike, fresh, known_value, lift, lift_all, wrap
 from tawny.errors import value_error
 from tawny.node import Value, constant, scalar
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
+from tawny.ops.assigning import assigned
 from tawny.ops.composite import where
 from tawny.ops.creation import astype, copy, zeros_like
 from tawny.ops.grids import bounded
@@ -174,7 +175,7 @@ def choose(
     options = cast("Sequence[ArrayLike]", choices)
     if not options:
         raise value_error("choose", "there are no choices; at least one is needed")
-    arrays = [lift(c, "choose", i) for i, c in enumerate(options, 1)]
+    arrays = lift_all("choose", options)
     common = dt.promote(*(n.dtype for n in arrays))
     *before, result = [astype(wrap(n), common, copy=False) for n in arrays]
     number = bounded(number, len(arrays), mode, "choose")
@@ -212,7 +213,7 @@ def piecewise(
     result = zeros_like(array)
     for condition, piece in zip(conditions, funclist, strict=True):
         value = piece(array, *args, **kw) if callable(piece) else piece
-        result = where(condition, astype(value, array.dtype, copy=False), result)
+        result = where(condition, wrap(assigned(value, array.dtype, "piecewise")), result)
     return result
 
 

@@ -13,11 +13,11 @@ from tawny.errors import needs_values, type_error, value_error
 from tawny.node import Node, Value, make, variables
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites
 from tawny.operator import public
+from tawny.ops.assigning import assigned
 from tawny.ops.creation import Cast, Copy
 from tawny.ops.indexing import (
     Range,
     Selection,
-    assigned,
     check_indices,
     check_ranges,
     gathered,
@@ -103,11 +103,7 @@ def _operands(x: Node, value: Any, mode: str, op: str) -> tuple[Node, Node]:
             )
         if mode in ("min", "max") and common.kind in "iu":  # a narrower integer would wrap
             dtype = common
-    if node is None:
-        return x, assigned(value, dtype, op)
-    if node.dtype.kind == "c" and dtype.kind != "c":
-        raise type_error(op, f"operand 1 has dtype {node.dtype}, which has no {dtype} value")
-    return _converted(x, dtype), _converted(node, dtype)
+    return _converted(x, dtype), assigned(value, dtype, op)
 
 
 def _kind(value: object) -> type:

@@ -47,6 +47,8 @@ def copy(op: Copy, x: Value) -> Value:
 @kernel(Arange)
 def arange(op: Arange) -> Value:
     """NumPy's own; half a step less keeps rounding from adding an element."""
+    if op.length == 1:  # the step may be infinite
+        return np.array([op.start], op.dtype)
     whole = isinstance(op.start, int) and isinstance(op.step, int)
     stop = op.start + op.step * (op.length if whole else op.length - 0.5)
     return (
