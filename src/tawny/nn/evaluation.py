@@ -8,24 +8,16 @@ from typing import Any, cast
 import numpy as np
 
 import tawny.numpy as tnp
+from tawny.array import Array
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
-from tawny.graph.program import Program
 from tawny.nn.feeding import Batch, Source, as_batch, source, taken
 from tawny.nn.module import Module, check_module
-from tawny.nn.stepping import (
-    Held,
-    Loss,
-    Programs,
-    batch_variables,
-    check_loss,
-    one_number,
-    signature,
-    values_of,
-)
+from tawny.nn.remembering import Remembered
+from tawny.nn.stepping import Held, Loss, Programs, check_loss, one_number
 from tawny.node import Value
 from tawny.optim.batches import Mini
-from tawny.tree import leaves, map_leaves, map_together
+from tawny.tree import leaves, map_together
 
 Metrics = Mapping[str, Callable[[Any, Any], Any]]
 """Functions from predictions and targets to one number, by name."""
@@ -51,30 +43,11 @@ def accuracy(prediction: Any, target: Any) -> Any:
 
 
 class Judge:
-    """Loss and metrics of parameters that lie in memory shared with a training step."""
+    """Loss and metrics of a model on data."""
 
-    def __init__(
-        self,
-        model: Module,
-        measures: Metrics,
-        held: Held,
-        engine: str,
-        memory: str | int | None,
-    ) -> None:
+    def __init__(self, measures: Metrics, programs: Programs) -> None:
         self._names = list(measures)
-        judged = Held(held.parameters, held.state, {})
-        parameters, state, _ = judged.variables()
-
-        def build(batch: Batch) -> Graph:
-            prediction = model.apply(parameters, *batch.inputs, state=state)
-            outputs = tuple(
-                one_number(measure(prediction, batch.target), name)
-                for name, measure in measures.items()
-            )
-            inputs = [*batch.arrays, *leaves((parameters, state))]
-            return Graph(inputs, outputs, name="evaluation", unused="ignore")
-
-        self._programs = Programs(build, judged.named(), engine, memory)
+        self._programs = programs
 
     def prepare(self, data: Source) -> None:
         """Compile what the first batch needs, where there is one to look at."""
@@ -90,6 +63,27 @@ class Judge:
             sums += np.array([float(v) for v in values]) * batch.rows
             rows += batch.rows
         return dict(zip(self._names, (sums / rows).tolist(), strict=True))
+
+
+def sharing_judge(
+    model: Module, measures: Metrics, held: Held, engine: str, memory: str | int | None
+) -> Judge:
+    """A judge of parameters that lie in memory shared with a training step."""
+    judged = Held(held.parameters, held.state, {})
+    parameters, state, _ = judged.variables()
+
+    def build(batch: Batch) -> Graph:
+        prediction = model.apply(parameters, *batch.inputs, state=state)
+        inputs = [*batch.arrays, *leaves((parameters, state))]
+        outputs = _measured(measures, prediction, batch.target)
+        return Graph(inputs, outputs, name="evaluation", unused="ignore")
+
+    return Judge(measures, Programs(build, judged.named(), engine, memory))
+
+
+def _measured(measures: Metrics, prediction: Any, target: Any) -> tuple[Array, ...]:
+    """What each of the measures says."""
+    return tuple(one_number(m(prediction, target), name) for name, m in measures.items())
 
 
 def measures(loss: Loss, metrics: Metrics | None, op: str) -> dict[str, Callable[..., Any]]:
@@ -124,9 +118,14 @@ def evaluate(
     check_module(model, "nn.evaluate")
     check_loss(loss, "nn.evaluate")
     given = source(data, Mini(batch, shuffle=False), 0, "nn.evaluate")
-    held = Held(map_leaves(np.array, model.parameters), map_leaves(np.array, model.state), {})
-    judge = Judge(model, measures(loss, metrics, "nn.evaluate"), held, engine, memory)
-    return judge.measured(given)
+    asked = measures(loss, metrics, "nn.evaluate")
+
+    def build(batch: Batch) -> Graph:
+        outputs = _measured(asked, model(*batch.inputs), batch.target)
+        return Graph(batch.arrays, outputs, name="evaluation", unused="ignore")
+
+    purpose = tuple((name, id(measure)) for name, measure in asked.items())
+    return Judge(asked, Remembered(model, purpose, build, engine, memory)).measured(given)
 
 
 def predict(
@@ -138,25 +137,24 @@ def predict(
 ) -> Any:
     """What the model gives for any number of rows, computed `batch` rows at a time.
 
-    The result is a NumPy array, or a structure of them as the model gives it.
+    The result is a NumPy array, or a structure of them as the model gives it.  Programs are kept
+    with the model: the next call with batches of the same shape compiles nothing, as long as the
+    parameters have the same values.
     """
     check_module(model, "nn.predict")
     size = Mini(batch).size
     data = as_batch((inputs, ()), "nn.predict")
     if not data.rows:
         raise value_error("nn.predict", "the inputs have no rows")
-    programs: dict[Any, tuple[Program, Batch]] = {}
+
+    def build(batch: Batch) -> Graph:
+        return Graph(leaves(batch.inputs), model(*batch.inputs), unused="ignore")
+
+    programs = Remembered(model, "predict", build, engine, memory)
     parts: list[Any] = []
     for first in range(0, data.rows, size):
-        rows = slice(first, first + size)
-        some = data._replace(inputs=taken(data.inputs, rows))
-        key = signature(some)
-        if key not in programs:
-            variables = batch_variables(some)
-            graph = Graph(leaves(variables.inputs), model(*variables.inputs), unused="ignore")
-            programs[key] = graph.compile(engine, memory=memory), variables
-        program, variables = programs[key]
-        parts.append(program(**values_of(some, variables)))
+        some = data._replace(inputs=taken(data.inputs, slice(first, first + size)))
+        parts.append(programs.run(some))
     return map_together(_joined, *parts)
 
 

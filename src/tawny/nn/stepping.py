@@ -149,7 +149,7 @@ class Programs:
     ) -> None:
         self._build = build
         self._memory_of = memory_of
-        self._options = engine, memory
+        self.options = engine, memory
         self._made: dict[Hashable, Ready] = {}
         self._checked: dict[tuple[int, Demand], Value] = {}
 
@@ -179,15 +179,24 @@ class Programs:
         program.set(bind=False, **values_of(batch, variables))
         return program.run()
 
+    def variables_for(self, batch: Batch) -> Batch:
+        """Variables for batches of this size."""
+        return batch_variables(batch)
+
+    def compiled(self, graph: Graph, batch: Batch, variables: Batch) -> Program:
+        """The program of a graph that was built over these variables."""
+        engine, memory = self.options
+        return graph.compile(engine, memory=memory, incremental=False)
+
     def _compiled(self, batch: Batch) -> Ready:
-        engine, memory = self._options
-        variables = batch_variables(batch)
+        variables = self.variables_for(batch)
         with demands_collected() as collected:
             graph = self._build(variables)
-        program = graph.compile(engine, memory=memory, incremental=False)
+        program = self.compiled(graph, batch, variables)
         known = {v.node.name for v in graph.inputs} | {v.node.name for v in graph.updates}
         bound = {name: a for name, a in self._memory_of.items() if name in known}
-        program.set(bind=True, **bound)
+        if bound:
+            program.set(bind=True, **bound)
         numbers = {v.node: number for number, v in enumerate(leaves(variables.target))}
         demands = [(numbers[node], wanted) for node, wanted in collected if node in numbers]
         return Ready(program, variables, demands)

@@ -16,7 +16,7 @@ from tawny.graph.graph import Graph
 from tawny.named import NamedTuple
 from tawny.nn import checkpoints
 from tawny.nn.checkpoints import Checkpoint, Position, as_checkpoint, settled
-from tawny.nn.evaluation import Judge, Metrics, measures
+from tawny.nn.evaluation import Judge, Metrics, measures, sharing_judge
 from tawny.nn.feeding import Batch, IteratorSource, Source, as_batch, not_finite, source
 from tawny.nn.history import History
 from tawny.nn.interrupts import Interrupts, interrupts_deferred
@@ -124,7 +124,7 @@ def train(
     judged = None
     if validation is not None:
         table = measures(loss, metrics, "nn.train")
-        judge = Judge(model, table, stepper.held, engine, memory)
+        judge = sharing_judge(model, table, stepper.held, engine, memory)
         judged = judge, source(validation, _in_order(cut), 0, "nn.train: validation")
     elif metrics:
         raise value_error("nn.train", "metrics are measured on validation data; none are given")

@@ -1,0 +1,116 @@
+"""Programs of models in inference, kept with the model from call to call.
+
+A call traces the model anew, which finds the very nodes of the call before as long as values,
+layers and settings are as they were: nodes are interned.  Then the program of that call serves
+again; anything else compiles another.  So nothing stale is ever run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from tawny.graph.graph import Graph
+from tawny.graph.program import Program
+from tawny.named import NamedTuple
+from tawny.nn.feeding import Batch
+from tawny.nn.module import Module
+from tawny.nn.stepping import Programs, batch_variables, signature, values_of
+from tawny.tree import outline
+
+MOST_PROGRAMS: Final = 4
+"""So many programs are kept with a model: two sizes of batch, for predictions and for losses."""
+
+MOST_BYTES: Final = 1 << 28
+"""The planned memory of all programs kept with a model together."""
+
+
+class Kept(NamedTuple):
+    """A program, and what it was made from."""
+
+    program: Program
+    variables: Batch
+    graph: Graph
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that its program holds."""
+        return self.program.plan.peak_bytes
+
+
+_KEPT: Final[WeakKeyDictionary[Module, OrderedDict[Hashable, Kept]]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def _recalled(model: Module, key: Hashable) -> Kept | None:
+    with _lock:
+        kept = _KEPT.get(model)
+        if kept is None or key not in kept:
+            return None
+        kept.move_to_end(key)
+        return kept[key]
+
+
+def _remember(model: Module, key: Hashable, made: Kept) -> None:
+    with _lock:
+        kept = _KEPT.setdefault(model, OrderedDict())
+        kept[key] = made
+        kept.move_to_end(key)
+        while len(kept) > MOST_PROGRAMS or sum(k.nbytes for k in kept.values()) > MOST_BYTES:
+            kept.popitem(last=False)
+
+
+def _is_same(one: Graph, other: Graph) -> bool:
+    """Whether two graphs compute the same nodes, in the same structure."""
+    ours, theirs = list[Any](), list[Any]()
+    same = outline(one.outputs, ours) == outline(other.outputs, theirs)
+    return same and [a.node for a in ours] == [a.node for a in theirs]
+
+
+class Remembered(Programs):
+    """Programs of a model with its current values, one for each size of batch.
+
+    `purpose` tells those apart that one model has for several uses.
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        purpose: Hashable,
+        build: Callable[[Batch], Graph],
+        engine: str,
+        memory: str | int | None,
+    ) -> None:
+        super().__init__(build, {}, engine, memory)
+        self._model, self._purpose = model, purpose
+
+    def variables_for(self, batch: Batch) -> Batch:
+        kept = _recalled(self._model, self._key(batch))
+        return batch_variables(batch) if kept is None else kept.variables
+
+    def compiled(self, graph: Graph, batch: Batch, variables: Batch) -> Program:
+        key = self._key(batch)
+        kept = _recalled(self._model, key)
+        if kept is None or kept.variables is not variables or not _is_same(kept.graph, graph):
+            engine, memory = self.options
+            kept = Kept(graph.compile(engine, memory=memory), variables, graph)
+            _remember(self._model, key, kept)
+        return kept.program
+
+    def run(self, batch: Batch, draw: int = 0) -> Any:
+        """The outputs for a batch, in one call: other threads may use the same program."""
+        program, variables, _ = self.ready(batch)
+        return program(**values_of(batch, variables))
+
+    def _key(self, batch: Batch) -> Hashable:
+        return self._purpose, signature(batch), self.options
+
+
+def kept_programs(model: Module) -> list[Program]:
+    """The programs kept with a model, the one used last at the end."""
+    with _lock:
+        kept = _KEPT.get(model)
+        return [] if kept is None else [one.program for one in kept.values()]
