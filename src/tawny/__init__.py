@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from tawny.ops.delay import map_elements as map_elements
     from tawny.ops.delay import scan as scan
     from tawny.ops.differentiation import stop_gradient as stop_gradient
+    from tawny.scopes import scope as scope
 
 __version__ = "0.1.0"
 
@@ -114,6 +115,7 @@ __all__ = [
     "register_function",
     "save_arrays",
     "scan",
+    "scope",
     "testing",
     "var",
 ]
@@ -158,6 +160,7 @@ _HOME: Final = {
     "register_function": "tawny.graph.registry",
     "save_arrays": "tawny.graph.files",
     "scan": "tawny.numpy",
+    "scope": "tawny.scopes",
     "var": "tawny.ops.creation",
 }
 """The module of each name that is no module itself."""

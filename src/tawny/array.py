@@ -88,9 +88,11 @@ class Array(Methods):
 
     @property
     def name(self) -> str | None:
-        """The name of a variable; None for all others."""
+        """The name of a variable, or the one that `tawny.numpy.name` gave; None for all others."""
         op = self._node.op
-        return op.name if isinstance(op, Variable) else None
+        if isinstance(op, Variable):
+            return op.name
+        return next((s.name for s in self._node.sources if s.name), None)
 
     @property
     def shape(self) -> Shape:

@@ -19,7 +19,7 @@ from tawny import dtype as dt
 from tawny.dtype import DType, Number
 from tawny.op import Gradient, Op, Trait, Type
 from tawny.shape import Shape
-from tawny.source import Source, caller
+from tawny.source import Source, caller, describe
 
 if TYPE_CHECKING:
     from tawny.array import Array
@@ -148,7 +148,7 @@ class Node:
         return self.op.name if isinstance(self.op, Variable) else self.op.facts().name
 
     def __repr__(self) -> str:
-        where = f" at {', '.join(dict.fromkeys(map(str, self.sources)))}" if self.sources else ""
+        where = f" at {describe(self.sources)}" if self.sources else ""
         return f"<{self.name} {self.dtype}{list(self.shape)}{where}>"
 
 

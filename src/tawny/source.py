@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from contextvars import ContextVar
 from enum import Enum
 from pathlib import Path
 from types import CodeType, FrameType
@@ -33,8 +35,12 @@ class Origin(Enum):
     NOBODY = 2
 
 
+SCOPE: Final[ContextVar[str]] = ContextVar("scope", default="")
+"""The scope that is open: names of modules and of `tawny.scope`, joined by dots."""
+
+
 class Source(NamedTuple):
-    """A place in the user's program: a code object and an instruction in it.
+    """A place in the user's program: a code object, an instruction in it, the scope open there.
 
     The line is worked out only when somebody asks: finding it while the graph
     is built would cost more than building the node.
@@ -42,6 +48,9 @@ class Source(NamedTuple):
 
     code: CodeType
     instruction: int
+    scope: str = ""
+    name: str = ""
+    """What `tawny.numpy.name` calls the array."""
 
     @property
     def line(self) -> int:
@@ -56,8 +65,30 @@ class Source(NamedTuple):
         """Path of the file, as Python knows it."""
         return self.code.co_filename
 
-    def __str__(self) -> str:
+    @property
+    def path(self) -> str:
+        """Scope and name, joined by a dot; empty where there is neither."""
+        return f"{self.scope}.{self.name}" if self.scope and self.name else self.scope or self.name
+
+    @property
+    def place(self) -> str:
+        """File and line, as in `model.py:41`."""
         return f"{_cell(self.file) or Path(self.file).name}:{self.line}"
+
+    def __str__(self) -> str:
+        return f"{self.place} in {self.path}" if self.path else self.place
+
+
+def describe(sources: Iterable[Source]) -> str:
+    """Places in a program as one text, each line once with its scopes: `a.py:5 in one + two`."""
+    lines: dict[str, dict[str, None]] = {}
+    for source in sources:
+        paths = lines.setdefault(source.place, {})
+        if source.path:
+            paths[source.path] = None
+    return ", ".join(
+        f"{place} in {' + '.join(paths)}" if paths else place for place, paths in lines.items()
+    )
 
 
 def _cell(file: str) -> str | None:
@@ -111,4 +142,4 @@ def users_frame() -> FrameType | None:
 def caller() -> Source | None:
     """The innermost place in the user's own code; None when there is none."""
     frame = users_frame()
-    return None if frame is None else Source(frame.f_code, frame.f_lasti)
+    return None if frame is None else Source(frame.f_code, frame.f_lasti, SCOPE.get())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import colorsys
 import enum
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tawny.graph.trace import attributes, kind, listing, places, printable, reads, small_value
+from tawny.graph.trace import attributes, kind, listing, printable, reads, small_value
 from tawny.node import Constant, Node, Variable
 from tawny.record import record
 
@@ -48,7 +49,8 @@ class Box:
     role: Role
     title: str
     details: tuple[str, ...]
-    place: str
+    where: tuple[str, ...]
+    """The scopes and names it belongs to, if any, and the lines that wrote it."""
     fill: str
     badge: str
     """Which output it is; empty if none."""
@@ -88,10 +90,19 @@ def _box(node: Node, number: int, count: int, badge: str, plan: BlockPlan | None
         role=role,
         title=_cut(node.name, 32),
         details=(*([extra] if extra else []), " ".join(facts)),
-        place=_cut(places(node), 40),
+        where=tuple([_cut(line, 40) for line in _where(node)]),
         fill=role.value if block is None else block_colour(block),
         badge=badge,
     )
+
+
+def _where(node: Node) -> Iterator[str]:
+    paths = dict.fromkeys(s.path for s in node.sources if s.path)
+    places = dict.fromkeys(s.place for s in node.sources)
+    if paths:
+        yield " + ".join(paths)
+    if places:
+        yield ", ".join(places)
 
 
 def _role(node: Node) -> Role:
@@ -122,7 +133,7 @@ def to_dot(graph: Graph, plan: BlockPlan | None = None) -> str:
     A box is a node: its number, its op or name, `s:` dtype and shape (`v:` a number's value), `r:`
     how often it is read, and the line that wrote it.  With a plan, `b:` is the block of memory it
     lies in, and boxes of one block have one colour.  Outputs have a double border; dashed edges
-    are updates.
+    are updates.  Boxes of a scope are framed.
     """
     return "\n".join(_lines(graph, plan)) + "\n"
 
@@ -137,8 +148,7 @@ def _lines(graph: Graph, plan: BlockPlan | None) -> Iterator[str]:
         f'color="{LINE}", margin="0.12,0.06", height=0.3];'
     )
     yield f'  edge [color="{LINE}", arrowsize=0.6, fontname="Helvetica", fontsize=9];'
-    for box in all_boxes:
-        yield f"  n{box.number} [{', '.join(_attributes(box))}];"
+    yield from _clustered(all_boxes)
     for box in all_boxes:
         for source in box.node.inputs:
             yield f"  n{number[source]} -> n{box.number};"
@@ -148,6 +158,42 @@ def _lines(graph: Graph, plan: BlockPlan | None) -> Iterator[str]:
             f'color="{UPDATE}", fontcolor="{UPDATE}", label="update"];'
         )
     yield "}"
+
+
+def _clustered(all_boxes: Sequence[Box]) -> Iterator[str]:
+    """The boxes, those of a scope inside a frame with its name, frames of inner scopes inside."""
+    by_scope: dict[tuple[str, ...], list[Box]] = {}
+    for box in all_boxes:
+        by_scope.setdefault(_scope(box.node), []).append(box)
+    open_scope: tuple[str, ...] = ()
+    for number, scope in enumerate(sorted(by_scope)):
+        common = len(_shared((open_scope, scope)))
+        for depth in range(len(open_scope), common, -1):
+            yield f"{'  ' * depth}}}"
+        for depth in range(common, len(scope)):
+            indent = "  " * (depth + 1)
+            yield f"{indent}subgraph cluster_{number}_{depth} {{"
+            yield (
+                f"{indent}  label={_quoted(scope[depth])}; labeljust=l; "
+                f'color="{FAINT}"; fontcolor="{FAINT}"; style=rounded;'
+            )
+        open_scope = scope
+        indent = "  " * (len(scope) + 1)
+        for box in by_scope[scope]:
+            yield f"{indent}n{box.number} [{', '.join(_attributes(box))}];"
+    for depth in range(len(open_scope), 0, -1):
+        yield f"{'  ' * depth}}}"
+
+
+def _scope(node: Node) -> tuple[str, ...]:
+    """The innermost scope that holds all of a node, as the names it consists of."""
+    return _shared([tuple(s.scope.split(".")) if s.scope else () for s in node.sources])
+
+
+def _shared(scopes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The names with which all of the scopes begin."""
+    levels = takewhile(lambda names: len(set(names)) == 1, zip(*scopes, strict=False))
+    return tuple([names[0] for names in levels])
 
 
 def _attributes(box: Box) -> Iterator[str]:
@@ -167,8 +213,7 @@ def _label(box: Box) -> str:
     size = 8 if box.small else 10
     rows.append(_marked(box.title) if box.small else f"<B>{_marked(box.title)}</B>")
     rows += [f'<FONT POINT-SIZE="{size}">{_marked(line)}</FONT>' for line in box.details]
-    if box.place:
-        rows.append(f'<FONT POINT-SIZE="8" COLOR="{FAINT}">{_marked(box.place)}</FONT>')
+    rows += [f'<FONT POINT-SIZE="8" COLOR="{FAINT}">{_marked(line)}</FONT>' for line in box.where]
     joined = "<BR/>".join(rows)
     return f'<<FONT POINT-SIZE="9">{joined}</FONT>>' if box.small else f"<{joined}>"
 

@@ -115,9 +115,12 @@ class _Loader:
         """The lines of the user's program, for messages about nodes."""
         out: list[Source] = []
         for number, text in enumerate(self.data["sources"]):
-            source = _source(text) if isinstance(text, str) else None
+            source = _source(text)
             if source is None:
-                raise self.fail(f"source {number}", f"{shown(text)}; expected 'file:line'")
+                raise self.fail(
+                    f"source {number}",
+                    f"{shown(text)}; expected 'file:line', or a list of it, a scope and a name",
+                )
             out.append(source)
         return out
 
@@ -233,16 +236,20 @@ _CODE: Final = compile("", "", "exec")
 _MOST_LINES: Final = 2**31 - 1
 
 
-def _source(text: str) -> Source | None:
-    """A place in a program, as its text says: an empty code object stands for its file."""
-    file, _, line = text.rpartition(":")
+def _source(data: Json) -> Source | None:
+    """A place in a program, as data say: an empty code object stands for its file."""
+    match data if isinstance(data, list) else [data, "", ""]:
+        case [str(text), str(scope), str(name)]:
+            file, _, line = text.rpartition(":")
+        case _:
+            return None
     if not file or not line.isascii() or not line.isdigit() or len(line) > 10:
         return None
     first = int(line)
-    if not file.isprintable() or first > _MOST_LINES:
+    if not (file + scope + name).isprintable() or first > _MOST_LINES:
         return None
     code: CodeType = _CODE.replace(co_filename=file, co_firstlineno=first)
-    return Source(code, -1)
+    return Source(code, -1, scope, name)
 
 
 # ---------------------------------------------------------------------- arrays

@@ -21,6 +21,7 @@ from tawny.rewrite.flow import Pass
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import Optimised
 from tawny.rewrite.pipeline import optimise as optimise_nodes
+from tawny.source import describe
 from tawny.tree import leaves, map_leaves
 
 if TYPE_CHECKING:
@@ -305,7 +306,7 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def _place(node: Node) -> str:
-    return ", ".join(map(str, node.sources)) or "unknown place"
+    return describe(node.sources) or "unknown place"
 
 
 def _inputs(inputs: Iterable[Array]) -> tuple[Node, ...]:

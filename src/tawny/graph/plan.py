@@ -17,6 +17,7 @@ from tawny.memory.plan import Layout
 from tawny.named import NamedTuple
 from tawny.node import Node
 from tawny.record import record
+from tawny.source import describe
 
 if TYPE_CHECKING:
     import html
@@ -363,9 +364,14 @@ _NAMED = 4
 """Nodes named in a sentence."""
 
 
+_PLACES = 3
+"""Places of the user's program named in a line of a table."""
+
+
 def _name(array: Array) -> str:
     node = array.node
-    where = f" [{node.sources[0]}]" if node.sources else ""
+    more = ", ..." if len(node.sources) > _PLACES else ""
+    where = f" [{describe(node.sources[:_PLACES])}{more}]" if node.sources else ""
     return f"{node.name} {node.dtype}{list(node.shape)}{where}"
 
 

@@ -55,7 +55,7 @@ def save(graph: Graph, path: Path) -> None:
     structure = graph.structured([number[n] for n in graph.output_nodes])
     data: dict[str, Json] = {
         "name": graph.name,
-        "sources": list(lines.texts),
+        "sources": lines.encode(),
         "nodes": records,
         "inputs": [number[n] for n in graph.input_nodes],
         "outputs": _encode_structure(structure, 0),
@@ -94,18 +94,23 @@ def array_name(number: int) -> str:
 
 
 class _Lines:
-    """The lines nodes were written at, each once."""
+    """The lines nodes were written at, each once with each of its scopes and names."""
 
     def __init__(self) -> None:
-        self.texts: dict[str, int] = {}
-        self.known: dict[tuple[int, int], int] = {}
+        self.texts: dict[tuple[str, str, str], int] = {}
+        self.known: dict[tuple[int, int, str, str], int] = {}
 
     def number(self, source: Source) -> int:
         """The number of a line; a code object's own hash would cost more than the text."""
-        key = (id(source.code), source.instruction)
+        key = (id(source.code), *source[1:])
         if key not in self.known:
-            self.known[key] = self.texts.setdefault(str(source), len(self.texts))
+            text = (source.place, source.scope, source.name)
+            self.known[key] = self.texts.setdefault(text, len(self.texts))
         return self.known[key]
+
+    def encode(self) -> list[Json]:
+        """Each line as data: its text, or a list of it, scope and name where it has one of them."""
+        return [[*text] if any(text[1:]) else text[0] for text in self.texts]
 
 
 def _record(node: Node, number: Mapping[Node, int], lines: _Lines) -> dict[str, Json]:

@@ -146,11 +146,11 @@ def _rows(box: Box) -> list[_Row]:
     if box.small:
         out = [_Row(box.title, 9, _INK)]
         out += [_Row(line, 9, _INK) for line in box.details]
-        return [*out, *([_Row(box.place, 8, FAINT)] if box.place else [])]
+        return [*out, *[_Row(line, 8, FAINT) for line in box.where]]
     out = [_Row(box.badge, 9, OUTPUT, bold=True)] if box.badge else []
     out.append(_Row(box.title, 13, _INK, bold=True))
     out += [_Row(line, 10, _INK) for line in box.details]
-    return [*out, *([_Row(box.place, 9, FAINT)] if box.place else [])]
+    return [*out, *[_Row(line, 9, FAINT) for line in box.where]]
 
 
 class _Picture:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tawny.node import Constant, Node, Variable
 from tawny.op import Elementwise
 from tawny.shape import size
+from tawny.source import describe
 
 if TYPE_CHECKING:
     from tawny.graph.graph import Graph
@@ -36,8 +37,8 @@ def kind(node: Node) -> str:
 
 
 def places(node: Node) -> str:
-    """The lines a node was written at."""
-    return ", ".join(dict.fromkeys(map(str, node.sources)))
+    """The lines a node was written at, with their scopes."""
+    return describe(node.sources)
 
 
 def small_value(node: Node) -> str | None:

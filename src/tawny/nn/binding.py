@@ -17,7 +17,9 @@ from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.nn.initialisers import Initialiser, as_initialiser, glorot_uniform, zeros
 from tawny.node import Node, Value, constant
+from tawny.scopes import join
 from tawny.shape import Shape, as_shape, size
+from tawny.source import SCOPE
 
 if TYPE_CHECKING:
     from tawny.nn.module import Module
@@ -183,6 +185,21 @@ class Binding:
     """New values of states."""
     observe: Callable[[Module, Any, Any], None] | None = None
     """Told of each layer called, what went in and what came out."""
+    running: Module | None = None
+    """The innermost layer being called."""
+    scope: str = field(default_factory=SCOPE.get)
+    """The scope in which the model was called."""
+
+    def scope_of(self, module: Module) -> str:
+        """The scope of a layer called by the one running: the open one, and the path below it.
+
+        A layer that is none of the running layer's own has the path in the whole model.
+        """
+        path = self.paths.get(module, ())
+        above = () if self.running is None else self.paths.get(self.running, ())
+        if path[: len(above)] == above:
+            return join(SCOPE.get(), written(path[len(above) :]))
+        return join(self.scope, written(path))
 
     def read(self, declaration: Declaration) -> Array:
         """The array that stands for a parameter or state."""

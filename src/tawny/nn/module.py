@@ -32,6 +32,7 @@ from tawny.nn.members import (
 )
 from tawny.nn.structure import matched, nested
 from tawny.shape import as_int
+from tawny.source import SCOPE
 from tawny.tree import map_leaves
 
 if TYPE_CHECKING:
@@ -133,11 +134,16 @@ class Module(Holder):
         if self not in binding.paths:
             self._check_foreign(binding)
         arrays = tuple(_as_array(x) for x in inputs)
+        token = SCOPE.set(binding.scope_of(self))
+        caller, binding.running = binding.running, self
         try:
             outputs = self.forward(*arrays, **options)
         except Exception as error:
             _say_where(error, self)
             raise
+        finally:
+            binding.running = caller
+            SCOPE.reset(token)
         if outputs is None:
             raise type_error(self.label, "forward gives None; it returns what the layer computes")
         if binding.observe is not None:

@@ -26,6 +26,7 @@ from tawny.node import Value
 from tawny.ops.random import seeded
 from tawny.optim.composition import Steps
 from tawny.optim.variables import variables_for
+from tawny.scopes import scope
 from tawny.tree import leaves, map_leaves, paths
 
 Loss = Callable[[Any, Any], Any]
@@ -86,7 +87,8 @@ def step_graph(
     def objective(parameters: Any) -> tuple[Any, Any]:
         with seeded(seed):  # every trace of the loss draws the same numbers
             prediction, state = model.advance(parameters, held.state, *batch.inputs)
-            value = one_number(loss(prediction, batch.target), "the loss")
+            with scope("loss"):
+                value = one_number(loss(prediction, batch.target), "the loss")
             if value.dtype.kind != "f":
                 accepted = "accepted: real floating-point numbers"
                 raise type_error("nn", f"the loss has dtype {value.dtype}; {accepted}")

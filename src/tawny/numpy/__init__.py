@@ -364,6 +364,7 @@ from tawny.ops.statistics import nanpercentile as nanpercentile
 from tawny.ops.statistics import nanquantile as nanquantile
 from tawny.ops.statistics import percentile as percentile
 from tawny.ops.statistics import quantile as quantile
+from tawny.scopes import name as name
 
 __array_api_version__: Final = "2025.12"
 
@@ -635,6 +636,7 @@ __all__ = [
     "moveaxis",
     "multiply",
     "nan",
+    "name",
     "nan_to_num",
     "nanargmax",
     "nanargmin",

@@ -30,6 +30,7 @@ from tawny.optim.momentum import Inertia
 from tawny.optim.regularisation import Regularisation
 from tawny.optim.vectors import Number
 from tawny.record import record
+from tawny.scopes import scope
 from tawny.tree import leaves, like, map_leaves, map_together, paths
 
 
@@ -135,6 +136,20 @@ class Steps(ABC):
             return value, aux
 
         (value, aux), steep = value_and_grad(objective, has_aux=True)(parameters)
+        with scope("optimiser"):
+            return self._step(objective, value, aux, parameters, steep, state)
+
+    def _step(
+        self,
+        objective: Callable[[Any], tuple[Any, Any]],
+        value: Any,
+        aux: Any,
+        parameters: Any,
+        steep: Any,
+        state: Any,
+    ) -> Step:
+        """The step that follows from slopes."""
+        parts = self.parts()
         slope = steep if parts.clipping is None else parts.clipping.clipped(steep)
         step = np.asarray(state["step"])
         after: dict[str, Any] = {"step": step + 1}

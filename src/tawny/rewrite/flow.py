@@ -148,12 +148,12 @@ def united(given: Sequence[tuple[Source, ...]]) -> tuple[Source, ...]:
         return given[0]
     if len(given) == 2 and len(given[0]) == len(given[1]) == 1:
         (first,), (second,) = given
-        same = first.code is second.code and first.instruction == second.instruction
+        same = first.code is second.code and first[1:] == second[1:]
         return given[0] if same else given[0] + given[1]
-    out: dict[tuple[int, int], Source] = {}
+    out: dict[tuple[int, int, str, str], Source] = {}
     for sources in given:
         for source in sources:
-            out.setdefault((id(source.code), source.instruction), source)
+            out.setdefault((id(source.code), *source[1:]), source)
         if len(out) >= MOST_SOURCES:
             break
     return tuple(out.values())[:MOST_SOURCES]

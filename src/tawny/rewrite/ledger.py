@@ -17,7 +17,7 @@ from tawny.ops.fused import Cost
 from tawny.rewrite.cost import NOTHING, added, cost
 from tawny.rewrite.flow import Kind, RuleInfo, united
 from tawny.shape import Shape
-from tawny.source import Source
+from tawny.source import Source, describe
 
 
 class Entry(NamedTuple):
@@ -52,7 +52,7 @@ class Record(NamedTuple):
 
     def __str__(self) -> str:
         after = ", ".join(map(str, self.after)) or "nothing new"
-        where = ", ".join(map(str, self.sources)) or "unknown"
+        where = describe(self.sources) or "unknown"
         return f"{self.rule.name}: {', '.join(map(str, self.before))} -> {after}  [{where}]"
 
 

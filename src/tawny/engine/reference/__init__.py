@@ -35,6 +35,7 @@ from tawny.op import Elementwise
 from tawny.ops.delay import Delay
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.random import Draw
+from tawny.source import describe
 
 __all__ = ["INTO", "KERNELS", "compute", "compute_into", "run"]
 
@@ -112,7 +113,7 @@ def _name(node: Node) -> str:
 
 
 def _places(node: Node) -> str:
-    return ", ".join(map(str, node.sources)) or "an unknown place"
+    return describe(node.sources) or "an unknown place"
 
 
 Compute = Callable[[Node, Sequence[Value], int], Any]
