@@ -4,7 +4,7 @@ The table of MEMORY.md 3.3: budgets are fractions of the optimal peak without re
 without in-place writing; the arena stays within them.  Costs by a roofline of 15 TFLOP/s and
 900 GB/s.  Beside ours the published figures ("sweep").  Times are processor seconds of planning.
 
-    python benchmarks/budget.py [--check] [--seconds 1] [name ...]
+    python benchmarks/budget.py [--check] [--looks 1000000] [name ...]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from memory_data import graph
 from tawny.memory.budget import Budget, MemoryBudgetError
+from tawny.memory.effort import SECOND
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
 
@@ -73,14 +74,14 @@ def check(layout: Layout) -> None:
     assert_apart([(size, birth, death, at) for (size, birth, death), at in layout.occupied])
 
 
-def row(name: str, seconds: float, checked: bool) -> None:
+def row(name: str, looks: int, checked: bool) -> None:
     """Print a graph's lines of the table."""
     problem = roofline(name)
     total = sum(step.seconds for step in problem.steps)
     extra, spent, least = list[str](), list[str](), ""
     for fraction in FRACTIONS:
         start = time.process_time()
-        budget = Budget(problem, seconds=seconds)
+        budget = Budget(problem, looks=looks)
         try:
             layout = budget.within(int(ONE_SHOT[name] * fraction))
             extra.append(f"{100 * (layout.schedule.seconds / total - 1):.1f}")
@@ -103,12 +104,12 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=list(ONE_SHOT))
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--looks", type=int, default=SECOND)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     print(f"  {'fraction':10}" + "".join(f"{fraction:>8}" for fraction in FRACTIONS))
     for name in options.names:
-        row(name, options.seconds, options.check)
+        row(name, options.looks, options.check)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Graphs: the peak of the order beside the best one recorded and beside the report's pipeline (depth
 first, in place, Algorithm 1), and the arena beside its lower bound.  Traces: placement only.  The
-published set (google/minimalloc, made to be hard) within a second each and, with --hard, until the
+published set (google/minimalloc, made to be hard) within a million looks each and, with --hard, until the
 lower bound is met.  Large: generated graphs.  Times are processor seconds on one core.
 
     python benchmarks/memory.py [--check] [--hard]
@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from memory_data import CAPACITY, graph, graph_names, trace, trace_names
 from tawny.memory.blocks import allocate
+from tawny.memory.effort import SECOND
 from tawny.memory.order import depth_first
 from tawny.memory.placement import place
 from tawny.memory.plan import plan
@@ -111,9 +112,9 @@ def published(hard: bool) -> Iterator[str]:
     for name in trace_names("minimalloc"):
         storages = trace("minimalloc", name)
         for long in (False, True) if hard else (False,):
-            seconds = None if long else 1.0
+            looks = None if long else SECOND
             found, took = timed(
-                lambda: place(storages, alignment=1, seconds=seconds, hard=long)  # noqa: B023
+                lambda: place(storages, alignment=1, looks=looks, hard=long)  # noqa: B023
             )
             print(
                 f"{name.split('.')[0] + (' hard' if long else ''):<14}{len(storages):>5}"

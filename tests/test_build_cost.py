@@ -215,8 +215,6 @@ def test_a_plan_below_some_bytes_is_found_where_there_is_one(seed: int) -> None:
     check_layout(found)
     assert found.arena == arena
     assert plan_below(problem, arena + 1, alignment=1) == found, "remembered"
-    assert plan_below(problem, arena, alignment=1) is None, "the same plan is no smaller"
-    PLANS.clear()
     smaller = plan_below(problem, arena, alignment=1)
     assert smaller is None or smaller.arena < arena
 

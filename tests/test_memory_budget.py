@@ -215,7 +215,7 @@ def test_nothing_is_made_again_from_what_is_overwritten(seed, steps):
 def test_larger_random_problems(seed):
     rng = random.Random(seed)
     problem = vary(random_problem(rng, 60), rng, 0.1)
-    search = Budget(problem, seconds=0.05)
+    search = Budget(problem, looks=50_000)
     most = search.answers.search.once.arena
     for share in (0.9, 0.7, 0.5, 0.3):
         try:
@@ -223,7 +223,7 @@ def test_larger_random_problems(seed):
         except MemoryBudgetError as error:
             check(problem, search.within(error.least_bytes), error.least_bytes)
             ANSWERS.clear()
-            fresh = Budget(problem, seconds=0.05).within(error.least_bytes)
+            fresh = Budget(problem, looks=50_000).within(error.least_bytes)
             check(problem, fresh, error.least_bytes)
 
 
@@ -362,7 +362,7 @@ def test_the_oracle_is_the_published_one():
 @pytest.mark.parametrize("length", [2, 3, 10, 33, 56, 100])
 def test_a_chain_meets_the_revolve_optimum(length):
     problem = training_chain(length)
-    search = Budget(problem, seconds=0.25)
+    search = Budget(problem, looks=250_000)
     for slots in (1, 2, 3, 5, 10):
         budget = (slots + 1) * UNIT  # the first checkpoint is outside, but the gradient is not
         layout = search.within(budget)
@@ -380,7 +380,7 @@ def test_a_chain_of_different_steps_keeps_to_its_budget_and_to_order():
     )
     steps = tuple(s._replace(overwrites=(), seconds=rng.random()) for s in plain.steps)
     problem = Problem(values, steps)
-    search = Budget(problem, seconds=0.25)
+    search = Budget(problem, looks=250_000)
     most, last = search.answers.search.once.arena, 0.0
     for share in (1.0, 0.8, 0.6, 0.4):
         layout = search.within(int(most * share))
@@ -392,9 +392,9 @@ def test_a_chain_of_different_steps_keeps_to_its_budget_and_to_order():
 def test_the_same_search_has_the_same_outcome():
     rng = random.Random(5)
     problem = vary(random_problem(rng, 80), rng, 0.0)
-    first = Budget(problem, seconds=0.1)
+    first = Budget(problem, looks=100_000)
     ANSWERS.clear()
-    second = Budget(problem, seconds=0.1)
+    second = Budget(problem, looks=100_000)
     assert first.answers is not second.answers
     budget = first.answers.search.least().arena
     assert first.within(budget).sequence == second.within(budget).sequence

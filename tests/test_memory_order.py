@@ -22,6 +22,7 @@ from memory_checks import (
     with_after,
 )
 from tawny.memory import least
+from tawny.memory.effort import SECOND, Effort
 from tawny.memory.folding import fold
 from tawny.memory.inplace import match
 from tawny.memory.model import model
@@ -56,7 +57,7 @@ def searched(problem: Problem) -> int:
     """The peak that the exact search finds, without any help from the portfolio."""
     graph = model(problem)
     search = Search(graph, graph.floor())
-    sequence, certain = search.run(1 << 60, lambda _: False)
+    sequence, certain = search.run(1 << 60, Effort(), sys.maxsize)
     assert certain
     assert sequence is not None
     assert sorted(sequence) == list(range(len(problem.steps)))
@@ -144,7 +145,7 @@ def test_training_steps_need_no_search_for_knowing_the_best_order(name, monkeypa
 
 def test_orders_are_tried_up_to_the_best_and_the_rest_when_asked_for():
     portfolio = Portfolio(graph("gpt2_b4_t512_L12_train"))
-    (first,) = portfolio.tried(seconds=1.0, states=1000)
+    (first,) = portfolio.tried(Effort(SECOND), states=1000)
     assert first.optimal
     rest = portfolio.rest()
     assert [order.way for order in rest] == [Way.POSTORDER, Way.NATURAL, Way.LIST]
@@ -178,8 +179,8 @@ def momentum(layers: int) -> Problem:
 
 def test_what_needs_nothing_is_made_when_it_is_read():
     problem = momentum(20)
-    found = best_order(problem, seconds=0.0)
-    assert found.peak == best_order(problem, seconds=10.0).peak == 64 * 22
+    found = best_order(problem, looks=0)
+    assert found.peak == best_order(problem, looks=10 * SECOND).peak == 64 * 22
     assert schedule(problem, depth_first(problem)).peak > 1.5 * found.peak
 
 
@@ -244,7 +245,7 @@ def test_orders_are_complete_legal_and_never_above_the_report(seed):
     before = needs(problem)
     floor = graph.floor()
     portfolio = Portfolio(problem)
-    for sequence, peak, *_ in [*portfolio.tried(0, 0), *portfolio.rest()]:
+    for sequence, peak, *_ in [*portfolio.tried(Effort(0), 0), *portfolio.rest()]:
         assert sorted(sequence) == list(range(len(problem.steps)))
         place = {s: position for position, s in enumerate(sequence)}
         assert all(place[p] < place[s] for s in sequence for p in before[s])
@@ -314,7 +315,7 @@ def test_the_order_meets_the_recorded_peak(name):
 
 
 def test_the_peak_of_a_long_recurrence_is_found_exactly():
-    order = best_order(graph("lstm_T100_b64_d256_train"), seconds=20)
+    order = best_order(graph("lstm_T100_b64_d256_train"), looks=20 * SECOND)
     assert order.optimal
     assert order.peak == 52_887_552
 
@@ -446,7 +447,7 @@ def test_schedules_with_recomputation_replay(seed):
         sequence += [again for again in range(s) if rng.random() < 0.1]
         sequence.append(s)
     found = schedule(problem, sequence)
-    placement = place([*found.storages, *found.scratches], alignment=1, seconds=0)
+    placement = place([*found.storages, *found.scratches], alignment=1, looks=0)
     address = {
         (position, o): placement.offsets[storage]
         for position, written in enumerate(found.writes)

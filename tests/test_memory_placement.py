@@ -15,6 +15,7 @@ from tawny.memory import placement
 from tawny.memory.beam import Score, Tie, search, sections
 from tawny.memory.blocks import allocate
 from tawny.memory.canonical import search as depth_first_search
+from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import Refusal
 from tawny.memory.order import depth_first
 from tawny.memory.placement import Placement, place
@@ -67,7 +68,7 @@ def check(storages: list[Storage], found: Placement, alignment: int = 1) -> None
 def test_random_placements_are_valid(seed, alignment):
     rng = random.Random(seed)
     storages = random_storages(rng, rng.randint(0, 60), 300)
-    check(storages, place(storages, alignment=alignment, seconds=0.02), alignment)
+    check(storages, place(storages, alignment=alignment, looks=20_000), alignment)
 
 
 @given(SEEDS)
@@ -78,7 +79,7 @@ def test_every_method_gives_valid_placements(seed):
     problem = placement.buffers(storages, 1)
     if not problem.sizes:
         return
-    race = placement.Race(problem, deadline=1e9)
+    race = placement.Race(problem, Effort())
     for method in (
         placement.sweeps,
         placement.skyline_by_area,
@@ -99,7 +100,7 @@ def test_every_method_gives_valid_placements(seed):
         score=rng.choice(list(Score)),
         capacity=problem.bound,
         limit=1 << 40,
-        stop=lambda: False,
+        effort=Effort(),
         noise=0.5,
         seed=seed,
         distinct=rng.random() < 0.5,
@@ -108,7 +109,7 @@ def test_every_method_gives_valid_placements(seed):
     offsets = found.tolist()
     assert_apart(zip(problem.sizes, problem.births, problem.deaths, offsets, strict=True))
     exact = depth_first_search(
-        within, tie=Tie.LIFE, capacity=problem.bound, nodes=500, stop=lambda: False
+        within, tie=Tie.LIFE, capacity=problem.bound, nodes=500, effort=Effort()
     )
     if exact is not None:
         offsets = exact.tolist()
@@ -131,8 +132,8 @@ def test_equal_sizes_meet_the_bound(seed):
 def test_only_the_proportions_of_sizes_matter(seed):
     rng = random.Random(seed)
     storages = random_storages(rng, 25)
-    small = place(storages, alignment=1, seconds=0.0)
-    large = place([s._replace(bytes=64 * s.bytes) for s in storages], seconds=0.0)
+    small = place(storages, alignment=1, looks=0)
+    large = place([s._replace(bytes=64 * s.bytes) for s in storages], looks=0)
     assert large.bound == 64 * small.bound
     check([s._replace(bytes=64 * s.bytes) for s in storages], large, 64)
 
@@ -145,7 +146,7 @@ def test_nothing_needs_no_arena():
 @pytest.mark.parametrize("name", NETWORK_TRACES)
 def test_network_traces_are_placed_at_the_bound(name):
     storages = trace("own", name)
-    found = place(storages, alignment=1, seconds=5)
+    found = place(storages, alignment=1, looks=5 * SECOND)
     assert_apart((*s, offset) for s, offset in zip(storages, found.offsets, strict=True))
     assert found.arena == found.bound
 
@@ -153,7 +154,7 @@ def test_network_traces_are_placed_at_the_bound(name):
 @pytest.mark.parametrize("name", ["sp_n10000_s1", "tree_n10000_s1", "layered_n10000_w8_s1"])
 def test_large_random_traces_are_placed_at_the_bound(name):
     storages = trace("own", name)
-    found = place(storages, alignment=1, seconds=20)
+    found = place(storages, alignment=1, looks=20 * SECOND)
     assert_apart((*s, offset) for s, offset in zip(storages, found.offsets, strict=True))
     assert found.arena == found.bound
 
@@ -161,7 +162,7 @@ def test_large_random_traces_are_placed_at_the_bound(name):
 @pytest.mark.parametrize("name", trace_names("minimalloc"))
 def test_published_problems_are_placed_near_the_bound(name):
     storages = trace("minimalloc", name)
-    found = place(storages, alignment=1, seconds=2)
+    found = place(storages, alignment=1, looks=2 * SECOND)
     check(storages, found)
     assert found.arena <= 1.10 * found.bound
 
@@ -182,7 +183,7 @@ def test_published_problems_are_solved_when_asked_to(name):
 def test_random_plans_are_sound(seed, alignment):
     rng = random.Random(seed)
     problem = random_problem(rng, rng.randint(0, 25), rich=rng.random() < 0.7)
-    layout = plan(problem, alignment=alignment, seconds=0.02)
+    layout = plan(problem, alignment=alignment, looks=20_000)
     check_layout(layout)
     assert layout.arena <= layout.unshared
     blocks = allocate(problem, depth_first(problem))
@@ -197,14 +198,14 @@ def test_random_plans_with_values_of_the_whole_run_are_sound(seed):
     problem = random_problem(rng, rng.randint(1, 15))
     values = [v._replace(always=v.kept and rng.random() < 0.5) for v in problem.values]
     problem = Problem(tuple(values), problem.steps)
-    layout = plan(problem, alignment=1, seconds=0.02)
+    layout = plan(problem, alignment=1, looks=20_000)
     check_layout(layout)
     assert layout.bound == layout.schedule.peak
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_plans_of_networks_meet_the_bound(name):
-    layout = plan(graph(name), seconds=1)
+    layout = plan(graph(name), looks=SECOND)
     assert_apart((*storage, offset) for storage, offset in layout.occupied)
     assert layout.arena == layout.bound
 

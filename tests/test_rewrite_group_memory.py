@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from math import inf
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from random_graphs import graph_of
 from tawny.array import Array
 from tawny.engine.reference import run
 from tawny.graph.lowering import lower
+from tawny.memory.effort import UNLIMITED
 from tawny.memory.order import best_order
 from tawny.node import Node, toposort
 from tawny.ops.fused import Group
@@ -35,7 +35,7 @@ from test_rewrite_groups import gelu, layer_norm, x32
 
 def peak(outputs) -> int:
     """The peak of the best order that is found with the same effort on every machine."""
-    return best_order(lower(outputs).problem, alignment=64, seconds=inf, states=300).peak
+    return best_order(lower(outputs).problem, alignment=64, looks=UNLIMITED, states=300).peak
 
 
 def steps(outputs) -> list[str]:

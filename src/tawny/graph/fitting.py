@@ -9,6 +9,7 @@ from tawny.graph.incremental import VOLATILE, Dependence, boundary
 from tawny.graph.lowering import Lowered, bound, is_leaf, result_of, seconds, views_of
 from tawny.graph.updating import NOWHERE, Homes
 from tawny.memory.budget import Budget, MemoryBudgetError, takes
+from tawny.memory.effort import SECOND
 from tawny.memory.plan import Layout, as_reported, plan, plan_below
 from tawny.memory.problem import Problem
 from tawny.node import Node
@@ -20,8 +21,8 @@ ALIGNMENT: Final = 64
 Planning = Literal["default", "hard", "seed"]
 """How plans are made: quickly, as tight as can be found in a minute, or as the report does it."""
 
-THOROUGH: Final = 10.0
-"""Seconds of work for a budget when planning is to be hard, in place of one."""
+THOROUGH: Final = 10
+"""So many times the looks are allowed for a budget when planning is to be hard."""
 
 
 @record
@@ -116,8 +117,8 @@ class Fitting:
         return plan_below(problem, below, alignment=ALIGNMENT, hard=hard)
 
     def _budget(self, problem: Problem) -> Budget:
-        seconds = THOROUGH if self._planning == "hard" else 1.0
-        return Budget(problem, alignment=ALIGNMENT, seconds=seconds)
+        looks = (THOROUGH if self._planning == "hard" else 1) * SECOND
+        return Budget(problem, alignment=ALIGNMENT, looks=looks)
 
     def _keepable(self) -> Iterator[list[Node]]:
         """Fewer and fewer of what could be kept, dropping first what is cheap to compute again."""

@@ -10,19 +10,24 @@ wastes is gone for good, so the placements that keep most slack are carried on.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import cast
 
 import numpy
 from numpy.typing import NDArray
 
+from tawny.memory.effort import Effort
 from tawny.record import record
 
 Ints = NDArray[numpy.int64]
 """Integers; those that are many are 32 bits wide where that is enough."""
 Reals = NDArray[numpy.float32]
 
+
+GROWING, LAYER, NUMBERS_A_LOOK = 150, 4, 60
+"""The looks that one growing of a beam counts as, those for each layer of sections, and how many
+numbers count as one more."""
 
 RENEW = 16
 """After how many placements the buffers that are placed everywhere are left out."""
@@ -93,6 +98,11 @@ class Sections:
         )
 
 
+def looks_for_sections(count: int) -> int:
+    """What finding the sections of so many buffers counts as."""
+    return count * count // 30
+
+
 def sections(births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int]) -> Sections:
     """The maximal sets of buffers that live together: at a birth that a death follows."""
     begins, ends = sorted(set(births)), sorted(set(deaths))
@@ -155,7 +165,7 @@ def search(
     score: Score,
     capacity: int,
     limit: int,
-    stop: Callable[[], bool],
+    effort: Effort,
     noise: float = 0.0,
     seed: int = 0,
     distinct: bool = False,
@@ -171,7 +181,7 @@ def search(
     nothing = numpy.zeros((count, 1), sizes.dtype)
     beam = Beam(nothing, problem.load[:, None], nothing, numpy.zeros(1, numpy.int64))
     for depth in range(count):
-        if stop():
+        if effort.is_over:
             return None
         if depth % RENEW == RENEW - 1:
             open = numpy.asarray((beam.lowest < problem.far).any(axis=1))
@@ -180,6 +190,7 @@ def search(
             index, names = index[open], names[open]
             beam = Beam(beam.lowest[open], beam.rest[order], beam.offsets, beam.name)
         grown = grow(problem, beam, branching, problem.ranks[tie], names)
+        effort.spend(grown.looks)
         needed = grown.floor + grown.rest
         most = needed.max(axis=0)
         capacity = max(capacity, int(most.min()))
@@ -222,6 +233,8 @@ class Grown:
     rest: Ints
     floor: Ints
     name: Ints
+    looks: int
+    """What finding them counts as."""
 
     def chosen(self, beam: Beam, columns: Ints, index: Ints) -> Beam:
         """The beam of some of the children; `index` says which buffers the rows are."""
@@ -255,7 +268,9 @@ def grow(problem: Sections, beam: Beam, branching: int, ranks: Ints, names: Ints
     for layer in problem.layers[1:]:
         numpy.minimum(floor[: len(layer)], lowest[layer], out=floor[: len(layer)])
     floor *= rest != 0
-    return Grown(parent, buffer, offset, lowest, rest, floor, beam.name[parent] + names[buffer])
+    looks = GROWING + LAYER * len(problem.layers) + (lowest.size + rest.size) // NUMBERS_A_LOOK
+    name = beam.name[parent] + names[buffer]
+    return Grown(parent, buffer, offset, lowest, rest, floor, name, looks)
 
 
 def total_slack(score: Score, capacity: int, needed: Ints) -> Reals:

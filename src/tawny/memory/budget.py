@@ -6,13 +6,13 @@ import re
 import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from math import inf
 from operator import index
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from tawny.errors import type_error, value_error
 from tawny.later import Later
+from tawny.memory.effort import SECOND, UNLIMITED
 from tawny.memory.folding import fold
 from tawny.memory.model import model
 from tawny.memory.order import LARGEST_SEARCHED, NEAR, best_order, eager, natural, prompt
@@ -92,32 +92,26 @@ class MemoryBudgetError(MemoryError):
         """The labels of the values that are alive where that plan needs most."""
 
 
-class Answers:
-    """What was answered about problems of one structure; labels are left out.
+MOST_REMEMBERED = 32
+"""Budgets of one structure whose answers are remembered."""
 
-    A smaller budget is never given a larger arena than a larger budget.  Nor is it given less time,
-    unless nothing else was found for it: then the larger one is given the same from then on.
+
+class Answers:
+    """What is answered about problems of one structure; labels are left out.
+
+    An answer depends on the problem and the budget, never on what was asked before.
     """
 
     def __init__(self, search: remat_search.Search) -> None:
         self.search = search
         self._lock = Lock()
-        self._given: dict[int, Layout] = {}
-        self._refused = -1
+        self._given = Recent[tuple[Layout | None]](MOST_REMEMBERED)
 
     def within(self, budget: int) -> Layout | None:
-        """The cheapest layout found within the budget, as far as earlier answers allow it."""
+        """The cheapest layout found within the budget."""
         with self._lock:
-            if budget not in self._given and budget > self._refused:
-                found = self._found(budget)
-                if found is None:
-                    self._refused = budget
-                    return None
-                self._given[budget] = found
-                for larger, given in self._given.items():
-                    if larger > budget and given.schedule.seconds > found.schedule.seconds:
-                        self._given[larger] = found
-            return self._given.get(budget)
+            (found,) = self._given.get_or_make(budget, lambda: (self._found(budget),), weight=1)
+            return found
 
     def least(self) -> Layout:
         """The layout with the least arena found."""
@@ -125,17 +119,8 @@ class Answers:
             return self.search.least()
 
     def _found(self, budget: int) -> Layout | None:
-        above = min((b for b in self._given if b > budget), default=None)
-        below = max((b for b in self._given if b < budget), default=None)
-        if above is not None and self._given[above].arena <= budget:
-            return self._given[above]
-        quickest = 0.0 if above is None else self._given[above].schedule.seconds
-        smaller = [] if below is None else [self._given[below]]
-        least = max((layout.arena for layout in smaller), default=0)
-        fitting = [*smaller, *(x for x in self.search.within(budget) if x.arena >= least)]
-        fitting = [x for x in fitting if x.arena > self._refused] or fitting
-        slower = [layout for layout in fitting if layout.schedule.seconds >= quickest]
-        return min(slower or fitting, key=lambda x: (x.schedule.seconds, x.arena), default=None)
+        fitting = self.search.within(budget)
+        return min(fitting, key=lambda x: (x.schedule.seconds, x.arena), default=None)
 
 
 ANSWERS: Final = Recent[Answers](most=50_000)
@@ -145,7 +130,7 @@ ANSWERS: Final = Recent[Answers](most=50_000)
 class Budget:
     """The layouts of one problem by budget.
 
-    Problems of the same structure share what was found, also between budgets.
+    Problems of the same structure share what was found.
     """
 
     def __init__(
@@ -154,18 +139,18 @@ class Budget:
         orders: Sequence[Sequence[int]] | None = None,
         *,
         alignment: int = 64,
-        seconds: float = 1.0,
+        looks: int = SECOND,
     ) -> None:
-        """`seconds` says how much work to put into each budget, not how long that takes."""
+        """`looks` say how much work to put into each budget."""
         self.problem = problem
         given = None if orders is None else tuple(map(tuple, orders))
 
         def answers() -> Answers:
             plain = problem.unlabelled
             tried = good_orders(plain, alignment) if given is None else given
-            return Answers(remat_search.Search(plain, tried, alignment, seconds))
+            return Answers(remat_search.Search(plain, tried, alignment, looks))
 
-        key = problem.structure, problem.costs, given, alignment, seconds
+        key = problem.structure, problem.costs, given, alignment, looks
         self.answers = ANSWERS.get_or_make(key, answers, len(problem.steps))
 
     def within(self, budget: str | int) -> Layout:
@@ -199,7 +184,7 @@ def good_orders(problem: Problem, alignment: int = 64) -> list[list[int]]:
     goes first unless its peak is far higher.  Values that die soon when their readers run at once
     (slopes, in the updates of parameters) would otherwise be in the way of what is computed again.
     """
-    best = best_order(problem, alignment=alignment, seconds=inf, states=STATES)
+    best = best_order(problem, alignment=alignment, looks=UNLIMITED, states=STATES)
     graph = model(problem, alignment)
     folded = fold(graph, natural(graph))
     small = folded.model

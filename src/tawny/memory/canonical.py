@@ -6,15 +6,14 @@ followed to the end, and each partial placement is looked at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy
 
 from tawny.memory.beam import Beam, Ints, Sections, Tie, grow
+from tawny.memory.effort import Effort
 
 
 def search(
-    problem: Sections, *, tie: Tie, capacity: int, nodes: int, stop: Callable[[], bool]
+    problem: Sections, *, tie: Tie, capacity: int, nodes: int, effort: Effort
 ) -> Ints | None:
     """Offsets within `capacity`; None if there are none or `nodes` were not enough."""
     count, ranks = len(problem.sizes), problem.ranks[tie]
@@ -25,12 +24,13 @@ def search(
     stack: list[tuple[int, Beam]] = [(0, start)]
     seen: set[int] = set()
     for _ in range(nodes):
-        if not stack or stop():
+        if not stack or effort.is_over:
             return None
         placed, node = stack.pop()
         if placed == count:
             return node.offsets[:, 0]
         grown = grow(problem, node, count, ranks, names)
+        effort.spend(grown.looks)
         fits = numpy.flatnonzero((grown.floor + grown.rest).max(axis=0) <= capacity)
         fits = fits[numpy.lexsort((-ranks[grown.buffer[fits]], -grown.offset[fits]))]
         keys = (grown.name[fits] + names @ grown.lowest[:, fits]).tolist()

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tawny.memory.effort import Effort
 from tawny.named import NamedTuple
 
 STRETCH = 16
 """After how many buffers the layouts are remembered, to come back to."""
+
+PIECES_A_LOOK = 3
+"""Pieces that are looked at in the time of a look."""
 
 WIDEST = 64
 """How many layouts are carried along at most."""
@@ -40,13 +44,13 @@ def search(
     key: Callable[[int], int],
     capacity: int,
     limit: int,
-    stop: Callable[[], bool],
-    effort: int = 800,
+    effort: Effort,
+    pieces: int = 800,
 ) -> list[int] | None:
     """Offsets under a limit, or None: from `moment` outward, what lives then stacked by `key`.
 
     A moment before everything starts with an empty arena.  The capacity is raised where all
-    attempts to keep to it fail; these take up to `effort` pieces looked at for each buffer.
+    attempts to keep to it fail; these take up to so many `pieces` looked at for each buffer.
     """
     everything = range(len(sizes))
     offsets = [0] * len(sizes)
@@ -61,8 +65,8 @@ def search(
     for order, start, end in ((later, births, deaths), (earlier, back, forth)):
         order.sort(key=lambda b: (start[b], -sizes[b], -end[b]))
         first = tuple([(offsets[b], offsets[b] + sizes[b], end[b]) for b in stack])
-        walk = Walk(start, end, sizes, order, min(effort, 50 + 4_000_000 // (len(order) or 1)))
-        found = walk.run({first: None}, max(capacity, top), limit, stop)
+        walk = Walk(start, end, sizes, order, min(pieces, 50 + 4_000_000 // (len(order) or 1)))
+        found = walk.run({first: None}, max(capacity, top), limit, effort)
         if found is None:
             return None
         trail, capacity = found
@@ -79,28 +83,30 @@ class Walk(NamedTuple):
     deaths: Sequence[int]
     sizes: Sequence[int]
     order: Sequence[int]
-    effort: int
+    pieces: int
 
     def run(
-        self, layouts: Layouts, capacity: int, limit: int, stop: Callable[[], bool]
+        self, layouts: Layouts, capacity: int, limit: int, effort: Effort
     ) -> tuple[Trail | None, int] | None:
         """Where all buffers are put, and the capacity that took.
 
         One layout is carried along where that is enough.  Where it comes to an end the last
         stretch is gone over again, from further back and with more layouts each time; not so once
-        `stop` says that it is late.
+        the effort is over.
         """
         order, births = self.order, self.births
-        most_work = self.effort * len(order)
+        most_work = self.pieces * len(order)
         marks: list[tuple[int, Layouts]] = []
-        i = furthest = tries = work = 0
+        i = furthest = tries = work = counted = 0
         width, late, again = 1, False, True
         while i < len(order):
             b = order[i]
             now = births[b]
             if again or now != births[order[i - 1]]:
                 again = False
-                late = late or stop()
+                effort.spend((work - counted) // PIECES_A_LOOK)
+                counted = work - (work - counted) % PIECES_A_LOOK
+                late = late or effort.is_over
                 if work > 2 * most_work:
                     return None
                 if i > furthest:

@@ -7,12 +7,12 @@ training steps, so `best_order` tries several and keeps the one with the smalles
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 
+from tawny.memory.effort import SECOND, Effort
 from tawny.memory.folding import Folded, fold
 from tawny.memory.least import least_peak
 from tawny.memory.model import Model, model
@@ -281,20 +281,20 @@ class Order(NamedTuple):
 
 
 def best_order(
-    problem: Problem, *, alignment: int = 1, seconds: float = 0.1, states: int = 50_000
+    problem: Problem, *, alignment: int = 1, looks: int = SECOND // 10, states: int = 50_000
 ) -> Order:
     """The order with the smallest peak found within the limits; never above the report's order.
 
-    `seconds` limits what goes beyond the portfolio; sizes are rounded up to `alignment`.
+    `looks` and `states` limit what goes beyond the portfolio; sizes are rounded up to `alignment`.
     """
-    return orders(problem, alignment=alignment, seconds=seconds, states=states)[0]
+    return orders(problem, alignment=alignment, looks=looks, states=states)[0]
 
 
 def orders(
     problem: Problem,
     *,
     alignment: int = 1,
-    seconds: float = 0.1,
+    looks: int = SECOND // 10,
     states: int = 50_000,
     most: int = sys.maxsize,
 ) -> list[Order]:
@@ -302,7 +302,7 @@ def orders(
 
     With `most`, only those that need no more bytes, if there are any; the others are given up.
     """
-    return Portfolio(problem, alignment, most).tried(seconds, states)
+    return Portfolio(problem, alignment, most).tried(Effort(looks), states)
 
 
 class Portfolio:
@@ -340,10 +340,10 @@ class Portfolio:
         self._floor = least_peak(self.graph, order, needs, self._floor)
         return max(needs, default=self.graph.base)
 
-    def tried(self, seconds: float, states: int) -> list[Order]:
+    def tried(self, effort: Effort, states: int) -> list[Order]:
         """Orders by growing peak, up to the first that needs the least; then one is searched for.
 
-        The search takes no more than these seconds and states.
+        The search takes no more than this effort and these states.
         """
         found: list[Order] = []
         for order in self._coming:
@@ -352,15 +352,10 @@ class Portfolio:
                 break
         found.sort(key=lambda order: order.peak)
         is_done = self._floor > self._most or (bool(found) and found[0].optimal)
-        if is_done or len(self.graph) > LARGEST_SEARCHED or seconds <= 0:
+        if is_done or len(self.graph) > LARGEST_SEARCHED or effort.is_over:
             return found
-        end = time.thread_time() + seconds
-
-        def stop(count: int) -> bool:
-            return count > states or time.thread_time() > end
-
         search = Search(self._folded.model, self._floor)
-        better, certain = search.run(found[0].peak if found else self._most + 1, stop)
+        better, certain = search.run(found[0].peak if found else self._most + 1, effort, states)
         if better is not None:
             sequence = self._folded.unfolded(better)
             return [Order(sequence, search.accepted, Way.SEARCH, optimal=True), *found]

@@ -1,18 +1,18 @@
 """Placement: an offset in one arena for each storage, as near the lower bound as can be found.
 
 The pipeline stops as soon as the lower bound is met: sweeps outward from the fullest moment,
-skylines and a search in the order of time, more such searches, then beam searches while time is
-left.  The last are used only up to some number of storages.
+skylines and a search in the order of time, more such searches, then beam searches as long as effort
+is left.  The last are used only up to some number of storages.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, count
 from math import gcd
 
 from tawny.memory import beam, canonical, gaps
+from tawny.memory.effort import SECOND, Effort
 from tawny.memory.schedule import Storage
 from tawny.memory.skyline import skyline
 from tawny.memory.sweep import outward
@@ -21,13 +21,15 @@ from tawny.record import record
 LARGEST_SEARCHED = 4000
 """Storages above which only near-linear methods are used."""
 FEW = 1000
-"""Storages up to which skylines are tried even if the time is up: they take little."""
+"""Storages up to which skylines are tried even if no effort is left: they take little."""
 LARGEST_REPEATED = 20_000
 """Storages above which even these are used only once."""
 NARROWEST_BEAM, WIDEST_BEAM = 24, 200
 """How many partial placements a beam search carries along at first, and where it may fail."""
 NOISE = 0.5
 """By how many standard deviations beams are shaken."""
+SWEEP, SKYLINE = 2, 11
+"""Looks that a sweep, or a skyline, counts as for each storage."""
 TIES = (beam.Tie.AREA, beam.Tie.LOAD, beam.Tie.LIFE)
 """In which order depth-first searches try them."""
 
@@ -90,19 +92,19 @@ def place(
     storages: Sequence[Storage],
     *,
     alignment: int = 64,
-    seconds: float | None = None,
+    looks: int | None = None,
     hard: bool = False,
     known: Placement | None = None,
 ) -> Placement:
-    """Offsets for storages, multiples of `alignment`; `seconds` limits what goes beyond the basics.
+    """Offsets for storages, multiples of `alignment`; `looks` limit what goes beyond the basics.
 
     `hard` searches far longer before it settles for an arena above the lower bound; `known` is what
     the basics gave before.
     """
     problem = buffers(storages, alignment)
-    seconds = (60.0 if hard else 0.1) if seconds is None else seconds
+    looks = (60 * SECOND if hard else SECOND // 10) if looks is None else looks
     count = len(problem.sizes)
-    race = Race(problem, time.thread_time() + max(seconds, basic_seconds(count)))
+    race = Race(problem, Effort(max(looks, basic_looks(count))))
     methods: list[Callable[[Race], Iterator[list[int]]]] = []
     if known is not None:
         race.enter([known.offsets[i] // problem.unit for i in problem.indices])
@@ -124,9 +126,9 @@ def place(
     return Placement(tuple(result), race.height * problem.unit, problem.bound * problem.unit)
 
 
-def basic_seconds(count: int) -> float:
-    """The seconds that are always spent on a number of storages if need be."""
-    return min(2.5e-5 * count, 0.1 + 5e-6 * count)
+def basic_looks(count: int) -> int:
+    """The looks that are always spent on a number of storages if need be."""
+    return min(25 * count, SECOND // 10 + 5 * count)
 
 
 Start = tuple[int, Callable[[int], int]]
@@ -136,11 +138,11 @@ FIRST: Start = (-1, lambda _: 0)
 
 
 class Race:
-    """The lowest placement so far, and the time to find a lower one."""
+    """The lowest placement so far, and the effort to find a lower one."""
 
-    def __init__(self, problem: Buffers, deadline: float) -> None:
+    def __init__(self, problem: Buffers, effort: Effort) -> None:
         self.problem = problem
-        self.deadline = deadline
+        self.effort = effort
         self.offsets: Sequence[int] = [0] * len(problem.sizes)
         self.height = sum(problem.sizes) + 1
         self.life = list(map(int.__sub__, problem.deaths, problem.births))
@@ -162,20 +164,19 @@ class Race:
         """The fullest moment, with what lives longest at the bottom."""
         return self.problem.moment, lambda b: -self.life[b]
 
-    def over(self) -> bool:
-        """Whether the time is up."""
-        return time.thread_time() >= self.deadline
-
 
 def sweeps(race: Race) -> Iterator[list[int]]:
     """Sweeps outward, with the fullest moment stacked in several ways."""
     problem, life, area = race.problem, race.life, race.area
-    times = problem.births, problem.deaths, problem.sizes
-    yield outward(*times, problem.moment, lambda b: -life[b])
-    if len(life) <= LARGEST_REPEATED:
-        yield outward(*times, problem.moment, problem.births.__getitem__)
-        yield outward(*times, problem.moment, lambda b: -area[b])
-        yield outward(*times, problem.moment, lambda b: -problem.deaths[b])
+    keys: list[Callable[[int], int]] = [
+        lambda b: -life[b],
+        problem.births.__getitem__,
+        lambda b: -area[b],
+        lambda b: -problem.deaths[b],
+    ]
+    for key in keys if len(life) <= LARGEST_REPEATED else keys[:1]:
+        race.effort.spend(SWEEP * len(life))
+        yield outward(problem.births, problem.deaths, problem.sizes, problem.moment, key)
 
 
 def skyline_by_area(race: Race) -> Iterator[list[int]]:
@@ -191,10 +192,11 @@ def skyline_by_life(race: Race) -> Iterator[list[int]]:
 
 
 def skylines(race: Race, key: Callable[[int], tuple[int, ...]]) -> Iterator[list[int]]:
-    """A skyline with a ranking by `key`, if there is time or little is needed."""
+    """A skyline with a ranking by `key`, if effort is left or little is needed."""
     problem, count = race.problem, len(race.life)
-    in_time = count <= FEW or not race.over()
-    if count <= LARGEST_REPEATED and in_time and not race.crowded():
+    may = count <= FEW or not race.effort.is_over
+    if count <= LARGEST_REPEATED and may and not race.crowded():
+        race.effort.spend(SKYLINE * count)
         ranking = sorted(range(len(race.life)), key=key)
         yield skyline(problem.births, problem.deaths, problem.sizes, ranking)
 
@@ -202,7 +204,7 @@ def skylines(race: Race, key: Callable[[int], tuple[int, ...]]) -> Iterator[list
 def gap_search(race: Race) -> Iterator[list[int]]:
     """The search in the order of time that is likeliest to meet the bound, not for long."""
     large = len(race.life) > LARGEST_REPEATED
-    yield from gap_tries(race, [(FIRST if large else race.fullest, not large)], effort=150)
+    yield from gap_tries(race, [(FIRST if large else race.fullest, not large)], pieces=150)
 
 
 def gap_searches(race: Race) -> Iterator[list[int]]:
@@ -211,14 +213,14 @@ def gap_searches(race: Race) -> Iterator[list[int]]:
     dying: Start = race.problem.moment, lambda b: -deaths[b]
     tries = [(race.fullest, True), (dying, True), (FIRST, True), (FIRST, False)]
     large = len(race.life) > LARGEST_REPEATED
-    yield from gap_tries(race, tries[:1] if large else [*tries, (race.fullest, False)], effort=800)
+    yield from gap_tries(race, tries[:1] if large else [*tries, (race.fullest, False)], pieces=800)
 
 
-def gap_tries(race: Race, tries: Iterable[tuple[Start, bool]], effort: int) -> Iterator[list[int]]:
+def gap_tries(race: Race, tries: Iterable[tuple[Start, bool]], pieces: int) -> Iterator[list[int]]:
     """Searches in the order of time, each either at the bound only or also above it."""
     problem = race.problem
     for (moment, key), tight in tries:
-        if race.over() or race.crowded():
+        if race.effort.is_over or race.crowded():
             return
         found = gaps.search(
             problem.births,
@@ -228,22 +230,24 @@ def gap_tries(race: Race, tries: Iterable[tuple[Start, bool]], effort: int) -> I
             key=key,
             capacity=problem.bound,
             limit=problem.bound + 1 if tight else race.height,
-            stop=race.over,
-            effort=effort,
+            effort=race.effort,
+            pieces=pieces,
         )
         if found is not None:
             yield found
 
 
 def deep_searches(race: Race) -> Iterator[list[int]]:
-    """Beam and depth-first searches, round after round, until the time is up.
+    """Beam and depth-first searches, round after round, until the effort is over.
 
     In the first round beams are narrow and raise the capacity where they must.  From then on they
     are shaken by noise, so that no two are alike, and most are wide and keep to a capacity: the
     bound, or half-way to it.  Depth-first searches look at more and more.
     """
     problem = race.problem
-    if not problem.sizes or race.over():
+    effort = race.effort
+    effort.spend(beam.looks_for_sections(len(problem.sizes)))
+    if not problem.sizes or effort.is_over:
         return
     within = beam.sections(problem.births, problem.deaths, problem.sizes)
     bound, seeds = problem.bound, count()
@@ -257,7 +261,7 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
             score=score,
             capacity=bound,
             limit=race.height,
-            stop=race.over,
+            effort=race.effort,
             noise=noise,
             seed=next(seeds) if noise else 0,
         )
@@ -271,7 +275,7 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
             score=score,
             capacity=capacity,
             limit=capacity + 1,
-            stop=race.over,
+            effort=race.effort,
             noise=NOISE,
             seed=next(seeds),
             distinct=True,
@@ -283,7 +287,7 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
             for tie in beam.Tie if number == 0 else (own_tie,):
                 width = NARROWEST_BEAM * (number + 1)
                 yield narrow(tie, score, width, NOISE if number else 0.0)
-            yield canonical.search(within, tie=own_tie, capacity=bound, nodes=nodes, stop=race.over)
+            yield canonical.search(within, tie=own_tie, capacity=bound, nodes=nodes, effort=effort)
             if number:
                 yield wide(beam.Tie.LIFE, beam.Score.ROOT, bound)
                 yield wide(beam.Tie.LOAD, beam.Score.LOG, bound)
@@ -294,5 +298,5 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
         for found in round(number):
             if found is not None:
                 yield found.tolist()
-            if race.over():
+            if effort.is_over:
                 return

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 from tawny.memory.blocks import Blocks, How, allocate
+from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import Refusal, declared_refusal
 from tawny.memory.order import Portfolio, Way, depth_first
-from tawny.memory.placement import Placement, place
+from tawny.memory.placement import Placement, basic_looks, place
 from tawny.memory.problem import Problem
 from tawny.memory.recent import Recent
 from tawny.memory.schedule import (
@@ -27,14 +27,18 @@ from tawny.memory.schedule import (
 )
 from tawny.record import record
 
-ORDERING = 0.4
-"""The share of the time that is for finding a better order."""
-HARD = 60.0
-"""The processor seconds that a plan may take if it is to be as tight as can be."""
+ORDERING = 0.5
+"""The share of the looks that is for finding a better order."""
+LEAST_LOOKS, LOOKS_A_STEP = 24_000, 20
+"""What a plan may take: so much in any case, and for each step."""
+ORDERS = 20
+"""What the orders that are always tried count as for each step."""
+HARD = 60 * SECOND
+"""What a plan may take if it is to be as tight as can be."""
 MOST_STATES = 1_000_000
 """How far an order is then searched for at most."""
 LARGEST_SEARCHED = 1200
-"""Steps above which no order is searched for otherwise: in a short time none is found."""
+"""Steps above which no order is searched for otherwise: with so few looks none is found."""
 
 
 @record
@@ -230,21 +234,21 @@ def plan(
     *,
     order: Sequence[int] | None = None,
     alignment: int = 64,
-    seconds: float | None = None,
+    looks: int | None = None,
     hard: bool = False,
 ) -> Layout:
     """Order, in-place writing and offsets; `order` fixes the first (and may repeat steps).
 
-    `seconds` (of processor time) limits the searches that go beyond near-linear methods; `hard`
-    allows more by default, and tries to meet the lower bound with all of it.  A problem of the same
-    structure as one planned not long ago is given the same layout at once.
+    `looks` limit the searches that go beyond near-linear methods; `hard` allows more by default,
+    and tries to meet the lower bound with all of it.  A problem of the same structure as one
+    planned not long ago is given the same layout at once.
     """
     fixed = None if order is None else tuple(order)
-    key = problem.structure, fixed, alignment, seconds, hard
+    key = problem.structure, fixed, alignment, looks, hard
     known = PLANS.get(key)
     if known is not None:
         return known.of(problem)
-    made = planned(problem, fixed, alignment, seconds, hard)
+    made = planned(problem, fixed, alignment, looks, hard)
     assert made is not None
     PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence))
     return made
@@ -253,18 +257,21 @@ def plan(
 def plan_below(
     problem: Problem, bytes: int, *, alignment: int = 64, hard: bool = False
 ) -> Layout | None:
-    """A layout with an arena below `bytes`, if one is found; what needs more is given up early."""
-    key = problem.structure, None, alignment, None, hard
+    """A layout with an arena below `bytes`, if one is found; what needs more is given up early.
+
+    It is not always that of `plan`, which gives up other orders; so the two are remembered apart.
+    """
+    key = problem.structure, alignment, hard, bytes
     known = PLANS.get(key)
     if known is not None:
-        return known.of(problem) if known.arena < bytes else None
-    if NONE_BELOW.get((*key, bytes)):
+        return known.of(problem)
+    if NONE_BELOW.get(key):
         return None
     # where values have their places all the time, a peak is no lower bound of the arena
     most = sys.maxsize if problem.always_roots else bytes - 1
     made = planned(problem, None, alignment, None, hard, most)
     if made is None or made.arena >= bytes:
-        NONE_BELOW.put((*key, bytes), result=True, weight=1)
+        NONE_BELOW.put(key, result=True, weight=1)
         return None
     PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence))
     return made
@@ -274,29 +281,32 @@ def planned(
     problem: Problem,
     order: Sequence[int] | None,
     alignment: int,
-    seconds: float | None,
+    looks: int | None,
     hard: bool,
     most: int = sys.maxsize,
 ) -> Layout | None:
     """What `plan` gives for a problem it has not met; none if all orders need more than `most`."""
-    if seconds is None:
-        seconds = HARD if hard else 0.02 + 2e-5 * len(problem.steps)
-    deadline = time.thread_time() + seconds
+    steps = len(problem.steps)
+    if looks is None:
+        looks = HARD if hard else LEAST_LOOKS + LOOKS_A_STEP * steps
     if order is not None:
-        return laid_out(schedule(problem, order), alignment, deadline)
-    searched = seconds * ORDERING if hard or len(problem.steps) <= LARGEST_SEARCHED else 0.0
+        return laid_out(schedule(problem, order), alignment, looks)
+    ordering = Effort(int(looks * ORDERING) if hard or steps <= LARGEST_SEARCHED else 0)
+    effort = Effort(looks - ORDERS * steps - ordering.left)
     portfolio = Portfolio(problem, alignment, most)
-    found = portfolio.tried(searched, MOST_STATES if hard else 50_000)
+    found = portfolio.tried(ordering, MOST_STATES if hard else 50_000)
     if not found:
         return None
-    first = best = laid_out(schedule(problem, found[0].sequence), alignment, 0.0)
+    effort.spend(-ordering.left)
+    first = best = laid_out(schedule(problem, found[0].sequence), alignment)
     if best.arena > found[0].peak:
         found += portfolio.rest()
     for other in found[1:]:
-        if found[0].peak < best.arena >= other.peak and time.thread_time() < deadline:
-            best = lower(best, laid_out(schedule(problem, other.sequence), alignment, 0.0))
-    if best.arena > found[0].peak and time.thread_time() < deadline:
-        best = lower(best, laid_out(first.schedule, alignment, deadline, first.placement))
+        if found[0].peak < best.arena >= other.peak and 2 * effort.left >= basic_looks(steps):
+            effort.spend(basic_looks(steps))
+            best = lower(best, laid_out(schedule(problem, other.sequence), alignment))
+    if best.arena > found[0].peak and not effort.is_over:
+        best = lower(best, laid_out(first.schedule, alignment, effort.left, first.placement))
     for report in [order for order in found if order.way is Way.REPORT]:
         if report.peak < best.arena > best.bound:
             blocks = allocate(problem, report.sequence)
@@ -316,12 +326,11 @@ def lower(one: Layout, other: Layout) -> Layout:
 
 
 def laid_out(
-    found: Schedule, alignment: int, deadline: float, known: Placement | None = None
+    found: Schedule, alignment: int, looks: int = 0, known: Placement | None = None
 ) -> Layout:
-    """The layout of a schedule, with searches until the deadline."""
+    """The layout of a schedule; `looks` are for searches beyond the basics."""
     storages = [*found.storages, *found.scratches]
-    left = max(0.0, deadline - time.thread_time())
-    placement = place(storages, alignment=alignment, seconds=left, known=known)
+    placement = place(storages, alignment=alignment, looks=looks, known=known)
     return Layout(found, alignment, placement)
 
 

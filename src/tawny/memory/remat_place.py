@@ -1,13 +1,11 @@
-"""Placing schedules while searching: quickly, or harder, but always with the same outcome.
-
-What `placement` finds depends on the time it has; what is planned for a budget must not.
-"""
+"""Placing schedules while searching for what to compute again: quickly, or harder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
 from tawny.memory import beam, gaps
+from tawny.memory.effort import Effort
 from tawny.memory.placement import Buffers, Placement, buffers
 from tawny.memory.plan import Layout
 from tawny.memory.schedule import Schedule
@@ -16,7 +14,7 @@ from tawny.memory.sweep import outward
 
 LARGEST_WIDE = 400
 """Storages above which no wide searches are made; above four times as many, none at all."""
-LEAST_EFFORT, MOST_EFFORT = 100, 800
+FEWEST_PIECES, MOST_PIECES = 100, 800
 """For each storage, of the first and of the last search in the order of time."""
 
 
@@ -75,7 +73,7 @@ def _thorough(todo: Buffers, limit: int) -> Iterator[list[int] | None]:
         return
     life = [death - birth for birth, death in zip(todo.births, todo.deaths, strict=True)]
 
-    def in_time(effort: int) -> list[int] | None:
+    def in_time(pieces: int) -> list[int] | None:
         return gaps.search(
             todo.births,
             todo.deaths,
@@ -84,11 +82,11 @@ def _thorough(todo: Buffers, limit: int) -> Iterator[list[int] | None]:
             key=lambda b: -life[b],
             capacity=todo.bound,
             limit=limit,
-            stop=lambda: False,
-            effort=effort,
+            effort=Effort(),
+            pieces=pieces,
         )
 
-    yield in_time(LEAST_EFFORT)
+    yield in_time(FEWEST_PIECES)
     parts = beam.sections(todo.births, todo.deaths, todo.sizes)
     for width, branching in ((1, 2), (6, 4)) if count <= LARGEST_WIDE else ((1, 2),):
         for tie in beam.Tie:
@@ -100,7 +98,7 @@ def _thorough(todo: Buffers, limit: int) -> Iterator[list[int] | None]:
                 score=beam.Score.SUM,
                 capacity=todo.bound,
                 limit=limit,
-                stop=lambda: False,
+                effort=Effort(),
             )
             yield None if found is None else found.tolist()
-    yield in_time(MOST_EFFORT)
+    yield in_time(MOST_PIECES)

@@ -3,17 +3,17 @@
 Live bytes are counted in fixed *levels*.  From a level each way of recomputing (a score of the
 simulation, or the chain's checkpoints, on one of the orders) yields a sequence, and from that a
 path of cheaper and larger ones up to the highest level.  A budget is answered with the cheapest
-of all layouts made so far that fits.
+of all layouts made for it that fits, whatever was asked before.
 
 For a small problem all that can be tried is laid out once, whatever the budget is.  For others the
-levels under the budget are tried, the nearest first, as far as the work allowed goes.  Work is
-counted, not timed, so that a search has the same outcome everywhere.
+levels under the budget are tried, the nearest first, as far as the looks allowed go.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from math import gcd, inf
 
@@ -28,8 +28,6 @@ from tawny.memory.schedule import schedule
 from tawny.named import NamedTuple
 
 MOST_LEVELS = 256
-WORK_PER_SECOND = 1_000_000
-"""How much work a second of search stands for: about as much as is done in one."""
 MOST_WORK = 110
 """A simulation that takes more work than this for each step is given up."""
 MOST_SLOWDOWN = 6.0
@@ -69,27 +67,32 @@ class Attempt(NamedTuple):
 
 
 class Search:
-    """What was found for one problem; budgets are asked of it one after the other."""
+    """Schedules of one problem; each question is answered as if it were the first."""
 
     def __init__(
-        self, problem: Problem, orders: Sequence[Sequence[int]], alignment: int, seconds: float
+        self, problem: Problem, orders: Sequence[Sequence[int]], alignment: int, looks: int
     ) -> None:
-        self.problem, self.alignment, self.seconds = problem, alignment, seconds
+        self.problem, self.alignment, self.looks = problem, alignment, looks
         self.tables = tables(problem, alignment)
         self.walks = [walk(self.tables, order) for order in dict.fromkeys(map(tuple, orders))]
-        self.paths: list[Path] = []
-        self.tried: dict[tuple[int, int, int], Attempt] = {}
-        """By order, way and limit."""
         self.chains: dict[int, Chain] = {}
-        self.layouts: dict[tuple[int, ...], Layout] = {}
-        """The layouts found, by sequence, as far as none is better in both arena and seconds."""
-        self.work = self.spent = 0
+        self.begin()
         self.once = min((self.layout(w.order) for w in self.walks), key=_arena)
         """The best without recomputation."""
         self.levels = levels(self.tables, self.walks, self.once.arena)
-        self._least: Layout | None = None
         everything = len(self.levels) * len(list(self.ways())) * len(problem.steps)
-        self.is_small = 30 * everything <= seconds * WORK_PER_SECOND
+        self.is_small = 30 * everything <= looks
+
+    def begin(self) -> None:
+        """Forget what was found for another question."""
+        self.paths: list[Path] = []
+        self.tried: dict[tuple[int, int, int], Attempt] = {}
+        """By order, way and limit."""
+        self.counted: set[int] = set()
+        """The orders whose chains are counted as work."""
+        self.layouts: dict[tuple[int, ...], Layout] = {}
+        """By sequence."""
+        self.work = 0
 
     def layout(self, sequence: Sequence[int]) -> Layout:
         """The layout of a sequence."""
@@ -113,25 +116,13 @@ class Search:
             once = self.squeeze(once, budget)
         if once.arena <= budget:
             return [once]
-        if self.is_small:
-            self.least()
-        else:
+        fitting: list[Layout] = []
+        if not self.is_small:
+            self.begin()
             self.approach(budget)
-        self.forget()
-        return [layout for layout in self.layouts.values() if layout.arena <= budget]
-
-    def forget(self) -> None:
-        """Drop what later budgets have no use for."""
-        self.paths.clear()
-        self.tried.clear()
-        best, front = inf, dict[tuple[int, ...], Layout]()
-        for sequence, layout in sorted(
-            self.layouts.items(), key=lambda item: (item[1].arena, item[1].schedule.seconds)
-        ):
-            if layout.schedule.seconds < best:
-                best = layout.schedule.seconds
-                front[sequence] = layout
-        self.layouts = front
+            fitting = [layout for layout in self.layouts.values() if layout.arena <= budget]
+            self.begin()
+        return fitting or [layout for layout in self.smallest if layout.arena <= budget]
 
     def sweep(self) -> Layout:
         """Try every way from every level, and lay out all that comes of it; the least of that."""
@@ -158,16 +149,12 @@ class Search:
         if len(self.levels) >= MOST_LEVELS and limits:
             limits.append(budget)
         levels = [*limits, *self.levels[len(limits) :]]
-        end = self.spent + int(self.seconds * WORK_PER_SECOND)
         found = False
-        while limits and not found and self.work <= end:
+        while limits and not found and self.work <= self.looks:
             for limit in reversed(limits[-NEAR:]):
-                self.explore(limit, levels, end)
+                self.explore(limit, levels)
             del limits[-NEAR:]
             found = self.cheapest(budget)
-        if not found:
-            self.least()
-        self.spent = self.work
 
     def cheapest(self, budget: int) -> bool:
         """Lay out the schedules on the paths known, the cheapest first, until one fits."""
@@ -192,10 +179,10 @@ class Search:
                 heappush(heap, (path.seconds(lower), index, lower))
         return False
 
-    def explore(self, limit: int, levels: Sequence[int], end: int) -> None:
-        """Try every way of recomputing from a limit, until the work done reaches `end`."""
+    def explore(self, limit: int, levels: Sequence[int]) -> None:
+        """Try every way of recomputing from a limit, as far as the looks allowed go."""
         for order, way in self.ways():
-            if self.work > end:
+            if self.work > self.looks:
                 return
             self.attempt(order, way, limit, levels)
 
@@ -227,9 +214,10 @@ class Search:
     def chain(self, order: int) -> Chain:
         """The chain of an order."""
         if order not in self.chains:
-            chain = Chain(self.tables, self.walks[order], self.levels[-1])
-            self.chains[order] = chain
-            self.work += 40 * len(chain.stages) ** 2
+            self.chains[order] = Chain(self.tables, self.walks[order], self.levels[-1])
+        if order not in self.counted:
+            self.counted.add(order)
+            self.work += 40 * len(self.chains[order].stages) ** 2
         return self.chains[order]
 
     def simulate(self, path: Walk, limit: int, score: Score) -> list[int] | None:
@@ -244,14 +232,27 @@ class Search:
         finally:
             self.work += run.work
 
+    @cached_property
+    def smallest(self) -> list[Layout]:
+        """What is found in search of the least arena, which is the first; the others take longer.
+
+        For a small problem that is all that can be tried.
+        """
+        self.begin()
+        least = self.sweep() if self.is_small else self.descend()
+        best, front = inf, list[Layout]()
+        for layout in sorted(
+            [least, *self.layouts.values()], key=lambda one: (one.arena, one.schedule.seconds)
+        ):
+            if layout.schedule.seconds < best:
+                best = layout.schedule.seconds
+                front.append(layout)
+        self.begin()
+        return front
+
     def least(self) -> Layout:
-        """The layout with the least arena found; it does not depend on what was asked before."""
-        if self._least is None:
-            known, self.layouts = self.layouts, {}
-            self.tried.clear()
-            self._least = self.sweep() if self.is_small else self.descend()
-            self.layouts = {**known, **self.layouts, self._least.sequence: self._least}
-        return self._least
+        """The layout with the least arena found."""
+        return self.smallest[0]
 
     def descend(self) -> Layout:
         """Look for the least arena in the ways that are likely to lead there."""
@@ -276,7 +277,7 @@ class Search:
 
     def lower(self, best: Layout) -> Layout:
         """A layout with a smaller arena, by any way from the levels under it, or the same."""
-        left = self.seconds * WORK_PER_SECOND / 4
+        left = self.looks / 4
         for level in reversed(self.levels):
             for order, way in self.ways():
                 if level < best.arena and left > 0:

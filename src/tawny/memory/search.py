@@ -14,11 +14,14 @@ shrinks when more other steps are done before it, and each tail of such a move a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import heappop, heappush
 
+from tawny.memory.effort import Effort
 from tawny.memory.model import KEPT, Model
 from tawny.named import NamedTuple
+
+LOOKS = 2
+"""What asking a step counts as."""
 
 LONGEST_DESCENT = 64
 """How many steps a safe move may have."""
@@ -72,6 +75,8 @@ class Search:
         self.masks = masks(model)
         self.accepted = floor
         self.states = 0
+        self.looks = 0
+        """How often a step was asked what it would need now."""
 
     def net(self, done: int, step: int) -> int:
         """What a step adds to the live bytes."""
@@ -99,6 +104,7 @@ class Search:
         front = [step]
         now = live
         while front and len(moves) < LONGEST_DESCENT:
+            self.looks += len(front)
             costs = [(self.net(done, s), s) for s in front]
             net, s = min(costs)
             if now + self.need(done, s) > self.accepted:
@@ -120,6 +126,7 @@ class Search:
         stuck = False
         while not stuck:
             stuck = True
+            self.looks += len(ready)
             for s in tuple(ready):
                 if done >> s & 1 or live + self.need(done, s) > self.accepted:
                     continue
@@ -134,11 +141,11 @@ class Search:
                     stuck = False
         return State(done, live, tuple(ready), state.came_from, tuple(moves))
 
-    def run(self, bound: int, stop: Callable[[int], bool]) -> tuple[list[int] | None, bool]:
+    def run(self, bound: int, effort: Effort, states: int) -> tuple[list[int] | None, bool]:
         """An order with a peak under `bound`, and whether the answer is certain.
 
         The order found is optimal; (None, True) says that no order is under the bound, and
-        (None, False) that `stop` (asked with the number of states) ended the search.
+        (None, False) that the work or the number of states that are allowed ended the search.
         """
         model = self.model
         complete = (1 << len(model)) - 1
@@ -156,7 +163,9 @@ class Search:
                 continue
             seen.add(state.done)
             self.states += 1
-            if stop(self.states):
+            effort.spend(LOOKS * self.looks)
+            self.looks = len(state.ready)
+            if self.states > states or effort.is_over:
                 return None, False
             for s in state.ready:
                 peak = max(self.accepted, state.live + self.need(state.done, s))

@@ -8,9 +8,9 @@ to a reader, or a reader advanced, only where in this order no step then needs m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 from typing import Final
 
+from tawny.memory.effort import UNLIMITED, Effort
 from tawny.memory.model import Model
 from tawny.memory.order import Order, Portfolio, best_order, depth_first, needs_of
 from tawny.memory.problem import Problem, Step, Value
@@ -218,7 +218,7 @@ class Planned:
     def fits(self, most: int) -> bool:
         """Whether an order within a peak is found, after a short search if need be."""
         if self.peak > most:
-            found = best_order(self._problem, alignment=ALIGNMENT, seconds=inf, states=STATES)
+            found = best_order(self._problem, alignment=ALIGNMENT, looks=UNLIMITED, states=STATES)
             self.order, self.peak = found.sequence, found.peak
         return self.peak <= most
 
@@ -237,7 +237,7 @@ def good_order(problem: Problem) -> tuple[Model, Order]:
 
 def found_fast(portfolio: Portfolio) -> list[Order]:
     """The orders of a portfolio that are found fast, by growing peak."""
-    return portfolio.tried(inf if len(portfolio.graph) <= FEW else 0, STATES)
+    return portfolio.tried(Effort(UNLIMITED if len(portfolio.graph) <= FEW else 0), STATES)
 
 
 def _now(item: Item) -> Item:
