@@ -162,7 +162,7 @@ class Array(Methods):
 
     def numpy(self) -> Value:
         """The value, computed once and kept; read-only."""
-        return _value_given_out(self, "numpy")
+        return value_outside(self, "numpy")
 
     def item(self) -> Number:
         """The only element, as a Python number."""
@@ -171,14 +171,14 @@ class Array(Methods):
 
     def tolist(self) -> Any:
         """The value as nested lists of Python numbers."""
-        return _value_given_out(self, "tolist").tolist()
+        return value_outside(self, "tolist").tolist()
 
     def _element(self, op: str) -> Any:
         if self.size != 1:
             raise type_error(
                 op, f"only an array of one element converts to a number, not shape {self.shape}"
             )
-        value = value_of(self, op) if op == "bool" else _value_given_out(self, op)
+        value = value_of(self, op) if op == "bool" else value_outside(self, op)
         return value.item()
 
     def __bool__(self) -> bool:
@@ -216,7 +216,7 @@ class Array(Methods):
         return int(self._element("index"))
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Value:
-        value = _value_given_out(self, "asarray")
+        value = value_outside(self, "asarray")
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:
                 raise value_error(
@@ -259,7 +259,7 @@ class Array(Methods):
     ) -> Any:
         if stream is not None:
             raise value_error("__dlpack__", f"stream must be None on the cpu, not {stream!r}")
-        value = _value_given_out(self, "__dlpack__")
+        value = value_outside(self, "__dlpack__")
         if max_version is None or max_version < (1, 0):  # such consumers know no read-only flag
             if copy is False:  # asked for the memory itself, so it is theirs not to write to
                 return _lent(value).__dlpack__(stream=stream, dl_device=dl_device)
@@ -477,23 +477,28 @@ def value_of(array: Array, op: str) -> Value:
     return node.value
 
 
-def _value_given_out(array: Array, op: str) -> Value:
+def value_outside(array: Array, op: str) -> Value:
     """The value of an array, for use outside of the graph, where no derivative would see it."""
-    node = array.node
-    if node.dtype.kind in "fc" and is_traced(node):
+    check_untraced([array.node], op)
+    return value_of(array, op)
+
+
+def check_untraced(nodes: Sequence[Node], op: str) -> None:
+    """Refuse to compute, for use outside of the graph, what is being differentiated."""
+    if is_traced(*[n for n in nodes if n.dtype.kind in "fc"]):
         raise value_error(
             op,
             "the function is being differentiated, and a value taken out of it would count as a "
             "constant; use functions of tawny.numpy, or say so: tw.stop_gradient(x)",
         )
-    return value_of(array, op)
 
 
-def is_traced(node: Node) -> bool:
-    """Whether the value changes smoothly with an argument of a function being differentiated."""
-    if not node.volatile:
+def is_traced(*nodes: Node) -> bool:
+    """Whether a value changes smoothly with an argument of a function being differentiated."""
+    volatile = [n for n in nodes if n.volatile]
+    if not volatile:
         return False
-    order = toposort([node], lambda n: n.op.facts().gradient is Gradient.ZERO)
+    order = toposort(volatile, lambda n: n.op.facts().gradient is Gradient.ZERO)
     return any(Trait.TRACED in n.op.facts().traits for n in order)
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "AxisError",
     "LinAlgError",
     "PerformanceWarning",
+    "ValuesNeededError",
     "axis_error",
     "index_error",
     "linalg_error",
@@ -98,12 +99,26 @@ def axis_error(op: str, axis: int, rank: int) -> AxisError:
     )
 
 
-def needs_values(op: str, variables: Sequence[str], way_out: str) -> TypeError:
+class ValuesNeededError(TypeError):
+    """An operation that needs values now was given an array whose values come later."""
+
+    def __init__(self, message: str, variables: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.variables = tuple(variables)
+        """Names of the variables without a value."""
+
+    def suggest(self, way_out: str) -> None:
+        """Name a further way out, before the user's line."""
+        text, mark, place = str(self).rpartition("  [")
+        self.args = (f"{text}; {way_out}{mark}{place}" if mark else f"{place}; {way_out}",)
+
+
+def needs_values(op: str, variables: Sequence[str], way_out: str) -> ValuesNeededError:
     """An operation that needs values now, on an array whose values come later."""
     names = ", ".join(repr(name) for name in variables[:3])
     if len(variables) > 3:
         names += f" and {len(variables) - 3} more"
     noun = "variables" if len(variables) > 1 else "variable"
-    return TypeError(
-        located(f"{op}: the array depends on {noun} {names}, not known yet; {way_out}")
+    return ValuesNeededError(
+        located(f"{op}: the array depends on {noun} {names}, not known yet; {way_out}"), variables
     )

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import SupportsIndex, cast
 
-from tawny.errors import axis_error, type_error, value_error
+from tawny.errors import ValuesNeededError, axis_error, type_error, value_error
 
 Shape = tuple[int, ...]
 
@@ -67,7 +67,8 @@ def broadcast(op: str, shapes: Sequence[Shape]) -> Shape:
 
 def as_shape(shape: object, op: str, word: str = "shape") -> Shape:
     """A shape from an integer or a sequence of integers, none negative."""
-    if isinstance(shape, Iterable) and not isinstance(shape, (str, bytes)):
+    sizes = isinstance(shape, Iterable) and not isinstance(shape, (str, bytes))
+    if sizes and getattr(shape, "ndim", 1):  # an array without axes is one size
         out = tuple(as_int(n, op, word) for n in cast("Iterable[object]", shape))
     else:
         out = (as_int(shape, op, word),)
@@ -80,6 +81,8 @@ def as_int(value: object, op: str, word: str) -> int:
     """An integer, refusing what only looks like one."""
     try:
         return operator.index(cast("SupportsIndex", value))
+    except ValuesNeededError:
+        raise
     except TypeError:
         kind = type(value).__name__
         raise type_error(op, f"{word} must be an integer, not {kind} {value!r}") from None

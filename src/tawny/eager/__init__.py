@@ -8,6 +8,9 @@ Switching between lazy and eager is changing one import:
 Every function is the lazy one, run on the spot: same names, same arguments, same checks, same
 values.  NumPy computes what it has; large convolutions and pooling run on compiled kernels.
 
+Of an argument of a function that is being differentiated (`tw.grad`, `tw.jvp`) they are lazy, since
+a value would count as a constant.
+
 Functions and models written for lazy arrays run eagerly too:
 
     with tawny.eager.at_once():
@@ -24,7 +27,7 @@ from typing import Any, Final, cast
 import numpy as _numpy
 
 import tawny.numpy as _lazy
-from tawny.array import Array, fresh
+from tawny.array import Array, fresh, is_traced
 from tawny.engine.evaluation import at_once as at_once
 from tawny.engine.evaluation import run
 from tawny.errors import type_error
@@ -39,10 +42,13 @@ def now(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def eager(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(x, Array) and not x.node.known for x in leaves((args, kwargs))):
+        lazy = [x.node for x in leaves((args, kwargs)) if isinstance(x, Array)]
+        if not all(node.known for node in lazy):
             raise type_error(
                 function.__name__, "tawny.eager takes NumPy arrays, not variables; use tawny.numpy"
             )
+        if lazy and is_traced(*lazy):
+            return function(*args, **kwargs)
         return _computed(function(*map_leaves(_lifted, args), **map_leaves(_lifted, kwargs)))
 
     return eager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tawny.array import Array, set_evaluator
+from tawny.array import Array, check_untraced, set_evaluator
 from tawny.engine.cpu import CpuEngine
 from tawny.engine.evaluation import run
 from tawny.engine.reference.executable import ReferenceEngine
@@ -33,5 +33,7 @@ def evaluate(*arrays: Array) -> Any:
     unknown = [a.node for a in arrays if not a.node.known]
     if unknown:
         raise needs_values("evaluate", variables(unknown), "give values by compiling a tw.Graph")
-    values = run([a.node for a in arrays])
+    nodes = [a.node for a in arrays]
+    check_untraced(nodes, "evaluate")
+    values = run(nodes)
     return values[0] if len(values) == 1 else tuple(values)

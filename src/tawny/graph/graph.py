@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, final
 
-from tawny.array import Array, array_for, evaluator
+from tawny.array import Array, array_for, check_untraced, evaluator
 from tawny.collecting import collector_paused
 from tawny.errors import type_error, value_error, warn
 from tawny.graph.compiled import RULES, Compiled
@@ -141,6 +141,7 @@ class Graph:
         """
         if threads is not None and threads < 1:
             raise value_error("compile", f"threads is {threads}; it must be at least 1")
+        check_untraced(self.results, "compile")
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
         with collector_paused():
             compiled = self._compiled(engine, memory, often, switches, incremental, threads, plan)
@@ -274,6 +275,7 @@ def optimise(
     """
     if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("optimise", f"{type(graph).__name__} is no Graph")
+    check_untraced(graph.results, "optimise")
     done = optimise_nodes(
         graph.results,
         evaluate=evaluator(),

@@ -5,23 +5,58 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, cast, final, overload
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from operator import index
+from types import MappingProxyType, MethodType
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, final, overload
 
 import numpy as np
 
-from tawny import dtype as dt
-from tawny.array import Array, fresh, lift
-from tawny.dtype import DType, Number
-from tawny.errors import type_error, value_error
+from tawny.array import Array, fresh, lift, wrap
+from tawny.autodiff.tracing import substituted
+from tawny.errors import PerformanceWarning, ValuesNeededError, type_error, value_error, warn
+from tawny.graph.calls import (
+    Call,
+    Key,
+    as_data,
+    call_of,
+    common_dtype,
+    dtype_of,
+    is_data,
+    plain_key,
+)
 from tawny.graph.graph import Graph
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
 from tawny.named import NamedTuple
-from tawny.node import Value, variable
-from tawny.tree import leaves, map_leaves, outline, paths
+from tawny.node import Node, Variable, constant, toposort, variable
+from tawny.op import Trait
+from tawny.tree import leaves, map_leaves, paths
 
-Key = tuple[Hashable, ...]
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+
+MOST_PROGRAMS: Final = 128
+"""Programs that a function keeps; small ones take about 50 kB each with their code."""
+
+MANY_VALUES: Final = 16
+"""So many programs that differ in nothing but Python values are worth a warning."""
+
+WITHOUT_EFFECT: Final = frozenset({"donate_argnums", "donate_argnames", "keep_unused", "inline"})
+"""Options of other libraries that never change a result, and say nothing here."""
+
+ELSEWHERE: Final = {
+    "backend": "engine= says what runs the program",
+    "device": "engine= says what runs the program",
+    "in_shardings": "arrays are not spread over devices",
+    "out_shardings": "arrays are not spread over devices",
+    "abstracted_axes": "each shape has a program of its own",
+}
+"""Options of other libraries that ask for something else than a program of this one does."""
+
+_NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Lowering(NamedTuple):
@@ -40,168 +75,444 @@ class Lowering(NamedTuple):
         return self.program.plan
 
 
+class Entry(NamedTuple):
+    """A program of a function, and how it is called."""
+
+    program: Program
+    run: Callable[..., Any]
+    objects: tuple[weakref.ref[Any], ...] = ()
+    """The objects that are part of the program: without them nobody can ask for it."""
+    sort: Key = ()
+    values: tuple[Hashable, ...] = ()
+    """The Python values that are part of the program."""
+
+
+class Recording(NamedTuple):
+    """A function called on variables."""
+
+    inputs: list[Array]
+    result: Any
+    """What it gave: a structure of arrays, and of None."""
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The arrays among the results."""
+        return [x.node for x in leaves(self.result) if x is not None]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a result depends on what stands for an argument of another function.
+
+        That one is being traced, and what it uses becomes a part of it.
+        """
+        given = {x.node for x in self.inputs}
+        for node in toposort(self.nodes):
+            if type(node.op) is Variable and node not in given:
+                return True
+            if node.volatile and Trait.TRACED in node.op.facts().traits:
+                return True
+        return False
+
+    def called_on(self, values: Sequence[Any]) -> Any:
+        """The results for `values`, lazily."""
+        inputs = [x.node for x in self.inputs]
+        known = [constant(np.array(v, x.dtype)) for v, x in zip(values, inputs, strict=True)]
+        new = iter(substituted(self.nodes, dict(zip(inputs, known, strict=True))))
+        return map_leaves(lambda x: None if x is None else wrap(next(new)), self.result)
+
+
 @final
-class Jitted:
+class Jitted(Generic[P, R]):
     """A function that records a graph at its first call with given shapes and dtypes.
 
-    Arguments may be nested structures of arrays and numbers.  A number takes the dtype it would
-    have beside the call's arrays.  Arguments named in `static` are part of the program: another
-    value makes another program.  Called with lazy arrays, the function is simply called.
+    Arguments may be nested structures.  Arrays and Python floats in them are data, and a float
+    takes the dtype it would have beside the call's arrays; ints, bools, strings, None and other
+    objects stay what they are: they are part of the program, as are the arguments named in
+    `static`.  Inside another function that is being traced it is simply called.
     """
 
-    def __init__(self, function: Callable[..., Any], static: Iterable[str], options: Any) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R],
+        static: Iterable[int | str] = (),
+        options: Mapping[str, Any] = _NO_OPTIONS,
+    ) -> None:
+        if not callable(function):
+            raise type_error("jit", f"{type(function).__name__} {function!r} is no function")
         functools.update_wrapper(self, function)
         self._function = function
         self._name: str = getattr(function, "__name__", type(function).__name__)
+        self._path: str = getattr(function, "__qualname__", self._name)
         self._signature = inspect.signature(function)
-        self._static = frozenset(static)
-        for name in self._static:
-            if name not in self._signature.parameters:
-                accepted = ", ".join(self._signature.parameters)
-                raise value_error("jit", f"static argument {name!r} is not among: {accepted}")
-        self._options = options
-        self._programs: dict[Key, Program] = {}
-        self._plain: dict[Key | None, Program] = {}
-        """The same for calls with arrays alone, by their shapes and dtypes."""
-        self._lock = threading.Lock()
+        self._names = _positional(self._signature)
+        self._static = _places(self._signature, static)
+        self._options: dict[str, Any] = {"incremental": False, **options}
+        self._programs: dict[Key | None, Entry] = {}
+        """By what the calls of one program share; once there are many, the newest at the end."""
+        self._crowded = self._warned = False
+        self._lock = threading.RLock()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        kinds, arrays = (None, args) if kwargs else _kinds(args)
-        known = self._plain.get(kinds)
-        if known is not None:
-            return known(*arrays)
-        bound = self._bound(args, kwargs)
-        dynamic = self._dynamic(bound)
-        given = leaves(dynamic)
-        if any(isinstance(x, Array) for x in given):
-            return self._function(*args, **kwargs)
-        program = self._program(bound, dynamic)
-        if kinds is not None and [*map(id, dynamic.values())] == [*map(id, args)]:
-            self._plain[kinds] = program
-        return program(*[x for x in given if _is_data(x)])
+    @overload
+    def __get__(self, instance: None, owner: type) -> Jitted[P, R]: ...
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Any, Q], R], instance: object, owner: type | None = None
+    ) -> Callable[Q, R]: ...
+    def __get__(self, instance: object | None, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowering:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs:
+            args, kwargs = self._placed(args, kwargs)
+        key, given = (None, args) if kwargs or self._static else plain_key(args)
+        known = self._programs.get(key)
+        call: Call | None = None
+        if key is None:
+            call = call_of(args, kwargs, self._static)
+            if call.lazy:
+                return self._call(self._mapped(self._lifted, args, kwargs))
+            if call.other:
+                args, kwargs = self._split(self._mapped(as_data, args, kwargs))
+                return self(*args, **kwargs)
+            key, given = call.key(self._name), call.data
+            known = self._programs.get(key)
+        if known is None:
+            found = self._made(key, call, args, kwargs, given)
+            if isinstance(found, Recording):
+                lazily: R = found.called_on(given)
+                return lazily
+            known = found
+        elif self._crowded:
+            self._move_to_end(key)
+        result: R = known.run(*given)
+        return result
+
+    def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> Lowering:
         """The graph and plan that a call with such arguments would run."""
-        bound = self._bound(args, kwargs)
-        return Lowering(self._program(bound, self._dynamic(bound)))
+        args, kwargs = self._split(self._mapped(as_data, *self._placed(args, kwargs)))
+        key, given = (None, args) if kwargs or self._static else plain_key(args)
+        call = None if key is not None else call_of(args, kwargs, self._static)
+        if call is not None:
+            key, given = call.key(self._name), call.data
+        found = self._made(key, call, args, kwargs, given)
+        entry = self._compiled(found) if isinstance(found, Recording) else found
+        return Lowering(entry.program)
 
-    def _dynamic(self, bound: inspect.BoundArguments) -> dict[str, Any]:
-        """The arguments that are not part of the program."""
-        return {k: v for k, v in bound.arguments.items() if k not in self._static}
+    def clear_cache(self) -> None:
+        """Forget all programs."""
+        self._programs.clear()
 
-    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    def __copy__(self) -> Jitted[P, R]:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Jitted[P, R]:
+        return self
+
+    def __reduce__(self) -> str:
+        return self._path  # found where it was defined, as a plain function is
+
+    def __repr__(self) -> str:
+        return f"<jitted {self._name}{self._signature}: {len(self._programs)} programs>"
+
+    # ----------------------------------------------------------------- programs
+
+    def _made(
+        self, key: Key | None, call: Call | None, args: Any, kwargs: Any, given: Sequence[Any]
+    ) -> Entry | Recording:
+        """The program of a call; what was recorded, if it is part of another function."""
+        with self._lock:
+            known = self._programs.get(key)
+            if known is not None:
+                return known
+            recorded = self._recorded(args, kwargs, given)
+            if recorded.is_open:
+                return recorded
+            entry = self._compiled(recorded)
+            if call is not None:
+                objects: list[weakref.ref[Any]] = []
+
+                def hold(x: Any) -> weakref.ref[Any]:
+                    objects.append(weakref.ref(x, self._forget))
+                    return objects[-1]
+
+                key = call.key(self._name, hold)
+                sort, values = call.sort(self._name), call.values()
+                entry = entry._replace(objects=tuple(objects), sort=sort, values=values)
+            self._programs[key] = entry
+            if len(self._programs) > MOST_PROGRAMS:
+                self._programs.pop(next(iter(self._programs.copy())), None)
+            self._crowded = len(self._programs) > MOST_PROGRAMS // 2
+            self._warn_of_many(entry, args, kwargs)
+            return entry
+
+    def _move_to_end(self, key: Key | None) -> None:
+        """Let a program be the last to be forgotten."""
+        with self._lock:
+            entry = self._programs.pop(key, None)
+            if entry is not None:
+                self._programs[key] = entry
+
+    def _forget(self, gone: weakref.ref[Any]) -> None:
+        """Drop the programs that an object was part of."""
+        for key, entry in self._programs.copy().items():
+            if any(x is gone for x in entry.objects):
+                self._programs.pop(key, None)
+
+    def _warn_of_many(self, entry: Entry, args: Any, kwargs: Any) -> None:
+        """Say once that programs differ in nothing but Python values."""
+        if not entry.sort or self._warned:
+            return
+        alike = [e for e in self._programs.copy().values() if e.sort == entry.sort]
+        if len(alike) < MANY_VALUES:
+            return
+        self._warned = True
+        names = [path for _, name, x in self._named(args, kwargs) for path, _ in paths(x, name)]
+        first = alike[0].values
+        differing = [
+            n for n, x, y in zip(names, first, entry.values, strict=False) if x != y
+        ] or names
+        warn(
+            f"{self._name}: {len(alike)} programs were compiled that differ in the value of "
+            f"{', '.join(map(repr, differing[:3]))} alone; to compute with it in one program, "
+            "pass it as an array or a float: numpy.asarray(value)",
+            PerformanceWarning,
+        )
+
+    # ------------------------------------------------------------------ tracing
+
+    def _placed(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """The arguments, by position where they follow on those that are given so."""
+        named, first = dict(kwargs), len(args)
+        for name in self._names[first:]:
+            if name not in named:
+                break
+            args = (*args, named.pop(name))
+        return args, named
+
+    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Named]:
+        """The arguments, in the order in which their leaves are counted."""
+        names = list(self._signature.parameters)
+        for i, value in enumerate(args):
+            own = min(i, len(self._names))
+            yield i, names[own] if i == own < len(self._names) else f"{names[own]}.{i - own}", value
+        for name in sorted(kwargs):
+            yield name, name, kwargs[name]
+
+    def _mapped(
+        self, function: Callable[[Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Placed:
+        """The arguments, with a function applied to all leaves that may be data."""
+        given: Placed = {**dict(enumerate(args)), **kwargs}
+        return {
+            place: x if place in self._static else map_leaves(function, x)
+            for place, x in given.items()
+        }
+
+    def _lifted(self, x: Any) -> Any:
+        """An array as a lazy one, as the function sees it when it is traced."""
+        return wrap(lift(x, self._name)) if isinstance(x, (np.ndarray, np.generic)) else x
+
+    @staticmethod
+    def _split(placed: Placed) -> tuple[Any, Any]:
+        """Positional arguments, and those by name."""
+        named = {place: x for place, x in placed.items() if isinstance(place, str)}
+        return tuple([x for place, x in placed.items() if isinstance(place, int)]), named
+
+    def _call(self, placed: Placed) -> R:
+        function: Callable[..., R] = self._function
+        args, kwargs = self._split(placed)
+        return function(*args, **kwargs)
+
+    def _recorded(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], given: Sequence[Any]
+    ) -> Recording:
+        """The function called on variables in place of the data it was given."""
         try:
-            bound = self._signature.bind(*args, **kwargs)
+            self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise type_error(self._name, str(error)) from None
-        bound.apply_defaults()
-        return bound
+        beside, values = common_dtype(given), iter(given)
+        inputs: dict[str, Array] = {}
+        placed: Placed = {}
+        for place, name, argument in self._named(args, kwargs):
+            found = iter(list(paths(argument, name)))
 
-    def _program(self, bound: inspect.BoundArguments, dynamic: dict[str, Any]) -> Program:
-        key = self._key(bound, dynamic)
-        with self._lock:
-            program = self._programs.get(key)
-            if program is None:
-                program = self._programs[key] = self._traced(bound, dynamic)
-        return program
+            def put(x: Any, found: Any = found) -> Any:
+                path, _ = next(found)
+                if not is_data(x):
+                    return x
+                value = next(values)
+                while path in inputs:
+                    path += "'"
+                node = variable(path, np.shape(value), dtype_of(value, beside))
+                inputs[path] = fresh(node)
+                return inputs[path]
 
-    def _key(self, bound: inspect.BoundArguments, dynamic: dict[str, Any]) -> Key:
-        fixed = [(k, v) for k, v in bound.arguments.items() if k in self._static]
-        given: list[Any] = []
-        structure = outline(dynamic, given)
-        beside = _common(given)
-        key: Key = (structure, *[_kind(x, beside) for x in given], *fixed)
+            placed[place] = argument if place in self._static else map_leaves(put, argument)
         try:
-            hash(key)
-        except TypeError:
-            raise type_error(
-                self._name,
-                "static arguments must be hashable: numbers, strings, tuples",
-            ) from None
-        return key
+            result: Any = self._call(placed)
+        except ValuesNeededError as error:
+            mine = [n for n in error.variables if n in inputs]
+            if mine:
+                error.suggest(
+                    f"{mine[0]!r} is traced by {self._name}: Python's own ints, bools and strings "
+                    f"stay values, and static=[{mine[0].partition('.')[0]!r}] keeps any argument "
+                    "one, at a compilation for each value"
+                )
+            raise
+        made = map_leaves(lambda x: _output(x, self._name), result)
+        return Recording(list(inputs.values()), made)
 
-    def _traced(self, bound: inspect.BoundArguments, dynamic: dict[str, Any]) -> Program:
-        names = iter([p for p, x in paths(dynamic) if _is_data(x)])
-        beside = _common(leaves(dynamic))
-        inputs: list[Array] = []
+    def _compiled(self, recorded: Recording) -> Entry:
+        """The program of what was recorded."""
+        inputs, result = recorded
+        found = leaves(result)
+        arrays = [x for x in found if x is not None]
+        if not arrays:
+            raise type_error(self._name, "a jitted function gives arrays; this one gives none")
+        whole = len(arrays) == len(found) and not isinstance(result, list)
+        graph = Graph(inputs, result if whole else arrays, name=self._name, unused="ignore")
+        program = graph.compile(**self._options)
+        if whole:
+            return Entry(program, program)
+        places = map_leaves(lambda x: x is not None, result)
 
-        def place(x: Any) -> Any:
-            if not _is_data(x):
-                return x
-            shape, dtype = np.shape(x), _dtype(x, beside)
-            inputs.append(fresh(variable(next(names), shape, dtype)))
-            return inputs[-1]
+        def run(*given: Any) -> Any:
+            values = iter(program(*given))
+            return map_leaves(lambda there: next(values) if there else None, places)
 
-        for name, value in dynamic.items():
-            bound.arguments[name] = map_leaves(place, value)
-        result = self._function(*bound.args, **bound.kwargs)
-        outputs = map_leaves(lambda x: _output(x, self._name), result)
-        graph = Graph(inputs, outputs, name=self._name, unused="ignore")
-        return graph.compile(**self._options)
-
-
-def _is_data(x: Any) -> bool:
-    """Whether a leaf is an array or number; all others are part of the program."""
-    return isinstance(x, (np.ndarray, np.generic)) or dt.is_weak(x)
-
-
-def _kinds(args: tuple[Any, ...]) -> tuple[Key | None, Sequence[Any]]:
-    """Structure, shapes and dtypes, if there are arrays alone in the arguments; the leaves."""
-    kinds: list[Hashable] = []
-    given: Sequence[Any] = args
-    for x in args:
-        if type(x) is not np.ndarray:
-            found: list[Any] = []
-            kinds.append(outline(args, found))
-            given = found
-            break
-    for x in given:
-        if type(x) is not np.ndarray:
-            return None, given
-        kinds.append(x.shape)
-        kinds.append(x.dtype)
-    return tuple(kinds), given
+        return Entry(program, run)
 
 
-def _common(given: list[Any]) -> DType | None:
-    """The dtype of a call's arrays together, if there are any."""
-    arrays = cast("list[Value]", [x for x in given if isinstance(x, np.ndarray)])
-    return dt.promote(*[dt.as_dtype(x.dtype, "jit") for x in arrays]) if arrays else None
+Named = tuple[int | str, str, Any]
+"""The place of an argument, its name, and what was given for it."""
+
+Placed = dict[int | str, Any]
+"""Arguments by their positions and names."""
 
 
-def _dtype(x: Any, beside: DType | None) -> DType:
-    if not dt.is_weak(x):
-        return dt.as_dtype(x.dtype, "jit")
-    kind = cast("Number", x)
-    return dt.default_dtype(kind) if beside is None else dt.weak_dtype(type(kind), beside)
-
-
-def _kind(x: Any, beside: DType | None) -> Hashable:
-    return (np.shape(x), _dtype(x, beside)) if _is_data(x) else cast("Hashable", x)
-
-
-def _output(x: Any, name: str) -> Array:
-    if isinstance(x, Array):
+def _output(x: Any, name: str) -> Array | None:
+    if isinstance(x, Array) or x is None:
         return x
-    if _is_data(x):
+    if is_data(x) or isinstance(x, (int, bool)):
         return fresh(lift(x, name))
     raise type_error(name, f"a jitted function gives arrays, not {type(x).__name__} {x!r}")
 
 
-@overload
-def jit(function: Callable[..., Any], /) -> Jitted: ...
+def _positional(signature: inspect.Signature) -> list[str | None]:
+    """The names of the arguments that may be given by position; None where they have to be."""
+    kinds = inspect.Parameter
+    names = {kinds.POSITIONAL_ONLY: False, kinds.POSITIONAL_OR_KEYWORD: True}
+    parameters = signature.parameters.values()
+    return [p.name if names[p.kind] else None for p in parameters if p.kind in names]
+
+
+def _places(signature: inspect.Signature, static: Iterable[int | str]) -> frozenset[int | str]:
+    """Positions and names of the arguments that are part of the program."""
+    kinds = inspect.Parameter
+    parameters = signature.parameters
+    listed = [p.name for p in parameters.values() if p.kind not in _GATHERING]
+    gathers = {p.kind for p in parameters.values()} & _GATHERING
+    places: set[int | str] = set()
+    for given in static:
+        if isinstance(given, str):
+            if given not in listed and kinds.VAR_KEYWORD not in gathers:
+                accepted = ", ".join(parameters)
+                raise value_error("jit", f"static argument {given!r} is not among: {accepted}")
+            places.add(given)
+            if given in listed and parameters[given].kind is not kinds.KEYWORD_ONLY:
+                places.add(listed.index(given))
+            continue
+        position = index(given)
+        if kinds.VAR_POSITIONAL not in gathers and not -len(listed) <= position < len(listed):
+            raise value_error(
+                "jit", f"static argument {position} is not among {len(listed)} arguments"
+            )
+        if position < 0:
+            position += len(listed)
+        places.add(position)
+        if position < len(listed):
+            places.add(listed[position])
+    return frozenset(places)
+
+
+_GATHERING: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
+"""Parameters that stand for any number of arguments."""
+
+
+class Decorator(Protocol):
+    """What makes a function a program."""
+
+    def __call__(self, function: Callable[P, R], /) -> Jitted[P, R]: ...
+
+
+Static = str | int | Iterable[str | int]
+
+
 @overload
 def jit(
-    *, static: Iterable[str] = (), **options: Any
-) -> Callable[[Callable[..., Any]], Jitted]: ...
+    function: Callable[P, R],
+    /,
+    *,
+    static: Static = (),
+    static_argnums: Static = (),
+    static_argnames: Static = (),
+    **options: Any,
+) -> Jitted[P, R]: ...
+@overload
 def jit(
-    function: Callable[..., Any] | None = None, /, *, static: Iterable[str] = (), **options: Any
-) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
+    *,
+    static: Static = (),
+    static_argnums: Static = (),
+    static_argnames: Static = (),
+    **options: Any,
+) -> Decorator: ...
+def jit(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    static: Static = (),
+    static_argnums: Static = (),
+    static_argnames: Static = (),
+    **options: Any,
+) -> Any:
     """Make a function a program, traced once for each combination of shapes and dtypes.
 
-    `static` names arguments that are part of the program; `options` are those of `Graph.compile`.
+    Arrays and floats are what it computes with.  Ints, bools, strings, None and other objects stay
+    Python values: they can be sizes, indices and conditions, and each new value is compiled anew.
+    `static` names further arguments, or gives their positions, that are to stay Python values;
+    `static_argnums` and `static_argnames` are other names for it.  `options` are those of
+    `Graph.compile`; nothing is kept from call to call unless `incremental=True`.
     """
-    names = (static,) if isinstance(static, str) else tuple(static)
+    places = [x for given in (static, static_argnums, static_argnames) for x in _listed(given)]
+    kept = _checked_options(options)
     if function is None:
-        return functools.partial(Jitted, static=names, options=options)
-    return Jitted(function, names, options)
+        return functools.partial(Jitted, static=places, options=kept)
+    return Jitted(function, places, kept)
+
+
+def _listed(given: Static | None) -> list[str | int]:
+    if given is None:
+        return []
+    listed = [given] if isinstance(given, (str, int)) else list(given)
+    for x in listed:
+        if not isinstance(x, (str, int)) or isinstance(x, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise type_error("jit", f"static names arguments, or gives positions; {x!r} is neither")
+    return listed
+
+
+@functools.cache
+def _accepted() -> tuple[str, ...]:
+    """The options of compiling."""
+    return tuple(inspect.signature(Graph.compile).parameters)[1:]
+
+
+def _checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for compiling."""
+    for name in options:
+        if name in ELSEWHERE:
+            raise type_error("jit", f"{name} is no option here: {ELSEWHERE[name]}")
+        if name not in WITHOUT_EFFECT and name not in _accepted():
+            listed = ", ".join(("static", *_accepted()))
+            raise type_error("jit", f"unknown option {name!r}; accepted: {listed}")
+    return {k: v for k, v in options.items() if k not in WITHOUT_EFFECT}
