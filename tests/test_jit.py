@@ -17,6 +17,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from tawny.errors import PerformanceWarning
 
 
 @dataclass(frozen=True)
@@ -301,7 +302,9 @@ def test_many_values_of_one_argument_are_said_once_and_forgotten() -> None:
             np.testing.assert_array_equal(f(A, step), A * step)
             f(A, 0)
 
-    with pytest.warns(UserWarning, match=r"16 programs .* value of 'step' alone.*test_jit.py"):
+    with pytest.warns(
+        PerformanceWarning, match=r"16 programs .* value of 'step' alone.*test_jit.py"
+    ):
         call_often()
     assert traces == list(range(200)), "what is used all the time stays"
     assert "128 programs" in repr(f)

@@ -372,8 +372,8 @@ def test_apply_under_jit() -> None:
     jitted = tw.jit(lambda p, x: model.apply(p, x))
     np.testing.assert_allclose(jitted(model.parameters, x), model(x).numpy(), rtol=1e-5, atol=1e-6)
     for jitted in (tw.jit(model.apply, static=["training"]), tw.jit(model.apply)):
-        for given in ({}, {"training": False}):
-            made = jitted(model.parameters, x, **given)
+        for chosen in ({}, {"training": False}):
+            made = jitted(model.parameters, x, **chosen)
             np.testing.assert_allclose(made, model(x).numpy(), rtol=1e-5, atol=1e-6)
     with pytest.raises(TypeError, match=r"Block\.apply: training is Array.*static"):
         tw.jit(model.apply)(model.parameters, x, training=np.bool_(True))

@@ -68,7 +68,7 @@ def broadcast(op: str, shapes: Sequence[Shape]) -> Shape:
 def as_shape(shape: object, op: str, word: str = "shape") -> Shape:
     """A shape from an integer or a sequence of integers, none negative."""
     sizes = isinstance(shape, Iterable) and not isinstance(shape, (str, bytes))
-    if sizes and getattr(shape, "ndim", 1):  # an array without axes is one size
+    if sizes and getattr(shape, "ndim", 1) != 0:  # an array without axes is one size
         out = tuple(as_int(n, op, word) for n in cast("Iterable[object]", shape))
     else:
         out = (as_int(shape, op, word),)

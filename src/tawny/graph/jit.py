@@ -302,7 +302,7 @@ class Jitted(Generic[P, R]):
         self, function: Callable[[Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Placed:
         """The arguments, with a function applied to all leaves that may be data."""
-        given: Placed = {**dict(enumerate(args)), **kwargs}
+        given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         return {
             place: x if place in self._static else map_leaves(function, x)
             for place, x in given.items()
