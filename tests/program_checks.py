@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from hypothesis import strategies as st
 
 import tawny as tw
 import tawny.numpy as tnp
 from memory_checks import assert_apart
+from poisoned import Poisoned
 from tawny.engine.reference import run
-from tawny.engine.reference.executable import POISON, ReferenceExecutable
-from tawny.graph.engine import Task
+from tawny.graph.engine import Executable, Task
 
 UNARY = (
     tnp.sin,
@@ -101,27 +103,10 @@ def check_within_a_budget(engine: str, program, data: st.DataObject) -> None:
         free.set(**value)
 
 
-class Poisoned(ReferenceExecutable):
-    """Fills every storage with 0xFF as soon as its last reader is done."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self._layout = task.layout
-
-    def run(self, positions, variables, draw) -> None:
-        wanted = set(positions)
-        for position in range(len(self._layout.sequence)):
-            if position in wanted:
-                super().run([position], variables, draw)
-            for storage, offset in self._layout.occupied:
-                if storage.death == position + 1 < len(self._layout.sequence):
-                    self.arena[offset : offset + storage.bytes] = POISON
-
-
 def check_poisoned(
-    engine: str, program, data: st.DataObject, executable: type[ReferenceExecutable] = Poisoned
+    engine: str, program, data: st.DataObject, prepare: Callable[[Task], Executable] | None = None
 ) -> None:
-    """Memory that nobody should read again may hold anything."""
+    """Memory that nobody should read again may hold anything; `prepare` makes what runs it."""
     variables, outputs, updates = program
     graph = tw.Graph(variables, outputs, updates=updates)
     options = {"incremental": data.draw(st.booleans()), "optimise": data.draw(st.booleans())}
@@ -130,7 +115,8 @@ def check_poisoned(
     assert_apart((s.bytes, s.birth, s.death, offset) for s, offset in layout.occupied)
     assert layout.schedule.peak <= layout.bound <= layout.arena
     compiled = poisoned._compiled
-    compiled.__dict__["executable"] = executable(compiled.task)
+    inner = compiled.executable if prepare is None else prepare(compiled.task)
+    compiled.__dict__["executable"] = Poisoned(inner, compiled.task)
     for p in (plain, poisoned):
         p.set(
             **{v.name: np.linspace(i, i + 1, 9).reshape(3, 3) / 8 for i, v in enumerate(variables)}
@@ -140,3 +126,30 @@ def check_poisoned(
             np.testing.assert_array_equal(got, want)
         for p in (plain, poisoned):
             p.set(**{name: np.full((3, 3), 0.25)})
+
+
+def check_steps(engine: str, program, data: st.DataObject) -> None:
+    """Many steps in one call are runs one after the other."""
+    variables, outputs, updates = program
+    graph = tw.Graph(variables, outputs, updates=updates)
+    options = {"incremental": data.draw(st.booleans()), "optimise": data.draw(st.booleans())}
+    at_once, one_by_one = (graph.compile(engine=engine, **options) for _ in range(2))
+    rng = np.random.default_rng(0)
+    for x in graph.variables:
+        value = rng.integers(1, 3, x.shape).astype(x.dtype)
+        at_once.set(**{x.name: value})
+        one_by_one.set(**{x.name: value})
+    for steps in (data.draw(st.integers(1, 4)), 2):
+        with np.errstate(all="ignore"):
+            got = at_once.run(steps)
+            for _ in range(steps):
+                want = one_by_one.run()
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_array_equal(a, b)
+        for name, value in one_by_one.state.items():
+            np.testing.assert_array_equal(at_once.state[name], value, name)
+        assert at_once.draw == one_by_one.draw
+    executed, reused = ([[a.node for a in getattr(p.last_run, name)] for p in (at_once, one_by_one)]
+                        for name in ("executed", "reused"))  # fmt: skip
+    assert executed[0] == executed[1]
+    assert reused[0] == reused[1]

@@ -153,6 +153,8 @@ class Builder:
         self.special = special
         self.pool: list[Array] = []
         self.feeds: dict[Node, Value] = {}
+        self.shapes: Sequence[tuple[int, ...]] = SHAPES[:-1] if smooth else SHAPES
+        self.largest = 4096
         self.makers: list[Step] = list(SMOOTH if smooth else STEPS)
         if impure:
             self.makers += IMPURE
@@ -166,7 +168,7 @@ class Builder:
                 made = maker(self)
             except (ValueError, TypeError, IndexError, OverflowError):
                 continue  # the op refuses these operands
-            if made.size <= 4096:
+            if made.size <= self.largest:
                 self.pool.append(made)
         count = self.random.randint(1, 3)
         outputs = [self.pool[-1], *(self.pick() for _ in range(count - 1))]
@@ -211,7 +213,7 @@ class Builder:
 
     def variable(self) -> Array:
         dtype = self.choice(SMOOTH_DTYPES if self.smooth else DTYPES)
-        shape = self.choice(SHAPES[:-1] if self.smooth else SHAPES)
+        shape = self.choice(self.shapes)
         x = tw.var(shape=shape, dtype=dtype)
         self.feeds[x.node] = self.value(shape, np.dtype(dtype))
         return x

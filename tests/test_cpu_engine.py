@@ -21,23 +21,17 @@ from hypothesis import strategies as st
 
 import tawny as tw
 import tawny.numpy as tnp
-from program_checks import (
-    check_against_fresh_evaluation,
-    check_poisoned,
-    check_within_a_budget,
-    programs,
-)
+from poisoned import Poisoned
 from random_graphs import RandomGraph, assert_same_bits, graph_of, graphs
 from tawny.array import array_for
 from tawny.engine.cpu import CpuEngine, unavailable
 from tawny.engine.cpu import executable as executables
-from tawny.engine.cpu.executable import CpuExecutable
 from tawny.engine.cpu.kernels import Memory, contiguous
 from tawny.engine.cpu.views import VIEWS, Views
 from tawny.engine.reference import compute
 from tawny.engine.reference import run as reference_run
 from tawny.engine.reference.executable import POISON
-from tawny.graph.engine import ENGINES, Task
+from tawny.graph.engine import ENGINES
 from tawny.node import Node, Part, Value, borrowed, part, remake, toposort, variable
 from tawny.op import CLASSES, Trait
 from tawny.ops.delay import Delay
@@ -46,54 +40,7 @@ from tawny.ops.movement import Reshape
 ENGINE = "cpu"
 
 
-# ------------------------------------------------------------ random programs
-
-
-class Poisoned(CpuExecutable):
-    """Fills every storage with 0xFF as soon as its last reader is done."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self._layout = task.layout
-        self.arena[:] = POISON
-
-    def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
-        wanted = set(positions)
-        for position in range(len(self._layout.sequence)):
-            if position in wanted:
-                super().run([position], variables, draw)
-            for storage, offset in self._layout.occupied:
-                if storage.death == position + 1 < len(self._layout.sequence):
-                    self.arena[offset : offset + storage.bytes] = POISON
-
-    def advance(
-        self, positions: Sequence[int], variables: Sequence[Value], draw: int, most: int
-    ) -> int:
-        del most
-        self.run(positions, variables, draw)
-        self.update(variables)
-        return 1
-
-
-@pytest.mark.filterwarnings("ignore:Graph. input")
-@settings(max_examples=200, deadline=None)
-@given(programs(), st.data())
-def test_random_programs_agree_with_a_fresh_evaluation(program, data: st.DataObject) -> None:
-    check_against_fresh_evaluation(ENGINE, program, data)
-
-
-@pytest.mark.filterwarnings("ignore:Graph. input")
-@settings(max_examples=60, deadline=None)
-@given(programs(), st.data())
-def test_random_programs_within_a_budget(program, data: st.DataObject) -> None:
-    check_within_a_budget(ENGINE, program, data)
-
-
-@pytest.mark.filterwarnings("ignore:Graph. input")
-@settings(max_examples=100, deadline=None)
-@given(programs(), st.data())
-def test_poisoned_memory(program, data: st.DataObject) -> None:
-    check_poisoned(ENGINE, program, data, Poisoned)
+# -------------------------------------------------------------- random graphs
 
 
 @settings(max_examples=120, deadline=None)
@@ -132,7 +79,8 @@ def test_random_graphs_in_poisoned_memory(
         except tw.MemoryBudgetError as error:
             options["memory"] = error.least_bytes
     poisoned = program_of(graph, **options, threads=3)
-    poisoned._compiled.__dict__["executable"] = Poisoned(poisoned._compiled.task)
+    compiled = poisoned._compiled
+    compiled.__dict__["executable"] = Poisoned(compiled.executable, compiled.task)
     for _ in range(2):
         with np.errstate(all="ignore"):
             got, want = (p(*graph.feeds.values()) for p in (poisoned, plain))
@@ -241,9 +189,9 @@ def figure_1(n: int = 4):
     return x, y, tnp.sin((2 - x) * y)
 
 
-def test_bound_memory_of_any_alignment_is_used_in_place() -> None:
+def test_bound_memory_of_any_alignment_is_used_in_place(engine: str) -> None:
     x, y, z = figure_1(33)
-    p = tw.Graph([x, y], z).compile(engine=ENGINE)
+    p = tw.Graph([x, y], z).compile(engine=engine)
     rng = np.random.default_rng(0)
     for shift in range(4):
         whole = rng.random(40)
@@ -258,31 +206,9 @@ def test_bound_memory_of_any_alignment_is_used_in_place() -> None:
     np.testing.assert_allclose(p(), np.sin((2 - other) * other), rtol=1e-14)
 
 
-@pytest.mark.filterwarnings("ignore:Graph. input")
-@settings(max_examples=60, deadline=None)
-@given(programs(), st.booleans(), st.booleans())
-def test_bound_memory_is_not_written(program, incremental: bool, optimise: bool) -> None:
-    variables, outputs, updates = program
-    graph = tw.Graph(variables, outputs, updates=updates)
-    p = graph.compile(engine=ENGINE, incremental=incremental, optimise=optimise)
-    mine = {v.name: np.full((3, 3), k + 0.5) for k, v in enumerate(variables)}
-    p.set(**mine)
-    bound = {n: a for n, a in mine.items() if n not in {v.name for v in updates}}
-    p.set(bind=True, **bound)
-    for k in range(3):
-        for name, array in bound.items():
-            array += k
-            p.touch(name)
-        before = {n: a.copy() for n, a in bound.items()}
-        p.run(views=True)
-        p.run(2)
-        for name, array in bound.items():
-            np.testing.assert_array_equal(array, before[name])
-
-
-def test_updates_are_made_in_bound_memory() -> None:
+def test_updates_are_made_in_bound_memory(engine: str) -> None:
     w, x = tw.var("w", shape=(5,)), tw.var("x", shape=(5,))
-    p = tw.Graph([x], tnp.sum(x * x), updates={w: w + x}).compile(engine=ENGINE)
+    p = tw.Graph([x], tnp.sum(x * x), updates={w: w + x}).compile(engine=engine)
     mine = np.zeros(6)[1:]
     p.set(w=mine, bind=True)
     assert p._compiled.homes
@@ -297,7 +223,7 @@ def test_updates_are_made_in_bound_memory() -> None:
     assert locked.tolist() == [0.0] * 5
 
 
-def test_constants_that_lie_anyhow() -> None:
+def test_constants_that_lie_anyhow(engine: str) -> None:
     x = tw.var("x", shape=(3, 4))
     data = np.arange(24.0).reshape(4, 6)
     unaligned = np.zeros(97, np.uint8)[1:].view(np.float64).reshape(3, 4)
@@ -306,35 +232,16 @@ def test_constants_that_lie_anyhow() -> None:
     for value in values:
         constant = array_for(borrowed(value))
         flat = tnp.reshape(constant, (12,))
-        got = tw.Graph([x], [x + constant, flat * 2]).compile(engine=ENGINE)(np.ones((3, 4)))
+        got = tw.Graph([x], [x + constant, flat * 2]).compile(engine=engine)(np.ones((3, 4)))
         np.testing.assert_array_equal(got[0], value + 1)
         np.testing.assert_array_equal(got[1], value.reshape(-1) * 2)
 
 
-def test_an_error_in_a_callback_is_an_exception_and_the_program_goes_on() -> None:
-    fail = [False]
-
-    def risky(a):
-        if fail[0]:
-            raise RuntimeError("risky failed")
-        return a + 1
-
-    x = tw.var("x", shape=(2,))
-    p = tw.Graph([x], [tw.delay(risky, x * 2) * 3]).compile(engine=ENGINE)
-    p(np.ones(2))
-    fail[0] = True
-    with pytest.raises(RuntimeError, match="risky failed") as caught:
-        p(np.zeros(2))
-    assert any("test_cpu_engine.py" in note for note in caught.value.__notes__)
-    fail[0] = False
-    np.testing.assert_array_equal(p()[0], [3.0, 3.0])
-
-
-def test_what_a_callback_is_given_cannot_be_kept() -> None:
+def test_what_a_callback_is_given_cannot_be_kept(engine: str) -> None:
     """A function that keeps its argument sees no later run, or the program is its own."""
     kept: list[Value] = []
     x = tw.var("x", shape=(3,))
-    p = tw.Graph([x], tw.delay(lambda a: kept.append(a) or a * 2, x + 1)).compile(engine=ENGINE)
+    p = tw.Graph([x], tw.delay(lambda a: kept.append(a) or a * 2, x + 1)).compile(engine=engine)
     np.testing.assert_array_equal(p(np.zeros(3)), [2.0, 2.0, 2.0])
     np.testing.assert_array_equal(p(np.ones(3)), [4.0, 4.0, 4.0])
 

@@ -8,17 +8,12 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import tawny as tw
 import tawny.numpy as tnp
-from program_checks import programs
 from tawny.array import Array
 from tawny.engine.cpu.interpreter import TURNS
 from tawny.graph.program import Program
-
-ENGINES = ("cpu", "reference")
 
 
 def counted(program: Program) -> list[int]:
@@ -34,36 +29,6 @@ def counted(program: Program) -> list[int]:
     return turns
 
 
-@pytest.mark.filterwarnings("ignore:Graph. input")
-@settings(max_examples=60, deadline=None)
-@given(programs(), st.data())
-def test_steps_are_runs_one_after_the_other(program, data: st.DataObject) -> None:
-    variables, outputs, updates = program
-    graph = tw.Graph(variables, outputs, updates=updates)
-    options = {"incremental": data.draw(st.booleans()), "optimise": data.draw(st.booleans())}
-    at_once, one_by_one = (graph.compile(engine="cpu", **options) for _ in range(2))
-    rng = np.random.default_rng(0)
-    for x in graph.variables:
-        value = rng.integers(1, 3, x.shape).astype(x.dtype)
-        at_once.set(**{x.name: value})
-        one_by_one.set(**{x.name: value})
-    for steps in (data.draw(st.integers(1, 4)), 2):
-        with np.errstate(all="ignore"):
-            got = at_once.run(steps)
-            for _ in range(steps):
-                want = one_by_one.run()
-        for a, b in zip(got, want, strict=True):
-            np.testing.assert_array_equal(a, b)
-        for name, value in one_by_one.state.items():
-            np.testing.assert_array_equal(at_once.state[name], value, name)
-        assert at_once.draw == one_by_one.draw
-    executed, reused = ([[a.node for a in getattr(p.last_run, name)] for p in (at_once, one_by_one)]
-                        for name in ("executed", "reused"))  # fmt: skip
-    assert executed[0] == executed[1]
-    assert reused[0] == reused[1]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
 def test_all_updates_happen_at_once(engine: str) -> None:
     a, b, c = (tw.var(n, shape=(3,)) for n in "abc")
     graph = tw.Graph([], [a[::-1], a + b], updates={a: b, b: a, c: a[::-1]})
@@ -83,7 +48,6 @@ def test_all_updates_happen_at_once(engine: str) -> None:
         np.testing.assert_array_equal(p.state["c"], before["a"][::-1])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_an_output_that_is_updated_is_what_it_was(engine: str) -> None:
     w = tw.var("w", shape=(2,))
     p = tw.Graph([], [w], updates={w: w + 1}).compile(engine=engine)
@@ -131,13 +95,13 @@ def test_many_small_steps_are_one_native_call() -> None:
     assert 0 < p.last_run.seconds < 1e-3, "of a step, not of all"
 
 
-def test_functions_of_python_are_called_in_every_step() -> None:
+def test_functions_of_python_are_called_in_every_step(engine: str) -> None:
     seen: list[float] = []
     x = tw.var("x")
     y = tw.delay(lambda a: seen.append(float(a)) or a * 2, x + 1)
     for update in (y, y - 1):
         seen.clear()
-        p = tw.Graph([], x, updates={x: update}).compile(engine="cpu")
+        p = tw.Graph([], x, updates={x: update}).compile(engine=engine)
         p.set(x=0.0)
         p.run(4)
         expected, value = [], 0.0
@@ -148,11 +112,11 @@ def test_functions_of_python_are_called_in_every_step() -> None:
         assert p.state["x"] == value
 
 
-def test_a_step_that_fails_leaves_the_ones_before() -> None:
+def test_a_step_that_fails_leaves_the_ones_before(engine: str) -> None:
     table, i, w = tw.var("table", shape=(6,)), tw.var("i", dtype="int64"), tw.var("w")
     picked = tnp.take(table, tnp.reshape(i, (1,)), axis=0)
     graph = tw.Graph([table], picked, updates={i: i + 1, w: w + tnp.sum(picked)})
-    p = graph.compile(engine="cpu")
+    p = graph.compile(engine=engine)
     p.set(table=np.arange(1.0, 7.0), i=0, w=0.0)
     with pytest.raises(IndexError, match="gather: index 6 is out of bounds"):
         p.run(100)
@@ -163,7 +127,6 @@ def test_a_step_that_fails_leaves_the_ones_before() -> None:
     assert (int(p.state["i"]), float(p.state["w"])) == (0, 27.0)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_updated_variables_are_not_bound_to_read_only_arrays(engine: str) -> None:
     a, b = tw.var("a", shape=(2,)), tw.var("b", shape=(2,))
     p = tw.Graph([], a * 2, updates={a: b, b: a}).compile(engine=engine)

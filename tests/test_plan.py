@@ -13,20 +13,13 @@ from hypothesis import strategies as st
 
 import tawny as tw
 import tawny.numpy as tnp
-from program_checks import check_poisoned, programs
+from program_checks import programs
 from tawny.graph.updating import in_cycles
 from tawny.memory.blocks import allocate
 from tawny.memory.order import depth_first
 from tawny.pebble import from_schedule, play
 
 mpl.use("Agg")
-
-
-@pytest.mark.filterwarnings("ignore:Graph. input")
-@settings(max_examples=400, deadline=None)
-@given(programs(), st.data())
-def test_poisoned_memory_and_the_checkers(program, data: st.DataObject) -> None:
-    check_poisoned("reference", program, data)
 
 
 @pytest.mark.filterwarnings("ignore:Graph. input")

@@ -12,12 +12,9 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import tawny as tw
 import tawny.numpy as tnp
-from program_checks import check_against_fresh_evaluation, check_within_a_budget, programs
 
 
 def figure_1(shape=(4,)):
@@ -31,28 +28,33 @@ def same_nodes(arrays, expected) -> bool:
     return [a.node for a in arrays] == [a.node for a in expected]
 
 
+def assert_near(got, want) -> None:
+    """Functions of the engines differ in the last bit."""
+    np.testing.assert_allclose(got, want, rtol=1e-14)
+
+
 A, B, C = np.arange(4.0), np.full(4, 0.5), np.linspace(-1, 1, 4)
 
 
-def test_the_reports_figure_1() -> None:
+def test_the_reports_figure_1(engine: str) -> None:
     x1, x2, x3, x4, x5 = figure_1()
-    p = tw.Graph([x1, x3], [x5]).compile(engine="reference")
+    p = tw.Graph([x1, x3], [x5]).compile(engine=engine)
     (y,) = p(x1=A, x3=B)
-    np.testing.assert_array_equal(y, np.sin((2 - A) * B))
+    assert_near(y, np.sin((2 - A) * B))
     assert same_nodes(p.last_run.executed, [x2, x4, x5])
     assert same_nodes(p.affected(x3), [x4, x5])
     (y,) = p(x3=C)
-    np.testing.assert_array_equal(y, np.sin((2 - A) * C))
+    assert_near(y, np.sin((2 - A) * C))
     assert same_nodes(p.last_run.executed, [x4, x5])
     assert same_nodes(p.last_run.reused, [x2])
     (y,) = p()
     assert p.last_run.executed == []
-    np.testing.assert_array_equal(y, np.sin((2 - A) * C))
+    assert_near(y, np.sin((2 - A) * C))
 
 
-def test_arguments_by_position_and_name() -> None:
+def test_arguments_by_position_and_name(engine: str) -> None:
     x1, _, x3, _, x5 = figure_1()
-    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    p = tw.Graph([x1, x3], x5).compile(engine=engine)
     np.testing.assert_array_equal(p(A, B), p(x3=B, x1=A))
     with pytest.raises(TypeError, match="3 values were given; there are 2 inputs"):
         p(A, B, C)
@@ -62,18 +64,18 @@ def test_arguments_by_position_and_name() -> None:
         p(zz=A)
 
 
-def test_an_unassigned_variable_is_named() -> None:
+def test_an_unassigned_variable_is_named(engine: str) -> None:
     x1, _, x3, _, x5 = figure_1()
-    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    p = tw.Graph([x1, x3], x5).compile(engine=engine)
     with pytest.raises(ValueError, match="variables have no value yet: 'x3'"):
         p(x1=A)
     with pytest.raises(ValueError, match="has not run yet"):
         p.get(x5)
 
 
-def test_bad_values_change_nothing() -> None:
+def test_bad_values_change_nothing(engine: str) -> None:
     x1, _, x3, _, x5 = figure_1()
-    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    p = tw.Graph([x1, x3], x5).compile(engine=engine)
     before = p(A, B)
     for bad, match in (
         (np.ones(5), r"'x3' was given shape \(5,\); it has \(4,\)"),
@@ -86,25 +88,24 @@ def test_bad_values_change_nothing() -> None:
     np.testing.assert_array_equal(p(), before)
 
 
-def test_values_are_copied_in_and_bound_ones_are_not() -> None:
+def test_values_are_copied_in_and_bound_ones_are_not(engine: str) -> None:
     x1, _, x3, _, x5 = figure_1()
-    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    p = tw.Graph([x1, x3], x5).compile(engine=engine)
     mine = A.copy()
     p(mine, B)
     mine[:] = 7.0
-    np.testing.assert_array_equal(p(), np.sin((2 - A) * B))
+    assert_near(p(), np.sin((2 - A) * B))
     p.set(x1=mine, bind=True)
-    np.testing.assert_array_equal(p(), np.sin((2 - mine) * B))
+    assert_near(p(), np.sin((2 - mine) * B))
     mine[:] = 1.0
     p.touch("x1")
-    np.testing.assert_array_equal(p(), np.sin((2 - mine) * B))
+    assert_near(p(), np.sin((2 - mine) * B))
     with pytest.raises(ValueError, match="bound to no array"):
         p.touch("x3")
     with pytest.raises(ValueError, match="bound only to a contiguous"):
         p.set(x1=np.ones((4, 2))[:, 0], bind=True)
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_what_lies_in_a_variable_moves_with_it(engine: str) -> None:
     """Outputs that are views of a variable show the array that is bound to it now."""
     x = tw.var("x", shape=(3,))
@@ -119,7 +120,6 @@ def test_what_lies_in_a_variable_moves_with_it(engine: str) -> None:
             np.testing.assert_array_equal(more, value + 1)
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_inputs_of_every_kind_are_checked(engine: str) -> None:
     """Whether or not a value can be copied as it is, it is checked, and all are before any is set."""
     x, y = tw.var("x", shape=(2,), dtype="float32"), tw.var("y", shape=(), dtype="int64")
@@ -147,7 +147,6 @@ def test_inputs_of_every_kind_are_checked(engine: str) -> None:
     assert [a.tolist() for a in p()] == before
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_a_run_that_fails_is_not_counted(engine: str) -> None:
     x, n = tw.var("x", shape=(2,)), tw.var("n")
     bad = [False]
@@ -178,21 +177,21 @@ def test_a_run_that_fails_is_not_counted(engine: str) -> None:
     assert p.last_run.seconds > 0
 
 
-def test_outputs_are_fresh_or_views() -> None:
+def test_outputs_are_fresh_or_views(engine: str) -> None:
     x1, _, x3, _, x5 = figure_1()
-    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    p = tw.Graph([x1, x3], x5).compile(engine=engine)
     first = p(A, B)
     first[:] = 99.0
-    np.testing.assert_array_equal(p(), np.sin((2 - A) * B))
+    assert_near(p(), np.sin((2 - A) * B))
     seen = p.run(views=True)
     with pytest.raises(ValueError, match="read-only"):
         seen[0] = 1.0
 
 
-def test_outputs_that_are_inputs_constants_and_repeated() -> None:
+def test_outputs_that_are_inputs_constants_and_repeated(engine: str) -> None:
     x = tw.var("x", shape=(2,))
     graph = tw.Graph([x], [x, tnp.asarray([1.0, 2.0]), x, tnp.flip(x), tnp.reshape(x, (2, 1))])
-    p = graph.compile(engine="reference")
+    p = graph.compile(engine=engine)
     out = p(np.array([3.0, 4.0]))
     for got, expected in zip(out, ([3, 4], [1, 2], [3, 4], [4, 3], [[3], [4]]), strict=True):
         np.testing.assert_array_equal(got, expected)
@@ -203,7 +202,7 @@ def test_outputs_that_are_inputs_constants_and_repeated() -> None:
 # ------------------------------------------------- the five unsound cases of Owl
 
 
-def test_recomputation_never_clobbers_a_live_sibling() -> None:
+def test_recomputation_never_clobbers_a_live_sibling(engine: str) -> None:
     v1, v3 = tw.var("v1", shape=(3, 3)), tw.var("v3", shape=(3, 3))
     m = tnp.sin(v1)
     n = m.T
@@ -211,77 +210,73 @@ def test_recomputation_never_clobbers_a_live_sibling() -> None:
     a = tnp.cos(v1)
     q = n * v3
     d = a + q
-    p = tw.Graph([v1, v3], [o1, d]).compile(engine="reference")
+    p = tw.Graph([v1, v3], [o1, d]).compile(engine=engine)
     rng = np.random.default_rng(0)
     u, w1, w2 = rng.random((3, 3, 3))
     p(u, w1)
     _, got = p(v3=w2)
-    np.testing.assert_array_equal(got, np.cos(u) + np.sin(u).T * w2)
+    assert_near(got, np.cos(u) + np.sin(u).T * w2)
 
 
-def test_an_output_and_what_is_made_of_it() -> None:
+def test_an_output_and_what_is_made_of_it(engine: str) -> None:
     x = tw.var("x", shape=(3,))
     y = tnp.exp(x)
     z = -y
-    p = tw.Graph([x], [y, z]).compile(engine="reference")
+    p = tw.Graph([x], [y, z]).compile(engine=engine)
     got = p(np.arange(3.0))
-    np.testing.assert_array_equal(got[0], np.exp(np.arange(3.0)))
-    np.testing.assert_array_equal(got[1], -np.exp(np.arange(3.0)))
+    assert_near(got[0], np.exp(np.arange(3.0)))
+    assert_near(got[1], -np.exp(np.arange(3.0)))
 
 
-def test_a_new_consumer_of_old_temporaries() -> None:
+def test_a_new_consumer_of_old_temporaries(engine: str) -> None:
     x = tw.var("x", shape=(3,))
     a, b = tnp.sin(x), tnp.cos(x)
-    tw.Graph([x], [a * 2, b * 3]).compile(engine="reference")(np.arange(3.0))
-    p = tw.Graph([x], a + b).compile(engine="reference")
-    np.testing.assert_array_equal(
-        p(np.arange(3.0)), np.sin(np.arange(3.0)) + np.cos(np.arange(3.0))
-    )
+    tw.Graph([x], [a * 2, b * 3]).compile(engine=engine)(np.arange(3.0))
+    p = tw.Graph([x], a + b).compile(engine=engine)
+    assert_near(p(np.arange(3.0)), np.sin(np.arange(3.0)) + np.cos(np.arange(3.0)))
 
 
-def test_two_graphs_over_shared_nodes_do_not_disturb_each_other() -> None:
+def test_two_graphs_over_shared_nodes_do_not_disturb_each_other(engine: str) -> None:
     x = tw.var("x", shape=(3,))
     y = tnp.sin(x)
-    first = tw.Graph([x], y + 1).compile(engine="reference")
-    second = tw.Graph([x], y * 2).compile(engine="reference")
+    first = tw.Graph([x], y + 1).compile(engine=engine)
+    second = tw.Graph([x], y * 2).compile(engine=engine)
     first(np.ones(3))
     second(np.zeros(3))
-    np.testing.assert_array_equal(first(), np.sin(np.ones(3)) + 1)
-    np.testing.assert_array_equal(second(np.full(3, 2.0)), np.sin(np.full(3, 2.0)) * 2)
-    np.testing.assert_array_equal(first(), np.sin(np.ones(3)) + 1)
+    assert_near(first(), np.sin(np.ones(3)) + 1)
+    assert_near(second(np.full(3, 2.0)), np.sin(np.full(3, 2.0)) * 2)
+    assert_near(first(), np.sin(np.ones(3)) + 1)
 
 
-def test_a_declared_but_unassigned_variable_is_never_garbage() -> None:
+def test_a_declared_but_unassigned_variable_is_never_garbage(engine: str) -> None:
     x = tw.var("x", shape=(3,))
     with pytest.raises(ValueError, match="no value yet: 'x'"):
-        tw.Graph([x], x + 1).compile(engine="reference").run()
+        tw.Graph([x], x + 1).compile(engine=engine).run()
 
 
 # ------------------------------------------------------------------- updates
 
 
-def test_counter_accumulator_and_swap() -> None:
+def test_counter_accumulator_and_swap(engine: str) -> None:
     n, total, step = tw.var("n", dtype="int64"), tw.var("total"), tw.var("step")
-    p = tw.Graph([step], [n, total], updates={n: n + 1, total: total + step}).compile(
-        engine="reference"
-    )
+    p = tw.Graph([step], [n, total], updates={n: n + 1, total: total + step}).compile(engine=engine)
     p.set(n=0, total=0.0)
     assert [float(v) for v in p(step=2.0)] == [0, 0.0]
     assert [float(v) for v in p.run(steps=9)] == [9, 18.0]
     assert (int(p.state["n"]), float(p.state["total"])) == (10, 20.0)
     a, b = tw.var("a", shape=(2,)), tw.var("b", shape=(2,))
-    swap = tw.Graph([], [a, b], updates={a: b, b: a}).compile(engine="reference")
+    swap = tw.Graph([], [a, b], updates={a: b, b: a}).compile(engine=engine)
     swap.set(a=[1.0, 2.0], b=[3.0, 4.0])
     swap.run()
     assert swap.state["a"].tolist() == [3.0, 4.0]
     assert swap.state["b"].tolist() == [1.0, 2.0]
 
 
-def test_recurrence_equals_the_eager_loop() -> None:
+def test_recurrence_equals_the_eager_loop(engine: str) -> None:
     rng = np.random.default_rng(1)
     w, h0 = rng.normal(size=(3, 3)), rng.normal(size=3)
     h, x = tw.var("h", shape=(3,)), tw.var("x", shape=(3,))
-    p = tw.Graph([x], h, updates={h: tnp.tanh(w @ h + x)}).compile(engine="reference")
+    p = tw.Graph([x], h, updates={h: tnp.tanh(w @ h + x)}).compile(engine=engine)
     p.set(h=h0)
     expected = h0
     for _ in range(10):
@@ -294,11 +289,11 @@ def test_recurrence_equals_the_eager_loop() -> None:
 # ------------------------------------------------------------ random and delay
 
 
-def test_random_nodes_are_drawn_anew_and_reproducible() -> None:
+def test_random_nodes_are_drawn_anew_and_reproducible(engine: str) -> None:
     def draws() -> list[np.ndarray]:
         tw.random.seed(7)
         x = tw.var("x", shape=(3,))
-        p = tw.Graph([x], tw.random.normal(shape=(3,)) + x * 2).compile(engine="reference")
+        p = tw.Graph([x], tw.random.normal(shape=(3,)) + x * 2).compile(engine=engine)
         p.set(x=np.zeros(3))
         return [p.run() for _ in range(3)]
 
@@ -308,7 +303,7 @@ def test_random_nodes_are_drawn_anew_and_reproducible() -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_an_exception_in_a_delay_leaves_the_program_usable() -> None:
+def test_an_exception_in_a_delay_leaves_the_program_usable(engine: str) -> None:
     fail = [False]
 
     def risky(a):
@@ -318,7 +313,7 @@ def test_an_exception_in_a_delay_leaves_the_program_usable() -> None:
 
     x = tw.var("x", shape=(2,))
     y = tw.delay(risky, x * 2)
-    p = tw.Graph([x], [y * 3]).compile(engine="reference")
+    p = tw.Graph([x], [y * 3]).compile(engine=engine)
     p(np.ones(2))
     fail[0] = True
     with pytest.raises(RuntimeError, match="risky failed") as caught:
@@ -331,7 +326,7 @@ def test_an_exception_in_a_delay_leaves_the_program_usable() -> None:
 # --------------------------------------------------------------------- misc
 
 
-def test_sweep_runs_the_common_part_once() -> None:
+def test_sweep_runs_the_common_part_once(engine: str) -> None:
     calls: list[int] = []
 
     def slow(a):
@@ -339,7 +334,7 @@ def test_sweep_runs_the_common_part_once() -> None:
         return a * 2
 
     x, lam = tw.var("x", shape=(3,)), tw.var("lam")
-    p = tw.Graph([x, lam], tw.delay(slow, x, pure=True) * lam).compile(engine="reference")
+    p = tw.Graph([x, lam], tw.delay(slow, x, pure=True) * lam).compile(engine=engine)
     p.set(x=np.arange(3.0))
     rows = p.sweep(lam=[1.0, 2.0, 3.0])
     assert calls == [1]
@@ -348,45 +343,45 @@ def test_sweep_runs_the_common_part_once() -> None:
         p.sweep(lam=[1.0], x=[A, B])
 
 
-def test_often_keeps_only_the_boundary_of_what_changes() -> None:
+def test_often_keeps_only_the_boundary_of_what_changes(engine: str) -> None:
     x, y, z = (tw.var(n, shape=(100,)) for n in "xyz")
     out = tnp.sin(tnp.cos(x) * y) + z
     graph = tw.Graph([x, y, z], out)
-    every = graph.compile(engine="reference")
-    only = graph.compile(engine="reference", often=[z])
+    every = graph.compile(engine=engine)
+    only = graph.compile(engine=engine, often=[z])
     assert only.plan.peak_bytes < every.plan.peak_bytes
     a, b, c = (np.linspace(k, k + 1, 100) for k in range(3))
     for p in (every, only):
         p(a, b, c)
-        np.testing.assert_array_equal(p(z=b), np.sin(np.cos(a) * b) + b)
+        assert_near(p(z=b), np.sin(np.cos(a) * b) + b)
         assert len(p.last_run.executed) == 1
-        np.testing.assert_array_equal(p(y=c), np.sin(np.cos(a) * c) + b)
+        assert_near(p(y=c), np.sin(np.cos(a) * c) + b)
     assert len(only.last_run.executed) == 4
     assert len(every.last_run.executed) == 3
 
 
-def test_without_incremental_everything_runs() -> None:
+def test_without_incremental_everything_runs(engine: str) -> None:
     x1, _, x3, _, x5 = figure_1()
-    p = tw.Graph([x1, x3], x5).compile(engine="reference", incremental=False)
+    p = tw.Graph([x1, x3], x5).compile(engine=engine, incremental=False)
     p(A, B)
     p(x3=C)
     assert len(p.last_run.executed) == 3
 
 
-def test_get_gives_variables_outputs_and_kept_values() -> None:
+def test_get_gives_variables_outputs_and_kept_values(engine: str) -> None:
     x1, x2, x3, x4, x5 = figure_1()
-    p = tw.Graph([x1, x3], x5).compile(engine="reference")
+    p = tw.Graph([x1, x3], x5).compile(engine=engine)
     p(A, B)
     np.testing.assert_array_equal(p.get(x1), A)
     np.testing.assert_array_equal(p.get(x2), 2 - A)
-    np.testing.assert_array_equal(p.get(x5), np.sin((2 - A) * B))
+    assert_near(p.get(x5), np.sin((2 - A) * B))
     with pytest.raises(ValueError, match="is not kept"):
         p.get(x4)
 
 
-def test_calls_from_several_threads_are_safe() -> None:
+def test_calls_from_several_threads_are_safe(engine: str) -> None:
     x, y = tw.var("x", shape=(200,)), tw.var("y", shape=(200,))
-    p = tw.Graph([x, y], tnp.sum(tnp.sin(x) * y)).compile(engine="reference")
+    p = tw.Graph([x, y], tnp.sum(tnp.sin(x) * y)).compile(engine=engine)
     wrong: list[float] = []
 
     def work(seed: int) -> None:
@@ -412,23 +407,6 @@ def test_programs_are_given_back() -> None:
     del p
     gc.collect()
     assert alive() is None
-
-
-# ------------------------------------------------------------ random programs
-
-
-@pytest.mark.filterwarnings("ignore:Graph. input")
-@settings(max_examples=1000, deadline=None)
-@given(programs(), st.data())
-def test_random_programs_agree_with_a_fresh_evaluation(program, data: st.DataObject) -> None:
-    check_against_fresh_evaluation("reference", program, data)
-
-
-@pytest.mark.filterwarnings("ignore:Graph. input")
-@settings(max_examples=300, deadline=None)
-@given(programs(), st.data())
-def test_random_programs_within_a_budget(program, data: st.DataObject) -> None:
-    check_within_a_budget("reference", program, data)
 
 
 def test_what_runs_at_different_times_is_not_fused() -> None:
@@ -497,10 +475,10 @@ def test_ten_thousand_programs_made_and_dropped_leave_no_growth() -> None:
     assert float(done.stdout) < 4.0, f"resident memory grew by {done.stdout} MiB"
 
 
-def test_updates_are_made_in_place_where_that_is_safe() -> None:
+def test_updates_are_made_in_place_where_that_is_safe(engine: str) -> None:
     w, g, x = tw.var("w", shape=(3,)), tw.var("g", shape=(3,)), tw.var("x", shape=(3,))
     step = tw.Graph([x], tnp.sum(w * x), updates={w: w - 0.1 * (g + x), g: 0.9 * g + x})
-    p = step.compile(engine="reference")
+    p = step.compile(engine=engine)
     assert {n.name for n in p._compiled.homes.values()} <= {"w", "g"}
     assert p._compiled.homes, "a momentum step overwrites its state"
     p.set(w=np.ones(3), g=np.zeros(3))
@@ -513,24 +491,24 @@ def test_updates_are_made_in_place_where_that_is_safe() -> None:
     np.testing.assert_allclose(p.state["g"], b)
 
 
-def test_an_update_is_not_in_place_where_it_would_be_seen() -> None:
+def test_an_update_is_not_in_place_where_it_would_be_seen(engine: str) -> None:
     w, x = tw.var("w", shape=(3,)), tw.var("x", shape=(3,))
     new = w + x
     for outputs, updates in (
         (x * 2, {w: x + 1}),  # the source does not run in every run
         (tw.delay(np.sin, new), {w: new}),  # a later step may fail
     ):
-        p = tw.Graph([x], outputs, updates=updates).compile(engine="reference")
+        p = tw.Graph([x], outputs, updates=updates).compile(engine=engine)
         assert p._compiled.homes == {}
 
 
-def test_a_failing_run_leaves_the_state_as_it_was() -> None:
+def test_a_failing_run_leaves_the_state_as_it_was(engine: str) -> None:
     def fails(a):
         raise RuntimeError("no")
 
     w, x = tw.var("w", shape=(3,)), tw.var("x", shape=(3,))
     new = w + x
-    p = tw.Graph([x], tw.delay(fails, new), updates={w: new}).compile(engine="reference")
+    p = tw.Graph([x], tw.delay(fails, new), updates={w: new}).compile(engine=engine)
     p.set(w=np.ones(3))
     with pytest.raises(RuntimeError, match="no"):
         p(np.ones(3))

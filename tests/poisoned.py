@@ -1,0 +1,50 @@
+"""Runs in which memory that nobody should read again is worthless."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tawny.engine.reference.executable import POISON
+from tawny.graph.engine import Executable, Task
+from tawny.node import Node, Value
+
+
+class Poisoned:
+    """Any engine's executable; fills every storage with 0xFF as soon as its last reader is done.
+
+    Its planned memory is its `arena`.
+    """
+
+    def __init__(self, executable: Executable, task: Task) -> None:
+        self._inner: Any = executable
+        self._layout = task.layout
+        self._alone = [[position] for position in range(len(task.layout.sequence))]
+        self._inner.arena[:] = POISON
+
+    @property
+    def completed(self) -> int:
+        return self._inner.completed
+
+    def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
+        wanted, arena = set(positions), self._inner.arena
+        for position, alone in enumerate(self._alone):
+            if position in wanted:
+                self._inner.run(alone, variables, draw)
+            for storage, offset in self._layout.occupied:
+                if storage.death == position + 1 < len(self._alone):
+                    arena[offset : offset + storage.bytes] = POISON
+
+    def update(self, variables: Sequence[Value]) -> None:
+        self._inner.update(variables)
+
+    def advance(
+        self, positions: Sequence[int], variables: Sequence[Value], draw: int, most: int
+    ) -> int:
+        del most
+        self.run(positions, variables, draw)
+        self.update(variables)
+        return 1
+
+    def value(self, node: Node, variables: Sequence[Value]) -> Value:
+        return self._inner.value(node, variables)

@@ -1,0 +1,344 @@
+"""Random programs: graphs of all ops with updates, run in every way, judged by NumPy.
+
+    check_program(seed, "cpu")
+
+A program is compiled with random options (rewriting, incremental runs, a byte budget, memory that
+is worthless once read), given new inputs, run for one step or several, and made to fail in the
+middle.  After each run outputs and variables are compared with a fresh evaluation, node by node,
+from the variables as they were.  A seed gives the same program every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+
+import tawny as tw
+import tawny.numpy as tnp
+from poisoned import Poisoned
+from random_graphs import Builder, RandomGraph
+from tawny.array import Array, array_for
+from tawny.engine.reference import compute
+from tawny.graph.program import Program
+from tawny.node import Node, Value, toposort
+from tawny.ops.random import Draw
+
+LARGER = ((), (1,), (40,), (1, 40), (24, 1), (24, 40), (3, 24, 1), (3, 24, 40), (40, 24), (70, 70))
+"""Shapes that are worth a fused kernel."""
+
+SAMPLES = 12
+"""Evaluations with other roundings, where results differ."""
+
+SPREAD = 30.0
+"""Results may differ by so many times what other roundings make of them."""
+
+LARGEST = 20_000
+"""Elements of the largest array."""
+
+
+class Broken(RuntimeError):
+    """What a program is made to fail with."""
+
+
+class Fuse:
+    """A function that does nothing, and fails when its time has come."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+
+    def __call__(self, x: Value) -> Value:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                self.left = None
+                raise Broken("in the middle of a run")
+        return np.array(x)
+
+
+class ProgramBuilder(Builder):
+    """Makes a graph with updates."""
+
+    def __init__(self, random: Random) -> None:
+        smooth = random.random() < 0.5
+        special = not smooth and random.random() < 0.5
+        super().__init__(random, smooth, special, impure=random.random() < 0.3)
+        if random.random() < 0.4:
+            self.shapes, self.largest = LARGER, LARGEST
+        self.fuse = Fuse()
+
+    def program(self) -> tuple[RandomGraph, dict[Node, Node]]:
+        """A graph whose outputs are the program's, and what variables become."""
+        made = self.graph(self.random.randint(1, 12))
+        if self.random.random() < 0.2:
+            self.pool.append(tw.delay(self.fuse, self.pick()))
+            made = RandomGraph((*made.outputs, self.pool[-1].node), self.feeds)
+        updates: dict[Node, Node] = {}
+        targets = [*self.feeds]
+        count = self.random.choice((0, 1, 1, 2, 3))
+        for target in self.random.sample(targets, min(count, len(targets))):
+            source = self.source(target)
+            if source is not None:
+                updates[target] = source
+        return made, updates
+
+    def source(self, target: Node) -> Node | None:
+        """What a variable may become: as often as not something that lies in a variable."""
+        chance = self.random.random()
+        whole = array_for(target)
+        if chance < 0.15:
+            return self.scattered(whole).node
+        pool = [array_for(n) for n in self.feeds] if chance < 0.4 else self.pool
+        if chance > 0.7:
+            pool = [*pool, whole * 2, whole[::-1] if whole.ndim else whole]
+        for x in self.random.sample(pool, len(pool)):
+            made = self.fitted(x, target)
+            if made is not None:
+                return made.node
+        return None
+
+    def fitted(self, x: Array, target: Node) -> Array | None:
+        """An array seen with the shape and dtype of a variable, if it can be."""
+        shape, dtype = target.shape, target.dtype
+        if x.dtype != dtype:
+            if not np.can_cast(x.dtype, dtype, "same_kind") or self.random.random() < 0.5:
+                return None
+            x = tnp.astype(x, dtype)
+        if dtype.kind in "fc" and self.random.random() < 0.4:
+            x = tnp.tanh(x)
+        if x.shape == shape[::-1] and self.random.random() < 0.5:
+            x = tnp.permute_dims(x, tuple(range(x.ndim))[::-1])
+        if x.shape == shape:
+            return x[::-1] if x.ndim and self.random.random() < 0.3 else x
+        if x.size == np.prod(shape, dtype=int):
+            return tnp.reshape(x, shape)
+        try:
+            return tnp.broadcast_to(x, shape)
+        except ValueError:
+            return None
+
+    def scattered(self, x: Array) -> Array:
+        """A variable with some elements changed."""
+        if not x.size:
+            return x
+        key: Any = tuple(self.below(n) for n in x.shape)
+        if x.ndim and self.random.random() < 0.5:
+            key = (key[0],) if self.random.random() < 0.5 else (slice(key[0], None), *key[1:])
+        one = True if x.dtype.kind == "b" else 1
+        return x.at[key].set(one) if self.random.random() < 0.5 else x.at[key].add(one)
+
+
+def simulated(
+    results: Sequence[Node],
+    targets: Sequence[Node],
+    state: dict[Node, Value],
+    draw: int,
+    steps: int,
+    noise: np.random.Generator | None = None,
+) -> tuple[list[Value], dict[Node, Value]]:
+    """Outputs of the last of some runs, and the variables after it, by NumPy.
+
+    The last of `results` are what the targets become.  With `noise` every result is rounded in
+    another way.
+    """
+    state = dict(state)
+    values: list[Value] = []
+    first = len(results) - len(targets)
+    for number in range(draw, draw + steps):
+        values = _evaluated(results, state, number, noise)
+        state |= {
+            t: np.array(v).reshape(t.shape) for t, v in zip(targets, values[first:], strict=True)
+        }
+    return values[:first], state
+
+
+def _evaluated(
+    results: Sequence[Node], feeds: dict[Node, Value], draw: int, noise: np.random.Generator | None
+) -> list[Value]:
+    values: dict[Node, Any] = dict(feeds)
+    with np.errstate(all="ignore"):
+        for node in toposort(results):
+            if node in values:
+                continue
+            value = node.value
+            if value is None or node.inputs or node.volatile:
+                given = [values[i] for i in node.inputs]
+                value = compute(node, given, draw)
+                if noise is not None and not isinstance(node.op, Draw) and not node.op.facts().view:
+                    value = _rounded(value, given, noise)
+            values[node] = value if node.parts else np.array(value, order="C")
+    return [values[n] for n in results]
+
+
+def _rounded(value: Any, given: Sequence[Any], noise: np.random.Generator) -> Any:
+    """A value as another order of additions might have rounded it."""
+    if isinstance(value, tuple):
+        return tuple([_rounded(v, given, noise) for v in value])
+    if value.dtype.kind not in "fc" or not value.size:
+        return value
+    unit = float(np.finfo(value.dtype).eps)
+    sizes = [float(np.max(a)) for x in given if not isinstance(x, tuple)
+             if (a := np.abs(x[np.isfinite(x)])).size]  # fmt: skip
+    shape = value.shape
+    finite = np.where(np.isfinite(value), np.abs(value), 0)
+    scale = finite + (max(sizes, default=0.0) if noise.random() < 0.5 else 0.0)
+    off = noise.uniform(-2, 2, shape) * unit * scale
+    return np.asarray(value + off.astype(value.real.dtype)).astype(value.dtype)
+
+
+class Judge:
+    """Compares values with what NumPy computes, up to what other roundings could make of them."""
+
+    def __init__(self, results: Sequence[Node], targets: Sequence[Node], seed: int) -> None:
+        self._results, self._targets, self._seed = results, targets, seed
+
+    def check(
+        self, got: list[Value], after: dict[Node, Value], before: dict[Node, Value], draw: int,
+        steps: int,
+    ) -> None:  # fmt: skip
+        """Outputs (if any were given) and variables after some runs, given those before them."""
+        outputs, state = simulated(self._results, self._targets, before, draw, steps)
+        outputs = outputs[: len(got)]
+        names = [*[f"output {i}" for i in range(len(got))], *[n.name for n in after]]
+        mine, want = [*got, *after.values()], [*outputs, *[state[n] for n in after]]
+        wrong = [i for i, (g, w) in enumerate(zip(mine, want, strict=True)) if not near(g, w)]
+        if not wrong:
+            return
+        rng = np.random.default_rng(self._seed)
+        others: list[list[Value]] = []
+        for _ in range(SAMPLES):
+            try:
+                o, s = simulated(self._results, self._targets, before, draw, steps, rng)
+            except (ArithmeticError, ValueError):
+                return  # so near to what cannot be computed that rounding decides
+            others.append([*o[: len(got)], *[s[n] for n in after]])
+        for i in wrong:
+            if not within(mine[i], want[i], [o[i] for o in others]):
+                raise AssertionError(
+                    f"{names[i]} is {mine[i].tolist()}, not {want[i].tolist()}"[:3000]
+                )
+
+
+def near(got: Value, want: Value) -> bool:
+    """Whether two arrays are equal up to some rounding."""
+    if (got.shape, got.dtype) != (want.shape, want.dtype):
+        return False
+    if got.dtype.kind not in "fc":
+        return np.array_equal(got, want)
+    tol = 4 * float(np.finfo(got.dtype).eps)
+    with np.errstate(all="ignore"):
+        return bool(np.allclose(got, want, rtol=tol, atol=tol, equal_nan=True))
+
+
+def within(got: Value, want: Value, others: Sequence[Value]) -> bool:
+    """Whether each element lies among those of other roundings, or nearly."""
+    if (got.shape, got.dtype) != (want.shape, want.dtype):
+        return False
+    kind = got.dtype.kind
+    wide = complex if kind == "c" else np.longdouble
+    tiny = float(np.finfo(got.dtype).eps) if kind in "fc" else 0.0
+    with np.errstate(all="ignore"):
+        g, w, rest = (np.asarray(x).astype(wide) for x in (got, want, np.stack([want, *others])))
+        spread = np.max(np.abs(rest - w), axis=0)
+        bound = SPREAD * spread + 64 * tiny * (1 + np.abs(w))
+        same = (g == w) | (np.isnan(g) & np.isnan(w)) | (np.abs(g - w) <= bound)
+        unsure = ~np.isfinite(rest).all(axis=0) & np.isfinite(rest).any(axis=0)
+        unsure |= np.isinf(rest).any(axis=0) & np.isnan(rest).any(axis=0)
+        huge = np.abs(w) > float(np.finfo(got.dtype).max) / 1e4 if kind in "fc" else False
+    return bool(np.all(same | unsure | huge))
+
+
+def options_of(random: Random, graph: tw.Graph) -> dict[str, Any]:
+    """Some way to compile a graph."""
+    options: dict[str, Any] = {
+        "optimise": random.random() < 0.75,
+        "incremental": random.random() < 0.7,
+        "threads": random.choice((None, 1, 2)),
+    }
+    if options["incremental"] and random.random() < 0.3:
+        some = [array_for(v) for v in graph.variables if random.random() < 0.5]
+        options["often"] = some
+    return options
+
+
+def budget_of(random: Random, graph: tw.Graph, engine: str, options: dict[str, Any]) -> int | None:
+    """Sometimes the least bytes a program can do with, or some more."""
+    if random.random() < 0.75:
+        return None
+    free = graph.compile(engine=engine, **options).plan.peak_bytes
+    try:
+        graph.compile(engine=engine, memory=0, **options)
+        least = 0
+    except tw.MemoryBudgetError as error:
+        least = error.least_bytes
+    return random.choice((least, (least + free) // 2))
+
+
+def check_program(seed: int, engine: str) -> None:
+    """Make the program of a seed, run it in several ways, and compare it with NumPy."""
+    random = Random(seed)
+    tw.random.seed(seed % 2**31)
+    builder = ProgramBuilder(random)
+    made, updates = builder.program()
+    inputs = [array_for(n) for n in made.feeds]
+    outputs = [array_for(n) for n in made.outputs]
+    given = {array_for(t): array_for(s) for t, s in updates.items()}
+    graph = tw.Graph(inputs, outputs, updates=given, unused="ignore")
+    try:
+        simulated(graph.results, [*updates], made.feeds, 0, 1)
+    except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+        return  # nothing to compare with
+    options = options_of(random, graph)
+    budget = budget_of(random, graph, engine, options)
+    p = graph.compile(engine=engine, memory=budget, **options)
+    if budget is not None:
+        assert p.plan.peak_bytes <= budget
+    if random.random() < 0.3:
+        compiled = p._compiled
+        compiled.__dict__["executable"] = Poisoned(compiled.executable, compiled.task)
+    try:
+        _run(p, builder, made.feeds, Judge(graph.results, [*updates], seed))
+    except Exception as error:
+        raise AssertionError(
+            f"seed {seed} on {engine} with {options | {'memory': budget}}\n{_shown(graph)}\n{error}"
+        ) from error
+
+
+def _shown(graph: tw.Graph) -> str:
+    everything = RandomGraph(graph.results, {})
+    return f"{everything!r}\nupdates {[t.name for t, _ in graph.update_nodes]}"
+
+
+def _run(p: Program, builder: ProgramBuilder, feeds: dict[Node, Value], judge: Judge) -> None:
+    random = builder.random
+    p.set(**{n.name: v for n, v in feeds.items()})
+    nodes = {n.name: n for n in feeds}
+    for _ in range(random.randint(2, 4)):
+        for node in feeds:
+            if random.random() < 0.25:
+                p.set(**{node.name: builder.value(node.shape, node.dtype)})
+        steps = random.choice((1, 1, 2, 3))
+        before, draw = {nodes[k]: v for k, v in p.state.items()}, p.draw
+        broken = random.random() < 0.3
+        if broken:
+            builder.fuse.left = random.randrange(steps)
+        try:
+            with np.errstate(all="ignore"):
+                got = [*p.run(steps)]
+        except Broken:
+            done = p.draw - draw
+            assert 0 <= done < steps, f"{done} of {steps} runs are done"
+            after = {nodes[k]: v for k, v in p.state.items()}
+            if done:
+                judge.check([], after, before, draw, done)
+            else:
+                for node, value in after.items():
+                    assert value.tobytes() == before[node].tobytes(), f"{node.name} changed"
+            continue
+        finally:
+            builder.fuse.left = None
+        assert p.draw == draw + steps
+        after = {nodes[k]: v for k, v in p.state.items()}
+        judge.check(got, after, before, draw, steps)
