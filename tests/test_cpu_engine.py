@@ -217,9 +217,8 @@ def test_updates_are_made_in_bound_memory(engine: str) -> None:
     assert mine.tolist() == [3.0] * 5
     locked = np.zeros(5)
     locked.flags.writeable = False
-    p.set(w=locked, bind=True)
     with pytest.raises(ValueError, match="'w' is updated, but bound to a read-only array"):
-        p(np.ones(5))
+        p.set(w=locked, bind=True)
     assert locked.tolist() == [0.0] * 5
 
 

@@ -208,6 +208,8 @@ class Program:
             kind = self._kinds[index]
             if bind or type(value) is not np.ndarray or (value.shape, value.dtype) != kind:
                 values = [(i, _checked(self._variables[i], v, bind)) for i, v in values]
+                if bind:
+                    self._check_writeable(values)
                 break
         for index, value in values:
             own = self._buffers[index]
@@ -216,6 +218,16 @@ class Program:
             else:
                 own[...] = value
             self._changed |= self._bits[index]
+
+    def _check_writeable(self, values: Iterable[tuple[int, Value]]) -> None:
+        """Refuse to bind variables that updates change to arrays that cannot be changed."""
+        updated = {target.name for target, _ in self.graph.update_nodes}
+        for index, value in values:
+            name = self._variables[index].name
+            if name in updated and not value.flags.writeable:
+                raise value_error(
+                    "set", f"variable {name!r} is updated, but bound to a read-only array"
+                )
 
     def _move(self, index: int, value: Value, bind: bool) -> None:
         """Let a variable lie in other memory: that of `value`, or of a copy."""

@@ -18,7 +18,6 @@ from tawny.engine.cpu.kernels import Kernel, Memory, Preparation, contiguous
 from tawny.engine.cpu.pool_code import MOST_THREADS
 from tawny.engine.cpu.providers import kernel_of
 from tawny.engine.cpu.views import Seen, Views
-from tawny.errors import value_error
 from tawny.graph.engine import Task
 from tawny.graph.lowering import BANDWIDTH, is_leaf, result_of, types
 from tawny.memory.schedule import RESIDENT
@@ -88,8 +87,6 @@ class Table:
         self._variable |= {
             result_of(node): self._variable[home, 0] for node, home in task.homes.items()
         }
-        written = [*task.homes.values(), *[target for target, _ in task.updates]]
-        self._changed = frozenset(self._variable[target, 0] for target in written)
         self.first_change = self._first_change()
         self._row: list[int] = []
         self._patches: list[list[tuple[int, int]]] = [[] for _ in task.variables]
@@ -141,11 +138,6 @@ class Table:
 
     def bind(self, variable: int, value: Value) -> None:
         """Let a variable be the memory of `value`."""
-        if variable in self._changed and not value.flags.writeable:
-            name = self._task.variables[variable].name
-            raise value_error(
-                "run", f"variable {name!r} is updated, but bound to a read-only array"
-            )
         where, shifts = self._places[variable]
         if len(where):
             self._cells[where] = shifts + address(value)
