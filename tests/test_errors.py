@@ -31,10 +31,10 @@ WRONG = [
      'sum: axis (0, 0) names an axis twice'),
     ('np.sum(x, axes=0)',
      'TypeError',
-     "sum: unknown argument 'axes'; accepted: x, axis (keyword only), dtype (keyword only), keepdims (keyword only)"),
-    ('np.sum(x, 0)',
+     "sum: unknown argument 'axes'; accepted: a, axis, dtype, out, keepdims, initial, where"),
+    ('np.mean(x, 0, None, None, True, True)',
      'TypeError',
-     'sum: takes 1 positional argument but 2 were given; accepted: x, axis (keyword only), dtype (keyword only), keepdims (keyword only)'),
+     'mean: takes from 1 to 5 positional arguments but 6 were given; accepted: a, axis, dtype, out, keepdims, where (keyword only)'),
     ('np.sum(x, axis=1.5)',
      'TypeError',
      'sum: axis must be an integer, not float 1.5'),
@@ -88,7 +88,7 @@ WRONG = [
      'roll: axis 7 is out of bounds for an array of 2 axes; accepted: axes from -2 to 1'),
     ('np.tile(x, -1)',
      'ValueError',
-     'tile: repetitions (-1,) has a negative size; sizes must be at least 0'),
+     'tile: reps (-1,) has a negative size; sizes must be at least 0'),
     ('np.repeat(x, -2)',
      'ValueError',
      'repeat: repeats is -2; it must be at least 0'),
@@ -187,7 +187,7 @@ WRONG = [
      'linspace: num is -1; it must be at least 0'),
     ('np.eye(-1)',
      'ValueError',
-     'eye: n_rows (-1,) has a negative size; sizes must be at least 0'),
+     'eye: N (-1,) has a negative size; sizes must be at least 0'),
     ('np.full((2,), 300, dtype="uint8")',
      'OverflowError',
      'full: Python integer 300 is out of bounds for uint8, which holds 0 to 255'),
@@ -223,7 +223,7 @@ WRONG = [
      "vector_norm: ord is 'bad'; accepted: a number, inf or -inf"),
     ('np.linalg.qr(np.ones((2, 2)), mode="odd")',
      'ValueError',
-     "qr: mode is 'odd'; accepted: 'reduced', 'complete'"),
+     "qr: mode is 'odd'; accepted: 'reduced', 'complete', 'r'"),
     ('np.einsum("ij,jk", x)',
      'ValueError',
      "einsum: subscripts 'ij,jk' are for 2 operands, not 1"),
@@ -246,8 +246,8 @@ WRONG = [
      'AxisError',
      'sort: axis 4 is out of bounds for an array of 2 axes; accepted: axes from -2 to 1'),
     ('np.sort(c, order=1)',
-     'TypeError',
-     "sort: unknown argument 'order'; accepted: x, axis (keyword only), descending (keyword only), stable (keyword only), kind (keyword only)"),
+     'ValueError',
+     'sort: order is 1; accepted: None: no array has fields'),
     ('np.searchsorted(np.ones((2, 2)), 1)',
      'ValueError',
      'searchsorted: operand 0 has shape (2, 2); it must have one axis'),
@@ -328,7 +328,7 @@ WRONG = [
      'sum: axis 5 is out of bounds for an array of 2 axes; accepted: axes from -2 to 1'),
     ('numpy.add(v, 1, out=numpy.ones(3))',
      'TypeError',
-     'add: out= cannot be a target: a lazy array has no memory of its own; use the result'),
+     'add: out is ndarray; accepted: a lazy array, which then stands for the result, or None: use the result'),
     ('numpy.packbits(v)',
      'TypeError',
      'numpy.packbits: no lazy counterpart; compute first (numpy.asarray(x)) or wrap it with tw.delay'),
@@ -407,12 +407,12 @@ def test_methods_say_what_they_take() -> None:
     x = tnp.ones((2, 2))
     with pytest.raises(
         TypeError,
-        match=r"^mean: unknown argument 'foo'; accepted: axis, dtype, keepdims  \[test_errors",
+        match=r"^mean: unknown argument 'foo'; accepted: axis, dtype, out, keepdims, where \(keyword only\)  \[test_errors",
     ):
         x.mean(foo=1)
     with pytest.raises(TypeError, match=r"^var: takes .* accepted: name, shape \(keyword only\)"):
         tw.var("x", (3, 4))
     with pytest.raises(TypeError, match=r"^sin: tawny.eager takes NumPy arrays, not variables"):
         tw.eager.sin(tw.var("x"))
-    with pytest.raises(TypeError, match=r"^sin: out= cannot be a target"):
-        tnp.sin(x, out=x)
+    with pytest.raises(TypeError, match=r"^sin: out is list; accepted: a lazy array"):
+        tnp.sin(x, out=[])

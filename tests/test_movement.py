@@ -116,9 +116,9 @@ X = np.arange(24.0).reshape(2, 3, 4)
             r"broadcast_shapes: operand 1 has shape \(3,\)",
         ),
         (
-            lambda x: tnp.flip(x, 1),
+            lambda x: tnp.flip(x, 1, 2),
             TypeError,
-            r"flip: takes 1 positional argument .*axis \(keyword only\)",
+            r"flip: takes from 1 to 2 positional arguments .*accepted: m, axis",
         ),
     ],
 )

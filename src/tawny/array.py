@@ -37,6 +37,7 @@ from tawny.node import (
 from tawny.op import DTypeRule, Gradient, Trait
 from tawny.registry import FUNCTIONS
 from tawny.shape import Shape, size
+from tawny.tree import items_of
 
 Evaluator = Callable[[Sequence[Node]], list[Value]]
 
@@ -164,10 +165,18 @@ class Array(Methods):
         """The value, computed once and kept; read-only."""
         return value_outside(self, "numpy")
 
-    def item(self) -> Number:
-        """The only element, as a Python number."""
-        number: Number = self._element("item")
-        return number
+    def item(self, *args: Any) -> Number:
+        """The only element, or the one at an index (of the flat array if it is one number)."""
+        if not args:
+            number: Number = self._element("item")
+            return number
+        key = args[0] if len(args) == 1 else args
+        source = self if isinstance(key, tuple) else self.ravel()
+        return source[key].item()
+
+    def tobytes(self, order: str | None = "C") -> bytes:
+        """The bytes of the value, row by row ("C") or column by column ("F")."""
+        return value_outside(self, "tobytes").tobytes(cast("Any", order))
 
     def tolist(self) -> Any:
         """The value as nested lists of Python numbers."""
@@ -276,14 +285,14 @@ class Array(Methods):
     def __setitem__(self, key: Any, value: Any) -> None:
         holders = sys.getrefcount(self)
         check_no_view(self, "setitem")
-        if self.is_shared(holders):
+        if _is_shared(self, holders):
             raise value_error(
                 "setitem",
                 "this array was computed twice and both names hold the same object, so changing "
                 "one would change the other; change a copy (np.copy(x)), or write "
                 "x = x.at[i].set(v)",
             )
-        self.rename(FUNCTIONS["setitem"](self, key, value).node)
+        _rename(self, FUNCTIONS["setitem"](self, key, value).node)
 
     def __copy__(self) -> Array:
         return fresh(self._node)
@@ -300,19 +309,21 @@ class Array(Methods):
     def __format__(self, spec: str) -> str:
         return format(self._element("format"), spec) if spec else str(self)
 
-    def is_shared(self, holders: int) -> bool:
-        """Whether a name besides the caller's may hold this array because it was computed twice.
 
-        `holders` counts the references to it, as seen inside the operator the caller used.
-        """
-        return self._shared and holders > _SOLE_HOLDER
+def _is_shared(array: Array, holders: int) -> bool:
+    """Whether a name besides the caller's may hold an array because it was computed twice.
 
-    def rename(self, node: Node) -> None:
-        """Let this name stand for `node`."""
-        self._node.handle = None
-        self._node = node
-        if node.handle is None or node.handle() is None:
-            node.handle = weakref.ref(self)
+    `holders` counts the references to it, as seen inside the operator the caller used.
+    """
+    return array._shared and holders > _SOLE_HOLDER  # pyright: ignore[reportPrivateUsage]
+
+
+def _rename(array: Array, node: Node) -> None:
+    """Let the name that holds an array stand for `node`."""
+    array.node.handle = None
+    array._node = node  # pyright: ignore[reportPrivateUsage]
+    if node.handle is None or node.handle() is None:
+        node.handle = weakref.ref(array)
 
 
 def in_place(x: Array, name: str, other: Any, holders: int) -> Array:
@@ -330,13 +341,48 @@ def in_place(x: Array, name: str, other: Any, holders: int) -> Array:
                 name, f"the result has dtype {result.dtype}; in place it must cast to {x.dtype}"
             )
         result = FUNCTIONS["astype"](result, x.dtype)
-    if x.is_shared(holders):
+    if _is_shared(x, holders):
         return wrap(result.node)  # the name alone changes; what else was computed alike does not
-    x.rename(result.node)
+    _rename(x, result.node)
     return x
 
 
 FUNCTIONS["in_place"] = in_place
+
+Out = Any
+"""What a result is written into: a lazy array, one in a tuple, or None."""
+
+
+def store(out: Out, result: Array, op: str) -> Array:
+    """Let the array `out` stand for `result`, as NumPy writes a result into its `out`."""
+    targets = items_of(out)
+    target = targets[0] if len(targets) == 1 else None
+    if not isinstance(target, Array):
+        raise type_error(
+            op,
+            f"out is {type(out if target is None else target).__name__}; accepted: a lazy array, "
+            "which then stands for the result, or None: use the result",
+        )
+    if isinstance(target.node.op, Variable) or target._shared:  # pyright: ignore[reportPrivateUsage]
+        kind = f"variable {target.name!r}" if target.name else "held by several names"
+        raise value_error(
+            op, f"out is {kind}, and what else reads it would not see the change; use the result"
+        )
+    check_no_view(target, op)
+    if result.shape != target.shape:
+        raise value_error(
+            op, f"out has shape {target.shape}; it must have that of the result, {result.shape}"
+        )
+    if result.dtype != target.dtype:
+        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+            raise type_error(
+                op,
+                f"out has dtype {target.dtype}; the result of dtype {result.dtype} must cast to it",
+            )
+        result = FUNCTIONS["astype"](result, target.dtype)
+    _rename(target, result.node)
+    return target
+
 
 API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 ArrayLike = Array | npt.ArrayLike

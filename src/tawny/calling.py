@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from tawny.errors import type_error
 
@@ -13,8 +13,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def guarded(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, saying which arguments it takes when it is called with others."""
+Answer = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+"""What a call gives that Python could not bind; NotImplemented where it is wrong altogether."""
+
+
+def guarded(function: Callable[P, R], answer: Answer | None = None) -> Callable[P, R]:
+    """`function`, saying which arguments it takes when it is called with others.
+
+    `answer` knows further arguments: it is asked after a call that Python could not bind, so that
+    they cost nothing where they are not given.
+    """
     name = function.__name__
 
     @functools.wraps(function)
@@ -22,9 +30,13 @@ def guarded(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                raise _misuse(function, name, args, kwargs, error) from None
-            raise
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise
+            misuse = error
+        result = NotImplemented if answer is None else answer(function, args, kwargs)
+        if result is NotImplemented:
+            raise _misuse(boundary, name, args, kwargs, misuse)
+        return cast("R", result)
 
     return boundary
 
@@ -40,10 +52,6 @@ def _misuse(
     parameters = dict(inspect.signature(function).parameters)
     parameters.pop("self", None)
     unknown = [k for k in kwargs if k not in parameters]
-    if "out" in unknown:
-        return type_error(
-            name, "out= cannot be a target: a lazy array has no memory of its own; use the result"
-        )
     accepted = ", ".join(
         f"{p.name} (keyword only)" if p.kind is p.KEYWORD_ONLY else p.name
         for p in parameters.values()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tawny.calling import guarded
@@ -28,6 +29,11 @@ def _binary(name: str, left: Any, right: Any, other: object) -> Array:
     if other is None or kind in _FOREIGN or getattr(kind, "__array_ufunc__", True) is None:
         return NotImplemented  # type: ignore[no-any-return]
     return _call(name, left, right)
+
+
+def _replace(array: Any, value: Any) -> None:
+    """Let an array take other values, as `x[...] = value` does."""
+    array[...] = value
 
 
 class Methods:  # noqa: PLW1641  (Array hashes by identity)
@@ -241,19 +247,32 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _call("conj", self)
 
     @guarded
-    def astype(self, dtype: Any, copy: bool = True) -> Array:
-        """The same values as another dtype."""
-        return _call("astype", self, dtype, copy=copy)
+    def conjugate(self) -> Array:
+        """The complex conjugate."""
+        return _call("conj", self)
 
     @guarded
-    def copy(self) -> Array:
+    def astype(
+        self,
+        dtype: Any,
+        order: str | None = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> Array:
+        """The same values as another dtype, which `casting` must allow."""
+        return _call("convert", self, dtype, order, casting, copy)
+
+    @guarded
+    def copy(self, order: str | None = "C") -> Array:
         """A new array of the same value."""
-        return _call("copy", self)
+        return _call("copy", self, order)
 
     @guarded
-    def reshape(self, *shape: Any, order: str = "C") -> Array:
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
         """The same elements in another shape."""
-        return _call("reshape", self, shape[0] if len(shape) == 1 else shape, order=order)
+        sizes = shape[0] if len(shape) == 1 else shape
+        return _call("reshape", self, sizes, order, copy=copy)
 
     @guarded
     def transpose(self, *axes: Any) -> Array:
@@ -263,7 +282,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _call("transpose", self, axes or None)
 
     @guarded
-    def swapaxes(self, axis1: int, axis2: int) -> Array:
+    def swapaxes(self, axis1: int, axis2: int, /) -> Array:
         """Two axes exchanged."""
         return _call("swapaxes", self, axis1, axis2)
 
@@ -273,109 +292,225 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _call("squeeze", self, axis)
 
     @guarded
-    def flatten(self) -> Array:
+    def flatten(self, order: str = "C") -> Array:
         """All elements on one axis."""
-        return _call("ravel", self)
+        return _call("ravel", self, order)
 
     @guarded
-    def ravel(self) -> Array:
+    def ravel(self, order: str = "C") -> Array:
         """All elements on one axis."""
-        return _call("ravel", self)
+        return _call("ravel", self, order)
 
     @guarded
-    def dot(self, other: ArrayLike) -> Array:
+    def dot(self, other: ArrayLike, /, out: Any = None) -> Array:
         """NumPy's dot product."""
-        return _call("dot", self, other)
+        return _call("dot", self, other, out)
 
     @guarded
-    def sum(self, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    def sum(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Array:
         """Sum over axes."""
-        return _call("sum", self, axis=axis, dtype=dtype, keepdims=keepdims)
+        return _call("sum", self, axis, dtype, out, keepdims, initial, where)
 
     @guarded
-    def prod(self, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    def prod(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Array:
         """Product over axes."""
-        return _call("prod", self, axis=axis, dtype=dtype, keepdims=keepdims)
+        return _call("prod", self, axis, dtype, out, keepdims, initial, where)
 
     @guarded
-    def mean(self, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    def mean(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+    ) -> Array:
         """Mean over axes."""
-        return _call("mean", self, axis=axis, dtype=dtype, keepdims=keepdims)
+        return _call("mean", self, axis, dtype, out, keepdims, where=where)
 
     @guarded
-    def var(self, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Array:
+    def var(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+        mean: ArrayLike | None = None,
+        correction: float | None = None,
+    ) -> Array:
         """Variance over axes."""
-        return _call("var", self, axis=axis, correction=ddof, keepdims=keepdims)
+        options = {"where": where, "mean": mean, "correction": correction}
+        return _call("var", self, axis, dtype, out, ddof, keepdims, **options)
 
     @guarded
-    def std(self, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Array:
+    def std(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+        mean: ArrayLike | None = None,
+        correction: float | None = None,
+    ) -> Array:
         """Standard deviation over axes."""
-        return _call("std", self, axis=axis, correction=ddof, keepdims=keepdims)
+        options = {"where": where, "mean": mean, "correction": correction}
+        return _call("std", self, axis, dtype, out, ddof, keepdims, **options)
 
     @guarded
-    def min(self, axis: Axis = None, keepdims: bool = False) -> Array:
+    def min(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Array:
         """Least element over axes."""
-        return _call("min", self, axis=axis, keepdims=keepdims)
+        return _call("min", self, axis, out, keepdims, initial, where)
 
     @guarded
-    def max(self, axis: Axis = None, keepdims: bool = False) -> Array:
+    def max(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Array:
         """Greatest element over axes."""
-        return _call("max", self, axis=axis, keepdims=keepdims)
+        return _call("max", self, axis, out, keepdims, initial, where)
 
     @guarded
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Array:
+    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Array:
         """Index of the least element."""
-        return _call("argmin", self, axis=axis, keepdims=keepdims)
+        return _call("argmin", self, axis, out, keepdims=keepdims)
 
     @guarded
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Array:
+    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Array:
         """Index of the greatest element."""
-        return _call("argmax", self, axis=axis, keepdims=keepdims)
+        return _call("argmax", self, axis, out, keepdims=keepdims)
 
     @guarded
-    def any(self, axis: Axis = None, keepdims: bool = False) -> Array:
+    def any(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+    ) -> Array:
         """Whether some element is true."""
-        return _call("any", self, axis=axis, keepdims=keepdims)
+        return _call("any", self, axis, out, keepdims, where=where)
 
     @guarded
-    def all(self, axis: Axis = None, keepdims: bool = False) -> Array:
+    def all(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+    ) -> Array:
         """Whether every element is true."""
-        return _call("all", self, axis=axis, keepdims=keepdims)
+        return _call("all", self, axis, out, keepdims, where=where)
 
     @guarded
-    def cumsum(self, axis: int | None = None, dtype: Any = None) -> Array:
+    def cumsum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
         """Running sum."""
-        return _call("cumsum", self, axis=axis, dtype=dtype)
+        return _call("cumsum", self, axis, dtype, out)
 
     @guarded
-    def cumprod(self, axis: int | None = None, dtype: Any = None) -> Array:
+    def cumprod(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
         """Running product."""
-        return _call("cumprod", self, axis=axis, dtype=dtype)
+        return _call("cumprod", self, axis, dtype, out)
 
     @guarded
-    def clip(self, min: Any = None, max: Any = None) -> Array:
+    def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Array:
         """Elements limited to an interval."""
-        return _call("clip", self, min, max)
+        return _call("clip", self, min, max, out, **kwargs)
 
     @guarded
-    def round(self, decimals: int = 0) -> Array:
+    def round(self, decimals: int = 0, out: Any = None) -> Array:
         """Elements rounded to `decimals`."""
-        return _call("round", self, decimals)
+        return _call("round", self, decimals, out)
 
     @guarded
-    def take(self, indices: ArrayLike, axis: int | None = None) -> Array:
+    def take(
+        self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise"
+    ) -> Array:
         """Elements at `indices`."""
-        return _call("take", self, indices, axis=axis)
+        return _call("take", self, indices, axis, out, mode)
 
     @guarded
-    def repeat(self, repeats: Any, axis: int | None = None) -> Array:
+    def choose(
+        self, choices: Sequence[ArrayLike] | ArrayLike, out: Any = None, mode: str = "raise"
+    ) -> Array:
+        """At each place the element of the choice that is numbered there."""
+        return _call("choose", self, choices, out, mode)
+
+    @guarded
+    def compress(self, condition: ArrayLike, axis: int | None = None, out: Any = None) -> Array:
+        """The slices along `axis` that `condition` marks."""
+        return _call("compress", condition, self, axis, out)
+
+    @guarded
+    def repeat(self, repeats: Any, /, axis: int | None = None) -> Array:
         """Each element repeated."""
-        return _call("repeat", self, repeats, axis=axis)
+        return _call("repeat", self, repeats, axis)
 
     @guarded
-    def argsort(self, axis: int = -1) -> Array:
+    def searchsorted(
+        self, v: ArrayLike, /, side: str = "left", sorter: ArrayLike | None = None
+    ) -> Array:
+        """Where among these sorted elements those of `v` belong."""
+        return _call("searchsorted", self, v, side, sorter)
+
+    @guarded
+    def argsort(
+        self,
+        axis: int | None = -1,
+        kind: str | None = None,
+        order: None = None,
+        *,
+        stable: bool | None = None,
+    ) -> Array:
         """Indices that sort."""
-        return _call("argsort", self, axis=axis)
+        return _call("argsort", self, axis, kind, order, stable=stable)
+
+    @guarded
+    def argpartition(
+        self,
+        kth: Any,
+        /,
+        axis: int | None = -1,
+        kind: str = "introselect",
+        order: None = None,
+    ) -> Array:
+        """Indices that put the `kth` elements where sorting puts them."""
+        return _call("argpartition", self, kth, axis, kind, order)
 
     @guarded
     def nonzero(self) -> tuple[Array, ...]:
@@ -384,11 +519,49 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return result
 
     @guarded
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    def trace(
+        self,
+        offset: int = 0,
+        axis1: int = 0,
+        axis2: int = 1,
+        dtype: Any = None,
+        out: Any = None,
+    ) -> Array:
         """Sum of a diagonal."""
-        return _call("trace", self, offset=offset, axis1=axis1, axis2=axis2)
+        return _call("trace", self, offset, axis1, axis2, dtype, out)
 
     @guarded
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         """A diagonal."""
-        return _call("diagonal", self, offset=offset, axis1=axis1, axis2=axis2)
+        return _call("diagonal", self, offset, axis1, axis2)
+
+    # ------------------------------------------------- what changes the array itself
+
+    @guarded
+    def sort(
+        self,
+        axis: int = -1,
+        kind: str | None = None,
+        order: None = None,
+        *,
+        stable: bool | None = None,
+    ) -> None:
+        """Put the elements of this array in order; `np.sort(x)` gives another."""
+        _replace(self, _call("sort", self, axis, kind, order, stable=stable))
+
+    @guarded
+    def partition(
+        self, kth: Any, /, axis: int = -1, kind: str = "introselect", order: None = None
+    ) -> None:
+        """Put the `kth` elements of this array where sorting puts them."""
+        _replace(self, _call("partition", self, kth, axis, kind, order))
+
+    @guarded
+    def fill(self, value: ArrayLike) -> None:
+        """Put `value` everywhere in this array."""
+        _replace(self, value)
+
+    @guarded
+    def put(self, indices: ArrayLike, values: ArrayLike, /, mode: str = "raise") -> None:
+        """Put `values` at `indices` of this array, as if it were flat."""
+        FUNCTIONS["put"](self, indices, values, mode)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Final, ParamSpec, Protocol, TypeVar, cast, overload
+from functools import cache
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
 
-from tawny.array import Array, ArrayLike, Weak, fresh, lift, lift_all, wrap
+import numpy as np
+
+from tawny.array import Array, ArrayLike, Out, Weak, fresh, lift, lift_all, store, wrap
 from tawny.calling import guarded
+from tawny.dtype import as_dtype, is_weak
+from tawny.errors import type_error, value_error
 from tawny.node import Node, make, make_parts
 from tawny.op import (
     Domain,
@@ -23,13 +28,49 @@ from tawny.op import (
 )
 from tawny.registry import FUNCTIONS
 from tawny.scalar import Scalar, arguments
+from tawny.tree import items_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Unary = Callable[[ArrayLike], Array]
-Binary = Callable[[ArrayLike, ArrayLike], Array]
 Ternary = Callable[[ArrayLike, ArrayLike, ArrayLike], Array]
+
+
+class Unary(Protocol):
+    """A function of one array, element by element, with the options of NumPy's ufuncs."""
+
+    def __call__(
+        self,
+        x: ArrayLike,
+        /,
+        out: Out = None,
+        *,
+        where: ArrayLike = True,
+        casting: str = "same_kind",
+        order: str | None = "K",
+        dtype: Any = None,
+        subok: bool = True,
+        signature: None = None,
+    ) -> Array: ...
+
+
+class Binary(Protocol):
+    """A function of two arrays, element by element, with the options of NumPy's ufuncs."""
+
+    def __call__(
+        self,
+        x1: ArrayLike,
+        x2: ArrayLike,
+        /,
+        out: Out = None,
+        *,
+        where: ArrayLike = True,
+        casting: str = "same_kind",
+        order: str | None = "K",
+        dtype: Any = None,
+        subok: bool = True,
+        signature: None = None,
+    ) -> Array: ...
 
 
 def emit(op: Op, *operands: ArrayLike) -> Array:
@@ -55,22 +96,170 @@ def emit_parts(op: Op, *operands: ArrayLike) -> tuple[Array, ...]:
     return tuple(map(wrap, make_parts(op, nodes)))
 
 
-def public(*names: str, module: str = "") -> Callable[[Callable[P, R]], Callable[P, R]]:
+def public(
+    *names: str, module: str = "", ufunc: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function public under its own name and `names`.
 
     It is found by the operators, methods and NumPy protocols of `Array`, and a call with
     arguments it does not take says which it does.  `module` ("linalg") is the submodule its
-    own name belongs to.
+    own name belongs to.  A `ufunc` takes the options of NumPy's ufuncs besides its arguments.
     """
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
         name = f"{module}.{function.__name__}" if module else function.__name__
-        boundary = guarded(function)
+        boundary = guarded(function, ufunc_answer if ufunc else None)
+        if ufunc:
+            cast("Any", boundary).__signature__ = _ufunc_signature(function)
         for key in (name, *names):
             FUNCTIONS[key] = boundary
         return boundary
 
     return declare
+
+
+OPTIONS: Final = {
+    "where": (True, "ArrayLike"),
+    "casting": ("same_kind", "str"),
+    "order": ("K", "str | None"),
+    "dtype": (None, "Any"),
+    "subok": (True, "bool"),
+    "signature": (None, "None"),
+}
+"""What NumPy's ufuncs take by keyword: the default of each, and its type."""
+
+LAYOUTS: Final = ("K", "C", "A", None)
+"""Orders of memory that are taken and mean nothing: where elements lie is up to the plan."""
+
+
+def check_layout(order: object, op: str) -> None:
+    """Refuse an order of memory other than the one arrays have."""
+    if order not in LAYOUTS:
+        raise value_error(
+            op,
+            f"order is {order!r}; accepted: 'C', 'K', 'A': where elements lie is up to the plan, "
+            "so leave it out, or convert values with numpy.asarray(x, order=...)",
+        )
+
+
+def check_like(like: object, op: str) -> None:
+    """Refuse to make the arrays of another library."""
+    if like is not None:
+        raise type_error(
+            op, f"like is {type(like).__name__}; accepted: None: results are lazy arrays"
+        )
+
+
+def check_casting(casting: object, op: str) -> None:
+    """Refuse rules of conversion other than NumPy's usual one."""
+    if casting != "same_kind":
+        raise value_error(
+            op, f"casting is {casting!r}; accepted: 'same_kind': convert with np.astype instead"
+        )
+
+
+@cache
+def _options() -> list[inspect.Parameter]:
+    """The options of ufuncs as parameters."""
+    out = inspect.Parameter(
+        "out", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="Out"
+    )
+    return [
+        out,
+        *(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+            )
+            for name, (default, kind) in OPTIONS.items()
+        ),
+    ]
+
+
+_SIGNATURES: Final[dict[Any, inspect.Signature]] = {}
+"""Signatures of ufuncs by code, which most of them share."""
+
+
+def _ufunc_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function with the options of ufuncs behind its own parameters."""
+    if (known := _SIGNATURES.get(function.__code__)) is not None:
+        return known
+    own = inspect.signature(function)
+    given = list(own.parameters.values())
+    words = [p for p in given if p.kind is p.KEYWORD_ONLY]
+    out, *options = _options()
+    behind = [out, *words, *options]
+    whole = own.replace(parameters=[*(p for p in given if p not in words), *behind])
+    return _SIGNATURES.setdefault(function.__code__, whole)
+
+
+def ufunc_answer(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """The result of a ufunc called with options, which Python could not bind."""
+    arity = function.__code__.co_argcount
+    own = {k: v for k, v in kwargs.items() if k not in OPTIONS and k != "out"}
+    if not arity <= len(args) <= arity + 1 or (len(args) > arity and "out" in kwargs):
+        return NotImplemented
+    if any(k not in function.__code__.co_varnames[arity:] for k in own):
+        return NotImplemented
+    name = function.__name__
+    given = {k: kwargs.get(k, default) for k, (default, _) in OPTIONS.items()}
+    check_layout(given["order"], name)
+    if given["signature"] is not None:
+        raise type_error(
+            name, f"signature is {given['signature']!r}; accepted: None: use dtype= instead"
+        )
+    operands = args[:arity]
+    if given["dtype"] is not None:
+        operands = tuple([_as_operand(x, given["dtype"], given["casting"], name) for x in operands])
+    result = function(*operands, **own)
+    if given["dtype"] is not None:
+        _check_dtype(result, given["dtype"], name)
+    out = args[arity] if len(args) > arity else kwargs.get("out")
+    if not isinstance(result, tuple):
+        return _into(out, result, given["where"], name)
+    results = items_of(result)
+    outs = (None,) * len(results) if out is None else items_of(out)
+    if len(outs) != len(results):
+        raise type_error(name, f"out must be a tuple of {len(results)} arrays or None")
+    pairs = zip(outs, results, strict=True)
+    return tuple([_into(o, r, given["where"], name) for o, r in pairs])
+
+
+def _as_operand(x: Any, dtype: Any, casting: Any, op: str) -> Array:
+    """An operand in the dtype that a ufunc is asked to compute in."""
+    wanted = as_dtype(dtype, op)
+    given = lift(x, op).dtype
+    if not is_weak(x) and not np.can_cast(given, wanted, casting):
+        raise type_error(
+            op, f"dtype is {wanted}; an operand of dtype {given} does not cast to it by {casting!r}"
+        )
+    converted: Array = FUNCTIONS["asarray"](x, dtype=wanted)
+    return converted
+
+
+def _check_dtype(result: Any, dtype: Any, op: str) -> None:
+    first: Array = items_of(result)[0]
+    if first.dtype != as_dtype(dtype, op):
+        raise type_error(op, f"dtype={dtype} is not taken: the result would be {first.dtype}")
+
+
+def _into(out: Out, result: Array, where: Any, op: str) -> Array:
+    """The result of a ufunc; written into `out` if there is one, where it is asked for."""
+    if out is None:
+        if where is not True:
+            raise value_error(
+                op,
+                "where= leaves the other elements undefined; say what they are with out=, or write "
+                "np.where(condition, result, other)",
+            )
+        return result
+    target = items_of(out)[0]
+    if isinstance(target, Array):
+        if where is not True:
+            result = FUNCTIONS["where"](where, result, target)
+        result = FUNCTIONS["broadcast_to"](result, target.shape)
+    return store(out, result, op)
 
 
 class Declare(Protocol):
@@ -114,7 +303,7 @@ def elementwise(
         function.__name__ = function.__qualname__ = op.info.name
         function.__doc__ = inspect.cleandoc(op.info.doc)
         function.__module__ = body.__module__
-        return public(*names)(function)
+        return public(*names, ufunc=body.__code__.co_argcount < 3)(function)
 
     return cast("Declare", declare)
 

@@ -105,6 +105,13 @@ def normalise_axes(axis: object, rank: int, op: str) -> tuple[int, ...]:
     return (normalise_axis(axis, rank, op),)
 
 
+def reduction_axes(axis: object, rank: int, op: str) -> tuple[int, ...]:
+    """As `normalise_axes`; an array without axes may be reduced over its axis 0 or -1."""
+    if not rank and isinstance(axis, int) and axis in (0, -1):
+        return ()
+    return normalise_axes(axis, rank, op)
+
+
 def ordered_axes(axes: Iterable[object], rank: int, op: str) -> tuple[int, ...]:
     """Distinct axes counted from the front, in the order given."""
     out = tuple(normalise_axis(a, rank, op) for a in axes)

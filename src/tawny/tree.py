@@ -24,6 +24,11 @@ def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
     return function(structure)
 
 
+def items_of(value: Any) -> tuple[Any, ...]:
+    """The items of a tuple; anything else alone."""
+    return tuple(cast("Any", value)) if isinstance(value, tuple) else (value,)
+
+
 def map_together(function: Callable[..., Any], first: Any, *others: Any) -> Any:
     """`first` with `function` applied to each leaf and to those at its place in `others`."""
     rows = iter(list(zip(*map(leaves, (first, *others)), strict=True)))

@@ -18,7 +18,41 @@ def naive_one_hot(x, n, axis=-1):
     return np.moveaxis(out, -1, axis)
 
 
+def naive_update(x, key, value, update=None):
+    out = x.copy()
+    if update is None:
+        out[key] = value
+    else:
+        update.at(out, key, np.asarray(value).astype(x.dtype))
+    return out
+
+
 CASES = [
+    Case(
+        "at",
+        lambda xp, x: (xp.at(x)[1:, 0].set(2), xp.at(x)[1, 2].get()),
+        lambda x: (naive_update(x, np.s_[1:, 0], 2), x[1, 2]),
+        [(3, 4)],
+        EVERYTHING,
+    ),
+    Case(
+        "at",
+        lambda xp, x: [
+            getattr(xp.at(x)[[0, 2, 0]], how)(2) for how in ("add", "mul", "min", "max")
+        ],
+        lambda x: [
+            naive_update(x, [0, 2, 0], 2, update)
+            for update in (np.add, np.multiply, np.minimum, np.maximum)
+        ],
+        [(3, 4)],
+        ("int32", "float32", "float64", "complex128"),
+    ),
+    Case(
+        "at",
+        lambda xp, x, i: xp.at(x)[:, i].add(1.0),
+        lambda x, i: naive_update(x, np.s_[:, i], 1.0, np.add),
+        [(2, 3), np.array([2, 2, 0])],
+    ),
     Case(
         "take",
         lambda xp, x: xp.take(x, INDICES, axis=0),

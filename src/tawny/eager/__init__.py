@@ -7,6 +7,9 @@ Switching between lazy and eager is changing one import:
 
 Every function is the lazy one, run on the spot: same names, same arguments, same checks, same
 values.  NumPy computes what it has; large convolutions and pooling run on compiled kernels.
+Results are `numpy.ndarray`, whose operators are NumPy's own: `x // y` is `numpy.floor_divide`,
+`eager.floor_divide(x, y)` is that of `tawny.numpy`; see "The same source, computed now" in
+docs/arrays.md for where they differ.
 
 Of an argument of a function that is being differentiated (`tw.grad`, `tw.jvp`) they are lazy, since
 a value would count as a constant.
@@ -20,25 +23,29 @@ Functions and models written for lazy arrays run eagerly too:
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
 import numpy as _numpy
 
 import tawny.numpy as _lazy
-from tawny.array import Array, fresh, is_traced
+from tawny.array import Array, ArrayLike, fresh, is_traced
 from tawny.engine.evaluation import at_once as at_once
 from tawny.engine.evaluation import run
 from tawny.errors import type_error
 from tawny.node import Value, borrowed
-from tawny.tree import leaves, map_leaves
+from tawny.tree import items_of, leaves, map_leaves
 
 __all__ = _lazy.__all__  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def now(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` of lazy arrays as one of NumPy arrays."""
+    place = _place_of_out(function)
+    finished = FINISHED.get(function.__name__, _computed)
 
     @functools.wraps(function)
     def eager(*args: Any, **kwargs: Any) -> Any:
@@ -49,9 +56,30 @@ def now(function: Callable[..., Any]) -> Callable[..., Any]:
             )
         if lazy and is_traced(*lazy):
             return function(*args, **kwargs)
-        return _computed(function(*map_leaves(_lifted, args), **map_leaves(_lifted, kwargs)))
+        out = args[place] if len(args) > place else kwargs.get("out")
+        result = finished(function(*map_leaves(_lifted, args), **map_leaves(_lifted, kwargs)))
+        return result if out is None else _filled(out, result)
 
     return eager
+
+
+def _place_of_out(function: Callable[..., Any]) -> int:
+    """The position of the argument `out`; one that no call has where it is given by keyword."""
+    parameters = list(inspect.signature(function).parameters.values())
+    positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    return positional.index("out") if "out" in positional else sys.maxsize
+
+
+def _filled(out: Any, result: Any) -> Any:
+    """The arrays of `out`, with the results that they asked for in them."""
+    if isinstance(out, tuple):
+        pairs = zip(items_of(out), items_of(result), strict=True)
+        filled = [_filled(o, r) for o, r in pairs]
+        return tuple(filled) if len(filled) > 1 else filled[0]
+    if out is None:
+        return result
+    _numpy.copyto(out, result)
+    return out
 
 
 def _lifted(x: Any) -> Any:
@@ -66,6 +94,91 @@ def _computed(result: Any) -> Any:
     arrays = [x for x in leaves(result) if isinstance(x, Array)]
     values = iter(run([x.node for x in arrays]))
     return map_leaves(lambda x: next(values) if isinstance(x, Array) else x, result)
+
+
+def _truth(result: Any) -> bool:
+    """The answer to a question about whole arrays, as Python says it."""
+    return bool(_computed(result))
+
+
+def _viewed(result: Any) -> Any:
+    """Broadcast arrays as NumPy gives them: read-only views that take no memory."""
+    if isinstance(result, tuple):
+        return tuple([_viewed(x) for x in items_of(result)])
+    node = result.node
+    source = node.inputs[0] if node.inputs else node
+    value = run([source])[0] if source.value is None else source.value
+    return _numpy.broadcast_to(value, node.shape)
+
+
+FINISHED: Final[dict[str, Callable[[Any], Any]]] = {
+    "allclose": _truth,
+    "array_equal": _truth,
+    "array_equiv": _truth,
+    "broadcast_to": _viewed,
+    "broadcast_arrays": _viewed,
+}
+"""How results become what NumPy gives, where it is not an array of their values."""
+
+
+@final
+class Place:
+    """A part of an array, to be read or updated; updates give a new array."""
+
+    def __init__(self, array: Any, key: Any) -> None:
+        self._array = array
+        self._key = key
+
+    def get(self) -> Any:
+        """The part."""
+        return _at("get")(self._array, self._key)
+
+    def set(self, value: Any) -> Any:
+        """The array with `value` in this part."""
+        return _at("set")(self._array, self._key, value)
+
+    def add(self, value: Any) -> Any:
+        """The array with `value` added to this part."""
+        return _at("add")(self._array, self._key, value)
+
+    def mul(self, value: Any) -> Any:
+        """The array with this part multiplied by `value`."""
+        return _at("mul")(self._array, self._key, value)
+
+    def min(self, value: Any) -> Any:
+        """The array with this part no greater than `value`."""
+        return _at("min")(self._array, self._key, value)
+
+    def max(self, value: Any) -> Any:
+        """The array with this part no less than `value`."""
+        return _at("max")(self._array, self._key, value)
+
+
+@functools.cache
+def _at(mode: str) -> Callable[..., Any]:
+    """What reads or updates a part of an array."""
+
+    def update(x: Any, key: Any, *value: Any) -> Any:
+        return getattr(_lazy.at(x)[key], mode)(*value)
+
+    update.__name__ = f"at[...].{mode}"
+    return now(update)
+
+
+@final
+class At:
+    """An array that waits for a key."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __getitem__(self, key: Any) -> Place:
+        return Place(self._array, key)
+
+
+def at(x: ArrayLike, /) -> At:
+    """Functional updates: `at(x)[key].set(value)`, `.add`, `.mul`, `.min`, `.max`, `.get()`."""
+    return At(x)
 
 
 class _Namespace:

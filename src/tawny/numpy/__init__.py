@@ -18,7 +18,6 @@ from tawny.numpy.types import finfo as finfo
 from tawny.numpy.types import iinfo as iinfo
 from tawny.numpy.types import isdtype as isdtype
 from tawny.numpy.types import result_type as result_type
-from tawny.ops import scatter as _scatter  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from tawny.ops.arrangement import apply_along_axis as apply_along_axis
 from tawny.ops.arrangement import block as block
 from tawny.ops.arrangement import resize as resize
@@ -79,7 +78,6 @@ from tawny.ops.creation import from_dlpack as from_dlpack
 from tawny.ops.creation import full as full
 from tawny.ops.creation import full_like as full_like
 from tawny.ops.creation import identity as identity
-from tawny.ops.creation import linspace as linspace
 from tawny.ops.creation import ones as ones
 from tawny.ops.creation import ones_like as ones_like
 from tawny.ops.creation import zeros as zeros
@@ -208,6 +206,7 @@ from tawny.ops.grids import hanning as hanning
 from tawny.ops.grids import indices as indices
 from tawny.ops.grids import ix_ as ix_
 from tawny.ops.grids import kaiser as kaiser
+from tawny.ops.grids import linspace as linspace
 from tawny.ops.grids import logspace as logspace
 from tawny.ops.grids import ravel_multi_index as ravel_multi_index
 from tawny.ops.grids import tril_indices as tril_indices
@@ -251,6 +250,13 @@ from tawny.ops.linalg import tensordot as tensordot
 from tawny.ops.linalg import vdot as vdot
 from tawny.ops.linalg import vecdot as vecdot
 from tawny.ops.linalg import vecmat as vecmat
+from tawny.ops.missing import nanmax as nanmax
+from tawny.ops.missing import nanmean as nanmean
+from tawny.ops.missing import nanmin as nanmin
+from tawny.ops.missing import nanprod as nanprod
+from tawny.ops.missing import nanstd as nanstd
+from tawny.ops.missing import nansum as nansum
+from tawny.ops.missing import nanvar as nanvar
 from tawny.ops.movement import atleast_1d as atleast_1d
 from tawny.ops.movement import atleast_2d as atleast_2d
 from tawny.ops.movement import atleast_3d as atleast_3d
@@ -316,19 +322,13 @@ from tawny.ops.reduction import max as max
 from tawny.ops.reduction import mean as mean
 from tawny.ops.reduction import min as amin
 from tawny.ops.reduction import min as min
-from tawny.ops.reduction import nanmax as nanmax
-from tawny.ops.reduction import nanmean as nanmean
-from tawny.ops.reduction import nanmin as nanmin
-from tawny.ops.reduction import nanprod as nanprod
-from tawny.ops.reduction import nanstd as nanstd
-from tawny.ops.reduction import nansum as nansum
-from tawny.ops.reduction import nanvar as nanvar
 from tawny.ops.reduction import prod as prod
 from tawny.ops.reduction import ptp as ptp
 from tawny.ops.reduction import softmax as softmax
 from tawny.ops.reduction import std as std
 from tawny.ops.reduction import sum as sum
 from tawny.ops.reduction import var as var
+from tawny.ops.scatter import at as at
 from tawny.ops.series import convolve as convolve
 from tawny.ops.series import correlate as correlate
 from tawny.ops.series import polyval as polyval
@@ -429,6 +429,7 @@ __all__ = [
     "asin",
     "asinh",
     "astype",
+    "at",
     "atan",
     "atan2",
     "atanh",

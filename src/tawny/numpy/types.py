@@ -25,6 +25,10 @@ KINDS: Final[dict[str, frozenset[Category]]] = {
 """The kinds of dtype the standard names."""
 
 
+CASTINGS: Final = ("no", "equiv", "safe", "same_kind", "unsafe")
+"""NumPy's rules of conversion, from the strictest on."""
+
+
 @record(slots=True)
 class FloatInfo:
     """Limits of a floating-point dtype, as Python numbers."""
@@ -85,9 +89,16 @@ def iinfo(type: Any, /) -> IntegerInfo:
 
 
 @public()
-def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether every value of one dtype is a value of the other."""
-    return bool(np.can_cast(_dtype_of(from_, "can_cast"), as_dtype(to, "can_cast")))
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """Whether one dtype converts to the other by the rule `casting`.
+
+    The rule is "safe" (every value is one of the other), "same_kind", "unsafe", "equiv" or "no".
+    """
+    if casting not in CASTINGS:
+        accepted = ", ".join(map(repr, CASTINGS))
+        raise value_error("can_cast", f"casting is {casting!r}; accepted: {accepted}")
+    given = _dtype_of(from_, "can_cast")
+    return bool(np.can_cast(given, as_dtype(to, "can_cast"), cast("Any", casting)))
 
 
 @public()

@@ -17,7 +17,7 @@ from tawny.shape import as_shape, normalise_axis, size
 
 
 @public()
-def block(arrays: Any, /) -> Array:
+def block(arrays: Any) -> Array:
     """Nested lists of arrays put together: the innermost along the last axis, and so on."""
     depth = _depth(arrays, "arrays")
     leaves = _leaves(arrays)
@@ -60,7 +60,7 @@ def _assembled(item: object, rank: int, axis: int) -> Array:
 
 
 @public()
-def resize(a: ArrayLike, /, new_shape: int | Sequence[int]) -> Array:
+def resize(a: ArrayLike, new_shape: int | Sequence[int]) -> Array:
     """The elements of `a`, read row by row and repeated as needed, in another shape."""
     array = wrap(lift(a, "resize"))
     shape = as_shape(new_shape, "resize", "new_shape")
@@ -75,14 +75,19 @@ def resize(a: ArrayLike, /, new_shape: int | Sequence[int]) -> Array:
 @public()
 def sliding_window_view(
     x: ArrayLike,
-    /,
     window_shape: int | Sequence[int],
     axis: int | Sequence[int] | None = None,
+    *,
+    subok: bool = False,
+    writeable: bool = False,
 ) -> Array:
     """Every window of `window_shape` along `axis`, or along all axes, as the last axes.
 
     Unlike NumPy's it may be a new array.
     """
+    del subok
+    if writeable:
+        raise value_error("sliding_window_view", "writeable must be False: windows are copies")
     node = lift(x, "sliding_window_view")
     window = as_shape(window_shape, "sliding_window_view", "window_shape")
     rank = len(node.shape)

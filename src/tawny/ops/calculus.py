@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.array import Array, ArrayLike, Out, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
 from tawny.operator import public
@@ -57,7 +57,7 @@ def _along(x: Array, axis: int, rank: int) -> Array:
 
 @public()
 def ediff1d(
-    ary: ArrayLike, /, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
     """Differences of neighbours in the flattened array, with numbers put before and behind."""
     array = ravel(_array(ary, "ediff1d"))
@@ -82,11 +82,7 @@ def _edge(x: ArrayLike | None, dtype: DType, word: str) -> list[Array]:
 
 @public()
 def gradient(
-    f: ArrayLike,
-    /,
-    *varargs: ArrayLike,
-    axis: int | Sequence[int] | None = None,
-    edge_order: int = 1,
+    f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> Any:
     """Slopes of `f` along each of `axis`, by central differences; one-sided ones at the ends.
 
@@ -158,7 +154,7 @@ def _bent(near: Array, step: Array, next: Array, further: Array) -> Array:
 
 @public()
 def trapezoid(
-    y: ArrayLike, /, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Array:
     """The integral of `y` along `axis` by the trapezoidal rule, over points `x` or steps `dx`."""
     array = _array(y, "trapezoid")
@@ -176,12 +172,7 @@ def trapezoid(
 
 @public()
 def unwrap(
-    p: ArrayLike,
-    /,
-    discont: float | None = None,
-    axis: int = -1,
-    *,
-    period: float = 2 * math.pi,
+    p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi
 ) -> Array:
     """`p` with multiples of `period` added so that neighbours differ by at most half of it.
 
@@ -206,15 +197,15 @@ def unwrap(
 
 
 @public()
-def nancumsum(a: ArrayLike, /, axis: int | None = None, dtype: Any = None) -> Array:
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Out = None) -> Array:
     """Running sum along `axis`, or of the flattened array, NaN counted as 0."""
-    return cumsum(_without_nan(_array(a, "nancumsum"), 0), axis, dtype)
+    return cumsum(_without_nan(_array(a, "nancumsum"), 0), axis, dtype, out)
 
 
 @public()
-def nancumprod(a: ArrayLike, /, axis: int | None = None, dtype: Any = None) -> Array:
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Out = None) -> Array:
     """Running product along `axis`, or of the flattened array, NaN counted as 1."""
-    return cumprod(_without_nan(_array(a, "nancumprod"), 1), axis, dtype)
+    return cumprod(_without_nan(_array(a, "nancumprod"), 1), axis, dtype, out)
 
 
 def _without_nan(x: Array, instead: int) -> Array:
@@ -230,7 +221,6 @@ def interp(
     x: ArrayLike,
     xp: ArrayLike,
     fp: ArrayLike,
-    /,
     left: ArrayLike | None = None,
     right: ArrayLike | None = None,
     period: float | None = None,
@@ -289,7 +279,6 @@ def _between(at: Array, xp: Array, fp: Array) -> Array:
 def polyfit(
     x: ArrayLike,
     y: ArrayLike,
-    /,
     deg: int,
     rcond: float | None = None,
     full: bool = False,
@@ -388,7 +377,6 @@ def _weights(x: ArrayLike | None, word: str, count: int) -> Array | None:
 @public()
 def cov(
     m: ArrayLike,
-    /,
     y: ArrayLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
@@ -435,7 +423,7 @@ def _inverse_count(count: int, lost: int, weights: Array | None, much: Array | N
 
 @public()
 def corrcoef(
-    x: ArrayLike, /, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: Any = None
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: Any = None
 ) -> Array:
     """Correlations of variables: the rows of `x` and `y`, or their columns if not `rowvar`."""
     c = cov(x, y, rowvar, dtype=dtype)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, lift, lift_all, wrap
+from tawny.array import Array, ArrayLike, Out, fresh, lift, lift_all, store, wrap
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, scalar
@@ -17,7 +17,7 @@ from tawny.op import ELEMENTWISE, floating
 from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
-from tawny.ops.creation import Cast, Copy
+from tawny.ops.creation import Cast, Copy, asarray
 from tawny.ops.differentiation import distance, stop_gradient
 from tawny.ops.indexing import nonzero, sliced
 from tawny.ops.joining import joined
@@ -47,13 +47,13 @@ def _truth(condition: ArrayLike, op: str) -> Node:
 
 
 @public()
-def where(condition: ArrayLike, x1: ArrayLike | None = None, x2: ArrayLike | None = None, /) -> Any:
-    """Elements of `x1` where the condition holds, else of `x2`; with neither, `nonzero`."""
-    if x1 is None and x2 is None:
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Any:
+    """Elements of `x` where the condition holds, else of `y`; with neither, `nonzero`."""
+    if x is None and y is None:
         return nonzero(condition)
-    if x1 is None or x2 is None:
+    if x is None or y is None:
         raise value_error("where", "both choices are needed, or neither")
-    choices = lift_all("where", (x1, x2))
+    choices = lift_all("where", (x, y))
     return wrap(make(ELEMENTWISE["where"], (_truth(condition, "where"), *choices)))
 
 
@@ -84,19 +84,27 @@ def select(
 
 @public()
 def clip(
-    x: ArrayLike,
-    /,
-    min: ArrayLike | None = None,
-    max: ArrayLike | None = None,
-    *,
+    a: ArrayLike,
     a_min: ArrayLike | None = None,
     a_max: ArrayLike | None = None,
+    out: Out = None,
+    *,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    dtype: Any = None,
 ) -> Array:
-    """Elements of `x`, those below `min` raised to it and those above `max` lowered to it.
+    """Elements of `a`, those below `a_min` raised to it and those above `a_max` lowered to it.
 
-    `a_min` and `a_max` are NumPy's other names for the bounds.
+    `min` and `max` are the standard's names for the bounds.
     """
-    array = _array(x, "clip")
+    if out is not None:
+        return store(out, clip(a, a_min, a_max, min=min, max=max, dtype=dtype), "clip")
+    for word, first, second in (("min", a_min, min), ("max", a_max, max)):
+        if first is not None and second is not None:
+            raise value_error("clip", f"a_{word} and {word} came; give one of them")
+    array = _array(a, "clip")
+    if dtype is not None:
+        array = asarray(array, dtype=dtype)
     min, max = a_min if min is None else min, a_max if max is None else max
     if array.dtype.kind in "iu":
         info = np.iinfo(array.dtype)
@@ -122,7 +130,6 @@ def clip_by_norm(x: ArrayLike, limit: ArrayLike, /) -> Array:
 @public()
 def nan_to_num(
     x: ArrayLike,
-    /,
     copy: bool = True,
     nan: ArrayLike = 0.0,
     posinf: ArrayLike | None = None,
@@ -158,9 +165,11 @@ def _complex(real: Array, imag: Array) -> Array:
 
 
 @public("around")
-def round(x: ArrayLike, /, decimals: int = 0) -> Array:
-    """`x` to the given number of decimals, halves to the even one; negative ones count tens."""
-    array = _array(x, "round")
+def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
+    """`a` to the given number of decimals, halves to the even one; negative ones count tens."""
+    if out is not None:
+        return store(out, round(a, decimals), "round")
+    array = _array(a, "round")
     places = as_int(decimals, "round", "decimals")
     if array.dtype.kind in "iu" and places >= 0:
         return _copied(array)
@@ -184,19 +193,19 @@ def _floating(x: ArrayLike, op: str) -> Array:
     return array if array.dtype == wanted else wrap(make(Cast(wanted), (array.node,)))
 
 
-@public()
+@public(ufunc=True)
 def fabs(x: ArrayLike, /) -> Array:
     """Absolute value, in floating point."""
     return e.abs(_floating(x, "fabs"))
 
 
-@public()
+@public(ufunc=True)
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """Quotient rounded down, and remainder."""
     return e.floor_divide(x1, x2), e.remainder(x1, x2)
 
 
-@public()
+@public(ufunc=True)
 def modf(x: ArrayLike, /) -> tuple[Array, Array]:
     """Fraction and whole part, both with the sign of `x`."""
     array = _floating(x, "modf")
@@ -205,7 +214,7 @@ def modf(x: ArrayLike, /) -> tuple[Array, Array]:
     return e.copysign(fraction, array), whole
 
 
-@public()
+@public(ufunc=True)
 def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """`x1` to the power `x2`, in double precision at least."""
     nodes = [lift(_wide(x), "float_power", i) for i, x in enumerate((x1, x2))]
@@ -219,7 +228,7 @@ def _wide(x: ArrayLike) -> ArrayLike:
 
 
 @public()
-def sinc(x: ArrayLike, /) -> Array:
+def sinc(x: ArrayLike) -> Array:
     """`sin(pi x) / (pi x)`, which is 1 at 0."""
     angle = e.multiply(x, math.pi)
     near = e.less(e.abs(angle), 0.1)  # where the quotient's derivatives would lose digits
@@ -233,9 +242,9 @@ def sinc(x: ArrayLike, /) -> Array:
 
 
 @public()
-def angle(x: ArrayLike, /, deg: bool = False) -> Array:
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """Angle of a complex number with the positive real axis, in radians or degrees."""
-    array = _array(x, "angle")
+    array = _array(z, "angle")
     if array.dtype.kind == "c":
         radians = e.atan2(e.imag(array), e.real(array))
     else:
@@ -247,29 +256,31 @@ def angle(x: ArrayLike, /, deg: bool = False) -> Array:
 
 
 @public()
-def isposinf(x: ArrayLike, /) -> Array:
+def isposinf(x: ArrayLike, out: Out = None) -> Array:
     """Whether each element is plus infinity."""
     array = _array(x, "isposinf")
     check_categories("isposinf", 0, array.dtype, dt.REAL)
-    return e.equal(array, math.inf)
+    result = e.equal(array, math.inf)
+    return result if out is None else store(out, result, "isposinf")
 
 
 @public()
-def isneginf(x: ArrayLike, /) -> Array:
+def isneginf(x: ArrayLike, out: Out = None) -> Array:
     """Whether each element is minus infinity."""
     array = _array(x, "isneginf")
     check_categories("isneginf", 0, array.dtype, dt.REAL)
-    return e.equal(array, -math.inf)
+    result = e.equal(array, -math.inf)
+    return result if out is None else store(out, result, "isneginf")
 
 
 @public()
-def isreal(x: ArrayLike, /) -> Array:
+def isreal(x: ArrayLike) -> Array:
     """Whether each element has no imaginary part."""
     return e.equal(e.imag(x), 0)
 
 
 @public()
-def iscomplex(x: ArrayLike, /) -> Array:
+def iscomplex(x: ArrayLike) -> Array:
     """Whether each element has an imaginary part."""
     return e.not_equal(e.imag(x), 0)
 
@@ -278,7 +289,6 @@ def iscomplex(x: ArrayLike, /) -> Array:
 def isclose(
     a: ArrayLike,
     b: ArrayLike,
-    /,
     rtol: ArrayLike = 1e-5,
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
@@ -309,7 +319,6 @@ def _inexact(x: ArrayLike, op: str) -> ArrayLike:
 def allclose(
     a: ArrayLike,
     b: ArrayLike,
-    /,
     rtol: ArrayLike = 1e-5,
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
@@ -319,7 +328,7 @@ def allclose(
 
 
 @public()
-def array_equal(a1: ArrayLike, a2: ArrayLike, /, equal_nan: bool = False) -> Array:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays have the same shape and elements."""
     first, second = _array(a1, "array_equal"), _array(a2, "array_equal", 1)
     if first.shape != second.shape:
@@ -334,35 +343,35 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, /, equal_nan: bool = False) -> Arr
 
 
 @public()
-def cumsum(x: ArrayLike, /, axis: int | None = None, dtype: Any = None) -> Array:
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Out = None) -> Array:
     """Running sum along `axis`, or of the flattened array."""
-    array = _array(x, "cumsum")
+    array = _array(a, "cumsum")
     if axis is None and array.ndim != 1:
         array = wrap(flattened(array.node))
-    return reduction.cumulative_sum(array, axis=axis, dtype=dtype)
+    result = reduction.cumulative_sum(array, axis=axis, dtype=dtype)
+    return result if out is None else store(out, result, "cumsum")
 
 
 @public()
-def cumprod(x: ArrayLike, /, axis: int | None = None, dtype: Any = None) -> Array:
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Out = None) -> Array:
     """Running product along `axis`, or of the flattened array."""
-    array = _array(x, "cumprod")
+    array = _array(a, "cumprod")
     if axis is None and array.ndim != 1:
         array = wrap(flattened(array.node))
-    return reduction.cumulative_prod(array, axis=axis, dtype=dtype)
+    result = reduction.cumulative_prod(array, axis=axis, dtype=dtype)
+    return result if out is None else store(out, result, "cumprod")
 
 
 @public()
 def diff(
-    x: ArrayLike,
-    /,
-    *,
-    axis: int = -1,
+    a: ArrayLike,
     n: int = 1,
+    axis: int = -1,
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
     """Differences of neighbours along `axis`, `n` times over; for booleans, whether they differ."""
-    node = lift(x, "diff")
+    node = lift(a, "diff")
     times = as_int(n, "diff", "n")
     if times < 0:
         raise value_error("diff", f"n is {times}; it must be at least 0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
@@ -18,7 +18,6 @@ from tawny.array import (
     fresh,
     is_traced,
     lift,
-    lift_all,
     value_of,
     wrap,
 )
@@ -27,7 +26,8 @@ from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import located, overflow_error, type_error, value_error, warn
 from tawny.node import Node, Value, borrowed, constant, make, scalar, variable
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait
-from tawny.operator import emit_new, public
+from tawny.operator import check_layout, check_like, emit_new, public
+from tawny.registry import FUNCTIONS
 from tawny.shape import Shape, as_int, as_shape
 
 
@@ -141,40 +141,68 @@ def var(name: str | None = None, *, shape: int | Sequence[int] = (), dtype: Any 
 
 
 @public()
-def array(obj: Any, dtype: Any = None, *, copy: bool = True, device: str | None = None) -> Array:
-    """A new array of the given values; with `copy` False, `asarray`."""
-    return asarray(obj, dtype=dtype, copy=True if copy else None, device=device)
+def array(
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    order: str | None = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+    ndmax: int = 0,
+    like: None = None,
+    device: str | None = None,
+) -> Array:
+    """A new array of the given values, of `ndmin` axes or more.
+
+    With `copy` None it may be the same, with False it must be.
+    """
+    del subok
+    if ndmax:
+        raise value_error("array", f"ndmax is {ndmax}; accepted: 0: elements are numbers")
+    result = asarray(object, dtype, order, copy=copy, device=device, like=like)
+    missing = as_int(ndmin, "array", "ndmin") - result.ndim
+    if missing <= 0:
+        return result
+    return fresh(make(Copy(), (FUNCTIONS["reshape"](result, (1,) * missing + result.shape).node,)))
 
 
 @public()
 def asarray(
-    obj: Any, /, *, dtype: Any = None, device: str | None = None, copy: bool | None = None
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+    like: None = None,
 ) -> Array:
     """An array of the given values; data is copied, so changing it later changes nothing."""
-    check_device(device, "asarray")
+    if order is not None or device is not None or like is not None:
+        _check_making("asarray", order, device, like)
     wanted = None if dtype is None else as_dtype(dtype, "asarray")
-    if isinstance(obj, Array):
-        if wanted is None or wanted == obj.dtype:
-            return _copy(obj) if copy else obj
+    if isinstance(a, Array):
+        if wanted is None or wanted == a.dtype:
+            return _copy(a) if copy else a
         if copy is False:
             raise value_error(
-                "asarray", f"converting {obj.dtype} to {wanted} needs a copy; copy=False forbids it"
+                "asarray", f"converting {a.dtype} to {wanted} needs a copy; copy=False forbids it"
             )
-        return wrap(make(Cast(wanted), (obj.node,)))
+        return wrap(make(Cast(wanted), (a.node,)))
     if copy is False:
         raise value_error(
-            "asarray", f"data of type {type(obj).__name__} has to be copied; copy=False forbids it"
+            "asarray", f"data of type {type(a).__name__} has to be copied; copy=False forbids it"
         )
-    if isinstance(obj, (list, tuple)):
-        node = lift(obj, "asarray")
+    if isinstance(a, (list, tuple)):
+        node = lift(a, "asarray")
         if node.value is None:
             return wrap(node) if wanted is None else wrap(make(Cast(wanted), (node,)))
-    if wanted is not None and isinstance(obj, int):  # perhaps too large for any integer dtype
-        return fresh(constant(_numbers_as(obj, wanted)))
-    value = as_value(obj, "asarray")
+    if wanted is not None and isinstance(a, int):  # perhaps too large for any integer dtype
+        return fresh(constant(_numbers_as(a, wanted)))
+    value = as_value(a, "asarray")
     if wanted is not None and wanted != value.dtype:
-        arrays = isinstance(obj, np.ndarray)
-        value = value.astype(wanted) if arrays else _numbers_as(obj, wanted)
+        arrays = isinstance(a, np.ndarray)
+        value = value.astype(wanted) if arrays else _numbers_as(a, wanted)
     return fresh(constant(value))
 
 
@@ -191,9 +219,11 @@ def _copy(x: Array) -> Array:
 
 
 @public()
-def copy(x: ArrayLike, /) -> Array:
+def copy(a: ArrayLike, order: str | None = "K", subok: bool = False) -> Array:
     """A new array of the same value, which can be changed alone."""
-    return fresh(make(Copy(), (lift(x, "copy"),)))
+    del subok
+    check_layout(order, "copy")
+    return fresh(make(Copy(), (lift(a, "copy"),)))
 
 
 @public()
@@ -210,6 +240,18 @@ def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True, device: str | None
             "take np.real(x) or np.abs(x) first",
         )
     return wrap(make(Cast(wanted), (node,)))
+
+
+def convert(x: Array, dtype: Any, order: object, casting: str, copy: bool) -> Array:
+    """`x.astype(...)`: the same values as another dtype, which `casting` must allow."""
+    check_layout(order, "astype")
+    wanted = as_dtype(dtype, "astype")
+    if not np.can_cast(x.dtype, wanted, cast("Any", casting)):
+        raise type_error("astype", f"{x.dtype} does not cast to {wanted} by casting={casting!r}")
+    return astype(x, wanted, copy=copy)
+
+
+FUNCTIONS["convert"] = convert
 
 
 @public()
@@ -236,24 +278,52 @@ def _dtype_or(dtype: Any, default: DType, op: str) -> DType:
     return default if dtype is None else as_dtype(dtype, op)
 
 
+def _check_making(op: str, order: object, device: object, like: object) -> None:
+    """Refuse what a function that makes arrays takes, and this library has but one of."""
+    check_layout(order, op)
+    check_like(like, op)
+    check_device(device, op)
+
+
 @public()
-def zeros(shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None) -> Array:
+def zeros(
+    shape: int | Sequence[int],
+    dtype: Any = None,
+    order: str | None = "C",
+    *,
+    device: str | None = None,
+    like: None = None,
+) -> Array:
     """An array of zeros."""
-    check_device(device, "zeros")
+    _check_making("zeros", order, device, like)
     return filled(0, as_shape(shape, "zeros"), _dtype_or(dtype, dt.FLOAT64, "zeros"), "zeros")
 
 
 @public()
-def ones(shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None) -> Array:
+def ones(
+    shape: int | Sequence[int],
+    dtype: Any = None,
+    order: str | None = "C",
+    *,
+    device: str | None = None,
+    like: None = None,
+) -> Array:
     """An array of ones."""
-    check_device(device, "ones")
+    _check_making("ones", order, device, like)
     return filled(1, as_shape(shape, "ones"), _dtype_or(dtype, dt.FLOAT64, "ones"), "ones")
 
 
 @public()
-def empty(shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None) -> Array:
+def empty(
+    shape: int | Sequence[int],
+    dtype: Any = None,
+    order: str | None = "C",
+    *,
+    device: str | None = None,
+    like: None = None,
+) -> Array:
     """An array whose values do not matter; they are zero."""
-    check_device(device, "empty")
+    _check_making("empty", order, device, like)
     return filled(0, as_shape(shape, "empty"), _dtype_or(dtype, dt.FLOAT64, "empty"), "empty")
 
 
@@ -261,12 +331,14 @@ def empty(shape: int | Sequence[int], *, dtype: Any = None, device: str | None =
 def full(
     shape: int | Sequence[int],
     fill_value: ArrayLike,
-    *,
     dtype: Any = None,
+    order: str | None = "C",
+    *,
     device: str | None = None,
+    like: None = None,
 ) -> Array:
     """An array with `fill_value` everywhere."""
-    check_device(device, "full")
+    _check_making("full", order, device, like)
     value = lift(fill_value, "full")
     wanted = _dtype_or(dtype, value.dtype, "full")
     if dt.is_weak(fill_value):
@@ -275,55 +347,102 @@ def full(
 
 
 @public()
-def zeros_like(x: ArrayLike, /, *, dtype: Any = None, device: str | None = None) -> Array:
-    """Zeros of the shape and dtype of `x`."""
-    check_device(device, "zeros_like")
-    node = lift(x, "zeros_like")
-    return filled(0, node.shape, _dtype_or(dtype, node.dtype, "zeros_like"), "zeros_like")
+def zeros_like(
+    a: ArrayLike,
+    dtype: Any = None,
+    order: str | None = "K",
+    subok: bool = True,
+    shape: int | Sequence[int] | None = None,
+    *,
+    device: str | None = None,
+) -> Array:
+    """Zeros of the shape and dtype of `a`."""
+    del subok
+    _check_making("zeros_like", order, device, None)
+    node = lift(a, "zeros_like")
+    sizes = node.shape if shape is None else as_shape(shape, "zeros_like")
+    return filled(0, sizes, _dtype_or(dtype, node.dtype, "zeros_like"), "zeros_like")
 
 
 @public()
-def ones_like(x: ArrayLike, /, *, dtype: Any = None, device: str | None = None) -> Array:
-    """Ones of the shape and dtype of `x`."""
-    check_device(device, "ones_like")
-    node = lift(x, "ones_like")
-    return filled(1, node.shape, _dtype_or(dtype, node.dtype, "ones_like"), "ones_like")
+def ones_like(
+    a: ArrayLike,
+    dtype: Any = None,
+    order: str | None = "K",
+    subok: bool = True,
+    shape: int | Sequence[int] | None = None,
+    *,
+    device: str | None = None,
+) -> Array:
+    """Ones of the shape and dtype of `a`."""
+    del subok
+    _check_making("ones_like", order, device, None)
+    node = lift(a, "ones_like")
+    sizes = node.shape if shape is None else as_shape(shape, "ones_like")
+    return filled(1, sizes, _dtype_or(dtype, node.dtype, "ones_like"), "ones_like")
 
 
 @public()
-def empty_like(x: ArrayLike, /, *, dtype: Any = None, device: str | None = None) -> Array:
-    """An array of the shape and dtype of `x` whose values do not matter; they are zero."""
-    check_device(device, "empty_like")
-    node = lift(x, "empty_like")
-    return filled(0, node.shape, _dtype_or(dtype, node.dtype, "empty_like"), "empty_like")
+def empty_like(
+    prototype: ArrayLike,
+    /,
+    dtype: Any = None,
+    order: str | None = "K",
+    subok: bool = True,
+    shape: int | Sequence[int] | None = None,
+    *,
+    device: str | None = None,
+) -> Array:
+    """An array of the shape and dtype of `prototype` whose values do not matter; they are zero."""
+    del subok
+    _check_making("empty_like", order, device, None)
+    node = lift(prototype, "empty_like")
+    sizes = node.shape if shape is None else as_shape(shape, "empty_like")
+    return filled(0, sizes, _dtype_or(dtype, node.dtype, "empty_like"), "empty_like")
 
 
 @public()
 def full_like(
-    x: ArrayLike, /, fill_value: ArrayLike, *, dtype: Any = None, device: str | None = None
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: Any = None,
+    order: str | None = "K",
+    subok: bool = True,
+    shape: int | Sequence[int] | None = None,
+    *,
+    device: str | None = None,
 ) -> Array:
-    """`fill_value` everywhere, in the shape and dtype of `x`."""
-    check_device(device, "full_like")
-    node = lift(x, "full_like")
+    """`fill_value` everywhere, in the shape and dtype of `a`."""
+    del subok
+    _check_making("full_like", order, device, None)
+    node = lift(a, "full_like")
     wanted = _dtype_or(dtype, node.dtype, "full_like")
     value = fill_value if dt.is_weak(fill_value) else wrap(lift(fill_value, "full_like"))
-    return filled(value, node.shape, wanted, "full_like")
+    sizes = node.shape if shape is None else as_shape(shape, "full_like")
+    return filled(value, sizes, wanted, "full_like")
 
 
 @public()
 def arange(
-    start: float,
-    /,
-    stop: float | None = None,
-    step: float = 1,
-    *,
+    start: Any = None,
+    stop: Any = None,
+    step: Any = 1,
     dtype: Any = None,
+    *,
     device: str | None = None,
+    like: None = None,
 ) -> Array:
-    """Numbers from `start` up to but not including `stop`, `step` apart."""
+    """Numbers from `start` up to but not including `stop`, `step` apart.
+
+    A single number is `stop`; then they start at 0.
+    """
+    check_like(like, "arange")
     check_device(device, "arange")
     if stop is None:
-        start, stop = 0, start
+        start, stop = None, start
+    if stop is None:
+        raise type_error("arange", "no number came; give stop, or start and stop")
+    start, step = 0 if start is None else start, 1 if step is None else step
     numbers = [
         _number(v, "arange", w) for v, w in ((start, "start"), (stop, "stop"), (step, "step"))
     ]
@@ -376,55 +495,27 @@ def _number(value: Any, op: str, word: str) -> int | float:
 
 
 @public()
-def linspace(
-    start: Any,
-    stop: Any,
-    /,
-    num: int = 50,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    endpoint: bool = True,
-) -> Array:
-    """`num` evenly spaced numbers from `start` to `stop`, with or without the end."""
-    check_device(device, "linspace")
-    length = as_int(num, "linspace", "num")
-    if length < 0:
-        raise value_error("linspace", f"num is {length}; it must be at least 0")
-    ends = lift_all("linspace", (start, stop))
-    if any(n.shape for n in ends):
-        raise value_error(
-            "linspace",
-            f"start and stop must be numbers, not of shapes {ends[0].shape} and {ends[1].shape}",
-        )
-    default = dt.weak_dtype(float, dt.promote(*(n.dtype for n in ends)))
-    wanted = _dtype_or(dtype, default, "linspace")
-    return fresh(make(Linspace(length, bool(endpoint), wanted), ends))
-
-
-@public()
 def eye(
-    n_rows: int,
-    n_cols: int | None = None,
-    /,
-    *,
+    N: int,  # noqa: N803
+    M: int | None = None,  # noqa: N803
     k: int = 0,
-    dtype: Any = None,
+    dtype: Any = float,
+    order: str | None = "C",
+    *,
     device: str | None = None,
+    like: None = None,
 ) -> Array:
     """Ones on the `k`-th diagonal, zeros elsewhere."""
-    check_device(device, "eye")
-    (rows,) = as_shape(as_int(n_rows, "eye", "n_rows"), "eye", "n_rows")
-    (columns,) = (
-        (rows,) if n_cols is None else as_shape(as_int(n_cols, "eye", "n_cols"), "eye", "n_cols")
-    )
+    _check_making("eye", order, device, like)
+    (rows,) = as_shape(as_int(N, "eye", "N"), "eye", "N")
+    (columns,) = (rows,) if M is None else as_shape(as_int(M, "eye", "M"), "eye", "M")
     return emit_new(Eye(rows, columns, as_int(k, "eye", "k"), _dtype_or(dtype, dt.FLOAT64, "eye")))
 
 
 @public()
-def identity(n: int, dtype: Any = None) -> Array:
+def identity(n: int, dtype: Any = None, *, like: None = None) -> Array:
     """The square identity matrix."""
-    return eye(n, dtype=dtype)
+    return eye(n, dtype=dtype, like=like)
 
 
 def as_number(value: Number, dtype: DType, op: str) -> Array:

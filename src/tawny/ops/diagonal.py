@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.array import Array, ArrayLike, Out, fresh, lift, store, wrap
 from tawny.dtype import as_dtype
 from tawny.errors import value_error
 from tawny.node import Node, make, scalar
 from tawny.op import ELEMENTWISE, Gradient, Op, Trait
-from tawny.operator import public
+from tawny.operator import check_like, public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast, Eye
 from tawny.ops.indexing import positions
@@ -33,9 +33,9 @@ class Diagonal(
 
 
 @public()
-def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Diagonal `offset` of the plane of two axes, as the last axis of the result."""
-    node = lift(x, "diagonal")
+    node = lift(a, "diagonal")
     return wrap(_diagonal(node, offset, axis1, axis2, "diagonal"))
 
 
@@ -50,15 +50,21 @@ def _diagonal(node: Node, offset: int, axis1: int, axis2: int, op: str) -> Node:
 
 @public()
 def trace(
-    x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
+    a: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: Any = None,
+    out: Out = None,
 ) -> Array:
     """Sum of diagonal `offset` of the plane of two axes."""
-    node = _diagonal(lift(x, "trace"), offset, axis1, axis2, "trace")
-    return reduction.sum(wrap(node), axis=-1, dtype=dtype)
+    node = _diagonal(lift(a, "trace"), offset, axis1, axis2, "trace")
+    result = reduction.sum(wrap(node), axis=-1, dtype=dtype)
+    return result if out is None else store(out, result, "trace")
 
 
 @public()
-def diag(v: ArrayLike, /, k: int = 0) -> Array:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """Diagonal `k` of a matrix, or the matrix that has `v` as its diagonal `k`."""
     node = lift(v, "diag")
     if len(node.shape) == 2:
@@ -69,7 +75,7 @@ def diag(v: ArrayLike, /, k: int = 0) -> Array:
 
 
 @public()
-def diagflat(v: ArrayLike, /, k: int = 0) -> Array:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix that has the elements of `v` as its diagonal `k`."""
     return wrap(_with_diagonal(flattened(lift(v, "diagflat")), as_int(k, "diagflat", "k")))
 
@@ -103,20 +109,28 @@ def _parted(op: str, x: ArrayLike, k: int, lower: bool) -> Array:
 
 
 @public()
-def tril(x: ArrayLike, /, *, k: int = 0) -> Array:
-    """`x` with zeros above diagonal `k` of its last two axes."""
-    return _parted("tril", x, k, lower=True)
+def tril(m: ArrayLike, k: int = 0) -> Array:
+    """`m` with zeros above diagonal `k` of its last two axes."""
+    return _parted("tril", m, k, lower=True)
 
 
 @public()
-def triu(x: ArrayLike, /, *, k: int = 0) -> Array:
-    """`x` with zeros below diagonal `k` of its last two axes."""
-    return _parted("triu", x, k, lower=False)
+def triu(m: ArrayLike, k: int = 0) -> Array:
+    """`m` with zeros below diagonal `k` of its last two axes."""
+    return _parted("triu", m, k, lower=False)
 
 
 @public()
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:  # noqa: N803
+def tri(
+    N: int,  # noqa: N803
+    M: int | None = None,  # noqa: N803
+    k: int = 0,
+    dtype: Any = float,
+    *,
+    like: None = None,
+) -> Array:
     """Ones on and below diagonal `k` of an `N` by `M` matrix, zeros above it."""
+    check_like(like, "tri")
     rows, columns = as_shape((N, N if M is None else M), "tri", "N, M")
     wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, "tri")
     return fresh(make(Cast(wanted), (_triangle(rows, columns, as_int(k, "tri", "k")),)))

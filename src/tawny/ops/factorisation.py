@@ -295,27 +295,27 @@ def adjoint(x: Array) -> Array:
 
 
 @public(module="linalg")
-def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Array:
-    """The lower (or `upper`) triangle whose product with its adjoint is the definite `x`."""
-    return _emit(Cholesky(bool(upper)), x)
+def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
+    """The lower (or `upper`) triangle whose product with its adjoint is the definite `a`."""
+    return _emit(Cholesky(bool(upper)), a)
 
 
 @public(module="linalg")
-def inv(x: ArrayLike, /) -> Array:
+def inv(a: ArrayLike) -> Array:
     """Inverse matrices."""
-    return _emit(Inv(strict=True), x)
+    return _emit(Inv(strict=True), a)
 
 
 @public(module="linalg")
-def det(x: ArrayLike, /) -> Array:
+def det(a: ArrayLike) -> Array:
     """Determinants."""
-    return _emit(Det(), x)
+    return _emit(Det(), a)
 
 
 @public(module="linalg")
-def slogdet(x: ArrayLike, /) -> SlogdetResult:
+def slogdet(a: ArrayLike) -> SlogdetResult:
     """Sign and logarithm of the absolute value of determinants."""
-    return SlogdetResult(*_emit_parts(Slogdet(), x))
+    return SlogdetResult(*_emit_parts(Slogdet(), a))
 
 
 @public(module="linalg")
@@ -329,41 +329,46 @@ def logdet(x: ArrayLike, /) -> Array:
 
 def _triangle(op: str, uplo: object) -> bool:
     """Whether `UPLO` names the upper triangle."""
-    if uplo not in ("L", "U"):
+    if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
         raise value_error(op, f"UPLO is {uplo!r}; accepted: 'L' (lower triangle), 'U' (upper)")
-    return uplo == "U"
+    return uplo.upper() == "U"
 
 
 @public(module="linalg")
-def eigh(x: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L") -> EighResult:  # noqa: N803
+def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:  # noqa: N803
     """Eigenvalues and eigenvectors of self-adjoint matrices, read from one triangle."""
-    return EighResult(*_emit_parts(Eigh(_triangle("eigh", UPLO)), x))
+    return EighResult(*_emit_parts(Eigh(_triangle("eigh", UPLO)), a))
 
 
 @public(module="linalg")
-def eigvalsh(x: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L") -> Array:  # noqa: N803
+def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:  # noqa: N803
     """Eigenvalues of self-adjoint matrices, read from one triangle."""
-    return _emit(Eigvalsh(_triangle("eigvalsh", UPLO)), x)
+    return _emit(Eigvalsh(_triangle("eigvalsh", UPLO)), a)
 
 
 @public(module="linalg")
-def eig(x: ArrayLike, /) -> EigResult:
+def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and eigenvectors of square matrices; always complex, whatever the values."""
-    return EigResult(*_emit_parts(Eig(), x))
+    return EigResult(*_emit_parts(Eig(), a))
 
 
 @public(module="linalg")
-def eigvals(x: ArrayLike, /) -> Array:
+def eigvals(a: ArrayLike) -> Array:
     """Eigenvalues of square matrices; always complex, whatever the values."""
-    return _emit(Eigvals(), x)
+    return _emit(Eigvals(), a)
 
 
 @public(module="linalg")
-def qr(x: ArrayLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
-    """`x = Q @ R` of orthonormal columns and an upper triangle; `Q` is square if "complete"."""
-    if mode not in ("reduced", "complete"):
-        raise value_error("qr", f"mode is {mode!r}; accepted: 'reduced', 'complete'")
-    return QRResult(*_emit_parts(QR(mode == "complete"), x))
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
+    """`a = Q @ R` of orthonormal columns and an upper triangle.
+
+    `Q` is square if `mode` is "complete"; "r" gives `R` alone.
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise value_error("qr", f"mode is {mode!r}; accepted: 'reduced', 'complete', 'r'")
+    if mode == "r":
+        return _emit_parts(QR(complete=False), a)[1]
+    return QRResult(*_emit_parts(QR(mode == "complete"), a))
 
 
 @public(module="linalg")
@@ -376,9 +381,17 @@ def lq(x: ArrayLike, /) -> LQResult:
 
 
 @public(module="linalg")
-def svd(x: ArrayLike, /, *, full_matrices: bool = True) -> SVDResult:
-    """`x = U @ diag(S) @ Vh`; `U` and `Vh` are square if `full_matrices`."""
-    return SVDResult(*_emit_parts(SVD(bool(full_matrices)), x))
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
+    """`a = U @ diag(S) @ Vh`; `U` and `Vh` are square if `full_matrices`.
+
+    Without `compute_uv`, `S` alone.  `hermitian` says that the matrices are.
+    """
+    del hermitian
+    if not compute_uv:
+        return svdvals(a)
+    return SVDResult(*_emit_parts(SVD(bool(full_matrices)), a))
 
 
 @public(module="linalg")
@@ -388,9 +401,9 @@ def svdvals(x: ArrayLike, /) -> Array:
 
 
 @public(module="linalg")
-def solve(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The `x` of `x1 @ x = x2`; `x2` is one vector or (stacks of) matrices of columns."""
-    return _emit(Solve(), x1, x2)
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
+    """The `x` of `a @ x = x2`; `b` is one vector or (stacks of) matrices of columns."""
+    return _emit(Solve(), a, b)
 
 
 @public(module="linalg")

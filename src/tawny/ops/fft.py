@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, check_device, lift, wrap
+from tawny.array import Array, ArrayLike, Out, check_device, lift, store, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, make
@@ -17,8 +17,8 @@ from tawny.ops.creation import arange, astype, copy
 from tawny.ops.movement import roll
 from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, replaced
 
-Norm = Literal["backward", "ortho", "forward"]
-Sizes = Sequence[int] | None
+Norm = Literal["backward", "ortho", "forward"] | None
+Sizes = Sequence[int | None] | None
 Axes = Sequence[int] | None
 
 NORMS: Final = ("backward", "ortho", "forward")
@@ -122,7 +122,7 @@ def _several(
     else:
         if len(s) != len(places):
             raise value_error(op, f"s is {s!r} and axes {places}; they must have the same length")
-        wanted = [as_int(n, op, "s") for n in s]
+        wanted = [-1 if n is None else as_int(n, op, "s") for n in s]
         points = [g if n == -1 else n for n, g in zip(wanted, given, strict=True)]
     if half and not places:
         raise index_error(op, "axes is empty; at least one axis is needed")
@@ -130,19 +130,23 @@ def _several(
 
 
 @public(module="fft")
-def fft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+def fft(
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None, out: Out = None
+) -> Array:
     """Fourier transform along `axis`, cut or padded to `n` points."""
-    node, place, points = _one_axis("fft", x, n, axis, half=False)
-    return wrap(make(FFT((points,), (place,), _check_norm("fft", norm), inverse=False), (node,)))
+    node, place, points = _one_axis("fft", a, n, axis, half=False)
+    result = wrap(make(FFT((points,), (place,), _check_norm("fft", norm), inverse=False), (node,)))
+    return result if out is None else store(out, result, "fft")
 
 
 @public(module="fft")
 def ifft(
-    x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None, out: Out = None
 ) -> Array:
     """Inverse Fourier transform along `axis`, cut or padded to `n` points."""
-    node, place, points = _one_axis("ifft", x, n, axis, half=False)
-    return wrap(make(FFT((points,), (place,), _check_norm("ifft", norm), inverse=True), (node,)))
+    node, place, points = _one_axis("ifft", a, n, axis, half=False)
+    result = wrap(make(FFT((points,), (place,), _check_norm("ifft", norm), inverse=True), (node,)))
+    return result if out is None else store(out, result, "ifft")
 
 
 def _to_half(op: str, x: ArrayLike, n: int | None, axis: int, norm: str) -> Array:
@@ -158,34 +162,38 @@ def _from_half(op: str, x: ArrayLike, n: int | None, axis: int, norm: str) -> Ar
 
 @public(module="fft")
 def rfft(
-    x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None, out: Out = None
 ) -> Array:
     """The first half of the Fourier transform of real values along `axis`."""
-    return _to_half("rfft", x, n, axis, _check_norm("rfft", norm))
+    result = _to_half("rfft", a, n, axis, _check_norm("rfft", norm))
+    return result if out is None else store(out, result, "rfft")
 
 
 @public(module="fft")
 def irfft(
-    x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None, out: Out = None
 ) -> Array:
-    """The `n` real values whose Fourier transform has `x` as its first half."""
-    return _from_half("irfft", x, n, axis, _check_norm("irfft", norm))
+    """The `n` real values whose Fourier transform has `a` as its first half."""
+    result = _from_half("irfft", a, n, axis, _check_norm("irfft", norm))
+    return result if out is None else store(out, result, "irfft")
 
 
 @public(module="fft")
 def hfft(
-    x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None, out: Out = None
 ) -> Array:
     """The real Fourier transform of values given by the half that mirrors into the other."""
-    return _from_half("hfft", e.conj(x), n, axis, SWAPPED[_check_norm("hfft", norm)])
+    result = _from_half("hfft", e.conj(a), n, axis, SWAPPED[_check_norm("hfft", norm)])
+    return result if out is None else store(out, result, "hfft")
 
 
 @public(module="fft")
 def ihfft(
-    x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None, out: Out = None
 ) -> Array:
     """The half of the inverse Fourier transform of real values that mirrors into the other."""
-    return e.conj(_to_half("ihfft", x, n, axis, SWAPPED[_check_norm("ihfft", norm)]))
+    result = e.conj(_to_half("ihfft", a, n, axis, SWAPPED[_check_norm("ihfft", norm)]))
+    return result if out is None else store(out, result, "ihfft")
 
 
 def _repeats(places: tuple[int, ...]) -> bool:
@@ -233,61 +241,91 @@ def _inverse_real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> 
 
 
 @public(module="fft")
-def fftn(x: ArrayLike, /, *, s: Sizes = None, axes: Axes = None, norm: Norm = "backward") -> Array:
+def fftn(
+    a: ArrayLike, s: Sizes = None, axes: Axes = None, norm: Norm = None, out: Out = None
+) -> Array:
     """Fourier transform along several axes (all when None), cut or padded to sizes `s`."""
-    return _complex("fftn", x, s, axes, norm, inverse=False)
+    result = _complex("fftn", a, s, axes, norm, inverse=False)
+    return result if out is None else store(out, result, "fftn")
 
 
 @public(module="fft")
-def ifftn(x: ArrayLike, /, *, s: Sizes = None, axes: Axes = None, norm: Norm = "backward") -> Array:
+def ifftn(
+    a: ArrayLike, s: Sizes = None, axes: Axes = None, norm: Norm = None, out: Out = None
+) -> Array:
     """Inverse Fourier transform along several axes (all when None)."""
-    return _complex("ifftn", x, s, axes, norm, inverse=True)
+    result = _complex("ifftn", a, s, axes, norm, inverse=True)
+    return result if out is None else store(out, result, "ifftn")
 
 
 @public(module="fft")
-def rfftn(x: ArrayLike, /, *, s: Sizes = None, axes: Axes = None, norm: Norm = "backward") -> Array:
+def rfftn(
+    a: ArrayLike, s: Sizes = None, axes: Axes = None, norm: Norm = None, out: Out = None
+) -> Array:
     """Fourier transform of real values along several axes; a half of the last one says all."""
-    return _real("rfftn", x, s, axes, norm)
+    result = _real("rfftn", a, s, axes, norm)
+    return result if out is None else store(out, result, "rfftn")
 
 
 @public(module="fft")
 def irfftn(
-    x: ArrayLike, /, *, s: Sizes = None, axes: Axes = None, norm: Norm = "backward"
+    a: ArrayLike, s: Sizes = None, axes: Axes = None, norm: Norm = None, out: Out = None
 ) -> Array:
-    """The real values whose Fourier transform along several axes has `x` as a half."""
-    return _inverse_real("irfftn", x, s, axes, norm)
+    """The real values whose Fourier transform along several axes has `a` as a half."""
+    result = _inverse_real("irfftn", a, s, axes, norm)
+    return result if out is None else store(out, result, "irfftn")
 
 
 @public(module="fft")
 def fft2(
-    x: ArrayLike, /, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: Norm = "backward"
+    a: ArrayLike,
+    s: Sizes = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: Norm = None,
+    out: Out = None,
 ) -> Array:
     """Fourier transform along two axes."""
-    return _complex("fft2", x, s, axes, norm, inverse=False)
+    result = _complex("fft2", a, s, axes, norm, inverse=False)
+    return result if out is None else store(out, result, "fft2")
 
 
 @public(module="fft")
 def ifft2(
-    x: ArrayLike, /, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: Norm = "backward"
+    a: ArrayLike,
+    s: Sizes = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: Norm = None,
+    out: Out = None,
 ) -> Array:
     """Inverse Fourier transform along two axes."""
-    return _complex("ifft2", x, s, axes, norm, inverse=True)
+    result = _complex("ifft2", a, s, axes, norm, inverse=True)
+    return result if out is None else store(out, result, "ifft2")
 
 
 @public(module="fft")
 def rfft2(
-    x: ArrayLike, /, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: Norm = "backward"
+    a: ArrayLike,
+    s: Sizes = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: Norm = None,
+    out: Out = None,
 ) -> Array:
     """Fourier transform of real values along two axes; a half of the last one says all."""
-    return _real("rfft2", x, s, axes, norm)
+    result = _real("rfft2", a, s, axes, norm)
+    return result if out is None else store(out, result, "rfft2")
 
 
 @public(module="fft")
 def irfft2(
-    x: ArrayLike, /, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: Norm = "backward"
+    a: ArrayLike,
+    s: Sizes = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: Norm = None,
+    out: Out = None,
 ) -> Array:
-    """The real values whose Fourier transform along two axes has `x` as a half."""
-    return _inverse_real("irfft2", x, s, axes, norm)
+    """The real values whose Fourier transform along two axes has `a` as a half."""
+    result = _inverse_real("irfft2", a, s, axes, norm)
+    return result if out is None else store(out, result, "irfft2")
 
 
 # ----------------------------------------------------------------- frequencies
@@ -311,7 +349,7 @@ def _scaled(op: str, places: Array, step: float, dtype: Any) -> Array:
 
 
 @public(module="fft")
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Array:
+def fftfreq(n: int, d: float = 1.0, device: str | None = None, *, dtype: Any = None) -> Array:
     """The frequencies of the points of `fft`, for samples `d` apart."""
     check_device(device, "fftfreq")
     points, step = _step("fftfreq", n, d)
@@ -321,7 +359,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None 
 
 
 @public(module="fft")
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Array:
+def rfftfreq(n: int, d: float = 1.0, device: str | None = None, *, dtype: Any = None) -> Array:
     """The frequencies of the points of `rfft`, for samples `d` apart."""
     check_device(device, "rfftfreq")
     points, step = _step("rfftfreq", n, d)
@@ -339,12 +377,12 @@ def _shifted(op: str, x: ArrayLike, axes: int | Sequence[int] | None, back: bool
 
 
 @public(module="fft")
-def fftshift(x: ArrayLike, /, *, axes: int | Sequence[int] | None = None) -> Array:
+def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """`x` with the zero frequency moved from the front to the middle."""
     return _shifted("fftshift", x, axes, back=False)
 
 
 @public(module="fft")
-def ifftshift(x: ArrayLike, /, *, axes: int | Sequence[int] | None = None) -> Array:
+def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """`x` with the zero frequency moved from the middle to the front."""
     return _shifted("ifftshift", x, axes, back=True)

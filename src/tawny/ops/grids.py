@@ -9,21 +9,85 @@ from typing import Any, cast
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, known_value, lift, lift_all, wrap
-from tawny.dtype import as_dtype
+from tawny.array import (
+    Array,
+    ArrayLike,
+    check_device,
+    fresh,
+    known_value,
+    lift,
+    lift_all,
+    wrap,
+)
+from tawny.dtype import DType, as_dtype
 from tawny.errors import value_error
-from tawny.node import Node, constant
-from tawny.operator import public
+from tawny.node import Node, constant, make
+from tawny.operator import check_like, public
 from tawny.ops import elementwise as e
 from tawny.ops.composite import clip
-from tawny.ops.creation import arange, astype, filled, linspace, ones, zeros
+from tawny.ops.creation import Linspace, arange, astype, filled, ones, zeros
 from tawny.ops.indexing import integers
 from tawny.ops.joining import concat, stack
-from tawny.ops.movement import broadcast_to, reshape
+from tawny.ops.movement import broadcast_arrays, broadcast_to, expand_dims, moveaxis, reshape
 from tawny.ops.special import i0
-from tawny.shape import Shape, as_int, as_shape, size
+from tawny.shape import Shape, as_int, as_shape, broadcast, normalise_axis, size
 
 # -------------------------------------------------------------- spaced numbers
+
+
+@public()
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: str | None = None,
+) -> Any:
+    """`num` evenly spaced numbers from `start` to `stop`, with or without the end.
+
+    Between arrays they run along a new `axis`.  With `retstep` the distance comes too.
+    """
+    check_device(device, "linspace")
+    length = _length(num, "linspace")
+    ends = lift_all("linspace", (start, stop))
+    default = dt.weak_dtype(float, dt.promote(*(n.dtype for n in ends)))
+    wanted = default if dtype is None else as_dtype(dtype, "linspace")
+    if any(n.shape for n in ends):
+        numbers = _rows_between(wrap(ends[0]), wrap(ends[1]), length, endpoint, wanted)
+    else:
+        numbers = fresh(make(Linspace(length, bool(endpoint), wanted), ends))
+    result = moveaxis(numbers, 0, normalise_axis(axis, numbers.ndim, "linspace"))
+    if not retstep:
+        return result
+    gaps = length - bool(endpoint)
+    gap = e.subtract(*(astype(wrap(n), default, copy=False) for n in reversed(ends)))
+    return result, e.divide(gap, gaps) if gaps > 0 else e.multiply(gap, math.nan)
+
+
+def _length(num: int, op: str) -> int:
+    length = as_int(num, op, "num")
+    if length < 0:
+        raise value_error(op, f"num is {length}; it must be at least 0")
+    return length
+
+
+def _rows_between(start: Array, stop: Array, n: int, endpoint: bool, dtype: DType) -> Array:
+    """`n` arrays from `start` to `stop`, along a new first axis."""
+    inner = dt.weak_dtype(float, dt.promote(start.dtype, stop.dtype))
+    first, last = (astype(v, inner, copy=False) for v in (start, stop))
+    first, last = broadcast_arrays(first, last)
+    gap = e.subtract(last, first)
+    count = reshape(arange(n, dtype=dt.real_dtype(inner)), (n, *(1,) * gap.ndim))
+    gaps = n - bool(endpoint)
+    numbers = e.multiply(count, e.divide(gap, gaps) if gaps > 0 else gap)
+    numbers = e.add(numbers, first)
+    if endpoint and n > 1:  # the end is itself, however the others round
+        numbers = concat([numbers[:-1], expand_dims(last, 0)])
+    return astype(e.floor(numbers) if dtype.kind in "iu" else numbers, dtype, copy=False)
 
 
 @public()
@@ -34,34 +98,48 @@ def logspace(
     endpoint: bool = True,
     base: ArrayLike = 10.0,
     dtype: Any = None,
+    axis: int = 0,
 ) -> Array:
     """`num` powers of `base`, their exponents evenly spaced from `start` to `stop`."""
     first, last = map(wrap, lift_all("logspace", (start, stop)))
     kind = dt.inexact_dtype(dt.promote(first.dtype, last.dtype))
-    powers = e.pow(base, linspace(first, last, num, endpoint=endpoint, dtype=kind))
+    factor: ArrayLike = base
+    if not dt.is_weak(base) and (array := wrap(lift(base, "logspace", 4))).ndim:
+        shape = broadcast("logspace", [first.shape, last.shape, array.shape])
+        first, last, factor = (broadcast_to(v, shape) for v in (first, last, array))
+        factor = expand_dims(factor, normalise_axis(axis, len(shape) + 1, "logspace"))
+    exponents = linspace(first, last, num, endpoint, dtype=kind, axis=axis)
+    powers = e.pow(factor, exponents)
     return powers if dtype is None else astype(powers, dtype, copy=False)
 
 
 @public()
 def geomspace(
-    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: Any = None
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
 ) -> Array:
     """`num` numbers from `start` to `stop`, each the same multiple of the one before."""
     ends = [wrap(n) for n in lift_all("geomspace", (start, stop))]
     for word, end in zip(("start", "stop"), ends, strict=True):
         if end.node.value is not None and not end.node.value.all():
             raise value_error("geomspace", f"{word} is 0; a geometric sequence has no 0")
-    common = dt.promote(dt.FLOAT64, *(end.dtype for end in ends))
-    first, last = (astype(end, common, copy=False) for end in ends)
+    asked = [] if dtype is None else [as_dtype(dtype, "geomspace")]
+    common = dt.promote(dt.FLOAT64, *(end.dtype for end in ends), *asked)
+    first, last = broadcast_arrays(*(astype(end, common, copy=False) for end in ends))
     # turned to begin on the positive axis, where the logarithm is real
     sign = e.sign(first)
     low, high = (e.log10(e.divide(end, sign)) for end in (first, last))
     numbers = e.multiply(logspace(low, high, num, endpoint), sign)
-    exact = [first] if numbers.size else []
-    behind = [last] if numbers.size > 1 and endpoint else []
-    middle = numbers[len(exact) : numbers.size - len(behind)]
-    pieces = [*(reshape(x, (1,)) for x in exact), middle, *(reshape(x, (1,)) for x in behind)]
-    return astype(concat(pieces), common if dtype is None else dtype, copy=False)
+    rows = numbers.shape[0]
+    exact = [expand_dims(first, 0)] if rows else []
+    behind = [expand_dims(last, 0)] if rows > 1 and endpoint else []
+    middle = numbers[len(exact) : rows - len(behind)]
+    result = moveaxis(concat([*exact, middle, *behind]), 0, axis)
+    return astype(result, common if dtype is None else dtype, copy=False)
 
 
 # ---------------------------------------------------------------- index arrays
@@ -85,9 +163,15 @@ def indices(dimensions: Sequence[int], dtype: Any = int, sparse: bool = False) -
 
 @public()
 def fromfunction(
-    function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = float, **kwargs: Any
+    function: Callable[..., Any],
+    shape: Sequence[int],
+    *,
+    dtype: Any = float,
+    like: None = None,
+    **kwargs: Any,
 ) -> Any:
     """What `function` makes of the indices along each axis of an array of `shape`."""
+    check_like(like, "fromfunction")
     grid = indices(shape, dtype)
     return function(*(grid[a] for a in range(grid.shape[0])), **kwargs)
 
@@ -156,7 +240,7 @@ def _strides(shape: Shape, order: str, op: str) -> tuple[int, ...]:
 
 @public()
 def unravel_index(
-    indices: ArrayLike, /, shape: int | Sequence[int], order: str = "C"
+    indices: ArrayLike, shape: int | Sequence[int], order: str = "C"
 ) -> tuple[Array, ...]:
     """The index along each axis of an array of `shape`, of places in the flattened array."""
     places = _indices(indices, "unravel_index")
@@ -188,7 +272,6 @@ def _check_places(op: str, node: Node, n: int, where: str) -> None:
 @public()
 def ravel_multi_index(
     multi_index: Sequence[ArrayLike] | ArrayLike,
-    /,
     dims: int | Sequence[int],
     mode: str | Sequence[str] = "raise",
     order: str = "C",

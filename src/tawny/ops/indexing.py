@@ -15,7 +15,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, as_value, fresh, known_value, lift, wrap
+from tawny.array import Array, ArrayLike, Out, as_value, fresh, known_value, lift, store, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, needs_values, type_error, value_error
 from tawny.node import Node, Value, constant, make, variables
@@ -394,14 +394,27 @@ def integers(indices: ArrayLike, op: str) -> Node:
 
 
 @public()
-def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Array:
-    """Elements of `x` at `indices` along `axis`, or of the flattened array."""
-    node, places = lift(x, "take"), integers(indices, "take")
-    if axis is None:
-        node, axis = flattened(node), 0
+def take(
+    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Out = None, mode: str = "raise"
+) -> Array:
+    """Elements of `a` at `indices` along `axis`, or of the flattened array.
+
+    Indices outside are refused ("raise"), taken around ("wrap") or moved to the end ("clip").
+    """
+    node, places = lift(a, "take"), integers(indices, "take")
+    if axis is None or not node.shape:
+        node, axis = flattened(node), axis or 0
     along = normalise_axis(axis, len(node.shape), "take")
-    check_bounds("take", along, node.shape[along], places)
-    return wrap(taken(node, along, places))
+    n = node.shape[along]
+    if mode == "wrap":
+        places = e.remainder(wrap(places), max(n, 1)).node
+    elif mode == "clip":
+        places = e.clip(wrap(places), 0, max(n - 1, 0)).node
+    elif mode != "raise":
+        raise value_error("take", f"mode is {mode!r}; accepted: 'raise', 'wrap', 'clip'")
+    check_bounds("take", along, n, places)
+    result = wrap(taken(node, along, places))
+    return result if out is None else store(out, result, "take")
 
 
 def along_axis(node: Node, indices: Node, axis: int, op: str) -> tuple[Node, ...]:
@@ -426,9 +439,9 @@ def positions(n: int, start: int = 0) -> Node:
 
 
 @public()
-def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = -1) -> Array:
-    """Elements of `x` at `indices`, which say a place along `axis` for every other position."""
-    node, places = lift(x, "take_along_axis"), integers(indices, "take_along_axis")
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
+    """Elements of `arr` at `indices`, which say a place along `axis` for every other position."""
+    node, places = lift(arr, "take_along_axis"), integers(indices, "take_along_axis")
     if axis is None:
         node, axis = flattened(node), 0
     along = normalise_axis(axis, len(node.shape), "take_along_axis")
@@ -461,21 +474,21 @@ def _nonzero(x: ArrayLike, op: str) -> Value:
 
 
 @public()
-def nonzero(x: ArrayLike, /) -> tuple[Array, ...]:
+def nonzero(a: ArrayLike) -> tuple[Array, ...]:
     """Indices of the elements that are not zero, an array for each axis."""
-    value = _nonzero(x, "nonzero")
+    value = _nonzero(a, "nonzero")
     if not value.ndim:
         raise value_error("nonzero", "operand 0 has no axes; use np.atleast_1d(x)")
     return tuple(fresh(constant(i)) for i in value.nonzero())
 
 
 @public()
-def argwhere(x: ArrayLike, /) -> Array:
+def argwhere(a: ArrayLike) -> Array:
     """Indices of the elements that are not zero, a row for each."""
-    return fresh(constant(np.argwhere(_nonzero(x, "argwhere"))))
+    return fresh(constant(np.argwhere(_nonzero(a, "argwhere"))))
 
 
 @public()
-def flatnonzero(x: ArrayLike, /) -> Array:
+def flatnonzero(a: ArrayLike) -> Array:
     """Indices, in the flattened array, of the elements that are not zero."""
-    return fresh(constant(np.flatnonzero(_nonzero(x, "flatnonzero"))))
+    return fresh(constant(np.flatnonzero(_nonzero(a, "flatnonzero"))))

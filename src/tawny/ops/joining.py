@@ -8,12 +8,12 @@ from typing import Any, Final, cast
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, as_value, fresh, known_value, lift, wrap
+from tawny.array import Array, ArrayLike, Out, as_value, fresh, known_value, lift, store, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
 from tawny.op import Gradient, Op, Overwrites
-from tawny.operator import public
+from tawny.operator import check_casting, public
 from tawny.ops.assigning import assigned
 from tawny.ops.creation import Cast, Copy
 from tawny.ops.indexing import sliced, taken
@@ -109,7 +109,14 @@ def joined(nodes: Sequence[Node], axis: int) -> Node:
     return make(Concat(axis), tuple(nodes))
 
 
-def _concat(op: str, nodes: Sequence[Node], axis: int | None, dtype: Any = None) -> Array:
+def _concat(
+    op: str,
+    nodes: Sequence[Node],
+    axis: int | None,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Array:
+    check_casting(casting, op)
     if axis is None:
         nodes, axis = [flattened(n) for n in nodes], 0
     for position, node in enumerate(nodes):
@@ -117,30 +124,67 @@ def _concat(op: str, nodes: Sequence[Node], axis: int | None, dtype: Any = None)
             raise value_error(
                 op, f"operand {position} has no axes and cannot be joined; use np.stack"
             )
-    result = joined(nodes, normalise_axis(axis, len(nodes[0].shape), op))
-    if dtype is None or result.dtype == as_dtype(dtype, op):
-        return wrap(result)
-    return wrap(make(Cast(as_dtype(dtype, op)), (result,)))
+    along = normalise_axis(axis, len(nodes[0].shape), op)
+    return wrap(joined(_alike(nodes, dtype, op), along))
+
+
+def _alike(nodes: Sequence[Node], dtype: Any, op: str) -> Sequence[Node]:
+    """The nodes, in the given dtype if there is one."""
+    if dtype is None:
+        return nodes
+    wanted = as_dtype(dtype, op)
+    for position, node in enumerate(nodes):
+        if not np.can_cast(node.dtype, wanted, "same_kind"):
+            raise type_error(
+                op,
+                f"operand {position} has dtype {node.dtype}, which does not cast to {wanted}; "
+                "convert it with np.astype first",
+            )
+    return [n if n.dtype == wanted else make(Cast(wanted), (n,)) for n in nodes]
 
 
 @public()
-def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
+def concat(
+    arrays: Sequence[ArrayLike],
+    /,
+    axis: int | None = 0,
+    out: Out = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Array:
     """The arrays one after the other along `axis`; flattened first when it is None."""
-    return _concat("concat", _nodes(arrays, "concat"), axis)
+    result = _concat("concat", _nodes(arrays, "concat"), axis, dtype, casting)
+    return result if out is None else store(out, result, "concat")
 
 
 @public()
 def concatenate(
-    arrays: Sequence[ArrayLike], /, axis: int | None = 0, *, dtype: Any = None
+    arrays: Sequence[ArrayLike],
+    /,
+    axis: int | None = 0,
+    out: Out = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
 ) -> Array:
     """The arrays one after the other along `axis`; flattened first when it is None."""
-    return _concat("concatenate", _nodes(arrays, "concatenate"), axis, dtype)
+    result = _concat("concatenate", _nodes(arrays, "concatenate"), axis, dtype, casting)
+    return result if out is None else store(out, result, "concatenate")
 
 
 @public()
-def stack(arrays: Sequence[ArrayLike], /, *, axis: int = 0) -> Array:
+def stack(
+    arrays: Sequence[ArrayLike],
+    axis: int = 0,
+    out: Out = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Array:
     """The arrays, all of one shape, along a new axis."""
-    nodes = _nodes(arrays, "stack")
+    check_casting(casting, "stack")
+    nodes = _alike(_nodes(arrays, "stack"), dtype, "stack")
     for position, node in enumerate(nodes):
         if node.shape != nodes[0].shape:
             raise value_error(
@@ -149,13 +193,14 @@ def stack(arrays: Sequence[ArrayLike], /, *, axis: int = 0) -> Array:
                 f"{nodes[0].shape}",
             )
     along = normalise_axis(axis, len(nodes[0].shape) + 1, "stack")
-    return wrap(joined([expanded(n, (along,)) for n in nodes], along))
+    result = wrap(joined([expanded(n, (along,)) for n in nodes], along))
+    return result if out is None else store(out, result, "stack")
 
 
 @public()
-def vstack(arrays: Sequence[ArrayLike], /) -> Array:
+def vstack(tup: Sequence[ArrayLike], *, dtype: Any = None, casting: str = "same_kind") -> Array:
     """The arrays below each other; those of one axis are rows."""
-    return _concat("vstack", [_rows(n) for n in _nodes(arrays, "vstack")], 0)
+    return _concat("vstack", [_rows(n) for n in _nodes(tup, "vstack")], 0, dtype, casting)
 
 
 def _rows(node: Node) -> Node:
@@ -164,42 +209,46 @@ def _rows(node: Node) -> Node:
 
 
 @public()
-def hstack(arrays: Sequence[ArrayLike], /) -> Array:
+def hstack(tup: Sequence[ArrayLike], *, dtype: Any = None, casting: str = "same_kind") -> Array:
     """The arrays beside each other: along the second axis, or the first if there is but one."""
-    nodes = [n if n.shape else expanded(n, (0,)) for n in _nodes(arrays, "hstack")]
-    return _concat("hstack", nodes, 0 if len(nodes[0].shape) == 1 else 1)
+    nodes = [n if n.shape else expanded(n, (0,)) for n in _nodes(tup, "hstack")]
+    axis = 0 if len(nodes[0].shape) == 1 else 1
+    return _concat("hstack", nodes, axis, dtype, casting)
 
 
 @public()
-def dstack(arrays: Sequence[ArrayLike], /) -> Array:
+def dstack(tup: Sequence[ArrayLike]) -> Array:
     """The arrays behind each other, along the third axis."""
-    nodes = [_rows(n) for n in _nodes(arrays, "dstack")]
+    nodes = [_rows(n) for n in _nodes(tup, "dstack")]
     return _concat("dstack", [expanded(n, (2,)) if len(n.shape) == 2 else n for n in nodes], 2)
 
 
 @public()
-def column_stack(arrays: Sequence[ArrayLike], /) -> Array:
+def column_stack(tup: Sequence[ArrayLike]) -> Array:
     """The arrays beside each other; those of one axis are columns."""
-    nodes = _nodes(arrays, "column_stack")
+    nodes = _nodes(tup, "column_stack")
     columns = [reshaped(n, (flattened(n).shape[0], 1)) if len(n.shape) < 2 else n for n in nodes]
     return _concat("column_stack", columns, 1)
 
 
 @public()
-def append(arr: ArrayLike, /, values: ArrayLike, axis: int | None = None) -> Array:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """`arr` followed by `values` along `axis`; both flattened when it is None."""
     return _concat("append", [lift(arr, "append"), lift(values, "append", 1)], axis)
 
 
 @public()
-def meshgrid(*arrays: ArrayLike, indexing: str = "xy", sparse: bool = False) -> tuple[Array, ...]:
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> tuple[Array, ...]:
     """Coordinates of a grid: each array along its own axis and repeated along the others.
 
     With `indexing="xy"` the first array runs along the second axis, and the second along the first.
     """
+    del copy
     if indexing not in ("xy", "ij"):
         raise value_error("meshgrid", f"indexing {indexing!r} is not known; accepted: 'xy', 'ij'")
-    nodes = [lift(x, "meshgrid", i) for i, x in enumerate(arrays)]
+    nodes = [lift(x, "meshgrid", i) for i, x in enumerate(xi)]
     for position, node in enumerate(nodes):
         if len(node.shape) > 1:
             raise value_error(
@@ -275,15 +324,15 @@ def _known(x: Any, op: str, word: str) -> Value:
 
 
 @public()
-def split(x: ArrayLike, /, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
-    """Parts of `x` along `axis`: a number of equal ones, or between the given places."""
-    return _split("split", x, indices_or_sections, axis, even=True)
+def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
+    """Parts of `ary` along `axis`: a number of equal ones, or between the given places."""
+    return _split("split", ary, indices_or_sections, axis, even=True)
 
 
 @public()
-def array_split(x: ArrayLike, /, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
+def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
     """As `split`, but the first parts are one longer where equal ones do not fit."""
-    return _split("array_split", x, indices_or_sections, axis, even=False)
+    return _split("array_split", ary, indices_or_sections, axis, even=False)
 
 
 def _split_along(op: str, x: ArrayLike, sections: Sections, axis: int, rank: int) -> list[Array]:
@@ -294,26 +343,26 @@ def _split_along(op: str, x: ArrayLike, sections: Sections, axis: int, rank: int
 
 
 @public()
-def hsplit(x: ArrayLike, /, indices_or_sections: Sections) -> list[Array]:
-    """Parts of `x` beside each other: along the second axis, or the only one."""
-    flat = len(lift(x, "hsplit").shape) == 1
-    return _split_along("hsplit", x, indices_or_sections, 0 if flat else 1, 1)
+def hsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
+    """Parts of `ary` beside each other: along the second axis, or the only one."""
+    flat = len(lift(ary, "hsplit").shape) == 1
+    return _split_along("hsplit", ary, indices_or_sections, 0 if flat else 1, 1)
 
 
 @public()
-def vsplit(x: ArrayLike, /, indices_or_sections: Sections) -> list[Array]:
-    """Parts of `x` below each other, along the first axis."""
-    return _split_along("vsplit", x, indices_or_sections, 0, 2)
+def vsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
+    """Parts of `ary` below each other, along the first axis."""
+    return _split_along("vsplit", ary, indices_or_sections, 0, 2)
 
 
 @public()
-def dsplit(x: ArrayLike, /, indices_or_sections: Sections) -> list[Array]:
-    """Parts of `x` behind each other, along the third axis."""
-    return _split_along("dsplit", x, indices_or_sections, 2, 3)
+def dsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
+    """Parts of `ary` behind each other, along the third axis."""
+    return _split_along("dsplit", ary, indices_or_sections, 2, 3)
 
 
 @public()
-def delete(arr: ArrayLike, /, obj: Any, axis: int | None = None) -> Array:
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
     """`arr` without the elements at `obj` (known integers, a slice or a mask) along `axis`."""
     node = lift(arr, "delete")
     if axis is None:
@@ -329,7 +378,7 @@ def delete(arr: ArrayLike, /, obj: Any, axis: int | None = None) -> Array:
 
 
 @public()
-def insert(arr: ArrayLike, /, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """`arr` with `values` put in before the elements at `obj` (known integers or a slice)."""
     node = lift(arr, "insert")
     new = assigned(values, node.dtype, "insert", 2)
@@ -363,24 +412,24 @@ def insert(arr: ArrayLike, /, obj: Any, values: ArrayLike, axis: int | None = No
 
 
 @public()
-def tile(x: ArrayLike, repetitions: int | Sequence[int], /) -> Array:
-    """The whole of `x` repeated, `repetitions[i]` times along axis `i`."""
-    node = lift(x, "tile")
-    times = as_shape(repetitions, "tile", "repetitions")
+def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:  # noqa: N803
+    """The whole of `A` repeated, `reps[i]` times along axis `i`."""
+    node = lift(A, "tile")
+    times = as_shape(reps, "tile", "reps")
     missing = len(node.shape) - len(times)
     times = (1,) * missing + times
     return wrap(make(Tile(times), (expanded(node, range(-missing)) if missing < 0 else node,)))
 
 
 @public()
-def repeat(x: ArrayLike, repeats: ArrayLike, /, *, axis: int | None = None) -> Array:
-    """Each element of `x` repeated: `repeats` times, or a number of times given for each.
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
+    """Each element of `a` repeated: `repeats` times, or a number of times given for each.
 
     Without `axis` the elements are those of the flattened array.
     """
-    node = lift(x, "repeat")
-    if axis is None:
-        node, axis = flattened(node), 0
+    node = lift(a, "repeat")
+    if axis is None or not node.shape:
+        node, axis = flattened(node), axis or 0
     along = normalise_axis(axis, len(node.shape), "repeat")
     times = _known(repeats, "repeat", "repeats")
     n = node.shape[along]
@@ -405,7 +454,7 @@ INDEXED_MODES: Final = ("edge", "reflect", "symmetric", "wrap")
 
 @public()
 def pad(
-    array: ArrayLike, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0
+    array: ArrayLike, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0
 ) -> Array:
     """`array` with elements put before and after it along each axis.
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from tawny.array import Array, ArrayLike, lift_each, wrap
+import numpy as np
+
+from tawny.array import Array, ArrayLike, Out, lift_each, store, wrap
+from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
 from tawny.op import Gradient, Op
-from tawny.operator import public
+from tawny.operator import check_layout, public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import asarray, promoted
+from tawny.ops.creation import Cast, asarray, promoted
 from tawny.ops.indexing import take
 from tawny.ops.movement import expand_dims, moveaxis, reshape
 from tawny.shape import Shape, as_int, broadcast, normalise_axis, ordered_axes
@@ -106,18 +109,16 @@ def _contraction(name: str, operands: Sequence[Any], inputs: Sequence[str], outp
     return wrap(make(Einsum(subscripts), alike(name, operands)))
 
 
-@public("linalg.matmul")
+@public("linalg.matmul", ufunc=True)
 def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrix product `x1 @ x2`; stacks of matrices broadcast, a vector is a row or a column."""
     return wrap(make(Matmul(), alike("matmul", (x1, x2))))
 
 
 @public("linalg.tensordot")
-def tensordot(
-    x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[int | Sequence[int]] = 2
-) -> Array:
-    """Sum of products over `axes`: the last n of `x1` with the first n of `x2`, or two lists."""
-    left, right = map(asarray, (x1, x2))
+def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]] = 2) -> Array:
+    """Sum of products over `axes`: the last n of `a` with the first n of `b`, or two lists."""
+    left, right = map(asarray, (a, b))
     ours, theirs = _paired_axes("tensordot", left.shape, right.shape, axes)
     return _tensordot("tensordot", left, right, ours, theirs)
 
@@ -187,7 +188,7 @@ def _check_match(name: str, left: Shape, axis1: int, right: Shape, axis2: int) -
         )
 
 
-@public("linalg.vecdot")
+@public("linalg.vecdot", ufunc=True)
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Dot product of vectors along `axis`, the first conjugated; other axes broadcast."""
     left, right = map(wrap, alike("vecdot", (x1, x2)))
@@ -204,7 +205,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     return _contraction("vecdot", (first, right), inputs, max(batch, key=len))
 
 
-@public()
+@public(ufunc=True)
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrices times vectors; stacks of either broadcast."""
     left, right = map(wrap, alike("matvec", (x1, x2)))
@@ -217,7 +218,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return _contraction("matvec", (left, right), inputs, max(batch, key=len) + "r")
 
 
-@public()
+@public(ufunc=True)
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Conjugated vectors times matrices; stacks of either broadcast."""
     left, right = map(wrap, alike("vecmat", (x1, x2)))
@@ -232,8 +233,10 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 @public()
-def dot(a: ArrayLike, b: ArrayLike, /) -> Array:
+def dot(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
     """Sum of products over the last axis of `a` and the last but one of `b`; numbers multiply."""
+    if out is not None:
+        return store(out, dot(a, b), "dot")
     left, right = map(wrap, lift_each("dot", (a, b)))
     if not left.ndim or not right.ndim:
         return e.multiply(left, right)
@@ -264,14 +267,15 @@ def _flattened(name: str, *operands: ArrayLike) -> list[Array]:
 
 
 @public()
-def outer(a: ArrayLike, b: ArrayLike, /) -> Array:
+def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
     """Products of every element of `a` with every element of `b`."""
     left, right = _flattened("outer", a, b)
-    return e.multiply(expand_dims(left, axis=1), right)
+    result = e.multiply(expand_dims(left, axis=1), right)
+    return result if out is None else store(out, result, "outer")
 
 
 @public()
-def kron(a: ArrayLike, b: ArrayLike, /) -> Array:
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Kronecker product: `b` scaled by every element of `a`, set side by side."""
     left, right = map(wrap, lift_each("kron", (a, b)))
     rank = max(left.ndim, right.ndim)
@@ -372,13 +376,35 @@ def _output_term(written: str | None, terms: Sequence[str], most: int) -> str:
 
 
 @public()
-def einsum(subscripts: str, /, *operands: ArrayLike) -> Array:
-    """Sum of products of `operands` as NumPy's subscripts notation says ("ij,jk->ik")."""
-    if not isinstance(subscripts, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+def einsum(
+    *operands: Any,
+    out: Out = None,
+    optimize: Any = False,
+    dtype: Any = None,
+    order: str | None = "K",
+    casting: str = "safe",
+) -> Array:
+    """Sum of products of `operands` as NumPy's subscripts notation says ("ij,jk->ik").
+
+    The subscripts come first, or as a list of numbers behind each operand and behind them all.
+    `optimize` changes nothing: the order of products is up to the optimiser.
+    """
+    check_layout(order, "einsum")
+    if not isinstance(optimize, (bool, list, tuple)) and optimize not in ("greedy", "optimal"):
+        raise value_error(
+            "einsum",
+            f"optimize is {optimize!r}; accepted: True, False, 'greedy', 'optimal', a path",
+        )
+    if not operands:
+        raise value_error("einsum", "no subscripts and operands came; both are needed")
+    subscripts, arrays = _written(operands)
+    if not isinstance(subscripts, str):
         raise type_error(
             "einsum", f"operand 0 must be a string of subscripts, not {type(subscripts).__name__}"
         )
-    nodes = lift_each("einsum", operands)
+    nodes = lift_each("einsum", arrays)
+    if dtype is not None:
+        nodes = tuple([_as_dtype(n, as_dtype(dtype, "einsum"), casting) for n in nodes])
     inputs, arrow, written = "".join(subscripts.split()).partition("->")
     terms = inputs.split(",")
     if not nodes or len(terms) != len(nodes):
@@ -392,14 +418,41 @@ def einsum(subscripts: str, /, *operands: ArrayLike) -> Array:
     most = max(dotted, key=len)
     output = _output_term(written if arrow else None, [labels for labels, _ in split], len(most))
     full = [labels.replace(".", dots) for (labels, _), dots in zip(split, dotted, strict=True)]
-    return _contraction("einsum", [wrap(n) for n in nodes], full, output.replace(".", most))
+    result = _contraction("einsum", [wrap(n) for n in nodes], full, output.replace(".", most))
+    return result if out is None else store(out, result, "einsum")
+
+
+def _written(operands: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+    """The subscripts as a string, and the operands, from either way of giving them."""
+    if isinstance(operands[0], str) or len(operands) < 2:
+        return operands[0], operands[1:]
+    if not isinstance(operands[1], (list, tuple)):
+        return operands[0], operands[1:]
+    arrays = operands[: len(operands) // 2 * 2 : 2]
+    terms = ",".join([_term(t) for t in operands[1 : 2 * len(arrays) : 2]])
+    return f"{terms}->{_term(operands[-1])}" if len(operands) % 2 else terms, arrays
+
+
+def _term(labels: Sequence[Any]) -> str:
+    """Numbers of axes as letters."""
+    return "".join(
+        ["..." if x is Ellipsis else LETTERS[as_int(x, "einsum", "a label")] for x in labels]
+    )
+
+
+def _as_dtype(node: Node, dtype: DType, casting: str) -> Node:
+    if not np.can_cast(node.dtype, dtype, cast("Any", casting)):
+        raise type_error(
+            "einsum", f"dtype is {dtype}; {node.dtype} does not cast to it by {casting!r}"
+        )
+    return node if node.dtype == dtype else make(Cast(dtype), (node,))
 
 
 # --------------------------------------------------------------------- chains
 
 
 @public(module="linalg")
-def multi_dot(arrays: Sequence[ArrayLike]) -> Array:
+def multi_dot(arrays: Sequence[ArrayLike], *, out: Out = None) -> Array:
     """Product of a chain of matrices, in the order that multiplies fewest numbers."""
     if len(arrays) < 2:
         raise value_error("multi_dot", f"{len(arrays)} arrays were given; at least 2 are needed")
@@ -418,7 +471,8 @@ def multi_dot(arrays: Sequence[ArrayLike]) -> Array:
         sizes[1] = chain[0].shape[0]
     if chain[-1].ndim == 1:
         sizes[-2] = chain[-1].shape[0]
-    return _multiplied(chain, _best_splits(sizes))
+    result = _multiplied(chain, _best_splits(sizes))
+    return result if out is None else store(out, result, "multi_dot")
 
 
 def _best_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:

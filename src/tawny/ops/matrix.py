@@ -24,6 +24,7 @@ from tawny.ops.factorisation import (
     Pinv,
     check_matrix,
     check_square,
+    eigvalsh,
     inv,
     lapack_operands,
     solve,
@@ -188,18 +189,47 @@ def _cutoff(values: Array, shape: Shape, rtol: ArrayLike | None) -> Array:
 
 
 @public(module="linalg")
-def matrix_rank(x: ArrayLike, /, *, rtol: ArrayLike | None = None) -> Array:
-    """Number of singular values greater than `rtol` times the greatest."""
-    (node,) = lapack_operands("matrix_rank", x)
-    check_matrix("matrix_rank", node.shape)
-    values = svdvals(wrap(node))
-    return count_nonzero(e.greater(values, _cutoff(values, node.shape, rtol)), axis=-1)
+def matrix_rank(
+    A: ArrayLike,  # noqa: N803
+    tol: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike | None = None,
+) -> Array:
+    """Number of singular values greater than `tol`, or than `rtol` times the greatest.
+
+    That of a vector is 1, or 0 if it is zero.  `hermitian` says that the matrices are.
+    """
+    if tol is not None and rtol is not None:
+        raise value_error("matrix_rank", "tol and rtol came; give one of them")
+    (node,) = lapack_operands("matrix_rank", A)
+    if len(node.shape) < 2:
+        return astype(any(e.not_equal(wrap(node), 0)), dt.INT64)
+    values = e.abs(eigvalsh(wrap(node))) if hermitian else svdvals(wrap(node))
+    if tol is None:
+        least = _cutoff(values, node.shape, rtol)
+    else:
+        least = expand_dims(wrap(lift(tol, "matrix_rank", 1)), axis=-1)
+    return count_nonzero(e.greater(values, least), axis=-1)
 
 
 @public(module="linalg")
-def pinv(x: ArrayLike, /, *, rtol: ArrayLike | None = None) -> Array:
-    """Pseudo-inverses; singular values up to `rtol` times the greatest count as zero."""
-    (node,) = lapack_operands("pinv", x)
+def pinv(
+    a: ArrayLike,
+    rcond: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike | None = None,
+) -> Array:
+    """Pseudo-inverses; singular values up to `rtol` times the greatest count as zero.
+
+    `rcond` is another name for `rtol`; `hermitian` says that the matrices are.
+    """
+    if rcond is not None and rtol is not None:
+        raise value_error("pinv", "rcond and rtol came; give one of them")
+    del hermitian
+    rtol = rcond if rtol is None else rtol
+    (node,) = lapack_operands("pinv", a)
     check_matrix("pinv", node.shape)
     relative = _precision(node.shape, dt.real_dtype(node.dtype)) if rtol is None else rtol
     return emit(Pinv(), wrap(node), asarray(relative))
@@ -270,9 +300,9 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
 
 
 @public(module="linalg")
-def matrix_power(x: ArrayLike, n: int, /) -> Array:
+def matrix_power(a: ArrayLike, n: int) -> Array:
     """Square matrices multiplied by themselves `n` times; by the inverse if `n` is negative."""
-    array = wrap(lift(x, "matrix_power"))
+    array = wrap(lift(a, "matrix_power"))
     check_square("matrix_power", array.shape)
     times = as_int(n, "matrix_power", "n")
     if times == 0:

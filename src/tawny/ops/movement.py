@@ -19,6 +19,7 @@ from tawny.shape import (
     normalise_axes,
     normalise_axis,
     ordered_axes,
+    reduction_axes,
     size,
 )
 
@@ -127,23 +128,25 @@ def expanded(node: Node, axes: Sequence[int]) -> Node:
 
 
 @public()
-def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int]) -> Array:
-    """`x` repeated along new axes and axes of size 1 up to `shape`."""
-    return wrap(broadcasted(lift(x, "broadcast_to"), as_shape(shape, "broadcast_to")))
+def broadcast_to(array: ArrayLike, shape: int | Sequence[int], subok: bool = False) -> Array:
+    """`array` repeated along new axes and axes of size 1 up to `shape`."""
+    del subok
+    return wrap(broadcasted(lift(array, "broadcast_to"), as_shape(shape, "broadcast_to")))
 
 
 @public()
-def broadcast_arrays(*arrays: ArrayLike) -> tuple[Array, ...]:
+def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[Array, ...]:
     """The arrays, each repeated up to their common shape."""
-    nodes = [lift(x, "broadcast_arrays", i) for i, x in enumerate(arrays)]
+    del subok
+    nodes = [lift(x, "broadcast_arrays", i) for i, x in enumerate(args)]
     common = broadcast("broadcast_arrays", [n.shape for n in nodes] or [()])
     return tuple(wrap(broadcasted(n, common)) for n in nodes)
 
 
 @public()
-def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
+def broadcast_shapes(*args: int | Sequence[int]) -> Shape:
     """The common shape of arrays of the given shapes."""
-    return broadcast("broadcast_shapes", [as_shape(s, "broadcast_shapes") for s in shapes] or [()])
+    return broadcast("broadcast_shapes", [as_shape(s, "broadcast_shapes") for s in args] or [()])
 
 
 # ----------------------------------------------------------------------- shape
@@ -151,13 +154,13 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
 
 @public()
 def reshape(
-    x: ArrayLike, /, shape: int | Sequence[int], *, copy: bool | None = None, order: str = "C"
+    a: ArrayLike, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None
 ) -> Array:
-    """The elements of `x` in another shape, one size of which may be -1 and is then worked out.
+    """The elements of `a` in another shape, one size of which may be -1 and is then worked out.
 
     With `order="F"` elements are read and written column by column.
     """
-    result = _reordered(lift(x, "reshape"), shape, order, "reshape")
+    result = _reordered(lift(a, "reshape"), shape, order, "reshape")
     return fresh(make(Copy(), (result,))) if copy else wrap(result)
 
 
@@ -193,35 +196,35 @@ def _inferred(given: Shape, shape: int | Sequence[int], op: str) -> Shape:
 
 
 @public()
-def ravel(x: ArrayLike, /, order: str = "C") -> Array:
-    """All elements of `x` on one axis."""
-    return wrap(_reordered(lift(x, "ravel"), -1, order, "ravel"))
+def ravel(a: ArrayLike, order: str = "C") -> Array:
+    """All elements of `a` on one axis."""
+    return wrap(_reordered(lift(a, "ravel"), -1, order, "ravel"))
 
 
 @public()
-def expand_dims(x: ArrayLike, /, axis: int | tuple[int, ...]) -> Array:
-    """`x` with a new axis of size 1 at each position of the result that `axis` names."""
-    node = lift(x, "expand_dims")
+def expand_dims(a: ArrayLike, axis: int | tuple[int, ...]) -> Array:
+    """`a` with a new axis of size 1 at each position of the result that `axis` names."""
+    node = lift(a, "expand_dims")
     places = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     axes = ordered_axes(places, len(node.shape) + len(places), "expand_dims")
     return wrap(expanded(node, axes))
 
 
 @public()
-def squeeze(x: ArrayLike, /, axis: Axis = None) -> Array:
-    """`x` without its axes of size 1, or without those that `axis` names."""
-    node = lift(x, "squeeze")
+def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
+    """`a` without its axes of size 1, or without those that `axis` names."""
+    node = lift(a, "squeeze")
     if axis is None:
         return wrap(reshaped(node, tuple(n for n in node.shape if n != 1)))
-    axes = normalise_axes(axis, len(node.shape), "squeeze")
-    for a in axes:
-        if node.shape[a] != 1:
+    axes = reduction_axes(axis, len(node.shape), "squeeze")
+    for i in axes:
+        if node.shape[i] != 1:
             raise value_error(
                 "squeeze",
-                f"operand 0 has shape {node.shape}; its axis {a} has size {node.shape[a]} and "
+                f"operand 0 has shape {node.shape}; its axis {i} has size {node.shape[i]} and "
                 "only axes of size 1 can be removed",
             )
-    return wrap(reshaped(node, tuple(n for a, n in enumerate(node.shape) if a not in axes)))
+    return wrap(reshaped(node, tuple(n for i, n in enumerate(node.shape) if i not in axes)))
 
 
 def _at_least(name: str, arrays: Sequence[ArrayLike], places: Sequence[tuple[int, ...]]) -> Any:
@@ -235,21 +238,21 @@ def _at_least(name: str, arrays: Sequence[ArrayLike], places: Sequence[tuple[int
 
 
 @public()
-def atleast_1d(*arrays: ArrayLike) -> Any:
+def atleast_1d(*arys: ArrayLike) -> Any:
     """Arrays of at least one axis; a single array for a single argument."""
-    return _at_least("atleast_1d", arrays, ((0,),))
+    return _at_least("atleast_1d", arys, ((0,),))
 
 
 @public()
-def atleast_2d(*arrays: ArrayLike) -> Any:
+def atleast_2d(*arys: ArrayLike) -> Any:
     """Arrays of at least two axes, new ones first; a single array for a single argument."""
-    return _at_least("atleast_2d", arrays, ((0, 1), (0,)))
+    return _at_least("atleast_2d", arys, ((0, 1), (0,)))
 
 
 @public()
-def atleast_3d(*arrays: ArrayLike) -> Any:
+def atleast_3d(*arys: ArrayLike) -> Any:
     """Arrays of at least three axes, matrices in front; a single array for a single argument."""
-    return _at_least("atleast_3d", arrays, ((0, 1, 2), (0, 2), (2,)))
+    return _at_least("atleast_3d", arys, ((0, 1, 2), (0, 2), (2,)))
 
 
 # --------------------------------------------------------------- order of axes
@@ -259,8 +262,10 @@ def _reversed_axes(node: Node) -> tuple[int, ...]:
     return tuple(reversed(range(len(node.shape))))
 
 
-def _permuted(name: str, x: ArrayLike, axes: Iterable[object]) -> Array:
+def _permuted(name: str, x: ArrayLike, axes: Iterable[object] | None) -> Array:
     node = lift(x, name)
+    if axes is None:
+        return wrap(permuted(node, _reversed_axes(node)))
     order = ordered_axes(axes, len(node.shape), name)
     if len(order) != len(node.shape):
         raise value_error(
@@ -272,18 +277,15 @@ def _permuted(name: str, x: ArrayLike, axes: Iterable[object]) -> Array:
 
 
 @public()
-def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> Array:
-    """`x` with its axes in the given order."""
-    return _permuted("permute_dims", x, axes)
+def permute_dims(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
+    """`a` with its axes in the given order, or reversed."""
+    return _permuted("permute_dims", a, axes)
 
 
 @public()
-def transpose(x: ArrayLike, /, axes: Sequence[int] | None = None) -> Array:
-    """`x` with its axes in the given order, or reversed."""
-    if axes is None:
-        node = lift(x, "transpose")
-        return wrap(permuted(node, _reversed_axes(node)))
-    return _permuted("transpose", x, axes)
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
+    """`a` with its axes in the given order, or reversed."""
+    return _permuted("transpose", a, axes)
 
 
 @public()
@@ -299,9 +301,9 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 
 @public()
-def swapaxes(x: ArrayLike, /, axis1: int, axis2: int) -> Array:
-    """`x` with two axes exchanged."""
-    node = lift(x, "swapaxes")
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
+    """`a` with two axes exchanged."""
+    node = lift(a, "swapaxes")
     order = list(range(len(node.shape)))
     first, second = (normalise_axis(a, len(order), "swapaxes") for a in (axis1, axis2))
     order[first], order[second] = second, first
@@ -309,11 +311,9 @@ def swapaxes(x: ArrayLike, /, axis1: int, axis2: int) -> Array:
 
 
 @public()
-def moveaxis(
-    x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int], /
-) -> Array:
-    """`x` with axes `source` moved to `destination`; the others keep their order."""
-    node = lift(x, "moveaxis")
+def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
+    """`a` with axes `source` moved to `destination`; the others keep their order."""
+    node = lift(a, "moveaxis")
     rank = len(node.shape)
     sources, destinations = (
         ordered_axes(a if isinstance(a, Iterable) else (a,), rank, "moveaxis")
@@ -332,9 +332,9 @@ def moveaxis(
 
 
 @public()
-def rollaxis(x: ArrayLike, /, axis: int, start: int = 0) -> Array:
-    """`x` with `axis` moved before the axis now at `start`."""
-    node = lift(x, "rollaxis")
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
+    """`a` with `axis` moved before the axis now at `start`."""
+    node = lift(a, "rollaxis")
     rank = len(node.shape)
     moved = normalise_axis(axis, rank, "rollaxis")
     before = rank if start == rank else normalise_axis(start, rank, "rollaxis")
@@ -347,9 +347,9 @@ def rollaxis(x: ArrayLike, /, axis: int, start: int = 0) -> Array:
 
 
 @public()
-def flip(x: ArrayLike, /, *, axis: Axis = None) -> Array:
-    """`x` with its elements in reverse order along `axis` (all axes when None)."""
-    node = lift(x, "flip")
+def flip(m: ArrayLike, axis: Axis = None) -> Array:
+    """`m` with its elements in reverse order along `axis` (all axes when None)."""
+    node = lift(m, "flip")
     return wrap(flipped(node, normalise_axes(axis, len(node.shape), "flip")))
 
 
@@ -363,21 +363,21 @@ def _needs_axes(name: str, node: Node, count: int) -> Node:
 
 
 @public()
-def fliplr(x: ArrayLike, /) -> Array:
-    """`x` with its columns in reverse order."""
-    return wrap(flipped(_needs_axes("fliplr", lift(x, "fliplr"), 2), (1,)))
+def fliplr(m: ArrayLike) -> Array:
+    """`m` with its columns in reverse order."""
+    return wrap(flipped(_needs_axes("fliplr", lift(m, "fliplr"), 2), (1,)))
 
 
 @public()
-def flipud(x: ArrayLike, /) -> Array:
-    """`x` with its rows in reverse order."""
-    return wrap(flipped(_needs_axes("flipud", lift(x, "flipud"), 1), (0,)))
+def flipud(m: ArrayLike) -> Array:
+    """`m` with its rows in reverse order."""
+    return wrap(flipped(_needs_axes("flipud", lift(m, "flipud"), 1), (0,)))
 
 
 @public()
-def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
-    """`x` turned by `k` quarter turns in the plane of `axes`, from the first towards the second."""
-    node = lift(x, "rot90")
+def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
+    """`m` turned by `k` quarter turns in the plane of `axes`, from the first towards the second."""
+    node = lift(m, "rot90")
     plane = ordered_axes(axes, len(node.shape), "rot90")
     if len(plane) != 2:
         raise value_error("rot90", f"axes {plane} must be two")
@@ -396,12 +396,12 @@ def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
 
 
 @public()
-def roll(x: ArrayLike, /, shift: int | Sequence[int], *, axis: Axis = None) -> Array:
-    """`x` with its elements moved up by `shift` along `axis`; those pushed out come back in.
+def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axis = None) -> Array:
+    """`a` with its elements moved up by `shift` along `axis`; those pushed out come back in.
 
     Without `axis` the elements move through the flattened array.
     """
-    node = lift(x, "roll")
+    node = lift(a, "roll")
     if axis is None:
         places = _shifts((size(node.shape),), shift, 0)
         return wrap(reshaped(make(Roll(places), (flattened(node),)), node.shape))

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, known_value, lift, lift_all, wrap
+from tawny.array import Array, ArrayLike, Out, fresh, known_value, lift, lift_all, store, wrap
 from tawny.errors import value_error
 from tawny.node import Value, constant, scalar
 from tawny.operator import public
@@ -30,44 +30,44 @@ from tawny.shape import size as count
 
 
 @public()
-def shape(a: ArrayLike, /) -> Shape:
+def shape(a: ArrayLike) -> Shape:
     """Sizes of the axes, as Python integers."""
     return lift(a, "shape").shape
 
 
 @public()
-def ndim(a: ArrayLike, /) -> int:
+def ndim(a: ArrayLike) -> int:
     """Number of axes."""
     return len(lift(a, "ndim").shape)
 
 
 @public()
-def size(a: ArrayLike, /, axis: int | tuple[int, ...] | None = None) -> int:
+def size(a: ArrayLike, axis: int | tuple[int, ...] | None = None) -> int:
     """Number of elements, in all or along `axis`."""
     sizes = lift(a, "size").shape
     return count(tuple(sizes[i] for i in normalise_axes(axis, len(sizes), "size")))
 
 
 @public()
-def iscomplexobj(x: ArrayLike, /) -> bool:
+def iscomplexobj(x: ArrayLike) -> bool:
     """Whether the dtype is complex, whatever the values."""
     return lift(x, "iscomplexobj").dtype.kind == "c"
 
 
 @public()
-def isrealobj(x: ArrayLike, /) -> bool:
+def isrealobj(x: ArrayLike) -> bool:
     """Whether the dtype is not complex, whatever the values."""
     return lift(x, "isrealobj").dtype.kind != "c"
 
 
 @public()
-def isscalar(element: object, /) -> bool:
+def isscalar(element: object) -> bool:
     """Whether `element` is a number or string, and no array."""
     return isinstance(element, (numbers.Number, np.generic, str, bytes, memoryview))
 
 
 @public()
-def array_equiv(a1: ArrayLike, a2: ArrayLike, /) -> Array:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Whether two arrays, broadcast together, have the same elements."""
     first, second = (wrap(lift(a, "array_equiv", i)) for i, a in enumerate((a1, a2)))
     try:
@@ -81,23 +81,29 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike, /) -> Array:
 
 
 @public()
-def nanargmax(a: ArrayLike, /, axis: int | None = None, *, keepdims: bool = False) -> Array:
+def nanargmax(
+    a: ArrayLike, axis: int | None = None, out: Out = None, *, keepdims: bool = False
+) -> Array:
     """Index of the first greatest element along `axis` that is not NaN; 0 where all are.
 
     Values that are known are refused where all are NaN.
     """
     values = _without_nan(a, float("-inf"), axis, "nanargmax")
-    return reduction.argmax(values, axis=axis, keepdims=keepdims)
+    result = reduction.argmax(values, axis=axis, keepdims=keepdims)
+    return result if out is None else store(out, result, "nanargmax")
 
 
 @public()
-def nanargmin(a: ArrayLike, /, axis: int | None = None, *, keepdims: bool = False) -> Array:
+def nanargmin(
+    a: ArrayLike, axis: int | None = None, out: Out = None, *, keepdims: bool = False
+) -> Array:
     """Index of the first least element along `axis` that is not NaN; 0 where all are.
 
     Values that are known are refused where all are NaN.
     """
     values = _without_nan(a, float("inf"), axis, "nanargmin")
-    return reduction.argmin(values, axis=axis, keepdims=keepdims)
+    result = reduction.argmin(values, axis=axis, keepdims=keepdims)
+    return result if out is None else store(out, result, "nanargmin")
 
 
 def _without_nan(a: ArrayLike, instead: float, axis: int | None, op: str) -> Array:
@@ -121,24 +127,23 @@ def _known(x: ArrayLike, op: str) -> Value:
 
 
 @public()
-def compress(condition: ArrayLike, a: ArrayLike, /, axis: int | None = None) -> Array:
+def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Out = None) -> Array:
     """The slices of `a` along `axis`, or elements of the flattened array, marked by `condition`."""
     marks = _known(condition, "compress")
     if marks.ndim != 1:
         raise value_error("compress", f"operand 0 has shape {marks.shape}; it must have one axis")
-    return take(a, fresh(constant(marks.nonzero()[0])), axis=axis)
+    result = take(a, fresh(constant(marks.nonzero()[0])), axis=axis)
+    return result if out is None else store(out, result, "compress")
 
 
 @public()
-def extract(condition: ArrayLike, arr: ArrayLike, /) -> Array:
+def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
     """The elements of the flattened `arr` where the flattened `condition` holds."""
     return take(arr, fresh(constant(_known(condition, "extract").ravel().nonzero()[0])))
 
 
 @public()
-def trim_zeros(
-    filt: ArrayLike, /, trim: str = "fb", axis: int | Sequence[int] | None = None
-) -> Array:
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
     """The array without the zeros at its front ("f") and back ("b") along each of `axis`."""
     array = wrap(lift(filt, "trim_zeros"))
     if trim.lower() not in ("f", "b", "fb", "bf"):
@@ -162,7 +167,7 @@ def trim_zeros(
 
 @public()
 def choose(
-    a: ArrayLike, choices: Sequence[ArrayLike] | ArrayLike, /, *, mode: str = "raise"
+    a: ArrayLike, choices: Sequence[ArrayLike] | ArrayLike, out: Out = None, mode: str = "raise"
 ) -> Array:
     """At each place the element of the choice that `a` numbers there.
 
@@ -182,13 +187,13 @@ def choose(
     for i, option in reversed(list(enumerate(before))):
         result = where(e.equal(number, i), option, result)
     everywhere = broadcast("choose", [number.shape, *(n.shape for n in arrays)])
-    return broadcast_to(result if before else copy(result), everywhere)
+    result = broadcast_to(result if before else copy(result), everywhere)
+    return result if out is None else store(out, result, "choose")
 
 
 @public()
 def piecewise(
     x: ArrayLike,
-    /,
     condlist: Sequence[ArrayLike] | ArrayLike,
     funclist: Sequence[Callable[..., Any] | ArrayLike],
     *args: Any,

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, lift, wrap
-from tawny.dtype import DType, as_dtype, check_categories
+from tawny.array import Array, ArrayLike, Out, lift, store, wrap
+from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
 from tawny.op import Domain, Gradient, Op, Trait, real, truth
-from tawny.operator import emit, public
+from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, asarray
 from tawny.ops.differentiation import distance, stop_gradient
-from tawny.ops.movement import broadcasted, permuted, reshaped
+from tawny.ops.movement import broadcasted, flattened, permuted, reshaped
 from tawny.shape import (
     Shape,
     normalise_axes,
     normalise_axis,
     ordered_axes,
     reduced,
+    reduction_axes,
     replaced,
 )
 
@@ -188,10 +191,6 @@ class CumulativeProd(
 # ------------------------------------------------------------ public functions
 
 
-def _accumulator(node: Node, dtype: Any, op: str) -> DType:
-    return dt.sum_dtype(node.dtype) if dtype is None else as_dtype(dtype, op)
-
-
 def _mean_dtype(node: Node, dtype: Any, op: str) -> DType:
     return dt.inexact_dtype(node.dtype) if dtype is None else as_dtype(dtype, op)
 
@@ -201,120 +200,314 @@ def _converted(node: Node, dtype: DType) -> Node:
     return node if node.dtype == dtype or node.dtype.kind in "biu" else make(Cast(dtype), (node,))
 
 
-@public()
-def sum(x: ArrayLike, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """Sum of the elements of `x` over `axis` (all axes when None)."""
-    node = lift(x, "sum")
-    wanted = _accumulator(node, dtype, "sum")
-    axes = normalise_axes(axis, len(node.shape), "sum")
-    return wrap(make(Sum(axes, keepdims, wanted), (_converted(node, wanted),)))
+def _selected(node: Node, where: ArrayLike, instead: ArrayLike, op: str) -> Node:
+    """`node` with `instead` where the condition does not hold."""
+    filler = asarray(instead, dtype=node.dtype)
+    chosen = e.where(_condition(where, op), wrap(node), filler)
+    if chosen.shape != node.shape:
+        raise value_error(
+            op, f"where broadcasts operand 0 of shape {node.shape} to {chosen.shape}; it must not"
+        )
+    return chosen.node
+
+
+def _condition(where: ArrayLike, op: str) -> Array:
+    condition = asarray(where)
+    if condition.dtype != dt.BOOL:
+        raise type_error(op, f"where has dtype {condition.dtype}; accepted: bool")
+    return condition
+
+
+def _accumulated(
+    kind: type[Accumulation],
+    op: str,
+    a: ArrayLike,
+    axis: Axis,
+    dtype: Any,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike,
+) -> Array:
+    """The sum or product of some elements, from `initial` on."""
+    node = lift(a, op)
+    wanted = dt.sum_dtype(node.dtype) if dtype is None else as_dtype(dtype, op)
+    axes = reduction_axes(axis, len(node.shape), op)
+    if where is not True:
+        node = _selected(node, where, int(kind is Prod), op)
+    result = wrap(make(kind(axes, keepdims, wanted), (_converted(node, wanted),)))
+    if initial is None:
+        return result
+    combine = e.multiply if kind is Prod else e.add
+    return combine(result, asarray(initial, dtype=wanted))
 
 
 @public()
-def prod(x: ArrayLike, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """Product of the elements of `x` over `axis` (all axes when None)."""
-    node = lift(x, "prod")
-    wanted = _accumulator(node, dtype, "prod")
-    axes = normalise_axes(axis, len(node.shape), "prod")
-    return wrap(make(Prod(axes, keepdims, wanted), (_converted(node, wanted),)))
+def sum(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Out = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike = True,
+) -> Array:
+    """Sum of the elements of `a` over `axis` (all axes when None) that `where` marks."""
+    result = _accumulated(Sum, "sum", a, axis, dtype, keepdims, initial, where)
+    return result if out is None else store(out, result, "sum")
 
 
 @public()
-def mean(x: ArrayLike, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """Arithmetic mean of `x` over `axis`; NaN where there is no element."""
-    node = lift(x, "mean")
+def prod(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Out = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike = True,
+) -> Array:
+    """Product of the elements of `a` over `axis` (all axes when None) that `where` marks."""
+    result = _accumulated(Prod, "prod", a, axis, dtype, keepdims, initial, where)
+    return result if out is None else store(out, result, "prod")
+
+
+@public()
+def mean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Out = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike = True,
+) -> Array:
+    """Arithmetic mean of the elements of `a` over `axis` that `where` marks; NaN if none is."""
+    node = lift(a, "mean")
     wanted = _mean_dtype(node, dtype, "mean")
     axes = normalise_axes(axis, len(node.shape), "mean")
-    return wrap(make(Mean(axes, keepdims, wanted), (_converted(node, wanted),)))
+    if where is True:
+        result = wrap(make(Mean(axes, keepdims, wanted), (_converted(node, wanted),)))
+    else:
+        total = sum(wrap(node), axes, wanted, None, keepdims, None, where)
+        count = _count(node.shape, axes, keepdims, where, "mean")
+        result = asarray(e.divide(total, as_real(count, wanted)), dtype=wanted)
+    return result if out is None else store(out, result, "mean")
 
 
-def _correction(correction: float, ddof: float | None, op: str) -> float:
-    value = correction if ddof is None else ddof
-    if isinstance(value, bool) or not isinstance(value, (int, float)):  # pyright: ignore[reportUnnecessaryIsInstance]
+def _count(shape: Shape, axes: Shape, keepdims: bool, where: ArrayLike, op: str) -> Array:
+    """How many elements over `axes` the condition marks."""
+    marks = wrap(broadcasted(_condition(where, op).node, shape))
+    return sum(marks, axes, keepdims=keepdims)
+
+
+def as_real(count: Array, dtype: DType) -> Array:
+    """A count as a real number of the precision of `dtype`."""
+    return asarray(count, dtype=dt.real_dtype(dt.inexact_dtype(dtype)))
+
+
+def lost_elements(ddof: float, correction: float | None, op: str) -> float:
+    """By how much the count of elements is lessened, given by one of two names."""
+    if correction is not None and ddof != 0:
+        raise value_error(op, f"ddof is {ddof} and correction {correction}; give one of them")
+    value: Any = ddof if correction is None else correction
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise type_error(op, f"correction must be a real number, not {value!r}")
-    return float(value)
+    return float(value)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _variance(
+    op: str,
+    a: ArrayLike,
+    axis: Axis,
+    dtype: Any,
+    lost: float,
+    keepdims: bool,
+    where: ArrayLike,
+    centre: ArrayLike | None,
+) -> Node:
+    """The variance of some elements, from their mean or a given one."""
+    node = lift(a, op)
+    axes = normalise_axes(axis, len(node.shape), op)
+    wanted = _mean_dtype(node, dtype, op)
+    if wanted.kind not in "fc":
+        raise type_error(op, f"dtype is {wanted}; accepted: {dt.names(dt.INEXACT)}")
+    if where is True and centre is None:
+        return make(Var(axes, keepdims, wanted, lost), (_converted(node, wanted),))
+    array = asarray(wrap(node), dtype=wanted)
+    middle = mean(array, axes, wanted, None, True, where=where) if centre is None else centre
+    squares = e.square(e.abs(e.subtract(array, middle)))
+    total = sum(squares, axes, None, None, keepdims, None, where)
+    count = as_real(_count(node.shape, axes, keepdims, where, op), wanted)
+    return e.divide(total, e.maximum(e.subtract(count, lost), 0)).node
 
 
 @public()
 def var(
-    x: ArrayLike,
-    /,
-    *,
+    a: ArrayLike,
     axis: Axis = None,
-    correction: float = 0.0,
+    dtype: Any = None,
+    out: Out = None,
+    ddof: float = 0,
     keepdims: bool = False,
-    ddof: float | None = None,
+    *,
+    where: ArrayLike = True,
+    mean: ArrayLike | None = None,
+    correction: float | None = None,
 ) -> Array:
-    """Variance of `x` over `axis`; the divisor is the count less `correction`."""
-    node = lift(x, "var")
-    axes = normalise_axes(axis, len(node.shape), "var")
-    op = Var(axes, keepdims, dt.inexact_dtype(node.dtype), _correction(correction, ddof, "var"))
-    return wrap(make(op, (node,)))
+    """Variance of `a` over `axis`; the divisor is the count less `ddof`, or `correction`.
+
+    `mean` is that of the elements, with the axes kept, if it is known already.
+    """
+    lost = lost_elements(ddof, correction, "var")
+    result = wrap(_variance("var", a, axis, dtype, lost, keepdims, where, mean))
+    return result if out is None else store(out, result, "var")
 
 
 @public()
 def std(
-    x: ArrayLike,
-    /,
-    *,
+    a: ArrayLike,
     axis: Axis = None,
-    correction: float = 0.0,
+    dtype: Any = None,
+    out: Out = None,
+    ddof: float = 0,
     keepdims: bool = False,
-    ddof: float | None = None,
+    *,
+    where: ArrayLike = True,
+    mean: ArrayLike | None = None,
+    correction: float | None = None,
 ) -> Array:
-    """Standard deviation of `x` over `axis`; the divisor is the count less `correction`."""
-    node = lift(x, "std")
-    axes = normalise_axes(axis, len(node.shape), "std")
-    op = Var(axes, keepdims, dt.inexact_dtype(node.dtype), _correction(correction, ddof, "std"))
-    return wrap(make(distance, (make(op, (node,)),)))
+    """Standard deviation of `a` over `axis`: the root of `var` of the same arguments."""
+    lost = lost_elements(ddof, correction, "std")
+    squares = _variance("std", a, axis, dtype, lost, keepdims, where, mean)
+    result = wrap(make(distance, (squares,)))
+    return result if out is None else store(out, result, "std")
+
+
+def _extreme(
+    kind: type[Extremum],
+    op: str,
+    a: ArrayLike,
+    axis: Axis,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike,
+) -> Array:
+    """The extreme of some elements and of `initial`."""
+    node = lift(a, op)
+    axes = reduction_axes(axis, len(node.shape), op)
+    if initial is None:
+        if where is not True:
+            raise value_error(op, "where= needs initial=, which stands for an empty selection")
+        return wrap(make(kind(axes, keepdims), (node,)))
+    first = asarray(initial, dtype=node.dtype)
+    if where is not True:
+        node = _selected(node, where, first, op)
+    if 0 in [node.shape[i] for i in axes]:
+        return wrap(broadcasted(first.node, reduced(node.shape, axes, keepdims)))
+    combine = e.maximum if kind is Max else e.minimum
+    return combine(wrap(make(kind(axes, keepdims), (node,))), first)
 
 
 @public("amax")
-def max(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Greatest element of `x` over `axis`; NaN if there is one."""
-    node = lift(x, "max")
-    return wrap(make(Max(normalise_axes(axis, len(node.shape), "max"), keepdims), (node,)))
+def max(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike = True,
+) -> Array:
+    """Greatest element of `a` over `axis` that `where` marks, or `initial`; NaN if there is one."""
+    result = _extreme(Max, "max", a, axis, keepdims, initial, where)
+    return result if out is None else store(out, result, "max")
 
 
 @public("amin")
-def min(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Least element of `x` over `axis`; NaN if there is one."""
-    node = lift(x, "min")
-    return wrap(make(Min(normalise_axes(axis, len(node.shape), "min"), keepdims), (node,)))
+def min(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike = True,
+) -> Array:
+    """Least element of `a` over `axis` that `where` marks, or `initial`; NaN if there is one."""
+    result = _extreme(Min, "min", a, axis, keepdims, initial, where)
+    return result if out is None else store(out, result, "min")
+
+
+def _truth(
+    kind: type[AllTrue | AnyTrue],
+    op: str,
+    a: ArrayLike,
+    axis: Axis,
+    keepdims: bool,
+    where: ArrayLike,
+) -> Array:
+    """Whether all, or any, of some elements are true."""
+    node = lift(a, op)
+    axes = reduction_axes(axis, len(node.shape), op)
+    if where is not True:
+        node = _selected(node, where, int(kind is AllTrue), op)
+    return wrap(make(kind(axes, keepdims), (node,)))
 
 
 @public()
-def all(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Whether every element of `x` over `axis` is true."""
-    node = lift(x, "all")
-    return wrap(make(AllTrue(normalise_axes(axis, len(node.shape), "all"), keepdims), (node,)))
+def all(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike = True,
+) -> Array:
+    """Whether every element of `a` over `axis` that `where` marks is true."""
+    result = _truth(AllTrue, "all", a, axis, keepdims, where)
+    return result if out is None else store(out, result, "all")
 
 
 @public()
-def any(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Whether some element of `x` over `axis` is true."""
-    node = lift(x, "any")
-    return wrap(make(AnyTrue(normalise_axes(axis, len(node.shape), "any"), keepdims), (node,)))
+def any(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike = True,
+) -> Array:
+    """Whether some element of `a` over `axis` that `where` marks is true."""
+    result = _truth(AnyTrue, "any", a, axis, keepdims, where)
+    return result if out is None else store(out, result, "any")
+
+
+def _place(node: Node, axis: int | None, op: str) -> int | None:
+    """The axis along which a place is looked for; None for the flattened array."""
+    axes = () if axis is None else reduction_axes(axis, len(node.shape), op)
+    return axes[0] if axes else None
 
 
 @public()
-def argmax(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+def argmax(
+    a: ArrayLike, axis: int | None = None, out: Out = None, *, keepdims: bool = False
+) -> Array:
     """Index of the first greatest element along `axis`, or in the flattened array."""
-    node = lift(x, "argmax")
-    place = None if axis is None else normalise_axis(axis, len(node.shape), "argmax")
-    return wrap(make(ArgMax(place, keepdims), (node,)))
+    node = lift(a, "argmax")
+    result = wrap(make(ArgMax(_place(node, axis, "argmax"), keepdims), (node,)))
+    return result if out is None else store(out, result, "argmax")
 
 
 @public()
-def argmin(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+def argmin(
+    a: ArrayLike, axis: int | None = None, out: Out = None, *, keepdims: bool = False
+) -> Array:
     """Index of the first least element along `axis`, or in the flattened array."""
-    node = lift(x, "argmin")
-    place = None if axis is None else normalise_axis(axis, len(node.shape), "argmin")
-    return wrap(make(ArgMin(place, keepdims), (node,)))
+    node = lift(a, "argmin")
+    result = wrap(make(ArgMin(_place(node, axis, "argmin"), keepdims), (node,)))
+    return result if out is None else store(out, result, "argmin")
 
 
 @public()
-def logsumexp(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def logsumexp(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """`log(sum(exp(x)))` over `axis`, without overflow; -inf where there is no element."""
     node = lift(x, "logsumexp")
     op = LogSumExp(
@@ -324,7 +517,7 @@ def logsumexp(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> 
 
 
 @public()
-def softmax(x: ArrayLike, /, *, axis: int = -1) -> Array:
+def softmax(x: ArrayLike, /, axis: int = -1) -> Array:
     """`exp(x)` scaled to sum to one along `axis`, without overflow."""
     array = asarray(x)
     normalise_axis(axis, array.ndim, "softmax")
@@ -334,7 +527,7 @@ def softmax(x: ArrayLike, /, *, axis: int = -1) -> Array:
 
 
 @public()
-def log_softmax(x: ArrayLike, /, *, axis: int = -1) -> Array:
+def log_softmax(x: ArrayLike, /, axis: int = -1) -> Array:
     """Logarithm of `softmax`, accurate also where that is tiny."""
     array = asarray(x)
     normalise_axis(axis, array.ndim, "log_softmax")
@@ -351,55 +544,72 @@ def _scan(
                 name, f"operand 0 has shape {node.shape}; axis is needed unless it has one axis"
             )
         axis = 0
-    wanted = _accumulator(node, dtype, name)
+    elif not node.shape:
+        node = flattened(node)
+    wanted = dt.sum_dtype(node.dtype) if dtype is None else as_dtype(dtype, name)
     place = normalise_axis(axis, len(node.shape), name)
     return wrap(make(op(place, wanted, include_initial), (_converted(node, wanted),)))
 
 
 @public()
 def cumulative_sum(
-    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: Out = None,
+    include_initial: bool = False,
 ) -> Array:
     """Running sum of `x` along `axis`, starting with 0 if `include_initial`."""
-    return _scan(CumulativeSum, "cumulative_sum", x, axis, dtype, include_initial)
+    result = _scan(CumulativeSum, "cumulative_sum", x, axis, dtype, include_initial)
+    return result if out is None else store(out, result, "cumulative_sum")
 
 
 @public()
 def cumulative_prod(
-    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: Out = None,
+    include_initial: bool = False,
 ) -> Array:
     """Running product of `x` along `axis`, starting with 1 if `include_initial`."""
-    return _scan(CumulativeProd, "cumulative_prod", x, axis, dtype, include_initial)
+    result = _scan(CumulativeProd, "cumulative_prod", x, axis, dtype, include_initial)
+    return result if out is None else store(out, result, "cumulative_prod")
 
 
 @public()
-def count_nonzero(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """Number of elements over `axis` that are not zero."""
-    array = asarray(x)
+    array = asarray(a)
     return sum(e.not_equal(array, 0), axis=axis, keepdims=keepdims)
 
 
 @public()
-def ptp(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def ptp(a: ArrayLike, axis: Axis = None, out: Out = None, keepdims: bool = False) -> Array:
     """Greatest less least element over `axis`."""
-    return e.subtract(max(x, axis=axis, keepdims=keepdims), min(x, axis=axis, keepdims=keepdims))
+    greatest, least = (extreme(a, axis=axis, keepdims=keepdims) for extreme in (max, min))
+    result = e.subtract(greatest, least)
+    return result if out is None else store(out, result, "ptp")
 
 
 @public()
 def average(
-    x: ArrayLike,
-    /,
+    a: ArrayLike,
     axis: Axis = None,
     weights: ArrayLike | None = None,
     returned: bool = False,
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Mean over `axis`, weighted by `weights` of the shape of `x` or of those axes.
+    """Mean over `axis`, weighted by `weights` of the shape of `a` or of those axes.
 
     With `returned`, the sum of the weights comes too.
     """
-    array = asarray(x)
+    array = asarray(a)
     if weights is None:
         result = mean(array, axis=axis, keepdims=keepdims)
         total = asarray(array.size / result.size if result.size else 0, dtype=result.dtype)
@@ -434,87 +644,3 @@ def _spread(weight: Array, shape: Shape, axis: Axis) -> Array:
     ordered = permuted(weight.node, tuple(sorted(range(len(axes)), key=axes.__getitem__)))
     aligned = reshaped(ordered, tuple(n if a in axes else 1 for a, n in enumerate(shape)))
     return wrap(broadcasted(aligned, shape))
-
-
-# ------------------------------------------------------------- ignoring NaN
-
-
-def _without_nan(x: ArrayLike, instead: float) -> tuple[Array, Array]:
-    """`x` with `instead` where it is NaN, and where it was not."""
-    array = asarray(x)
-    if array.dtype.kind not in "fc":
-        return array, e.equal(array, array)
-    missing = e.isnan(array)
-    filler = asarray(instead, dtype=array.dtype)
-    return e.where(missing, filler, array), e.logical_not(missing)
-
-
-@public()
-def nansum(
-    x: ArrayLike, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False
-) -> Array:
-    """Sum over `axis`, NaN counted as 0."""
-    return sum(_without_nan(x, 0.0)[0], axis=axis, dtype=dtype, keepdims=keepdims)
-
-
-@public()
-def nanprod(
-    x: ArrayLike, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False
-) -> Array:
-    """Product over `axis`, NaN counted as 1."""
-    return prod(_without_nan(x, 1.0)[0], axis=axis, dtype=dtype, keepdims=keepdims)
-
-
-@public()
-def nanmean(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Mean over `axis` of the elements that are not NaN."""
-    values, there = _without_nan(x, 0.0)
-    count = sum(there, axis=axis, keepdims=keepdims)
-    total = sum(values, axis=axis, keepdims=keepdims)
-    return e.divide(total, _converted_count(count, total.dtype))
-
-
-def _converted_count(count: Array, dtype: DType) -> Array:
-    return wrap(make(Cast(dt.real_dtype(dt.inexact_dtype(dtype))), (count.node,)))
-
-
-@public()
-def nanvar(x: ArrayLike, /, *, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Array:
-    """Variance over `axis` of the elements that are not NaN."""
-    values, there = _without_nan(x, 0.0)
-    centre = nanmean(x, axis=axis, keepdims=True)
-    away = e.where(there, e.subtract(values, centre), asarray(0, dtype=centre.dtype))
-    squares = sum(e.square(e.abs(away)), axis=axis, keepdims=keepdims)
-    count = _converted_count(sum(there, axis=axis, keepdims=keepdims), squares.dtype)
-    divisor = e.subtract(count, ddof)
-    nothing = asarray(float("nan"), dtype=squares.dtype)
-    return e.where(e.greater(divisor, 0), e.divide(squares, divisor), nothing)
-
-
-@public()
-def nanstd(x: ArrayLike, /, *, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Array:
-    """Standard deviation over `axis` of the elements that are not NaN."""
-    return emit(distance, nanvar(x, axis=axis, ddof=ddof, keepdims=keepdims))
-
-
-def _nan_extremum(name: str, x: ArrayLike, axis: Axis, keepdims: bool, worst: float) -> Array:
-    values, there = _without_nan(x, worst)
-    check_categories(name, 0, values.dtype, dt.REAL)
-    reduce = max if worst < 0 else min
-    best = reduce(values, axis=axis, keepdims=keepdims)
-    if values.dtype.kind != "f":
-        return best
-    some = any(there, axis=axis, keepdims=keepdims)
-    return e.where(some, best, asarray(float("nan"), dtype=values.dtype))
-
-
-@public()
-def nanmax(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Greatest element over `axis` that is not NaN."""
-    return _nan_extremum("nanmax", x, axis, keepdims, float("-inf"))
-
-
-@public()
-def nanmin(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Least element over `axis` that is not NaN."""
-    return _nan_extremum("nanmin", x, axis, keepdims, float("inf"))

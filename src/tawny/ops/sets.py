@@ -24,6 +24,7 @@ from tawny.array import (
     wrap,
 )
 from tawny.dtype import DType
+from tawny.errors import value_error
 from tawny.named import NamedTuple
 from tawny.node import Value, constant, make
 from tawny.op import Gradient, Op
@@ -73,9 +74,21 @@ class IsIn(Op, name="isin", arity=2, gradient=Gradient.ZERO, oracle="numpy.isin"
 
 
 @public()
-def isin(x1: ArrayLike, x2: ArrayLike, /, *, invert: bool = False) -> Array:
-    """Whether each element of `x1` occurs in `x2`, or does not if `invert`."""
-    return wrap(make(IsIn(bool(invert)), lift_all("isin", (x1, x2), weak=Weak.COMPARES)))
+def isin(
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
+) -> Array:
+    """Whether each element of `element` occurs in `test_elements`, or does not if `invert`."""
+    del assume_unique
+    if kind not in (None, "sort", "table"):
+        raise value_error("isin", f"kind is {kind!r}; accepted: None, 'sort', 'table'")
+    return wrap(
+        make(IsIn(bool(invert)), lift_all("isin", (element, test_elements), weak=Weak.COMPARES))
+    )
 
 
 def _known(x: ArrayLike, op: str, position: int = 0) -> Value:
@@ -109,28 +122,28 @@ def _elements(value: Value, *sources: ArrayLike) -> Array:
 
 
 @public()
-def unique_all(x: ArrayLike, /) -> UniqueAllResult:
+def unique_all(x: ArrayLike) -> UniqueAllResult:
     """Distinct elements in order, their first places, the inverse and the counts; NaNs differ."""
     values, *others = np.unique_all(_known(x, "unique_all"))
     return UniqueAllResult(_elements(_narrowed(values, x), x), *map(_constant, others))
 
 
 @public()
-def unique_counts(x: ArrayLike, /) -> UniqueCountsResult:
+def unique_counts(x: ArrayLike) -> UniqueCountsResult:
     """Distinct elements in order, and how often each occurs; NaNs differ."""
     values, counts = np.unique_counts(_known(x, "unique_counts"))
     return UniqueCountsResult(_elements(_narrowed(values, x), x), _constant(counts))
 
 
 @public()
-def unique_inverse(x: ArrayLike, /) -> UniqueInverseResult:
+def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
     """Distinct elements in order, and which of them each element is; NaNs differ."""
     values, inverse = np.unique_inverse(_known(x, "unique_inverse"))
     return UniqueInverseResult(_elements(_narrowed(values, x), x), _constant(inverse))
 
 
 @public()
-def unique_values(x: ArrayLike, /) -> Array:
+def unique_values(x: ArrayLike) -> Array:
     """Distinct elements in order; NaNs differ."""
     values = np.unique(_known(x, "unique_values"), equal_nan=False)
     return _elements(_narrowed(values, x), x)
@@ -145,8 +158,13 @@ def unique(
     axis: int | None = None,
     *,
     equal_nan: bool = True,
+    sorted: bool = True,
 ) -> Any:
-    """Distinct elements in order, or slices along `axis`, with the extra results asked for."""
+    """Distinct elements in order, or slices along `axis`, with the extra results asked for.
+
+    They are in order, be they asked to be `sorted` or not.
+    """
+    del sorted
     distinct: Any = np.unique
     array = wrap(lift(ar, "unique"))
     values, first, inverse, counts = distinct(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from tawny.array import (
     Array,
     ArrayLike,
     Weak,
+    fresh,
     is_traced,
     known_value,
     lift,
@@ -22,12 +23,13 @@ from tawny.array import (
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.named import NamedTuple
-from tawny.node import Node, make
+from tawny.node import Node, constant, make
 from tawny.op import Gradient, Op, Overwrites
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
-from tawny.ops.creation import Cast, asarray, astype, copy, linspace
+from tawny.ops.creation import Cast, asarray, astype, copy
+from tawny.ops.grids import linspace
 from tawny.ops.indexing import take, take_along_axis
 from tawny.ops.movement import flattened
 from tawny.ops.reduction import sum
@@ -119,53 +121,67 @@ class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradien
 # --------------------------------------------------------------------- sorting
 
 
-def _along(x: ArrayLike, axis: int | None, op: str) -> tuple[Node, int]:
-    """The node and its axis; the flattened node when there is none."""
+def _along(x: ArrayLike, axis: int | None, op: str, number: bool = False) -> tuple[Node, int]:
+    """The node and its axis; the flattened node when there is none.
+
+    A `number` may be looked at along its axis 0 or -1.
+    """
     node = lift(x, op)
-    if axis is None:
-        return flattened(node), 0
+    if axis is None or (number and not node.shape):
+        return flattened(node), normalise_axis(axis or 0, 1, op)
     return node, normalise_axis(axis, len(node.shape), op)
 
 
-def _check_kind(op: str, kind: object) -> None:
-    """Accept NumPy's names of algorithms, all of which a stable sort satisfies."""
-    if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
-        raise value_error(
-            op, f"kind is {kind!r}; accepted: 'quicksort', 'mergesort', 'heapsort', 'stable'"
-        )
+KINDS: Final = ("quicksort", "mergesort", "heapsort", "stable")
+"""NumPy's names of algorithms, all of which a stable sort satisfies."""
+
+
+def _check_kind(op: str, kind: Any, stable: object, order: object) -> None:
+    """Accept NumPy's algorithms by the first letters of their names."""
+    if kind is not None:
+        known = isinstance(kind, str) and kind and any(k.startswith(kind.lower()) for k in KINDS)
+        if not known:
+            raise value_error(op, f"kind is {kind!r}; accepted: {', '.join(map(repr, KINDS))}")
+        if stable is not None:
+            raise value_error(op, "kind and stable came; give one of them")
+    check_no_fields(order, op)
+
+
+def check_no_fields(order: object, op: str) -> None:
+    """Refuse names of fields, which no array here has."""
+    if order is not None:
+        raise value_error(op, f"order is {order!r}; accepted: None: no array has fields")
 
 
 @public()
 def sort(
-    x: ArrayLike,
-    /,
-    *,
+    a: ArrayLike,
     axis: int | None = -1,
-    descending: bool = False,
-    stable: bool = True,
     kind: str | None = None,
+    order: None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool = False,
 ) -> Array:
     """Elements in order along `axis`, NaN at the greater end; always stable."""
-    del stable
-    _check_kind("sort", kind)
-    node, place = _along(x, axis, "sort")
+    _check_kind("sort", kind, stable, order)
+    node, place = _along(a, axis, "sort")
     return wrap(make(Sort(place, bool(descending)), (node,)))
 
 
 @public()
 def argsort(
-    x: ArrayLike,
-    /,
-    *,
+    a: ArrayLike,
     axis: int | None = -1,
-    descending: bool = False,
-    stable: bool = True,
     kind: str | None = None,
+    order: None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool = False,
 ) -> Array:
     """Indices that sort along `axis`; equal elements keep their order."""
-    del stable
-    _check_kind("argsort", kind)
-    node, place = _along(x, axis, "argsort")
+    _check_kind("argsort", kind, stable, order)
+    node, place = _along(a, axis, "argsort", number=True)
     return wrap(make(ArgSort(place, bool(descending)), (node,)))
 
 
@@ -190,25 +206,39 @@ def lexsort(keys: Iterable[ArrayLike], axis: int = -1) -> Array:
 
 
 @public()
-def partition(x: ArrayLike, /, kth: int | Sequence[int], axis: int | None = -1) -> Array:
+def partition(
+    a: ArrayLike, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None
+) -> Array:
     """Elements along `axis` so that the `kth` are where sorting puts them; all are sorted here."""
-    node, place = _along(x, axis, "partition")
+    _check_selection("partition", kind, order)
+    node, place = _along(a, axis, "partition")
     _check_kth("partition", kth, node.shape[place])
     return wrap(make(Sort(place, descending=False), (node,)))
 
 
 @public()
-def argpartition(x: ArrayLike, /, kth: int | Sequence[int], axis: int | None = -1) -> Array:
+def argpartition(
+    a: ArrayLike, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None
+) -> Array:
     """Indices that put the `kth` elements where sorting puts them; here they sort all."""
-    node, place = _along(x, axis, "argpartition")
+    _check_selection("argpartition", kind, order)
+    node, place = _along(a, axis, "argpartition", number=True)
     _check_kth("argpartition", kth, node.shape[place])
     return wrap(make(ArgSort(place, descending=False), (node,)))
 
 
-def _check_kth(op: str, kth: int | Sequence[int], n: int) -> None:
-    for k in kth if isinstance(kth, (list, tuple)) else (kth,):
-        if not -n <= as_int(k, op, "kth") < n:
-            raise value_error(op, f"kth is {k}; it must be from {-n} to {n - 1}")
+def _check_selection(op: str, kind: object, order: object) -> None:
+    if not isinstance(kind, str) or not "introselect".startswith(kind.lower()):
+        raise value_error(op, f"kind is {kind!r}; accepted: 'introselect'")
+    check_no_fields(order, op)
+
+
+def _check_kth(op: str, kth: Any, n: int) -> None:
+    places = known_value(wrap(lift(kth, op, 1)), op, "the places must be known")
+    if places.dtype.kind not in "iu" and places.size:
+        raise type_error(op, f"kth has dtype {places.dtype}; accepted: integers")
+    if n and places.size and not -n <= places.min() <= places.max() < n:
+        raise value_error(op, f"kth is {kth}; it must be from {-n} to {n - 1}")
 
 
 @public()
@@ -232,20 +262,18 @@ def top_k(x: ArrayLike, k: int, /, *, axis: int = -1, largest: bool = True) -> T
 
 @public()
 def searchsorted(
-    x1: ArrayLike,
-    x2: ArrayLike,
-    /,
-    *,
+    a: ArrayLike,
+    v: ArrayLike,
     side: Literal["left", "right"] = "left",
     sorter: ArrayLike | None = None,
 ) -> Array:
-    """Where in the sorted `x1` each element of `x2` belongs, before or behind its equals.
+    """Where in the sorted `a` each element of `v` belongs, before or behind its equals.
 
-    `sorter` gives the indices that sort an `x1` which is not.
+    `sorter` gives the indices that sort an `a` which is not.
     """
     if side not in ("left", "right"):
         raise value_error("searchsorted", f"side is {side!r}; accepted: 'left', 'right'")
-    ordered, wanted = lift_all("searchsorted", (x1, x2), weak=Weak.COMPARES)
+    ordered, wanted = lift_all("searchsorted", (a, v), weak=Weak.COMPARES)
     if sorter is not None:
         ordered = take(wrap(ordered), sorter).node
     return wrap(make(SearchSorted(side == "right"), (ordered, wanted)))
@@ -275,6 +303,8 @@ def bincount(
     for an array whose values come later.
     """
     array = wrap(lift(x, "bincount"))
+    if not array.size and not isinstance(x, (Array, np.ndarray)):
+        array = astype(array, dt.INT64, copy=False)
     check_categories("bincount", 0, array.dtype, dt.BOOLEAN | dt.INTEGER)
     (least,) = as_shape(as_int(minlength, "bincount", "minlength"), "bincount", "minlength")
     if length is None:
@@ -310,8 +340,12 @@ def _interval(array: Array, range: tuple[float, float] | None) -> tuple[Any, Any
     return (low - 0.5, high + 0.5) if low == high else (low, high)
 
 
-def _edges(array: Array, bins: Any, range: tuple[float, float] | None) -> Array:
+def _edges(
+    array: Array, bins: Any, range: tuple[float, float] | None, weights: ArrayLike | None
+) -> Array:
     """The borders of the bins."""
+    if isinstance(bins, str):
+        return _estimated_edges(array, bins, range, weights)
     edges = wrap(lift(bins, "histogram", 1))
     if not edges.ndim:
         count = as_int(bins, "histogram", "bins")
@@ -323,8 +357,8 @@ def _edges(array: Array, bins: Any, range: tuple[float, float] | None) -> Array:
         if range is None and is_traced(array.node):
             least, most = reduction.min(array), reduction.max(array)
             beyond = float(value_of(least, "histogram")) - float(low)
-            return linspace(least - beyond, most + beyond, count + 1, dtype=wanted)
-        return linspace(float(low), float(high), count + 1, dtype=wanted)
+            return cast("Array", linspace(least - beyond, most + beyond, count + 1, dtype=wanted))
+        return cast("Array", linspace(float(low), float(high), count + 1, dtype=wanted))
     if edges.ndim != 1 or not edges.size:
         raise value_error(
             "histogram",
@@ -336,12 +370,32 @@ def _edges(array: Array, bins: Any, range: tuple[float, float] | None) -> Array:
     return copy(edges)
 
 
+def _estimated_edges(
+    array: Array, bins: str, range: tuple[float, float] | None, weights: ArrayLike | None
+) -> Array:
+    """The edges of as many equal bins as a rule finds right for the values."""
+    if weights is not None:
+        raise type_error(
+            "histogram", f"bins is {bins!r}; a rule does not know weights: say how many"
+        )
+    way_out = "a rule needs the values to say how many bins there are: give their number or edges"
+    values = known_value(array, "histogram", way_out)
+    try:
+        edges = np.histogram_bin_edges(values, bins, range)
+    except ValueError as error:
+        raise value_error("histogram", str(error)) from None
+    return fresh(constant(edges))
+
+
 @public()
 def histogram_bin_edges(
-    x: ArrayLike, /, bins: int | ArrayLike = 10, range: tuple[float, float] | None = None
+    a: ArrayLike,
+    bins: int | str | ArrayLike = 10,
+    range: tuple[float, float] | None = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """The edges that `histogram` uses for the same arguments."""
-    return _edges(wrap(lift(x, "histogram")), bins, range)
+    return _edges(wrap(lift(a, "histogram")), bins, range, weights)
 
 
 class HistogramResult(NamedTuple):
@@ -353,9 +407,8 @@ class HistogramResult(NamedTuple):
 
 @public()
 def histogram(
-    x: ArrayLike,
-    /,
-    bins: int | ArrayLike = 10,
+    a: ArrayLike,
+    bins: int | str | ArrayLike = 10,
     range: tuple[float, float] | None = None,
     density: bool | None = None,
     weights: ArrayLike | None = None,
@@ -364,9 +417,9 @@ def histogram(
 
     Equal bins need a range: `range`, or the extremes of values that are known.
     """
-    array = wrap(flattened(lift(x, "histogram")))
+    array = wrap(flattened(lift(a, "histogram")))
     check_categories("histogram", 0, array.dtype, dt.REAL)
-    edges = _edges(array, bins, range)
+    edges = _edges(array, bins, range, weights)
     count = edges.size - 1
     place = searchsorted(edges, array, side="right")
     inside = e.logical_and(e.greater_equal(array, edges[0]), e.less_equal(array, edges[-1]))

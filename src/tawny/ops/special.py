@@ -28,7 +28,7 @@ def _floating(x: ArrayLike, op: str) -> Array:
     return astype(array, floating(op, [array.dtype]), copy=False)
 
 
-@public()
+@public(ufunc=True)
 def spacing(x: ArrayLike, /) -> Array:
     """The distance from `x` to the next number further from zero, with the sign of `x`."""
     array = _floating(x, "spacing")
@@ -42,7 +42,7 @@ _MOST: Final = 1023
 _DIGITS: Final = 53
 
 
-@public()
+@public(ufunc=True)
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """`x1` times two to the power `x2`, an integer; rounded once."""
     array, exponent = _floating(x1, "ldexp"), wrap(lift(x2, "ldexp", 1))
@@ -63,7 +63,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return astype(result, array.dtype, copy=False)
 
 
-@public()
+@public(ufunc=True)
 def bitwise_count(x: ArrayLike, /) -> Array:
     """How many bits of the absolute value of an integer are set."""
     array = wrap(lift(x, "bitwise_count"))
@@ -92,7 +92,7 @@ _FAR: Final = 8.0
 
 
 @public()
-def i0(x: ArrayLike, /) -> Array:
+def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind and order 0."""
     array = wrap(lift(x, "i0"))
     check_categories("i0", 0, array.dtype, dt.REAL)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.array import Array, ArrayLike, Out, lift, store, wrap
 from tawny.dtype import check_categories
-from tawny.errors import value_error
+from tawny.errors import type_error, value_error
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray, astype, filled
@@ -43,47 +43,88 @@ def _middle(low: Array, high: Array) -> Array:
 
 
 @public()
-def median(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def median(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Array:
     """The middle element over `axis`, or the mean of the two in the middle; NaN if there is one."""
-    array = wrap(lift(x, "median"))
+    del overwrite_input
+    array = wrap(lift(a, "median"))
     lanes, kept = _lanes(array, axis, "median")
     n = lanes.shape[-1]
     if not n:
         result = filled(float("nan"), lanes.shape[:-1], dt.inexact_dtype(array.dtype), "median")
     else:
         result = _nan_where_any(_middle(lanes[..., (n - 1) // 2], lanes[..., n // 2]), lanes)
-    return reshape(result, kept) if keepdims else result
+    result = reshape(result, kept) if keepdims else result
+    return result if out is None else store(out, result, "median")
 
 
 @public()
-def nanmedian(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def nanmedian(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Array:
     """The median over `axis` of the elements that are not NaN; NaN where there is none."""
-    array = wrap(lift(x, "nanmedian"))
+    del overwrite_input
+    array = wrap(lift(a, "nanmedian"))
     if array.dtype.kind not in "fc" or not array.size:
-        return median(array, axis=axis, keepdims=keepdims)
+        return median(array, axis, out, keepdims=keepdims)
     lanes, kept = _lanes(array, axis, "nanmedian")
     count = sum(e.logical_not(e.isnan(lanes)), axis=-1, keepdims=True)
     low = e.maximum(e.floor_divide(e.subtract(count, 1), 2), 0)
     high = e.minimum(e.floor_divide(count, 2), lanes.shape[-1] - 1)
     middle = _middle(take_along_axis(lanes, low, axis=-1), take_along_axis(lanes, high, axis=-1))
-    return reshape(middle, kept if keepdims else lanes.shape[:-1])
+    result = reshape(middle, kept if keepdims else lanes.shape[:-1])
+    return result if out is None else store(out, result, "nanmedian")
 
 
 @public()
-def quantile(x: ArrayLike, q: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def quantile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
     """The values below which the fractions `q` of the elements over `axis` lie.
 
-    Between two elements it is interpolated linearly; the axes of `q` come first in the result.
+    `method` says what lies between two elements: "linear" interpolation, or another of NumPy's.
+    The axes of `q` come first in the result.
     """
-    return _quantile("quantile", x, q, 1.0, axis, keepdims)
+    del overwrite_input
+    _check_unweighted(weights, "quantile")
+    result = _quantile("quantile", a, q, 1.0, axis, keepdims, method)
+    return result if out is None else store(out, result, "quantile")
 
 
 @public()
 def percentile(
-    x: ArrayLike, q: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """The values below which `q` per cent of the elements over `axis` lie; see `quantile`."""
-    return _quantile("percentile", x, q, 100.0, axis, keepdims)
+    del overwrite_input
+    _check_unweighted(weights, "percentile")
+    result = _quantile("percentile", a, q, 100.0, axis, keepdims, method)
+    return result if out is None else store(out, result, "percentile")
 
 
 def _fractions(op: str, q: Any, whole: float, array: Array) -> Array:
@@ -97,8 +138,15 @@ def _fractions(op: str, q: Any, whole: float, array: Array) -> Array:
     return fraction if whole == 1.0 else e.divide(fraction, whole)
 
 
+def _check_unweighted(weights: ArrayLike | None, op: str) -> None:
+    if weights is not None:
+        raise type_error(
+            op, "weights= is not taken; repeat elements (np.repeat), or pass it to tw.delay"
+        )
+
+
 def _quantile(
-    op: str, x: ArrayLike, q: ArrayLike, whole: float, axis: Axis, keepdims: bool
+    op: str, x: ArrayLike, q: ArrayLike, whole: float, axis: Axis, keepdims: bool, method: str
 ) -> Array:
     array = wrap(lift(x, op))
     check_categories(op, 0, array.dtype, dt.INTEGER | dt.FLOATING)
@@ -107,26 +155,81 @@ def _quantile(
     n = lanes.shape[-1]
     if not n:
         raise value_error(op, f"operand 0 has shape {array.shape}: no element over axis {axis}")
-    first, part = _place(fraction, n - 1)
-    low, high = (
+    places, part = _places(fraction, n, method, op)
+    low, *high = (
         moveaxis(take(lanes, i, axis=-1), range(-fraction.ndim, 0), range(fraction.ndim))
-        for i in (first, e.minimum(e.add(first, 1), n - 1))
+        for i in places
     )
     rank = lanes.ndim - 1
     weight = expand_dims(part, axis=tuple(range(part.ndim, part.ndim + rank))) if rank else part
-    result = _nan_where_any(_interpolated(low, high, weight), lanes)
+    result = _nan_where_any(_interpolated(low, high[0], weight) if high else low, lanes)
     return reshape(result, (*fraction.shape, *kept)) if keepdims else result
 
 
-def _place(fraction: Array, last: ArrayLike) -> tuple[Array, Array]:
-    """The element at or before each fraction of the way to the last, and how far to the next.
+SHIFTS: Final = {
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+"""The constants alpha and beta of Hyndman and Fan's continuous definitions of a quantile."""
 
-    Small floats cannot count the elements of long lanes, so places are float64.
+ROUNDED: Final = {"lower": e.floor, "higher": e.ceil, "nearest": e.rint}
+"""Definitions that take an element beside the place of "linear"."""
+
+METHODS: Final = (
+    "linear",
+    *ROUNDED,
+    "midpoint",
+    "inverted_cdf",
+    "averaged_inverted_cdf",
+    "closest_observation",
+    *SHIFTS,
+)
+
+
+def _places(fraction: Array, count: ArrayLike, method: str, op: str) -> tuple[list[Array], Array]:
+    """The elements on the two sides of each fraction of `count` of them, or the one that is it.
+
+    The last is how far the place is from the first to the second.  Small floats cannot count the
+    elements of long lanes, so places are float64.
     """
-    place = e.multiply(astype(fraction, dt.FLOAT64, copy=False), last)
+    if method not in METHODS:
+        raise value_error(op, f"method is {method!r}; accepted: {', '.join(map(repr, METHODS))}")
+    last = e.maximum(e.subtract(count, 1), 0)
+    place = _index(astype(fraction, dt.FLOAT64, copy=False), count, last, method)
     below = e.floor(place)
-    part = astype(e.subtract(place, below), fraction.dtype, copy=False)
-    return astype(below, dt.INT64), part
+    part = e.subtract(place, below)
+    if method in ("inverted_cdf", "closest_observation"):
+        stays = e.equal(part, 0)
+        if method == "closest_observation":  # the even one, counted from 1
+            stays = e.logical_and(stays, e.equal(e.remainder(below, 2), 1))
+        below = e.where(stays, below, e.add(below, 1))
+    elif method == "averaged_inverted_cdf":
+        part = e.where(e.equal(part, 0), asarray(0.5), asarray(1.0))
+    index = astype(below, dt.INT64)
+    first = e.minimum(e.maximum(index, 0), last)
+    if method in ("inverted_cdf", "closest_observation", *ROUNDED):
+        return [first], part
+    second = e.minimum(e.maximum(e.add(index, 1), 0), last)
+    return [first, second], astype(part, fraction.dtype, copy=False)
+
+
+def _index(q: Array, count: ArrayLike, last: Array, method: str) -> Array:
+    """Where among the sorted elements, counted from 0, the fraction `q` of them ends."""
+    if method in SHIFTS:
+        alpha, beta = SHIFTS[method]
+        shift = e.add(e.multiply(q, 1 - alpha - beta), alpha)
+        return e.subtract(e.add(e.multiply(q, count), shift), 1)
+    if method.endswith("inverted_cdf"):
+        return e.subtract(e.multiply(q, count), 1)
+    if method == "closest_observation":
+        return e.subtract(e.multiply(q, count), 1.5)
+    place = e.multiply(q, last)
+    if method == "midpoint":
+        return e.multiply(e.add(e.floor(place), e.ceil(place)), 0.5)
+    return ROUNDED[method](place) if method in ROUNDED else place
 
 
 def _interpolated(low: Array, high: Array, weight: Array) -> Array:
@@ -141,33 +244,53 @@ def _interpolated(low: Array, high: Array, weight: Array) -> Array:
 
 @public()
 def nanquantile(
-    x: ArrayLike, q: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """As `quantile`, of the elements that are not NaN; NaN where there is none."""
-    return _nan_quantile("nanquantile", x, q, 1.0, axis, keepdims)
+    del overwrite_input
+    _check_unweighted(weights, "nanquantile")
+    result = _nan_quantile("nanquantile", a, q, 1.0, axis, keepdims, method)
+    return result if out is None else store(out, result, "nanquantile")
 
 
 @public()
 def nanpercentile(
-    x: ArrayLike, q: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """As `percentile`, of the elements that are not NaN; NaN where there is none."""
-    return _nan_quantile("nanpercentile", x, q, 100.0, axis, keepdims)
+    del overwrite_input
+    _check_unweighted(weights, "nanpercentile")
+    result = _nan_quantile("nanpercentile", a, q, 100.0, axis, keepdims, method)
+    return result if out is None else store(out, result, "nanpercentile")
 
 
 def _nan_quantile(
-    op: str, x: ArrayLike, q: ArrayLike, whole: float, axis: Axis, keepdims: bool
+    op: str, x: ArrayLike, q: ArrayLike, whole: float, axis: Axis, keepdims: bool, method: str
 ) -> Array:
     array = wrap(lift(x, op))
     if array.dtype.kind != "f" or not array.size:
-        return _quantile(op, array, q, whole, axis, keepdims)
+        return _quantile(op, array, q, whole, axis, keepdims, method)
     fraction = _fractions(op, q, whole, array)
     lanes, kept = _lanes(array, axis, op)
     there = sum(e.logical_not(e.isnan(lanes)), axis=-1, keepdims=True)
     # one row of places in each lane, a place for each fraction
-    last = e.maximum(e.subtract(there, 1), 0)
-    first, part = _place(reshape(fraction, (fraction.size,)), last)
-    second = e.minimum(e.add(first, 1), last)
-    low, high = (take_along_axis(lanes, i, axis=-1) for i in (first, second))
-    result = moveaxis(_interpolated(low, high, part), -1, 0)
+    places, part = _places(reshape(fraction, (fraction.size,)), there, method, op)
+    low, *high = (take_along_axis(lanes, i, axis=-1) for i in places)
+    result = moveaxis(_interpolated(low, high[0], part) if high else low, -1, 0)
     return reshape(result, (*fraction.shape, *(kept if keepdims else lanes.shape[:-1])))

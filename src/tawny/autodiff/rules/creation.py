@@ -7,7 +7,8 @@ from tawny.autodiff.fitting import converted, zero
 from tawny.autodiff.rules.registry import forward, reverse
 from tawny.node import make
 from tawny.ops import elementwise as e
-from tawny.ops.creation import BroadcastTo, Cast, Copy, Linspace, linspace
+from tawny.ops.creation import BroadcastTo, Cast, Copy, Linspace
+from tawny.ops.grids import linspace
 from tawny.ops.reduction import sum
 
 Tangents = tuple[Array | None, ...]

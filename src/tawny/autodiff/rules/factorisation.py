@@ -198,7 +198,9 @@ def _(op: QR, tangents: Tangents, y: Pair, x: Array) -> Pair:
 
 def _phases(x: Array) -> Array:
     """The imaginary part of the diagonal of matrices, as the imaginary diagonal of others."""
-    return e.multiply(e.multiply(e.imag(x), eye(*x.shape[-2:], dtype=dt.real_dtype(x.dtype))), 1j)
+    rows, columns = x.shape[-2:]
+    diagonal = eye(rows, columns, dtype=dt.real_dtype(x.dtype))
+    return e.multiply(e.multiply(e.imag(x), diagonal), 1j)
 
 
 # ------------------------------------------------------------ eigenvalues, self-adjoint
