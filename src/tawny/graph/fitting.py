@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, Literal, final
 
 from tawny.graph.incremental import VOLATILE, Dependence, boundary
@@ -12,6 +13,7 @@ from tawny.memory.budget import Budget, MemoryBudgetError, takes
 from tawny.memory.effort import SECOND
 from tawny.memory.plan import Layout, as_reported, plan, plan_below
 from tawny.memory.problem import Problem
+from tawny.memory.schedule import Schedule
 from tawny.node import Node
 from tawny.record import record
 from tawny.shape import size
@@ -36,6 +38,11 @@ class Fitted:
     elsewhere: frozenset[Node]
     """What takes no memory of the plan, since it is computed in that of a variable."""
 
+    @property
+    def arena(self) -> int:
+        """Bytes of the plan."""
+        return self.layout.arena
+
 
 @final
 class Fitting:
@@ -47,11 +54,14 @@ class Fitting:
         known: Dependence | None,
         homes: Sequence[Homes] = (NOWHERE,),
         planning: Planning = "default",
+        lying: Callable[[Lowered, Schedule], Collection[Node]] | None = None,
     ) -> None:
         """`lowered` is the graph; without `known` everything runs each time, and nothing is kept.
 
-        `homes` are the ways to compute sources of updates in variables, the best first.
+        `homes` are the ways to compute sources of updates in variables, the best first; `lying`
+        gives those sources that a schedule lets lie there, whether or not it was made for that.
         """
+        self._lying = lying
         self._planning: Planning = planning
         self._plain = lowered
         self._homes = homes
@@ -72,7 +82,7 @@ class Fitting:
         """
         for chosen in self._keepable():
             fitted = self._planned(chosen)
-            if budget is None or fitted.layout.arena <= budget:
+            if budget is None or fitted.arena <= budget:
                 return fitted
         assert budget is not None
         return self._tightly(budget)
@@ -82,9 +92,10 @@ class Fitting:
         best: Fitted | None = None
         for where in self._homes:
             lowered = self._lowered(chosen, where, into_kept=len(chosen) == len(self._wanted))
-            layout = self._layout(lowered.problem, None if best is None else best.layout.arena)
+            layout = self._layout(lowered.problem, None if best is None else best.arena)
             if layout is not None:
-                best = self._fitted(lowered, layout, chosen, where, self._known is not None)
+                found = self._fitted(lowered, layout, chosen, where, self._known is not None)
+                best = found if best is None or found.arena < best.arena else best
         assert best is not None
         return best
 
@@ -130,11 +141,24 @@ class Fitting:
     def _lowered(self, kept: Sequence[Node], where: Homes, *, into_kept: bool) -> Lowered:
         return bound(self._plain, kept, into_kept, where.variable, where.after)
 
-    @staticmethod
     def _fitted(
-        lowered: Lowered, layout: Layout, kept: Sequence[Node], where: Homes, incremental: bool
+        self,
+        lowered: Lowered,
+        layout: Layout,
+        kept: Sequence[Node],
+        where: Homes,
+        incremental: bool,
     ) -> Fitted:
-        return Fitted(lowered, layout, tuple(kept), incremental, frozenset(where.variable))
+        """A plan in which all lies in variables that may, unless that makes it larger."""
+        plain = Fitted(lowered, layout, tuple(kept), incremental, frozenset(where.variable))
+        lying = () if self._lying is None else frozenset(self._lying(lowered, layout.schedule))
+        if plain.elsewhere.issuperset(lying):
+            return plain
+        lent = bound(lowered, elsewhere=lying)
+        placed = plan(lent.problem, order=layout.sequence, alignment=ALIGNMENT)
+        if placed.arena > layout.arena:
+            return plain
+        return replace(plain, lowered=lent, layout=placed, elsewhere=frozenset(lying))
 
 
 def smaller(one: MemoryBudgetError | None, other: MemoryBudgetError) -> MemoryBudgetError:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from tawny.graph.fitting import Fitted, Fitting, Planning
 from tawny.graph.incremental import Dependence
-from tawny.graph.lowering import lower
+from tawny.graph.lowering import Lowered, lower
 from tawny.graph.updating import NOWHERE, homes, possible_homes
+from tawny.memory.schedule import Schedule
 from tawny.named import NamedTuple
 from tawny.node import Node
 
@@ -43,9 +44,13 @@ def settled(
         possible = possible_homes(updates, results, lowered, known)
         if possible.variable:
             ways.insert(0, possible)
-    fitting = Fitting(lowered, known if incremental else None, ways, planning)
+
+    def lying(found: Lowered, schedule: Schedule) -> dict[Node, Node]:
+        return {} if planning == "seed" else homes(updates, results, found, schedule, known)
+
+    fitting = Fitting(lowered, known if incremental else None, ways, planning, lying)
     fitted = fitting.within(budget)
-    found = homes(updates, results, fitted.lowered, fitted.layout.schedule, known)
+    found = lying(fitted.lowered, fitted.layout.schedule)
     if not fitted.elsewhere <= found.keys():
         raise AssertionError("an update would overwrite what is still read")
-    return Settled(fitted, found)
+    return Settled(fitted, {n: target for n, target in found.items() if n in fitted.elsewhere})
