@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +15,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graph_file_checks import entry, path_of, raw_file, rebuilt, sample_graph, with_digest
+import tawny as tw
+import tawny.numpy as tnp
+from graph_file_checks import (
+    entry,
+    graph_over,
+    path_of,
+    raw_file,
+    rebuilt,
+    sample_graph,
+    with_digest,
+)
 from random_graphs import evaluated
+from tawny.array import array_for
+from tawny.engine.reference import run
 from tawny.graph.files import GraphFileError, load, load_arrays, save
 from tawny.graph.graph import Graph
 from tawny.graph.safetensors import MAX_HEADER
 from tawny.graph.trace import listing
+from tawny.rewrite.pipeline import optimise
 
 LIMITED = settings(
     deadline=None,
@@ -125,6 +139,93 @@ def test_the_unchanged_sample_loads(tmp_path: Path) -> None:
     path = path_of(sample_graph(), tmp_path)
     rebuilt(path, lambda g: None)
     assert load(path).name == "sample"
+
+
+X = tw.var("x", shape=(6, 4))
+V = tw.var("v", shape=(5,))
+C = tw.var("c", shape=(5,), dtype="complex128")
+
+
+def _variable(name: str, **members: Any) -> Callable[[dict[str, Any]], object]:
+    """A variable of another type, which its readers are not told."""
+    return lambda g: next(
+        n for n in g["nodes"] if n["op"] == "variable" and n["attributes"]["name"] == name
+    ).update(members)
+
+
+UNMAKEABLE: dict[str, tuple[Callable[[], Any], Callable[[dict[str, Any]], object], str]] = {
+    "a roll backwards": (lambda: tnp.roll(X, 2, axis=0), _attribute("roll", "shifts", [-2, 3]), "shifts are"),
+    "a roll by more than all": (lambda: tnp.roll(X, 2, axis=0), _attribute("roll", "shifts", [13, 3]), "shifts are"),
+    "a roll of fewer axes": (lambda: tnp.roll(X, 2, axis=0), _attribute("roll", "shifts", [2]), "shifts are"),
+    "a correlation of real and complex": (lambda: tnp.correlate(C, C), lambda g: g["nodes"].insert(0, {"op": "variable", "attributes": {"name": "v", "named": True}, "shape": [5], "dtype": "int8"}) or node("correlate")(g).update(inputs=[1, 0]) or g.__setitem__("inputs", [0, 1]) or g.__setitem__("outputs", 2), "operand 1 has dtype int8"),
+    "a product of two dtypes": (lambda: X.T @ X, _variable("x", dtype="float32"), "is written|operand"),
+    "a diagonal far outside": (lambda: tnp.diagonal(X), _attribute("diagonal", "offset", -(2**31)), "offset is"),
+    "a sum in integers of floats": (lambda: tnp.sum(X, axis=0), _attribute("sum", "dtype", "int64"), "dtype is int64"),
+    "a variance in another dtype": (lambda: tnp.var(X, axis=0), _attribute("var", "dtype", "float32"), "dtype is float32"),
+    "a fill of another dtype": (lambda: tnp.pad(X, 1, constant_values=V[0]), lambda g: node("pad")(g)["inputs"].reverse(), "pad"),
+    "a window of four axes": (lambda: tnp.max_pool2d(X[None, :, :, None], 2), lambda g: node("max_pool")(g)["attributes"].update(window=[2] * 4, strides=[2] * 4, padding=[[0, 0]] * 4), "1 to 3 axes"),
+    "a permutation of small integers": (lambda: tw.random.permutation(7), _attribute("random_permutation", "dtype", "int8"), "expected int64"),
+    "a number that no word holds": (lambda: tnp.repeat(V, 2), _attribute("repeat", "repeats", 2**63), "repeats is"),
+    "labels out of order": (lambda: tnp.einsum("ab,b->a", X.T, tnp.ones(6)), _attribute("einsum", "subscripts", "ba,a->b"), "subscripts are"),
+    "a logarithm in half precision": (lambda: tnp.logsumexp(X), _attribute("logsumexp", "dtype", "float16"), "dtype is float16"),
+    "an inverse of integers": (lambda: tnp.linalg.inv(X[:4]), _variable("x", dtype="int8"), "is written|operand"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNMAKEABLE)
+def test_what_no_maker_makes_is_refused(tmp_path: Path, name: str) -> None:
+    make, change, message = UNMAKEABLE[name]
+    path = path_of(graph_over(make()), tmp_path)
+    rebuilt(path, change)
+    with pytest.raises(GraphFileError, match=message):
+        load(path)
+
+
+def test_what_programs_are_compiled_to_is_in_no_file(tmp_path: Path) -> None:
+    """Rows at a time: the engine is asked whether it can before a program has such steps."""
+    x = tw.var("x", shape=(64, 16))
+    steps = [{"op": "sin", "inputs": [0], "type": [[64, 16], "float64"]}]
+    body = {"operands": [[[64, 16], "float64"]], "steps": steps, "results": [1]}
+    path = path_of(graph_over([tnp.sin(x)]), tmp_path)
+    rebuilt(
+        path, lambda g: node("sin")(g).update(op="bands", attributes={"body": body, "height": 1})
+    )
+    with pytest.raises(GraphFileError, match="op bands is never in a file"):
+        load(path)
+
+
+BODIES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a step that is no part of a kernel": lambda b: b["steps"].append(
+        {"op": "sort", "attributes": {"axis": 1, "descending": False}, "inputs": [len(b["operands"])], "type": b["steps"][0]["type"]}
+    ) or b["results"].__setitem__(0, len(b["operands"]) + len(b["steps"]) - 1),
+    "a result that is an operand": lambda b: b["results"].__setitem__(0, 0),
+    "no result": lambda b: b.__setitem__("results", []),
+    "a step that reads itself": lambda b: b["steps"][0]["inputs"].__setitem__(0, len(b["operands"])),
+    "an operand of another dtype": lambda b: b["operands"][0].__setitem__(1, "float32"),
+    "a step of another shape": lambda b: b["steps"][0].__setitem__("type", [[4, 6], "float64"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies_that_grouping_does_not_make_are_refused(tmp_path: Path, name: str) -> None:
+    (out,) = optimise([(tnp.sin(X) * tnp.exp(X) + 1).node], evaluate=run).outputs
+    path = path_of(graph_over([array_for(out)]), tmp_path)
+    rebuilt(path, lambda g: BODIES[name](node("group")(g)["attributes"]["body"]))
+    with pytest.raises(GraphFileError):
+        load(path)
+
+
+def test_loading_takes_as_long_as_the_file_is_large(tmp_path: Path) -> None:
+    """Not as the arrays that it speaks of: nothing of them is made or counted."""
+    x = tw.var("x", shape=(10**6, 10**6))
+    graph = Graph([x], tnp.sum(tnp.exp(x) * 2, axis=1))
+    path = path_of(graph, tmp_path)
+    tracemalloc.start()
+    began = time.thread_time()
+    assert load(path).outputs.shape == (10**6,)
+    assert time.thread_time() - began < 1
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()
 
 
 BROKEN: list[tuple[bytes, str]] = [

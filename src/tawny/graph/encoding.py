@@ -218,18 +218,16 @@ def encode_shape(shape: Shape) -> Json:
     """A shape as data."""
     if len(shape) > MAX_RANK:
         raise MalformedError(f"{len(shape)} axes; at most {MAX_RANK} can be written")
-    return [_integer(n) for n in shape]
+    if not all(map(natural, shape)):
+        raise MalformedError(f"shape {shown(shape)} is larger than any array")
+    return list(shape)
 
 
 def decode_shape(data: Json) -> Shape:
     """A shape, of at most as many axes as NumPy's arrays have."""
-    if not isinstance(data, list) or len(data) > MAX_RANK or not all(map(_size, data)):
+    if not isinstance(data, list) or len(data) > MAX_RANK or not all(map(natural, data)):
         raise MalformedError(f"shape is {shown(data)}; expected at most {MAX_RANK} integers from 0")
     return tuple(cast("list[int]", data))
-
-
-def _size(value: Json) -> bool:
-    return type(value) is int and 0 <= value.bit_length() <= _MOST_BITS and value >= 0
 
 
 def encode_dtype(dtype: DType) -> str:

@@ -7,6 +7,7 @@ makes every node anew, which infers shapes and dtypes again, and holds them agai
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping
 from types import CodeType
@@ -26,7 +27,16 @@ from tawny.graph.encoding import (
     decode_type,
 )
 from tawny.graph.graph import Graph
-from tawny.graph.safetensors import GraphFileError, Json, parse, read, shown, write
+from tawny.graph.safetensors import (
+    Contents,
+    GraphFileError,
+    Json,
+    parse,
+    read,
+    read_from,
+    shown,
+    write,
+)
 from tawny.graph.saving import (
     ARRAYS,
     GRAPH,
@@ -49,15 +59,19 @@ __all__ = ["GraphFileError", "load", "load_arrays", "save", "save_arrays"]
 
 def load(path: Path) -> Graph:
     """The graph that `save` wrote.  A file that is damaged or no graph raises `GraphFileError`."""
-    return _Loader(path).graph()
+    return _Loader(os.fspath(path), read(path)).graph()
+
+
+def from_bytes(data: bytes, name: str = "the bytes of a graph") -> Graph:
+    """The graph that `to_bytes` wrote; errors call the bytes `name`."""
+    return _Loader(name, read_from(io.BytesIO(data), len(data), name)).graph()
 
 
 class _Loader:
     """A pass over a file: checks each record, then makes its node."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = os.fspath(path)
-        contents = read(path)
+    def __init__(self, name: str, contents: Contents) -> None:
+        self.path = name
         self.values = contents.arrays
         text = contents.text
         if text.get("format") != GRAPH:

@@ -14,7 +14,7 @@ import json
 import math
 import os
 import stat
-import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sized
 from typing import Any, Final, cast
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from tawny.dtype import DTYPES, FLOAT32, FLOAT64, DType
 from tawny.errors import type_error, value_error
+from tawny.graph.replacing import write_whole
 from tawny.named import NamedTuple
 from tawny.node import Value
 from tawny.record import record
@@ -101,8 +102,8 @@ def parse(text: str | bytes, place: str, fail: Fail) -> Json:
     def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         table = dict(pairs)
         if len(table) != len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(n for n in names if names.count(n) > 1)
+            times = Counter([name for name, _ in pairs])
+            twice = next(name for name, count in times.items() if count > 1)
             raise fail(place, f"the key {shown(twice)} occurs twice in one object")
         return table
 
@@ -140,24 +141,44 @@ def natural(value: object) -> bool:
 
 def read(path: str | os.PathLike[str]) -> Contents:
     """The arrays and the text of a file, all of it checked."""
+    with opened(path) as file:
+        return read_from(file, os.fstat(file.fileno()).st_size, os.fspath(path))
+
+
+def opened(path: str | os.PathLike[str]) -> io.BufferedReader:
+    """A regular file to read; a pipe or device is refused, and never waited for."""
     name = os.fspath(path)
+    descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FLAGS)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        if not stat.S_ISREG(mode):
+            raise GraphFileError(name, "file", "expected a regular file")
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+_FLAGS: Final[int] = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+def read_from(file: io.BufferedIOBase, total: int, name: str) -> Contents:
+    """The arrays and the text of `total` bytes, which errors call `name`."""
 
     def fail(place: str, detail: str) -> GraphFileError:
         return GraphFileError(name, place, detail)
 
-    with open(name, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise fail("file", "expected a regular file")
-        raw = _header(file, status.st_size, fail)
-        header = parse(raw, "header", fail)
-        if not isinstance(header, dict):
-            raise fail("header", "expected a JSON object")
-        text = _text(header.pop(_METADATA, {}), fail)
-        entries = [_entry(key, value, fail) for key, value in header.items()]
-        _check_places(entries, status.st_size - 8 - len(raw), fail)
-        digest = hashlib.sha256(_without_digest(raw, text))
-        arrays = {e.name: _array(file, e, digest.update, fail) for e in _by_place(entries)}
+    raw = _header(file, total, fail)
+    header = parse(raw, "header", fail)
+    if not isinstance(header, dict):
+        raise fail("header", "expected a JSON object")
+    text = _text(header.pop(_METADATA, {}), fail)
+    entries = [_entry(key, value, fail) for key, value in header.items()]
+    _check_places(entries, total - 8 - len(raw), fail)
+    digest = hashlib.sha256(_without_digest(raw, text))
+    arrays = {e.name: _array(file, e, digest.update, fail) for e in _by_place(entries)}
     claimed = text.pop(_DIGEST, None)
     if claimed is None and text.get("format", "").startswith("tawny."):
         raise fail("checksum", f"expected {_DIGEST} beside format")
@@ -168,7 +189,7 @@ def read(path: str | os.PathLike[str]) -> Contents:
     return Contents({e.name: arrays[e.name] for e in entries}, text)
 
 
-def _header(file: io.BufferedReader, total: int, fail: Fail) -> bytes:
+def _header(file: io.BufferedIOBase, total: int, fail: Fail) -> bytes:
     start = file.read(8)
     if len(start) < 8:
         raise fail("file", f"expected at least 8 bytes, found {len(start)}")
@@ -236,7 +257,7 @@ def _check_places(entries: list[_Entry], available: int, fail: Fail) -> None:
 
 
 def _array(
-    file: io.BufferedReader, entry: _Entry, seen: Callable[[memoryview], None], fail: Fail
+    file: io.BufferedIOBase, entry: _Entry, seen: Callable[[memoryview], None], fail: Fail
 ) -> Value:
     """The bytes of one array; `_check_places` has found that the file has them."""
     raw = np.empty(entry.end - entry.begin, np.uint8)
@@ -279,7 +300,14 @@ def _paired(name: str, value: Value | None, fail: Fail) -> Value:
 def write(
     path: str | os.PathLike[str], arrays: Mapping[str, Value], text: Mapping[str, str], op: str
 ) -> None:
-    """Write a file whole: what stood at `path` before is replaced when all is written.
+    """Write a file whole: what stood at `path` before is replaced when all is written."""
+    write_whole(os.path.realpath(path), blocks(arrays, text, op))
+
+
+def blocks(
+    arrays: Mapping[str, Value], text: Mapping[str, str], op: str
+) -> list[bytes | memoryview]:
+    """The bytes of a file, one after another.
 
     Complex numbers are pairs of real ones, which every reader of the format knows.
     """
@@ -309,7 +337,7 @@ def write(
     raw = raw.replace(
         f'"{_DIGEST}":"{_NO_DIGEST}"'.encode(), f'"{_DIGEST}":"{digest.hexdigest()}"'.encode(), 1
     )
-    _write_whole(os.path.realpath(path), [len(raw).to_bytes(8, "little"), raw, *views])
+    return [len(raw).to_bytes(8, "little"), raw, *views]
 
 
 def _plain(name: str, value: Value, op: str) -> Value:
@@ -334,21 +362,3 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _write_whole(path: str, blocks: list[bytes | memoryview]) -> None:
-    if os.path.isdir(path):
-        raise IsADirectoryError(errno.EISDIR, "there is a folder of this name", path)
-    if os.path.lexists(path) and not os.path.isfile(path):  # a device would be replaced
-        raise OSError(errno.EINVAL, "there is something of this name that is no file", path)
-    if not os.path.isdir(os.path.dirname(path)):
-        raise FileNotFoundError(errno.ENOENT, "there is no folder for this file", path)
-    unfinished = f"{path}.{os.getpid()}-{threading.get_ident()}.unfinished"
-    with open(unfinished, "xb") as file:
-        try:
-            file.writelines(blocks)
-            file.close()
-            os.replace(unfinished, path)
-        except BaseException:
-            os.unlink(unfinished)
-            raise

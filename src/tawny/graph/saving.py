@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from tawny.array import array_for
 from tawny.errors import type_error, value_error
 from tawny.graph.encoding import encode_dtype, encode_op, encode_shape, encode_type
-from tawny.graph.safetensors import Json, write
+from tawny.graph.safetensors import Json, blocks, write
 from tawny.graph.trace import listing, places
 from tawny.graph.wellformed import MalformedError, check
 from tawny.node import Constant, Node, Value
@@ -36,12 +36,20 @@ def save(graph: Graph, path: Path) -> None:
     User functions are written as the names they were registered under; others are refused.  What
     `custom_vjp` and its kin say about derivatives is Python, and is left out.
     """
+    write(path, *_contents(graph, "save"), "save")
+
+
+def to_bytes(graph: Graph, op: str) -> bytes:
+    """The bytes that `save` writes to a file."""
+    return b"".join(blocks(*_contents(graph, op), op))
+
+
+def _contents(graph: Graph, op: str) -> tuple[dict[str, Value], dict[str, str]]:
+    """The arrays and the text of a graph's file."""
     graph = _without_rules(graph)
     nodes = listing(graph)
     if len(nodes) > MAX_NODES:
-        raise value_error(
-            "save", f"the graph has {len(nodes)} nodes; at most {MAX_NODES} fit a file"
-        )
+        raise value_error(op, f"the graph has {len(nodes)} nodes; at most {MAX_NODES} fit a file")
     number = {node: i for i, node in enumerate(nodes)}
     lines = _Lines()
     records: list[Json] = []
@@ -50,7 +58,7 @@ def save(graph: Graph, path: Path) -> None:
             records.append(_record(node, number, lines))
         except MalformedError as error:
             raise value_error(
-                "save", f"node {i}, {node.name} ({places(node) or 'unknown place'}): {error}"
+                op, f"node {i}, {node.name} ({places(node) or 'unknown place'}): {error}"
             ) from None
     structure = graph.structured([number[n] for n in graph.output_nodes])
     data: dict[str, Json] = {
@@ -58,7 +66,7 @@ def save(graph: Graph, path: Path) -> None:
         "sources": lines.encode(),
         "nodes": records,
         "inputs": [number[n] for n in graph.input_nodes],
-        "outputs": _encode_structure(structure, 0),
+        "outputs": _encode_structure(structure, 0, op),
         "updates": [[number[t], number[s]] for t, s in graph.update_nodes],
     }
     values = {array_name(number[n]): n.value for n in nodes if isinstance(n.op, Constant)}
@@ -67,7 +75,7 @@ def save(graph: Graph, path: Path) -> None:
         "version": str(VERSION),
         "graph": json.dumps(data, separators=(",", ":"), allow_nan=False),
     }
-    write(path, cast("dict[str, Value]", values), text, "save")
+    return cast("dict[str, Value]", values), text
 
 
 def _without_rules(graph: Graph) -> Graph:
@@ -127,28 +135,28 @@ def _record(node: Node, number: Mapping[Node, int], lines: _Lines) -> dict[str, 
     return record
 
 
-def _encode_structure(item: Any, depth: int) -> Json:
+def _encode_structure(item: Any, depth: int, op: str) -> Json:
     """Outputs as data: a number is a node, an object says which container it is.
 
     Named tuples are written as tuples and dataclasses as dicts: a file names no class.
     """
     if depth > MAX_NESTING:
-        raise value_error("save", f"the outputs are nested more than {MAX_NESTING} deep")
+        raise value_error(op, f"the outputs are nested more than {MAX_NESTING} deep")
     if isinstance(item, int):
         return item
     if isinstance(item, (tuple, list)):
         word = "tuple" if isinstance(item, tuple) else "list"
         items = cast("list[Any]", item)
-        return {word: [_encode_structure(i, depth + 1) for i in items]}
+        return {word: [_encode_structure(i, depth + 1, op) for i in items]}
     if dataclasses.is_dataclass(item):
         item = {f.name: getattr(item, f.name) for f in dataclasses.fields(item) if f.init}
     if not isinstance(item, dict):
-        raise type_error("save", f"the outputs are in a {type(item).__name__}, which has no form")
+        raise type_error(op, f"the outputs are in a {type(item).__name__}, which has no form")
     pairs: list[Json] = []
     for key, value in cast("dict[object, object]", item).items():
         if type(key) not in (str, int, bool):
             raise type_error(
-                "save", f"outputs have the key {key!r}; accepted: strings, integers, booleans"
+                op, f"outputs have the key {key!r}; accepted: strings, integers, booleans"
             )
-        pairs.append([cast("Json", key), _encode_structure(value, depth + 1)])
+        pairs.append([cast("Json", key), _encode_structure(value, depth + 1, op)])
     return {"dict": pairs}

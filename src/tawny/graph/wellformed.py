@@ -1,30 +1,56 @@
 """What the makers of ops take care of, checked for ops that come from a file.
 
 The functions of `tawny.numpy` give ops attributes that fit their operands: axes that exist, sizes
-that are not negative, modes that are known.  Shape inference relies on it, and so do kernels.
+that are not negative, modes that are known; and they convert operands to a common dtype where a
+kernel reads them as one.  Shape inference relies on it, and so does native code: what is accepted
+here must be what a maker, or the optimiser, can make.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar, cast
 
+from tawny import dtype as dt
 from tawny.node import Variable
 from tawny.op import Elementwise, Op, Type
-from tawny.ops.creation import Cast
+from tawny.ops.bands import Bands
+from tawny.ops.convolution import Windowed
+from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Linspace
 from tawny.ops.delay import AlongAxis, Fold, MapElements, UserFunction
-from tawny.ops.fft import RealFFT, Transform
+from tawny.ops.diagonal import Diagonal
+from tawny.ops.differentiation import Rewritten
+from tawny.ops.factorisation import Lapack, Pinv, lapack_dtype
+from tawny.ops.fft import NORMS, RealFFT, Transform
+from tawny.ops.fused import (
+    FOLDS,
+    Body,
+    FusedConvolution,
+    FusedMatmul,
+    Group,
+    ProductGroup,
+    folded_axes,
+    nonunit,
+)
 from tawny.ops.indexing import Gather, Slice
-from tawny.ops.joining import Concat
-from tawny.ops.linalg import Einsum
+from tawny.ops.joining import Concat, Pad, Tile
+from tawny.ops.linalg import LETTERS, Einsum, Matmul
+from tawny.ops.movement import Reshape, Roll
 from tawny.ops.pieces import GatherPieces
+from tawny.ops.pooling import Pool, Upsampling, UpsamplingGradient
 from tawny.ops.random import Draw, Integers, Permutation
-from tawny.ops.reduction import Accumulation, Reduction, Scan
-from tawny.ops.scatter import Scatter
+from tawny.ops.reduction import (
+    Accumulation,
+    LogSumExp,
+    Reduction,
+    Scan,
+    Var,
+)
+from tawny.ops.scatter import COMBINE, Scatter
 from tawny.ops.series import Correlate
 from tawny.ops.sorting import BinCount
-from tawny.shape import Shape, reduced
+from tawny.shape import reduced
 
 AT_LEAST: Final = {
     "columns": 0,
@@ -57,9 +83,7 @@ AT_LEAST: Final = {
 BELOW: Final = {"seed": 2**64, "stream": 2**64, "transposed": 3}
 """What the integers in an attribute of this name are less than."""
 
-CHOICES: Final = {
-    "norm": ("backward", "ortho", "forward"),
-}
+CHOICES: Final = {"norm": NORMS}
 """What an attribute of this name may be."""
 
 OPERANDS: Final = {"axes", "axis", "place", "ranges", "mode", "shifts", "subscripts"}
@@ -78,26 +102,42 @@ class MalformedError(ValueError):
     """What cannot be written or read, without its place in the graph or file."""
 
 
+UNSAVED: Final = (Bands, Rewritten)
+"""Ops that no graph a user can save has: made while a program is compiled, or holding Python."""
+
+
 def check(op: Op, types: Sequence[Type]) -> None:
-    """Refuse an op whose attributes do not fit operands of these types."""
+    """Refuse an op that no maker gives operands of these types."""
     name = op.facts().name
+    if isinstance(op, UNSAVED):
+        raise MalformedError(f"op {name} is never in a file")
     _check_arity(op, len(types))
     if isinstance(op, Elementwise):
         return
     for field in op.fields:
-        value = getattr(op, field)
-        for number in _integers(value):
-            if number < AT_LEAST.get(field, number):
-                raise MalformedError(
-                    f"{name}: {field} is {value}; expected at least {AT_LEAST[field]}"
-                )
-            if number >= BELOW.get(field, number + 1):
-                raise MalformedError(
-                    f"{name}: {field} is {value}; expected less than {BELOW[field]}"
-                )
-        if field in CHOICES and value not in CHOICES[field]:
-            raise MalformedError(f"{name}: {field} is {value!r}; expected one of {CHOICES[field]}")
-    _check_own(op, types)
+        _check_numbers(name, field, getattr(op, field))
+    for base in reversed(type(op).__mro__):
+        for rule in RULES.get(base, ()):
+            problem = rule(op, types)
+            if problem:
+                raise MalformedError(f"{name}: {problem}")
+
+
+_MOST: Final = 2**63 - 1
+_ANY_SIZE: Final = {"shape", "start", "step"}
+"""Integers no machine word has to hold: those of a shape are held against the result's."""
+
+
+def _check_numbers(name: str, field: str, value: Any) -> None:
+    """Refuse integers that no op has in an attribute of this name."""
+    least, below = AT_LEAST.get(field, -_MOST), BELOW.get(field, _MOST)
+    for number in _integers(value):
+        if number < least and field not in _ANY_SIZE - {*AT_LEAST}:
+            raise MalformedError(f"{name}: {field} is {value}; expected at least {least}")
+        if number >= below and field not in _ANY_SIZE:
+            raise MalformedError(f"{name}: {field} is {value}; expected less than {below}")
+    if field in CHOICES and value not in CHOICES[field]:
+        raise MalformedError(f"{name}: {field} is {value!r}; expected one of {CHOICES[field]}")
 
 
 def _integers(value: object) -> Iterator[int]:
@@ -120,6 +160,8 @@ def _check_arity(op: Op, count: int) -> None:
         accepted = (op.pieces + 1,)
     elif isinstance(op, (Fold, BinCount)):
         accepted = (1, 2)
+    elif isinstance(op, (FusedMatmul, FusedConvolution)):
+        accepted = (2 + op.epilogue.arity,)
     elif isinstance(op, (Concat, Einsum)):
         accepted = range(1, max(count, 1) + 1)
     if accepted is not None and count not in accepted:
@@ -127,97 +169,284 @@ def _check_arity(op: Op, count: int) -> None:
         raise MalformedError(f"{op.facts().name}: {count} operands came; expected {words}")
 
 
-def _check_own(op: Op, types: Sequence[Type]) -> None:
-    name = op.facts().name
-    _check_axes(op, types[0][0] if types else ())
-    if isinstance(op, (Slice, Scatter)) and any(n < 0 or not step for _, n, step in op.ranges):
-        raise MalformedError(f"{name}: ranges are {op.ranges}; lengths from 0, steps not 0")
-    to = op.dtype.kind if isinstance(op, (Accumulation, Scan, Cast)) else "c"
-    if to != "c" and types[0][1].kind == "c":
-        raise MalformedError(f"{name}: complex numbers have no value of its dtype")
-    if isinstance(op, Transform) and (min(op.sizes, default=1) < 1 or not _has_last(op)):
-        raise MalformedError(f"{name}: sizes are {op.sizes}; expected at least 1 for each axis")
-    if isinstance(op, Einsum) and not _is_contraction(op.subscripts):
-        raise MalformedError(
-            f"{name}: subscripts are {op.subscripts!r}; expected letters: 'ab,bc->ac'"
-        )
-    if isinstance(op, (Scatter, Correlate)) and op.mode not in MODES[type(op)]:
-        raise MalformedError(f"{name}: mode is {op.mode!r}; expected one of {MODES[type(op)]}")
-    if isinstance(op, Variable) and not op.name:
-        raise MalformedError(f"{name}: name is empty")
-    if isinstance(op, Draw):
-        _check_draw(op)
-    if isinstance(op, UserFunction):
-        _check_declared(op, types)
+# ----------------------------------------------------------------------- rules
+
+Rule = Callable[[Any, Sequence[Type]], str | None]
+"""What is wrong with an op on operands of some types, in words; None if nothing is."""
+
+RULES: Final[dict[type[Op], list[Rule]]] = {}
+"""What holds for the ops of a class beside what their inference of shapes and dtypes asks for."""
+
+R = TypeVar("R", bound=Rule)
 
 
-MODES: Final[dict[type[Op], tuple[str, ...]]] = {
-    Scatter: ("set", "add", "mul", "min", "max"),
-    Correlate: ("full", "same", "valid"),
-}
+def _of(*kinds: type[Op]) -> Callable[[R], R]:
+    """Declare a rule for the ops of some classes."""
+
+    def declare(rule: R) -> R:
+        for kind in kinds:
+            RULES.setdefault(kind, []).append(rule)
+        return rule
+
+    return declare
 
 
-def _check_axes(op: Op, shape: Shape) -> None:
-    """Axes are those of operand 0, each named once; a transform may go over one again."""
-    name, rank = op.facts().name, len(shape)
+@_of(Op)
+def _has_axes(op: Op, types: Sequence[Type]) -> str | None:
+    """Axes are those of operand 0, each named once."""
+    rank = len(types[0][0]) if types else 0
     axes: tuple[int, ...] | None = getattr(op, "axes", None)
     axis: int | None = getattr(op, "axis", None)
     named = (axis,) if axis is not None else () if axes is None else axes
-    twice = len(set(named)) != len(named) and not isinstance(op, Transform)
-    if twice or not all(0 <= a < rank for a in named):
-        raise MalformedError(
-            f"{name}: axes are {named}; operand 0 has {rank}, each named at most once"
-        )
-    if isinstance(op, Reduction) and list(named) != sorted(named):
-        raise MalformedError(f"{name}: axes are {named}; expected them in order")
+    if len(set(named)) != len(named) or not all(0 <= a < rank for a in named):
+        return f"axes are {named}; operand 0 has {rank}, each named at most once"
     place: int | None = getattr(op, "place", None)
     if place is not None and place > rank - len(named):
-        raise MalformedError(f"{name}: place is {place}; {rank - len(named)} axes are left")
-    shifts: tuple[int, ...] | None = getattr(op, "shifts", None)
-    if shifts is not None and len(shifts) != rank:
-        raise MalformedError(f"{name}: shifts are {shifts}; operand 0 has {rank} axes")
+        return f"place is {place}; {rank - len(named)} axes are left"
+    return None
 
 
-def _has_last(op: Transform) -> bool:
-    return bool(op.axes) or not isinstance(op, RealFFT)
+@_of(Variable)
+def _is_named(op: Variable, _: Sequence[Type]) -> str | None:
+    return None if op.name else "name is empty"
+
+
+@_of(Reduction, Gather, Scatter)
+def _in_order(op: Reduction | Gather | Scatter, _: Sequence[Type]) -> str | None:
+    return None if list(op.axes) == sorted(op.axes) else f"axes are {op.axes}; expected in order"
+
+
+@_of(Accumulation, Scan)
+def _adds_in(op: Accumulation | Scan, types: Sequence[Type]) -> str | None:
+    """Operands that adding in another dtype would change are converted first."""
+    dtype = types[0][1]
+    if dtype == op.dtype or dtype.kind in "biu":
+        return None
+    return f"dtype is {op.dtype}; operand 0 has {dtype} and must have the same"
+
+
+@_of(Var, LogSumExp)
+def _computes_in(op: Var | LogSumExp, types: Sequence[Type]) -> str | None:
+    wanted = dt.inexact_dtype(types[0][1])
+    return None if op.dtype == wanted else f"dtype is {op.dtype}; expected {wanted}"
+
+
+@_of(Cast)
+def _converts(op: Cast, types: Sequence[Type]) -> str | None:
+    if types[0][1].kind == "c" and op.dtype.kind != "c":
+        return "complex numbers have no value of its dtype"
+    return None
+
+
+@_of(Arange)
+def _counts(op: Arange, _: Sequence[Type]) -> str | None:
+    if not op.step or op.step != op.step:
+        return f"step is {op.step}; it must not be 0"
+    return None
+
+
+@_of(Linspace)
+def _between_numbers(_: Linspace, types: Sequence[Type]) -> str | None:
+    shapes = [shape for shape, _ in types]
+    return f"operands have shapes {shapes}; they must have no axes" if any(shapes) else None
+
+
+@_of(Roll)
+def _rolls_less_than_round(op: Roll, types: Sequence[Type]) -> str | None:
+    shape = types[0][0]
+    fits = len(op.shifts) == len(shape)
+    if fits and all(0 <= s < max(n, 1) for s, n in zip(op.shifts, shape, strict=True)):
+        return None
+    return f"shifts are {op.shifts}; expected one for each axis of {shape}, from 0 below its size"
+
+
+@_of(Diagonal)
+def _is_inside(op: Diagonal, types: Sequence[Type]) -> str | None:
+    shape = types[0][0]
+    if len(shape) < 2:
+        return f"operand 0 has shape {shape}; it must have two axes"
+    if not -shape[-2] <= op.offset <= shape[-1]:
+        return f"offset is {op.offset}; expected {-shape[-2]} to {shape[-1]}"
+    return None
+
+
+@_of(Slice, Scatter)
+def _has_ranges(op: Slice | Scatter, _: Sequence[Type]) -> str | None:
+    if any(length < 0 or not step for _, length, step in op.ranges):
+        return f"ranges are {op.ranges}; lengths from 0, steps not 0"
+    return None
+
+
+@_of(Tile)
+def _repeats_each(op: Tile, types: Sequence[Type]) -> str | None:
+    rank = len(types[0][0])
+    if len(op.repetitions) != rank:
+        return f"repetitions are {op.repetitions}; operand 0 has {rank} axes"
+    return None
+
+
+@_of(Pad)
+def _fills(op: Pad, types: Sequence[Type]) -> str | None:
+    rank = len(types[0][0])
+    if len(op.widths) != rank:
+        return f"widths are {op.widths}; operand 0 has {rank} axes"
+    return _unlike(types)
+
+
+def _unlike(types: Sequence[Type]) -> str | None:
+    """Operands of different dtypes, where their makers convert them."""
+    first = types[0][1]
+    for position, (_, dtype) in enumerate(types):
+        if dtype != first:
+            return f"operand {position} has dtype {dtype}; it must be that of operand 0, {first}"
+    return None
+
+
+@_of(Transform)
+def _has_points(op: Transform, _: Sequence[Type]) -> str | None:
+    fits = len(op.sizes) == len(op.axes) and (op.axes or not isinstance(op, RealFFT))
+    if not fits or min(op.sizes, default=1) < 1:
+        return f"sizes are {op.sizes}; expected at least 1 for each axis"
+    return None
+
+
+@_of(Matmul, FusedMatmul, ProductGroup, FusedConvolution)
+def _multiplies_alike(_: Op, types: Sequence[Type]) -> str | None:
+    return _unlike(types[:2])
+
+
+@_of(Einsum)
+def _contracts(op: Einsum, types: Sequence[Type]) -> str | None:
+    if not _is_contraction(op.subscripts):
+        return f"subscripts are {op.subscripts!r}; expected letters as they appear: 'ab,bc->ac'"
+    return _unlike(types)
 
 
 _CONTRACTION: Final = re.compile(r"[a-zA-Z]*(,[a-zA-Z]*)*->([a-zA-Z]*)")
 
 
 def _is_contraction(subscripts: str) -> bool:
-    """Whether these are labels of operands, and labels of a result that occur in it once."""
-    match = _CONTRACTION.fullmatch(subscripts)
-    if match is None:
+    """Whether these are labels of operands in order, and of a result that occur in it once."""
+    if _CONTRACTION.fullmatch(subscripts) is None:
         return False
     inputs, _, output = subscripts.partition("->")
-    return len(set(output)) == len(output) and set(output) <= set(inputs)
+    labels = "".join(dict.fromkeys(inputs.replace(",", "")))
+    in_order = LETTERS.startswith(labels)
+    return in_order and len(set(output)) == len(output) and set(output) <= set(labels)
 
 
-def _check_draw(op: Draw) -> None:
-    whole = isinstance(op, (Integers, Permutation))
-    name = op.facts().name
-    if op.dtype.kind not in ("iu" if whole else "f"):
-        raise MalformedError(f"{name}: dtype is {op.dtype}; expected a kind of number it draws")
-    if isinstance(op, Permutation) and (len(op.shape) != 1 or op.shape[0] > op.population):
-        raise MalformedError(
-            f"{name}: shape is {op.shape}; expected one axis, within {op.population}"
+@_of(Correlate)
+def _correlates(op: Correlate, types: Sequence[Type]) -> str | None:
+    modes = ("full", "same", "valid")
+    return _unlike(types) if op.mode in modes else f"mode is {op.mode!r}; expected one of {modes}"
+
+
+@_of(Scatter)
+def _scatters(op: Scatter, _: Sequence[Type]) -> str | None:
+    modes = ("set", *COMBINE)
+    return None if op.mode in modes else f"mode is {op.mode!r}; expected one of {modes}"
+
+
+@_of(Lapack)
+def _is_lapacks(op: Lapack, types: Sequence[Type]) -> str | None:
+    given = types[:1] if isinstance(op, Pinv) else types
+    wanted = lapack_dtype(op.facts().name, tuple([dtype for _, dtype in given]))
+    for position, (_, dtype) in enumerate(given):
+        if dtype != wanted:
+            return f"operand {position} has dtype {dtype}; it must be {wanted}"
+    return None
+
+
+@_of(Windowed)
+def _sweeps(op: Windowed, _: Sequence[Type]) -> str | None:
+    rank = len(op.strides)
+    if not 1 <= rank <= 3 or len(op.padding) != rank or len(op.dilation) != rank:
+        return (
+            f"strides are {op.strides}, padding {op.padding}, dilation {op.dilation}; expected "
+            "one of each for each of 1 to 3 axes"
         )
+    return None
 
 
-def _check_declared(op: UserFunction, types: Sequence[Type]) -> None:
+@_of(Pool)
+def _pools(op: Pool, _: Sequence[Type]) -> str | None:
+    rank = len(op.window)
+    if not 1 <= rank <= 3 or len(op.padding) != rank or len(op.strides) != rank:
+        return (
+            f"window is {op.window}, strides {op.strides}, padding {op.padding}; expected one of "
+            "each for each of 1 to 3 axes"
+        )
+    return None
+
+
+@_of(Upsampling, UpsamplingGradient)
+def _scales(op: Upsampling | UpsamplingGradient, _: Sequence[Type]) -> str | None:
+    if not 1 <= len(op.factors) <= 3:
+        return f"factors are {op.factors}; expected one for each of 1 to 3 axes"
+    return None
+
+
+@_of(Draw)
+def _draws(op: Draw, _: Sequence[Type]) -> str | None:
+    whole = isinstance(op, (Integers, Permutation))
+    if op.dtype.kind not in ("iu" if whole else "f"):
+        return f"dtype is {op.dtype}; expected a kind of number it draws"
+    if not isinstance(op, Permutation):
+        return None
+    if len(op.shape) != 1 or op.shape[0] > op.population:
+        return f"shape is {op.shape}; expected one axis, within {op.population}"
+    return None if op.dtype == dt.INT64 else f"dtype is {op.dtype}; expected int64"
+
+
+@_of(UserFunction)
+def _gives(op: UserFunction, types: Sequence[Type]) -> str | None:
     """The declared shape is what the function's way of being applied gives."""
-    name = op.facts().name
     if op.function.it is None:
-        raise MalformedError(f"{name}: function is missing")
+        return "function is missing"
     wanted = op.shape
     if isinstance(op, Fold):
         rank = len(types[0][0])
         axes = tuple(range(rank)) if op.axis is None else (op.axis,)
         wanted = reduced(types[0][0], axes, False)
         if len(types) == 2 and types[1] != (wanted, op.dtype):
-            raise MalformedError(f"{name}: operand 1 must be {op.dtype}{list(wanted)}")
+            return f"operand 1 must be {op.dtype}{list(wanted)}"
+        if len(types) == 1 and 0 in [types[0][0][a] for a in axes]:
+            return f"operand 0 has shape {types[0][0]}: no element to start from"
     elif isinstance(op, (MapElements, AlongAxis)):
         wanted = types[0][0]
-    if op.shape != wanted:
-        raise MalformedError(f"{name}: shape is {op.shape}; expected {wanted}")
+    return None if op.shape == wanted else f"shape is {op.shape}; expected {wanted}"
+
+
+# ---------------------------------------------------------------------- bodies
+
+
+@_of(Group)
+def _is_one_kernel(op: Group, _: Sequence[Type]) -> str | None:
+    return None if is_group(op.body) else f"{op.body!r} is no body of one kernel"
+
+
+def is_group(body: Body) -> bool:
+    """Whether a body is what grouping makes: pointwise steps and folds over one space.
+
+    What spans the space has all its sizes, but for axes of size 1; what comes after a fold may have
+    those that the folds leave; anything else is smaller, and is spread by a broadcast.
+    """
+    first, seen = len(body.operands), set(body.results)
+    if len(seen) != len(body.results) or min(seen) < first:
+        return False
+    if any(0 in body.type_of(value)[0] for value in range(first + len(body.steps))):
+        return False
+    space = nonunit(body.space())
+    spans = {space}
+    for step in body.steps:
+        given = body.type_of(step.inputs[0])[0] if step.inputs else ()
+        if isinstance(step.op, FOLDS):
+            if nonunit(given) != space:
+                return False
+            spans.add(nonunit(reduced(given, folded_axes(step.op, given), True)))
+        elif isinstance(step.op, Reshape):
+            if nonunit(step.op.shape) != nonunit(given):
+                return False
+        elif not isinstance(step.op, (Elementwise, Cast, Copy, BroadcastTo)):
+            return False
+    return len(spans) <= 2 and all(nonunit(body.type_of(r)[0]) in spans for r in body.results)

@@ -45,7 +45,9 @@ def _diagonal(node: Node, offset: int, axis1: int, axis2: int, op: str) -> Node:
         raise value_error(op, f"operand 0 has shape {node.shape}; it must have two axes or more")
     plane = ordered_axes((axis1, axis2), rank, op)
     order = (*(a for a in range(rank) if a not in plane), *plane)
-    return make(Diagonal(as_int(offset, op, "offset")), (permuted(node, order),))
+    rows, columns = (node.shape[a] for a in plane)
+    inside = max(-rows, min(as_int(offset, op, "offset"), columns))  # those beyond are empty too
+    return make(Diagonal(inside), (permuted(node, order),))
 
 
 @public()
