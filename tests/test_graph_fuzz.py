@@ -7,15 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("first", [random.randrange(2**40)])
-def test_changed_files_are_refused_or_run_rightly(first: int) -> None:
+def test_changed_files_are_refused_or_run_rightly() -> None:
     """Of every 10,000 files some differ by rounding alone; a slice of 120 hardly ever has one."""
+    first = random.SystemRandom().randrange(2**40)
     command = [sys.executable, "graph_fuzz.py", "--count", "120", "--seed", str(first)]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
-    print(done.stdout, done.stderr)
     assert done.returncode == 0, f"seed {first}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
