@@ -322,7 +322,8 @@ def _rename(array: Array, node: Node) -> None:
     """Let the name that holds an array stand for `node`."""
     array.node.handle = None
     array._node = node  # pyright: ignore[reportPrivateUsage]
-    if node.handle is None or node.handle() is None:
+    handle = node.handle
+    if handle is None or handle() is None:
         node.handle = weakref.ref(array)
 
 
@@ -394,8 +395,9 @@ def wrap(node: Node) -> Array:
     One that depends on a variable is the array the user already holds, if any: the same expression
     is the same object.  One that does not is new, and can be changed alone as in NumPy.
     """
-    if node.handle is not None and not node.known:
-        array = node.handle()
+    handle = node.handle
+    if handle is not None and not node.known:
+        array = handle()
         if array is not None:
             array._shared = True  # pyright: ignore[reportPrivateUsage]
             return array
@@ -419,7 +421,8 @@ def _can_be_computed(node: Node) -> bool:
 
 def array_for(node: Node) -> Array:
     """The array the user holds for `node`, or a new one."""
-    array = None if node.handle is None else node.handle()
+    handle = node.handle
+    array = None if handle is None else handle()
     return fresh(node) if array is None else array
 
 

@@ -6,6 +6,7 @@ merge as they are built.  The table is weak: what nobody refers to is gone.
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar, Token
@@ -17,9 +18,11 @@ import numpy.typing as npt
 
 from tawny import dtype as dt
 from tawny.dtype import DType, Number
+from tawny.forking import lock
 from tawny.op import Gradient, Op, Trait, Type
 from tawny.shape import Shape
 from tawny.source import Source, caller, describe
+from tawny.unique import Unique
 
 if TYPE_CHECKING:
     from tawny.array import Array
@@ -75,7 +78,7 @@ class written_at:  # noqa: N801  (used as a statement)
 
 
 @final
-class Node:
+class Node(Unique):
     """One value of the graph: how it is made, its shape and dtype, where it was written.
 
     A node with several results (a factorisation) lists their types in `parts`, carries the
@@ -172,21 +175,54 @@ def _found(key: int, op: Op, inputs: tuple[Node, ...]) -> Node | None:
     return node if node is not None and node.inputs == inputs and node.op == op else None
 
 
+_interning: Final = lock()
+"""Held where entries change; new ones are added without."""
+
+
 def _intern(node: Node, key: int) -> Node:
-    """Let `node` be found by its key as long as it lives."""
-    _INTERNED[key] = weakref.ref(node)
+    """Let `node` be found by its key as long as it lives; gives the one that is to be used.
+
+    That is another one, if a thread made the same meanwhile.
+    """
+    own = weakref.ref(node)
+    entry = _INTERNED.setdefault(key, own)
+    if entry is not own:
+        return _intern_again(node, key, own)
     if len(_INTERNED) > _most_entries:
         _sweep()
     return node
 
 
+def _intern_again(node: Node, key: int, own: weakref.ref[Node]) -> Node:
+    """The same where the key has an entry: of a node that is gone, or is another or the same."""
+    with _interning:
+        entry = _INTERNED.setdefault(key, own)
+        other = entry()
+        if other is not None and _equal(other, node):
+            return other
+        _INTERNED[key] = own
+    return node
+
+
+def _equal(one: Node, other: Node) -> bool:
+    """Whether two nodes are one value, made in the same way."""
+    same = one.op == other.op and one.inputs == other.inputs
+    if not same or one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if type(one.op) is not Constant:
+        return True
+    a, b = one.value, other.value
+    return a is not None and b is not None and a.tobytes() == b.tobytes()
+
+
 def _sweep() -> None:
     """Drop the entries of nodes that are gone; the next time, when there are twice as many left."""
     global _most_entries
-    for key, entry in _INTERNED.copy().items():
-        if entry() is None and _INTERNED.get(key) is entry:
-            del _INTERNED[key]
-    _most_entries = max(LEAST_ENTRIES, 2 * len(_INTERNED))
+    with _interning:
+        for key, entry in _INTERNED.copy().items():
+            if entry() is None and _INTERNED.get(key) is entry:
+                del _INTERNED[key]
+        _most_entries = max(LEAST_ENTRIES, 2 * len(_INTERNED))
 
 
 _SCALARS: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = (
@@ -197,7 +233,7 @@ _SCALARS: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = (
 SMALL: Final = 4096
 """Constants of at most so many bytes are interned by content."""
 
-_counter = 0
+_counter: Final = itertools.count(1)
 
 
 def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
@@ -221,6 +257,8 @@ def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
     The optimiser does this more often than anything else.
     """
     op = node.op
+    if op is _CONSTANT:  # another thread computed it meanwhile
+        return node
     key = hash((op, inputs))
     entry = _INTERNED.get(key)
     if entry is not None:
@@ -244,11 +282,7 @@ def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
             volatile = True
     new.known = known
     new.volatile = volatile
-    if not impure:
-        _INTERNED[key] = weakref.ref(new)
-        if len(_INTERNED) > _most_entries:
-            _sweep()
-    return new
+    return new if impure else _intern(new, key)
 
 
 def make_as(op: Op, inputs: tuple[Node, ...], shape: Shape, dtype: DType) -> Node:
@@ -298,7 +332,10 @@ def settle(node: Node, value: Value) -> None:
     value.flags.writeable = False
     node.value = value
     if not node.volatile:
-        node.op, node.inputs = _CONSTANT, ()
+        # In this order: another thread that has read the inputs finds the op they belong to, or
+        # a constant, whose value is there.
+        node.op = _CONSTANT
+        node.inputs = ()
 
 
 def borrowed(value: Value) -> Node:
@@ -320,9 +357,8 @@ def scalar(value: Number, dtype: DType, op: str) -> Node:
 
 def variable(name: str | None, shape: Shape, dtype: DType) -> Node:
     """A new variable; two are never the same, whatever their names."""
-    global _counter
-    _counter += 1
-    return Node(Variable(name or f"v{_counter}", name is not None), (), shape, dtype)
+    number = next(_counter)
+    return Node(Variable(name or f"v{number}", name is not None), (), shape, dtype)
 
 
 def toposort(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:

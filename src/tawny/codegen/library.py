@@ -16,17 +16,20 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, ParamSpec, cast
 from weakref import WeakValueDictionary
 
 from tawny.codegen import store
 from tawny.codegen.loading import NoPagesError, load
-from tawny.codegen.machine import host, llvm
+from tawny.codegen.machine import LLVM_WORK, host, llvm
 from tawny.codegen.objects import RefusedError
 from tawny.codegen.recall import Record, note, recalled
 from tawny.codegen.structure import spelled
+from tawny.forking import Lock, lock
+from tawny.later import cached_property
 from tawny.record import record
+from tawny.unique import Unique
 
 P = ParamSpec("P")
 
@@ -42,7 +45,7 @@ _EXPORTED: Final = re.compile(
 
 
 @record(slots=True, weakref_slot=True, eq=False)
-class Library:
+class Library(Unique):
     """Code in memory; it stays there as long as this object."""
 
     addresses: Mapping[str, int]
@@ -72,11 +75,11 @@ def provide(name: str, text: Callable[[], str]) -> None:
     _SHARED[name] = text
 
 
-_lock: Final = threading.Lock()
+_lock: Final = lock()
 """Held where the tables below are changed."""
-_making: Final[dict[str, threading.Lock]] = {}
+_making: Final[dict[str, Lock]] = {}
 """Held by the thread that makes the library of a text."""
-_linking: Final = threading.Lock()
+_linking: Final = lock()
 _numbers: Final = itertools.count()
 _living: Final[WeakValueDictionary[str, Library]] = WeakValueDictionary()
 _recent: Final[OrderedDict[str, Library]] = OrderedDict()
@@ -134,7 +137,7 @@ def _held(name: str, make: Callable[[], Library]) -> Library:
         return library
     with _lock:
         library = _living.get(name)
-        making = _making.setdefault(name, threading.Lock()) if library is None else None
+        making = _making.setdefault(name, lock()) if library is None else None
     if making is not None:
         library = _made(name, making, make)
     assert library is not None
@@ -147,7 +150,7 @@ def _held(name: str, make: Callable[[], Library]) -> Library:
 
 def _made(name: str, making: threading.Lock, make: Callable[[], Library]) -> Library:
     """A new library, unless another thread made it while this one waited."""
-    with making:
+    with LLVM_WORK, making:
         library = _living.get(name)
         if library is None:
             try:

@@ -13,14 +13,15 @@ import mmap
 import os
 import struct
 import sys
-import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
 from tawny.codegen.objects import ObjectFile, RefusedError
+from tawny.forking import lock
 from tawny.named import NamedTuple
+from tawny.unique import Unique
 
 CHUNK: Final = 1 << 20
 """Bytes that are mapped at once; a larger object has a mapping of its own."""
@@ -42,7 +43,7 @@ class _Room(NamedTuple):
     nbytes: int
 
 
-class Loaded:
+class Loaded(Unique):
     """Code that can be called; its pages are another's when this object is gone."""
 
     __slots__ = ("_release", "_room", "addresses")
@@ -56,7 +57,7 @@ class Loaded:
         self._release(self._room)
 
 
-_lock: Final = threading.Lock()
+_lock: Final = lock()
 """Held where pages are given away and written."""
 _released: Final[deque[_Room]] = deque()
 """Pages of objects that are gone, not yet sorted; appending needs no lock."""

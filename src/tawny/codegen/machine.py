@@ -20,11 +20,15 @@ from typing import Any, Final
 from tawny.codegen.processor import fingerprint
 from tawny.codegen.trial import survived
 from tawny.errors import value_error
+from tawny.forking import Whole
 from tawny.named import NamedTuple
 from tawny.record import record
 
 LIMIT: Final = "TAWNY_ISA"
 """The environment variable that names the greatest instruction set to use."""
+
+LLVM_WORK: Final = Whole()
+"""Held around LLVM's work: it has locks of its own, which a forked process would find held."""
 
 
 @cache

@@ -11,7 +11,7 @@ import numpy as np
 from tawny.array import AT_ONCE, has_value
 from tawny.engine import reference
 from tawny.engine.cpu import single, unavailable
-from tawny.graph.lowering import seconds
+from tawny.graph.lowering import is_leaf, seconds
 from tawny.node import Node, Value, toposort
 from tawny.ops.convolution import Windowed
 from tawny.ops.pooling import Pool
@@ -60,5 +60,6 @@ def _computed(node: Node, operands: Sequence[Value], draw: int) -> Any:
 
 def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     """The value of one node, by its compiled kernel where it has one."""
-    value = single.compute(node, operands, draw) if unavailable() is None else None
+    native = unavailable() is None and not is_leaf(node)
+    value = single.compute(node, operands, draw) if native else None
     return reference.compute(node, operands, draw) if value is None else value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cached_property
 from math import ceil
 from typing import Final, final, get_args
 
@@ -18,6 +17,7 @@ from tawny.graph.plan import Plan
 from tawny.graph.settling import Settled, settled
 from tawny.graph.updating import apart
 from tawny.graph.written import Written, written_out
+from tawny.later import cached_property
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.memory.plan import plan as planned
 from tawny.memory.plan import plan_below
@@ -27,6 +27,7 @@ from tawny.rewrite.groups import grouping
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import PIPELINE, measure, rules
 from tawny.rewrite.product_groups import PRODUCT_GROUP, joining
+from tawny.unique import Unique
 
 SIMPLIFYING: Final = tuple(p for p in PIPELINE if p.name in ("simplify", "fold_batch_norm"))
 FUSING: Final = tuple(p for p in PIPELINE if p.name in ("fuse_products", "contract"))
@@ -44,7 +45,7 @@ RULES: Final = (*rules(PIPELINE), PRODUCT_GROUP, BANDS)
 
 
 @final
-class Compiled:
+class Compiled(Unique):
     """A graph made runnable: what to run after which change, and where everything lies."""
 
     def __init__(

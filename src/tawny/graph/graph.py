@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, final
 
@@ -14,7 +13,7 @@ from tawny.graph.compiled import RULES, Compiled
 from tawny.graph.fitting import Planning
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
-from tawny.later import Later
+from tawny.later import Later, cached_property
 from tawny.named import NamedTuple
 from tawny.node import Node, Variable, toposort
 from tawny.rewrite.flow import Pass
@@ -23,6 +22,7 @@ from tawny.rewrite.pipeline import Optimised
 from tawny.rewrite.pipeline import optimise as optimise_nodes
 from tawny.source import describe
 from tawny.tree import leaves, map_leaves
+from tawny.unique import Unique
 
 if TYPE_CHECKING:
     from tawny.graph import dot, saving, svg, trace
@@ -42,7 +42,7 @@ class Switches(NamedTuple):
 
 
 @final
-class Graph:
+class Graph(Unique):
     """What is computed from what: variables in, arrays out, and what variables become after a run.
 
     `outputs` is an array or a nested structure of arrays.  `updates` maps variables to the arrays
@@ -226,12 +226,6 @@ class Graph:
 
     def _repr_html_(self) -> str:
         return svg.html(self)
-
-    def __copy__(self) -> Graph:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Graph:
-        return self
 
     def __reduce__(self) -> NoReturn:
         raise type_error("pickle", "a graph is written by graph.save(path) and read by tw.load")

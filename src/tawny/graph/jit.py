@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import index
@@ -16,6 +15,7 @@ import numpy as np
 from tawny.array import Array, fresh, lift, wrap
 from tawny.autodiff.tracing import substituted
 from tawny.errors import PerformanceWarning, ValuesNeededError, type_error, value_error, warn
+from tawny.forking import lock
 from tawny.graph.calls import (
     Call,
     Key,
@@ -150,7 +150,7 @@ class Jitted(Generic[P, R]):
         self._programs: dict[Key | None, Entry] = {}
         """By what the calls of one program share; once there are many, the newest at the end."""
         self._crowded = self._warned = False
-        self._lock = threading.RLock()
+        self._lock = lock()
 
     @overload
     def __get__(self, instance: None, owner: type) -> Jitted[P, R]: ...

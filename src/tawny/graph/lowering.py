@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final
 
 from tawny.graph.failing import cannot_fail
+from tawny.later import cached_property
 from tawny.memory.problem import Problem, Step, Value
 from tawny.named import NamedTuple
 from tawny.node import Constant, Node, Part, Variable, toposort

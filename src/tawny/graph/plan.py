@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, final
 
 from tawny.array import Array, array_for
@@ -12,12 +11,13 @@ from tawny.errors import type_error, value_error
 from tawny.graph.engine import engine_named
 from tawny.graph.lowering import Lowered, is_leaf, result_of
 from tawny.graph.written import Written, written_out
-from tawny.later import Later
+from tawny.later import Later, cached_property
 from tawny.memory.plan import Layout
 from tawny.named import NamedTuple
 from tawny.node import Node
 from tawny.record import record
 from tawny.source import describe
+from tawny.unique import Unique
 
 if TYPE_CHECKING:
     import html
@@ -76,7 +76,7 @@ class Moment(NamedTuple):
 
 @final
 @record
-class Plan:
+class Plan(Unique):
     """Where every value of a run lies; made before anything is allocated, and followed exactly.
 
     Inputs, constants and bound arrays lie outside: the plan is of what the run computes.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, cast, final
@@ -13,20 +11,23 @@ import numpy as np
 
 from tawny.array import Array, array_for, as_value
 from tawny.dtype import check_all_fit
-from tawny.errors import type_error, value_error
+from tawny.errors import located, type_error, value_error
+from tawny.forking import lock
 from tawny.graph.compiled import Compiled
 from tawny.graph.engine import Executable
 from tawny.graph.fitting import ALIGNMENT
 from tawny.graph.plan import Plan
+from tawny.later import cached_property
 from tawny.node import Node, Value
 from tawny.rewrite.ledger import Rewrites
+from tawny.unique import Unique
 
 if TYPE_CHECKING:
     from tawny.graph.graph import Graph
 
 
 @final
-class Run:
+class Run(Unique):
     """What one run did."""
 
     def __init__(self, compiled: Compiled, nodes: frozenset[Node], seconds: float) -> None:
@@ -63,14 +64,19 @@ class Program:
     """A graph made ready to run: optimised, planned, its memory allocated.
 
     Calling it sets inputs (by position or by name) and runs; values set before stay set.  Calls
-    from several threads are taken one after the other.
+    from several threads are taken one after the other.  Inside a run, as in a delayed function or
+    a signal's handler, the program itself can be neither run nor changed.
     """
 
     def __init__(self, graph: Graph, compiled: Compiled) -> None:
         self.graph = graph
         self._compiled = compiled
         _ = compiled.executable  # all memory is allocated here
-        self._lock = threading.RLock()
+        self._lock = lock(self._left)
+        self._busy = False
+        """Whether the thread that holds the lock is running the program or changing it."""
+        self._written: Sequence[tuple[int, Any]] = ()
+        """The variables that are being given values, by their numbers."""
         self._variables, self._inputs = graph.variables, len(graph.input_nodes)
         self._kinds = [(n.shape, n.dtype) for n in graph.variables]
         self._names = {n.name: i for i, n in enumerate(graph.variables)}
@@ -138,6 +144,8 @@ class Program:
         if number < 0:
             raise value_error("draw", f"the number of a run is {number}; it must be at least 0")
         with self._lock:
+            if self._busy:
+                raise _called_inside("draw")
             self._draw, self._first_draw = number, number - self._compiled.executable.completed
 
     @property
@@ -158,8 +166,9 @@ class Program:
     def __reduce__(self) -> NoReturn:
         raise type_error(
             "pickle",
-            "a program holds compiled code; save its graph (program.graph.save) and compile it, "
-            "and pickle its state (dict(program.state))",
+            "a program holds compiled code and memory and can be neither copied nor pickled; "
+            "compile its graph again (program.graph.compile()), here or where it was saved to "
+            "(program.graph.save), and give that the state (other.set(**program.state))",
         )
 
     # ------------------------------------------------------------------ input
@@ -171,11 +180,15 @@ class Program:
         and changes made to them are declared with `touch`.
         """
         with self._lock:
+            if self._busy:
+                raise _called_inside("set")
             self._assign(self._named(values), bind)
 
     def touch(self, *names: str) -> None:
         """Say that the arrays bound to these variables have changed."""
         with self._lock:
+            if self._busy:
+                raise _called_inside("touch")
             changed = 0
             for name in names:
                 changed |= self._bits[self._bound_index(name)]
@@ -203,14 +216,15 @@ class Program:
             named.append((self._index(name) if index is None else index, value))
         return named
 
-    def _assign(self, values: Iterable[tuple[int, Any]], bind: bool) -> None:
+    def _assign(self, values: Sequence[tuple[int, Any]], bind: bool) -> None:
         for index, value in values:
             kind = self._kinds[index]
             if bind or type(value) is not np.ndarray or (value.shape, value.dtype) != kind:
                 values = [(i, _checked(self._variables[i], v, bind)) for i, v in values]
-                if bind:
-                    self._check_writeable(values)
                 break
+        if bind:
+            self._check_apart(values)
+        self._written = values
         for index, value in values:
             own = self._buffers[index]
             if own is None or bind or index in self._bound:
@@ -218,16 +232,57 @@ class Program:
             else:
                 own[...] = value
             self._changed |= self._bits[index]
+        self._written = ()
 
-    def _check_writeable(self, values: Iterable[tuple[int, Value]]) -> None:
-        """Refuse to bind variables that updates change to arrays that cannot be changed."""
-        updated = {target.name for target, _ in self.graph.update_nodes}
+    def _check_apart(self, values: Sequence[tuple[int, Value]]) -> None:
+        """Refuse to bind arrays that a run would change while it reads them, or cannot change."""
+        own = {i: b for i, b in enumerate(self._buffers) if b is not None}
+        buffers, changing = own | dict(values), self._changing()
+        arena = [
+            shown
+            for shown, _ in self._shown.values()
+            if not any(np.may_share_memory(shown, buffer) for buffer in own.values())
+        ]
         for index, value in values:
             name = self._variables[index].name
-            if name in updated and not value.flags.writeable:
+            if index in changing and not value.flags.writeable:
                 raise value_error(
-                    "set", f"variable {name!r} is updated, but bound to a read-only array"
+                    "set",
+                    f"variable {name!r} is updated, but bound to a read-only array; bind a copy",
                 )
+            if any(np.may_share_memory(value, shown) for shown in arena):
+                raise value_error(
+                    "set",
+                    f"variable {name!r} cannot be bound to an output's view: each run overwrites "
+                    "that memory; bind a copy",
+                )
+            for other, buffer in buffers.items():
+                one_changes = index in changing or other in changing
+                if other != index and one_changes and np.may_share_memory(value, buffer):
+                    target = self._variables[index if index in changing else other].name
+                    raise value_error(
+                        "set",
+                        f"variables {name!r} and {self._variables[other].name!r} cannot share "
+                        f"memory, since updates change {target!r}; bind a copy",
+                    )
+
+    def _changing(self) -> frozenset[int]:
+        """The variables that updates change, by their numbers."""
+        return frozenset([self._names[target.name] for target, _ in self.graph.update_nodes])
+
+    def _left(self) -> None:
+        """In a forked process: a thread that is not there was running the program or changing it.
+
+        What it was writing has no value here.
+        """
+        torn = {index for index, _ in self._written}
+        if self._busy:
+            torn |= self._changing()
+        for index in torn:
+            self._unset += self._buffers[index] is not None
+            self._buffers[index] = None
+            self._bound.discard(index)
+        self._busy, self._fresh, self._written = False, True, ()
 
     def _move(self, index: int, value: Value, bind: bool) -> None:
         """Let a variable lie in other memory: that of `value`, or of a copy."""
@@ -246,6 +301,8 @@ class Program:
     def __call__(self, *values: Any, **by_name: Any) -> Any:
         """Set inputs, run once, and give the outputs in the graph's structure."""
         with self._lock:
+            if self._busy:
+                raise _called_inside("Program")
             if len(values) > self._inputs:
                 raise type_error(
                     "Program",
@@ -259,8 +316,12 @@ class Program:
                         name = self._variables[index].name
                         raise type_error("Program", f"input {name!r} was given twice")
                 given += named
-            self._assign(given, False)
-            return self._run(1, False)
+            try:
+                self._busy = True
+                self._assign(given, False)
+                return self._run(1, False)
+            finally:
+                self._busy = False
 
     def run(self, steps: int = 1, *, views: bool = False) -> Any:
         """Run `steps` times, with update edges in between; gives the outputs of the last.
@@ -271,7 +332,13 @@ class Program:
         if steps < 1:
             raise value_error("run", f"steps is {steps}; it must be at least 1")
         with self._lock:
-            return self._run(steps, views)
+            if self._busy:
+                raise _called_inside("run")
+            try:
+                self._busy = True
+                return self._run(steps, views)
+            finally:
+                self._busy = False
 
     def _run(self, steps: int, views: bool) -> Any:
         if self._unset:
@@ -311,8 +378,7 @@ class Program:
         """The value of an output where it lies, through a view that cannot be written."""
         known = self._shown.get(node)
         if known is None or known[0] is not value:
-            view = value.view()
-            view.flags.writeable = False
+            view = np.asarray(value.data.toreadonly())
             known = self._shown[node] = value, view
         return known[1]
 
@@ -336,6 +402,8 @@ class Program:
                 if own is None:
                     raise value_error("get", f"variable {node.name!r} has no value yet")
                 return own.copy()
+            if self._busy:
+                raise _called_inside("get")
             if self._ran is None or self._fresh:
                 raise value_error("get", "the program has not run yet")
             node = self._compiled.own(node)
@@ -360,6 +428,17 @@ class Program:
             ]
 
 
+def _called_inside(what: str) -> RuntimeError:
+    """A program is to be run or changed in the middle of its own run."""
+    return RuntimeError(
+        located(
+            f"{what}: the program is running, and this is called from inside that run (a delayed "
+            "function, a signal's handler or a destructor); compile the graph a second time for "
+            "use inside"
+        )
+    )
+
+
 def aligned_copy(value: Value) -> Value:
     """A copy whose first element lies at the start of a cache line, where vectors are read best."""
     whole = np.empty(value.nbytes + ALIGNMENT, np.uint8)
@@ -372,6 +451,12 @@ def aligned_copy(value: Value) -> Value:
 def _checked(node: Node, value: Any, bind: bool) -> Value:
     """`value` as the variable's array, refused if it cannot be."""
     what = f"variable {node.name!r}"
+    if isinstance(value, np.ma.MaskedArray):
+        raise type_error(
+            "Program",
+            f"{what} was given a masked array, whose mask would be lost; fill it first "
+            "(value.filled(0.0)), or give the data and the mask as two variables",
+        )
     if isinstance(value, Array):
         raise type_error("Program", f"{what} was given a lazy array; compute it first: x.numpy()")
     if bind:

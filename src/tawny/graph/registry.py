@@ -5,15 +5,15 @@ A file never holds a function: it holds the name under which one was registered.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, Final
 
 from tawny.errors import type_error
+from tawny.forking import lock
 
 Function = Callable[..., Any]
 
-_LOCK: Final = threading.Lock()
+_LOCK: Final = lock()
 _FUNCTIONS: Final[dict[str, Function]] = {}
 
 

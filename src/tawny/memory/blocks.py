@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from functools import cached_property
 
 from tawny.errors import value_error
+from tawny.later import cached_property
 from tawny.memory.inplace import declared_refusal
 from tawny.memory.problem import Problem, Step
 from tawny.named import NamedTuple

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from operator import index
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from tawny.errors import type_error, value_error
+from tawny.forking import lock
 from tawny.later import Later
 from tawny.memory.effort import SECOND, UNLIMITED
 from tawny.memory.folding import fold
@@ -104,7 +104,7 @@ class Answers:
 
     def __init__(self, search: remat_search.Search) -> None:
         self.search = search
-        self._lock = Lock()
+        self._lock = lock()
         self._given = Recent[tuple[Layout | None]](MOST_REMEMBERED)
 
     def within(self, budget: int) -> Layout | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from functools import cached_property
 from heapq import heapify, heappop, heappush
 
+from tawny.later import cached_property
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.folding import Folded, fold
 from tawny.memory.least import least_peak

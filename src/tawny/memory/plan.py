@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Final
 
+from tawny.later import cached_property
 from tawny.memory.blocks import Blocks, How, allocate
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import Refusal, declared_refusal

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Hashable, Sequence
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
+from tawny.later import cached_property
 from tawny.memory.inplace import declared_refusal
 from tawny.named import NamedTuple
 from tawny.record import record

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from threading import Lock
 from typing import Generic, TypeVar
+
+from tawny.forking import lock
 
 T = TypeVar("T")
 
@@ -17,7 +18,7 @@ class Recent(Generic[T]):
         self.most = most
         self._results: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self._weight = 0
-        self._lock = Lock()
+        self._lock = lock()
 
     def get(self, key: Hashable) -> T | None:
         """The result under a key, if it is still there."""

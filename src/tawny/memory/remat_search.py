@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from heapq import heapify, heappop, heappush
 from math import gcd, inf
 
+from tawny.later import cached_property
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
 from tawny.memory.remat import Score, Simulation, Stuck, Walk, walk

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tawny.later import cached_property
 from tawny.memory.remat_tables import OUTSIDE, Tables
 
 REFRESH = 16

@@ -7,9 +7,9 @@ is a run of cells, each written in place over the one before: one piece of memor
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import accumulate
 
+from tawny.later import cached_property
 from tawny.memory.inplace import match
 from tawny.memory.problem import Problem
 from tawny.named import NamedTuple

@@ -7,12 +7,12 @@ again; anything else compiles another.  So nothing stale is ever run.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from tawny.forking import lock
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
 from tawny.named import NamedTuple
@@ -42,7 +42,7 @@ class Kept(NamedTuple):
 
 
 _KEPT: Final[WeakKeyDictionary[Module, OrderedDict[Hashable, Kept]]] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = lock()
 
 
 def _recalled(model: Module, key: Hashable) -> Kept | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +20,7 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, fresh, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
+from tawny.forking import lock
 from tawny.node import Constant, Node, Value, make, scalar
 from tawny.op import Gradient, Op, Trait, integer
 from tawny.ops import elementwise as e
@@ -92,7 +92,7 @@ class _Streams:
     """The current seed, and how many streams of it were taken."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = lock()
         self.restart(0)
 
     def restart(self, seed: int) -> None:

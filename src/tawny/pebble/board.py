@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
+from tawny.later import cached_property
 from tawny.pebble.game import Game, Move, Place, Remove, Slide, Vertex
 from tawny.record import record
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain
 from typing import Final
 
+from tawny.later import cached_property
 from tawny.node import Node, make, written_at
 from tawny.op import ELEMENTWISE, Elementwise, Family, Op
 from tawny.ops.convolution import Convolution

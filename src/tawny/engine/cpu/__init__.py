@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from tawny.codegen.library import NotAtHandError, at_hand
-from tawny.codegen.machine import host
+from tawny.codegen.machine import LLVM_WORK, host
 from tawny.engine.cpu import (
     bodies,
     boxes,
@@ -40,6 +40,7 @@ from tawny.engine.cpu.pool import default_threads
 from tawny.engine.cpu.pool_code import pool_library
 from tawny.engine.cpu.views import Views
 from tawny.engine.reference.executable import ReferenceExecutable
+from tawny.forking import lock
 from tawny.graph.engine import Executable, Task
 from tawny.graph.lowering import is_leaf
 from tawny.later import Later
@@ -85,7 +86,7 @@ TURN: Final = 5e-4
 def unavailable() -> str | None:
     """Why compiled code cannot be run here; None where it can."""
     try:
-        with _loading:
+        with LLVM_WORK, _loading:
             interpreter()
     except (ImportError, OSError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
@@ -96,16 +97,16 @@ def unavailable() -> str | None:
 def _compiles() -> bool:
     """Whether there is a compiler; that its code can be run is found out beside the optimiser."""
     try:
-        with _asking:
+        with LLVM_WORK, _asking:
             host()
     except (ImportError, OSError, RuntimeError):
         return False
     return True
 
 
-_asking: Final = threading.Lock()
+_asking: Final = lock()
 """Held by the thread that loads the compiler, ..."""
-_loading: Final = threading.Lock()
+_loading: Final = lock()
 """... and by the one that loads what every program needs."""
 
 

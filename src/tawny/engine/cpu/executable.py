@@ -19,6 +19,7 @@ from tawny.graph.engine import Task
 from tawny.named import NamedTuple
 from tawny.node import Node, Value
 from tawny.pages import give_back
+from tawny.unique import Unique
 
 ALIGNMENT: Final = 64
 
@@ -56,7 +57,7 @@ class Route(NamedTuple):
     """... and that call."""
 
 
-class CpuExecutable:
+class CpuExecutable(Unique):
     """Steps over an arena by compiled kernels; those that have none are computed by NumPy."""
 
     def __init__(self, task: Task) -> None:

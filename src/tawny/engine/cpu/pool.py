@@ -45,6 +45,8 @@ from tawny.engine.cpu.pool_code import (
 )
 from tawny.engine.cpu.sleeping import Sleeping, way_to_sleep, zeroed
 from tawny.errors import value_error
+from tawny.forking import lock
+from tawny.unique import Unique
 
 SPIN_SECONDS: Final = 50e-6
 """How long a thread spins before it sleeps: longer than most gaps between two pieces of work."""
@@ -57,7 +59,7 @@ JOIN_SECONDS: Final = 5.0
 
 
 @final
-class Pool:
+class Pool(Unique):
     """Threads that run a kernel together; `state` is its memory, which compiled code knows.
 
     That memory is never freed: threads may outlive every Python object.
@@ -211,7 +213,7 @@ def default_threads() -> int:
 # ------------------------------------------------------------------- the pools
 
 _POOLS: Final[dict[int, Pool]] = {}
-_lock = threading.RLock()
+_lock: Final = lock()
 
 
 def pool_of(threads: int) -> Pool:
@@ -231,9 +233,7 @@ def _stop() -> None:
 
 
 def _forget() -> None:
-    """A forked process has none of the threads, and nobody who holds the lock."""
-    global _lock
-    _lock = threading.RLock()
+    """A forked process has none of the threads."""
     for pool in _POOLS.values():
         pool.forget()
 

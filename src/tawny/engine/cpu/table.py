@@ -25,6 +25,7 @@ from tawny.named import NamedTuple
 from tawny.node import Node, Value
 from tawny.ops.bands import Bands
 from tawny.shape import size
+from tawny.unique import Unique
 
 Cells = npt.NDArray[np.int64]
 
@@ -71,7 +72,7 @@ class Where(NamedTuple):
         return Where(self.variable, self.place + shift)
 
 
-class Table:
+class Table(Unique):
     """Entries for each position of the schedule that has a kernel, and their rows of cells.
 
     Cells that hold places in variables are filled when those are bound.

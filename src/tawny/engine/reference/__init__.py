@@ -30,7 +30,7 @@ from tawny.engine.reference import (
     sorting,
 )
 from tawny.engine.reference.kernel import INTO, KERNELS, Value, cast
-from tawny.node import Node, toposort
+from tawny.node import Constant, Node, toposort
 from tawny.op import Elementwise
 from tawny.ops.delay import Delay
 from tawny.ops.pieces import GatherPieces
@@ -65,6 +65,8 @@ CHAPTERS = (
 def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     """The value of one node, of the shape and dtype that were inferred for it."""
     op = node.op
+    if type(op) is Constant and node.value is not None:  # another thread computed it meanwhile
+        return node.value
     try:
         if isinstance(op, Elementwise):
             return cast(elementwise.compute(op, operands), node.dtype)

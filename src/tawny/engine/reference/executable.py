@@ -17,6 +17,7 @@ from tawny.op import Elementwise
 from tawny.ops.fused import Body, ProductGroup
 from tawny.scalar import Arg, Call
 from tawny.shape import Shape, size
+from tawny.unique import Unique
 
 Moment = Callable[[Sequence[Value], int], None]
 """Runs one step, given the variables and the number of the run."""
@@ -25,7 +26,7 @@ POISON = 0xFF
 """What fresh arena bytes hold: NaN in every floating dtype, so that a stray read shows."""
 
 
-class ReferenceExecutable:
+class ReferenceExecutable(Unique):
     """Steps over an arena; results are copied to their place from kernels' temporaries."""
 
     def __init__(self, task: Task, arena: npt.NDArray[np.uint8] | None = None) -> None:

@@ -10,13 +10,13 @@ import contextlib
 import ctypes
 import os
 import sys
-import threading
 from collections.abc import Generator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from tawny.codegen.machine import host
+from tawny.forking import lock
 
 PACKAGE: Final = "onednn-cpu-gomp"
 LIBRARY: Final = "libdnnl.so.3"
@@ -180,7 +180,7 @@ def installed() -> Path | None:
     return next((path.resolve() for path in found if path.is_file()), None)
 
 
-_lock: Final = threading.Lock()
+_lock: Final = lock()
 
 
 @cache

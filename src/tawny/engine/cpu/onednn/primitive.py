@@ -17,6 +17,7 @@ from tawny.engine.cpu.onednn.library import (
     longs,
 )
 from tawny.shape import Shape
+from tawny.unique import Unique
 
 FLOAT32: Final = 3
 ITEM: Final = 4
@@ -41,7 +42,7 @@ def library() -> OneDnn:
     return found
 
 
-class Handle:
+class Handle(Unique):
     """An object of the library, which is destroyed with this one."""
 
     def __init__(self, value: int, kind: str) -> None:

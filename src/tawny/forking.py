@@ -1,0 +1,104 @@
+"""Locks and work across forks: a forked process has one thread, and the memory as it was.
+
+A lock that another thread held would never be released there: `lock` makes locks that a forked
+process finds free.  Work that cannot be cut in two, since others do it for us and keep locks of
+their own, is done inside a `Whole`: a fork waits for its end.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, final
+
+Lock = Any
+"""A `threading.RLock`, whose type Python does not name."""
+
+PATIENCE: Final = 10.0
+"""Seconds that a fork waits at most: longer than any one kernel takes to compile."""
+
+_LOCKS: Final[weakref.WeakKeyDictionary[Lock, Callable[[], Callable[[], object] | None]]] = (
+    weakref.WeakKeyDictionary()
+)
+"""The locks, and what to call for each that was left."""
+
+
+def lock(left: Callable[[], object] | None = None) -> Lock:
+    """A reentrant lock that is free in a forked process, unless the thread that forked holds it.
+
+    If another thread held it, the method `left` is called there: what the lock guards may be half
+    done.  It does not keep its object alive.
+    """
+    made = threading.RLock()
+    _LOCKS[made] = _nobody if left is None else weakref.WeakMethod(left)
+    return made
+
+
+def _nobody() -> None:
+    """In place of a method."""
+
+
+def _free() -> None:
+    """Free the locks of threads that this process does not have."""
+    for each, left in list(_LOCKS.items()):
+        if each.acquire(blocking=False):
+            each.release()
+            continue
+        each._at_fork_reinit()
+        call = left()
+        if call is not None:
+            call()
+
+
+@final
+class Whole:
+    """Work that a fork waits for; threads may be at it at the same time.
+
+    Whoever is at it may begin more of it at any time; others not while a fork waits.
+    """
+
+    def __init__(self) -> None:
+        self._change = threading.Condition(lock())
+        self._inside = 0
+        self._own = _Depth()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._wait, after_in_parent=self._go_on, after_in_child=self._begin_anew
+            )
+
+    def __enter__(self) -> None:
+        if not self._own.depth:
+            with self._change:
+                self._inside += 1
+        self._own.depth += 1
+
+    def __exit__(self, *error: object) -> None:
+        self._own.depth -= 1
+        if not self._own.depth:
+            with self._change:
+                self._inside -= 1
+                self._change.notify_all()
+
+    def _wait(self) -> None:
+        """Until only the thread that forks may be inside; nobody else enters then."""
+        self._change.acquire()
+        self._change.wait_for(lambda: self._inside == bool(self._own.depth), PATIENCE)
+
+    def _go_on(self) -> None:
+        self._change.release()
+
+    def _begin_anew(self) -> None:
+        self._inside = int(bool(self._own.depth))
+        self._change.release()
+
+
+class _Depth(threading.local):
+    """How often a thread has entered."""
+
+    depth = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free)
