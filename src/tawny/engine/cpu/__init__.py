@@ -20,6 +20,7 @@ from tawny.codegen.machine import LLVM_WORK, host
 from tawny.engine.cpu import (
     bodies,
     boxes,
+    factorisation,
     indexing,
     movement,
     panels,
@@ -60,6 +61,7 @@ __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]
 CHAPTERS = (
     bodies,
     boxes,
+    factorisation,
     indexing,
     movement,
     panels,
