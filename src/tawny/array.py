@@ -75,10 +75,12 @@ class Array(Methods):
     other arrays; this class is not called directly.
     """
 
-    __slots__ = ("__weakref__", "_node", "_shared")
+    __slots__ = ("__weakref__", "_former", "_node", "_shared")
 
     _node: Node
     _shared: bool
+    _former: Node
+    """The variable this name stood for until it was assigned to; there for such names alone."""
 
     # ------------------------------------------------------------------ facts
 
@@ -320,11 +322,18 @@ def _is_shared(array: Array, holders: int) -> bool:
 
 def _rename(array: Array, node: Node) -> None:
     """Let the name that holds an array stand for `node`."""
+    if type(array.node.op) is Variable:
+        array._former = array.node  # pyright: ignore[reportPrivateUsage]
     array.node.handle = None
     array._node = node  # pyright: ignore[reportPrivateUsage]
     handle = node.handle
     if handle is None or handle() is None:
         node.handle = weakref.ref(array)
+
+
+def former_variable(x: Array) -> Node | None:
+    """The variable that `x` stood for until it was assigned to."""
+    return getattr(x, "_former", None)
 
 
 def in_place(x: Array, name: str, other: Any, holders: int) -> Array:

@@ -67,14 +67,19 @@ def broadcast(op: str, shapes: Sequence[Shape]) -> Shape:
 
 def as_shape(shape: object, op: str, word: str = "shape") -> Shape:
     """A shape from an integer or a sequence of integers, none negative."""
-    sizes = isinstance(shape, Iterable) and not isinstance(shape, (str, bytes))
-    if sizes and getattr(shape, "ndim", 1) != 0:  # an array without axes is one size
+    one = isinstance(shape, (str, bytes)) or _is_one(shape)
+    if not one and isinstance(shape, Iterable):
         out = tuple(as_int(n, op, word) for n in cast("Iterable[object]", shape))
     else:
         out = (as_int(shape, op, word),)
     if any(n < 0 for n in out):
         raise value_error(op, f"{word} {out} has a negative size; sizes must be at least 0")
     return out
+
+
+def _is_one(x: object) -> bool:
+    """Whether `x` is an array without axes: one size, though arrays can be iterated over."""
+    return getattr(x, "ndim", 1) == 0
 
 
 def as_int(value: object, op: str, word: str) -> int:

@@ -55,7 +55,7 @@ class Compiled(Unique):
         results: Sequence[Node],
         *,
         engine: str,
-        memory: str | int | None,
+        memory: str | float | None,
         often: Collection[Node],
         incremental: bool,
         optimise: Optimise | None,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, final
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast, final
 
-from tawny.array import Array, array_for, check_untraced, evaluator
+from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
 from tawny.collecting import collector_paused
 from tawny.errors import type_error, value_error, warn
 from tawny.graph.compiled import RULES, Compiled
@@ -20,6 +20,7 @@ from tawny.rewrite.flow import Pass
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import Optimised
 from tawny.rewrite.pipeline import optimise as optimise_nodes
+from tawny.shape import as_int
 from tawny.source import describe
 from tawny.tree import leaves, map_leaves
 from tawny.unique import Unique
@@ -45,16 +46,16 @@ class Switches(NamedTuple):
 class Graph(Unique):
     """What is computed from what: variables in, arrays out, and what variables become after a run.
 
-    `outputs` is an array or a nested structure of arrays.  `updates` maps variables to the arrays
-    whose values they take after each run, all at once.  Variables that are updated but are no
-    inputs are the graph's own state.
+    `outputs` is an array or a nested structure of arrays.  `updates` maps variables, or their
+    names, to the arrays whose values they take after each run, all at once; with updates there need
+    be no outputs.  Variables that are updated but are no inputs are the graph's own state.
     """
 
     def __init__(
         self,
         inputs: Iterable[Array],
-        outputs: Any,
-        updates: Mapping[Array, Array] | None = None,
+        outputs: Any = (),
+        updates: Mapping[Array, Array] | Mapping[str, Array] | None = None,
         name: str | None = None,
         *,
         unused: Literal["warn", "ignore"] = "warn",
@@ -63,9 +64,12 @@ class Graph(Unique):
         self.name = name
         self.rewrites = rewrites or Rewrites()
         """What the optimiser did to make this graph; nothing, for one written by hand."""
+        outputs = () if outputs is None else outputs
         self.input_nodes = _inputs(inputs)
         self.output_nodes = _outputs(outputs)
-        self.update_nodes = _updates(updates or {})
+        self.update_nodes = _updates(updates, (*self.input_nodes, *self.output_nodes))
+        if not self.output_nodes and not self.update_nodes:
+            raise value_error("Graph", "there is no output and no update")
         self._structure = map_leaves(lambda _: None, outputs)
         given: object = outputs
         self._listed = isinstance(given, list)
@@ -107,6 +111,16 @@ class Graph(Unique):
         """Every node a run needs, inputs first, in the report's post-order."""
         return tuple(toposort(self.results))
 
+    def variable(self, x: Array | str, op: str) -> Node:
+        """The variable of this graph that is meant: by itself, or by its name."""
+        node = None if isinstance(x, str) else _variable(x, f"what {op} is given")
+        name = x if node is None else node.name
+        for own in self.variables:
+            if own is node or (node is None and own.name == name):
+                return own
+        accepted = ", ".join(n.name for n in self.variables) or "none"
+        raise value_error(op, f"{name!r} is no variable of this graph; accepted: {accepted}")
+
     def structured(self, values: Iterable[Any]) -> Any:
         """`values` in the structure of the outputs; a list of outputs gives a tuple."""
         if self._flat:
@@ -120,8 +134,8 @@ class Graph(Unique):
     def compile(
         self,
         engine: str = "cpu",
-        memory: str | int | None = None,
-        often: Iterable[Array] = (),
+        memory: str | float | None = None,
+        often: Variables = (),
         optimise: bool = True,
         assume_finite: bool = False,
         incremental: bool = True,
@@ -139,7 +153,7 @@ class Graph(Unique):
         a minute to come nearer the lower bound, "seed" is the report's Algorithm 1.  `disable` and
         `enable` name rules of the optimiser, or classes of them, as for `tw.optimise`.
         """
-        if threads is not None and threads < 1:
+        if threads is not None and as_int(threads, "compile", "threads") < 1:
             raise value_error("compile", f"threads is {threads}; it must be at least 1")
         check_untraced(self.results, "compile")
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
@@ -149,8 +163,8 @@ class Graph(Unique):
 
     def plan(
         self,
-        memory: str | int | None = None,
-        often: Iterable[Array] = (),
+        memory: str | float | None = None,
+        often: Variables = (),
         optimise: bool = True,
         assume_finite: bool = False,
         incremental: bool = True,
@@ -167,17 +181,14 @@ class Graph(Unique):
     def _compiled(
         self,
         engine: str,
-        memory: str | int | None,
-        often: Iterable[Array],
+        memory: str | float | None,
+        often: Variables,
         switches: Switches,
         incremental: bool,
         threads: int | None,
         plan: Planning,
     ) -> Compiled:
-        watched = [_variable(x, "an input that changes often") for x in often]
-        for node in watched:
-            if node not in self.variables:
-                raise value_error("compile", f"often: {node.name!r} is no variable of this graph")
+        watched = [self.variable(x, "often") for x in _listed(often)]
 
         def run(results: Sequence[Node], pipeline: Sequence[Pass]) -> Optimised:
             evaluate = evaluator()
@@ -290,6 +301,20 @@ def optimise(
     )
 
 
+Variables = Array | str | Iterable[Array | str]
+"""Variables, or the names of some; one alone may be given as it is."""
+
+
+def _listed(given: Variables) -> list[Array | str]:
+    if isinstance(given, (Array, str)):
+        return [given]
+    if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error(
+            "compile", f"often is {type(given).__name__}; accepted: variables, or their names"
+        )
+    return list(given)
+
+
 def _names(given: Iterable[str]) -> tuple[str, ...]:
     """Names of rules; one alone may be given as it is."""
     if isinstance(given, str):
@@ -308,6 +333,10 @@ def _place(node: Node) -> str:
 def _inputs(inputs: Iterable[Array]) -> tuple[Node, ...]:
     if isinstance(inputs, Array):
         raise type_error("Graph", "inputs must be a list of variables, not one array")
+    if not isinstance(inputs, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise type_error(
+            "Graph", f"inputs must be a list of variables, not {type(inputs).__name__}"
+        )
     nodes: dict[Node, int] = {}
     for position, x in enumerate(inputs):
         node = _variable(x, f"input {position}")
@@ -323,6 +352,14 @@ def _variable(x: object, what: str) -> Node:
     if not isinstance(x, Array):
         raise type_error("Graph", f"{what} is {type(x).__name__}; accepted: variables of tw.var")
     if not isinstance(x.node.op, Variable):
+        former = former_variable(x)
+        if former is not None:
+            raise value_error(
+                "Graph",
+                f"{what} was variable {former.name!r} until it was assigned to ({_place(x.node)}): "
+                "the name stands for the result since. Give results names of their own, as "
+                "y = x.at[i].set(v) or y = x + 1; a variable's value is set on the program",
+            )
         raise value_error(
             "Graph",
             f"{what} is {x.node.name} ({_place(x.node)}), not a variable; "
@@ -339,15 +376,27 @@ def _outputs(outputs: Any) -> tuple[Node, ...]:
                 "Graph", f"output {position} is {type(x).__name__}; accepted: arrays of tawny.numpy"
             )
         nodes.append(x.node)
-    if not nodes:
-        raise value_error("Graph", "there is no output")
     return tuple(nodes)
 
 
-def _updates(updates: Mapping[Array, Array]) -> tuple[tuple[Node, Node], ...]:
+def _updates(updates: Any, known: Sequence[Node]) -> tuple[tuple[Node, Node], ...]:
+    """Targets and sources; targets are named among the variables that `known` depend on, too."""
+    if updates is None:
+        return ()
+    if not isinstance(updates, Mapping):
+        raise type_error(
+            "Graph",
+            f"updates is {type(updates).__name__}; accepted: a dict from variables, or their "
+            "names, to the arrays they become",
+        )
     pairs: dict[Node, Node] = {}
-    for target, source in updates.items():
-        variable = _variable(target, "the target of an update")
+    given = cast("Mapping[Array | str, Array]", updates)
+    reached = [*known, *[x.node for x in given.values() if isinstance(x, Array)]]  # pyright: ignore[reportUnnecessaryIsInstance]
+    for target, source in given.items():
+        if isinstance(target, str):
+            variable = _variable_named(target, reached)
+        else:
+            variable = _variable(target, "the target of an update")
         if not isinstance(source, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error(
                 "Graph", f"the update of {variable.name!r} is {type(source).__name__}, not an array"
@@ -362,6 +411,19 @@ def _updates(updates: Mapping[Array, Array]) -> tuple[tuple[Node, Node], ...]:
             raise value_error("Graph", f"variable {variable.name!r} is updated twice")
         pairs[variable] = source.node
     return tuple(pairs.items())
+
+
+def _variable_named(name: str, nodes: Sequence[Node]) -> Node:
+    """The variable of that name among those that `nodes` depend on."""
+    variables = [n for n in toposort(nodes) if isinstance(n.op, Variable)]
+    found = [n for n in variables if n.name == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        places = " and ".join(map(_place, found))
+        raise value_error("Graph", f"updates: two variables are called {name!r} ({places})")
+    accepted = ", ".join(n.name for n in variables) or "none"
+    raise value_error("Graph", f"updates: no variable is called {name!r}; accepted: {accepted}")
 
 
 def _check_names(variables: tuple[Node, ...]) -> None:

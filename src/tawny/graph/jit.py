@@ -6,7 +6,6 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from operator import index
 from types import MappingProxyType, MethodType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, final, overload
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from tawny.array import Array, fresh, lift, wrap
 from tawny.autodiff.tracing import substituted
-from tawny.errors import PerformanceWarning, ValuesNeededError, type_error, value_error, warn
+from tawny.errors import PerformanceWarning, ValuesNeededError, type_error, warn
 from tawny.forking import lock
 from tawny.graph.calls import (
     Call,
@@ -27,6 +26,13 @@ from tawny.graph.calls import (
     plain_key,
 )
 from tawny.graph.graph import Graph
+from tawny.graph.jit_options import (
+    Static,
+    checked_options,
+    listed_static,
+    positional_names,
+    static_places,
+)
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
 from tawny.named import NamedTuple
@@ -43,18 +49,6 @@ MOST_PROGRAMS: Final = 128
 
 MANY_VALUES: Final = 16
 """So many programs that differ in nothing but Python values are worth a warning."""
-
-WITHOUT_EFFECT: Final = frozenset({"donate_argnums", "donate_argnames", "keep_unused", "inline"})
-"""Options of other libraries that never change a result, and say nothing here."""
-
-ELSEWHERE: Final = {
-    "backend": "engine= says what runs the program",
-    "device": "engine= says what runs the program",
-    "in_shardings": "arrays are not spread over devices",
-    "out_shardings": "arrays are not spread over devices",
-    "abstracted_axes": "each shape has a program of its own",
-}
-"""Options of other libraries that ask for something else than a program of this one does."""
 
 _NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -90,7 +84,8 @@ class Entry(NamedTuple):
 class Recording(NamedTuple):
     """A function called on variables."""
 
-    inputs: list[Array]
+    inputs: list[Node]
+    """The variables, which the function may have given other values in place."""
     result: Any
     """What it gave: a structure of arrays, and of None."""
 
@@ -105,7 +100,7 @@ class Recording(NamedTuple):
 
         That one is being traced, and what it uses becomes a part of it.
         """
-        given = {x.node for x in self.inputs}
+        given = set(self.inputs)
         for node in toposort(self.nodes):
             if type(node.op) is Variable and node not in given:
                 return True
@@ -115,9 +110,9 @@ class Recording(NamedTuple):
 
     def called_on(self, values: Sequence[Any]) -> Any:
         """The results for `values`, lazily."""
-        inputs = [x.node for x in self.inputs]
-        known = [constant(np.array(v, x.dtype)) for v, x in zip(values, inputs, strict=True)]
-        new = iter(substituted(self.nodes, dict(zip(inputs, known, strict=True))))
+        pairs = zip(self.inputs, values, strict=True)
+        known = {x: constant(np.array(value, x.dtype)) for x, value in pairs}
+        new = iter(substituted(self.nodes, known))
         return map_leaves(lambda x: None if x is None else wrap(next(new)), self.result)
 
 
@@ -144,8 +139,8 @@ class Jitted(Generic[P, R]):
         self._name: str = getattr(function, "__name__", type(function).__name__)
         self._path: str = getattr(function, "__qualname__", self._name)
         self._signature = inspect.signature(function)
-        self._names = _positional(self._signature)
-        self._static = _places(self._signature, static)
+        self._names = positional_names(self._signature)
+        self._static = static_places(self._signature, static)
         self._options: dict[str, Any] = {"incremental": False, **options}
         self._programs: dict[Key | None, Entry] = {}
         """By what the calls of one program share; once there are many, the newest at the end."""
@@ -332,7 +327,7 @@ class Jitted(Generic[P, R]):
         except TypeError as error:
             raise type_error(self._name, str(error)) from None
         beside, values = common_dtype(given), iter(given)
-        inputs: dict[str, Array] = {}
+        inputs: dict[str, Node] = {}
         placed: Placed = {}
         for place, name, argument in self._named(args, kwargs):
             found = iter(list(paths(argument, name)))
@@ -344,9 +339,8 @@ class Jitted(Generic[P, R]):
                 value = next(values)
                 while path in inputs:
                     path += "'"
-                node = variable(path, np.shape(value), dtype_of(value, beside))
-                inputs[path] = fresh(node)
-                return inputs[path]
+                inputs[path] = variable(path, np.shape(value), dtype_of(value, beside))
+                return fresh(inputs[path])
 
             placed[place] = argument if place in self._static else map_leaves(put, argument)
         try:
@@ -371,7 +365,8 @@ class Jitted(Generic[P, R]):
         if not arrays:
             raise type_error(self._name, "a jitted function gives arrays; this one gives none")
         whole = len(arrays) == len(found) and not isinstance(result, list)
-        graph = Graph(inputs, result if whole else arrays, name=self._name, unused="ignore")
+        variables = [fresh(x) for x in inputs]
+        graph = Graph(variables, result if whole else arrays, name=self._name, unused="ignore")
         program = graph.compile(**self._options)
         if whole:
             return Entry(program, program)
@@ -399,54 +394,10 @@ def _output(x: Any, name: str) -> Array | None:
     raise type_error(name, f"a jitted function gives arrays, not {type(x).__name__} {x!r}")
 
 
-def _positional(signature: inspect.Signature) -> list[str | None]:
-    """The names of the arguments that may be given by position; None where they have to be."""
-    kinds = inspect.Parameter
-    names = {kinds.POSITIONAL_ONLY: False, kinds.POSITIONAL_OR_KEYWORD: True}
-    parameters = signature.parameters.values()
-    return [p.name if names[p.kind] else None for p in parameters if p.kind in names]
-
-
-def _places(signature: inspect.Signature, static: Iterable[int | str]) -> frozenset[int | str]:
-    """Positions and names of the arguments that are part of the program."""
-    kinds = inspect.Parameter
-    parameters = signature.parameters
-    listed = [p.name for p in parameters.values() if p.kind not in _GATHERING]
-    gathers = {p.kind for p in parameters.values()} & _GATHERING
-    places: set[int | str] = set()
-    for given in static:
-        if isinstance(given, str):
-            if given not in listed and kinds.VAR_KEYWORD not in gathers:
-                accepted = ", ".join(parameters)
-                raise value_error("jit", f"static argument {given!r} is not among: {accepted}")
-            places.add(given)
-            if given in listed and parameters[given].kind is not kinds.KEYWORD_ONLY:
-                places.add(listed.index(given))
-            continue
-        position = index(given)
-        if kinds.VAR_POSITIONAL not in gathers and not -len(listed) <= position < len(listed):
-            raise value_error(
-                "jit", f"static argument {position} is not among {len(listed)} arguments"
-            )
-        if position < 0:
-            position += len(listed)
-        places.add(position)
-        if position < len(listed):
-            places.add(listed[position])
-    return frozenset(places)
-
-
-_GATHERING: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
-"""Parameters that stand for any number of arguments."""
-
-
 class Decorator(Protocol):
     """What makes a function a program."""
 
     def __call__(self, function: Callable[P, R], /) -> Jitted[P, R]: ...
-
-
-Static = str | int | Iterable[str | int]
 
 
 @overload
@@ -484,35 +435,10 @@ def jit(
     `static_argnums` and `static_argnames` are other names for it.  `options` are those of
     `Graph.compile`; nothing is kept from call to call unless `incremental=True`.
     """
-    places = [x for given in (static, static_argnums, static_argnames) for x in _listed(given)]
-    kept = _checked_options(options)
+    places = [
+        x for given in (static, static_argnums, static_argnames) for x in listed_static(given)
+    ]
+    kept = checked_options(options)
     if function is None:
         return functools.partial(Jitted, static=places, options=kept)
     return Jitted(function, places, kept)
-
-
-def _listed(given: Static | None) -> list[str | int]:
-    if given is None:
-        return []
-    listed = [given] if isinstance(given, (str, int)) else list(given)
-    for x in listed:
-        if not isinstance(x, (str, int)) or isinstance(x, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise type_error("jit", f"static names arguments, or gives positions; {x!r} is neither")
-    return listed
-
-
-@functools.cache
-def _accepted() -> tuple[str, ...]:
-    """The options of compiling."""
-    return tuple(inspect.signature(Graph.compile).parameters)[1:]
-
-
-def _checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options for compiling."""
-    for name in options:
-        if name in ELSEWHERE:
-            raise type_error("jit", f"{name} is no option here: {ELSEWHERE[name]}")
-        if name not in WITHOUT_EFFECT and name not in _accepted():
-            listed = ", ".join(("static", *_accepted()))
-            raise type_error("jit", f"unknown option {name!r}; accepted: {listed}")
-    return {k: v for k, v in options.items() if k not in WITHOUT_EFFECT}

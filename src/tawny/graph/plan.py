@@ -316,6 +316,8 @@ class Plan(Unique):
 
     def diff(self, other: Plan) -> str:
         """What differs between this plan and another, in words."""
+        if not isinstance(other, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise type_error("diff", f"{type(other).__name__} is no Plan")
         lines = [
             f"{what}: {_size(mine)} here, {_size(theirs)} there ({theirs - mine:+,} bytes)"
             for what, mine, theirs in (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 
 import numpy as np
 
-from tawny.array import Array, array_for, as_value
+from tawny.array import Array, array_for, as_value, value_outside
 from tawny.dtype import check_all_fit
 from tawny.errors import located, type_error, value_error
 from tawny.forking import lock
@@ -20,6 +20,7 @@ from tawny.graph.plan import Plan
 from tawny.later import cached_property
 from tawny.node import Node, Value
 from tawny.rewrite.ledger import Rewrites
+from tawny.shape import as_int
 from tawny.unique import Unique
 
 if TYPE_CHECKING:
@@ -173,16 +174,43 @@ class Program:
 
     # ------------------------------------------------------------------ input
 
-    def set(self, *, bind: bool = False, **values: Any) -> None:
-        """Give variables new values; nothing is set unless all can be.
+    def set(
+        self,
+        values: Mapping[str, Any] | Mapping[Array, Any] | None = None,
+        /,
+        *,
+        bind: bool = False,
+        **by_name: Any,
+    ) -> None:
+        """Give variables new values, by name or in a dict; nothing is set unless all can be set.
 
         With `bind` the arrays themselves are used, without a copy: they must outlive the program,
         and changes made to them are declared with `touch`.
         """
+        if values is not None and not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise type_error(
+                "set", f"values are {type(values).__name__}; accepted: a dict of values by name"
+            )
+        given = by_name
+        for key, value in (values or {}).items():
+            name = self.graph.variable(key, "set").name
+            if name in given:
+                raise type_error("set", f"variable {name!r} was given twice")
+            given[name] = value
+        if not isinstance(bind, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if "bind" not in self._names:
+                raise type_error("set", f"bind is {bind!r}; it must be True or False")
+            given["bind"], bind = bind, False
+        elif bind and values is None and "bind" in self._names:
+            raise value_error(
+                "set",
+                "a variable is called 'bind', as is the option; give the values in a dict: "
+                "program.set({'bind': True}), or program.set({...}, bind=True)",
+            )
         with self._lock:
             if self._busy:
                 raise _called_inside("set")
-            self._assign(self._named(values), bind)
+            self._assign(self._named(given), bind)
 
     def touch(self, *names: str) -> None:
         """Say that the arrays bound to these variables have changed."""
@@ -298,7 +326,7 @@ class Program:
 
     # -------------------------------------------------------------------- run
 
-    def __call__(self, *values: Any, **by_name: Any) -> Any:
+    def __call__(self, /, *values: Any, **by_name: Any) -> Any:
         """Set inputs, run once, and give the outputs in the graph's structure."""
         with self._lock:
             if self._busy:
@@ -327,13 +355,18 @@ class Program:
         """Run `steps` times, with update edges in between; gives the outputs of the last.
 
         Outputs are new arrays; with `views` they are read-only views of the program's own memory,
-        right until the next run.
+        right until the next run.  No steps change nothing and give the outputs of the newest run.
         """
-        if steps < 1:
-            raise value_error("run", f"steps is {steps}; it must be at least 1")
+        steps = as_int(steps, "run", "steps")
+        if steps < 0:
+            raise value_error("run", f"steps is {steps}; it must be at least 0")
         with self._lock:
             if self._busy:
                 raise _called_inside("run")
+            if not steps and (self._ran is None or self._fresh):
+                raise value_error(
+                    "run", "steps is 0, and the program has not run yet: it has no outputs to give"
+                )
             try:
                 self._busy = True
                 return self._run(steps, views)
@@ -347,7 +380,8 @@ class Program:
                 "run", f"variables have no value yet: {', '.join(map(repr, missing))}"
             )
         executable = self._compiled.executable
-        self._advance(executable, 1)
+        if steps:
+            self._advance(executable, 1)
         if steps > 1:
             self._advance(executable, steps - 1)
         outputs: list[Value] = []
@@ -384,19 +418,20 @@ class Program:
 
     # ----------------------------------------------------------------- values
 
-    def affected(self, *variables: Array) -> list[Array]:
-        """The arrays that a change of `variables` would compute again."""
+    def affected(self, *variables: Array | str) -> list[Array]:
+        """The arrays that a change of `variables`, or those of these names, would compute again."""
         changed = 0
         for x in variables:
-            if not isinstance(x, Array) or x.node not in self.graph.variables:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise value_error("affected", f"{x!r} is no variable of this program")
-            changed |= self._compiled.bit(x.node)
+            changed |= self._compiled.bit(self.graph.variable(x, "affected"))
         return [array_for(n) for n in self._compiled.in_order(self._compiled.needed(changed))]
 
-    def get(self, array: Array) -> Value:
-        """The value `array` had in the newest run: a variable, an output or a kept value."""
+    def get(self, array: Array | str) -> Value:
+        """The value `array` had in the newest run: a variable, an output or a kept value.
+
+        A variable may be given by its name.
+        """
         with self._lock:
-            node = array.node
+            node = array.node if isinstance(array, Array) else self.graph.variable(array, "get")
             if node in self.graph.variables:
                 own = self._buffers[self._names[node.name]]
                 if own is None:
@@ -416,7 +451,7 @@ class Program:
             buffers = [b for b in self._buffers if b is not None]
             return np.array(self._compiled.value(node, buffers), order="C")
 
-    def sweep(self, **lists: Sequence[Any]) -> list[Any]:
+    def sweep(self, /, **lists: Sequence[Any]) -> list[Any]:
         """Outputs for each position of the lists; what does not depend on them runs once."""
         lengths = {name: len(values) for name, values in lists.items()}
         if len(set(lengths.values())) != 1:
@@ -457,10 +492,10 @@ def _checked(node: Node, value: Any, bind: bool) -> Value:
             f"{what} was given a masked array, whose mask would be lost; fill it first "
             "(value.filled(0.0)), or give the data and the mask as two variables",
         )
-    if isinstance(value, Array):
-        raise type_error("Program", f"{what} was given a lazy array; compute it first: x.numpy()")
     if bind:
         return _bindable(node, value)
+    if isinstance(value, Array):
+        value = value_outside(value, f"Program: {what}")
     integer = type(value) is int
     given = np.array(value, object) if integer else value  # it may be of any size
     if not isinstance(given, np.ndarray):

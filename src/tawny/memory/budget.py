@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from math import inf
 from operator import index
 from typing import TYPE_CHECKING, Final
 
@@ -42,11 +43,15 @@ UNITS = {
 }
 STATES = 2000
 """How far the order with the smallest peak is searched for; counted, so it is always the same."""
-PATTERN = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+PATTERN = re.compile(r"\s*((?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
-def parse_bytes(text: str | int) -> int:
-    """A number of bytes: an int, or a number and a unit such as "512MB" or "1.5 GiB"."""
+LEAST = 1000
+"""A fraction of fewer bytes was meant to be of another unit."""
+
+
+def parse_bytes(text: str | float) -> int:
+    """A number of bytes: a number, or one and a unit such as "512MB" or "1.5 GiB"."""
     if isinstance(text, str):
         found = PATTERN.fullmatch(text)
         if found is None or found[2].lower() not in UNITS:
@@ -57,10 +62,11 @@ def parse_bytes(text: str | int) -> int:
             )
         return int(decimal.Decimal(found[1]) * UNITS[found[2].lower()])
     try:
-        bytes = index(text)
+        whole = isinstance(text, float) and (text.is_integer() or LEAST <= text < inf)
+        bytes = int(text) if whole else index(text)  # type: ignore[arg-type]
     except TypeError:
         raise type_error(
-            "memory", f"a budget is an int (bytes) or a str such as '512MB', got {text!r}"
+            "memory", f"a budget is a number of bytes or a str such as '512MB', got {text!r}"
         ) from None
     if bytes < 0:
         raise value_error("memory", f"a budget is not negative, got {bytes} bytes")

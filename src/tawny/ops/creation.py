@@ -133,7 +133,7 @@ class Copy(
 
 
 @guarded
-def var(name: str | None = None, *, shape: int | Sequence[int] = (), dtype: Any = None) -> Array:
+def var(name: str | None = None, shape: int | Sequence[int] = (), dtype: Any = None) -> Array:
     """A variable: an input of graphs, whose value is given when they run."""
     if name is not None and (not isinstance(name, str) or not name):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("var", f"name must be a non-empty string, not {name!r}")
