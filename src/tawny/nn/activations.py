@@ -11,6 +11,7 @@ from tawny.array import Array, ArrayLike
 from tawny.errors import type_error, value_error
 from tawny.nn.module import Module
 from tawny.ops.elementwise import where
+from tawny.ops.precision import in_single
 
 Function = Callable[[Array], Array]
 
@@ -30,17 +31,20 @@ def relu6(x: ArrayLike, /) -> Array:
     return np.clip(x, 0, 6)
 
 
+@in_single
 def leaky_relu(x: ArrayLike, /, slope: float = 0.01) -> Array:
     """`x` where it is positive, `slope` times `x` elsewhere."""
     array = np.asarray(x)
     return where(array > 0, array, slope * array)
 
 
+@in_single
 def trelu(x: ArrayLike, /, threshold: float = 1.0) -> Array:
     """max(x - threshold, 0)."""
     return np.relu(np.asarray(x) - threshold)
 
 
+@in_single
 def elu(x: ArrayLike, /, alpha: float = 1.0) -> Array:
     """`x` where it is positive, alpha (exp(x) - 1) elsewhere."""
     array = np.asarray(x)
@@ -51,17 +55,20 @@ SELU_ALPHA: Final = 1.6732632423543772
 SELU_SCALE: Final = 1.0507009873554805
 
 
+@in_single
 def selu(x: ArrayLike, /) -> Array:
     """1.0507 elu(x, 1.6733): keeps mean 0 and variance 1 from layer to layer."""
     return SELU_SCALE * elu(x, SELU_ALPHA)
 
 
+@in_single
 def gelu(x: ArrayLike, /) -> Array:
     """(x / 2) (1 + erf(x / sqrt(2))): x times the normal distribution's share below it."""
     array = np.asarray(x)
     return array * (0.5 + 0.5 * np.erf(array * math.sqrt(0.5)))
 
 
+@in_single
 def silu(x: ArrayLike, /) -> Array:
     """`x` sigmoid(x)."""
     array = np.asarray(x)
@@ -73,6 +80,7 @@ def sigmoid(x: ArrayLike, /) -> Array:
     return np.sigmoid(x)
 
 
+@in_single
 def hard_sigmoid(x: ArrayLike, /) -> Array:
     """0.2 x + 0.5, kept from 0 to 1."""
     return np.clip(0.2 * np.asarray(x) + 0.5, 0, 1)
@@ -83,6 +91,7 @@ def softplus(x: ArrayLike, /) -> Array:
     return np.softplus(x)
 
 
+@in_single
 def softsign(x: ArrayLike, /) -> Array:
     """`x` / (1 + |x|)."""
     array = np.asarray(x)

@@ -13,6 +13,7 @@ from tawny.nn.module import Module
 from tawny.nn.noise import Dropout
 from tawny.nn.sizes import positive
 from tawny.ops.elementwise import where
+from tawny.ops.precision import narrowed, widened
 
 
 class MultiHeadAttention(Module):
@@ -67,14 +68,15 @@ class MultiHeadAttention(Module):
         if key.shape != value.shape:
             raise self.wrong(f"v has shape {value.shape}; it must be {key.shape}, as k")
         queries, keys, values = (
-            self._heads(layer(x))
+            widened(self._heads(layer(x)))
             for layer, x in ((self.query, q), (self.key, key), (self.value, value))
         )
         scale = 1 / math.sqrt(self.size)
         scores = (queries * scale) @ np.matrix_transpose(keys)
         weights = self.dropout(self._weights(scores, mask))
         mixed = np.permute_dims(weights @ values, (0, 2, 1, 3))
-        projected: Array = self.output(mixed.reshape((*q.shape[:-1], self.heads * self.size)))
+        joined = narrowed(mixed, self.output.weight.dtype)
+        projected: Array = self.output(joined.reshape((*q.shape[:-1], self.heads * self.size)))
         return projected
 
     def _heads(self, x: Array) -> Array:

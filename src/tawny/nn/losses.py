@@ -7,15 +7,21 @@ or by `nn.train` before the first step that would see them.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from tawny import numpy as np
 from tawny.array import Array, ArrayLike
 from tawny.errors import type_error, value_error
 from tawny.nn.demands import Classes, Shares, Signs, demand
 from tawny.ops.elementwise import where
+from tawny.ops.precision import narrowed, widened
 from tawny.optim.numbers import real
 from tawny.shape import size
+
+Loss = TypeVar("Loss", bound=Callable[..., Array])
 
 __all__ = [
     "binary_cross_entropy",
@@ -29,6 +35,17 @@ __all__ = [
     "quadratic",
     "squared_hinge",
 ]
+
+
+def _in_single(loss: Loss) -> Loss:
+    """A loss that computes float16 predictions in float32, and is rounded once."""
+
+    @functools.wraps(loss)
+    def in_steps(prediction: ArrayLike, *args: Any, **kwargs: Any) -> Array:
+        x = np.asarray(prediction)
+        return narrowed(loss(widened(x), *args, **kwargs), x.dtype)
+
+    return cast("Loss", in_steps)
 
 
 def _pair(op: str, prediction: ArrayLike, target: ArrayLike) -> tuple[Array, Array]:
@@ -66,30 +83,35 @@ def _batch_mean(total: Array, n: int) -> Array:
     return np.sum(total) / n
 
 
+@_in_single
 def quadratic(prediction: ArrayLike, target: ArrayLike) -> Array:
     """sum((p - t)^2) / n: the squared distance of a sample from its target."""
     x, y = _pair("quadratic", prediction, target)
     return _batch_mean(np.square(x - y), x.shape[0])
 
 
+@_in_single
 def mean_squared(prediction: ArrayLike, target: ArrayLike) -> Array:
     """mean((p - t)^2), over all elements."""
     x, y = _pair("mean_squared", prediction, target)
     return np.mean(np.square(x - y))
 
 
+@_in_single
 def l1(prediction: ArrayLike, target: ArrayLike) -> Array:
     """sum(|p - t|) / n."""
     x, y = _pair("l1", prediction, target)
     return _batch_mean(np.abs(x - y), x.shape[0])
 
 
+@_in_single
 def mean_absolute(prediction: ArrayLike, target: ArrayLike) -> Array:
     """mean(|p - t|), over all elements."""
     x, y = _pair("mean_absolute", prediction, target)
     return np.mean(np.abs(x - y))
 
 
+@_in_single
 def l2(prediction: ArrayLike, target: ArrayLike) -> Array:
     """mean(sqrt(sum((p - t)^2))): the distance of a sample from its target.
 
@@ -101,18 +123,21 @@ def l2(prediction: ArrayLike, target: ArrayLike) -> Array:
     return np.mean(distances)
 
 
+@_in_single
 def hinge(prediction: ArrayLike, target: ArrayLike) -> Array:
     """sum(max(1 - t p, 0)) / n, with targets of -1 and 1."""
     x, y = _pair_of_signs("hinge", prediction, target)
     return _batch_mean(np.relu(1 - y * x), x.shape[0])
 
 
+@_in_single
 def squared_hinge(prediction: ArrayLike, target: ArrayLike) -> Array:
     """sum(max(1 - t p, 0)^2) / n, with targets of -1 and 1."""
     x, y = _pair_of_signs("squared_hinge", prediction, target)
     return _batch_mean(np.square(np.relu(1 - y * x)), x.shape[0])
 
 
+@_in_single
 def huber(prediction: ArrayLike, target: ArrayLike, delta: float = 1.0) -> Array:
     """sum(h(p - t)) / n, where h(d) is d^2 / 2 up to |d| = delta and a line from there.
 
@@ -126,6 +151,7 @@ def huber(prediction: ArrayLike, target: ArrayLike, delta: float = 1.0) -> Array
     return _batch_mean(near * (distance - 0.5 * near), x.shape[0])
 
 
+@_in_single
 def binary_cross_entropy(prediction: ArrayLike, target: ArrayLike) -> Array:
     """sum(softplus(p) - t p) / n: -(t log s + (1 - t) log(1 - s)) for s = sigmoid(p).
 
@@ -139,6 +165,7 @@ def binary_cross_entropy(prediction: ArrayLike, target: ArrayLike) -> Array:
     return _batch_mean(losses, x.shape[0])
 
 
+@_in_single
 def cross_entropy(prediction: ArrayLike, target: ArrayLike, *, smoothing: float = 0.0) -> Array:
     """-sum(t log softmax(p)) / n, over the last axis: the classes.
 

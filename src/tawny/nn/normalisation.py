@@ -11,6 +11,7 @@ from tawny.nn import initialisers as init
 from tawny.nn.binding import Parameter, State
 from tawny.nn.module import Module
 from tawny.nn.sizes import positive, share
+from tawny.ops.precision import narrowed, widened
 from tawny.optim.numbers import at_least_zero
 from tawny.shape import as_int, as_shape
 
@@ -68,18 +69,22 @@ class BatchNorm(Module):
 
     def _normalised(self, x: Array) -> Array:
         """Over all axes but the last."""
-        x = self.fitted(x, self.mean)
+        given = self.fitted(x, self.mean)
+        return narrowed(self._standardised(widened(given)), given.dtype)
+
+    def _standardised(self, x: Array) -> Array:
+        mean, variance = widened(self.mean), widened(self.variance)
         if not self.training:
-            factor = 1 / np.sqrt(self.variance + self.epsilon)
+            factor = 1 / np.sqrt(variance + self.epsilon)
             if self.scale is not None:
                 factor = factor * self.scale
-            offset = -self.mean * factor
+            offset = -mean * factor
             return x * factor + (offset if self.shift is None else offset + self.shift)
         axes = tuple(range(x.ndim - 1))
         m, v = np.mean(x, axis=axes), np.var(x, axis=axes)
         n = x.size // self.features
-        self.mean = self.decay * self.mean + (1 - self.decay) * m
-        self.variance = self.decay * self.variance + (1 - self.decay) * n / max(n - 1, 1) * v
+        self.mean = self.decay * mean + (1 - self.decay) * m
+        self.variance = self.decay * variance + (1 - self.decay) * n / max(n - 1, 1) * v
         factor = 1 / np.sqrt(v + self.epsilon)
         if self.scale is not None:
             factor = factor * self.scale
@@ -126,10 +131,8 @@ class LayerNorm(Module):
         if x.shape[x.ndim - rank :] != self.shape or x.ndim < rank:
             raise self.wrong(f"the input has shape {x.shape}; its last axes must be {self.shape}")
         x = _fitted_to_either(self, x)
-        y = standardised(x, tuple(range(-rank, 0)), self.epsilon)
-        if self.scale is not None:
-            y = y * self.scale
-        return y if self.shift is None else y + self.shift
+        y = standardised(widened(x), tuple(range(-rank, 0)), self.epsilon)
+        return narrowed(_affine(self, y), x.dtype)
 
     def extra(self) -> str:
         return f"{self.shape}"
@@ -171,12 +174,10 @@ class GroupNorm(Module):
     def forward(self, x: Array) -> Array:
         self.check_last_axis(x, self.features, least_rank=2)
         x = _fitted_to_either(self, x)
-        parts = x.reshape((*x.shape[:-1], self.groups, self.features // self.groups))
+        parts = widened(x).reshape((*x.shape[:-1], self.groups, self.features // self.groups))
         axes = (*range(1, x.ndim - 1), parts.ndim - 1)
         y = standardised(parts, axes, self.epsilon).reshape(x.shape)
-        if self.scale is not None:
-            y = y * self.scale
-        return y if self.shift is None else y + self.shift
+        return narrowed(_affine(self, y), x.dtype)
 
     def extra(self) -> str:
         return f"{self.groups}, {self.features}"
@@ -186,6 +187,13 @@ def _fitted_to_either(layer: LayerNorm | GroupNorm, x: Array) -> Array:
     """`x` in the dtype of the layer's parameters, if it has any."""
     parameter = layer.shift if layer.scale is None else layer.scale
     return x if parameter is None else layer.fitted(x, parameter)
+
+
+def _affine(layer: LayerNorm | GroupNorm, y: Array) -> Array:
+    """`y` times the layer's scale plus its shift, where it has them."""
+    if layer.scale is not None:
+        y = y * layer.scale
+    return y if layer.shift is None else y + layer.shift
 
 
 def standardised(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:

@@ -23,6 +23,7 @@ from tawny.ops.joining import concat
 from tawny.ops.linalg import matmul
 from tawny.ops.matrix import lstsq
 from tawny.ops.movement import expand_dims, ravel, reshape, squeeze
+from tawny.ops.precision import in_single
 from tawny.ops.reduction import average, sum
 from tawny.ops.series import vander
 from tawny.ops.sorting import argsort, searchsorted
@@ -81,6 +82,7 @@ def _edge(x: ArrayLike | None, dtype: DType, word: str) -> list[Array]:
 
 
 @public()
+@in_single
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> Any:
@@ -153,6 +155,7 @@ def _bent(near: Array, step: Array, next: Array, further: Array) -> Array:
 
 
 @public()
+@in_single
 def trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Array:
@@ -171,6 +174,7 @@ def trapezoid(
 
 
 @public()
+@in_single
 def unwrap(
     p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi
 ) -> Array:

@@ -22,6 +22,7 @@ from tawny.ops.differentiation import distance, stop_gradient
 from tawny.ops.indexing import nonzero, sliced
 from tawny.ops.joining import joined
 from tawny.ops.movement import broadcasted, flattened
+from tawny.ops.precision import in_single
 from tawny.shape import as_int, normalise_axis, replaced
 
 
@@ -119,6 +120,7 @@ def clip(
 
 
 @public()
+@in_single
 def clip_by_norm(x: ArrayLike, limit: ArrayLike, /) -> Array:
     """`x` scaled down, where its Euclidean norm exceeds `limit`, to have that norm."""
     array = _array(x, "clip_by_norm")
@@ -165,6 +167,7 @@ def _complex(real: Array, imag: Array) -> Array:
 
 
 @public("around")
+@in_single
 def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
     """`a` to the given number of decimals, halves to the even one; negative ones count tens."""
     if out is not None:
@@ -228,6 +231,7 @@ def _wide(x: ArrayLike) -> ArrayLike:
 
 
 @public()
+@in_single
 def sinc(x: ArrayLike) -> Array:
     """`sin(pi x) / (pi x)`, which is 1 at 0."""
     angle = e.multiply(x, math.pi)
@@ -363,6 +367,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Out =
 
 
 @public()
+@in_single
 def diff(
     a: ArrayLike,
     n: int = 1,

@@ -18,6 +18,7 @@ from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, asarray, promoted
 from tawny.ops.indexing import take
 from tawny.ops.movement import expand_dims, moveaxis, reshape
+from tawny.ops.precision import in_single
 from tawny.shape import Shape, as_int, broadcast, normalise_axis, ordered_axes
 
 LETTERS: Final = string.ascii_letters
@@ -309,6 +310,7 @@ def cross_product(name: str, left: Array, right: Array, axes: tuple[int, int]) -
 
 
 @public()
+@in_single
 def cross(
     a: ArrayLike,
     b: ArrayLike,
@@ -452,6 +454,7 @@ def _as_dtype(node: Node, dtype: DType, casting: str) -> Node:
 
 
 @public(module="linalg")
+@in_single
 def multi_dot(arrays: Sequence[ArrayLike], *, out: Out = None) -> Array:
     """Product of a chain of matrices, in the order that multiplies fewest numbers."""
     if len(arrays) < 2:

@@ -32,6 +32,7 @@ from tawny.ops.factorisation import (
 )
 from tawny.ops.linalg import cross_product, matmul
 from tawny.ops.movement import expand_dims, matrix_transpose, moveaxis, reshape
+from tawny.ops.precision import in_single
 from tawny.ops.reduction import Axis, any, count_nonzero, max, min, sum
 from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, ordered_axes, reduced
 
@@ -73,6 +74,7 @@ def _check_number(op: str, ord: object, accepted: str) -> float:
 
 
 @public(module="linalg")
+@in_single
 def vector_norm(
     x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2
 ) -> Array:
@@ -97,14 +99,13 @@ def vector_norm(
 
 def _root(total: Array, power: float) -> Array:
     """The `power`-th root; at 0, where it has no slope, it is constant."""
-    if power < 0:
-        return e.pow(total, 1 / power)
-    nothing = e.equal(total, 0)
+    nothing = e.equal(total, 0 if power > 0 else math.inf)
     zero, one = (asarray(v, dtype=total.dtype) for v in (0, 1))
     return e.where(nothing, zero, e.pow(e.where(nothing, one, total), 1 / power))
 
 
 @public(module="linalg")
+@in_single
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") -> Array:
     """A norm of the matrices in the last two axes: "fro", "nuc", 1, -1, 2, -2, inf or -inf."""
     array = _inexact(x, "matrix_norm")
@@ -300,6 +301,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
 
 
 @public(module="linalg")
+@in_single
 def matrix_power(a: ArrayLike, n: int) -> Array:
     """Square matrices multiplied by themselves `n` times; by the inverse if `n` is negative."""
     array = wrap(lift(a, "matrix_power"))
@@ -346,6 +348,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 @public(module="linalg")
+@in_single
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Vector product of three-dimensional vectors along `axis`; other axes broadcast."""
     left, right = map(wrap, lift_each("cross", (x1, x2)))

@@ -9,6 +9,7 @@ from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray
 from tawny.ops.differentiation import distance
+from tawny.ops.precision import in_single
 from tawny.ops.reduction import Axis, any, as_real, lost_elements, max, min, prod, sum
 
 
@@ -52,6 +53,7 @@ def nanprod(
 
 
 @public()
+@in_single
 def nanmean(
     a: ArrayLike,
     axis: Axis = None,
@@ -90,6 +92,7 @@ def _variance(
 
 
 @public()
+@in_single
 def nanvar(
     a: ArrayLike,
     axis: Axis = None,
@@ -109,6 +112,7 @@ def nanvar(
 
 
 @public()
+@in_single
 def nanstd(
     a: ArrayLike,
     axis: Axis = None,

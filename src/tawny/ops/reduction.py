@@ -17,6 +17,7 @@ from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, asarray
 from tawny.ops.differentiation import distance, stop_gradient
 from tawny.ops.movement import broadcasted, flattened, permuted, reshaped
+from tawny.ops.precision import in_single
 from tawny.shape import (
     Shape,
     normalise_axes,
@@ -364,6 +365,7 @@ def var(
 
 
 @public()
+@in_single
 def std(
     a: ArrayLike,
     axis: Axis = None,
@@ -517,21 +519,31 @@ def logsumexp(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False) -> 
 
 
 @public()
+@in_single
 def softmax(x: ArrayLike, /, axis: int = -1) -> Array:
     """`exp(x)` scaled to sum to one along `axis`, without overflow."""
-    array = asarray(x)
-    normalise_axis(axis, array.ndim, "softmax")
-    greatest = stop_gradient(max(array, axis=axis, keepdims=True))  # any shift gives the same
-    weights = e.exp(e.subtract(array, greatest))
+    weights = e.exp(_shifted(x, axis, "softmax"))
     return e.divide(weights, sum(weights, axis=axis, keepdims=True))
 
 
 @public()
+@in_single
 def log_softmax(x: ArrayLike, /, axis: int = -1) -> Array:
-    """Logarithm of `softmax`, accurate also where that is tiny."""
-    array = asarray(x)
-    normalise_axis(axis, array.ndim, "log_softmax")
-    return e.subtract(array, logsumexp(array, axis=axis, keepdims=True))
+    """Logarithm of `softmax`, accurate also where that is tiny and where `x` is large."""
+    shifted = _shifted(x, axis, "log_softmax")
+    return e.subtract(shifted, e.log(sum(e.exp(shifted), axis=axis, keepdims=True)))
+
+
+def _shifted(x: ArrayLike, axis: int, op: str) -> Array:
+    """`x` in floating point, less its greatest element along `axis`.
+
+    Any shift gives the same softmax, so the greatest element counts as a constant.
+    """
+    given = asarray(x)
+    array = asarray(given, dtype=dt.inexact_dtype(given.dtype))
+    if not array.shape[normalise_axis(axis, array.ndim, op)]:
+        return array
+    return e.subtract(array, stop_gradient(max(array, axis=axis, keepdims=True)))
 
 
 def _scan(
@@ -597,6 +609,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: Out = None, keepdims: bool = False
 
 
 @public()
+@in_single
 def average(
     a: ArrayLike,
     axis: Axis = None,

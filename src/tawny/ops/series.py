@@ -12,6 +12,7 @@ from tawny.ops import elementwise as e
 from tawny.ops.creation import astype, zeros_like
 from tawny.ops.linalg import alike
 from tawny.ops.movement import broadcast_to, expand_dims, flip
+from tawny.ops.precision import in_single
 from tawny.ops.reduction import cumulative_prod
 from tawny.shape import Shape, as_shape
 
@@ -63,6 +64,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Array:
 
 
 @public()
+@in_single
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:  # noqa: N803
     """The powers of each element of `x` as a row, from high to low unless `increasing`."""
     node = lift(x, "vander")
@@ -79,6 +81,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
 
 
 @public()
+@in_single
 def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     """The polynomial of coefficients `p`, highest power first, at `x`."""
     coefficients, at = wrap(lift(p, "polyval")), wrap(lift(x, "polyval", 1))

@@ -20,6 +20,7 @@ from tawny.ops import elementwise as e
 from tawny.ops.composite import where
 from tawny.ops.creation import astype, full_like
 from tawny.ops.indexing import take
+from tawny.ops.precision import in_single
 
 
 def _floating(x: ArrayLike, op: str) -> Array:
@@ -92,6 +93,7 @@ _FAR: Final = 8.0
 
 
 @public()
+@in_single
 def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind and order 0."""
     array = wrap(lift(x, "i0"))

@@ -13,6 +13,7 @@ from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray, astype, filled
 from tawny.ops.indexing import take, take_along_axis
 from tawny.ops.movement import expand_dims, moveaxis, permute_dims, reshape
+from tawny.ops.precision import in_single
 from tawny.ops.reduction import Axis, sum
 from tawny.ops.sorting import sort
 from tawny.shape import Shape, normalise_axes, reduced, size
@@ -43,6 +44,7 @@ def _middle(low: Array, high: Array) -> Array:
 
 
 @public()
+@in_single
 def median(
     a: ArrayLike,
     axis: Axis = None,
@@ -64,6 +66,7 @@ def median(
 
 
 @public()
+@in_single
 def nanmedian(
     a: ArrayLike,
     axis: Axis = None,
@@ -86,6 +89,7 @@ def nanmedian(
 
 
 @public()
+@in_single
 def quantile(
     a: ArrayLike,
     q: ArrayLike,
@@ -109,6 +113,7 @@ def quantile(
 
 
 @public()
+@in_single
 def percentile(
     a: ArrayLike,
     q: ArrayLike,
@@ -243,6 +248,7 @@ def _interpolated(low: Array, high: Array, weight: Array) -> Array:
 
 
 @public()
+@in_single
 def nanquantile(
     a: ArrayLike,
     q: ArrayLike,
@@ -262,6 +268,7 @@ def nanquantile(
 
 
 @public()
+@in_single
 def nanpercentile(
     a: ArrayLike,
     q: ArrayLike,

@@ -8,6 +8,7 @@ from typing import Any
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.dtype import DType
+from tawny.ops.precision import widened
 from tawny.tree import leaves, like, map_leaves, map_together
 
 Number = float | Array
@@ -16,12 +17,13 @@ Number = float | Array
 
 def dot(a: Any, b: Any) -> Array:
     """The sum of the products of all elements."""
-    return added([np.sum(x * y) for x, y in zip(leaves(a), leaves(b), strict=True)])
+    pairs = zip(leaves(a), leaves(b), strict=True)
+    return added([np.sum(widened(x) * widened(y)) for x, y in pairs])
 
 
 def squared_norm(a: Any) -> Array:
     """The sum of the squares of all elements."""
-    return added([np.sum(np.square(x)) for x in leaves(a)])
+    return added([np.sum(np.square(widened(x))) for x in leaves(a)])
 
 
 def largest(a: Any) -> Array:

@@ -18,5 +18,7 @@ def matmul(_: Matmul, a: Value, b: Value) -> Any:
 
 @kernel(Einsum)
 def einsum(op: Einsum, *operands: Value) -> Any:
-    """NumPy's own, pairs of operands in the cheapest order."""
-    return np.einsum(op.subscripts, *operands, optimize=len(operands) > 1)
+    """NumPy's own, pairs of operands in the cheapest order; float16 is added up in float32."""
+    half = operands[0].dtype == np.float16
+    wide = [x.astype(np.float32) for x in operands] if half else operands
+    return np.einsum(op.subscripts, *wide, optimize=len(operands) > 1)

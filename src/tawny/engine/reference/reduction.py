@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from tawny import dtype as dt
+from tawny.dtype import DType
 from tawny.engine.reference.kernel import Value, cast, kernel
 from tawny.ops.reduction import (
     AllTrue,
@@ -24,23 +26,27 @@ from tawny.ops.reduction import (
 )
 
 
+def _wide(dtype: DType) -> DType:
+    """The dtype numbers are added up or multiplied in: float32 for float16."""
+    return dt.FLOAT32 if dtype == dt.FLOAT16 else dtype
+
+
 @kernel(Sum)
 def sum_(op: Sum, x: Value) -> Value:
     """NumPy's pairwise sum."""
-    return np.sum(x, axis=op.axes, dtype=op.dtype, keepdims=op.keepdims)
+    return np.asarray(np.sum(x, axis=op.axes, dtype=_wide(op.dtype), keepdims=op.keepdims))
 
 
 @kernel(Prod)
 def prod(op: Prod, x: Value) -> Value:
     """NumPy's own."""
-    return np.asarray(np.prod(x, axis=op.axes, dtype=op.dtype, keepdims=op.keepdims))
+    return np.asarray(np.prod(x, axis=op.axes, dtype=_wide(op.dtype), keepdims=op.keepdims))
 
 
 @kernel(Mean)
 def mean(op: Mean, x: Value) -> Value:
-    """The sum over the count; float16 is added up in float32."""
-    wide = np.float32 if op.dtype == np.float16 else op.dtype
-    total = np.sum(x, axis=op.axes, dtype=wide, keepdims=op.keepdims)
+    """The sum over the count."""
+    total = np.sum(x, axis=op.axes, dtype=_wide(op.dtype), keepdims=op.keepdims)
     return np.asarray(np.divide(total, math.prod(x.shape[a] for a in op.axes)))
 
 
@@ -48,7 +54,7 @@ def mean(op: Mean, x: Value) -> Value:
 def var(op: Var, x: Value) -> Value:
     """Two passes: the mean, then the squared distances from it."""
     count = math.prod(x.shape[a] for a in op.axes)
-    wide = cast(x, np.dtype(np.float32 if op.dtype == np.float16 else op.dtype))
+    wide = cast(x, _wide(op.dtype))
     away = wide - np.divide(np.sum(wide, axis=op.axes, keepdims=True), count)
     squares = (
         np.square(away.real) + np.square(away.imag) if away.dtype.kind == "c" else np.square(away)
@@ -83,8 +89,8 @@ def any_(op: AnyTrue, x: Value) -> Value:
 
 @kernel(LogSumExp)
 def logsumexp(op: LogSumExp, x: Value) -> Value:
-    """Shifted by the greatest element, unless that is infinite; float16 computes in float32."""
-    x = cast(x, np.dtype(np.float32) if op.dtype == np.float16 else op.dtype)
+    """Shifted by the greatest element, unless that is infinite."""
+    x = cast(x, _wide(op.dtype))
     top = np.max(x, axis=op.axes, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0)
     total = np.sum(np.exp(x - shift), axis=op.axes, keepdims=True)

@@ -1,0 +1,83 @@
+"""float16 in functions of several steps: computed in float32, rounded once at the end."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+from tawny import dtype as dt
+from tawny.array import Array, fresh, lift, wrap
+from tawny.calling import guarded
+from tawny.dtype import DType
+from tawny.node import make
+from tawny.ops.creation import Cast
+from tawny.tree import map_leaves
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def widened(x: Array) -> Array:
+    """`x` in the dtype that steps are computed in: float32 for float16, else its own."""
+    return wrap(make(Cast(dt.FLOAT32), (x.node,))) if x.dtype == dt.FLOAT16 else x
+
+
+def narrowed(x: Array, dtype: DType) -> Array:
+    """`x` as float16 if `dtype` is that; else as it is."""
+    return wrap(make(Cast(dtype), (x.node,))) if dtype == dt.FLOAT16 != x.dtype else x
+
+
+def in_single(function: Callable[P, R]) -> Callable[P, R]:
+    """`function`, which computes float16 operands in float32 and rounds its results once.
+
+    Results are float16 if that is the common dtype of all operands that are arrays, and neither
+    `dtype` nor `out` asks for another.
+    """
+    call: Callable[..., R] = guarded(function)
+
+    @functools.wraps(function)
+    def in_steps(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not any(dt.FLOAT16 in _dtypes(x) for x in (*args, *kwargs.values())):
+            return call(*args, **kwargs)
+        try:
+            bound = inspect.signature(function).bind(*args, **kwargs)
+        except TypeError:
+            return call(*args, **kwargs)  # which says what it takes
+        operands = {k: v for k, v in bound.arguments.items() if k != "out"}
+        bound.arguments.update({k: _widened(v) for k, v in operands.items()})
+        result = call(*bound.args, **bound.kwargs)
+        given = [bound.arguments.get(word) is not None for word in ("dtype", "out")]
+        dtypes = [d for x in operands.values() for d in _dtypes(x)]
+        if any(given) or dt.promote(*dtypes) != dt.FLOAT16:
+            return result
+        return cast("R", map_leaves(_narrowed, result))
+
+    return in_steps
+
+
+def _dtypes(x: Any) -> list[DType]:
+    """The dtypes of an operand, or of those in a list of operands."""
+    if isinstance(x, (Array, np.ndarray, np.generic)):
+        return [cast("Any", x).dtype]
+    if isinstance(x, (list, tuple)):
+        items = cast("list[Any]", x)
+        if items and _dtypes(items[0]):  # it is no list of numbers, which may be long
+            return [d for item in items for d in _dtypes(item)]
+    return []
+
+
+def _widened(x: Any) -> Any:
+    if dt.FLOAT16 not in _dtypes(x):
+        return x
+    if isinstance(x, (list, tuple)):
+        return [_widened(item) for item in cast("list[Any]", x)]
+    return widened(x if isinstance(x, Array) else fresh(lift(x, "astype")))
+
+
+def _narrowed(x: Any) -> Any:
+    single = isinstance(x, Array) and x.dtype == dt.FLOAT32
+    return narrowed(x, dt.FLOAT16) if single else x

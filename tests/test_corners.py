@@ -1,0 +1,52 @@
+"""Corners of functions: large and small numbers, places without a slope, infinite operands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+
+import tawny as tw
+import tawny.numpy as tnp
+
+ENGINES = ["reference", "cpu"]
+
+
+def on(engine, function, *operands):
+    """`function` of variables, compiled for an engine and given `operands`."""
+    given = [tw.var(shape=np.shape(x), dtype=np.asarray(x).dtype) for x in operands]
+    return tw.Graph(given, function(*given)).compile(engine=engine)(*operands)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("large", [0.0, 1e3, 1e4, 1e5, 1e6, -1e6, 1e30])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_log_softmax_keeps_its_digits_where_logits_are_large(dtype, large, engine) -> None:
+    x = np.array([large, large, large - 1], dtype)
+    exact = scipy.special.log_softmax(x.astype("longdouble") - np.longdouble(large))
+    got = on(engine, tnp.log_softmax, x)
+    np.testing.assert_allclose(got, exact, rtol=4 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(on(engine, tnp.softmax, x), np.exp(exact), rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [tnp.softmax, tnp.log_softmax])
+def test_softmax_of_nothing_is_nothing(function) -> None:
+    assert function(np.ones((3, 0))).shape == (3, 0)
+    assert function(np.ones((0, 3))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("power", [-np.inf, -3, -2, -1, -0.5, 0.5, 1, 2, 3, np.inf])
+def test_norms_have_slope_0_at_0(power, engine) -> None:
+    def slope(x):
+        return tw.gradients(tnp.linalg.vector_norm(x, ord=power), [x])[0]
+
+    np.testing.assert_array_equal(on(engine, slope, np.zeros(3)), np.zeros(3))
+    if power < 0:  # one element of 0 makes it 0, whatever the others do
+        np.testing.assert_array_equal(on(engine, slope, np.array([0.0, 3.0, 4.0])), np.zeros(3))
+    x = np.array([1.5, -3.0, 4.0])
+    steps = 1e-6 * np.eye(3)
+    by_differences = [
+        (np.linalg.norm(x + h, power) - np.linalg.norm(x - h, power)) / 2e-6 for h in steps
+    ]
+    np.testing.assert_allclose(on(engine, slope, x), by_differences, rtol=1e-6, atol=1e-9)
