@@ -214,7 +214,8 @@ class Course:
         """The stretch with what makes an operand of it, or with what reads a result."""
         steps, copies = stretch
         least = SMALL * self._held(stretch)
-        operands = {self.owner(source): None for node in steps for source in node.inputs}
+        ordered = self._sorted(steps)
+        operands = {self.owner(source): None for node in ordered for source in node.inputs}
         for node in operands:
             if node in steps or self.bytes(node) < least or not self.cuttable(node):
                 continue
@@ -358,7 +359,7 @@ class Course:
         bands = min(bands, _fewest_rows(body))
         most = LONGER * _seconds(body)
         if self._again:
-            twice = sum(map(_seconds_of, self._twice(stretch)))
+            twice = sum(map(_seconds_of, self._sorted(self._twice(stretch))))
             most = max(most, _seconds(body) + SPARE * self._seconds) - twice
         while bands > 1:
             op = Bands(body, self._height(body, bands))

@@ -190,10 +190,7 @@ def _chosen(m: Match) -> Node | None:
 
 def _pair(node: Node) -> tuple[object, ...]:
     """The same for a commutative op on the same operands in either order."""
-    first, second = node.inputs
-    if id(first) < id(second):
-        return (node.op, first, second)
-    return (node.op, second, first)
+    return node.op, frozenset(node.inputs)
 
 
 def _has_twin(node: Node, facts: Facts) -> bool:
