@@ -1,0 +1,257 @@
+"""A table of graphs and digests of all that becomes of them, for processes that differ otherwise.
+
+    python tests/determinism.py [--history N] [--tick SECONDS] [--salt N] [--large] [name ...]
+
+prints, as JSON, for each graph of the table a digest of each stage: the rewritten nodes, what was
+rewritten, the plan, the kernels, the results.  None may depend on what the options change: which
+graphs were compiled before and which budgets were asked for, what clocks say (a counted clock that
+goes on by so many seconds whenever it is looked at), in which order sets of nodes are walked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+ADDRESSES = 2**40
+"""Parameters of kernels from here on are addresses."""
+
+CLOCKS = ("thread_time", "process_time", "perf_counter", "monotonic")
+
+
+def count_time(tick: float) -> None:
+    """Let clocks go on by `tick` seconds whenever somebody looks."""
+    for name in CLOCKS:
+        steps = itertools.count(1)
+        setattr(time, name, lambda steps=steps: next(steps) * tick)
+
+
+class Case(NamedTuple):
+    """A graph, how it is compiled, and which part of its free peak it is given."""
+
+    make: Callable[[], Any]
+    options: Mapping[str, Any] = MappingProxyType({})
+    share: float | None = None
+
+
+def table(large: bool) -> dict[str, Case]:
+    """The graphs by name."""
+    import warnings
+
+    import numpy as np
+
+    import tawny as tw
+    import tawny.numpy as tnp
+    from random_graphs import graph_of
+    from recurrent_graphs import unrolled
+    from tawny import models, nn, optim
+    from tawny.array import wrap
+
+    def training(model: nn.Module, shape: tuple[int, ...], optimiser: Any) -> tw.Graph:
+        rng = np.random.default_rng(0)
+        batch = rng.standard_normal(shape, np.float32), rng.integers(0, 10, shape[0])
+        return nn.training_graph(model, nn.cross_entropy, batch, optimiser)
+
+    def dense() -> tw.Graph:
+        layers = [nn.Linear(24, 24, activation="tanh") for _ in range(6)]
+        return training(nn.Sequential(*layers, nn.Linear(24, 10)), (32, 24), optim.Adam(0.01))
+
+    def several() -> tw.Graph:
+        x, z = (tw.var(name, shape=(32, 32)) for name in "xz")
+        parts = [tnp.exp(x) @ x, tnp.sin(x) @ x, tnp.cos(x) @ x, tnp.linalg.inv(x + 9)]
+        return tw.Graph([x, z], sum((part * z for part in parts[1:]), parts[0] @ z))
+
+    def chain() -> tw.Graph:
+        x = tw.var("x", shape=(60, 60))
+        saved = [x]
+        for _ in range(8):
+            saved.append(tnp.sin(saved[-1] @ saved[-1]))
+        out = saved[-1]
+        for one in reversed(saved[:-1]):
+            out = out @ tnp.cos(one)
+        return tw.Graph([x], out)
+
+    def attention() -> tw.Graph:
+        x = tw.var("x", shape=(10, 672, 8), dtype="float32")
+        return tw.Graph([x], tnp.softmax(x @ tnp.matrix_transpose(x), axis=-1) @ x)
+
+    def wide() -> tw.Graph:
+        rng = np.random.default_rng(1)
+        x = tw.var("x", shape=(1, 176, 176, 3), dtype="float32")
+        first = tnp.relu(tnp.conv2d(x, rng.standard_normal((3, 3, 3, 48), np.float32)))
+        y = tnp.relu(tnp.conv2d(first, rng.standard_normal((3, 3, 48, 48), np.float32)))
+        y = tnp.conv2d(y + first, rng.standard_normal((3, 3, 48, 4), np.float32))
+        return tw.Graph([x], y + tnp.sum(first, axis=-1, keepdims=True))
+
+    def drawn(seed: int) -> tw.Graph:
+        found = graph_of(seed, 25, impure=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*is used by no output")
+            return tw.Graph([wrap(v) for v in found.feeds], [wrap(n) for n in found.outputs])
+
+    whole = {"incremental": False}
+    cases = {
+        "dense": Case(dense),
+        "dense within": Case(dense, share=0.7),
+        "recurrent": Case(lambda: unrolled("LSTM", 4, 6, 16), whole),
+        "chain within": Case(chain, whole, 0.6),
+        "kept": Case(several),
+        "kept within": Case(several, share=0.8),
+        "bands": Case(attention, whole),
+        "bands within": Case(wide, whole, 0.55),
+    }
+    cases |= {f"random {seed}": Case(lambda seed=seed: drawn(seed)) for seed in (1, 2, 3, 4)}
+    if large:
+        image = {"ResNet50": models.ResNet50, "InceptionV3": models.InceptionV3}
+        for name, model in image.items():
+            cases[name] = Case(lambda model=model: network(model(), (1, 96, 96, 3)), whole)
+        small = models.ResNet50(10, width=1 / 4)
+        cases["ResNet50 training"] = Case(lambda: training(small, (8, 64, 64, 3), optim.Adam()))
+        cases["ResNet50 training within"] = cases["ResNet50 training"]._replace(share=0.5)
+        cases["Mask R-CNN"] = Case(lambda: network(models.MaskRCNN(), (1, 256, 256, 3)), whole)
+        cases["Mask R-CNN within"] = cases["Mask R-CNN"]._replace(share=0.8)
+        cases |= {f"random {seed}": Case(lambda seed=seed: drawn(seed)) for seed in range(40)}
+    return cases
+
+
+def network(model: Any, shape: tuple[int, ...]) -> Any:
+    """A model applied to an image."""
+    import tawny as tw
+
+    x = tw.var("x", shape=shape, dtype="float32")
+    return tw.Graph([x], model(x))
+
+
+def digest(things: Any) -> str:
+    """A short name for what is printed alike."""
+    return hashlib.blake2b(repr(things).encode(), digest_size=8).hexdigest()
+
+
+def digests(case: Case) -> dict[str, str]:
+    """For each stage of a program a digest."""
+    import tawny as tw
+    from tawny.engine.cpu.providers import kernel_alone
+    from tawny.node import toposort
+
+    graph = case.make()
+    memory = None
+    if case.share is not None:
+        memory = int(graph.plan(**case.options).peak_bytes * case.share)
+    try:
+        program = graph.compile(memory=memory, **case.options)
+    except tw.MemoryBudgetError as error:
+        return {"refused": digest((error.least_bytes, len(error.alive)))}
+    compiled = program._compiled
+    order = toposort(compiled.results)
+    number = {node: i for i, node in enumerate(order)}
+    nodes = [(named(n.op), [number[i] for i in n.inputs], n.shape, n.dtype) for n in order]
+    made = [n.value.tobytes() for n in order if n.value is not None]
+    layout = program.plan.layout
+    steps = compiled._fitted.lowered.steps
+    kernels = [kernel_alone(node) for node in steps if not node.name.startswith("bands")]
+    return {
+        "nodes": digest([nodes, made]),
+        "rewrites": digest([rewritten(r) for r in program.rewrites]),
+        "order": digest([steps, layout.sequence, [number[n] for n in steps]]),
+        "plan": digest([layout.placement, layout.schedule.slides, layout.problem.structure]),
+        "kept": digest([number[n] for n in compiled._fitted.kept]),
+        "homes": digest([(number[s], t.name) for s, t in compiled.homes.items()]),
+        "shown": digest(str(program.plan)),
+        "kernels": digest([k and described(k) for k in kernels]),
+        "results": digest([value.tobytes() for value in results(program)]),
+    }
+
+
+def rewritten(record: Any) -> Any:
+    """A rule that was applied, and the nodes before and after."""
+    entries = [
+        [(named(e.op), e.shape, e.dtype) for e in side] for side in (record.before, record.after)
+    ]
+    return record.rule.name, entries, [(s.file, s.line) for s in record.sources]
+
+
+def named(op: Any) -> Any:
+    """An op; variables without a name of their own are numbered by the process."""
+    return "variable" if type(op).__name__ == "Variable" else op
+
+
+def described(kernel: Any) -> Any:
+    """What is the same of a kernel in every process."""
+    library = kernel.library
+    numbers = [None if n >= ADDRESSES else n for n in kernel.parameters]
+    return [
+        *(kernel.symbol, numbers, kernel.parallel, kernel.scratch, kernel.after, kernel.provider),
+        *(library.size, library.instructions, sorted(library.addresses)),
+    ]
+
+
+def results(program: Any) -> Iterator[Any]:
+    """What two runs give, the second after a change of one input, and the state they leave."""
+    import numpy as np
+
+    from tawny.tree import leaves
+
+    rng = np.random.default_rng(2)
+    variables = [a.node for a in (*program.graph.inputs, *program.graph.updates)]
+    for changed in (variables, variables[:1]):
+        with np.errstate(all="ignore"):
+            for node in changed:
+                drawn = rng.integers(0, 5, node.shape) if node.dtype.kind in "iub" else None
+                value = rng.standard_normal(node.shape) if drawn is None else drawn
+                program.set(**{node.name: value.astype(node.dtype)})
+            yield from [np.asarray(x) for x in leaves(program.run())]
+    yield from [np.asarray(value) for value in program.state.values()]
+
+
+def precede(cases: dict[str, Case], seed: int) -> None:
+    """Compile other graphs and ask for other budgets before."""
+    import tawny as tw
+
+    rng = random.Random(seed)
+    for name in rng.sample(sorted(cases), len(cases) // 2):
+        graph = cases[name].make()
+        peak = graph.plan(**cases[name].options).peak_bytes
+        for share in (rng.uniform(0.4, 0.9), rng.uniform(0.4, 0.9)):
+            with suppress(tw.MemoryBudgetError):
+                graph.plan(memory=int(peak * share), **cases[name].options)
+
+
+def salt_nodes(salt: int) -> None:
+    """Let sets of nodes be walked in another order."""
+    from tawny import node
+
+    assert not node._INTERNED, "nodes are there already"
+    node.Node.__hash__ = lambda self: id(self) * (2 * salt + 1) % 1_000_003
+
+
+def main() -> None:
+    """Print the digests."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--history", type=int, default=0)
+    parser.add_argument("--tick", type=float, default=0.0)
+    parser.add_argument("--salt", type=int, default=0)
+    parser.add_argument("--large", action="store_true")
+    options = parser.parse_args()
+    if options.tick:
+        count_time(options.tick)
+    if options.salt:
+        salt_nodes(options.salt)
+    cases = table(options.large)
+    names = options.names or list(cases)
+    if options.history:
+        precede(cases, options.history)
+        random.Random(options.history).shuffle(names)
+    print(json.dumps({name: digests(cases[name]) for name in names}))
+
+
+if __name__ == "__main__":
+    main()
