@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar, cast, final
 
 import numpy as np
@@ -54,25 +55,32 @@ class custom_vjp(Generic[F]):  # noqa: N801  (used as a decorator)
         def f(x, y): ...
         f.defvjp(forward, backward)
 
-    `forward(x, y)` gives the function's result and a structure of arrays to keep; `backward(kept,
-    slope)` gives a slope for each argument, or None.  The slope has the structure of the result.
-    Forward mode follows from it, if `backward` is made of arrays' operations.
+    `forward(x, y)` gives the function's result and a structure of arrays to keep; where it calls
+    `f`, that is the function as it was written.  `backward(kept, slope)` gives a slope for each
+    argument, or None.  The slope has the structure of the result.  Forward mode follows from it, if
+    `backward` is made of arrays' operations.
     """
 
     def __init__(self, function: F) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._rules: tuple[Function, Function] | None = None
+        self._going_forward: ContextVar[bool] = ContextVar("going_forward", default=False)
+        """Whether `forward` is being called, which may call the function itself."""
 
     def defvjp(self, forward: Function, backward: Function) -> None:
         """Say how the function is computed when it is differentiated, and its slopes."""
         self._rules = forward, backward
 
     def __call__(self, *args: Any) -> Any:
-        if self._rules is None:
+        if self._rules is None or self._going_forward.get():
             return self._function(*args)
         ahead, backward = self._rules
-        made: Any = ahead(*args)
+        token = self._going_forward.set(True)
+        try:
+            made: Any = ahead(*args)
+        finally:
+            self._going_forward.reset(token)
         pair = cast("tuple[Any, ...]", made)
         if not isinstance(made, tuple) or len(pair) != 2:
             raise type_error(_name(self), "forward gives a pair: the result and what to keep")

@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from tawny.autodiff.applying import Nodes, forward_rule, is_derived, refuse_undefined, reverse_rule
 from tawny.autodiff.fitting import converted, fitted, is_smooth, zero
-from tawny.autodiff.reverse import check_linear, edge_of, gathered, pulled_back, reached
+from tawny.autodiff.reverse import (
+    check_linear,
+    check_transposable,
+    edge_of,
+    gathered,
+    pulled_back,
+    reached,
+)
 from tawny.autodiff.slopes import PLAIN, slope_of
 from tawny.node import Node, Part, make, part, toposort, variable, written_at
 from tawny.op import ELEMENTWISE, Gradient, Type
+from tawny.ops.differentiation import Rewritten
 from tawny.ops.movement import broadcasted
 
 _ADD = ELEMENTWISE["add"]
@@ -21,7 +29,7 @@ def pushed_forward(tangents: Mapping[Node, Node], results: Sequence[Node]) -> li
     order = toposort(results)
     active = reached(order, frozenset(tangents))
     known: dict[Node, Node] = dict(tangents)
-    for node in order:
+    for node in _needed(order, results):
         if node not in active or node in known or not node.inputs or isinstance(node.op, Part):
             continue
         with written_at(node.sources):
@@ -32,6 +40,19 @@ def pushed_forward(tangents: Mapping[Node, Node], results: Sequence[Node]) -> li
                     target = part(node, index) if node.parts else node
                     known[target] = _as(tangent, kind)
     return [known.get(node) for node in results]
+
+
+def _needed(order: Sequence[Node], results: Sequence[Node]) -> list[Node]:
+    """The nodes whose tangents are asked for.
+
+    Those of results with a derivative of their own do not follow from what computes them.
+    """
+    needed = set(results)
+    for node in reversed(order):
+        if node in needed:
+            op = node.op
+            needed.update(node.inputs[op.results :] if isinstance(op, Rewritten) else node.inputs)
+    return [n for n in order if n in needed]
 
 
 def _as(tangent: Node, kind: Type) -> Node:
@@ -117,6 +138,14 @@ def _transposed(node: Node, given: Nodes) -> Nodes:
         if s is not None and t is not None
     ]
     edge = edge_of(node, given)
+    check_transposable(
+        node,
+        [s for s, _ in pairs],
+        holders,
+        edge,
+        "forward mode: use reverse mode (tw.grad, tw.vjp, tw.jacrev), or give it tangents with "
+        "tw.custom_jvp",
+    )
     found = pulled_back(gathered(pairs), holders, edge)
     check_linear(node, found.values(), holders, edge)
     places = iter(holders)

@@ -8,8 +8,10 @@ from collections.abc import Set as AbstractSet
 from tawny.autodiff.applying import Nodes, forward_rule, is_derived, refuse_undefined, reverse_rule
 from tawny.autodiff.fitting import fitted, is_smooth, total
 from tawny.autodiff.slopes import PLAIN, QUIET, slope_of
+from tawny.errors import value_error
 from tawny.node import Node, Part, toposort, variable, written_at
 from tawny.op import ELEMENTWISE, Gradient
+from tawny.ops.differentiation import Rewritten
 
 _WHERE = ELEMENTWISE["where"]
 
@@ -118,6 +120,13 @@ def _transposed(node: Node, slopes: Nodes, active: AbstractSet[Node], masked: bo
     ]
     given = [h for h in holders if h is not None]
     edge = edge_of(node, slopes)
+    check_transposable(
+        node,
+        [t for t, _ in pairs],
+        given,
+        edge,
+        "reverse mode: use forward mode (tw.jvp, tw.jacfwd), or give it slopes with tw.custom_vjp",
+    )
     found = pulled_back(gathered(pairs), given, edge, masked=masked)
     check_linear(node, found.values(), given, edge)
     return [None if h is None else found.get(h) for h in holders]
@@ -134,6 +143,27 @@ def gathered(pairs: Iterable[tuple[Node, Node]]) -> dict[Node, Node]:
 def edge_of(node: Node, given: Nodes) -> set[Node]:
     """What a rule of `node` is written in besides placeholders: it need not be looked behind."""
     return {node, *node.inputs, *[g for g in given if g is not None]}
+
+
+def check_transposable(
+    node: Node,
+    made: Iterable[Node],
+    holders: Iterable[Node],
+    edge: AbstractSet[Node],
+    way_out: str,
+) -> None:
+    """Refuse the other mode of a user's rule that is not made of operations with derivatives."""
+    if not isinstance(node.op, Rewritten):
+        return
+    order = toposort(made, edge.__contains__)
+    active = reached(order, frozenset(holders))
+    for inner in order:
+        if inner in active and inner.op.facts().gradient is Gradient.NONE:
+            raise value_error(
+                "grad",
+                f"the derivative that {node.name} was given uses {inner.name}, which has none "
+                f"itself, so it has none in {way_out}",
+            )
 
 
 def check_linear(
