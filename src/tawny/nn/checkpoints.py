@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -188,6 +188,12 @@ def restore(
     for name, own in arrays.items():
         np.copyto(own, found[name])
     return where, history
+
+
+def weights_in(names: Iterable[str]) -> dict[str, str]:
+    """What a model takes of a checkpoint: the arrays' names there by the paths in the model."""
+    kinds = ("parameters.", "state.")
+    return {n.partition(".")[2]: n for n in names if n.startswith(kinds)}
 
 
 def _history(

@@ -50,6 +50,7 @@ class Module(Holder):
     """A layer or a model; see the chapter's own text."""
 
     forward: Callable[..., Any] = _no_forward
+    _infers: bool = False
 
     def __init__(self) -> None:
         """A module that takes no arguments, unless its class says otherwise."""
@@ -204,9 +205,9 @@ class Module(Holder):
 
     @property
     def training(self) -> bool:
-        """Whether the call under way is one of training."""
+        """Whether the call under way is one of training, and the layer takes part in it."""
         binding = BINDING.get()
-        return binding is not None and binding.training
+        return binding is not None and binding.training and not self._infers
 
     # ------------------------------------------------------------------ value
 
@@ -260,6 +261,19 @@ class Module(Holder):
         for _, member in self.walk():
             if isinstance(member, Declaration):
                 member.frozen = frozen
+        return self
+
+    def use_inference(self, on: bool = True) -> Self:
+        """Let the module compute as in inference while a model it is in trains; gives itself.
+
+        Its dropout does nothing, its batch normalisation takes the running statistics and leaves
+        them as they are.  What is trained stays so: `freeze` says that.
+        """
+        if not isinstance(on, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise type_error(self.label, f"on is {on!r}; accepted: True and False")
+        for _, member in self.walk():
+            if isinstance(member, Module):
+                member.__dict__["_infers"] = on
         return self
 
     @property
@@ -371,7 +385,10 @@ class Module(Holder):
         weights.save(self, path)
 
     def load(self, path: str | PathLike[str]) -> Self:
-        """Take parameters and state from a safetensors file; gives the model itself."""
+        """Take parameters and state from a safetensors file; gives the model itself.
+
+        The file is one that `save` wrote, or a checkpoint of `nn.train`.
+        """
         from tawny.nn import weights  # noqa: PLC0415  (it stands above modules)
 
         weights.load(self, path)

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 from tawny.errors import value_error
 from tawny.graph.safetensors import GraphFileError, read, shown, write
 from tawny.graph.saving import ARRAYS
+from tawny.nn import checkpoints
 from tawny.nn.assigning import assign, declared
 from tawny.nn.binding import written
 from tawny.nn.flattening import Shapes, known_shapes, reordering
@@ -44,7 +45,7 @@ def save(model: Module, path: File) -> None:
 
 
 def load(model: Module, path: File) -> None:
-    """Take parameters and state of `model` from a file that `save` wrote.
+    """Take parameters and state of `model` from a file that `save` or `nn.Checkpoint` wrote.
 
     Any safetensors file will do whose arrays have the model's names and shapes.  Whatever does not
     fit is named, all at once, and then the model is as it was.
@@ -53,13 +54,18 @@ def load(model: Module, path: File) -> None:
     contents = read(path)
     kind, version = contents.text.get("format"), contents.text.get("version")
     ours = kind is not None and kind.startswith("tawny.") and kind != ARRAYS
-    if ours and (kind, version) != (FORMAT, VERSION):
+    if ours and (kind, version) not in {(FORMAT, VERSION), (checkpoints.FORMAT, VERSION)}:
         raise GraphFileError(
             os.fspath(path),
             "format",
-            f"{shown(kind)}, version {shown(version)}; expected {FORMAT!r}, version {VERSION!r}",
+            f"{shown(kind)}, version {shown(version)}; expected {FORMAT!r} or "
+            f"{checkpoints.FORMAT!r}, version {VERSION!r}",
         )
-    assign(model, contents.arrays, {n: n for n in contents.arrays}, f"load {os.fspath(path)}")
+    names = {name: name for name in contents.arrays}
+    if kind == checkpoints.FORMAT:
+        names = checkpoints.weights_in(contents.arrays)
+    arrays = {own: contents.arrays[name] for own, name in names.items()}
+    assign(model, arrays, names, f"load {os.fspath(path)}")
 
 
 def load_torch(

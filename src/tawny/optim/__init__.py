@@ -13,6 +13,7 @@ from __future__ import annotations
 from tawny.optim.batches import Batches, Full, Mini, Sample, Stochastic, as_batches
 from tawny.optim.clipping import ClipNorm, Clipping, ClipValue
 from tawny.optim.composition import Step, Steps
+from tawny.optim.descending import LBFGS, Descent
 from tawny.optim.directions import CD, CG, GD, DaiYuanCG, Direction, Newton, NewtonCG, NonlinearCG
 from tawny.optim.minimising import Result, minimise
 from tawny.optim.momentum import Inertia, Momentum, Nesterov
@@ -22,13 +23,17 @@ from tawny.optim.rates import (
     Adam,
     AdamW,
     Constant,
+    Cosine,
     Decay,
     ExponentialDecay,
+    Plateau,
     Rate,
     RMSprop,
     Schedule,
+    WarmUp,
 )
 from tawny.optim.regularisation import L1, L2, ElasticNet, Regularisation
+from tawny.optim.searching import StrongWolfe
 from tawny.optim.stopping import Below, Early, Stopping
 
 __all__ = [
@@ -43,8 +48,10 @@ __all__ = [
     "ClipValue",
     "Clipping",
     "Constant",
+    "Cosine",
     "DaiYuanCG",
     "Decay",
+    "Descent",
     "Direction",
     "Early",
     "ElasticNet",
@@ -54,6 +61,7 @@ __all__ = [
     "Inertia",
     "L1",
     "L2",
+    "LBFGS",
     "Mini",
     "Momentum",
     "Nesterov",
@@ -61,6 +69,7 @@ __all__ = [
     "NewtonCG",
     "NonlinearCG",
     "Optimiser",
+    "Plateau",
     "RMSprop",
     "Rate",
     "Regularisation",
@@ -72,6 +81,8 @@ __all__ = [
     "Steps",
     "Stochastic",
     "Stopping",
+    "StrongWolfe",
+    "WarmUp",
     "as_batches",
     "as_optimiser",
     "minimise",

@@ -19,7 +19,7 @@ import numpy
 
 import tawny.numpy as np
 from tawny.array import Array, lift
-from tawny.autodiff.functions import value_and_grad
+from tawny.autodiff.functions import grad, value_and_grad
 from tawny.dtype import DTYPES
 from tawny.errors import type_error, value_error
 from tawny.named import NamedTuple
@@ -55,6 +55,18 @@ class RateRule(Protocol):
 
     def at(self, step: Array) -> Number:
         """The rate after `step` steps."""
+        ...
+
+    def watch(self) -> dict[str, float]:
+        """What it remembers of losses before the first one; nothing if it follows none."""
+        ...
+
+    def watched(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
+        """What it remembers after this loss."""
+        ...
+
+    def followed(self, step: Array, memory: Mapping[str, Any]) -> Number:
+        """The rate after `step` steps whose losses left this memory."""
         ...
 
     def change(self, now: Moment, memory: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
@@ -101,6 +113,8 @@ class Steps(ABC):
             return map_leaves(_zeros, parameters)
 
         state: dict[str, Any] = {"step": numpy.zeros((), numpy.int64)}
+        if watch := parts.rate.watch():
+            state["watch"] = {n: numpy.array(x, numpy.float64) for n, x in watch.items()}
         if names := parts.rate.memory():
             state["rate"] = {name: zeros() for name in names}
         if names := parts.gradient.memory():
@@ -137,45 +151,104 @@ class Steps(ABC):
 
         (value, aux), steep = value_and_grad(objective, has_aux=True)(parameters)
         with scope("optimiser"):
-            return self._step(objective, value, aux, parameters, steep, state)
+            new, after = _moved_by(
+                parts, lambda x: objective(x)[0], value, parameters, steep, state
+            )
+            return Step(value, aux, steep, _rate_at(parts.rate, state), new, after)
 
-    def _step(
-        self,
-        objective: Callable[[Any], tuple[Any, Any]],
-        value: Any,
-        aux: Any,
-        parameters: Any,
-        steep: Any,
-        state: Any,
-    ) -> Step:
-        """The step that follows from slopes."""
+    def apply(
+        self, gradients: Any, parameters: Any, state: Any, *, value: Any = None
+    ) -> tuple[Any, Any]:
+        """One step from gradients that are given: new parameters, new state.
+
+        `gradients` are arrays in the structure of `parameters`.  Regularisation and clipping take
+        part as in `step`; methods that look at the function itself, as Newton's, cannot.  `value`
+        is the loss, for rates that follow it.
+        """
+        _check_structure(parameters)
         parts = self.parts()
-        slope = steep if parts.clipping is None else parts.clipping.clipped(steep)
-        step = np.asarray(state["step"])
-        after: dict[str, Any] = {"step": step + 1}
-        remembered = state.get("gradient", {})
-        direction = parts.gradient.direction(
-            lambda moved: objective(moved)[0], parameters, slope, remembered
-        )
-        if remembered:
-            known = {"gradient": slope, "direction": direction}
-            after["gradient"] = {name: known[name] for name in remembered}
-        rate = parts.rate.at(step)
-        change, memory = _changes(parts.rate, rate, step, parameters, slope, direction, state)
-        if memory:
-            after["rate"] = memory
-        if parts.momentum is not None:
-            inertia = parts.momentum
-            velocity = map_together(inertia.velocity, state["momentum"], change)
-            change = map_together(inertia.step, velocity, change)
-            after["momentum"] = velocity
-        new = map_together(_moved, parameters, change, slope)
-        ordered = {name: after[name] for name in state}
-        return Step(value, aux, steep, rate, new, ordered)
+        _check_state(state, parts)
+        if parts.gradient.needs_function:
+            raise type_error(
+                "apply",
+                f"{type(parts.gradient).__name__} needs the function, not its gradients alone; "
+                "use step(function, parameters, state)",
+            )
+        if value is None and parts.rate.watch():
+            raise type_error(
+                "apply", f"the rate of {type(self).__name__} follows the loss; give value=loss"
+            )
+        with scope("optimiser"):
+            slope = _fitting(gradients, parameters)
+            if parts.regularisation is not None:
+                slope = map_together(_added, slope, grad(parts.regularisation.penalty)(parameters))
+            return _moved_by(parts, None, value, parameters, slope, state)
 
     def rate_of(self, state: Any) -> Array:
         """The rate of the next step, before it is adapted to single parameters."""
-        return np.asarray(self.parts().rate.at(np.asarray(state["step"])), dtype=np.float64)
+        return np.asarray(_rate_at(self.parts().rate, state), dtype=np.float64)
+
+
+def _added(slope: Array, more: Array) -> Array:
+    return slope + np.astype(more, slope.dtype)
+
+
+def _rate_at(rule: RateRule, state: Mapping[str, Any]) -> Number:
+    """The rate of the next step."""
+    step = np.asarray(state["step"])
+    return rule.followed(step, state["watch"]) if rule.watch() else rule.at(step)
+
+
+def _moved_by(
+    parts: Parts,
+    function: Callable[[Any], Any] | None,
+    value: Any,
+    parameters: Any,
+    steep: Any,
+    state: Any,
+) -> tuple[Any, dict[str, Any]]:
+    """Parameters and state after a step down this slope."""
+    slope = steep if parts.clipping is None else parts.clipping.clipped(steep)
+    step = np.asarray(state["step"])
+    after: dict[str, Any] = {"step": step + 1}
+    remembered = state.get("gradient", {})
+    direction = parts.gradient.direction(function, parameters, slope, remembered)
+    if remembered:
+        known = {"gradient": slope, "direction": direction}
+        after["gradient"] = {name: known[name] for name in remembered}
+    if parts.rate.watch():
+        loss = np.astype(np.asarray(value), np.float64)
+        after["watch"] = parts.rate.watched(state["watch"], loss)
+    rate = _rate_at(parts.rate, state)
+    change, memory = _changes(parts.rate, rate, step, parameters, slope, direction, state)
+    if memory:
+        after["rate"] = memory
+    if parts.momentum is not None:
+        inertia = parts.momentum
+        velocity = map_together(inertia.velocity, state["momentum"], change)
+        change = map_together(inertia.step, velocity, change)
+        after["momentum"] = velocity
+    new = map_together(_moved, parameters, change, slope)
+    return new, {name: after[name] for name in state}
+
+
+def _fitting(gradients: Any, parameters: Any) -> Any:
+    """Gradients as arrays of the parameters' dtypes; those that do not fit are named."""
+    given, wanted = (dict(paths(x, "x")) for x in (gradients, parameters))
+    wrong = [f"{name} is missing" for name in wanted if name not in given]
+    wrong += [f"{name} is not expected" for name in given if name not in wanted]
+    for name in [n for n in wanted if n in given]:
+        slope, node = lift(given[name], "apply"), lift(wanted[name], "apply")
+        if slope.shape != node.shape:
+            wrong.append(f"{name} has shape {slope.shape}; it must be {node.shape}")
+        elif slope.dtype.kind != "f":
+            wrong.append(f"{name} is {slope.dtype}; accepted: real floating-point numbers")
+    if wrong:
+        raise value_error(
+            "apply", f"the gradients do not fit the parameters, called x: {'; '.join(wrong)}"
+        )
+    slopes = [np.astype(given[name], lift(x, "apply").dtype) for name, x in wanted.items()]
+    return like(parameters, slopes)
 
 
 def _moved(weight: Any, change: Array, slope: Array) -> Array:
@@ -219,7 +292,8 @@ def _zeros(parameter: Any) -> Value:
 
 def _check_state(state: Any, parts: Parts) -> None:
     """Refuse what another rule remembers."""
-    wanted = ["step", *(f"rate.{name}" for name in parts.rate.memory())]
+    wanted = ["step", *(f"watch.{name}" for name in parts.rate.watch())]
+    wanted += [f"rate.{name}" for name in parts.rate.memory()]
     wanted += [f"gradient.{name}" for name in parts.gradient.memory()]
     wanted += [] if parts.momentum is None else ["momentum"]
     if not isinstance(state, Mapping):
@@ -228,7 +302,7 @@ def _check_state(state: Any, parts: Parts) -> None:
         )
     given: list[str] = []
     for name, item in cast("Mapping[str, Any]", state).items():
-        parts_of = name in ("rate", "gradient") and isinstance(item, Mapping)
+        parts_of = name in ("watch", "rate", "gradient") and isinstance(item, Mapping)
         named = cast("Mapping[str, Any]", item) if parts_of else ()
         given += [f"{name}.{part}" for part in named] if parts_of else [name]
     if sorted(given) != sorted(wanted):

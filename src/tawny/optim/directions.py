@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import tawny.numpy as np
 from tawny.array import Array
@@ -28,13 +28,16 @@ Function = Callable[[Any], Array]
 class Direction(ABC):
     """A gradient method."""
 
+    needs_function: ClassVar[bool] = False
+    """Whether it looks at more of the function than its slope."""
+
     def memory(self) -> tuple[str, ...]:
         """What it remembers of the step before: of "gradient" and "direction"."""
         return ()
 
     @abstractmethod
     def direction(
-        self, function: Function, parameters: Any, slope: Any, before: Mapping[str, Any]
+        self, function: Function | None, parameters: Any, slope: Any, before: Mapping[str, Any]
     ) -> Any:
         """The way to go from `parameters`, where `function` has this slope."""
 
@@ -44,7 +47,7 @@ class GD(Direction):
     """Steepest descent: `p' = -g'`."""
 
     def direction(
-        self, function: Function, parameters: Any, slope: Any, before: Mapping[str, Any]
+        self, function: Function | None, parameters: Any, slope: Any, before: Mapping[str, Any]
     ) -> Any:
         return negated(slope)
 
@@ -57,7 +60,7 @@ class Conjugate(Direction):
         return "gradient", "direction"
 
     def direction(
-        self, function: Function, parameters: Any, slope: Any, before: Mapping[str, Any]
+        self, function: Function | None, parameters: Any, slope: Any, before: Mapping[str, Any]
     ) -> Any:
         above, below = self.quotient(slope, before["gradient"], before["direction"])
         return combined(negated(slope), ratio(above, below), before["direction"])
@@ -104,12 +107,15 @@ class DaiYuanCG(Conjugate):
 class NewtonCG(Direction):
     """Directions conjugate in the Hessian H: `b = (H p).g' / (H p).p`; H is never formed."""
 
+    needs_function: ClassVar[bool] = True
+
     def memory(self) -> tuple[str, ...]:
         return ("direction",)
 
     def direction(
-        self, function: Function, parameters: Any, slope: Any, before: Mapping[str, Any]
+        self, function: Function | None, parameters: Any, slope: Any, before: Mapping[str, Any]
     ) -> Any:
+        assert function is not None, "it needs the function"
         direction = before["direction"]
         curved = hvp(function, parameters, direction)
         share = ratio(dot(curved, slope), dot(curved, direction))
@@ -123,14 +129,17 @@ class Newton(Direction):
     H is a matrix with a row for each parameter: for functions of few parameters.
     """
 
+    needs_function: ClassVar[bool] = True
+
     def direction(
-        self, function: Function, parameters: Any, slope: Any, before: Mapping[str, Any]
+        self, function: Function | None, parameters: Any, slope: Any, before: Mapping[str, Any]
     ) -> Any:
-        vector, back = flat(parameters)
+        assert function is not None, "it needs the function"
+        objective, (vector, back) = function, flat(parameters)
         slopes, like_slope = flat(slope)
 
         def of_vector(moved: Array) -> Array:
-            return function(back(moved))
+            return objective(back(moved))
 
         matrix = hessian(of_vector)(vector)
         return like_slope(-np.linalg.solve(matrix, slopes))

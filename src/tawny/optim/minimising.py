@@ -1,4 +1,4 @@
-"""The minimum of a plain function, step by step, each step one run of one program."""
+"""The minimum of a plain function, step by step, each look at it one run of one program."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.node import Value
 from tawny.optim.composition import Steps
+from tawny.optim.descending import LBFGS, Descent, NewtonDescent, Objective, Point
+from tawny.optim.directions import Newton
 from tawny.optim.numbers import at_least_zero
 from tawny.optim.optimiser import as_optimiser
-from tawny.optim.rates import Adam
 from tawny.optim.stopping import Stopping
 from tawny.optim.variables import variables_for
 from tawny.optim.vectors import largest
@@ -36,13 +37,16 @@ class Result:
     value: float
     """The function there."""
     slope: float
-    """The greatest magnitude of the gradient's elements: at x if it converged, else before the
-    last step."""
+    """The greatest magnitude of the gradient's elements: at x if a line was searched or it
+    converged, else before the last step."""
     steps: int
     history: list[float]
     """The function before each step."""
     reason: str
-    """Why it ended: "converged", "steps", "diverged", or what a rule or callback said."""
+    """Why it ended: "converged", "steps", "diverged", "no descent" (no lower point was found along
+    the line, as at the bottom to the last digit), or what a rule or callback said."""
+    evaluations: int
+    """How often the function was computed."""
 
     @property
     def converged(self) -> bool:
@@ -66,41 +70,93 @@ def minimise(
 
     `x0` is an array or a nested structure of arrays; a list of numbers is an array.  The search
     ends after `steps` steps, when no element of the gradient is greater than `tolerance`, when the
-    function or its slope is no finite number, when `stopping` says so, or when
-    `callback(step, value)` gives True.  The optimiser is Adam with rate 0.01 unless another is
-    given.
+    function or its slope is no finite number, when no lower point is found, when `stopping` says
+    so, or when `callback(step, value)` gives True.
+
+    The method is `LBFGS`, with a line search, unless another is given: `Newton()`, with one too,
+    for functions of few parameters, or any optimiser, which makes its steps without one.
     """
     _check(function, steps, tolerance, stopping, callback)
-    rule = as_optimiser(Adam(0.01) if optimiser is None else optimiser, "minimise")
     start = _arrays(x0)
-    graph, variables = _graph(function, start, rule, float(tolerance))
+    method = _method(optimiser)
+    watch = _Watch(float(tolerance), stopping, callback)
+    if isinstance(method, Descent):
+        objective = Objective(lambda x: _number(function(x)), start, engine, memory)
+        return _descended(objective, method, steps, watch)
+    graph, variables = _graph(function, start, method, float(tolerance))
     program = graph.compile(engine, memory=memory, incremental=False)
-    first = [*leaves(start), *leaves(rule.start(start))]
+    first = [*leaves(start), *leaves(method.start(start))]
     program.set(**{v.node.name: a for v, a in zip(variables, first, strict=True)})
-    history: list[float] = []
-    memories = {} if stopping is None else stopping.start()
     reason, slope = "steps", math.inf
-    for number in range(1, steps + 1):
+    for _ in range(steps):
         value, slope = map(float, program.run())
-        history.append(value)
-        if not (math.isfinite(value) and math.isfinite(slope)):
-            reason = "diverged"
-            break
-        if slope <= tolerance:
-            reason = "converged"
-            break
-        if stopping is not None:
-            memories = stopping.seen(memories, value)
-            if (said := stopping.reason(memories)) is not None:
-                reason = said
-                break
-        if callback is not None and callback(number, value) is True:
-            reason = "callback"
+        if (said := watch.reason(value, slope)) is not None:
+            reason = said
             break
     state = program.state
     x = like(start, [state[v.node.name] for v in variables[: len(leaves(start))]])
     value = float(evaluate(np.asarray(function(map_leaves(np.asarray, x)))))
-    return Result(x, value, slope, len(history), history, reason)
+    made = len(watch.history)
+    return Result(x, value, slope, made, watch.history, reason, made + 1)
+
+
+def _method(given: Any) -> Steps | Descent:
+    """How to go down: by searching along lines, or step by step."""
+    if given is None:
+        return LBFGS()
+    if isinstance(given, Newton):
+        return NewtonDescent()
+    return given if isinstance(given, Descent) else as_optimiser(given, "minimise")
+
+
+class _Watch:
+    """Sees the function at each step, and says when to end."""
+
+    def __init__(
+        self,
+        tolerance: float,
+        stopping: Stopping | None,
+        callback: Callable[[int, float], Any] | None,
+    ) -> None:
+        self.tolerance, self._stopping, self._callback = tolerance, stopping, callback
+        self._memories = {} if stopping is None else stopping.start()
+        self.history: list[float] = []
+
+    def reason(self, value: float, slope: float) -> str | None:
+        """Why to end before the next step; None to make it."""
+        self.history.append(value)
+        if not (math.isfinite(value) and math.isfinite(slope)):
+            return "diverged"
+        if slope <= self.tolerance:
+            return "converged"
+        if self._stopping is not None:
+            self._memories = self._stopping.seen(self._memories, value)
+            if (said := self._stopping.reason(self._memories)) is not None:
+                return said
+        if self._callback is not None and self._callback(len(self.history), value) is True:
+            return "callback"
+        return None
+
+
+def _descended(objective: Objective, method: Descent, steps: int, watch: _Watch) -> Result:
+    """Where a search along lines ends."""
+    x = objective.start
+    here, guide = Point(x, *objective.at(x)), method.guide(objective)
+    reason = "steps"
+    for _ in range(steps):
+        if (said := watch.reason(here.value, here.steepest)) is not None:
+            reason = said
+            break
+        found = method.next(objective, guide, here)
+        if found is None:
+            reason = "no descent"
+            break
+        here = found
+    if reason == "steps" and here.steepest <= watch.tolerance:
+        reason = "converged"
+    history = watch.history
+    where = objective.structured(here.x)
+    return Result(where, here.value, here.steepest, len(history), history, reason, objective.looks)
 
 
 def _check(

@@ -6,6 +6,7 @@ import math
 from numbers import Real
 
 from tawny.errors import type_error, value_error
+from tawny.shape import as_int
 
 
 def real(value: object, op: str, word: str, accepted: str = "a number") -> float:
@@ -47,3 +48,12 @@ def check_share(rule: object, *words: str) -> None:
         number: float = getattr(rule, word)
         if number >= 1:
             raise value_error(type(rule).__name__, f"{word} is {number}; it must be less than 1")
+
+
+def check_count(rule: object, *words: str) -> None:
+    """Let fields be whole numbers of at least 1."""
+    for word in words:
+        number = as_int(getattr(rule, word), type(rule).__name__, word)
+        if number < 1:
+            raise value_error(type(rule).__name__, f"{word} is {number}; it must be at least 1")
+        object.__setattr__(rule, word, number)

@@ -9,6 +9,7 @@ from typing import cast
 from tawny.errors import type_error
 from tawny.optim.clipping import Clipping
 from tawny.optim.composition import Parts, Steps
+from tawny.optim.descending import Descent
 from tawny.optim.directions import GD, Direction, Newton
 from tawny.optim.momentum import Inertia, Momentum, Nesterov
 from tawny.optim.rates import Adam, Constant, Rate, Scheduled
@@ -76,6 +77,12 @@ def as_optimiser(given: object, op: str) -> Steps:
         return given
     if isinstance(given, Newton):
         return Optimiser(Constant(1.0), given)
+    if isinstance(given, Descent):
+        raise type_error(
+            op,
+            f"{type(given).__name__} looks at the function several times in a step, which a "
+            "training step cannot; it is for optim.minimise",
+        )
     if isinstance(given, Direction):
         raise type_error(
             op,

@@ -1,7 +1,8 @@
 """Learning rates: how far to go along a direction.  Each is an optimiser, with plain gradients.
 
-Rates of the first kind depend on the number of the step alone.  Those of the second kind adapt to
-every element of the parameters, and are themselves scaled by a rate of the first kind.
+Rates of the first kind depend on the number of the step, or on the losses so far.  Those of the
+second kind adapt to every element of the parameters, and are themselves scaled by a rate of the
+first kind.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import cast
+from typing import Any, cast
 
 import numpy
 
@@ -19,7 +20,7 @@ from tawny.array import Array
 from tawny.errors import type_error, value_error
 from tawny.optim.composition import Moment, Parts, Steps
 from tawny.optim.directions import GD
-from tawny.optim.numbers import check_not_negative, check_share
+from tawny.optim.numbers import check_count, check_not_negative, check_share
 from tawny.optim.vectors import Number, fitted
 from tawny.record import record
 
@@ -39,6 +40,18 @@ class Rate(Steps):
     def at(self, step: Array) -> Number:
         """The rate after `step` steps."""
 
+    def watch(self) -> dict[str, float]:
+        """What it remembers of losses before the first one; nothing if it follows none."""
+        return {}
+
+    def watched(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
+        """What it remembers after this loss."""
+        return {}
+
+    def followed(self, step: Array, memory: Mapping[str, Any]) -> Number:
+        """The rate after `step` steps whose losses left this memory."""
+        return self.at(step)
+
     def change(self, now: Moment, memory: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
         """What to add to the parameters, and what to remember."""
         return now.direction * fitted(now.rate, now.direction.dtype), {}
@@ -49,7 +62,7 @@ class Rate(Steps):
 
 @record
 class Scheduled(Rate):
-    """A rate that depends on the number of the step alone."""
+    """A rate that depends on the number of the step, or on the losses so far, alone."""
 
 
 @record
@@ -131,6 +144,136 @@ class Schedule(Scheduled):
         return np.take(np.asarray(list(self.rates), dtype=np.float64), place)
 
 
+@record
+class Cosine(Scheduled):
+    """From `rate` down to `end` in `steps` steps, along half a cosine; then `end` for ever.
+
+    `end + (rate - end) (1 + cos(pi i / steps)) / 2` after i steps.
+    """
+
+    rate: float
+    steps: int
+    end: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_not_negative(self, "rate", "end")
+        check_count(self, "steps")
+
+    def at(self, step: Array) -> Number:
+        share = np.astype(np.minimum(step, self.steps), np.float64) / self.steps
+        return self.end + (self.rate - self.end) * 0.5 * (1.0 + np.cos(math.pi * share))
+
+
+@record
+class WarmUp(Scheduled):
+    """Step by step up to `rate` in `steps` steps, then `rate`: a number or a rate by step.
+
+    The step after i others has the share `(i + 1) / steps` of the rate's first; those after the
+    first `steps` have the rates that `rate` alone begins with.
+    """
+
+    rate: float | Scheduled
+    steps: int
+
+    def __post_init__(self) -> None:
+        check_rate(self, self.rate)
+        check_count(self, "steps")
+
+    def at(self, step: Array) -> Number:
+        return self._warmed(step, lambda i: rate_at(self.rate, i))
+
+    def _warmed(self, step: Array, rate: Callable[[Array], Number]) -> Number:
+        share = np.minimum(np.astype(step + 1, np.float64) / self.steps, 1.0)
+        return share * rate(np.maximum(step - self.steps, 0))
+
+    def watch(self) -> dict[str, float]:
+        return watch_of(self.rate)
+
+    def watched(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
+        return watched_by(self.rate, memory, loss)
+
+    def followed(self, step: Array, memory: Mapping[str, Any]) -> Number:
+        return self._warmed(step, lambda i: followed_by(self.rate, i, memory))
+
+
+@record
+class Plateau(Scheduled):
+    """`rate`, times `factor` whenever the loss has not become better `patience` times in a row.
+
+    A loss is the mean over `every` steps, an epoch say; it is better if it is less than the best
+    by more than `margin`, and NaN never is.  The rate never falls below `least`.
+    """
+
+    rate: float = 0.001
+    factor: float = 0.1
+    patience: int = 10
+    every: int = 1
+    margin: float = 0.0
+    least: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_not_negative(self, "rate", "margin", "least")
+        check_share(self, "factor")
+        check_count(self, "patience", "every")
+
+    def at(self, step: Array) -> Number:
+        return self.rate
+
+    def watch(self) -> dict[str, float]:
+        return {"best": math.inf, "waited": 0.0, "scale": 1.0, "sum": 0.0, "count": 0.0}
+
+    def watched(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
+        best, waited, scale, before, count = (
+            np.asarray(memory[name]) for name in ("best", "waited", "scale", "sum", "count")
+        )
+        total, seen = before + loss, count + 1.0
+        full = seen >= self.every
+        better = total / seen < best - self.margin
+        longer = np.where(better, 0.0, waited + 1.0)
+        tired = longer >= self.patience
+        return {
+            "best": np.where(full & better, total / seen, best),
+            "waited": np.where(full, np.where(tired, 0.0, longer), waited),
+            "scale": np.where(full & tired, scale * self.factor, scale),
+            "sum": np.where(full, 0.0, total),
+            "count": np.where(full, 0.0, seen),
+        }
+
+    def followed(self, step: Array, memory: Mapping[str, Any]) -> Number:
+        return np.maximum(self.rate * np.asarray(memory["scale"]), min(self.least, self.rate))
+
+
+def rate_at(given: float | Scheduled, step: Array) -> Number:
+    """A rate by step, or a number for each."""
+    return given.at(step) if isinstance(given, Scheduled) else given
+
+
+def watch_of(given: float | Scheduled) -> dict[str, float]:
+    """What a rate remembers of losses at first; a number nothing."""
+    return given.watch() if isinstance(given, Scheduled) else {}
+
+
+def watched_by(
+    given: float | Scheduled, memory: Mapping[str, Any], loss: Array
+) -> dict[str, Array]:
+    """What a rate remembers after a loss; a number nothing."""
+    return given.watched(memory, loss) if isinstance(given, Scheduled) else {}
+
+
+def followed_by(given: float | Scheduled, step: Array, memory: Mapping[str, Any]) -> Number:
+    """The rate after some steps and losses; a number is itself."""
+    return given.followed(step, memory) if isinstance(given, Scheduled) else given
+
+
+def check_rate(rule: Rate, given: object) -> None:
+    """Let `rate` be a number of at least 0 or a rate by step."""
+    if isinstance(given, Rate) and not isinstance(given, Scheduled):
+        name, other = type(rule).__name__, type(given).__name__
+        raise type_error(name, f"rate is {other}; accepted: a number or a rate by step")
+    if not isinstance(given, Scheduled):
+        check_not_negative(rule, "rate")
+
+
 def _numbers(given: object) -> tuple[float, ...]:
     """Rates, from any sequence of numbers."""
     rates = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else None
@@ -151,15 +294,19 @@ class Adaptive(Rate):
     rate: float | Scheduled = 0.001
 
     def __post_init__(self) -> None:
-        given = cast("object", self.rate)
-        if isinstance(given, Rate) and not isinstance(given, Scheduled):
-            name, other = type(self).__name__, type(given).__name__
-            raise type_error(name, f"rate is {other}; accepted: a number or a rate by step")
-        if not isinstance(given, Scheduled):
-            check_not_negative(self, "rate")
+        check_rate(self, self.rate)
 
     def at(self, step: Array) -> Number:
-        return self.rate.at(step) if isinstance(self.rate, Scheduled) else self.rate
+        return rate_at(self.rate, step)
+
+    def watch(self) -> dict[str, float]:
+        return watch_of(self.rate)
+
+    def watched(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
+        return watched_by(self.rate, memory, loss)
+
+    def followed(self, step: Array, memory: Mapping[str, Any]) -> Number:
+        return followed_by(self.rate, step, memory)
 
 
 @record
