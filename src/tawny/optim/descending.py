@@ -132,14 +132,15 @@ class Descent(ABC):
 
     def next(self, objective: Objective, guide: Guide, here: Point) -> Point | None:
         """The point after one step; None if nothing lower is found."""
-        while True:
-            direction, first = guide.direction(here)
-            found = self._along(objective, here, direction, first)
-            if found is not None:
-                guide.moved(here, found)
-                return found
-            if not guide.forget():
-                return None
+        with numpy.errstate(all="ignore"):  # what overflows leads nowhere, and is not taken
+            while True:
+                direction, first = guide.direction(here)
+                found = self._along(objective, here, direction, first)
+                if found is not None:
+                    guide.moved(here, found)
+                    return found
+                if not guide.forget():
+                    return None
 
     def _along(
         self, objective: Objective, here: Point, direction: Value, first: float
