@@ -111,7 +111,7 @@ HOSTILE: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda g: g.__setitem__("outputs", {"set": [1]}), "expected a tuple, list or dict"),
     (lambda g: g.__setitem__("outputs", {"dict": [["a", 1], ["a", 1]]}), "occurs twice"),
     (lambda g: g.__setitem__("outputs", {"dict": [[[], 1]]}), "expected a key"),
-    (lambda g: g.__setitem__("outputs", {"list": []}), "there is no output"),
+    (lambda g: g.update(outputs={"list": []}, updates=[]), "there is no output"),
     (lambda g: g.__setitem__("outputs", 10**20), "outputs"),
     (lambda g: g.__setitem__("outputs", json.loads('{"list":[' * 200 + "0" + "]}" * 200)), "nested more than"),
     (lambda g: g.__setitem__("sources", ["no line"]), "expected 'file:line'"),
@@ -163,6 +163,7 @@ UNMAKEABLE: dict[str, tuple[Callable[[], Any], Callable[[dict[str, Any]], object
     "a sum in integers of floats": (lambda: tnp.sum(X, axis=0), _attribute("sum", "dtype", "int64"), "dtype is int64"),
     "a variance in another dtype": (lambda: tnp.var(X, axis=0), _attribute("var", "dtype", "float32"), "dtype is float32"),
     "a fill of another dtype": (lambda: tnp.pad(X, 1, constant_values=V[0]), lambda g: node("pad")(g)["inputs"].reverse(), "pad"),
+    "real numbers between complex ones": (lambda: tnp.linspace(C[0], C[1], 3), _attribute("linspace", "dtype", "float64"), "has no float64 value"),
     "a window of four axes": (lambda: tnp.max_pool2d(X[None, :, :, None], 2), lambda g: node("max_pool")(g)["attributes"].update(window=[2] * 4, strides=[2] * 4, padding=[[0, 0]] * 4), "1 to 3 axes"),
     "a permutation of small integers": (lambda: tw.random.permutation(7), _attribute("random_permutation", "dtype", "int8"), "expected int64"),
     "a number that no word holds": (lambda: tnp.repeat(V, 2), _attribute("repeat", "repeats", 2**63), "repeats is"),
@@ -179,6 +180,15 @@ def test_what_no_maker_makes_is_refused(tmp_path: Path, name: str) -> None:
     rebuilt(path, change)
     with pytest.raises(GraphFileError, match=message):
         load(path)
+
+
+def test_makers_refuse_what_files_may_not_hold() -> None:
+    with pytest.raises(TypeError, match=r"linspace: operand 0 .* has no float64 value"):
+        tnp.linspace(1j, 2, 3, dtype="float64")
+    for far in (2**31, 2**63, 10**30):
+        for offset in (far, -far):
+            assert tnp.diagonal(X, offset=offset).shape == (0,)
+            assert np.asarray(tnp.diagonal(np.ones((6, 4)), offset=offset)).shape == (0,)
 
 
 def test_what_programs_are_compiled_to_is_in_no_file(tmp_path: Path) -> None:

@@ -675,11 +675,9 @@ def test_any_model_is_its_layers_one_after_the_other(parts, seed) -> None:
     np.testing.assert_equal(model.parameters, values)
 
 
-def test_models_are_copied_but_not_pickled() -> None:
+def test_models_are_copied_and_pickled() -> None:
     model = nn.Sequential(nn.Linear(2, 3), nn.LSTM(3, 2))
-    with pytest.raises(
-        TypeError, match=r"pickle: a model is .* by model\.save\(path\).*  \[test_nn"
-    ):
-        pickle.dumps(model)
+    other = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(other.parameters[0]["weight"], model.parameters[0]["weight"])
     again = copy.deepcopy(model)
     np.testing.assert_array_equal(again.parameters[0]["weight"], model.parameters[0]["weight"])

@@ -44,6 +44,9 @@ Evaluator = Callable[[Sequence[Node]], list[Value]]
 DEFAULT_ENGINES: Final = "tawny.engine"
 """The module that says who evaluates; it stands above this one and is loaded on demand."""
 
+PICKLING: Final = "tawny.graph.pickling"
+"""The module that knows how arrays are written; it stands above this one too."""
+
 _evaluate: Evaluator | None = None
 
 
@@ -303,10 +306,14 @@ class Array(Methods):
         return fresh(self._node)
 
     def __reduce__(self) -> Any:
-        raise type_error(
-            "pickle",
-            "a lazy array is part of a graph; pickle its value (x.numpy()), or save the graph",
-        )
+        if not self._node.known:
+            raise needs_values(
+                "pickle",
+                variables([self._node]),
+                "put it into a tw.Graph and pickle that, or save the graph",
+            )
+        value = value_outside(self, "pickle")
+        return importlib.import_module(PICKLING).reduced_array(value)
 
     def __format__(self, spec: str) -> str:
         return format(self._element("format"), spec) if spec else str(self)

@@ -62,7 +62,7 @@ def load(path: Path) -> Graph:
     return _Loader(os.fspath(path), read(path)).graph()
 
 
-def from_bytes(data: bytes, name: str = "the bytes of a graph") -> Graph:
+def from_bytes(data: bytes, name: str = "a pickled graph") -> Graph:
     """The graph that `to_bytes` wrote; errors call the bytes `name`."""
     return _Loader(name, read_from(io.BytesIO(data), len(data), name)).graph()
 

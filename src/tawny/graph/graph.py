@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast, final
+from typing import TYPE_CHECKING, Any, Literal, cast, final
 
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
 from tawny.collecting import collector_paused
@@ -26,10 +26,10 @@ from tawny.tree import leaves, map_leaves
 from tawny.unique import Unique
 
 if TYPE_CHECKING:
-    from tawny.graph import dot, saving, svg, trace
+    from tawny.graph import dot, files, saving, svg, trace
 else:
-    dot, saving, svg, trace = (
-        Later(f"tawny.graph.{name}") for name in ("dot", "saving", "svg", "trace")
+    dot, files, saving, svg, trace = (
+        Later(f"tawny.graph.{name}") for name in ("dot", "files", "saving", "svg", "trace")
     )
 
 
@@ -238,8 +238,9 @@ class Graph(Unique):
     def _repr_html_(self) -> str:
         return svg.html(self)
 
-    def __reduce__(self) -> NoReturn:
-        raise type_error("pickle", "a graph is written by graph.save(path) and read by tw.load")
+    def __reduce__(self) -> Any:
+        """By the bytes that `save` writes; see there for what a file holds."""
+        return files.from_bytes, (saving.to_bytes(self, "pickle"),)
 
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""

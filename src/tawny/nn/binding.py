@@ -8,13 +8,14 @@ import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NoReturn, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
 from tawny.array import Array, lift, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error
+from tawny.graph.pickling import array_from, value_bytes
 from tawny.nn.initialisers import Initialiser, as_initialiser, glorot_uniform, zeros
 from tawny.node import Node, Value, constant
 from tawny.scopes import join
@@ -116,16 +117,34 @@ class Declaration:
         other.root = copy.deepcopy(self.root, memo)
         return other
 
-    def __reduce__(self) -> NoReturn:
-        raise type_error(
-            "pickle",
-            "a model is its class and its values: write these by model.save(path) and load them "
-            "into a model made anew (copy.deepcopy copies one)",
-        )
+    def __reduce__(self) -> Any:
+        """By its facts, and the bytes of a file for its value if there is one yet."""
+        facts = self.shape, self.initialiser, str(self.dtype), self.parameter
+        data = None if self._node is None else value_bytes(self.value)
+        return _restored, (*facts, self.frozen, self.seed, self.path, self.root, data)
 
     def __repr__(self) -> str:
         kind = "Parameter" if self.parameter else "State"
         return f"{kind}({self.shape}, {self.initialiser}, dtype={self.dtype})"
+
+
+def _restored(
+    shape: Shape,
+    initialiser: Initialiser,
+    dtype: str,
+    parameter: bool,
+    frozen: bool,
+    seed: int,
+    path: Path,
+    root: object,
+    data: bytes | None,
+) -> Declaration:
+    """A declaration that was pickled."""
+    made = Declaration(shape, initialiser, as_dtype(dtype, "pickle"), parameter)
+    made.frozen, made.seed, made.path, made.root = frozen, seed, path, root
+    if data is not None:
+        made.assign(array_from(data))
+    return made
 
 
 _OWNERS: Final[weakref.WeakKeyDictionary[Node, weakref.ref[Declaration]]] = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from numbers import Number
 from typing import Any, Final, cast
 
@@ -100,23 +101,57 @@ def _normally(
     return room.astype(dtype, copy=False)
 
 
-def _within(text: str, bound: Callable[[float, float], float]) -> Initialiser:
+Reach = Callable[[float, float], float]
+"""From fan_in and fan_out to how far from 0 numbers are drawn."""
+
+
+def _of_inputs(times: float, fan_in: float, fan_out: float) -> float:
+    del fan_out
+    return math.sqrt(times / fan_in)
+
+
+def _of_both(times: float, fan_in: float, fan_out: float) -> float:
+    return math.sqrt(times / (fan_in + fan_out))
+
+
+def _drawn_within(bound: Reach, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
+    reach = bound(*_positive(shape))
+    return _evenly(-reach, reach, rng, shape, dtype)
+
+
+def _drawn_about(std: Reach, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
+    return _normally(0.0, std(*_positive(shape)), rng, shape, dtype)
+
+
+def _filled(value: Any, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
+    del rng
+    return np.full(shape, value, dtype)
+
+
+def _zeros(rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
+    del rng
+    return np.zeros(shape, dtype)
+
+
+def _given(
+    function: Callable[..., Any], rng: np.random.Generator, shape: Shape, dtype: DType
+) -> Value:
+    value: Value = np.array(function(rng, shape), dtype=dtype)
+    if value.shape != shape:
+        raise value_error(
+            "custom", f"the function gave shape {value.shape} for a parameter of shape {shape}"
+        )
+    return value
+
+
+def _within(text: str, rule: Callable[..., float], times: float) -> Initialiser:
     """Evenly distributed from -bound to bound."""
-
-    def draw(rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
-        reach = bound(*_positive(shape))
-        return _evenly(-reach, reach, rng, shape, dtype)
-
-    return Initialiser(text, draw)
+    return Initialiser(text, partial(_drawn_within, partial(rule, times)))
 
 
-def _spread(text: str, std: Callable[[float, float], float]) -> Initialiser:
+def _spread(text: str, rule: Callable[..., float], times: float) -> Initialiser:
     """Normally distributed about 0."""
-
-    def draw(rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
-        return _normally(0.0, std(*_positive(shape)), rng, shape, dtype)
-
-    return Initialiser(text, draw)
+    return Initialiser(text, partial(_drawn_about, partial(rule, times)))
 
 
 def _positive(shape: Shape) -> tuple[float, float]:
@@ -130,9 +165,7 @@ def uniform(low: float = -0.05, high: float = 0.05) -> Initialiser:
     low, high = real(low, "uniform", "low"), real(high, "uniform", "high")
     if not low < high:
         raise value_error("uniform", f"low is {low!r} and high is {high!r}; high must be greater")
-    return Initialiser(
-        f"uniform({low}, {high})", lambda rng, shape, dtype: _evenly(low, high, rng, shape, dtype)
-    )
+    return Initialiser(f"uniform({low}, {high})", partial(_evenly, low, high))
 
 
 def gaussian(mean: float = 0.0, std: float = 0.05) -> Initialiser:
@@ -140,67 +173,64 @@ def gaussian(mean: float = 0.0, std: float = 0.05) -> Initialiser:
     mean, std = real(mean, "gaussian", "mean"), real(std, "gaussian", "std")
     if not std >= 0:
         raise value_error("gaussian", f"std is {std!r}; it must be at least 0")
-    return Initialiser(
-        f"gaussian({mean}, {std})",
-        lambda rng, shape, dtype: _normally(mean, std, rng, shape, dtype),
-    )
+    return Initialiser(f"gaussian({mean}, {std})", partial(_normally, mean, std))
 
 
 def standard() -> Initialiser:
     """Evenly distributed within sqrt(1 / fan_in)."""
-    return _within("standard()", lambda fan_in, _: math.sqrt(1 / fan_in))
+    return _within("standard()", _of_inputs, 1)
 
 
 def tanh() -> Initialiser:
     """Evenly distributed within sqrt(6 / (fan_in + fan_out))."""
-    return _within("tanh()", lambda fan_in, fan_out: math.sqrt(6 / (fan_in + fan_out)))
+    return _within("tanh()", _of_both, 6)
 
 
 def glorot_uniform() -> Initialiser:
     """Evenly distributed within sqrt(6 / (fan_in + fan_out))."""
-    return _within("glorot_uniform()", lambda fan_in, fan_out: math.sqrt(6 / (fan_in + fan_out)))
+    return _within("glorot_uniform()", _of_both, 6)
 
 
 def glorot_normal() -> Initialiser:
     """Normally distributed with standard deviation sqrt(2 / (fan_in + fan_out))."""
-    return _spread("glorot_normal()", lambda fan_in, fan_out: math.sqrt(2 / (fan_in + fan_out)))
+    return _spread("glorot_normal()", _of_both, 2)
 
 
 def lecun_normal() -> Initialiser:
     """Normally distributed with standard deviation sqrt(1 / fan_in)."""
-    return _spread("lecun_normal()", lambda fan_in, _: math.sqrt(1 / fan_in))
+    return _spread("lecun_normal()", _of_inputs, 1)
 
 
 def lecun_uniform() -> Initialiser:
     """Evenly distributed within sqrt(3 / fan_in)."""
-    return _within("lecun_uniform()", lambda fan_in, _: math.sqrt(3 / fan_in))
+    return _within("lecun_uniform()", _of_inputs, 3)
 
 
 def he_normal() -> Initialiser:
     """Normally distributed with standard deviation sqrt(2 / fan_in)."""
-    return _spread("he_normal()", lambda fan_in, _: math.sqrt(2 / fan_in))
+    return _spread("he_normal()", _of_inputs, 2)
 
 
 def he_uniform() -> Initialiser:
     """Evenly distributed within sqrt(6 / fan_in)."""
-    return _within("he_uniform()", lambda fan_in, _: math.sqrt(6 / fan_in))
+    return _within("he_uniform()", _of_inputs, 6)
 
 
 def constant(value: float) -> Initialiser:
     """The same number everywhere."""
     if not isinstance(value, Number):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("constant", f"value is {value!r}; accepted: a number")
-    return Initialiser(f"constant({value!r})", lambda _, shape, dtype: np.full(shape, value, dtype))
+    return Initialiser(f"constant({value!r})", partial(_filled, value))
 
 
 def zeros() -> Initialiser:
     """Zeros."""
-    return Initialiser("zeros()", lambda _, shape, dtype: np.zeros(shape, dtype))
+    return Initialiser("zeros()", _zeros)
 
 
 def ones() -> Initialiser:
     """Ones."""
-    return Initialiser("ones()", lambda _, shape, dtype: np.ones(shape, dtype))
+    return Initialiser("ones()", partial(_filled, 1))
 
 
 def custom(function: Callable[[np.random.Generator, Shape], npt.ArrayLike]) -> Initialiser:
@@ -209,17 +239,8 @@ def custom(function: Callable[[np.random.Generator, Shape], npt.ArrayLike]) -> I
         raise type_error(
             "custom", f"{function!r} is no function; accepted: a function of a generator and shape"
         )
-
-    def draw(rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
-        value: Value = np.array(function(rng, shape), dtype=dtype)
-        if value.shape != shape:
-            raise value_error(
-                "custom",
-                f"the function gave shape {value.shape} for a parameter of shape {shape}",
-            )
-        return value
-
-    return Initialiser(f"custom({getattr(function, '__name__', repr(function))})", draw)
+    name = getattr(function, "__name__", repr(function))
+    return Initialiser(f"custom({name})", partial(_given, function))
 
 
 def as_initialiser(given: Any, op: str) -> Initialiser:

@@ -100,6 +100,14 @@ class Module(Holder):
         self._members[key] = member
         settle_paths(self)
 
+    def __copy__(self) -> Self:
+        """Another module of the same layers and declarations; each may be given others alone."""
+        other = type(self).__new__(type(self))
+        mark = other._mark
+        other.__dict__.update(self.__dict__)
+        other.__dict__.update(_members=dict(self._members), _mark=mark)
+        return other
+
     def declared(self, name: str) -> Any:
         """The declaration of a parameter or state, to give another layer the same one.
 

@@ -7,6 +7,7 @@ With `sequences=True` they give the output of every step, (batch, time, units). 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, cast
 
 import numpy
@@ -29,12 +30,28 @@ States = tuple[Array, ...]
 
 def per_gate(rule: init.Initialiser, gates: int) -> init.Initialiser:
     """Each gate's columns drawn by `rule`, as if they were a matrix of their own."""
+    return init.Initialiser(f"per_gate({rule}, {gates})", partial(_drawn_per_gate, rule, gates))
 
-    def draw(rng: numpy.random.Generator, shape: Shape, dtype: DType) -> Value:
-        own = (*shape[:-1], shape[-1] // gates)
-        return numpy.concatenate([rule(rng, own, dtype) for _ in range(gates)], axis=-1)
 
-    return init.Initialiser(f"per_gate({rule}, {gates})", draw)
+def _drawn_per_gate(
+    rule: init.Initialiser,
+    gates: int,
+    rng: numpy.random.Generator,
+    shape: Shape,
+    dtype: DType,
+) -> Value:
+    own = (*shape[:-1], shape[-1] // gates)
+    return numpy.concatenate([rule(rng, own, dtype) for _ in range(gates)], axis=-1)
+
+
+def _remembering(
+    units: int, bias: float, rng: numpy.random.Generator, shape: Shape, dtype: DType
+) -> Value:
+    """Zeros, and `bias` for the second gate."""
+    del rng
+    value = numpy.zeros(shape, dtype)
+    value[units : 2 * units] = bias
+    return value
 
 
 class Recurrent(Module, ABC):
@@ -204,12 +221,8 @@ class LSTM(Recurrent):
         )
 
     def first_bias(self) -> init.Initialiser:
-        def draw(_: numpy.random.Generator, shape: Shape, dtype: DType) -> Value:
-            value = numpy.zeros(shape, dtype)
-            value[self.units : 2 * self.units] = self.forget_bias
-            return value
-
-        return init.Initialiser(f"forget_bias({self.forget_bias})", draw)
+        given = self.units, self.forget_bias
+        return init.Initialiser(f"forget_bias({self.forget_bias})", partial(_remembering, *given))
 
     def zero(self, x: Array) -> States:
         zero = np.zeros((x.shape[0], self.units), dtype=self.weight.dtype)

@@ -108,6 +108,13 @@ class Linspace(Op, name="linspace", arity=2, oracle="numpy.linspace", gradient=G
         return (self.length,)
 
     def infer_dtype(self, *dtypes: DType) -> DType:
+        for position, dtype in enumerate(dtypes):
+            if dtype.kind == "c" and self.dtype.kind != "c":
+                raise type_error(
+                    "linspace",
+                    f"operand {position} has dtype {dtype}, which has no {self.dtype} value; take "
+                    "np.real(x) or np.abs(x) first",
+                )
         return self.dtype
 
 
