@@ -119,7 +119,7 @@ def test_a_kernel_that_cannot_be_made_leaves_the_rest(monkeypatch: pytest.Monkey
     for kind in list(kernels.NATIVE):
         if kind.__name__ == "Group":
             monkeypatch.setitem(kernels.NATIVE, kind, refused)
-    with pytest.warns(RuntimeWarning, match="no native kernel.*no room"):
+    with pytest.warns(tw.PerformanceWarning, match="no native kernel.*no room"):
         program = tw.Graph([x], y).compile(engine=ENGINE)
     assert np.isfinite(program(np.ones((7, 300)))).all()
 

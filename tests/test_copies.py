@@ -92,7 +92,7 @@ def test_whatever_frees_memory_is_unique() -> None:
         kind
         for kind in gc.get_objects()
         if isinstance(kind, type)
-        and kind.__module__.startswith("tawny")
+        and str(kind.__module__).startswith("tawny")
         and "__del__" in vars(kind)
     ]
     assert loading.Loaded in owners

@@ -452,8 +452,8 @@ def test_threads_reach_the_engine() -> None:
     assert most._compiled.executable._pool.threads < 2**16, "none is started before it is needed"
     jitted = tw.jit(lambda a: a + 1, engine=ENGINE, threads=3)
     jitted(np.ones(2))
-    (program,) = jitted._programs.values()
-    assert program._compiled.executable._pool.threads == 3
+    (entry,) = jitted._programs.values()
+    assert entry.program._compiled.executable._pool.threads == 3
     with pytest.raises(ValueError, match="threads is 0"):
         tw.Graph([x, y], z).compile(engine=ENGINE, threads=0)
 

@@ -426,7 +426,7 @@ def test_a_kernel_that_cannot_be_made_is_a_warning(monkeypatch: pytest.MonkeyPat
     try:
         x = tw.var("x", shape=(2,))
         copied = array_for(make(Copy(), (x.node,)))
-        with pytest.warns(RuntimeWarning, match="copy.*NumPy computes it: RuntimeError"):
+        with pytest.warns(tw.PerformanceWarning, match="copy.*NumPy computes it: RuntimeError"):
             p = tw.Graph([x], copied + 1).compile(engine="cpu", optimise=False)
         assert p(np.ones(2)).tolist() == [2.0, 2.0]
     finally:

@@ -85,6 +85,7 @@ def test_every_public_function_has_a_case() -> None:
 ELSEWHERE = {
     "from_dlpack": "test_array",
     "delay": "test_delay",
+    "name": "test_scopes",
     "lazy_print": "test_delay",
     "map_elements": "test_delay",
     "fold": "test_delay",

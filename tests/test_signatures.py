@@ -25,6 +25,7 @@ STATES = {
     "a_max": None,
     "prepend": None,
     "append": None,
+    "descending": False,
 }
 """What arguments are here whose default NumPy does not say, by what its documentation says."""
 
