@@ -50,3 +50,22 @@ def test_norms_have_slope_0_at_0(power, engine) -> None:
         (np.linalg.norm(x + h, power) - np.linalg.norm(x - h, power)) / 2e-6 for h in steps
     ]
     np.testing.assert_allclose(on(engine, slope, x), by_differences, rtol=1e-6, atol=1e-9)
+
+
+HEIGHTS = {
+    "falling for ever": [0, -np.inf + 0j],
+    "rising beside": [1 + np.inf * 1j, 2 + 0j],
+    "nothing": [np.nan + 1j, 2 + 2j],
+    "finite": [1 + 2j, 3 - 1j],
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", HEIGHTS)
+def test_interpolation_between_complex_heights(name) -> None:
+    heights = np.array(HEIGHTS[name])
+    at = np.array([-1, 0, 0.25, 0.5, 1, 2])
+    got = tnp.interp(at, [0, 1], heights).numpy()
+    expected = np.interp(at, [0, 1], heights)
+    np.testing.assert_array_equal(got.real, expected.real)
+    np.testing.assert_array_equal(got.imag, expected.imag)

@@ -15,8 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tawny.autodiff.terms import OPS, Term, apply, choose, evaluated
-from tawny.node import Node
+from tawny.dtype import DType
+from tawny.node import Constant, Node, constant, make
 from tawny.op import Elementwise, Gradient
+from tawny.ops.creation import Cast
 from tawny.ops.differentiation import quiet_divide, quiet_multiply
 from tawny.record import record
 from tawny.scalar import LN2, Arg, Call, Const, Expr, Prim
@@ -63,16 +65,33 @@ def slope_of(node: Node, position: int, slope: Node, how: Arithmetic) -> Node | 
         rule: Callable[..., Term] | None = declared[position]
         if rule is None:
             return None
-        return rule(how, Term(slope), Term(node), *map(Term, node.inputs)).node
+        return rule(how, Term(slope), Term(node), *map(Term, _operands(node))).node
     if declared is not Gradient.DERIVED:
         return None
     expr = op.scalar
     if isinstance(expr, Call) and OPS.get(expr.prim) is op:
-        operands = list(map(Term, node.inputs))
+        operands = list(map(Term, _operands(node)))
         found = _partial(how, expr.prim, position, Term(slope), Term(node), operands)
     else:
-        found = _pulled(expr, Term(slope), position, node.inputs, how)
+        found = _pulled(expr, Term(slope), position, _operands(node), how)
     return None if found is None else found.node
+
+
+def _operands(node: Node) -> tuple[Node, ...]:
+    """The operands in the dtype they were computed in: squares of narrower ones would overflow."""
+    dtype = node.dtype
+    if dtype.kind not in "fc" or all(x.dtype == dtype for x in node.inputs):
+        return node.inputs
+    ignored = node.op.facts().dtype.ignores
+    return (*node.inputs[:ignored], *[_converted(x, dtype) for x in node.inputs[ignored:]])
+
+
+def _converted(x: Node, dtype: DType) -> Node:
+    if x.dtype == dtype or (x.dtype.kind == "c" and dtype.kind != "c"):
+        return x
+    if isinstance(x.op, Constant) and x.value is not None and not x.shape:
+        return constant(x.value.astype(dtype))  # which rules may know by its number
+    return make(Cast(dtype), (x,))
 
 
 def _pulled(
@@ -150,8 +169,10 @@ def _to_exponent(how: Arithmetic, s: Term, y: Term, base: Term | float, exponent
     return how.times(s, y * apply(Prim.LOG, safe))
 
 
-def _square(a: Term, b: Term) -> Term:
-    return a * a + b * b
+def _swing(how: Arithmetic, s: Term, a: Operand, b: Operand) -> Term:
+    """`s * a / (a**2 + b**2)` without the squares, which may overflow; 0 at the origin."""
+    length = _length(apply(Prim.HYPOT, a, b))
+    return how.over(how.times(s, a / length), length)
 
 
 def _length(y: Term) -> Term:
@@ -182,6 +203,13 @@ def _remainder(rounded: Prim) -> Pair:
     )
 
 
+def _hypotenuse(x: Term) -> Term:
+    """The square root of `x * x + 1`, of real numbers without the square, which may overflow."""
+    if x.node.dtype.kind == "c":
+        return apply(Prim.SQRT, x * x + 1.0)
+    return apply(Prim.HYPOT, x, 1.0)
+
+
 def _cosine(x: Term) -> Term:
     """The cosine of the angle whose sine is `x`."""
     return apply(Prim.SQRT, (1.0 - x) * (1.0 + x))
@@ -210,7 +238,7 @@ UNARY: Final[dict[Prim, Unary]] = {
     Prim.SINH: _factor(lambda y, x: apply(Prim.COSH, x)),
     Prim.COSH: _factor(lambda y, x: apply(Prim.SINH, x)),
     Prim.TANH: _factor(lambda y, x: 1.0 - y * y),
-    Prim.ASINH: _divisor(lambda y, x: apply(Prim.SQRT, x * x + 1.0)),
+    Prim.ASINH: _divisor(lambda y, x: _hypotenuse(x)),
     Prim.ACOSH: _divisor(lambda y, x: apply(Prim.SQRT, x - 1.0) * apply(Prim.SQRT, x + 1.0)),
     Prim.ATANH: _divisor(lambda y, x: (1.0 - x) * (1.0 + x)),
     Prim.ERF: _factor(lambda y, x: apply(Prim.EXP, -(x * x)) * (2.0 / ROOT_PI)),
@@ -231,12 +259,12 @@ BINARY: Final[dict[Prim, Pair]] = {
     Prim.FMOD: _remainder(Prim.TRUNC),
     Prim.POW: (_to_base, _to_exponent),
     Prim.ATAN2: (
-        lambda how, s, y, a, b: how.over(s * b, _square(a, b)),
-        lambda how, s, y, a, b: -how.over(s * a, _square(a, b)),
+        lambda how, s, y, a, b: _swing(how, s, b, a),
+        lambda how, s, y, a, b: -_swing(how, s, a, b),
     ),
     Prim.HYPOT: (
-        lambda how, s, y, a, b: how.over(s * a, _length(y)),
-        lambda how, s, y, a, b: how.over(s * b, _length(y)),
+        lambda how, s, y, a, b: how.times(s, a / _length(y)),
+        lambda how, s, y, a, b: how.times(s, b / _length(y)),
     ),
     Prim.COPYSIGN: (
         lambda how, s, y, a, b: s * (apply(Prim.SIGN, a) * apply(Prim.COPYSIGN, 1.0, b)),

@@ -14,7 +14,7 @@ from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.composite import cumprod, cumsum, diff, where
+from tawny.ops.composite import complex_of, cumprod, cumsum, diff, where
 from tawny.ops.creation import astype, copy, filled
 from tawny.ops.diagonal import diagonal
 from tawny.ops.factorisation import inv
@@ -41,6 +41,11 @@ def _line(x: ArrayLike, op: str, word: str, length: int | None = None) -> Array:
         wanted = "one axis" if length is None else f"one axis of {length} elements"
         raise value_error(op, f"{word} has shape {array.shape}; it must have {wanted}")
     return array
+
+
+def _inexact(x: Array) -> Array:
+    """`x` in floating point, where differences of integers cannot wrap."""
+    return astype(x, dt.inexact_dtype(x.dtype), copy=False)
 
 
 def _part(x: Array, axis: int, start: int | None, stop: int | None) -> Array:
@@ -142,7 +147,7 @@ def _steps(f: Array, axis: int, spacing: ArrayLike) -> Array:
     distance = _array(spacing, "gradient", 1)
     n = f.shape[axis]
     if distance.ndim:
-        points = _line(distance, "gradient", f"the coordinates of axis {axis}", n)
+        points = _inexact(_line(distance, "gradient", f"the coordinates of axis {axis}", n))
         return _along(diff(points), axis, f.ndim)
     wanted = dt.real_dtype(f.dtype) if dt.is_weak(spacing) else dt.inexact_dtype(distance.dtype)
     shape = tuple(n - 1 if a == axis else 1 for a in range(f.ndim))
@@ -160,11 +165,11 @@ def trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Array:
     """The integral of `y` along `axis` by the trapezoidal rule, over points `x` or steps `dx`."""
-    array = _array(y, "trapezoid")
+    array = _inexact(_array(y, "trapezoid"))
     along = normalise_axis(axis, array.ndim, "trapezoid")
     steps: ArrayLike = dx
     if x is not None:
-        points = _array(x, "trapezoid", 1)
+        points = _inexact(_array(x, "trapezoid", 1))
         if points.ndim == 1:
             steps = _along(diff(points), along, array.ndim)
         else:
@@ -184,9 +189,10 @@ def unwrap(
     """
     array = _array(p, "unwrap")
     along = normalise_axis(axis, array.ndim, "unwrap")
+    whole = type(period) is int and array.dtype.kind in "iu"
+    dtype = array.dtype if whole else dt.inexact_dtype(array.dtype)
+    array = astype(array, dt.INT64 if whole else dtype, copy=False)  # where steps cannot wrap
     steps = diff(array, axis=along)
-    whole = type(period) is int and steps.dtype.kind in "iu"
-    dtype = steps.dtype if whole else dt.inexact_dtype(steps.dtype)
     half = period // 2 if whole else period / 2
     wrapped = e.add(e.remainder(e.subtract(steps, -half), period), -half)
     if 2 * half == period:  # half a period may have either sign; it keeps that of the step
@@ -250,7 +256,11 @@ def interp(
         left = right = None
     low = heights[0] if left is None else astype(left, heights.dtype)
     high = heights[-1] if right is None else astype(right, heights.dtype)
-    inside = _between(at, points, heights) if points.size > 1 else heights[0]
+    inside = heights[0]
+    if points.size > 1 and heights.dtype.kind == "c":
+        inside = complex_of(*(_between(at, points, p(heights)) for p in (e.real, e.imag)))
+    elif points.size > 1:
+        inside = _between(at, points, heights)
     result = where(e.less(at, points[0]), low, where(e.greater(at, points[-1]), high, inside))
     return cast("Array", result)
 

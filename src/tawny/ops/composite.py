@@ -123,7 +123,8 @@ def clip(
 @in_single
 def clip_by_norm(x: ArrayLike, limit: ArrayLike, /) -> Array:
     """`x` scaled down, where its Euclidean norm exceeds `limit`, to have that norm."""
-    array = _array(x, "clip_by_norm")
+    given = _array(x, "clip_by_norm")
+    array = wrap(_converted(given.node, dt.inexact_dtype(given.dtype)))
     norm = emit(distance, reduction.sum(e.square(e.abs(array))))
     bound = wrap(lift_all("clip_by_norm", (norm, limit))[1])
     return e.multiply(array, e.divide(bound, e.maximum(norm, bound)))
@@ -143,7 +144,7 @@ def nan_to_num(
         return _copied(array) if copy else array
     if array.dtype.kind == "c":
         parts = (nan_to_num(p(array), True, nan, posinf, neginf) for p in (e.real, e.imag))
-        return _complex(*parts)
+        return complex_of(*parts)
     limits = np.finfo(array.dtype)
     highest = float(limits.max) if posinf is None else posinf
     lowest = float(limits.min) if neginf is None else neginf
@@ -158,9 +159,13 @@ def nan_to_num(
     return wrap(broadcasted(result, array.shape))
 
 
-def _complex(real: Array, imag: Array) -> Array:
-    """The complex array with finite parts `real` and `imag`."""
-    return e.add(real, e.multiply(imag, 1j))
+def complex_of(real: Array, imag: Array) -> Array:
+    """The complex array with parts `real` and `imag`, which may be infinite or NaN."""
+    turned = e.multiply(where(e.isfinite(imag), imag, 0), 1j)
+    for number in (math.inf, -math.inf, math.nan):
+        there = e.isnan(imag) if math.isnan(number) else e.equal(imag, number)
+        turned = where(there, complex(0, number), turned)
+    return e.add(real, turned)
 
 
 # --------------------------------------------------------------------- numbers
@@ -180,9 +185,7 @@ def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
         return e.rint(array)
     check_categories("round", 0, array.dtype, dt.NUMERIC)
     if array.dtype.kind == "c":
-        parts = (round(p(array), places) for p in (e.real, e.imag))
-        rounded: Array = where(e.isfinite(array), _complex(*parts), array)
-        return rounded
+        return complex_of(*(round(p(array), places) for p in (e.real, e.imag)))
     scale = 10.0 ** abs(places)
     up, down = (e.multiply, e.divide) if places > 0 else (e.divide, e.multiply)
     rounded = down(e.rint(up(array, scale)), scale)

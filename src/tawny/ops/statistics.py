@@ -239,6 +239,7 @@ def _index(q: Array, count: ArrayLike, last: Array, method: str) -> Array:
 
 def _interpolated(low: Array, high: Array, weight: Array) -> Array:
     """`low + (high - low) * weight`, from the nearer end so that it never passes the other."""
+    low, high = (astype(v, dt.inexact_dtype(v.dtype), copy=False) for v in (low, high))
     gap = e.subtract(high, low)
     return e.where(
         e.less(weight, 0.5),
