@@ -86,7 +86,7 @@ def test_identity_where_the_variable_is_broadcast(identity: str, shape: tuple[in
     apply, value, name = IDENTITIES[identity]
     x = tw.var("x", shape=shape)
     written = apply(x, tnp.full(SHAPE, value))
-    result = simplified(written)
+    result = simplified(written, assume_finite=name == "add")  # a sum of zeros has no sign
     (out,) = result.outputs
     assert out.shape == written.shape
     exponents = value == 0.5  # where x may be -inf an array of them is not the square root
@@ -163,7 +163,7 @@ def test_what_nothing_reads_any_more_is_gone() -> None:
 
 def test_common_subexpressions_that_rules_bring_about_are_shared() -> None:
     x, y = tw.var("x", shape=SHAPE), tw.var("y", shape=SHAPE)
-    first = tnp.sin((x * 1) @ (y + 0.0).T)
+    first = tnp.sin((x * 1) @ (y - 0.0).T)
     second = tnp.sin(tnp.copy(x) @ tnp.reshape(y, (12,)).reshape(SHAPE).T)
     result = simplified(first - tnp.exp(second))
     assert names(result).count("sin") == names(result).count("matmul") == 1

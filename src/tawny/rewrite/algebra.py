@@ -1,7 +1,7 @@
 """Algebra: identities of elementwise ops, each with the guard that keeps shape, dtype and bits.
 
-Floating-point zero has a sign, so `x + 0.0` is not `x` where x is -0.0: that row is contracting,
-and a row before it is exact where the sign cannot differ.  Complex products and quotients by one
+Floating-point zero has a sign, so `x + 0.0` is not `x` where x is -0.0: that row is finite, and a
+row before it is exact where the sign cannot differ.  Complex products and quotients by one
 make NaN of infinities, so those rows are finite.
 """
 
@@ -72,6 +72,7 @@ def _finite(m: Match) -> bool:
 
 
 def _no_nan(m: Match) -> bool:
+    """The user says that neither NaN, infinities nor signs of zeros matter."""
     return m.facts.assume_finite
 
 
@@ -217,11 +218,18 @@ _REAL_PARTS: Final = [ELEMENTWISE[n] for n in ("conj", "real")]
 
 SUMS: Final[tuple[Rule, ...]] = (
     rule("add_zero", EXACT, add(x, zero), x, "x + 0 = x", _zero_adds_nothing),
-    rule("add_zero_float", CONTRACTING, add(x, zero), x, "x + 0.0 = x, but for the sign of zero"),
+    rule("add_zero_float", FINITE, add(x, zero), x, "x + 0.0 = x", _no_nan),
     rule("subtract_zero", EXACT, subtract(x, zero), x, "x - 0 = x", _positive_zero),
-    rule("subtract_zero_float", CONTRACTING, subtract(x, zero), x, "x - -0.0 = x"),
+    rule("subtract_zero_float", FINITE, subtract(x, zero), x, "x - -0.0 = x", _no_nan),
     rule("zero_minus", EXACT, subtract(zero, x), negative(x), "0 - x = -x", _negated_exactly),
-    rule("zero_minus_float", CONTRACTING, subtract(zero, x), negative(x), "0.0 - x = -x", _negated),
+    rule(
+        "zero_minus_float",
+        FINITE,
+        subtract(zero, x),
+        negative(x),
+        "0.0 - x = -x",
+        lambda m: _no_nan(m) and _negated(m),
+    ),
     rule("subtract_self", EXACT, subtract(x, x), _zeros, "x - x = 0", _whole),
     rule("subtract_self_float", FINITE, subtract(x, x), _zeros, "x - x = 0", _finite),
     rule("double_negative", EXACT, negative(negative(x)), x, "--x = x"),

@@ -92,6 +92,7 @@ class CpuExecutable(Unique):
 
     def update(self, variables: Sequence[Value]) -> None:
         """Complete a run: let the updated variables take their new values."""
+        self._ready((), variables)
         self._complete(self._updating, variables, 1)
 
     def advance(
