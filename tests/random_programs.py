@@ -184,8 +184,10 @@ def _rounded(value: Any, given: Sequence[Any], noise: np.random.Generator) -> An
     shape = value.shape
     finite = np.where(np.isfinite(value), np.abs(value), 0)
     scale = finite + (max(sizes, default=0.0) if noise.random() < 0.5 else 0.0)
-    off = noise.uniform(-2, 2, shape) * unit * scale
-    return np.asarray(value + off.astype(value.real.dtype)).astype(value.dtype)
+    off: Any = noise.uniform(-2, 2, shape) * unit * scale
+    if value.dtype.kind == "c":
+        off = off + 1j * noise.uniform(-2, 2, shape) * unit * scale
+    return np.asarray(value + off).astype(value.dtype)
 
 
 class Judge:

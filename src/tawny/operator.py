@@ -282,12 +282,14 @@ def elementwise(
     domain: Domain = Domain(),  # noqa: B008  (immutable)
     oracle: str | None = None,
     weak: Weak = Weak.ADAPTS,
+    build: Callable[[Elementwise, tuple[Node, ...]], Node] = make,
 ) -> Declare:
     """Declare an elementwise op.
 
     The decorated body gives the name, the arity, the documentation and the scalar expression.
     `names` are further public names.  The oracle is NumPy's function of the same name unless
-    another is given.  `weak` says what Python numbers become beside arrays.
+    another is given.  `weak` says what Python numbers become beside arrays; `build` makes the node
+    of an op of two operands where that is not always the op itself.
     """
 
     def declare(body: Callable[..., Scalar], /) -> Callable[..., Array]:
@@ -299,11 +301,12 @@ def elementwise(
             domain=domain,
             oracle=f"numpy.{body.__name__}" if oracle is None else oracle,
         )(body)
-        function = _FUNCTION[body.__code__.co_argcount](op, weak)
+        arity = body.__code__.co_argcount
+        function = _binary(op, weak, build) if arity == 2 else _FUNCTION[arity](op, weak)
         function.__name__ = function.__qualname__ = op.info.name
         function.__doc__ = inspect.cleandoc(op.info.doc)
         function.__module__ = body.__module__
-        return public(*names, ufunc=body.__code__.co_argcount < 3)(function)
+        return public(*names, ufunc=arity < 3)(function)
 
     return cast("Declare", declare)
 
@@ -351,13 +354,15 @@ def _unary(op: Elementwise, weak: Weak) -> Callable[..., Array]:
     return function
 
 
-def _binary(op: Elementwise, weak: Weak) -> Callable[..., Array]:
+def _binary(
+    op: Elementwise, weak: Weak, build: Callable[[Elementwise, tuple[Node, ...]], Node]
+) -> Callable[..., Array]:
     name = op.info.name
 
     def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         if type(x1) is Array and type(x2) is Array:
-            return wrap(make(op, (x1.node, x2.node)))
-        return wrap(make(op, lift_all(name, (x1, x2), op.info.dtype, weak)))
+            return wrap(build(op, (x1.node, x2.node)))
+        return wrap(build(op, lift_all(name, (x1, x2), op.info.dtype, weak)))
 
     return function
 
@@ -371,4 +376,4 @@ def _ternary(op: Elementwise, weak: Weak) -> Callable[..., Array]:
     return function
 
 
-_FUNCTION: Final = {1: _unary, 2: _binary, 3: _ternary}
+_FUNCTION: Final = {1: _unary, 3: _ternary}

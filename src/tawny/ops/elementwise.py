@@ -6,11 +6,14 @@ One row an op: its body is the scalar expression every engine and derivative rea
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
-from tawny.array import Weak
+from tawny.array import Weak, wrap
+from tawny.node import Constant, Node, make
 from tawny.op import (
+    ELEMENTWISE,
     Domain,
+    Elementwise,
     Gradient,
     Slopes,
     Trait,
@@ -32,6 +35,7 @@ from tawny.op import (
     real as real_rule,
 )
 from tawny.operator import elementwise
+from tawny.registry import FUNCTIONS
 from tawny.scalar import LN2, Prim, Scalar, call, select
 
 COMMUTATIVE = Trait.COMMUTATIVE
@@ -92,7 +96,29 @@ def fmod(x: Scalar, y: Scalar) -> Scalar:
     return call(Prim.FMOD, x, y)
 
 
-@elementwise("power", dtype=numeric, domain=POSITIVE)
+_POWERS: Final = {0.5: "sqrt", 2.0: "square", -1.0: "reciprocal"}
+"""What NumPy makes of powers by these numbers."""
+
+
+def _power(op: Elementwise, operands: tuple[Node, ...]) -> Node:
+    """A power; by some numbers the root, square or reciprocal, as in NumPy.
+
+    They round better, and the root differs where the base is -inf or -0.0.
+    """
+    node, (base, exponent) = make(op, operands), operands
+    if type(exponent.op) is not Constant or exponent.shape or exponent.value is None:
+        return node
+    if node.dtype.kind != "f" or node.dtype.itemsize < 4:
+        return node
+    name = _POWERS.get(exponent.value.item())
+    if name is None:
+        return node
+    if base.dtype != node.dtype:
+        base = FUNCTIONS["astype"](wrap(base), node.dtype).node
+    return make(ELEMENTWISE[name], (base,))
+
+
+@elementwise("power", dtype=numeric, domain=POSITIVE, build=_power)
 def pow(x: Scalar, y: Scalar) -> Scalar:
     """`x` raised to the power `y`."""
     return call(Prim.POW, x, y)

@@ -124,15 +124,6 @@ def _same_dtype(m: Match) -> bool:
     return all(m[n].dtype == m.node.dtype for n in ("x", "y"))
 
 
-def _lone_exponent(m: Match) -> bool:
-    """For one exponent NumPy's power is the square, root or reciprocal itself, to the bit.
-
-    For an array of exponents it is a function of its own, even where all of them are the same.
-    """
-    kind, bytes_ = m.node.dtype.kind, m.node.dtype.itemsize
-    return kind in "iu" or (kind == "f" and bytes_ >= 4 and m["k"].shape == ())
-
-
 def _power_of_two(m: Match) -> bool:
     """The quotient by the constant is the product by its reciprocal, to the bit."""
     if m.node.dtype.kind != "f" or m["k"].dtype != m.node.dtype:
@@ -300,23 +291,15 @@ POWERS: Final[tuple[Rule, ...]] = (
         power(x, two),
         _of_converted("square"),
         "x ** 2 = square(x)",
-        _lone_exponent,
+        _integer,
     ),
-    rule("power_two_float", CONTRACTING, power(x, two), square(x), "x ** [2, ...] = square(x)"),
-    rule(
-        "power_half",
-        EXACT,
-        power(x, half),
-        _of_converted("sqrt"),
-        "x ** 0.5 = sqrt(x)",
-        _lone_exponent,
-    ),
+    rule("power_two_float", CONTRACTING, power(x, two), square(x), "x ** 2 = square(x)"),
     rule(
         "power_half_positive",
         CONTRACTING,
         power(x, half),
         sqrt(x),
-        "x ** [0.5, ...] = sqrt(x) for x not negative",
+        "x ** 0.5 = sqrt(x) for x not negative",
         lambda m: m.facts.nonnegative(m["x"]),
     ),
     rule(
@@ -324,23 +307,15 @@ POWERS: Final[tuple[Rule, ...]] = (
         FINITE,
         power(x, half),
         sqrt(x),
-        "x ** [0.5, ...] = sqrt(x), but for -inf",
+        "x ** 0.5 = sqrt(x), but for -inf",
         lambda m: _float(m) and _finite(m),
-    ),
-    rule(
-        "power_minus_one",
-        EXACT,
-        power(x, minus_one),
-        _of_converted("reciprocal"),
-        "x ** -1 = 1 / x",
-        lambda m: _float(m) and _lone_exponent(m),
     ),
     rule(
         "power_minus_one_float",
         CONTRACTING,
         power(x, minus_one),
         reciprocal(x),
-        "x ** [-1, ...] = 1 / x",
+        "x ** -1 = 1 / x",
         _float,
     ),
     rule("square_negative", EXACT, square(negative(x)), square(x), "(-x) ** 2 = x ** 2", _real),

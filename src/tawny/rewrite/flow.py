@@ -29,7 +29,7 @@ class Kind(enum.Enum):
     EXACT = "exact"
     """The same bits.  (NaN is one value, whatever its sign and payload.)"""
     CONTRACTING = "contracting"
-    """The same up to rounding in the last place; the sign of a zero only where it was rounded to."""
+    """The same up to rounding in the last place."""
     FINITE = "finite"
     """The same where no NaN or infinity occurs, up to the sign of a zero."""
     REASSOCIATING = "reassociating"

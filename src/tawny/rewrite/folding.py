@@ -13,15 +13,22 @@ from typing import Final
 
 from tawny.node import Constant, Node, constant, written_at
 from tawny.op import Elementwise
-from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.joining import Pad
-from tawny.ops.movement import Transpose
+from tawny.ops.creation import BroadcastTo, Cast, Copy, Eye
+from tawny.ops.indexing import Slice
+from tawny.ops.joining import Concat, Pad, Repeat, Tile
+from tawny.ops.movement import Flip, Roll, Transpose
+from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
 from tawny.rewrite.movement import MOVES
 from tawny.rewrite.pattern import OF_CONSTANTS, Match, Rule
+from tawny.scalar import Call, Expr, Prim
 from tawny.shape import size
 
 FOLD: Final = RuleInfo("fold_constants", Kind.EXACT, "f(constants) = constant")
+FOLD_ROUNDED: Final = RuleInfo(
+    "fold_constants", Kind.CONTRACTING, "f(constants) = constant, rounded as NumPy rounds it"
+)
+"""For functions that engines round in their own way: sines, floating-point sums, products."""
 
 ALWAYS: Final = 2**20
 """Results of at most so many bytes are folded."""
@@ -38,6 +45,45 @@ LEFT_TO_RULES: Final = (Elementwise, Cast, *MOVES, Pad)
 def nbytes(node: Node) -> int:
     """Size of the value of `node`."""
     return size(node.shape) * node.dtype.itemsize
+
+
+def keeps_bits(node: Node) -> bool:
+    """Whether every engine computes a node to the same bits: nothing is rounded in its own way."""
+    op = node.op
+    if all(n.dtype.kind in "biu" for n in (node, *node.inputs)):
+        return True
+    if isinstance(op, Elementwise):
+        complex_ = any(n.dtype.kind == "c" for n in (node, *node.inputs))
+        return not complex_ and _prims(op.scalar) <= EXACT_PRIMS
+    return op.facts().view or isinstance(op, _MOVEMENT)
+
+
+def _prims(expr: Expr) -> set[Prim]:
+    found: set[Prim] = set()
+    stack = [expr]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Call):
+            found.add(one.prim)
+            stack.extend(one.args)
+    return found
+
+
+EXACT_PRIMS: Final = frozenset(
+    {
+        *(Prim.ADD, Prim.SUB, Prim.MUL, Prim.DIV, Prim.NEG, Prim.POS, Prim.ABS, Prim.SIGN),
+        *(Prim.RECIPROCAL, Prim.SQRT, Prim.FLOOR, Prim.CEIL, Prim.TRUNC, Prim.RINT),
+        *(Prim.COPYSIGN, Prim.NEXTAFTER, Prim.SIGNBIT, Prim.ISNAN, Prim.ISINF, Prim.ISFINITE),
+        *(Prim.EQ, Prim.NE, Prim.LT, Prim.LE, Prim.GT, Prim.GE, Prim.MAX, Prim.MIN),
+        *(Prim.FMAX, Prim.FMIN, Prim.AND, Prim.OR, Prim.XOR, Prim.NOT, Prim.SELECT),
+    }
+)
+"""Primitives whose results IEEE 754 fixes to the bit."""
+
+_MOVEMENT: Final = (
+    *(Constant, BroadcastTo, Cast, Copy, Eye, Concat, Repeat, Tile, Pad, Flip, Roll, Transpose),
+    *(Slice, Max, Min, AllTrue, AnyTrue),
+)
 
 
 def _small(node: Node) -> bool:
@@ -82,11 +128,15 @@ def _worth_it(node: Node) -> bool:
 
 def fold_constants(flow: Flow, context: Context) -> Flow:
     """The flow with its largest constant subgraphs computed, all of them in one call."""
-    if not context.recorder.allows(FOLD):
+    recorder = context.recorder
+    if not recorder.allows(FOLD):
         return flow
+    rounded = recorder.allows(FOLD_ROUNDED)
     order = flow.order()
     foldable: dict[Node, None] = {}
     for node in [n for n in order if n.known]:
+        if not rounded and not keeps_bits(node):
+            continue
         if _foldable(node) and foldable.keys() >= set(node.inputs):
             foldable[node] = None
     if not _roots(foldable):
@@ -102,7 +152,8 @@ def fold_constants(flow: Flow, context: Context) -> Flow:
         computed = _computed(node, seen)
         with written_at(united_sources(computed)):
             replacements[node] = constant(value)
-        context.recorder.record(FOLD, computed, [replacements[node]])
+        rule = FOLD if all(map(keeps_bits, computed)) else FOLD_ROUNDED
+        recorder.record(rule, computed, [replacements[node]])
     return flow.replaced(replacements)
 
 
@@ -131,7 +182,7 @@ def _roots(needed: Iterable[Node]) -> list[Node]:
     return list(out)
 
 
-FOLDING: Final = Pass("fold_constants", (FOLD,), fold_constants)
+FOLDING: Final = Pass("fold_constants", (FOLD, FOLD_ROUNDED), fold_constants)
 
 
 def _small_and_pure(m: Match) -> bool:
@@ -140,10 +191,17 @@ def _small_and_pure(m: Match) -> bool:
     return nbytes(node) <= AT_ONCE and node.known and not node.volatile and _worth_it(node)
 
 
+def _small_and_exact(m: Match) -> bool:
+    return keeps_bits(m.node) and _small_and_pure(m)
+
+
 def _folded(m: Match) -> Node:
     (value,) = m.facts.evaluate([m.node])
     return constant(value)
 
 
-FOLDS: Final = (Rule(FOLD, OF_CONSTANTS, _folded, _small_and_pure),)
+FOLDS: Final = (
+    Rule(FOLD, OF_CONSTANTS, _folded, _small_and_exact),
+    Rule(FOLD_ROUNDED, OF_CONSTANTS, _folded, _small_and_pure),
+)
 """Folding among the other rules, so that constants they bring together can be matched again."""

@@ -12,6 +12,7 @@ from typing import Final
 from tawny.node import Node, Part, make, part, toposort, written_at
 from tawny.op import Op, Type
 from tawny.ops.fused import FOLDS, Body, Group, Step, expanded
+from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, remade, united_sources
 from tawny.rewrite.group_choice import Choice, chosen
 from tawny.rewrite.group_lifetime import is_leaf
@@ -20,6 +21,9 @@ from tawny.shape import size
 
 GROUP: Final = RuleInfo(
     "group", Kind.EXACT, "elementwise ops and reductions over one space run as one kernel"
+)
+GROUP_SUMS: Final = RuleInfo(
+    "group", Kind.CONTRACTING, "floating-point sums in one kernel are added in its order"
 )
 
 
@@ -54,16 +58,36 @@ def grouping(
         choice = chosen(order, outputs, moment)
         if alone is not None:
             alone(choice.least)
-        rebuilding = _Rebuilding(choice, origins, worth)
+        sums = context.recorder.allows(GROUP_SUMS)
+        rebuilding = _Rebuilding(choice, origins, worth if sums else _without_sums(worth))
         for before, group in rebuilding.groups:
             if group not in had:
-                context.recorder.record(GROUP, before, (group,))
+                assert isinstance(group.op, Group)
+                rule = GROUP_SUMS if _rounds(group.op.body) else GROUP
+                context.recorder.record(rule, before, (group,))
         return flow.with_outputs(rebuilding.outputs(outputs))
 
-    return Pass("group_elementwise", (GROUP,), run)
+    return Pass("group_elementwise", (GROUP, GROUP_SUMS), run)
 
 
 group_elementwise: Final = grouping()
+
+
+def _rounds(body: Body) -> bool:
+    """Whether a group adds or multiplies numbers whose order matters."""
+    return any(
+        isinstance(s.op, Reduction) and not isinstance(s.op, _CHOOSING) and s.dtype.kind in "fc"
+        for s in body.steps
+    )
+
+
+_CHOOSING: Final = (Max, Min, AllTrue, AnyTrue)
+"""Reductions that give the same in any order."""
+
+
+def _without_sums(worth: Callable[[Body], bool] | None) -> Callable[[Body], bool]:
+    """As `worth`, for groups that keep every bit."""
+    return lambda body: not _rounds(body) and (worth is None or worth(body))
 
 
 def _promises(order: Sequence[Node], least: int) -> bool:

@@ -20,7 +20,7 @@ SPELLING: Final[dict[Prim, Callable[..., Any]]] = {
     Prim.FLOORDIV: special.floor_divide,
     Prim.MOD: np.remainder,
     Prim.FMOD: np.fmod,
-    Prim.POW: np.power,
+    Prim.POW: special.power,
     Prim.NEG: np.negative,
     Prim.POS: np.positive,
     Prim.ABS: np.absolute,

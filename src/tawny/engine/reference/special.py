@@ -66,6 +66,18 @@ def floor_divide(x: Value, y: Value) -> Value:
     return np.where(infinite, np.floor(np.divide(x, y)), out) if infinite.any() else out
 
 
+def power(x: Value, y: Value) -> Value:
+    """The power, whatever the layout of the exponents.
+
+    Of one exponent 0.5 for many bases NumPy makes the square root, which differs at -inf and -0.0.
+    """
+    if np.result_type(x, y).kind != "f":
+        return np.power(x, y)
+    shape = np.broadcast_shapes(np.shape(x), np.shape(y))
+    exponents = np.array(np.broadcast_to(y, shape or (1,)), order="C")
+    return np.power(np.broadcast_to(x, shape or (1,)), exponents).reshape(shape)
+
+
 def expm1(x: Value) -> Value:
     """`exp(x) - 1`; complex numbers with infinite or NaN parts as the array API standard says."""
     out: Value = np.asarray(np.expm1(x))
