@@ -72,7 +72,7 @@ def power(x: Value, y: Value) -> Value:
     Of one exponent 0.5 for many bases NumPy makes the square root, which differs at -inf and -0.0.
     """
     if np.result_type(x, y).kind != "f":
-        return np.power(x, y)
+        return np.asarray(np.power(x, y))
     shape = np.broadcast_shapes(np.shape(x), np.shape(y))
     exponents = np.array(np.broadcast_to(y, shape or (1,)), order="C")
     return np.power(np.broadcast_to(x, shape or (1,)), exponents).reshape(shape)
