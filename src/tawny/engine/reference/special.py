@@ -75,7 +75,8 @@ def power(x: Value, y: Value) -> Value:
         return np.asarray(np.power(x, y))
     shape = np.broadcast_shapes(np.shape(x), np.shape(y))
     exponents = np.array(np.broadcast_to(y, shape or (1,)), order="C")
-    return np.power(np.broadcast_to(x, shape or (1,)), exponents).reshape(shape)
+    out: Value = np.power(np.broadcast_to(x, shape or (1,)), exponents)
+    return out.reshape(shape)
 
 
 def expm1(x: Value) -> Value:
