@@ -27,7 +27,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -467,7 +467,7 @@ def _inferred(file: File, number: int, record: dict[str, Any], made: list[Node |
 
 
 def tried(bases: Corpus, number: int) -> str:
-    """What becomes of file `number`: "refused", "large", "raises", "runs"; or what is wrong with it."""
+    """What becomes of file `number`: "refused", "large", "raises", "runs", "seen"; or what is wrong with it."""
     file = mutated(bases, number)
     try:
         data = file.bytes()
@@ -487,10 +487,44 @@ def tried(bases: Corpus, number: int) -> str:
     nodes = listing(graph)
     if sum(max(math.prod(n.shape), 1) for n in nodes) > MOST_ELEMENTS or _work(nodes) > 10**7:
         return "large"
-    return compared(graph, number)
+    new = _signatures(graph, nodes) - SEEN
+    if not new:
+        return "seen"
+    outcome = compared(graph, number)
+    SEEN.update(new)
+    return outcome
 
 
-def _work(nodes: list[Node]) -> int:
+SEEN: set[int] = set()
+"""What ran before: a graph whose every node did, on operands of the same kinds, is not run again."""
+
+
+def _signatures(graph: Graph, nodes: Sequence[Node]) -> set[int]:
+    """What each node of a graph is to an engine: op, types, how its operands are made and seen."""
+    results = {*graph.results}
+    return {
+        hash(
+            (
+                repr(n.op),
+                n.shape,
+                str(n.dtype),
+                n in results,
+                tuple([_seen_as(i) for i in n.inputs]),
+            )
+        )
+        for n in nodes
+        if n.inputs or not isinstance(n.op, (Variable, Constant))
+    }
+
+
+def _seen_as(node: Node) -> tuple[Any, ...]:
+    """What an operand is to its reader: how it is made, its type, and its value if that is small."""
+    value = node.value
+    content = b"" if value is None or value.nbytes > 200 else value.tobytes()
+    return (node.name if node.inputs else "", node.shape, str(node.dtype), content)
+
+
+def _work(nodes: Sequence[Node]) -> int:
     """Roughly how many operations the dearest nodes take."""
     most = 0
     for node in nodes:
@@ -632,6 +666,7 @@ def _work_off(bases: Corpus, first: int, last: int, place: Any, results: Any) ->
             else:
                 counts[outcome] += 1
     place[:8] = last.to_bytes(8, "little")
+    results.send(SEEN)
     results.send(counts)
 
 
@@ -676,6 +711,8 @@ def _watch(process: Any, place: Any, results: Any, report: Report) -> bool:
                 item = results.recv()
                 if isinstance(item, Counter):
                     report.counts += item
+                elif isinstance(item, set):
+                    SEEN.update(item)
                 else:
                     report.failures.append(item)
                     if _SHOWN is not None:

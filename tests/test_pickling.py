@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 import pickle
 import pickletools
 import subprocess
@@ -22,6 +23,8 @@ from graph_file_checks import graph_over, sample_graph
 from random_graphs import assert_same_bits
 from tawny import nn, optim
 from tawny.array import array_for
+from tawny.engine.cpu import unavailable
+from tawny.graph.plan_pickling import plan_from
 from tawny.graph.registry import register_function
 from tawny.tree import paths
 
@@ -274,3 +277,85 @@ def test_trained_models_go_on_from_a_pickle() -> None:
     behind = twin[0].step(loss, twin[1], twin[2])
     for one, other in zip(dict(paths(ahead)).values(), dict(paths(behind)).values(), strict=True):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+# ----------------------------------------------------------------------- plans
+
+
+def _trained() -> Any:
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.relu, nn.GlobalAvgPool2d(), nn.Linear(4, 3))
+    x, y = np.ones((4, 8, 8, 2), np.float32), np.zeros(4, int)
+    return nn.train(model, nn.cross_entropy, (x, y), optim.Adam(0.01), 1).program.plan
+
+
+def _large_constant() -> Any:
+    x = tw.var("x", shape=(100, 100))
+    return tw.Graph([x], tnp.exp(x) @ np.ones((100, 100)) + x.T).compile().plan
+
+
+def _with_functions() -> Any:
+    x = tw.var("x", shape=(3,))
+    return tw.Graph([x], [tw.delay(lambda v: v + 1, x), tw.delay(np.sin, x)]).compile().plan
+
+
+PLANS: dict[str, Any] = {
+    "training": _trained,
+    "large constants": _large_constant,
+    "functions": _with_functions,
+    "state": lambda: sample_graph().compile().plan,
+    "reference": lambda: sample_graph().compile(engine="reference").plan,
+}
+
+
+def answers(plan: Any) -> list[Any]:
+    """All that a plan says, in words and numbers."""
+    return [
+        str(plan), plan.peak_bytes, plan.lower_bound_bytes, plan.unshared_bytes, plan.engine,
+        [(b.offset, b.bytes, b.first, b.last, b.kind, len(b.arrays)) for b in plan.blocks],
+        [(s.position, s.offset, s.bytes, s.again, s.over is None) for s in plan.steps],
+        [plan.why(s.array) for s in plan.steps],
+        [*plan.timeline()],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_answer_the_same_after_pickling(name: str) -> None:
+    plan = PLANS[name]()
+    data = pickle.dumps(plan)
+    other = pickle.loads(data)
+    assert answers(other) == answers(plan)
+    assert answers(again(other)) == answers(plan)
+    assert len(data) < 400_000
+    assert copy.deepcopy(plan) is plan, "a plan never changes"
+
+
+@pytest.mark.skipif(unavailable() is not None, reason="needs compiled code")
+def test_plans_of_programs_in_bands_answer_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tawny.graph.narrowing.WORTH", 0)
+    monkeypatch.setattr("tawny.graph.narrowing.GAIN", 1.0)
+    for name, value in {"BAND_BYTES": 1, "PART": 0.0, "LONGER": 1e9}.items():
+        monkeypatch.setattr(f"tawny.graph.course.{name}", value)
+    x = tw.var("x", shape=(1, 64, 32, 8), dtype="float32")
+    rng = np.random.default_rng(0)
+    wide = tnp.relu(tnp.conv2d(x, rng.normal(size=(3, 3, 8, 96)).astype("float32")))
+    y = tnp.conv2d(wide, rng.normal(size=(3, 3, 96, 8)).astype("float32"))
+    plan = tw.Graph([x], y).compile().plan
+    assert any(s.array.node.op.facts().name == "bands" for s in plan.steps)
+    assert answers(again(plan)) == answers(plan)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("engine", ENGINES)
+def test_plans_of_random_graphs_answer_the_same(engine: str, seed: int) -> None:
+    drawn = random_graphs.graph_of(seed, 12)
+    plan = graph_over([array_for(n) for n in drawn.outputs]).compile(engine=engine).plan
+    assert answers(again(plan)) == answers(plan)
+
+
+def test_a_plan_in_a_pickle_holds_nothing_that_runs() -> None:
+    table, fields = _large_constant().__reduce__()[1]
+    hostile = fields.replace(b"tawny.graph.lowering", b"os.path.commonprefix")
+    with pytest.raises((pickle.UnpicklingError, ImportError, ValueError)):
+        plan_from(table, hostile)
+    with pytest.raises(pickle.UnpicklingError, match=r"a plan holds no posix\.system"):
+        plan_from(pickle.dumps(os.system), fields)

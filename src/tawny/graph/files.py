@@ -129,7 +129,7 @@ class _Loader:
         """The lines of the user's program, for messages about nodes."""
         out: list[Source] = []
         for number, text in enumerate(self.data["sources"]):
-            source = _source(text)
+            source = read_source(text)
             if source is None:
                 raise self.fail(
                     f"source {number}",
@@ -250,7 +250,7 @@ _CODE: Final = compile("", "", "exec")
 _MOST_LINES: Final = 2**31 - 1
 
 
-def _source(data: Json) -> Source | None:
+def read_source(data: Json) -> Source | None:
     """A place in a program, as data say: an empty code object stands for its file."""
     match data if isinstance(data, list) else [data, "", ""]:
         case [str(text), str(scope), str(name)]:

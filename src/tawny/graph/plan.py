@@ -21,8 +21,10 @@ from tawny.unique import Unique
 
 if TYPE_CHECKING:
     import html
+
+    from tawny.graph import plan_pickling
 else:
-    html = Later("html")
+    html, plan_pickling = Later("html"), Later("tawny.graph.plan_pickling")
 
 Kind = Literal["kept", "transient", "scratch"]
 
@@ -92,6 +94,10 @@ class Plan(Unique):
     """The results as they were written, in the order of `lowered.results`."""
     homes: Mapping[Node, Node] = field(default_factory=dict[Node, Node])
     """The variables that hold some results, which take no bytes of the plan."""
+
+    def __reduce__(self) -> Any:
+        """As data: its tables, and the nodes they speak of."""
+        return plan_pickling.reduced(self)
 
     @cached_property
     def _written(self) -> Written:

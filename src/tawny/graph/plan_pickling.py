@@ -1,0 +1,169 @@
+"""Plans for `pickle`: their tables, and the nodes they speak of as a list.
+
+A plan that was read answers every question the one written answers; it computes nothing.  Large
+constants are not written: variables stand for them, and so do names for users' functions.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Final
+
+from tawny.graph.files import read_source
+from tawny.graph.plan import Plan
+from tawny.node import (
+    SMALL,
+    Constant,
+    Node,
+    Part,
+    Variable,
+    constant,
+    make,
+    part,
+    toposort,
+    written_at,
+)
+from tawny.op import ELEMENTWISE, Elementwise, Op
+from tawny.ops.delay import Held
+from tawny.ops.differentiation import Rewritten
+from tawny.ops.fused import Body
+from tawny.source import Source
+
+PROTOCOL: Final = 4
+
+
+def reduced(plan: Plan) -> Any:
+    """How a plan is pickled."""
+    nodes = toposort(_nodes(plan))
+    numbers = {node: number for number, node in enumerate(nodes)}
+    stand_ins: dict[int, _Named] = {}
+    table = [_row(node, number, numbers) for node, number in numbers.items()]
+    fields = (plan.lowered, plan.layout, plan.kept, plan.engine, plan.asked, dict(plan.homes))
+    return plan_from, (_written(table, {}, stand_ins), _written(fields, numbers, stand_ins))
+
+
+def plan_from(table: bytes, fields: bytes) -> Plan:
+    """A plan that was pickled."""
+    nodes: list[Node] = []
+    for row in _read(table, ()):
+        nodes.append(_node(row, nodes))
+    return Plan(*_read(fields, nodes))
+
+
+def _nodes(plan: Plan) -> list[Node]:
+    """The nodes that a plan speaks of, beside those they are made from."""
+    lowered = plan.lowered
+    placed = [node for node, _ in lowered.values]
+    homes = chain.from_iterable(plan.homes.items())
+    return [*lowered.results, *lowered.steps, *placed, *plan.kept, *plan.asked, *homes]
+
+
+# ----------------------------------------------------------------------- nodes
+
+
+Row = tuple[Op, tuple[int, ...], Any, Any, list[tuple[str, str, str]]]
+"""Op, numbers of inputs, type or value, dtype, places in the program."""
+
+
+def _row(node: Node, number: int, numbers: dict[Node, int]) -> Row:
+    op = node.op
+    kind: Any = node.shape
+    if isinstance(op, Constant):
+        assert node.value is not None, "a constant has a value"
+        if node.value.nbytes <= SMALL:
+            kind = node.value
+        else:
+            op = Variable(f"constant {number} of the plan", False)
+    places = [(s.place, s.scope, s.name) for s in node.sources]
+    return op, tuple([numbers[i] for i in node.inputs]), kind, node.dtype, places
+
+
+def _node(row: Row, nodes: Sequence[Node]) -> Node:
+    op, numbers, kind, dtype, places = row
+    sources = [read_source([*place]) for place in places]
+    inputs = tuple([nodes[i] for i in numbers])
+    with written_at(tuple([s for s in sources if isinstance(s, Source)])):
+        if isinstance(op, Variable):
+            return Node(op, (), kind, dtype)
+        if isinstance(op, Constant):
+            return constant(kind)
+        return part(inputs[0], op.index) if isinstance(op, Part) else make(op, inputs)
+
+
+class _Named:
+    """Stands for a user's function, which a plan only names."""
+
+    def __init__(self, name: str) -> None:
+        self.__qualname__ = name
+
+
+# --------------------------------------------------------------------- pickles
+
+
+def _written(item: object, numbers: dict[Node, int], stand_ins: dict[int, _Named]) -> bytes:
+    file = io.BytesIO()
+    _Writer(file, numbers, stand_ins).dump(item)
+    return file.getvalue()
+
+
+def _read(data: bytes, nodes: Sequence[Node]) -> Any:
+    return _Reader(io.BytesIO(data), nodes).load()
+
+
+class _Writer(pickle.Pickler):
+    """Writes nodes as numbers, and ops and records by the values they are made from."""
+
+    def __init__(
+        self, file: io.BytesIO, numbers: dict[Node, int], stand_ins: dict[int, _Named]
+    ) -> None:
+        super().__init__(file, PROTOCOL)
+        self._numbers = numbers
+        self._stand_ins = stand_ins
+
+    def persistent_id(self, obj: object) -> int | None:
+        return self._numbers[obj] if isinstance(obj, Node) else None
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Elementwise):
+            return _row_called, (obj.facts().name,)
+        if isinstance(obj, Op):
+            values = [getattr(obj, field) for field in obj.fields]
+            if isinstance(obj, Rewritten):
+                values[obj.fields.index("rule")] = None
+            return type(obj), tuple(values)
+        if isinstance(obj, Held):
+            if obj.it is None:
+                return Held, (None,)
+            return Held, (self._stand_ins.setdefault(id(obj.it), _Named(repr(obj))),)
+        if isinstance(obj, Body):
+            return Body.of, (obj.operands, obj.steps, obj.results)
+        if not isinstance(obj, type) and hasattr(obj, "__record__"):
+            return obj.__class__, obj.__record__.values(obj)
+        return NotImplemented
+
+
+class _Reader(pickle.Unpickler):
+    """Reads what `_Writer` writes: classes of this library, and NumPy's dtypes and arrays."""
+
+    def __init__(self, file: io.BytesIO, nodes: Sequence[Node]) -> None:
+        super().__init__(file)
+        self._nodes = nodes
+
+    def persistent_load(self, pid: Any) -> Node:
+        return self._nodes[int(pid)]
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        known = module_name.partition(".")[0] in ("tawny", "numpy")
+        if not known and (module_name, global_name) not in _PLAIN:
+            raise pickle.UnpicklingError(f"a plan holds no {module_name}.{global_name}")
+        return super().find_class(module_name, global_name)
+
+
+_PLAIN: Final = {("builtins", "frozenset"), ("builtins", "getattr")}
+
+
+def _row_called(name: str) -> Elementwise:
+    return ELEMENTWISE[name]
