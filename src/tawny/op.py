@@ -48,6 +48,8 @@ class Trait(enum.Flag):
     """NumPy gives a view here that writes through to operand 0."""
     IMPURE = enum.auto()
     """Two nodes of this op are never merged and never evaluated early."""
+    VOLATILE = enum.auto()
+    """Its value is made anew in every run of a program, whether or not its operands changed."""
     TRACED = enum.auto()
     """It stands for an argument of a function that is being differentiated."""
 
@@ -192,12 +194,15 @@ class Facts:
     """Whether `Trait.VIEW` is among the traits, for whoever asks of every node."""
     impure: bool = field(init=False)
     """Whether `Trait.IMPURE` is among the traits, for whoever asks of every node."""
+    volatile: bool = field(init=False)
+    """Whether `Trait.VOLATILE` is among the traits, for whoever asks of every node."""
     window: bool = field(init=False)
     """Whether NumPy's function gives a view that writes through to operand 0."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "view", Trait.VIEW in self.traits)
         object.__setattr__(self, "impure", Trait.IMPURE in self.traits)
+        object.__setattr__(self, "volatile", Trait.VOLATILE in self.traits)
         object.__setattr__(self, "window", Trait.WINDOW in self.traits)
 
 

@@ -110,7 +110,7 @@ def _role(node: Node) -> Role:
         return Role.VARIABLE
     if isinstance(node.op, Constant):
         return Role.CONSTANT
-    return Role.DRAWN_ANEW if node.op.facts().impure else Role.COMPUTED
+    return Role.DRAWN_ANEW if node.op.facts().volatile else Role.COMPUTED
 
 
 def _cut(text: str, most: int) -> str:

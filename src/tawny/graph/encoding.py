@@ -53,6 +53,10 @@ def encode_op(op: Op) -> dict[str, Json]:
     return {"op": name, "attributes": attributes} if attributes else {"op": name}
 
 
+ADDED: Final = {"always": False}
+"""Attributes that not all files of this version have, and what they are there."""
+
+
 def decode_op(record: dict[str, Json]) -> Op:
     """The op that `encode_op` wrote; its keys are taken out of `record`."""
     name, attributes = record.pop("op", None), record.pop("attributes", {})
@@ -69,7 +73,10 @@ def decode_op(record: dict[str, Json]) -> Op:
     values: list[Any] = []
     for field, kind in kinds.items():
         if field not in attributes:
-            raise MalformedError(f"op {name}: attribute {field} is missing")
+            if field not in ADDED:
+                raise MalformedError(f"op {name}: attribute {field} is missing")
+            values.append(ADDED[field])
+            continue
         try:
             values.append(decode(attributes[field], kind))
         except MalformedError as error:

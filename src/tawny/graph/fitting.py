@@ -6,7 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal, final
 
-from tawny.graph.incremental import VOLATILE, Dependence, boundary
+from tawny.graph.incremental import (
+    VOLATILE,
+    Dependence,
+    boundary,
+    called_on_change,
+    closed,
+)
 from tawny.graph.lowering import Lowered, bound, is_leaf, result_of, seconds, views_of
 from tawny.graph.updating import NOWHERE, Homes
 from tawny.memory.budget import Budget, MemoryBudgetError, takes
@@ -68,8 +74,12 @@ class Fitting:
         self._known = known
         self._owned: dict[Node, None] = {}
         self._wanted: list[Node] = []
+        self._views: dict[Node, Node] = {}
+        self._called: list[Node] = []
+        """Calls of functions with effects, which no lack of memory may repeat."""
         if known is not None:
-            views = views_of(lowered.results)
+            self._views = views = views_of(lowered.results)
+            self._called = [n for n in known.mask if called_on_change(n)]
             owners = [views.get(n, n) for n in lowered.results]
             self._owned = dict.fromkeys(n for n in owners if _may_wait(n, known))
             self._wanted = list(dict.fromkeys([*self._owned, *boundary(known, views)]))
@@ -80,7 +90,7 @@ class Fitting:
         What is tried does not depend on the budget, nor in which order: so a smaller budget has
         never a larger peak.
         """
-        for chosen in self._keepable():
+        for chosen in map(self._sound, self._keepable()):
             fitted = self._planned(chosen)
             if budget is None or fitted.arena <= budget:
                 return fitted
@@ -103,7 +113,8 @@ class Fitting:
         """A plan that computes some values again, keeping the results or, at last, nothing."""
         *_, needed = self._keepable()
         least: MemoryBudgetError | None = None
-        for chosen in (needed, []) if needed else ([],):
+        options = [needed, []] if needed and not self._called else [self._sound(needed)]
+        for chosen in options:
             for where in self._homes:
                 lowered = self._lowered(chosen, where, into_kept=not chosen)
                 if least is not None and takes(lowered.problem, least.least_bytes, ALIGNMENT):
@@ -137,6 +148,15 @@ class Fitting:
         worth = sorted((n for n in self._wanted if n not in self._owned), key=_worth)
         for drop in dict.fromkeys((0, len(worth) // 4, len(worth) // 2, len(worth))):
             yield [*needed, *worth[drop:]]
+
+    def _sound(self, chosen: list[Node]) -> list[Node]:
+        """What is chosen to be kept, and the results of calls that would be repeated without."""
+        if not self._called:
+            return chosen
+        dropped = [n for n in self._wanted if n not in chosen]
+        makers = [result_of(n)[0] for n in dropped]
+        again = closed(makers, chosen, self._views)
+        return [*chosen, *[n for n in self._called if n in again and n not in chosen]]
 
     def _lowered(self, kept: Sequence[Node], where: Homes, *, into_kept: bool) -> Lowered:
         return bound(self._plain, kept, into_kept, where.variable, where.after)

@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tawny.graph.lowering import is_leaf, result_of
 from tawny.node import Node, Part, toposort
+from tawny.ops.delay import Delay
 from tawny.record import record
 
 VOLATILE = 1
-"""The bit of what changes in every run: random draws, impure functions, updated variables."""
+"""The bit of what changes in every run: random draws, functions that run always, updates."""
 
 
 @record
@@ -54,7 +55,7 @@ def dependence(
     mask: dict[Node, int] = {}
     for node in toposort(results, is_leaf):
         own = bit.get(node, 0)
-        if not own and node.op.facts().impure:
+        if not own and node.op.facts().volatile:
             own = VOLATILE
         if not is_leaf(node):
             for source in node.inputs:
@@ -83,6 +84,15 @@ def boundary(known: Dependence, views: Mapping[Node, Node]) -> list[Node]:
             if moments.get(root, here) != here:
                 out[root] = None
     return list(out)
+
+
+def called_on_change(node: Node) -> bool:
+    """Whether the node calls a user's function with effects, when an operand changed and only then.
+
+    It must never be computed again to have its value.
+    """
+    op = node.op
+    return isinstance(op, Delay) and op.facts().impure and not op.facts().volatile
 
 
 def closed(

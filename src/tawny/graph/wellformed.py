@@ -90,10 +90,10 @@ OPERANDS: Final = {"axes", "axis", "place", "ranges", "mode", "shifts", "subscri
 """Attributes held against the operands, or against their own op's list."""
 
 FREE: Final = {
-    "body", "complete", "correction", "descending", "dtype", "endpoint", "epilogue", "file",
-    "format", "full", "function", "header", "include_initial", "inverse", "invert", "keepdims",
-    "least", "lower", "name", "named", "offset", "pure", "right", "start", "step", "strict",
-    "threshold", "transpose_a", "transpose_b", "unit", "upper",
+    "always", "body", "complete", "correction", "descending", "dtype", "endpoint", "epilogue",
+    "file", "format", "full", "function", "header", "include_initial", "inverse", "invert",
+    "keepdims", "least", "lower", "name", "named", "offset", "pure", "right", "start", "step",
+    "strict", "threshold", "transpose_a", "transpose_b", "unit", "upper",
 }  # fmt: skip
 """Attributes that any value of their declared type fits."""
 

@@ -44,16 +44,18 @@ class Delay(Op):
 class UserFunction(Delay):
     """A user's function, and the shape and dtype it is declared to give.
 
-    Pure ones are merged when function and operands are the same; others never.
+    Pure ones are merged when function and operands are the same; others never.  Each runs again
+    when an operand changed, or in every run if `always`.
     """
 
     function: Held
     pure: bool
     shape: Shape
     dtype: DType
+    always: bool
 
     def facts(self) -> Facts:
-        return _without_effects(self.declaration) if self.pure else self.declaration
+        return _facts(self.declaration, self.pure, self.always)
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         return self.shape
@@ -63,8 +65,20 @@ class UserFunction(Delay):
 
 
 @cache
-def _without_effects(declaration: Facts) -> Facts:
-    return dataclasses.replace(declaration, traits=declaration.traits & ~Trait.IMPURE)
+def _facts(declaration: Facts, pure: bool, always: bool) -> Facts:
+    if not pure and not always:
+        return declaration
+    traits = declaration.traits & ~Trait.IMPURE if pure else declaration.traits | Trait.VOLATILE
+    return dataclasses.replace(declaration, traits=traits)
+
+
+def _effects(op: str, pure: object, always: object) -> tuple[bool, bool]:
+    """Whether a function is pure, and whether it runs always."""
+    if pure and always:
+        raise value_error(
+            op, "a pure function depends on its arguments alone, so there is no need to run always"
+        )
+    return bool(pure), bool(always)
 
 
 class Apply(UserFunction, name="delay", arity=None, traits=Trait.IMPURE, gradient=Gradient.NONE):
@@ -113,14 +127,18 @@ def delay(
     shape: Any = None,
     dtype: Any = None,
     pure: bool = False,
+    always: bool = False,
 ) -> Array:
     """The result of `f`, called with the values of `arrays` when this is evaluated.
 
     `f` takes read-only NumPy arrays, which it must copy to keep, and returns one of the declared
-    `shape` and `dtype`: those of the first array unless given.  A `pure` f depends on its arguments
-    alone, so that equal calls are made once; calls of others are never merged.
+    `shape` and `dtype`: those of the first array unless given.  A program calls it in its first run
+    and whenever an argument changed, and with `always` in every run, as a function must be that
+    reads a clock or a file.  A `pure` f depends on its arguments alone, so that equal calls are
+    made once, if need be when the graph is compiled; calls of others are never merged.
     """
     held = _callable(f, "delay")
+    is_pure, each = _effects("delay", pure, always)
     nodes = tuple(lift(x, "delay", i) for i, x in enumerate(arrays))
     for word, declared in (("shape", shape), ("dtype", dtype)):
         if declared is None and not nodes:
@@ -129,9 +147,10 @@ def delay(
             )
     made = Apply(
         held,
-        bool(pure),
+        is_pure,
         nodes[0].shape if shape is None else as_shape(shape, "delay"),
         nodes[0].dtype if dtype is None else as_dtype(dtype, "delay"),
+        each,
     )
     return wrap(make(made, nodes))
 
@@ -144,7 +163,7 @@ def map_elements(
     node = lift(x, "map_elements", 1)
     wanted = node.dtype if dtype is None else as_dtype(dtype, "map_elements")
     held = _callable(f, "map_elements")
-    return wrap(make(MapElements(held, bool(pure), node.shape, wanted), (node,)))
+    return wrap(make(MapElements(held, bool(pure), node.shape, wanted, False), (node,)))
 
 
 def _place(axis: Any, node: Node, op: str) -> int | None:
@@ -172,7 +191,7 @@ def fold(
     axes = tuple(range(len(node.shape))) if place is None else (place,)
     shape = reduced(node.shape, axes, False)
     wanted = node.dtype if dtype is None else as_dtype(dtype, "fold")
-    made = Fold(_callable(f, "fold"), bool(pure), shape, wanted, place)
+    made = Fold(_callable(f, "fold"), bool(pure), shape, wanted, False, place)
     if initial is None:
         if 0 in [node.shape[a] for a in axes]:
             raise value_error(
@@ -204,7 +223,7 @@ def scan(
     node = lift(x, "scan", 1)
     wanted = node.dtype if dtype is None else as_dtype(dtype, "scan")
     place = _place(axis, node, "scan")
-    made = RunningFold(_callable(f, "scan"), bool(pure), node.shape, wanted, place)
+    made = RunningFold(_callable(f, "scan"), bool(pure), node.shape, wanted, False, place)
     return wrap(make(made, (node,)))
 
 
@@ -226,7 +245,7 @@ def lazy_print(
     format: Callable[[Any], str] | None = None,
     file: TextIO | None = None,
 ) -> Array:
-    """`x` itself, printed each time it is computed; what is not used is not printed.
+    """`x` itself, printed each time it is computed; what is not used, or still known, is not.
 
     Rows are those along the last axis.  Beyond `max_rows` and `max_columns` the middle is left
     out; `header` is printed first; `format` turns an element into text; `file` is standard output

@@ -28,6 +28,9 @@ from tawny.ops.creation import Cast
 from tawny.ops.indexing import take
 from tawny.shape import Shape, as_int, as_shape, broadcast, normalise_axis
 
+ANEW: Final = Trait.IMPURE | Trait.VOLATILE
+"""Numbers are drawn anew in every run."""
+
 
 class Draw(Op):
     """A random op: what it gives depends on its seed, its stream and the number of the run."""
@@ -44,11 +47,11 @@ class Draw(Op):
         return self.dtype
 
 
-class Uniform(Draw, name="random_uniform", arity=0, traits=Trait.IMPURE, gradient=Gradient.ZERO):
+class Uniform(Draw, name="random_uniform", arity=0, traits=ANEW, gradient=Gradient.ZERO):
     """Numbers evenly distributed from 0 up to but not including 1."""
 
 
-class Normal(Draw, name="random_normal", arity=0, traits=Trait.IMPURE, gradient=Gradient.ZERO):
+class Normal(Draw, name="random_normal", arity=0, traits=ANEW, gradient=Gradient.ZERO):
     """Numbers normally distributed about 0 with standard deviation 1."""
 
 
@@ -57,7 +60,7 @@ class Integers(
     name="random_integers",
     dtype=integer,
     arity=2,
-    traits=Trait.IMPURE,
+    traits=ANEW,
     gradient=Gradient.ZERO,
 ):
     """Integers evenly distributed from operand 0 to operand 1, both included."""
@@ -77,9 +80,7 @@ class Integers(
         return self.dtype
 
 
-class Permutation(
-    Draw, name="random_permutation", arity=0, traits=Trait.IMPURE, gradient=Gradient.ZERO
-):
+class Permutation(Draw, name="random_permutation", arity=0, traits=ANEW, gradient=Gradient.ZERO):
     """The first `shape[0]` of the numbers below `population` in random order."""
 
     population: int
