@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -109,7 +109,7 @@ def default_dtype(value: Number) -> DType:
     return _PYTHON[type(value)]
 
 
-@cache
+@lru_cache(1024)
 def promote(*dtypes: DType) -> DType:
     """The common dtype of arrays."""
     return _CANONICAL[np.result_type(*dtypes)]

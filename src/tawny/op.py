@@ -301,6 +301,8 @@ class Op:
         facts = self.facts()
         result = _DTYPES.get((facts.name, dtypes))
         if result is None:
+            if len(_DTYPES) >= _MOST_DTYPES:
+                _DTYPES.clear()
             result = _DTYPES[facts.name, dtypes] = facts.dtype(facts.name, dtypes)
         return result
 
@@ -326,6 +328,9 @@ class Op:
 
 _DTYPES: Final[dict[tuple[str, tuple[DType, ...]], DType]] = {}
 """What declared rules said before, by the op's name and its operands' dtypes."""
+
+_MOST_DTYPES: Final = 8192
+"""Above so many they are forgotten."""
 
 
 def _exact(value: Any) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final
 
 from tawny import dtype as dt
@@ -344,7 +344,7 @@ COSTLY: Final = frozenset(
 """Primitives that take many instructions."""
 
 
-@cache
+@lru_cache(1024)
 def is_costly(op: Elementwise) -> bool:
     """Whether an op has such a primitive."""
     stack: list[Expr] = [op.scalar]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -103,7 +103,7 @@ class _Shape(NamedTuple):
     itemsize: int
 
 
-@cache
+@lru_cache(256)
 def _library(*numbers: Any) -> Library:
     module = Module()
     with module.function("gather", KERNEL) as f:

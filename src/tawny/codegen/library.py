@@ -15,7 +15,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from typing import Any, Final, ParamSpec, cast
 from weakref import WeakValueDictionary
@@ -36,8 +36,11 @@ P = ParamSpec("P")
 PIPELINE: Final = "3"
 """Names the passes below; code that other passes made is not taken from the disk."""
 
-_HELD: Final = 1024
-"""So many libraries stay in memory though nobody uses them."""
+_HELD: Final = 512
+"""So many libraries stay in memory though nobody uses them, with about 10 kB each."""
+
+_ASKED: Final = 256
+"""So many arguments of each function that writes texts are remembered with their libraries."""
 
 _EXPORTED: Final = re.compile(
     r"^define (?!.*\b(?:internal|private)\b)[^@\n]*@([A-Za-z_.$][\w.$]*)\(", re.MULTILINE
@@ -107,7 +110,7 @@ def written(text: Callable[P, str]) -> Callable[P, Library]:
             return compiled(text(*arguments, **named))
         return _held(made_from, lambda: _recalled(made_from, lambda: text(*arguments, **named)))
 
-    remembered: Callable[P, Library] = cast("Any", lru_cache(1024)(library))
+    remembered: Callable[P, Library] = cast("Any", lru_cache(_ASKED)(library))
     return remembered
 
 
@@ -131,9 +134,15 @@ def _check_may_make() -> None:
 
 
 def _held(name: str, make: Callable[[], Library]) -> Library:
-    """The library of this name, made if there is none in memory."""
+    """The library of this name, made if there is none in memory.
+
+    Names are long; it is found by their checksum.
+    """
+    name = hashlib.sha256(name.encode()).hexdigest()
     library = _recent.get(name)
     if library is not None:
+        with suppress(KeyError):  # another thread let it go meanwhile
+            _recent.move_to_end(name)
         return library
     with _lock:
         library = _living.get(name)

@@ -6,7 +6,7 @@ Philox4x32-10 gives four words for the counter (place, run) under the key of a s
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from tawny.codegen.builder import (
@@ -66,7 +66,7 @@ def _kernel(kind: str, count: int, dtype: DType, key: tuple[int, int]) -> Compil
     return Compiled(_library(kind, stored), "draw", parameters, count > SHARED_ELEMENTS, 0)
 
 
-@cache
+@lru_cache(256)
 def _library(kind: str, stored: Type) -> Library:
     """A loop over blocks of a vector's elements, and what is left."""
     module = Module()

@@ -55,6 +55,8 @@ def note(structure: str, record: Record) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         if path.exists() and path.stat().st_size > MOST_BYTES:
             flags |= os.O_TRUNC
+            _lines(path).clear()
+            _lines(path)[structure.encode()] = line.rstrip()
         descriptor = os.open(path, flags, 0o600)
         try:
             os.write(descriptor, line)

@@ -12,7 +12,7 @@ integers, a few units in the last place for mathematical functions.  What is not
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 from tawny import dtype as dt
@@ -38,7 +38,7 @@ REAL_PART: Final = frozenset({Prim.ABS, Prim.REAL, Prim.IMAG})
 # -------------------------------------------------------------------- support
 
 
-@cache
+@lru_cache(1024)
 def supported(op: Elementwise, dtypes: tuple[DType, ...]) -> bool:
     """Whether code can be generated for an op on operands of these dtypes."""
     loop = loop_dtype(op, dtypes)

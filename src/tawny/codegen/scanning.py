@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final
 
 from tawny.codegen.builder import KERNEL, PTR, Function, Module, Value
@@ -80,7 +80,7 @@ class _Code(NamedTuple):
     """Vectors of rows that are walked at once; 0 where rows are walked one by one."""
 
 
-@cache
+@lru_cache(256)
 def _library(*numbers: Any) -> Library:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:

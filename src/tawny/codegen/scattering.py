@@ -8,7 +8,7 @@ thread sees all indices, and handles the places of its own share of the first in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final
 
 from tawny.codegen.builder import I1, I64, KERNEL, PTR, Function, Module, Value
@@ -111,7 +111,7 @@ class _Shape(NamedTuple):
     combine: Elementwise | None
 
 
-@cache
+@lru_cache(256)
 def _library(*numbers: Any) -> Library:
     module, shape = Module(), _Shape(*numbers)
     arguments = KERNEL

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final
 
 from tawny import dtype as dt
@@ -68,7 +68,7 @@ def searching(ordered: Layout, wanted: Layout, *, right: bool, edges: bool) -> C
     return Compiled(_searches(*code), symbol, (*cells, 0, 0), count > SHARED_ELEMENTS, 0)
 
 
-@cache
+@lru_cache(256)
 def _searches(*numbers: Any) -> Library:
     module, code = Module(), _Search(*numbers)
     if code.edges:
@@ -175,7 +175,7 @@ def counting(given: Layout, weights: Layout | None, length: int) -> Compiled | N
     return Compiled(library, "count", (length, count, *steps, 0), count > SHARED_ELEMENTS, 0)
 
 
-@cache
+@lru_cache(256)
 def _counts(kind: DType, weighted: bool) -> Library:
     module, stored = Module(), F64 if weighted else I64
     with module.function("count", KERNEL) as f:

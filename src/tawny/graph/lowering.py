@@ -234,7 +234,7 @@ def _found(op: Op, made: Type, given: tuple[Type, ...]) -> _Told:
     return _Told(time, _overwrites(op, made, given))
 
 
-_remembered: Final = lru_cache(4096)(_found)
+_remembered: Final = lru_cache(1024)(_found)
 
 
 def _overwrites(op: Op, made: Type, given: tuple[Type, ...]) -> Sequence[tuple[int, int]]:

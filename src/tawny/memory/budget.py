@@ -17,7 +17,7 @@ from tawny.memory.effort import SECOND, UNLIMITED
 from tawny.memory.folding import fold
 from tawny.memory.model import model
 from tawny.memory.order import LARGEST_SEARCHED, NEAR, best_order, eager, natural, prompt
-from tawny.memory.plan import Layout
+from tawny.memory.plan import ENTRY, Layout
 from tawny.memory.problem import Problem
 from tawny.memory.recent import Recent
 from tawny.memory.schedule import Schedule
@@ -157,7 +157,7 @@ class Budget:
             return Answers(remat_search.Search(plain, tried, alignment, looks))
 
         key = problem.structure, problem.costs, given, alignment, looks
-        self.answers = ANSWERS.get_or_make(key, answers, len(problem.steps))
+        self.answers = ANSWERS.get_or_make(key, answers, len(problem.steps) + ENTRY)
 
     def within(self, budget: str | int) -> Layout:
         """The cheapest layout found, by the seconds of its steps, that is within the budget."""

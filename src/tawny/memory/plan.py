@@ -221,9 +221,11 @@ class Layout:
         return replace(self, schedule=replace(self.schedule, problem=problem))
 
 
-PLANS: Final = Recent[Layout](most=120_000)
+ENTRY: Final = 100
+"""What is remembered of a plan takes as much memory as so many steps, however few it has."""
+PLANS: Final = Recent[Layout](most=60_000)
 """Layouts by the structure of their problem and how they were planned; they weigh their steps."""
-NONE_BELOW: Final = Recent[bool](most=1000)
+NONE_BELOW: Final = Recent[bool](most=256)
 """Structures of problems for which no layout below some bytes was found, with these."""
 NO_PROBLEM: Final = Problem((), ())
 """Stands for the problem of a layout that is remembered without it."""
@@ -250,7 +252,7 @@ def plan(
         return known.of(problem)
     made = planned(problem, fixed, alignment, looks, hard)
     assert made is not None
-    PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence))
+    PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence) + ENTRY)
     return made
 
 
@@ -273,7 +275,7 @@ def plan_below(
     if made is None or made.arena >= bytes:
         NONE_BELOW.put(key, result=True, weight=1)
         return None
-    PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence))
+    PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence) + ENTRY)
     return made
 
 

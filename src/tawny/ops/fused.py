@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Final, final
 from weakref import WeakValueDictionary
 
@@ -48,7 +48,7 @@ def nbytes(kind: Type) -> int:
     return size(shape) * dtype.itemsize
 
 
-@cache
+@lru_cache(1024)
 def primitives(op: Elementwise) -> int:
     """How many scalar operations an elementwise op does for each element."""
     count, stack = 0, list[Expr]([op.scalar])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
@@ -24,8 +25,8 @@ from tawny.op import Op
 from tawny.record import record
 from tawny.shape import Shape
 
-MOST: Final = 4096
-"""So many answers of rules are remembered."""
+MOST: Final = 1024
+"""So many answers of rules are remembered, those that were asked for last."""
 
 
 @record(slots=True)
@@ -163,6 +164,8 @@ def kernel_for(
     question = node.op, operands, results
     known: Kernel | None = _ANSWERS.get(question, _UNASKED)
     if known is not _UNASKED:
+        with suppress(KeyError):  # another thread let it go meanwhile
+            _ANSWERS.move_to_end(question)
         return known
     answer = _ANSWERS[question] = _answer(rule, node, operands, results)
     while len(_ANSWERS) > MOST:

@@ -45,7 +45,7 @@ WITNESSES: Final[Mapping[type[Op], Offer]] = {
 }
 """What it computes as we do where numbers are finite: its maxima pass over NaN and -inf."""
 
-MOST: Final = 1024
+MOST: Final = 256
 """So many kernels are remembered."""
 
 FLOAT: Final = np.dtype(np.float32)

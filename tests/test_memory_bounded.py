@@ -1,0 +1,129 @@
+"""Programs that come and go leave no memory behind: what is remembered of them is bounded."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import hashlib
+import importlib
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import tawny as tw
+import tawny.numpy as np
+from tawny.codegen import library
+from tawny.engine.cpu import kernels
+from tawny.memory.budget import ANSWERS
+from tawny.memory.plan import ENTRY, NONE_BELOW, PLANS
+
+CLOSED = {
+    "tawny.codegen.library._shared": "the libraries that others are linked with",
+    "tawny.codegen.recall._lines": "files of the cache's directory, each bounded",
+    "tawny.codegen.machine._users_cache": "places that the environment names",
+    "tawny.codegen.random._integers_library": "dtypes",
+    "tawny.constructing._compiled": "numbers of fields",
+    "tawny.constructing._standing": "numbers of fields",
+    "tawny.dtype._limits": "dtypes",
+    "tawny.eager._at": "functions",
+    "tawny.engine.cpu.pool._quota": "one file",
+    "tawny.op._accepted": "declarations",
+    "tawny.ops.delay._without_effects": "declarations",
+    "tawny.numpy.protocols._forms": "functions of NumPy",
+}
+"""Caches without a bound, and what they can hold."""
+
+
+def caches() -> Iterator[tuple[str, Any]]:
+    """Every function of the library that remembers what it gave."""
+    for info in pkgutil.walk_packages(tw.__path__, "tawny."):
+        if info.name != "tawny.__main__":
+            importlib.import_module(info.name)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tawny."):
+            for value in vars(module).values():
+                if isinstance(value, functools._lru_cache_wrapper) and value.__module__ == name:
+                    yield f"{name}.{value.__qualname__}", value
+
+
+def test_every_cache_is_bounded() -> None:
+    unbounded = {
+        name
+        for name, cache in caches()
+        if cache.cache_parameters()["maxsize"] is None
+        and cache.__wrapped__.__code__.co_argcount
+        + bool(cache.__wrapped__.__code__.co_flags & 0x04)
+    }
+    assert unbounded - CLOSED.keys() == set()
+    assert PLANS.most // ENTRY <= 1000
+    assert ANSWERS.most // ENTRY <= 1000
+    assert NONE_BELOW.most <= 1000
+    assert kernels.MOST <= 1024
+    assert library._HELD <= 1024
+
+
+def program(k: int) -> tw.Program:
+    x = tw.var("x", shape=(3 + k % 7, 2 + k // 7))
+    outputs = [np.sum(np.exp(x * (k + 0.5)) @ x.T + k, axis=0), np.sin(x)[::-1] * k]
+    return tw.Graph([x], outputs).compile()
+
+
+def test_what_is_used_goes_last(monkeypatch: Any) -> None:
+    monkeypatch.setattr(library, "_HELD", 8)
+    library._recent.clear()
+    names = [f"shared {k}" for k in range(12)]
+    made = library.compiled("define void @nothing() { ret void }")
+    for name in names:
+        library._held(name, lambda: made)
+        assert library._held(names[0], lambda: library.Library({}, None, (), 0)) is made
+    assert len(library._recent) == 8
+    first = hashlib.sha256(names[0].encode()).hexdigest()
+    assert first in library._recent
+
+
+def test_libraries_are_found_by_short_names() -> None:
+    _ = program(3)
+    assert max(map(len, library._recent)) == 64
+
+
+CHILD = """
+import ctypes, gc, numpy, sys
+sys.path.insert(0, {tests!r})
+from test_memory_bounded import caches, kernels, library, program
+from test_memory_bounded import ANSWERS, NONE_BELOW, PLANS
+from tawny import node
+trim = ctypes.CDLL(None).malloc_trim
+every = [cache for _, cache in caches() if cache.cache_parameters()["maxsize"] is not None]
+
+def resident():
+    for cache in every: cache.cache_clear()
+    for known in (ANSWERS, NONE_BELOW, PLANS, kernels._ANSWERS, library._recent): known.clear()
+    gc.collect(); node._sweep(); trim(0)
+    with open("/proc/self/statm") as file: return int(file.read().split()[1]) * 4096
+
+def run(first, last):
+    for k in range(first, last):
+        p = program(k)
+        p(numpy.ones(p.graph.input_nodes[0].shape))
+
+run(0, 110)
+before = resident()
+run(110, 180)
+print((resident() - before) / 70)
+"""
+
+
+def test_what_programs_leave_behind_is_in_the_caches_alone() -> None:
+    if not sys.platform.startswith("linux"):
+        return
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD.format(tests=str(__file__).rpartition("/")[0])],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 2048
+    gc.collect()
