@@ -1,6 +1,7 @@
 """Scattering: elements, or runs of them, put into or combined with places index arrays name.
 
-The first function copies the operand, unless the result lies over it; the second puts the values.
+The first function looks at all indices, so that one outside its axis stops the run before anything
+is put, and copies the operand, unless the result lies over it; the second puts the values.
 Those for one place are taken in the order of the index arrays whatever the number of threads: each
 thread sees all indices, and handles the places of its own share of the first indexed axis.
 """
@@ -145,7 +146,9 @@ class _Scattering:
         self.aside = f.room(16)
 
     def copy(self) -> None:
-        """The operand, unless the result lies over it."""
+        """The operand, unless the result lies over it; notes indices outside their axes."""
+        if self.sizes:
+            self._look(0, self.indices)
         f, ((count, stride, step), *inner) = self.f, self.copied
         with f.when(self.source.differs(self.result)):
             begin, end = share(count, *f.arguments[1:])
@@ -156,6 +159,28 @@ class _Scattering:
                 f.advanced(self.result, begin * step),
                 [(end - begin, stride, step), *[(n, a, b) for n, a, b in inner]],
             )
+
+    def _look(self, level: int, indices: Sequence[Value]) -> None:
+        """Note whether an index lies outside; the outermost loop is shared."""
+        f = self.f
+        if level < len(self.middle):
+            count, _, *strides = self.middle[level]
+            whole = f.constant(I64, 0), count
+            begin, end = share(count, *f.arguments[1:]) if level == 0 else whole
+            with f.loop(begin, end) as loop:
+                pairs = zip(indices, strides, strict=True)
+                self._look(level + 1, [f.advanced(i, loop.index * s) for i, s in pairs])
+            return
+        inside = f.constant(I1, 1)
+        for at, kind, (count, _) in zip(indices, self.shape.kinds, self.sizes, strict=True):
+            index = load_index(f, at, kind)
+            inside = inside & f.select(index < 0, index + count, index).unsigned_below(count)
+
+        def note() -> Sequence[Value]:
+            f.store(f.constant(I64, 1), self.status, 8)
+            return []
+
+        f.either(inside, list, note)
 
     def put(self) -> None:
         """The values: the outermost loop is shared, or places along the first indexed axis."""
@@ -200,32 +225,23 @@ class _Scattering:
             self._middle(level + 1, target, f.advanced(value, loop.index * stride), moved)
 
     def _pick(self, target: Value, value: Value, indices: Sequence[Value]) -> None:
-        """Put what belongs to the indices, if it is this thread's; note an index outside."""
+        """Put what belongs to the indices, if it is this thread's."""
         f = self.f
-        inside = mine = f.constant(I1, 1)
+        mine = f.constant(I1, 1)
         pairs = zip(indices, self.shape.kinds, self.sizes, strict=True)
         for number, (at, kind, (count, step)) in enumerate(pairs):
             index = load_index(f, at, kind)
             wrapped = f.select(index < 0, index + count, index)
-            inside = inside & wrapped.unsigned_below(count)
             target = f.advanced(target, wrapped * step)
             if number == 0 and not self.before:
                 low, high = self.share
                 mine = (wrapped >= low) & (wrapped < high)
 
-        def note() -> Sequence[Value]:
-            f.store(f.constant(I64, 1), self.status, 8)
-            return []
-
-        def handle() -> Sequence[Value]:
-            if self.after:
-                with f.when(mine):
-                    self._run(target, value, self.after)
-            else:  # a place that nobody reads costs less than a branch that is hard to foresee
-                self._run(f.select(mine, target, self.aside), value, [])
-            return []
-
-        f.either(inside, handle, note)
+        if self.after:
+            with f.when(mine):
+                self._run(target, value, self.after)
+        else:  # a place that nobody reads costs less than a branch that is hard to foresee
+            self._run(f.select(mine, target, self.aside), value, [])
 
     # ----------------------------------------------------------------- elements
 

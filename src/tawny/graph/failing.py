@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
 from tawny.dtype import DType
@@ -18,6 +19,7 @@ from tawny.ops.movement import Flip, Reshape, Roll, Transpose
 from tawny.ops.pooling import Pool, Upsampling
 from tawny.ops.random import Draw
 from tawny.ops.reduction import ArgExtremum, Reduction, Scan
+from tawny.ops.scatter import Scatter
 
 INFALLIBLE: Final = (
     ArgExtremum, BroadcastTo, Cast, Concat, Copy, Draw, Flip, FusedMatmul, Matmul, Pad, Pool,
@@ -38,8 +40,26 @@ def cannot_fail(op: Op, dtype: DType) -> bool:
     return _cannot_fail(op, dtype.kind)
 
 
+def fails_first(node: Node) -> bool:
+    """Whether a node that can fail does so before anything is written, even over an operand."""
+    return isinstance(node.op, Scatter)
+
+
+def question(node: Node) -> Hashable:
+    """What decides whether a node fails: of two with the same answer the second cannot.
+
+    A scatter fails where an index lies outside its axis.
+    """
+    op = node.op
+    if not isinstance(op, Scatter):
+        return node
+    return (*node.inputs[2:], *[op.ranges[axis][1] for axis in op.axes])
+
+
 def _cannot_fail(op: Op, kind: str) -> bool:
     """Whether an op whose result is of this kind of dtype cannot fail."""
+    if isinstance(op, Scatter):
+        return not op.axes
     if isinstance(op, Elementwise):
         return kind not in "iu" or op.info.name != "pow"
     if isinstance(op, Group):

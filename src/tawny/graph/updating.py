@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Final
 
-from tawny.graph.failing import infallible
+from tawny.graph.failing import fails_first, infallible, question
 from tawny.graph.incremental import VOLATILE, Dependence
 from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of, views_of
 from tawny.memory.model import predecessors
@@ -64,13 +64,17 @@ def possible_homes(
 ) -> Homes:
     """The sources that lie in their variables if the steps run in an order that lets them."""
     readers = _readers(lowered)
-    fallible = frozenset(n for n in lowered.steps if not infallible(n))
+    first: dict[Hashable, Node] = {}
+    for node in lowered.steps:
+        if not infallible(node):
+            first.setdefault(question(node), node)
+    fallible = frozenset(first.values())
     found: dict[Node, Node] = {}
     after: dict[Node, frozenset[Node]] = {}
     for target, source in _free(updates, results, lowered, known):
         made = result_of(source)
         node = made[0]
-        if node not in lowered.step_of or node in fallible:
+        if node not in lowered.step_of or not (infallible(node) or fails_first(node)):
             continue
         reads = readers.get(target, ())
         if all(_overwritten(read, made, target) for reader, read in reads if reader is node):
@@ -170,11 +174,18 @@ def _readers(lowered: Lowered) -> Mapping[Node, list[tuple[Node, Node]]]:
 
 
 def _safe_from(lowered: Lowered, schedule: Schedule) -> int:
-    """The first position from which on no step can fail."""
-    for position in range(len(schedule.sequence) - 1, -1, -1):
-        if not infallible(lowered.steps[schedule.sequence[position]]):
-            return position + 1
-    return 0
+    """The first position at which a variable may be written: no later step can fail.
+
+    Where the last that can does so before it writes, it may write to one itself.
+    """
+    asked: set[Hashable] = set()
+    last = 0
+    for position, s in enumerate(schedule.sequence):
+        node = lowered.steps[s]
+        if not infallible(node) and question(node) not in asked:
+            asked.add(question(node))
+            last = position + (not fails_first(node))
+    return last
 
 
 def _free(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tawny.engine.reference.kernel import Value, kernel
+from tawny.engine.reference.kernel import Value, kernel, kernel_into
 from tawny.ops.indexing import Gather, Range, Slice
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.scatter import Scatter
@@ -69,16 +69,29 @@ def gather_pieces(op: GatherPieces, *operands: Value) -> Value:
 def scatter(op: Scatter, x: Value, value: Value, *indices: Value) -> Value:
     """A copy, changed through a view of the part; repeated indices take in every value."""
     out = np.array(x)
+    _scatter(op, out, value, *indices)
+    return out
+
+
+@kernel_into(Scatter)
+def scatter_into(op: Scatter, x: Value, value: Value, *rest: Value) -> None:
+    """In place where the result lies over operand 0; an index outside changes nothing there."""
+    *indices, out = rest
+    if out.__array_interface__["data"] != x.__array_interface__["data"]:
+        np.copyto(out, x)
+    _scatter(op, out, value, *indices)
+
+
+def _scatter(op: Scatter, out: Value, value: Value, *indices: Value) -> None:
     everything: tuple[Any, ...] = (*_slices(op.ranges), ...)
     part: Value = out[everything]
     if not op.axes:
         _put(op.mode, part, ..., value)
-        return out
+        return
     rank = len(np.broadcast_shapes(*(i.shape for i in indices)))
     whole = value.reshape((1,) * (part.ndim - len(op.axes) + rank - value.ndim) + value.shape)
     first = np.moveaxis(whole, range(op.place, op.place + rank), range(rank))
     _put(op.mode, _front(part, op.axes), tuple(map(_places, indices)), first)
-    return out
 
 
 def _put(mode: str, part: Value, key: Any, value: Value) -> None:
