@@ -12,6 +12,7 @@ from tawny.engine.reference import run
 from tawny.ops.creation import var
 from tawny.ops.joining import Concat, Pad
 from tawny.ops.movement import Flip, Reshape, Roll, Transpose
+from tawny.ops.padding import OPTIONS
 
 X = np.arange(24.0).reshape(2, 3, 4)
 
@@ -194,13 +195,38 @@ def test_reshape_and_transpose_in_any_order(shape, data) -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple),
-    st.sampled_from(["constant", "edge", "reflect", "symmetric", "wrap"]),
+    st.sampled_from([m for m in OPTIONS if m != "empty"]),
+    st.sampled_from(["int64", "uint8", "float32", "float64"]),
     st.data(),
 )
-def test_pad_in_every_mode(shape, mode, data) -> None:
-    x = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+def test_pad_in_every_mode(shape, mode, dtype, data) -> None:
+    x = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
     width = st.integers(0, 9)
     widths = data.draw(st.lists(st.tuples(width, width), min_size=len(shape), max_size=len(shape)))
-    np.testing.assert_array_equal(
-        tnp.pad(x, widths, mode).numpy(), np.pad(x, widths, mode), strict=True
-    )
+    given = {
+        "constant_values": st.sampled_from([0, 7, (1, 2)]),
+        "end_values": st.sampled_from([0, 7, (1, 2)]),
+        "reflect_type": st.sampled_from(["even", "odd"]),
+        "stat_length": st.sampled_from([None, 1, 2, (1, 3)]),
+    }
+    options = {OPTIONS[mode]: data.draw(given[OPTIONS[mode]])} if OPTIONS[mode] else {}
+    got, expected = tnp.pad(x, widths, mode, **options).numpy(), np.pad(x, widths, mode, **options)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_allclose(got, expected, rtol=1e-5 if dtype == "float32" else 1e-12, atol=1e-5)
+
+
+def test_pad_by_a_function_needs_values() -> None:
+    def fill(vector, width, axis, kwargs) -> None:
+        vector[: width[0]] = kwargs["value"]
+        vector[vector.size - width[1] :] = axis
+
+    x = np.arange(6.0).reshape(2, 3)
+    expected = np.pad(x, 2, fill, value=7)
+    np.testing.assert_array_equal(tnp.pad(x, 2, fill, value=7).numpy(), expected)
+    assert tnp.pad(x, 1, "empty").shape == (4, 5)
+    with pytest.raises(
+        TypeError, match=r"pad: the array depends on variable 'x'.*a function needs"
+    ):
+        tnp.pad(var("x", shape=(2,)), 1, fill)
+    with pytest.raises(ValueError, match="'constant_values' is not taken in mode 'edge'"):
+        tnp.pad(x, 1, "edge", constant_values=0)

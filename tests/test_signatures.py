@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
+import tawny as tw
+import tawny.eager
 import tawny.numpy as tnp
+from cases import parts
+from engines import ENGINES, GROUPING
+from grouping_engine import grouping_engine
+from numpy_calls import CALLS, VALUES
+from tawny.array import Array
 
 MODULES = {"": (np, tnp), "linalg": (np.linalg, tnp.linalg), "fft": (np.fft, tnp.fft)}
 NO_VALUE = np._NoValue
@@ -43,7 +52,6 @@ EXCEPTIONS = {
     "imag": "a ufunc here, so its operand is positional; NumPy's is a Python function",
     "clip": {"kwargs"},
     "einsum": {"kwargs"},
-    "pad": {"kwargs"},
 }
 """Functions that differ: why, or the arguments that are not taken as one (`**kwargs` are named)."""
 
@@ -105,3 +113,112 @@ def _binds_as_numpy(name: str) -> None:
     else:
         signature.bind(1.0)
         assert "out" in signature.parameters or name != "fix"
+
+
+METHODS = [
+    n
+    for n in dir(np.ndarray)
+    if not n.startswith("_") and n in dir(Array) and callable(getattr(np.ndarray, n))
+]
+WITHOUT = {
+    "byteswap", "ctypes", "dump", "dumps", "getfield", "resize", "setfield", "setflags", "tofile",
+    "view",
+}  # fmt: skip
+"""Methods of NumPy's arrays about their memory, which lazy arrays have none of."""
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_method_is_numpys(name: str) -> None:
+    theirs = inspect.signature(getattr(np.ndarray, name))
+    _compare(theirs, inspect.signature(getattr(Array, name)), {"kwargs"})
+
+
+def test_methods_are_numpys() -> None:
+    theirs = {n for n in dir(np.ndarray) if callable(getattr(np.ndarray, n))}
+    assert {n for n in theirs - set(dir(Array)) if not n.startswith("_")} == WITHOUT - {"ctypes"}
+
+
+# ------------------------------------------------------------------------------ calls
+
+
+class Outcomes:
+    """What every call gives: by NumPy, eagerly, and as outputs of one program for each engine."""
+
+    def __init__(self, engine: str) -> None:
+        lazy = {name: tw.var(name, shape=v.shape, dtype=v.dtype) for name, v in VALUES.items()}
+        self.results = {call: _attempt(call, lazy) for call in CALLS}
+        arrays = [a for r in self.results.values() for a in r if isinstance(a, Array)]
+        program = tw.Graph(list(lazy.values()), arrays).compile(engine=engine)
+        self.values = iter(program(**VALUES))
+
+    def take(self) -> dict[str, list[object]]:
+        return {
+            call: [next(self.values) if isinstance(a, Array) else a for a in result]
+            for call, result in self.results.items()
+        }
+
+
+def _attempt(call: str, lazy: dict[str, Array]) -> list[object]:
+    """The results of a call, or the error: of that call alone the test shall fail."""
+    try:
+        return parts(_evaluate(call, tnp, lazy))
+    except Exception as error:
+        return [error]
+
+
+def _evaluate(call: str, module: object, values: dict[str, object]) -> object:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's own about all-NaN slices
+        return eval(call, {**values, "np": module})  # lambdas see globals alone
+
+
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest) -> dict[str, list[object]]:
+    with grouping_engine() if request.param == GROUPING else nullcontext():
+        return Outcomes(request.param).take()
+
+
+@pytest.mark.parametrize("outcomes", ENGINES, indirect=True)
+@pytest.mark.parametrize("call", CALLS)
+def test_call_gives_what_numpy_gives(call: str, outcomes: dict[str, list[object]]) -> None:
+    _same(outcomes[call], _evaluate(call, np, VALUES))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_eager_call_gives_what_numpy_gives(call: str) -> None:
+    kept = {name: value.copy() for name, value in VALUES.items()}
+    _same(parts(_evaluate(call, tawny.eager, VALUES)), _evaluate(call, np, VALUES))
+    for name, value in VALUES.items():
+        np.testing.assert_array_equal(value, kept[name])
+
+
+def _same(got: list[object], expected: object) -> None:
+    wanted = parts(expected)
+    assert len(got) == len(wanted)
+    for g, w in zip(got, wanted, strict=True):
+        if isinstance(g, Exception):
+            raise g
+        if isinstance(w, (bool, int, str, np.dtype)):
+            assert g == w
+            continue
+        np.testing.assert_allclose(
+            g, w, rtol=1e-5 if _is_single(w) else 1e-10, atol=1e-6 if _is_single(w) else 1e-10
+        )
+        assert np.shape(g) == np.shape(w)
+        assert np.asarray(g).dtype == np.asarray(w).dtype
+
+
+def _is_single(x: object) -> bool:
+    return np.asarray(x).dtype in (np.float32, np.complex64)
+
+
+def test_every_function_of_numpy_is_called() -> None:
+    """But for those that take one array, or two, and the options of ufuncs."""
+    text = "\n".join(CALLS)
+    missing = []
+    for module, name in (p.values for p in NAMES):
+        path = f"np.{module}.{name}(" if module else f"np.{name}("
+        plain = not module and isinstance(getattr(np, name), np.ufunc)
+        if path not in text and not plain:
+            missing.append(path)
+    assert missing == ["np.from_dlpack("]

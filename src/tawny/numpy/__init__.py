@@ -230,7 +230,6 @@ from tawny.ops.joining import hsplit as hsplit
 from tawny.ops.joining import hstack as hstack
 from tawny.ops.joining import insert as insert
 from tawny.ops.joining import meshgrid as meshgrid
-from tawny.ops.joining import pad as pad
 from tawny.ops.joining import repeat as repeat
 from tawny.ops.joining import split as split
 from tawny.ops.joining import stack as stack
@@ -278,6 +277,7 @@ from tawny.ops.movement import rot90 as rot90
 from tawny.ops.movement import squeeze as squeeze
 from tawny.ops.movement import swapaxes as swapaxes
 from tawny.ops.movement import transpose as transpose
+from tawny.ops.padding import pad as pad
 from tawny.ops.pooling import avg_pool1d as avg_pool1d
 from tawny.ops.pooling import avg_pool2d as avg_pool2d
 from tawny.ops.pooling import avg_pool3d as avg_pool3d

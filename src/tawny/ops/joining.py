@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 
-from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, as_value, fresh, known_value, lift, store, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import index_error, type_error, value_error
@@ -289,7 +288,7 @@ def _split(op: str, x: ArrayLike, sections: Sections, axis: int, even: bool) -> 
     node = lift(x, op)
     along = normalise_axis(axis, len(node.shape), op)
     n = node.shape[along]
-    places = _known(sections, op, "indices_or_sections")
+    places = known_integers(sections, op, "indices_or_sections")
     if places.ndim == 0:
         count = int(places)
         if count < 1:
@@ -310,7 +309,7 @@ def _split(op: str, x: ArrayLike, sections: Sections, axis: int, even: bool) -> 
     return [wrap(sliced(node, along, slice(start, stop))) for start, stop in bounds]
 
 
-def _known(x: Any, op: str, word: str) -> Value:
+def known_integers(x: Any, op: str, word: str) -> Value:
     """Integers that say what shape a result has, so must be known."""
     if isinstance(x, Array):
         value = known_value(x, op, f"{word} must be known, since the result's shape depends on it")
@@ -369,7 +368,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
         node, axis = flattened(node), 0
     along = normalise_axis(axis, len(node.shape), "delete")
     n = node.shape[along]
-    places = obj if isinstance(obj, slice) else _known(obj, "delete", "obj")  # pyright: ignore[reportUnknownVariableType]
+    places = obj if isinstance(obj, slice) else known_integers(obj, "delete", "obj")  # pyright: ignore[reportUnknownVariableType]
     try:
         left = np.delete(np.arange(n), places)  # pyright: ignore[reportUnknownArgumentType]
     except (IndexError, ValueError) as error:
@@ -387,7 +386,11 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     rank = len(node.shape)
     along = normalise_axis(axis, rank, "insert")
     n = node.shape[along]
-    places = np.arange(*obj.indices(n)) if isinstance(obj, slice) else _known(obj, "insert", "obj")
+    places = (
+        np.arange(*obj.indices(n))
+        if isinstance(obj, slice)
+        else known_integers(obj, "insert", "obj")
+    )
     if places.dtype == np.bool_:
         places = np.flatnonzero(places)
     if places.size and (places.min() < -n or places.max() > n):
@@ -431,7 +434,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     if axis is None or not node.shape:
         node, axis = flattened(node), axis or 0
     along = normalise_axis(axis, len(node.shape), "repeat")
-    times = _known(repeats, "repeat", "repeats")
+    times = known_integers(repeats, "repeat", "repeats")
     n = node.shape[along]
     if times.size and times.min() < 0:
         raise value_error("repeat", f"repeats is {times.min()}; it must be at least 0")
@@ -444,90 +447,3 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
             f"axis {along}",
         )
     return wrap(taken(node, along, constant(np.repeat(np.arange(n), times))))
-
-
-# --------------------------------------------------------------------- padding
-
-INDEXED_MODES: Final = ("edge", "reflect", "symmetric", "wrap")
-"""Modes of `pad` that repeat elements of the array."""
-
-
-@public()
-def pad(
-    array: ArrayLike, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0
-) -> Array:
-    """`array` with elements put before and after it along each axis.
-
-    `pad_width` is a number, a pair (before, after), a pair for each axis, or a dictionary from
-    axes to numbers or pairs; `constant_values` likewise, and may be a lazy array.
-    """
-    node = lift(array, "pad")
-    widths = _widths(pad_width, len(node.shape))
-    if mode == "constant":
-        result = _pad_constant(node, widths, constant_values)
-    elif mode in INDEXED_MODES:
-        result = _pad_indexed(node, widths, mode)
-    else:
-        accepted = ", ".join(map(repr, ("constant", *INDEXED_MODES)))
-        raise value_error("pad", f"mode {mode!r} is not known; accepted: {accepted}")
-    return fresh(make(Copy(), (node,))) if result is node else wrap(result)
-
-
-def _pad_indexed(node: Node, widths: tuple[tuple[int, int], ...], mode: str) -> Node:
-    """Elements picked along each axis, in the order NumPy's `pad` puts their indices."""
-    for axis, width in enumerate(widths):
-        n = node.shape[axis]
-        if width == (0, 0):
-            continue
-        if not n:
-            raise value_error(
-                "pad",
-                f"operand 0 has shape {node.shape}; mode {mode!r} cannot extend empty axis {axis}",
-            )
-        order = cast("Callable[..., Value]", np.pad)(np.arange(n), width, mode=mode)
-        node = taken(node, axis, constant(order))
-    return node
-
-
-def _widths(pad_width: Any, rank: int) -> tuple[tuple[int, int], ...]:
-    """A pair (before, after) for each axis."""
-    if isinstance(pad_width, Mapping):
-        pairs = [(0, 0)] * rank
-        for axis, width in cast("Mapping[int, Any]", pad_width).items():
-            place = normalise_axis(axis, rank, "pad")
-            pairs[place] = _pairs(_known(width, "pad", "pad_width"), 1)[0]
-    else:
-        pairs = _pairs(_known(pad_width, "pad", "pad_width"), rank)
-    if any(n < 0 for pair in pairs for n in pair):
-        raise value_error("pad", f"pad_width is {tuple(pairs)}; each must be at least 0")
-    return tuple(pairs)
-
-
-def _pairs(value: Value, rank: int) -> list[tuple[int, int]]:
-    try:
-        pairs = np.broadcast_to(value, (rank, 2))
-    except ValueError:
-        raise value_error(
-            "pad",
-            f"pad_width has shape {value.shape}; accepted: a number, a pair, or a pair for each of "
-            f"{rank} axes",
-        ) from None
-    return [(int(before), int(after)) for before, after in pairs]
-
-
-def _pad_constant(node: Node, widths: tuple[tuple[int, int], ...], values: Any) -> Node:
-    """One fill value is one `Pad`; a value for each side is a `Pad` for each, in order of axes."""
-    if dt.is_weak(values):
-        return make(Pad(widths), (node, assigned(values, node.dtype, "pad")))
-    fills = assigned(values, node.dtype, "pad")
-    if all(n == 1 for n in fills.shape):
-        return make(Pad(widths), (node, reshaped(fills, ())))
-    pairs = broadcasted(fills, (len(widths), 2))
-    for axis, width in enumerate(widths):
-        for side in (0, 1):
-            only = [(0, 0)] * len(widths)
-            only[axis] = (width[0], 0) if side == 0 else (0, width[1])
-            if only[axis] != (0, 0):
-                fill = sliced(sliced(pairs, 0, slice(axis, axis + 1)), 1, slice(side, side + 1))
-                node = make(Pad(tuple(only)), (node, reshaped(fill, ())))
-    return node

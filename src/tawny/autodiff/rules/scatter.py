@@ -23,8 +23,8 @@ from tawny.ops.composite import where
 from tawny.ops.creation import Cast
 from tawny.ops.grids import ravel_multi_index
 from tawny.ops.indexing import Gather, Slice, positions, take
-from tawny.ops.joining import pad
 from tawny.ops.movement import broadcasted, expand_dims, flip, moveaxis, reshape, reshaped
+from tawny.ops.padding import pad
 from tawny.ops.scatter import Scatter
 from tawny.ops.sorting import argsort
 from tawny.shape import Shape, broadcast, size
