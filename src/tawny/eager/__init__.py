@@ -37,6 +37,8 @@ from tawny.engine.evaluation import at_once as at_once
 from tawny.engine.evaluation import run
 from tawny.errors import type_error
 from tawny.node import Value, borrowed
+from tawny.numpy.absent import absence
+from tawny.ops.grids import Grid
 from tawny.tree import items_of, leaves, map_leaves
 
 __all__ = _lazy.__all__  # pyright: ignore[reportUnsupportedDunderAll]
@@ -198,10 +200,31 @@ class _Namespace:
         return list(self.__all__)
 
 
+CHANGING: Final = ("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask")
+"""Functions that change an array, which NumPy does to its own."""
+
+
 def _eager(value: Any) -> Any:
     if isinstance(value, ModuleType):
-        return _Namespace(value)
-    return now(value) if callable(value) and not isinstance(value, type) else value
+        return value if value.__name__.startswith("numpy") else _Namespace(value)
+    if isinstance(value, Grid):
+        return getattr(_numpy, "ogrid" if value is _lazy.ogrid else "mgrid")
+    if not callable(value) or isinstance(value, type) or value.__module__.startswith("numpy"):
+        return value
+    if value.__name__ in CHANGING:
+        return _numpys(value)
+    return now(value)
+
+
+def _numpys(function: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's function of the same name and arguments."""
+    theirs = getattr(_numpy, function.__name__)
+
+    @functools.wraps(function)
+    def eager(*args: Any, **kwargs: Any) -> Any:
+        return theirs(*args, **kwargs)
+
+    return eager
 
 
 _MADE: Final[dict[str, Any]] = {}
@@ -210,7 +233,7 @@ _MADE: Final[dict[str, Any]] = {}
 
 def __getattr__(name: str) -> Any:
     if name not in _lazy.__all__ and name != "__array_namespace_info__":
-        raise AttributeError(f"module 'tawny.eager' has no attribute {name!r}")
+        raise absence("tawny.eager", name)
     if name not in _MADE:
         _MADE[name] = _eager(getattr(_lazy, name))
     return _MADE[name]

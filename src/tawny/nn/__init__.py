@@ -198,3 +198,7 @@ __all__ = [
     "training_graph",
     "trelu",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

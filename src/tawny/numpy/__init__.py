@@ -6,22 +6,40 @@ This is the one list of what is public here.  `tawny.eager` has the same functio
 from __future__ import annotations
 
 from typing import Final
+from typing import Never as _Never
 
 import numpy as _numpy
 
 from tawny.numpy import fft as fft
 from tawny.numpy import linalg as linalg
 from tawny.numpy import protocols as _protocols  # noqa: F401  # pyright: ignore[reportUnusedImport]
-from tawny.numpy.info import __array_namespace_info__ as __array_namespace_info__
+from tawny.numpy.absent import absence as _absence
+from tawny.numpy.files import array2string as array2string
+from tawny.numpy.files import array_repr as array_repr
+from tawny.numpy.files import array_str as array_str
+from tawny.numpy.files import save as save
+from tawny.numpy.files import savetxt as savetxt
+from tawny.numpy.files import savez as savez
+from tawny.numpy.files import savez_compressed as savez_compressed
+from tawny.numpy.inspection import __array_namespace_info__ as __array_namespace_info__
 from tawny.numpy.types import can_cast as can_cast
+from tawny.numpy.types import common_type as common_type
 from tawny.numpy.types import finfo as finfo
 from tawny.numpy.types import iinfo as iinfo
 from tawny.numpy.types import isdtype as isdtype
+from tawny.numpy.types import issubdtype as issubdtype
+from tawny.numpy.types import min_scalar_type as min_scalar_type
+from tawny.numpy.types import promote_types as promote_types
 from tawny.numpy.types import result_type as result_type
 from tawny.ops.arrangement import apply_along_axis as apply_along_axis
+from tawny.ops.arrangement import apply_over_axes as apply_over_axes
 from tawny.ops.arrangement import block as block
 from tawny.ops.arrangement import resize as resize
 from tawny.ops.arrangement import sliding_window_view as sliding_window_view
+from tawny.ops.bits import gcd as gcd
+from tawny.ops.bits import lcm as lcm
+from tawny.ops.bits import packbits as packbits
+from tawny.ops.bits import unpackbits as unpackbits
 from tawny.ops.calculus import corrcoef as corrcoef
 from tawny.ops.calculus import cov as cov
 from tawny.ops.calculus import ediff1d as ediff1d
@@ -68,7 +86,9 @@ from tawny.ops.convolution import depthwise_conv2d as depthwise_conv2d
 from tawny.ops.convolution import depthwise_conv3d as depthwise_conv3d
 from tawny.ops.creation import arange as arange
 from tawny.ops.creation import array as array
+from tawny.ops.creation import asanyarray as asanyarray
 from tawny.ops.creation import asarray as asarray
+from tawny.ops.creation import ascontiguousarray as ascontiguousarray
 from tawny.ops.creation import astype as astype
 from tawny.ops.creation import copy as copy
 from tawny.ops.creation import empty as empty
@@ -199,6 +219,7 @@ from tawny.ops.elementwise import trunc as trunc
 from tawny.ops.grids import bartlett as bartlett
 from tawny.ops.grids import blackman as blackman
 from tawny.ops.grids import diag_indices as diag_indices
+from tawny.ops.grids import diag_indices_from as diag_indices_from
 from tawny.ops.grids import fromfunction as fromfunction
 from tawny.ops.grids import geomspace as geomspace
 from tawny.ops.grids import hamming as hamming
@@ -208,10 +229,17 @@ from tawny.ops.grids import ix_ as ix_
 from tawny.ops.grids import kaiser as kaiser
 from tawny.ops.grids import linspace as linspace
 from tawny.ops.grids import logspace as logspace
+from tawny.ops.grids import mask_indices as mask_indices
+from tawny.ops.grids import mgrid as mgrid
+from tawny.ops.grids import ogrid as ogrid
 from tawny.ops.grids import ravel_multi_index as ravel_multi_index
 from tawny.ops.grids import tril_indices as tril_indices
+from tawny.ops.grids import tril_indices_from as tril_indices_from
 from tawny.ops.grids import triu_indices as triu_indices
+from tawny.ops.grids import triu_indices_from as triu_indices_from
 from tawny.ops.grids import unravel_index as unravel_index
+from tawny.ops.histograms import histogram2d as histogram2d
+from tawny.ops.histograms import histogramdd as histogramdd
 from tawny.ops.indexing import argwhere as argwhere
 from tawny.ops.indexing import flatnonzero as flatnonzero
 from tawny.ops.indexing import nonzero as nonzero
@@ -240,6 +268,7 @@ from tawny.ops.joining import vstack as vstack
 from tawny.ops.linalg import cross as cross
 from tawny.ops.linalg import dot as dot
 from tawny.ops.linalg import einsum as einsum
+from tawny.ops.linalg import einsum_path as einsum_path
 from tawny.ops.linalg import inner as inner
 from tawny.ops.linalg import kron as kron
 from tawny.ops.linalg import matmul as matmul
@@ -277,7 +306,21 @@ from tawny.ops.movement import rot90 as rot90
 from tawny.ops.movement import squeeze as squeeze
 from tawny.ops.movement import swapaxes as swapaxes
 from tawny.ops.movement import transpose as transpose
+from tawny.ops.mutation import copyto as copyto
+from tawny.ops.mutation import fill_diagonal as fill_diagonal
+from tawny.ops.mutation import place as place
+from tawny.ops.mutation import put as put
+from tawny.ops.mutation import put_along_axis as put_along_axis
+from tawny.ops.mutation import putmask as putmask
 from tawny.ops.padding import pad as pad
+from tawny.ops.polynomials import poly as poly
+from tawny.ops.polynomials import polyadd as polyadd
+from tawny.ops.polynomials import polyder as polyder
+from tawny.ops.polynomials import polydiv as polydiv
+from tawny.ops.polynomials import polyint as polyint
+from tawny.ops.polynomials import polymul as polymul
+from tawny.ops.polynomials import polysub as polysub
+from tawny.ops.polynomials import roots as roots
 from tawny.ops.pooling import avg_pool1d as avg_pool1d
 from tawny.ops.pooling import avg_pool2d as avg_pool2d
 from tawny.ops.pooling import avg_pool3d as avg_pool3d
@@ -300,10 +343,12 @@ from tawny.ops.queries import extract as extract
 from tawny.ops.queries import iscomplexobj as iscomplexobj
 from tawny.ops.queries import isrealobj as isrealobj
 from tawny.ops.queries import isscalar as isscalar
+from tawny.ops.queries import iterable as iterable
 from tawny.ops.queries import nanargmax as nanargmax
 from tawny.ops.queries import nanargmin as nanargmin
 from tawny.ops.queries import ndim as ndim
 from tawny.ops.queries import piecewise as piecewise
+from tawny.ops.queries import real_if_close as real_if_close
 from tawny.ops.queries import shape as shape
 from tawny.ops.queries import size as size
 from tawny.ops.queries import trim_zeros as trim_zeros
@@ -353,8 +398,10 @@ from tawny.ops.sorting import lexsort as lexsort
 from tawny.ops.sorting import partition as partition
 from tawny.ops.sorting import searchsorted as searchsorted
 from tawny.ops.sorting import sort as sort
+from tawny.ops.sorting import sort_complex as sort_complex
 from tawny.ops.sorting import top_k as top_k
 from tawny.ops.special import bitwise_count as bitwise_count
+from tawny.ops.special import frexp as frexp
 from tawny.ops.special import i0 as i0
 from tawny.ops.special import ldexp as ldexp
 from tawny.ops.special import spacing as spacing
@@ -372,6 +419,8 @@ e: Final = _numpy.e
 inf: Final = _numpy.inf
 nan: Final = _numpy.nan
 newaxis: Final = None
+euler_gamma: Final = _numpy.euler_gamma
+little_endian: Final = _numpy.little_endian
 pi: Final = _numpy.pi
 
 bool = _numpy.bool
@@ -390,7 +439,46 @@ float64 = _numpy.float64
 complex64 = _numpy.complex64
 complex128 = _numpy.complex128
 
+# NumPy's other names of these types, its kinds of types, and what knows nothing of arrays
+byte = _numpy.byte
+ubyte = _numpy.ubyte
+short = _numpy.short
+ushort = _numpy.ushort
+intc = _numpy.intc
+uintc = _numpy.uintc
+int_ = _numpy.int_
+uint = _numpy.uint
+long = _numpy.long
+ulong = _numpy.ulong
+longlong = _numpy.longlong
+ulonglong = _numpy.ulonglong
+intp = _numpy.intp
+uintp = _numpy.uintp
+half = _numpy.half
+single = _numpy.single
+double = _numpy.double
+csingle = _numpy.csingle
+cdouble = _numpy.cdouble
+generic = _numpy.generic
+number = _numpy.number
+integer = _numpy.integer
+signedinteger = _numpy.signedinteger
+unsignedinteger = _numpy.unsignedinteger
+inexact = _numpy.inexact
+floating = _numpy.floating
+complexfloating = _numpy.complexfloating
+dtype = _numpy.dtype
+True_ = _numpy.True_
+False_ = _numpy.False_
+errstate = _numpy.errstate
+ndindex = _numpy.ndindex
+s_ = _numpy.s_
+index_exp = _numpy.index_exp
+exceptions = _numpy.exceptions
+
 __all__ = [
+    "False_",
+    "True_",
     "__array_api_version__",
     "__array_namespace_info__",
     "abs",
@@ -407,6 +495,7 @@ __all__ = [
     "any",
     "append",
     "apply_along_axis",
+    "apply_over_axes",
     "arange",
     "arccos",
     "arccosh",
@@ -422,10 +511,15 @@ __all__ = [
     "argwhere",
     "around",
     "array",
+    "array2string",
     "array_equal",
     "array_equiv",
+    "array_repr",
     "array_split",
+    "array_str",
+    "asanyarray",
     "asarray",
+    "ascontiguousarray",
     "asin",
     "asinh",
     "astype",
@@ -458,15 +552,19 @@ __all__ = [
     "broadcast_arrays",
     "broadcast_shapes",
     "broadcast_to",
+    "byte",
     "can_cast",
     "cbrt",
+    "cdouble",
     "ceil",
     "choose",
     "clip",
     "clip_by_norm",
     "column_stack",
+    "common_type",
     "complex128",
     "complex64",
+    "complexfloating",
     "compress",
     "concat",
     "concatenate",
@@ -483,6 +581,7 @@ __all__ = [
     "convolve",
     "copy",
     "copysign",
+    "copyto",
     "corrcoef",
     "correlate",
     "cos",
@@ -490,6 +589,7 @@ __all__ = [
     "count_nonzero",
     "cov",
     "cross",
+    "csingle",
     "cumprod",
     "cumsum",
     "cumulative_prod",
@@ -504,6 +604,7 @@ __all__ = [
     "depthwise_conv3d",
     "diag",
     "diag_indices",
+    "diag_indices_from",
     "diagflat",
     "diagonal",
     "diff",
@@ -511,16 +612,22 @@ __all__ = [
     "divide",
     "divmod",
     "dot",
+    "double",
     "dsplit",
     "dstack",
+    "dtype",
     "e",
     "ediff1d",
     "einsum",
+    "einsum_path",
     "empty",
     "empty_like",
     "equal",
     "erf",
     "erfc",
+    "errstate",
+    "euler_gamma",
+    "exceptions",
     "exp",
     "exp2",
     "expand_dims",
@@ -529,6 +636,7 @@ __all__ = [
     "eye",
     "fabs",
     "fft",
+    "fill_diagonal",
     "finfo",
     "fix",
     "flatnonzero",
@@ -539,6 +647,7 @@ __all__ = [
     "float32",
     "float64",
     "float_power",
+    "floating",
     "floor",
     "floor_divide",
     "fma",
@@ -546,21 +655,27 @@ __all__ = [
     "fmin",
     "fmod",
     "fold",
+    "frexp",
     "from_dlpack",
     "fromfunction",
     "full",
     "full_like",
+    "gcd",
+    "generic",
     "geomspace",
     "global_avg_pool",
     "global_max_pool",
     "gradient",
     "greater",
     "greater_equal",
+    "half",
     "hamming",
     "hanning",
     "heaviside",
     "histogram",
+    "histogram2d",
     "histogram_bin_edges",
+    "histogramdd",
     "hsplit",
     "hstack",
     "hypot",
@@ -568,7 +683,9 @@ __all__ = [
     "identity",
     "iinfo",
     "imag",
+    "index_exp",
     "indices",
+    "inexact",
     "inf",
     "inner",
     "insert",
@@ -576,8 +693,12 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "int_",
+    "intc",
+    "integer",
     "interp",
     "intersect1d",
+    "intp",
     "invert",
     "isclose",
     "iscomplex",
@@ -592,10 +713,13 @@ __all__ = [
     "isreal",
     "isrealobj",
     "isscalar",
+    "issubdtype",
+    "iterable",
     "ix_",
     "kaiser",
     "kron",
     "lazy_print",
+    "lcm",
     "ldexp",
     "left_shift",
     "less",
@@ -603,6 +727,7 @@ __all__ = [
     "lexsort",
     "linalg",
     "linspace",
+    "little_endian",
     "log",
     "log10",
     "log1p",
@@ -616,7 +741,10 @@ __all__ = [
     "logical_xor",
     "logspace",
     "logsumexp",
+    "long",
+    "longlong",
     "map_elements",
+    "mask_indices",
     "matmul",
     "matrix_transpose",
     "matvec",
@@ -630,14 +758,16 @@ __all__ = [
     "mean",
     "median",
     "meshgrid",
+    "mgrid",
     "min",
+    "min_scalar_type",
     "minimum",
     "mod",
     "modf",
     "moveaxis",
     "multiply",
-    "nan",
     "name",
+    "nan",
     "nan_to_num",
     "nanargmax",
     "nanargmin",
@@ -654,34 +784,51 @@ __all__ = [
     "nansum",
     "nanvar",
     "ndim",
+    "ndindex",
     "negative",
     "newaxis",
     "nextafter",
     "nonzero",
     "not_equal",
+    "number",
+    "ogrid",
     "one_hot",
     "ones",
     "ones_like",
     "outer",
+    "packbits",
     "pad",
     "partition",
     "percentile",
     "permute_dims",
     "pi",
     "piecewise",
+    "place",
+    "poly",
+    "polyadd",
+    "polyder",
+    "polydiv",
     "polyfit",
+    "polyint",
+    "polymul",
+    "polysub",
     "polyval",
     "positive",
     "pow",
     "power",
     "prod",
+    "promote_types",
     "ptp",
+    "put",
+    "put_along_axis",
+    "putmask",
     "quantile",
     "rad2deg",
     "radians",
     "ravel",
     "ravel_multi_index",
     "real",
+    "real_if_close",
     "reciprocal",
     "relu",
     "remainder",
@@ -693,25 +840,35 @@ __all__ = [
     "rint",
     "roll",
     "rollaxis",
+    "roots",
     "rot90",
     "round",
+    "s_",
+    "save",
+    "savetxt",
+    "savez",
+    "savez_compressed",
     "scan",
     "searchsorted",
     "select",
     "setdiff1d",
     "setxor1d",
     "shape",
+    "short",
     "sigmoid",
     "sign",
     "signbit",
+    "signedinteger",
     "sin",
     "sinc",
+    "single",
     "sinh",
     "size",
     "sliding_window_view",
     "softmax",
     "softplus",
     "sort",
+    "sort_complex",
     "spacing",
     "split",
     "sqrt",
@@ -735,28 +892,39 @@ __all__ = [
     "tri",
     "tril",
     "tril_indices",
+    "tril_indices_from",
     "trim_zeros",
     "triu",
     "triu_indices",
+    "triu_indices_from",
     "true_divide",
     "trunc",
+    "ubyte",
+    "uint",
     "uint16",
     "uint32",
     "uint64",
     "uint8",
+    "uintc",
+    "uintp",
+    "ulong",
+    "ulonglong",
     "union1d",
     "unique",
     "unique_all",
     "unique_counts",
     "unique_inverse",
     "unique_values",
+    "unpackbits",
     "unravel_index",
+    "unsignedinteger",
     "unstack",
     "unwrap",
     "upsampling1d",
     "upsampling2d",
     "upsampling3d",
     "upsampling_gradient",
+    "ushort",
     "vander",
     "var",
     "vdot",
@@ -768,3 +936,11 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> _Never:
+    raise _absence("tawny.numpy", name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

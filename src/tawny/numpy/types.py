@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, lift
+from tawny.array import Array, ArrayLike, lift
 from tawny.dtype import Category, DType, Number, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.operator import public
@@ -114,6 +114,37 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     for kind in weak:
         out = dt.weak_dtype(kind, out)
     return out
+
+
+@public()
+def promote_types(type1: Any, type2: Any, /) -> DType:
+    """The dtype that two dtypes promote to."""
+    return dt.promote(as_dtype(type1, "promote_types"), as_dtype(type2, "promote_types"))
+
+
+@public()
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether the first is, or is a kind of, the second: dtypes or NumPy's abstract types."""
+    return bool(np.issubdtype(arg1, arg2))
+
+
+@public()
+def min_scalar_type(a: Any, /) -> DType:
+    """The least dtype that holds a number; that of an array which is none."""
+    if isinstance(a, Array) and a.ndim:
+        return a.dtype
+    return np.min_scalar_type(a.numpy() if isinstance(a, Array) else a)
+
+
+@public()
+def common_type(*arrays: ArrayLike) -> type:
+    """The scalar type of floats or complex numbers that holds the values of all the arrays."""
+    dtypes = [lift(x, "common_type", i).dtype for i, x in enumerate(arrays)]
+    if any(d.kind == "b" for d in dtypes):
+        raise type_error("common_type", "booleans have no common type with numbers")
+    wide = [dt.FLOAT64 if d.kind in "iu" else d for d in dtypes] or [dt.FLOAT16]
+    common: type = dt.promote(*wide).type
+    return common
 
 
 @public()

@@ -12,7 +12,7 @@ from tawny.operator import public
 from tawny.ops.creation import copy, zeros
 from tawny.ops.indexing import positions, taken
 from tawny.ops.joining import concat, stack, tile
-from tawny.ops.movement import expanded, moveaxis, ravel, reshape
+from tawny.ops.movement import expand_dims, expanded, moveaxis, ravel, reshape
 from tawny.shape import as_shape, normalise_axis, size
 
 
@@ -140,3 +140,20 @@ def apply_along_axis(
     inner = results[0].ndim
     result = reshape(stack(results), (*others, *results[0].shape))
     return moveaxis(result, range(len(others), len(others) + inner), range(along, along + inner))
+
+
+@public()
+def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Array:
+    """What `func(a, axis)` makes of `a`, one of `axes` after the other; axes it drops are kept."""
+    result = wrap(lift(a, "apply_over_axes", 1))
+    rank = result.ndim
+    for axis in axes if isinstance(axes, Sequence) else (axes,):
+        along = normalise_axis(axis, rank, "apply_over_axes")
+        made = wrap(lift(func(result, along), "apply_over_axes"))
+        result = made if made.ndim == rank else expand_dims(made, along)
+        if result.ndim != rank:
+            raise value_error(
+                "apply_over_axes",
+                f"the function gives {made.ndim} axes; it must keep {rank} or drop one",
+            )
+    return result

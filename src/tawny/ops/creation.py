@@ -249,6 +249,28 @@ def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True, device: str | None
     return wrap(make(Cast(wanted), (node,)))
 
 
+@public()
+def asanyarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+    like: None = None,
+) -> Array:
+    """As `asarray`: there are no other kinds of arrays."""
+    return asarray(a, dtype, order, device=device, copy=copy, like=like)
+
+
+@public()
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: None = None) -> Array:
+    """As `asarray`, of one axis at least; every value is contiguous where it is given out."""
+    result = asarray(a, dtype, like=like)
+    flat: Array = result if result.ndim else FUNCTIONS["reshape"](result, (1,))
+    return flat
+
+
 def convert(x: Array, dtype: Any, order: object, casting: str, copy: bool) -> Array:
     """`x.astype(...)`: the same values as another dtype, which `casting` must allow."""
     check_layout(order, "astype")

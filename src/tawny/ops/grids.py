@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast, final
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from tawny.operator import check_like, public
 from tawny.ops import elementwise as e
 from tawny.ops.composite import clip
 from tawny.ops.creation import Linspace, arange, astype, filled, ones, zeros
-from tawny.ops.indexing import integers
+from tawny.ops.indexing import integers, nonzero
 from tawny.ops.joining import concat, stack
 from tawny.ops.movement import broadcast_arrays, broadcast_to, expand_dims, moveaxis, reshape
 from tawny.ops.special import i0
@@ -227,6 +227,64 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The indices, along each of `ndim` axes, of the elements on the main diagonal."""
     (length, rank) = as_shape((n, ndim), "diag_indices", "n, ndim")
     return tuple(arange(length) for _ in range(rank))
+
+
+def _matrix(arr: ArrayLike, op: str) -> tuple[int, int]:
+    shape = lift(arr, op).shape
+    if len(shape) != 2:
+        raise value_error(op, f"operand 0 has shape {shape}; it must have two axes")
+    return shape[0], shape[1]
+
+
+@public()
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """As `tril_indices`, for a matrix of the shape of `arr`."""
+    rows, columns = _matrix(arr, "tril_indices_from")
+    return tril_indices(rows, k, columns)
+
+
+@public()
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """As `triu_indices`, for a matrix of the shape of `arr`."""
+    rows, columns = _matrix(arr, "triu_indices_from")
+    return triu_indices(rows, k, columns)
+
+
+@public()
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+    """As `diag_indices`, for an array of the shape of `arr`, whose axes are equal."""
+    shape = lift(arr, "diag_indices_from").shape
+    if len(shape) < 2 or len(set(shape)) != 1:
+        raise value_error(
+            "diag_indices_from", f"operand 0 has shape {shape}; it must have two equal axes or more"
+        )
+    return diag_indices(shape[0], len(shape))
+
+
+@public()
+def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
+    """The indices of what a function as `np.triu(m, k)` leaves of an `n` by `n` matrix of ones."""
+    (length,) = as_shape(as_int(n, "mask_indices", "n"), "mask_indices", "n")
+    return nonzero(mask_func(ones((length, length), dt.INT64), k))
+
+
+@final
+class Grid:
+    """`np.mgrid` and `np.ogrid`: coordinates of the grid that slices in brackets describe."""
+
+    def __init__(self, sparse: bool) -> None:
+        self._grid: Any = np.ogrid if sparse else np.mgrid
+
+    def __getitem__(self, key: Any) -> Any:
+        """The coordinates along each axis."""
+        result = self._grid[key]
+        if isinstance(result, (tuple, list)):
+            return tuple([fresh(constant(x)) for x in cast("Sequence[Any]", result)])
+        return fresh(constant(result))
+
+
+mgrid: Final = Grid(sparse=False)
+ogrid: Final = Grid(sparse=True)
 
 
 def _strides(shape: Shape, order: str, op: str) -> tuple[int, ...]:

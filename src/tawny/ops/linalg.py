@@ -424,6 +424,24 @@ def einsum(
     return result if out is None else store(out, result, "einsum")
 
 
+@public()
+def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
+    """The order of products that NumPy would choose for `einsum` of these arguments, and its cost.
+
+    It may be given to NumPy; here the order is up to the optimiser.
+    """
+    shown = [_outline(x) for x in operands]
+    path: Any = np.einsum_path
+    return path(*shown, optimize=optimize, einsum_call=einsum_call)
+
+
+def _outline(x: Any) -> Any:
+    """Something with the shape of an operand, which takes no memory; subscripts as they are."""
+    if isinstance(x, (str, list, tuple)):
+        return cast("Any", x)
+    return np.broadcast_to(np.zeros(()), asarray(x).shape)
+
+
 def _written(operands: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     """The subscripts as a string, and the operands, from either way of giving them."""
     if isinstance(operands[0], str) or len(operands) < 2:

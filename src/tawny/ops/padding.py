@@ -36,13 +36,13 @@ STATISTICS: Final[dict[str, Statistic]] = {
 
 OPTIONS: Final = {
     "constant": "constant_values",
-    "empty": None,
     "edge": None,
     "wrap": None,
     "reflect": "reflect_type",
     "symmetric": "reflect_type",
     "linear_ramp": "end_values",
     **dict.fromkeys(STATISTICS, "stat_length"),
+    "empty": None,
 }
 """The modes, and the argument that each takes."""
 

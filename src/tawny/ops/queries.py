@@ -61,6 +61,27 @@ def isrealobj(x: ArrayLike) -> bool:
 
 
 @public()
+def iterable(y: object) -> bool:
+    """Whether one can iterate over `y`; not over an array without axes."""
+    return np.iterable(y)
+
+
+@public()
+def real_if_close(a: ArrayLike, tol: float = 100) -> Array:
+    """The real part, if known imaginary parts are all within `tol` of zero, else `a`.
+
+    A `tol` above 1 counts roundings of the dtype.
+    """
+    array = wrap(lift(a, "real_if_close"))
+    if array.dtype.kind != "c":
+        return array
+    way_out = "whether the result is real must be known: take np.real(x)"
+    imaginary = known_value(e.imag(array), "real_if_close", way_out)
+    limit = tol * np.finfo(array.dtype).eps if tol > 1 else tol
+    return e.real(array) if bool((np.abs(imaginary) < limit).all()) else array
+
+
+@public()
 def isscalar(element: object) -> bool:
     """Whether `element` is a number or string, and no array."""
     return isinstance(element, (numbers.Number, np.generic, str, bytes, memoryview))

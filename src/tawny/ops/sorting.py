@@ -186,6 +186,16 @@ def argsort(
 
 
 @public()
+def sort_complex(a: ArrayLike) -> Array:
+    """The elements in order along the last axis, as complex numbers."""
+    ordered = sort(wrap(lift(a, "sort_complex")))
+    if ordered.dtype.kind == "c":
+        return ordered
+    narrow = ordered.dtype in (dt.INT8, dt.UINT8, dt.INT16, dt.UINT16, dt.FLOAT16, dt.FLOAT32)
+    return astype(ordered, dt.COMPLEX64 if narrow else dt.COMPLEX128)
+
+
+@public()
 def lexsort(keys: Iterable[ArrayLike], axis: int = -1) -> Array:
     """Indices that sort by the last of `keys`, equal elements by the one before it, and so on."""
     columns = [asarray(k) for k in keys]
@@ -340,7 +350,7 @@ def _interval(array: Array, range: tuple[float, float] | None) -> tuple[Any, Any
     return (low - 0.5, high + 0.5) if low == high else (low, high)
 
 
-def _edges(
+def bin_edges(
     array: Array, bins: Any, range: tuple[float, float] | None, weights: ArrayLike | None
 ) -> Array:
     """The borders of the bins."""
@@ -395,7 +405,7 @@ def histogram_bin_edges(
     weights: ArrayLike | None = None,
 ) -> Array:
     """The edges that `histogram` uses for the same arguments."""
-    return _edges(wrap(lift(a, "histogram")), bins, range, weights)
+    return bin_edges(wrap(lift(a, "histogram")), bins, range, weights)
 
 
 class HistogramResult(NamedTuple):
@@ -419,7 +429,7 @@ def histogram(
     """
     array = wrap(flattened(lift(a, "histogram")))
     check_categories("histogram", 0, array.dtype, dt.REAL)
-    edges = _edges(array, bins, range, weights)
+    edges = bin_edges(array, bins, range, weights)
     count = edges.size - 1
     place = searchsorted(edges, array, side="right")
     inside = e.logical_and(e.greater_equal(array, edges[0]), e.less_equal(array, edges[-1]))

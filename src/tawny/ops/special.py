@@ -19,6 +19,7 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.composite import where
 from tawny.ops.creation import astype, full_like
+from tawny.ops.differentiation import stop_gradient
 from tawny.ops.indexing import take
 from tawny.ops.precision import in_single
 
@@ -62,6 +63,24 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         result = e.multiply(result, take(powers, e.subtract(step, _LEAST)))
         left = e.subtract(left, step)
     return astype(result, array.dtype, copy=False)
+
+
+@public(ufunc=True)
+def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
+    """Mantissas from a half up to one, and the powers of two (int32) they are multiplied with.
+
+    Zero, infinities and NaN are their own mantissas, with power 0.
+    """
+    array = _floating(x, "frexp")
+    plain = e.logical_and(e.isfinite(array), e.not_equal(array, 0))
+    wide = where(plain, e.abs(astype(array, dt.FLOAT64, copy=False)), 1.0)
+    guess = e.add(e.floor(e.log2(stop_gradient(wide))), 1)  # may be one off beside a power of two
+    power = astype(guess, dt.INT32)
+    size = stop_gradient(ldexp(wide, e.negative(power)))
+    power = e.add(power, where(e.greater_equal(size, 1), 1, where(e.less(size, 0.5), -1, 0)))
+    power = astype(where(plain, power, 0), dt.INT32, copy=False)
+    scaled = ldexp(astype(array, dt.FLOAT64, copy=False), e.negative(power))
+    return astype(where(plain, scaled, array), array.dtype, copy=False), power
 
 
 @public(ufunc=True)

@@ -87,3 +87,7 @@ __all__ = [
     "as_optimiser",
     "minimise",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tawny.engine.reference import (
+    bits,
     boxes,
     convolution,
     creation,
@@ -56,6 +57,7 @@ CHAPTERS = (
     fft,
     sorting,
     sets,
+    bits,
     boxes,
     fused,
     differentiation,

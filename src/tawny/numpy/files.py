@@ -1,0 +1,111 @@
+"""Values of arrays in NumPy's files, and as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tawny.array import ArrayLike
+from tawny.node import Value
+from tawny.operator import public
+from tawny.ops.creation import asarray
+
+
+def _value(x: ArrayLike) -> Value:
+    return asarray(x).numpy()
+
+
+@public()
+def save(file: Any, arr: ArrayLike, allow_pickle: bool = True) -> None:
+    """Write the value of an array to a `.npy` file."""
+    np.save(file, _value(arr), allow_pickle=allow_pickle)
+
+
+@public()
+def savez(file: Any, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike) -> None:
+    """Write the values of arrays, named or in order, to a `.npz` file."""
+    named = {name: _value(x) for name, x in kwds.items()}
+    np.savez(file, *map(_value, args), allow_pickle=allow_pickle, **named)
+
+
+@public()
+def savez_compressed(
+    file: Any, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike
+) -> None:
+    """Write the values of arrays, named or in order, to a compressed `.npz` file."""
+    named = {name: _value(x) for name, x in kwds.items()}
+    np.savez_compressed(file, *map(_value, args), allow_pickle=allow_pickle, **named)
+
+
+@public()
+def savetxt(
+    fname: Any,
+    X: ArrayLike,  # noqa: N803
+    fmt: Any = "%.18e",
+    delimiter: str = " ",
+    newline: str = "\n",
+    header: str = "",
+    footer: str = "",
+    comments: str = "# ",
+    encoding: str | None = None,
+) -> None:
+    """Write the value of a vector or matrix as text, a line for each row."""
+    np.savetxt(fname, _value(X), fmt, delimiter, newline, header, footer, comments, encoding)
+
+
+@public()
+def array2string(
+    a: ArrayLike,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+    separator: str = " ",
+    prefix: str = "",
+    *,
+    formatter: Any = None,
+    threshold: int | None = None,
+    edgeitems: int | None = None,
+    sign: Any = None,
+    floatmode: Any = None,
+    suffix: str = "",
+    legacy: Any = None,
+) -> str:
+    """The value of an array as text."""
+    return np.array2string(
+        _value(a),
+        max_line_width,
+        precision,
+        suppress_small,
+        separator,
+        prefix,
+        formatter=formatter,
+        threshold=threshold,
+        edgeitems=edgeitems,
+        sign=sign,
+        floatmode=floatmode,
+        suffix=suffix,
+        legacy=legacy,
+    )
+
+
+@public()
+def array_str(
+    a: ArrayLike,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """The value of an array as `str` shows NumPy's arrays."""
+    return np.array_str(_value(a), max_line_width, precision, suppress_small)
+
+
+@public()
+def array_repr(
+    arr: ArrayLike,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """The value of an array as `repr` shows NumPy's arrays."""
+    return np.array_repr(_value(arr), max_line_width, precision, suppress_small)
