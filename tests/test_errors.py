@@ -410,8 +410,8 @@ def test_methods_say_what_they_take() -> None:
         match=r"^mean: unknown argument 'foo'; accepted: axis, dtype, out, keepdims, where \(keyword only\)  \[test_errors",
     ):
         x.mean(foo=1)
-    with pytest.raises(TypeError, match=r"^var: takes .* accepted: name, shape \(keyword only\)"):
-        tw.var("x", (3, 4))
+    with pytest.raises(TypeError, match=r"^var: takes .* accepted: name, shape, dtype"):
+        tw.var("x", (3, 4), float, 5)
     with pytest.raises(TypeError, match=r"^sin: tawny.eager takes NumPy arrays, not variables"):
         tw.eager.sin(tw.var("x"))
     with pytest.raises(TypeError, match=r"^sin: out is list; accepted: a lazy array"):
