@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
+import os
 import platform
 import re
 import sys
@@ -38,8 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = importlib.import_module("tawny.bench.command")
         status: int = command.bench(given.networks, given.json, given.picture)
         return status
-    for name, value in doctor():
-        print(f"{name:<12} {value}")
+    try:
+        for name, value in doctor():
+            print(f"{name:<12} {value}", flush=True)
+    except BrokenPipeError:  # whoever reads it has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -20,7 +20,7 @@ from tawny import dtype as dt
 from tawny.dtype import DType, Number
 from tawny.forking import lock
 from tawny.op import Gradient, Op, Trait, Type
-from tawny.shape import Shape
+from tawny.shape import MOST_AXES, Shape, check_possible
 from tawny.source import Source, caller, describe
 from tawny.unique import Unique
 
@@ -124,6 +124,8 @@ class Node(Unique):
         value: Value | None = None,
         sources: tuple[Source, ...] | None = None,
     ) -> None:
+        if len(shape) > MOST_AXES:
+            check_possible(shape, op.facts().name, "the result")
         self.op = op
         self.inputs = inputs
         self.shape = shape

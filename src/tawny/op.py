@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -397,11 +398,15 @@ ELEMENTWISE: Final[dict[str, Elementwise]] = {}
 """The elementwise table."""
 
 
+_WITHOUT_DOCSTRINGS: Final = 2
+"""The level of `python -OO`, which leaves out all documentation."""
+
+
 def register(facts: Facts, op: type[Op] | Elementwise) -> None:
     """Add a declaration; a name is declared once and documented."""
     if facts.name in FACTS:
         raise ValueError(f"op {facts.name!r} is declared twice")
-    if not facts.doc:
+    if not facts.doc and sys.flags.optimize < _WITHOUT_DOCSTRINGS:
         raise ValueError(f"op {facts.name!r} has no documentation")
     FACTS[facts.name] = facts
     if isinstance(op, Elementwise):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import SupportsIndex, cast
+from typing import Final, SupportsIndex, cast
 
 from tawny.errors import ValuesNeededError, axis_error, type_error, value_error
 
@@ -74,7 +74,25 @@ def as_shape(shape: object, op: str, word: str = "shape") -> Shape:
         out = (as_int(shape, op, word),)
     if any(n < 0 for n in out):
         raise value_error(op, f"{word} {out} has a negative size; sizes must be at least 0")
+    check_possible(out, op, word)
     return out
+
+
+MOST_AXES: Final = 64
+"""As many as NumPy's arrays can have."""
+
+MOST_ELEMENTS: Final = 2**63 - 1
+"""As many as can be counted in a machine's word."""
+
+
+def check_possible(shape: Shape, op: str, word: str = "shape") -> None:
+    """Refuse shapes that no array can have."""
+    if len(shape) > MOST_AXES:
+        raise value_error(op, f"{word} has {len(shape)} axes; arrays have at most {MOST_AXES}")
+    if size(shape) > MOST_ELEMENTS or max(shape, default=0) > MOST_ELEMENTS:
+        raise value_error(
+            op, f"{word} {shape} has {size(shape):.3g} elements; arrays have less than 2**63"
+        )
 
 
 def _is_one(x: object) -> bool:

@@ -280,6 +280,8 @@ def cache_directory() -> Path | None:
     if named.lower() in {"off", "0", "none"}:
         return None
     path = Path(named) if named else _users_cache(*map(os.environ.get, _PLACES))
+    if path is None:
+        return None
     try:
         state = _state(path)
     except OSError:
@@ -304,11 +306,31 @@ _PLACES: Final = ("HOME", "LOCALAPPDATA", "XDG_CACHE_HOME")
 
 
 @cache
-def _users_cache(*places: str | None) -> Path:
-    """The directory for our files among caches by each system's custom, where places are these."""
-    home, (_, local, caches) = Path.home(), places
+def _users_cache(*places: str | None) -> Path | None:
+    """The directory for our files among caches by each system's custom, where places are these.
+
+    None where no absolute path is known: a relative one would be another in each directory.
+    """
+    home, (_, local, caches) = _home(), places
     if sys.platform == "win32":
-        return Path(local or home / "AppData" / "Local", "tawny")
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "tawny"
-    return Path(caches or home / ".cache", "tawny")
+        found = [local, home and home / "AppData" / "Local"]
+    elif sys.platform == "darwin":
+        found = [home and home / "Library" / "Caches"]
+    else:
+        found = [caches, home and home / ".cache"]
+    absolute = [Path(path) for path in found if path and os.path.isabs(path)]
+    return absolute[0] / "tawny" if absolute else None
+
+
+def _home() -> Path | None:
+    """The user's directory; None where nobody knows it, as in containers without users."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
+def is_ours(descriptor: int) -> bool:
+    """Whether an open file is the user's own, and nobody else may write it."""
+    state = os.fstat(descriptor)
+    return os.name != "posix" or (state.st_uid == os.getuid() and not state.st_mode & 0o022)

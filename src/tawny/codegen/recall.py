@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tawny.codegen.machine import cache_directory
+from tawny.codegen.machine import cache_directory, is_ours
 from tawny.codegen.sources import generators
 from tawny.codegen.store import INDEX, REFRESH
 from tawny.named import NamedTuple
@@ -74,7 +74,7 @@ def _lines(path: Path) -> dict[bytes, bytes]:
     """The lines of the file by their structures; of several the last."""
     try:
         with open(path, "rb") as file:
-            data = file.read()
+            data = file.read() if is_ours(file.fileno()) else b""
             age = time.time() - os.fstat(file.fileno()).st_mtime
     except OSError:
         return {}

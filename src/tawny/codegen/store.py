@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tawny.codegen.machine import cache_directory
+from tawny.codegen.machine import cache_directory, is_ours
 from tawny.later import Later
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def load(key: str) -> bytes | None:
     path = directory / (key + _SUFFIX)
     try:
         with open(path, "rb") as file:
-            data = file.read()
+            data = file.read() if is_ours(file.fileno()) else b""
             age = time.time() - os.fstat(file.fileno()).st_mtime
     except OSError:
         return None

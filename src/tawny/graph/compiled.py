@@ -14,6 +14,7 @@ from tawny.graph.incremental import Dependence, boundary, closed, dependence
 from tawny.graph.lowering import is_leaf, lower, views_of
 from tawny.graph.narrowing import Narrowing, Optimise, Planned, Version
 from tawny.graph.plan import Plan
+from tawny.graph.room import check_addressable, check_room, least_of
 from tawny.graph.settling import Settled, settled
 from tawny.graph.updating import apart
 from tawny.graph.written import Written, written_out
@@ -21,7 +22,7 @@ from tawny.later import cached_property
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.memory.plan import plan as planned
 from tawny.memory.plan import plan_below
-from tawny.node import Node, Value
+from tawny.node import Node, Value, toposort
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups import grouping
 from tawny.rewrite.ledger import Rewrites
@@ -79,6 +80,8 @@ class Compiled(Unique):
             raise value_error("compile", "plan='seed' is the report's, which has no budgets")
         self._planning: Planning = plan
         self._engine.begin()
+        self._targets, self._incremental = tuple(targets), incremental
+        check_addressable(toposort(results))
         versions = self._versions(tuple(results), tuple(targets), optimise, incremental)
         version, (self._fitted, self.homes) = self._chosen(
             versions, tuple(targets), budget, incremental, optimise
@@ -272,7 +275,16 @@ class Compiled(Unique):
     @cached_property
     def executable(self) -> Executable:
         """The steps made runnable; asking for it allocates the memory."""
+        check_room(self._fitted.layout.arena, self._least_bytes)
         return self._engine.prepare(self.task)
+
+    def _least_bytes(self) -> int:
+        """The smallest budget that was found to be possible for what is computed now."""
+        known, arena = self._dependence_of(self.results), self._fitted.layout.arena
+        if self._planning == "seed":
+            return arena
+        given = self.results, self._targets, known, self._scratch, self._incremental
+        return least_of(lambda budget: settled(*given, budget, self._planning), arena)
 
     def bit(self, variable: Node) -> int:
         """The bit that stands for a change of `variable`."""

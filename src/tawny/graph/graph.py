@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, final
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
 from tawny.collecting import collector_paused
@@ -40,6 +40,10 @@ class Switches(NamedTuple):
     assume_finite: bool
     disable: tuple[str, ...]
     enable: tuple[str, ...]
+
+
+MOST_THREADS: Final = 1024
+"""More threads are refused: starting them takes longer than they could save."""
 
 
 @final
@@ -155,6 +159,8 @@ class Graph(Unique):
         """
         if threads is not None and as_int(threads, "compile", "threads") < 1:
             raise value_error("compile", f"threads is {threads}; it must be at least 1")
+        if threads is not None and threads > MOST_THREADS:
+            raise value_error("compile", f"threads is {threads}; it must be at most {MOST_THREADS}")
         check_untraced(self.results, "compile")
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
         with collector_paused():

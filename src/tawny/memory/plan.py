@@ -251,7 +251,8 @@ def plan(
     if known is not None:
         return known.of(problem)
     made = planned(problem, fixed, alignment, looks, hard)
-    assert made is not None
+    if made is None:
+        raise MemoryError("plan: what is alive at once has 2**63 bytes or more")
     PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence) + ENTRY)
     return made
 

@@ -124,14 +124,21 @@ def _transform(node: Node) -> int:
 
 
 def _row(n: int) -> int:
-    """Numbers that a transform of so many points needs: more where a large prime divides that."""
+    """Numbers that a transform of so many points needs: more where a large prime divides that.
+
+    What no small number divides counts as a prime: that errs on the side of more.
+    """
     left, largest, factor = n, 1, 2
-    while factor * factor <= left:
+    while factor * factor <= left and factor < MOST_FACTOR:
         while left % factor == 0:
             left, largest = left // factor, factor
         factor += 1
     largest = max(largest, left)
     return 2 * n if largest * largest <= n or n < 50 else 8 * n
+
+
+MOST_FACTOR: Final = 2**12
+"""Larger factors are not looked for; up to 2**24 points all are found."""
 
 
 _WORKSPACES: Final[dict[type[Op], Callable[[Node], int]]] = {

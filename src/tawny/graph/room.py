@@ -1,0 +1,115 @@
+"""Whether a plan fits into the machine, found out before anything is allocated."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from tawny.errors import PerformanceWarning, located, warn
+from tawny.memory.budget import MemoryBudgetError
+from tawny.node import Node
+from tawny.ops.fused import nbytes
+from tawny.source import describe
+
+WORTH_ASKING: Final = 2**26
+"""Plans of fewer bytes are allocated without asking the system, which takes longer than a run."""
+
+GROUP: Final = Path("/sys/fs/cgroup")
+"""Where Linux says what a container may use."""
+
+
+def check_addressable(nodes: Iterable[Node]) -> None:
+    """Refuse values that no machine can hold."""
+    largest = max(nodes, key=_bytes, default=None)
+    if largest is not None and _bytes(largest) > sys.maxsize:
+        raise MemoryError(
+            f"compile: {largest.name} of shape {largest.shape} and dtype {largest.dtype} has "
+            f"{_bytes(largest):.3g} bytes; no array can have 2**63 or more"
+            f"  [{describe(largest.sources)}]"
+        )
+
+
+def _bytes(node: Node) -> int:
+    return nbytes((node.shape, node.dtype))
+
+
+def check_room(arena: int, least: Callable[[], int]) -> None:
+    """Refuse a plan above all memory, and warn of one above what is free.
+
+    `least` gives the smallest budget that can be met, which takes a search.
+    """
+    if arena < WORTH_ASKING:
+        return
+    free, whole = free_bytes(), whole_bytes()
+    if arena <= free:
+        return
+    smallest = least()
+    way_out = (
+        f"compile(memory={smallest}) needs the least that was planned ({megabytes(smallest)}), "
+        "larger budgets take less time"
+        if smallest < arena
+        else "no smaller plan was found: compute on less data at a time"
+    )
+    message = f"compile: the plan takes {megabytes(arena)}; {megabytes(free)} are free"
+    if arena > whole:
+        raise MemoryError(located(f"{message} of {megabytes(whole)} in all; {way_out}"))
+    warn(f"{message}, so the system may swap or end the process; {way_out}", PerformanceWarning)
+
+
+def least_of(settle: Callable[[int], object], arena: int) -> int:
+    """The smallest budget that `settle` can meet; what it gives is not used."""
+    try:
+        settle(1)
+    except MemoryBudgetError as error:
+        return min(error.least_bytes, arena)
+    return arena
+
+
+def free_bytes() -> int:
+    """Memory that can be taken without swapping; without limit where the system does not say."""
+    known = _meminfo().get("MemAvailable", sys.maxsize)
+    limit, used = _number(GROUP / "memory.max"), _number(GROUP / "memory.current")
+    return known if limit is None or used is None else max(0, min(known, limit - used))
+
+
+def whole_bytes() -> int:
+    """All memory with what it can be swapped to; without limit where the system does not say."""
+    facts = _meminfo()
+    known = facts.get("MemTotal", sys.maxsize) + facts.get("SwapTotal", 0)
+    limit = _number(GROUP / "memory.max")
+    return known if limit is None else min(known, limit)
+
+
+def _meminfo() -> dict[str, int]:
+    """What Linux says of memory, in bytes."""
+    if not sys.platform.startswith("linux"):
+        return _sysconf()
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return _sysconf()
+    fields = [line.split() for line in lines]
+    return {f[0].rstrip(":"): int(f[1]) * 1024 for f in fields if len(f) == 3}
+
+
+def _sysconf() -> dict[str, int]:
+    """The same by a way that most systems know; what is free is not said there."""
+    try:
+        return {"MemTotal": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")}
+    except (AttributeError, OSError, ValueError):
+        return {}
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(file.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def megabytes(count: int) -> str:
+    """Bytes as a user reads them."""
+    return f"{count / 1e9:,.1f} GB" if count >= 1e10 else f"{count / 1e6:,.1f} MB"
