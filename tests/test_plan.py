@@ -121,8 +121,7 @@ def test_why_knows_what_was_written_and_where_updates_lie() -> None:
     assert plan.why(update).endswith("computed in the memory of variable 'w'")
     assert "in w  " in str(plan)
     assert [s.bytes for s in plan.steps if s.array.node in plan.homes] == [0]
-    with pytest.raises(ValueError, match=r"optimised away.*computed for its line: <fused_matmul"):
-        plan.why(hidden)
+    assert "fused_matmul" in plan.why(hidden)
 
 
 # ------------------------------------------------------------------ training steps

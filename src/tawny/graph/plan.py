@@ -10,7 +10,8 @@ from tawny.array import Array, array_for
 from tawny.errors import type_error, value_error
 from tawny.graph.engine import engine_named
 from tawny.graph.lowering import Lowered, is_leaf, result_of
-from tawny.graph.written import Written, written_out
+from tawny.graph.unfused import Unfused, unfused
+from tawny.graph.written import Written, simplified, written_out
 from tawny.later import Later, cached_property
 from tawny.memory.plan import Layout
 from tawny.named import NamedTuple
@@ -190,10 +191,57 @@ class Plan(Unique):
         assert isinstance(label, Node)
         return label
 
+    def _found(self, node: Node) -> tuple[Node, bool] | None:
+        """The program's node for one of the user's, and whether that is computed inside it.
+
+        There is none for what was optimised away.
+        """
+        node = self._results.get(node, node)
+        own = self._placed(node)
+        if own is None and (simple := self._simple.get(node)) is not None:
+            fused = self._unfused
+            own = self._placed(simple) or self._placed(fused.own.get(simple, simple))
+            if own is None and simple in fused.inside:
+                around = self._placed(fused.inside[simple])
+                own = None if around is None else (around[0], True)
+        return own
+
+    def _placed(self, node: Node) -> tuple[Node, bool] | None:
+        """Where the program computes a node of its own, also if that is a member of a group."""
+        if (node, 0) in self.lowered.values:
+            return node, False
+        if node in self._written.own:
+            return self._written.own[node], False
+        return (self._inside[node], True) if node in self._inside else None
+
+    @cached_property
+    def _unfused(self) -> Unfused:
+        written = {own: plain for plain, own in self._written.own.items()}
+        results = [written.get(n, n) for n in self.lowered.results]
+        return unfused(results, set(self._simple.values()))
+
+    @cached_property
+    def _results(self) -> dict[Node, Node]:
+        """The results as they are computed, by how they were written."""
+        return dict(zip(self.asked, self.lowered.results, strict=False))
+
+    @cached_property
+    def _simple(self) -> dict[Node, Node]:
+        """What became of the user's nodes when the graph was simplified."""
+        return simplified(self.asked)
+
+    @cached_property
+    def _inside(self) -> dict[Node, Node]:
+        """The steps inside which nodes are computed that have no memory of their own."""
+        members, own = self._written
+        return {m: step for step, inner in members.items() for m in inner if m not in own}
+
     def block_of(self, node: Node) -> int | None:
         """Which of `blocks` holds the node's value; None if it lies outside the plan."""
-        if (node, 0) not in self.lowered.values or is_leaf(node):
+        found = self._found(node)
+        if found is None or found[1] or is_leaf(found[0]):
             return None
+        node = found[0]
         root = self._node(self.lowered.problem.roots[self.lowered.value(node)])
         return self._block_index.get(root)
 
@@ -207,18 +255,17 @@ class Plan(Unique):
         """Why the value lies where it does, in words."""
         if not isinstance(array, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("why", f"{type(array).__name__} is no array")
-        node = dict(zip(self.asked, self.lowered.results, strict=False)).get(array.node, array.node)
-        if (node, 0) not in self.lowered.values:
-            node = self._written.own.get(node, node)
-        for step, members in self._written.members.items():
-            if node in members:
-                return f"{node.name}: computed inside {step!r}, without memory of its own"
-        if (node, 0) not in self.lowered.values:
-            raise value_error(
-                "why",
-                f"{node!r} is not computed by this program: optimised away, or of another graph"
-                + self._nearby(node),
-            )
+        found, name = self._found(array.node), array.node.name
+        if found is None:
+            return self._why_not(array.node)
+        node, inside = found
+        if inside:
+            return f"{name}: computed inside {node!r}, without memory of its own"
+        said = self._why_so(node)
+        return said if node.name == name else f"{name} is computed as {said}"
+
+    def _why_so(self, node: Node) -> str:
+        """Why a value that the program computes lies where it does."""
         if is_leaf(node):
             return f"{node.name}: an input or constant, outside the plan"
         value = self.lowered.problem.roots[self.lowered.value(node)]
@@ -229,15 +276,23 @@ class Plan(Unique):
             return f"{node.name}: computed in the memory of variable {self.homes[node].name!r}"
         return self._why_there(node, value)
 
-    def _nearby(self, node: Node) -> str:
-        """What the program computes for the line that wrote a node, as a hint."""
-        lines = {(source.file, source.line) for source in node.sources}
-        found = [
-            n
-            for n in self.lowered.steps
-            if lines.intersection((source.file, source.line) for source in n.sources)
-        ]
-        return f"; computed for its line: {_listed(found)}" if found else ""
+    def _why_not(self, node: Node) -> str:
+        """Why the program has no value for a node, and what has become of it."""
+        if node not in self._simple:
+            raise value_error("why", f"{node!r} is of another graph: this one does not compute it")
+        folded = f"{node.name}: known when the program was compiled, and folded into a constant"
+        if is_leaf(self._simple[node]):
+            return folded
+        gone = {node}
+        for later in self._simple:
+            if not gone.isdisjoint(later.inputs):
+                found = self._found(later)
+                if found is not None:
+                    own, _ = found
+                    part = f"{node.name}: optimised away, as a part of {own!r}"
+                    return folded if is_leaf(own) else part
+                gone.add(later)
+        return f"{node.name}: optimised away"
 
     def _why_there(self, node: Node, value: int) -> str:
         parts: list[str] = []

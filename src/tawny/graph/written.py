@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from tawny.array import evaluator
 from tawny.graph.lowering import is_leaf
 from tawny.named import NamedTuple
 from tawny.node import Node, Part, make, remake, toposort, written_at
@@ -11,6 +13,7 @@ from tawny.op import Trait
 from tawny.ops.bands import Bands
 from tawny.ops.fused import Group, ProductGroup
 from tawny.ops.pieces import GatherPieces
+from tawny.rewrite.pipeline import PIPELINE, optimise
 
 
 class Written(NamedTuple):
@@ -49,6 +52,16 @@ def written_out(results: Sequence[Node]) -> Written:
             plain[node] = remake(node, inputs)
             out[node] = (plain[node],)
     return Written(out, {written: node for node, written in plain.items()})
+
+
+_SIMPLIFY: Final = tuple(p for p in PIPELINE if p.name == "simplify")
+
+
+def simplified(results: Sequence[Node]) -> dict[Node, Node]:
+    """For each node that `results` were written with, the one that simpler operands make of it."""
+    order = toposort(results)
+    made = optimise(order, evaluate=evaluator(), pipeline=_SIMPLIFY, measured=False)
+    return dict(zip(order, made.outputs, strict=True))
 
 
 def _members(
