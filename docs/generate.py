@@ -12,6 +12,7 @@ sys.path.insert(0, str(HERE))
 
 import tawny.engine  # noqa: E402, F401  (fills the registry)
 from owl_operations import OPERATIONS  # noqa: E402
+from reference import reference  # noqa: E402
 from tawny.op import ELEMENTWISE, FACTS, Facts, Gradient, Trait  # noqa: E402
 
 
@@ -75,7 +76,11 @@ def operations() -> str:
     return "".join(parts)
 
 
-PAGES: Final[dict[str, Callable[[], str]]] = {"owl.md": owl, "operations.md": operations}
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "owl.md": owl,
+    "operations.md": operations,
+    "reference.md": reference,
+}
 
 
 if __name__ == "__main__":
