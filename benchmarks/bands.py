@@ -49,9 +49,9 @@ def feed_forward(x: Array) -> Array:
 
 def super_resolution(x: Array) -> Array:
     """(1, rows, columns, 3): wide maps, then an image four times as large."""
-    y = np.relu(np.conv2d(x, weight(5, 5, 3, 64)))
-    y = np.relu(np.conv2d(y, weight(3, 3, 64, 32)))
-    return np.conv2d(np.upsampling2d(y, 2), weight(3, 3, 32, 3))
+    y = np.relu(np.conv2d(x, weight(5, 5, 3, 64), padding="SAME"))
+    y = np.relu(np.conv2d(y, weight(3, 3, 64, 32), padding="SAME"))
+    return np.conv2d(np.upsampling2d(y, 2), weight(3, 3, 32, 3), padding="SAME")
 
 
 def u_net(x: Array) -> Array:
@@ -59,14 +59,14 @@ def u_net(x: Array) -> Array:
     seen: list[Array] = []
     channels = 3
     for depth in range(3):
-        x = np.relu(np.conv2d(x, weight(3, 3, channels, 32 << depth)))
+        x = np.relu(np.conv2d(x, weight(3, 3, channels, 32 << depth), padding="SAME"))
         channels = 32 << depth
         seen.append(x)
         x = np.max_pool2d(x, 2)
     for skip in reversed(seen):
         x = np.concat([np.upsampling2d(x, 2), skip], axis=-1)
-        x = np.relu(np.conv2d(x, weight(3, 3, x.shape[-1], skip.shape[-1] // 2)))
-    return np.conv2d(x, weight(1, 1, x.shape[-1], 2))
+        x = np.relu(np.conv2d(x, weight(3, 3, x.shape[-1], skip.shape[-1] // 2), padding="SAME"))
+    return np.conv2d(x, weight(1, 1, x.shape[-1], 2), padding="SAME")
 
 
 def mask_rcnn(x: Array) -> object:

@@ -130,20 +130,20 @@ def _windows() -> dict[str, str]:
         a, k, g, h, e, p = (f"{letter}{d}" for letter in "akghdp")
         swap = "np.swapaxes({}, -1, -2)"
         rows |= {
-            f"Conv{d}d": f"np.conv{d}d({a}, {k}, strides=2)",
-            f"Conv{d}dBackwardInput": f"np.conv_input_gradient({k}, {g}, input_shape={a}.shape, strides=2)",
-            f"Conv{d}dBackwardKernel": f"np.conv_kernel_gradient({a}, {g}, kernel_shape={k}.shape, strides=2)",
-            f"TransposeConv{d}d": f"np.conv_transpose{d}d({a}, {k}, strides=2)",
-            f"TransposeConv{d}dBackwardInput": f"np.conv{d}d({h}, {swap.format(k)}, strides=2)",
+            f"Conv{d}d": f"np.conv{d}d({a}, {k}, stride=2, padding='SAME')",
+            f"Conv{d}dBackwardInput": f"np.conv_input_gradient({k}, {g}, input_shape={a}.shape, stride=2, padding='SAME')",
+            f"Conv{d}dBackwardKernel": f"np.conv_kernel_gradient({a}, {g}, kernel_shape={k}.shape, stride=2, padding='SAME')",
+            f"TransposeConv{d}d": f"np.conv_transpose{d}d({a}, {k}, stride=2, padding='SAME')",
+            f"TransposeConv{d}dBackwardInput": f"np.conv{d}d({h}, {swap.format(k)}, stride=2, padding='SAME')",
             f"TransposeConv{d}dBackwardKernel": swap.format(
-                f"np.conv_kernel_gradient({h}, {a}, kernel_shape={swap.format(k)}.shape, strides=2)"
+                f"np.conv_kernel_gradient({h}, {a}, kernel_shape={swap.format(k)}.shape, stride=2, padding='SAME')"
             ),
-            f"DilatedConv{d}d": f"np.conv{d}d({a}, {k}, dilation=2)",
+            f"DilatedConv{d}d": f"np.conv{d}d({a}, {k}, dilation=2, padding='SAME')",
             f"DilatedConv{d}dBackwardInput": (
-                f"np.conv_input_gradient({k}, {e}, input_shape={a}.shape, dilation=2)"
+                f"np.conv_input_gradient({k}, {e}, input_shape={a}.shape, dilation=2, padding='SAME')"
             ),
             f"DilatedConv{d}dBackwardKernel": (
-                f"np.conv_kernel_gradient({a}, {e}, kernel_shape={k}.shape, dilation=2)"
+                f"np.conv_kernel_gradient({a}, {e}, kernel_shape={k}.shape, dilation=2, padding='SAME')"
             ),
             f"MaxPool{d}d": f'np.max_pool{d}d({a}, 2, padding="SAME")',
             f"AvgPool{d}d": f'np.avg_pool{d}d({a}, 2, padding="SAME")',

@@ -86,9 +86,13 @@ def table(large: bool) -> dict[str, Case]:
     def wide() -> tw.Graph:
         rng = np.random.default_rng(1)
         x = tw.var("x", shape=(1, 176, 176, 3), dtype="float32")
-        first = tnp.relu(tnp.conv2d(x, rng.standard_normal((3, 3, 3, 48), np.float32)))
-        y = tnp.relu(tnp.conv2d(first, rng.standard_normal((3, 3, 48, 48), np.float32)))
-        y = tnp.conv2d(y + first, rng.standard_normal((3, 3, 48, 4), np.float32))
+        first = tnp.relu(
+            tnp.conv2d(x, rng.standard_normal((3, 3, 3, 48), np.float32), padding="SAME")
+        )
+        y = tnp.relu(
+            tnp.conv2d(first, rng.standard_normal((3, 3, 48, 48), np.float32), padding="SAME")
+        )
+        y = tnp.conv2d(y + first, rng.standard_normal((3, 3, 48, 4), np.float32), padding="SAME")
         return tw.Graph([x], y + tnp.sum(first, axis=-1, keepdims=True))
 
     def drawn(seed: int) -> tw.Graph:

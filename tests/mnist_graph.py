@@ -51,7 +51,7 @@ def training_graph(batch: int = BATCH, width: int = 1024) -> Training:
 
     # forward
     scaled = x / 256.0
-    convolved = np.conv2d(scaled, w0)
+    convolved = np.conv2d(scaled, w0, padding="SAME")
     biased = convolved + b0
     active = np.maximum(biased, 0)
     pooled = np.max_pool2d(active, 2)
@@ -99,7 +99,9 @@ def training_graph(batch: int = BATCH, width: int = 1024) -> Training:
     d_biased = _onto(None, _relu_gradient(d_active, biased))
     d_b0 = _onto(None, _summed_to(d_biased, b0.shape))
     d_convolved = _onto(None, d_biased)
-    d_w0 = _onto(None, np.conv_kernel_gradient(scaled, d_convolved, kernel_shape=w0.shape))
+    d_w0 = _onto(
+        None, np.conv_kernel_gradient(scaled, d_convolved, kernel_shape=w0.shape, padding="SAME")
+    )
 
     # AdaGrad
     outputs = [loss]

@@ -264,12 +264,16 @@ WINDOWS: tuple[Callable[[Array], Array], ...] = (
     lambda x: tnp.avg_pool1d(x, 2),
     lambda x: tnp.upsampling1d(x, 2),
     lambda x: tnp.upsampling_gradient(tnp.upsampling1d(x, 2), 2),
-    lambda x: tnp.conv1d(x, _kernel(x)),
-    lambda x: tnp.conv_transpose1d(x, tnp.full((2, x.shape[-1], x.shape[-1]), 0.5, dtype=x.dtype)),
+    lambda x: tnp.conv1d(x, _kernel(x), padding="SAME"),
+    lambda x: tnp.conv_transpose1d(
+        x, tnp.full((2, x.shape[-1], x.shape[-1]), 0.5, dtype=x.dtype), padding="SAME"
+    ),
     lambda x: tnp.max_pool_gradient(x, tnp.max_pool1d(x, 2), 2),
     lambda x: tnp.max_pool_select(x, x, 2),
     lambda x: tnp.avg_pool_gradient(tnp.avg_pool1d(x, 2), 2, input_shape=x.shape),
-    lambda x: tnp.conv_kernel_gradient(x, tnp.conv1d(x, _kernel(x)), kernel_shape=_kernel(x).shape),
+    lambda x: tnp.conv_kernel_gradient(
+        x, tnp.conv1d(x, _kernel(x), padding="SAME"), kernel_shape=_kernel(x).shape, padding="SAME"
+    ),
     lambda x: tnp.correlate(tnp.ravel(x), tnp.asarray([1.0, 0.5], dtype=x.dtype)),
 )
 

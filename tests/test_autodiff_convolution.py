@@ -109,7 +109,12 @@ CONVOLUTIONS = joined(
         )
     ),
     of_real("conv1d of an empty batch", tnp.conv1d, (0, 5, 2), (3, 2, 4)),
-    of_real("conv1d of strides", lambda x, k: tnp.conv1d(x[:, ::2], k[::-1]), (2, 9, 2), (3, 2, 4)),
+    of_real(
+        "conv1d of strides",
+        lambda x, k: tnp.conv1d(x[:, ::2], k[::-1], padding="SAME"),
+        (2, 9, 2),
+        (3, 2, 4),
+    ),
 )
 
 
@@ -125,7 +130,7 @@ def ops_of(slopes: list[tw.Array], *kinds: type[Op]) -> list[int]:
 
 def test_the_slopes_of_a_convolution_are_its_transposes() -> None:
     x, kernel = tw.var(shape=(2, 8, 8, 3)), tw.var(shape=(3, 3, 3, 4))
-    loss = tnp.sum(tnp.square(tnp.conv2d(x, kernel)))
+    loss = tnp.sum(tnp.square(tnp.conv2d(x, kernel, padding="SAME")))
     kinds = (Convolution, ConvolutionInputGradient, ConvolutionKernelGradient)
     slopes = tw.gradients(loss, [x, kernel])
     assert ops_of(slopes, *kinds) == [1, 1, 1]
@@ -136,13 +141,13 @@ def test_the_slopes_of_a_convolution_are_its_transposes() -> None:
 def test_convolutions_in_single_precision(dtype: str) -> None:
     x, kernel = drawn(2, 5, 4, 2, dtype=dtype), drawn(3, 2, 2, 3, dtype=dtype)
     check_grads(tnp.conv2d, (x, kernel), order=1)
-    slope = tw.grad(lambda k: tnp.sum(tnp.abs(tnp.conv2d(x, k))))(kernel)
+    slope = tw.grad(lambda k: tnp.sum(tnp.abs(tnp.conv2d(x, k, padding="SAME"))))(kernel)
     assert slope.dtype == np.dtype(dtype)
 
 
 def test_images_of_whole_numbers_have_no_slope() -> None:
     x, kernel = np.arange(20).reshape(2, 5, 2), drawn(3, 2, 4)
-    check(lambda k: tnp.conv1d(x, k), (kernel,))
+    check(lambda k: tnp.conv1d(x, k, padding="SAME"), (kernel,))
 
 
 # ------------------------------------------------------------------------- pooling
@@ -247,9 +252,9 @@ def test_where_a_maximum_is_found_has_no_slope() -> None:
 
 def network(x: Any, first: Any, second: Any, last: Any) -> Any:
     """A small network of all kinds of layers."""
-    x = tnp.tanh(tnp.conv2d(x, first, strides=2))
+    x = tnp.tanh(tnp.conv2d(x, first, strides=2, padding="SAME"))
     x = tnp.max_pool2d(x, 2, strides=1, padding="SAME")
-    x = tnp.conv_transpose2d(x, second, strides=2)
+    x = tnp.conv_transpose2d(x, second, strides=2, padding="SAME")
     x = tnp.avg_pool2d(tnp.upsampling2d(tnp.sin(x), 2), 3, strides=2, padding="SAME")
     return tnp.sum(tnp.tanh(tnp.global_avg_pool(x) @ last))
 

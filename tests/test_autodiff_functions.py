@@ -494,8 +494,8 @@ BATCHES: dict[str, list[tuple[tuple[int, ...], Callable[[tw.Array], tw.Array]]]]
         ((3, 3), lambda x: tnp.asarray(np.ones((2, 4, 3))) @ x),
         ((3, 3), lambda x: x @ X),
     ],
-    "Convolution": [((2, 5, 1), lambda x: tnp.conv1d(x, np.ones((3, 1, 2)))), ((3, 1, 2), lambda k: tnp.conv1d(np.ones((2, 5, 1)), k))],
-    "ConvolutionInputGradient": [((2, 5, 2), lambda x: tnp.conv_transpose1d(x, np.ones((3, 2, 1))))],
+    "Convolution": [((2, 5, 1), lambda x: tnp.conv1d(x, np.ones((3, 1, 2)), padding="SAME")), ((3, 1, 2), lambda k: tnp.conv1d(np.ones((2, 5, 1)), k, padding="SAME"))],
+    "ConvolutionInputGradient": [((2, 5, 2), lambda x: tnp.conv_transpose1d(x, np.ones((3, 2, 1)), padding="SAME"))],
 }  # fmt: skip
 
 

@@ -274,7 +274,7 @@ def test_what_needs_all_rows_is_not_cut(make_output: Any) -> None:
 def chain(rows: int = 16, window: int = 3) -> tuple[Node, Body]:
     x = tw.var("x", shape=(1, rows, 4, 4), dtype="float32")
     kernel = drawn(random.Random(0), (window, window, 4, 4))
-    y = tnp.conv2d(x, kernel)
+    y = tnp.conv2d(x, kernel, padding="SAME")
     return y.node, body_of([y.node])[1]
 
 
@@ -373,8 +373,8 @@ def narrow(rows: int = 64, between: int = 96) -> tuple[Array, Array]:
     """A wide value between narrow ones."""
     rng = random.Random(0)
     x = tw.var("x", shape=(1, rows, 32, 8), dtype="float32")
-    wide = tnp.relu(tnp.conv2d(x, drawn(rng, (3, 3, 8, between))))
-    return x, tnp.conv2d(wide, drawn(rng, (3, 3, between, 8)))
+    wide = tnp.relu(tnp.conv2d(x, drawn(rng, (3, 3, 8, between)), padding="SAME"))
+    return x, tnp.conv2d(wide, drawn(rng, (3, 3, between, 8)), padding="SAME")
 
 
 @native
@@ -399,7 +399,7 @@ def test_a_result_is_written_over_an_operand_that_dies(
     x = tw.var("x", shape=(1, 2, 32, 8), dtype="float32")
     y = tnp.repeat(x, 32, axis=1)
     for _ in range(2):
-        y = tnp.tanh(tnp.conv2d(y, drawn(rng, (3, 3, 8, 8))))
+        y = tnp.tanh(tnp.conv2d(y, drawn(rng, (3, 3, 8, 8)), padding="SAME"))
     graph = Graph([x], [tnp.sum(y, axis=1)])
     program = graph.compile()
     given = feeds([x], 3)
@@ -578,14 +578,14 @@ def waiting(depth: int = 6) -> Graph:
     """A wide map of an image waits for what is computed of its coarser map, as in a pyramid."""
     rng = random.Random(0)
     x = tw.var("x", shape=(1, 128, 32, 3), dtype="float32")
-    wide = tnp.relu(tnp.conv2d(x, drawn(rng, (3, 3, 3, 32)) / 4))
-    wide += tnp.relu(tnp.conv2d(wide, drawn(rng, (3, 3, 32, 32)) / 12))
-    y = tnp.relu(tnp.conv2d(wide, drawn(rng, (3, 3, 32, 64)) / 12, strides=2))
+    wide = tnp.relu(tnp.conv2d(x, drawn(rng, (3, 3, 3, 32)) / 4, padding="SAME"))
+    wide += tnp.relu(tnp.conv2d(wide, drawn(rng, (3, 3, 32, 32)) / 12, padding="SAME"))
+    y = tnp.relu(tnp.conv2d(wide, drawn(rng, (3, 3, 32, 64)) / 12, strides=2, padding="SAME"))
     for _ in range(depth):
-        inner = tnp.relu(tnp.conv2d(y, drawn(rng, (3, 3, 64, 64)) / 18))
-        y = tnp.relu(y + tnp.conv2d(inner, drawn(rng, (1, 1, 64, 64)) / 8))
-    back = tnp.upsampling2d(tnp.conv2d(y, drawn(rng, (1, 1, 64, 32)) / 8), 2)
-    merged = tnp.conv2d(wide, drawn(rng, (1, 1, 32, 32)) / 6) + back
+        inner = tnp.relu(tnp.conv2d(y, drawn(rng, (3, 3, 64, 64)) / 18, padding="SAME"))
+        y = tnp.relu(y + tnp.conv2d(inner, drawn(rng, (1, 1, 64, 64)) / 8, padding="SAME"))
+    back = tnp.upsampling2d(tnp.conv2d(y, drawn(rng, (1, 1, 64, 32)) / 8, padding="SAME"), 2)
+    merged = tnp.conv2d(wide, drawn(rng, (1, 1, 32, 32)) / 6, padding="SAME") + back
     return Graph([x], [tnp.max(merged, axis=(1, 2))])
 
 
@@ -691,10 +691,10 @@ def test_a_wide_program_of_two_inputs_has_a_budget() -> None:
     kernel = drawn(random.Random(0), (3, 3, 8, 8)) / 8
     y = x
     for _ in range(2):
-        y = tnp.conv2d(y, kernel)
+        y = tnp.conv2d(y, kernel, padding="SAME")
     y = tnp.tanh(y) * scale
     for _ in range(2):
-        y = tnp.conv2d(y, kernel)
+        y = tnp.conv2d(y, kernel, padding="SAME")
     graph = Graph([x, scale], [y])
     with pytest.raises(tw.MemoryBudgetError) as error:
         graph.plan(memory=1)
@@ -714,8 +714,8 @@ def test_a_step_alone_is_written_over_its_operand_in_bands() -> None:
     rng = random.Random(0)
     x = tw.var("x", shape=(1, 64, 16, 8), dtype="float32")
     y = tnp.exp(x)
-    same = tnp.conv2d(y, drawn(rng, (3, 3, 8, 8)))
-    wider = tnp.conv2d(y, drawn(rng, (3, 3, 8, 16)))
+    same = tnp.conv2d(y, drawn(rng, (3, 3, 8, 8)), padding="SAME")
+    wider = tnp.conv2d(y, drawn(rng, (3, 3, 8, 16)), padding="SAME")
     nodes = [tnp.sum(a, axis=1).node for a in (same, wider)]
     found = Course(nodes, None).over_operand(same.node, 0)
     assert found is None or found.bands.op.overwrites()

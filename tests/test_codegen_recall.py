@@ -373,7 +373,7 @@ def test_programs_find_their_kernels_without_writing_them(
         forget()
         rng = np.random.default_rng(0)
         x = tw.var("x", shape=(1, 20, 20, 37), dtype="float32")
-        y = tnp.conv2d(x, rng.standard_normal((3, 3, 37, 41), np.float32))
+        y = tnp.conv2d(x, rng.standard_normal((3, 3, 37, 41), np.float32), padding="SAME")
         y = tnp.relu(tnp.max_pool2d(y * 2 + 1, 2)) @ rng.standard_normal((41, 43), np.float32)
         return tw.Graph([x], tnp.softmax(tnp.sin(y) * y, axis=-1)).compile()
 

@@ -30,11 +30,11 @@ def test_many_images_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     from tawny.engine.reference import convolution
 
     x, k = RNG.normal(size=(5, 6, 6, 4)), RNG.normal(size=(3, 3, 2, 6))
-    whole = np_now.conv2d(x, k, groups=2)
-    slopes = np_now.conv_kernel_gradient(x, whole, kernel_shape=k.shape, groups=2)
+    whole = np_now.conv2d(x, k, groups=2, padding="SAME")
+    slopes = np_now.conv_kernel_gradient(x, whole, kernel_shape=k.shape, groups=2, padding="SAME")
     monkeypatch.setattr(convolution, "_MOST_BYTES", 2 * x[0].nbytes * 9)
-    np.testing.assert_allclose(np_now.conv2d(x, k, groups=2), whole, rtol=1e-12)
-    parts = np_now.conv_kernel_gradient(x, whole, kernel_shape=k.shape, groups=2)
+    np.testing.assert_allclose(np_now.conv2d(x, k, groups=2, padding="SAME"), whole, rtol=1e-12)
+    parts = np_now.conv_kernel_gradient(x, whole, kernel_shape=k.shape, groups=2, padding="SAME")
     np.testing.assert_allclose(parts, slopes, rtol=1e-12)
 
 
@@ -125,44 +125,84 @@ def test_same_padding_puts_the_odd_element_last(n, span, stride, expected) -> No
 
 def test_equal_convolutions_merge_whatever_the_padding_was_called() -> None:
     x, k = var(shape=(1, 5, 1)), var(shape=(3, 1, 1))
-    assert tnp.conv1d(x, k) is tnp.conv1d(x, k, padding=((1, 1),), strides=(1,))
+    assert tnp.conv1d(x, k, padding="SAME") is tnp.conv1d(x, k, padding=((1, 1),), strides=(1,))
 
 
 X2, K2 = np.zeros((1, 5, 5, 4)), np.zeros((3, 3, 4, 6))
 MISTAKES = [
-    (lambda: tnp.conv2d(X2[0], K2), ValueError, r"conv2d: operand 0 has shape \(5, 5, 4\)"),
-    (lambda: tnp.conv2d(X2, K2[0]), ValueError, r"conv2d: operand 1 has shape \(3, 4, 6\)"),
-    (lambda: tnp.conv2d(X2, K2[:, :, :3]), ValueError, "axis -2 is 3, .* the 4 channels"),
-    (lambda: tnp.conv2d(X2, K2, groups=2), ValueError, "times 2 groups"),
-    (lambda: tnp.conv2d(X2, K2[:, :, :2, :3], groups=2), ValueError, "multiple of groups"),
-    (lambda: tnp.conv2d(X2, K2, groups=0), ValueError, "groups .* at least 1"),
-    (lambda: tnp.conv2d(X2, K2, strides=0), ValueError, "strides .* at least 1"),
-    (lambda: tnp.conv2d(X2, K2, strides=(1, 1, 1)), ValueError, "strides .* 3 numbers"),
-    (lambda: tnp.conv2d(X2, K2, strides=1.5), TypeError, "strides must be an integer"),
+    (
+        lambda: tnp.conv2d(X2[0], K2, padding="SAME"),
+        ValueError,
+        r"conv2d: operand 0 has shape \(5, 5, 4\)",
+    ),
+    (
+        lambda: tnp.conv2d(X2, K2[0], padding="SAME"),
+        ValueError,
+        r"conv2d: operand 1 has shape \(3, 4, 6\)",
+    ),
+    (
+        lambda: tnp.conv2d(X2, K2[:, :, :3], padding="SAME"),
+        ValueError,
+        "axis -2 is 3, .* the 4 channels",
+    ),
+    (lambda: tnp.conv2d(X2, K2, groups=2, padding="SAME"), ValueError, "times 2 groups"),
+    (
+        lambda: tnp.conv2d(X2, K2[:, :, :2, :3], groups=2, padding="SAME"),
+        ValueError,
+        "multiple of groups",
+    ),
+    (lambda: tnp.conv2d(X2, K2, groups=0, padding="SAME"), ValueError, "groups .* at least 1"),
+    (lambda: tnp.conv2d(X2, K2, strides=0, padding="SAME"), ValueError, "stride .* at least 1"),
+    (
+        lambda: tnp.conv2d(X2, K2, strides=(1, 1, 1), padding="SAME"),
+        ValueError,
+        "stride .* 3 numbers",
+    ),
+    (
+        lambda: tnp.conv2d(X2, K2, strides=1.5, padding="SAME"),
+        TypeError,
+        "stride must be an integer",
+    ),
     (lambda: tnp.conv2d(X2, K2, padding="HALF"), ValueError, 'padding is .HALF.; accepted: "SAME"'),
     (lambda: tnp.conv2d(X2, K2, padding=1), TypeError, "padding is 1; accepted"),
     (lambda: tnp.conv2d(X2, K2, padding=(1, 1)), TypeError, "padding has 1 for an axis"),
     (lambda: tnp.conv2d(X2, K2, padding=((1, 1),)), ValueError, "padding is"),
     (lambda: tnp.conv2d(X2, K2, padding=((1, -1), (0, 0))), ValueError, "padding is"),
     (lambda: tnp.conv2d(X2, K2, padding="VALID", dilation=3), ValueError, "reaches over 7"),
-    (lambda: tnp.conv2d(X2 > 0, K2 > 0), TypeError, "conv2d: operand 0 has dtype bool"),
-    (lambda: tnp.conv2d(X2, K2[:0]), ValueError, "window .* at least 1"),
-    (lambda: tnp.conv2d(X2, K2, stride=2), TypeError, "unknown argument 'stride'"),
-    (lambda: tnp.conv_transpose2d(X2, K2[:, :, :3]), ValueError, "must be the 4 channels"),
-    (lambda: tnp.depthwise_conv2d(X2, K2[:, :, :3]), ValueError, "must be the 4 channels"),
     (
-        lambda: tnp.conv_input_gradient(K2, X2, input_shape=(1, 5, 5, 4)),
+        lambda: tnp.conv2d(X2 > 0, K2 > 0, padding="SAME"),
+        TypeError,
+        "conv2d: operand 0 has dtype bool",
+    ),
+    (lambda: tnp.conv2d(X2, K2[:0], padding="SAME"), ValueError, "window .* at least 1"),
+    (lambda: tnp.conv2d(X2, K2, step=2, padding="SAME"), TypeError, "unknown argument 'step'"),
+    (
+        lambda: tnp.conv_transpose2d(X2, K2[:, :, :3], padding="SAME"),
+        ValueError,
+        "must be the 4 channels",
+    ),
+    (
+        lambda: tnp.depthwise_conv2d(X2, K2[:, :, :3], padding="SAME"),
+        ValueError,
+        "must be the 4 channels",
+    ),
+    (
+        lambda: tnp.conv_input_gradient(K2, X2, input_shape=(1, 5, 5, 4), padding="SAME"),
         ValueError,
         r"operand 1 has shape \(1, 5, 5, 4\); .* \(1, 5, 5, 6\)",
     ),
     (
-        lambda: tnp.conv_input_gradient(K2, X2, input_shape=(1, 5, 5, 3)),
+        lambda: tnp.conv_input_gradient(K2, X2, input_shape=(1, 5, 5, 3), padding="SAME"),
         ValueError,
         "input_shape .* needs 4 channels",
     ),
-    (lambda: tnp.conv_input_gradient(K2, X2, input_shape=(1, 5, 5)), ValueError, "4 axes"),
     (
-        lambda: tnp.conv_kernel_gradient(X2, X2, kernel_shape=(3, 3, 3, 4)),
+        lambda: tnp.conv_input_gradient(K2, X2, input_shape=(1, 5, 5), padding="SAME"),
+        ValueError,
+        "4 axes",
+    ),
+    (
+        lambda: tnp.conv_kernel_gradient(X2, X2, kernel_shape=(3, 3, 3, 4), padding="SAME"),
         ValueError,
         "kernel_shape .* 3 channels",
     ),

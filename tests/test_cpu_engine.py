@@ -623,7 +623,7 @@ def test_a_program_that_is_dropped_leaves_nothing_behind(
     x = tw.var("x", shape=(1, 16, 16, 8), dtype="float32")
     kernel = rng.normal(size=(3, 3, 8, 8)).astype("float32")
     scale, shift = rng.normal(size=(2, 8)).astype("float32")
-    y = tnp.relu(tnp.conv2d(x, kernel) * scale + shift)
+    y = tnp.relu(tnp.conv2d(x, kernel, padding="SAME") * scale + shift)
     y = tnp.softmax(tnp.reshape(y, (256, 8)) @ rng.normal(size=(8, 8)).astype("float32"), axis=-1)
     p = tw.Graph([x], y).compile(engine=ENGINE)
     p(np.ones(x.shape, "float32"))

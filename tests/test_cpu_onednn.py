@@ -52,19 +52,30 @@ PROGRAMS = {
     "reversed": lambda x: x[:, ::-1] @ W,
     "repeated": lambda x: tnp.broadcast_to(x[:, :1], (10, 40)) @ W,
     "convolution": lambda x: tnp.relu(
-        tnp.conv2d(x.reshape((1, 10, 5, 8)), KERNEL, strides=2) + drawn(16)
+        tnp.conv2d(x.reshape((1, 10, 5, 8)), KERNEL, strides=2, padding="SAME") + drawn(16)
     ),
-    "flipped kernel": lambda x: tnp.conv2d(x.reshape((1, 10, 5, 8)), np.flip(KERNEL, (0, 1))),
+    "flipped kernel": lambda x: tnp.conv2d(
+        x.reshape((1, 10, 5, 8)), np.flip(KERNEL, (0, 1)), padding="SAME"
+    ),
     "kernel that varies": lambda x: tnp.conv2d(
-        x[:, :40].reshape((1, 10, 5, 8)), tnp.sin(x.reshape((1, 1, 8, 50)))[..., :16]
+        x[:, :40].reshape((1, 10, 5, 8)),
+        tnp.sin(x.reshape((1, 1, 8, 50)))[..., :16],
+        padding="SAME",
     ),
     "channels first": lambda x: tnp.conv2d(
-        x.reshape((1, 8, 10, 5)).transpose((0, 2, 3, 1)), KERNEL
+        x.reshape((1, 8, 10, 5)).transpose((0, 2, 3, 1)),
+        KERNEL,
+        padding="SAME",
     ),
     "transposed convolution": lambda x: tnp.conv_transpose2d(
-        x.reshape((1, 5, 5, 16)), drawn(3, 3, 16, 8), strides=2
+        x.reshape((1, 5, 5, 16)),
+        drawn(3, 3, 16, 8),
+        strides=2,
+        padding="SAME",
     ),
-    "depthwise": lambda x: tnp.depthwise_conv1d(x.reshape((1, 10, 40)), drawn(3, 40, 1)),
+    "depthwise": lambda x: tnp.depthwise_conv1d(
+        x.reshape((1, 10, 40)), drawn(3, 40, 1), padding="SAME"
+    ),
     "pooling": lambda x: tnp.avg_pool2d(
         tnp.max_pool2d(x.reshape((1, 10, 5, 8)), 2, strides=1), 3, padding="SAME"
     ),
@@ -107,7 +118,7 @@ def test_a_training_step_agrees_with_our_own(monkeypatch):
     params = [tw.var(name, shape=shape, dtype="float32") for name, shape in names.items()]
 
     def loss(kernel, weights):
-        seen = tnp.avg_pool2d(tnp.relu(tnp.conv2d(x, kernel)), 2)
+        seen = tnp.avg_pool2d(tnp.relu(tnp.conv2d(x, kernel, padding="SAME")), 2)
         return tnp.mean((seen.reshape((4, -1)) @ weights) ** 2)
 
     slopes = tw.grad(loss, argnums=(0, 1))(*params)
@@ -128,7 +139,9 @@ def test_a_training_step_agrees_with_our_own(monkeypatch):
 @needs_onednn
 def test_the_plan_says_what_is_served(forced):
     x = tw.var("x", shape=(1, 9, 9, 8), dtype="float32")
-    y = tnp.conv2d(tnp.conv2d(x, drawn(3, 3, 8, 8)), drawn(1, 1, 8, 8))
+    y = tnp.conv2d(
+        tnp.conv2d(x, drawn(3, 3, 8, 8), padding="SAME"), drawn(1, 1, 8, 8), padding="SAME"
+    )
     program = tw.Graph([x], tnp.max_pool2d(y, 3)).compile(engine="cpu")
     assert account(program).startswith("cpu: 3 of 3 steps compiled; by oneDNN: convolution 2")
 
@@ -141,7 +154,9 @@ def test_scratch_memory_is_planned_for_the_threads_of_the_program(forced):
     op = Convolution(*NINE_TAPS)
     said = []
     for threads in (1, 3):
-        program = tw.Graph([x, k], tnp.conv2d(x, k)).compile(engine="cpu", threads=threads)
+        program = tw.Graph([x, k], tnp.conv2d(x, k, padding="SAME")).compile(
+            engine="cpu", threads=threads
+        )
         blocks = [b.bytes for b in program.plan.blocks if b.kind == "scratch"]
         wanted = kernel(op, value, threads=threads).scratch
         assert blocks == [wanted]
@@ -156,7 +171,7 @@ def test_a_plan_is_not_run_by_kernels_it_was_not_made_for(monkeypatch):
     x = tw.var("x", shape=(1, 14, 14, 64), dtype="float32")
     k = tw.var("k", shape=(1, 1, 64, 64), dtype="float32")
     monkeypatch.setenv(OPTION, "own")
-    program = tw.Graph([x, k], tnp.conv2d(x, k)).compile(engine="cpu")
+    program = tw.Graph([x, k], tnp.conv2d(x, k, padding="SAME")).compile(engine="cpu")
     assert not [b for b in program.plan.blocks if b.kind == "scratch"]
     task = program._compiled.task
     monkeypatch.setenv(OPTION, "onednn")

@@ -36,15 +36,22 @@ PROGRAMS = {
         "qhd,khd->hqk", x.reshape((10, 4, 10)), tnp.exp(x).reshape((10, 4, 10))
     ),
     "convolution": lambda x: tnp.relu(
-        tnp.conv2d(x.reshape((1, 10, 5, 8)), KERNEL, strides=2) + drawn(16)
+        tnp.conv2d(x.reshape((1, 10, 5, 8)), KERNEL, strides=2, padding="SAME") + drawn(16)
     ),
     "channels first": lambda x: tnp.conv2d(
-        x.reshape((1, 8, 10, 5)).transpose((0, 2, 3, 1)), KERNEL
+        x.reshape((1, 8, 10, 5)).transpose((0, 2, 3, 1)),
+        KERNEL,
+        padding="SAME",
     ),
     "transposed convolution": lambda x: tnp.conv_transpose2d(
-        x.reshape((1, 5, 5, 16)), drawn(3, 3, 16, 8), strides=2
+        x.reshape((1, 5, 5, 16)),
+        drawn(3, 3, 16, 8),
+        strides=2,
+        padding="SAME",
     ),
-    "depthwise": lambda x: tnp.depthwise_conv1d(x.reshape((1, 10, 40)), drawn(3, 40, 1)),
+    "depthwise": lambda x: tnp.depthwise_conv1d(
+        x.reshape((1, 10, 40)), drawn(3, 40, 1), padding="SAME"
+    ),
 }
 
 
@@ -65,7 +72,7 @@ def test_a_training_step_agrees_with_the_reference():
     weights = tw.var("weights", shape=(12 * 12 * 8, 5), dtype="float32")
 
     def loss(kernel, weights):
-        seen = tnp.relu(tnp.conv2d(x, kernel))
+        seen = tnp.relu(tnp.conv2d(x, kernel, padding="SAME"))
         return tnp.mean((seen.reshape((4, -1)) @ weights) ** 2)
 
     slopes = tw.grad(loss, argnums=(0, 1))(kernel, weights)
@@ -95,8 +102,8 @@ def test_plans_count_what_is_arranged_before_the_run(monkeypatch):
     monkeypatch.setattr("tawny.engine.cpu.kernels._ANSWERS", OrderedDict())
     x = tw.var("x", shape=(1, 12, 12, 32), dtype="float32")
     kernel = tw.var("kernel", shape=(3, 3, 32, 48), dtype="float32")
-    known = tw.Graph([x], tnp.conv2d(x, drawn(3, 3, 32, 48))).compile(engine="cpu")
-    unknown = tw.Graph([x, kernel], tnp.conv2d(x, kernel)).compile(engine="cpu")
+    known = tw.Graph([x], tnp.conv2d(x, drawn(3, 3, 32, 48), padding="SAME")).compile(engine="cpu")
+    unknown = tw.Graph([x, kernel], tnp.conv2d(x, kernel, padding="SAME")).compile(engine="cpu")
     nbytes = 16 * (32 + APART) * 48 * 4  # 16 matrices instead of 9 taps
     assert f"; {nbytes:,} bytes of constants arranged before the run" in str(known.plan)
     assert "arranged" not in str(unknown.plan)
@@ -125,8 +132,8 @@ def test_products_of_one_kernel_share_what_is_arranged(monkeypatch):
     monkeypatch.setattr("tawny.engine.cpu.kernels._ANSWERS", OrderedDict())
     kernel = drawn(3, 3, 64, 64) / 24
     images = [tw.var(f"x{n}", shape=(1, n, 24, 64), dtype="float32") for n in (24, 32, 40)]
-    graph = tw.Graph(images, [tnp.conv2d(x, kernel) for x in images])
-    alone = tw.Graph(images[:1], tnp.conv2d(images[0], kernel))
+    graph = tw.Graph(images, [tnp.conv2d(x, kernel, padding="SAME") for x in images])
+    alone = tw.Graph(images[:1], tnp.conv2d(images[0], kernel, padding="SAME"))
     programs = [graph.compile(threads=2), alone.compile(threads=2)]
     several, one = (p._compiled.executable._table.prepared_bytes for p in programs)
     assert several == one > kernel.nbytes

@@ -268,7 +268,7 @@ WRONG = [
      'conv2d: padding is \'FULL\'; accepted: "SAME", "VALID", or pairs of numbers from 0 ((before, after), (before, after))'),
     ('np.conv2d(np.ones((1, 5, 5, 3)), np.ones((3, 3, 3, 8)), strides=0)',
      'ValueError',
-     'conv2d: strides is (0, 0); each must be at least 1'),
+     'conv2d: stride is (0, 0); each must be at least 1'),
     ('np.max_pool2d(np.ones((1, 5, 5, 3)), 9)',
      'ValueError',
      'max_pool2d: operand 0 has 5 elements on axis 1; the window reaches over 9 and must fit: take a smaller window or padding="SAME"'),

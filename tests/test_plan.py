@@ -195,7 +195,7 @@ def test_the_reports_mnist_step_takes_forty_megabytes() -> None:
     x, y = tw.var("x", shape=(100, 28, 28, 1), dtype=kind), tw.var("y", shape=(100, 10), dtype=kind)
     shapes = {"k": (5, 5, 1, 32), "w1": (6272, 1024), "b1": (1024,), "w2": (1024, 10), "b2": (10,)}
     p = {name: tw.var(name, shape=shape, dtype=kind) for name, shape in shapes.items()}
-    images = tnp.max_pool2d(tnp.maximum(tnp.conv2d(x, p["k"]), 0), 2)
+    images = tnp.max_pool2d(tnp.maximum(tnp.conv2d(x, p["k"], padding="SAME"), 0), 2)
     mask = tw.random.bernoulli(0.9, (100, 6272), kind) * (1 / 0.9)
     hidden = tnp.maximum((tnp.reshape(images, (100, 6272)) * mask) @ p["w1"] + p["b1"], 0)
     logs = tnp.log_softmax(hidden @ p["w2"] + p["b2"], axis=-1)

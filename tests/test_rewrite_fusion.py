@@ -208,7 +208,7 @@ def test_rules_can_be_switched_off() -> None:
 
 def test_convolutions() -> None:
     x, w, b = v("x", 2, 9, 9, 4), v("w", 3, 3, 2, 6), v("b", 6)
-    y = tnp.conv2d(x, w, strides=2, groups=2)
+    y = tnp.conv2d(x, w, strides=2, groups=2, padding="SAME")
     (out,), _ = fused(tnp.relu(y + b + v("r", *y.shape)))
     assert isinstance(out.op, FusedConvolution)
     assert out.op.epilogue == Epilogue(True, True, Activation.RELU)
@@ -217,7 +217,7 @@ def test_convolutions() -> None:
     types = [(i.shape, i.dtype) for i in out.inputs]
     assert out.op.may_overwrite(*types) == {3}
     assert out.op.cost(*types).operations == 2 * 5 * 5 * 6 * (2 * 18 + 3)
-    (out,), _ = fused(tnp.tanh(tnp.conv1d(v("x", 2, 9, 4), v("w", 3, 4, 6)) + b))
+    (out,), _ = fused(tnp.tanh(tnp.conv1d(v("x", 2, 9, 4), v("w", 3, 4, 6), padding="SAME") + b))
     assert isinstance(out.op, FusedConvolution)
 
 
@@ -268,9 +268,9 @@ def wrap_fma(*operands: Array) -> Array:
 def test_batch_normalisation_goes_into_weights(case: str, kind: str) -> None:
     x = v("x", 2, 9, 9, 4)
     if kind == "conv":
-        product = tnp.conv2d(x, constant(3, 3, 4, 6))
+        product = tnp.conv2d(x, constant(3, 3, 4, 6), padding="SAME")
     elif kind == "grouped":
-        product = tnp.conv2d(x, constant(3, 3, 2, 6), groups=2)
+        product = tnp.conv2d(x, constant(3, 3, 2, 6), groups=2, padding="SAME")
     elif kind == "matmul":
         product = x @ constant(4, 6)
     else:
@@ -292,7 +292,7 @@ def test_batch_normalisation_goes_into_weights(case: str, kind: str) -> None:
 def test_large_weights_are_not_copied_by_batch_normalisation(case: str, kind: str) -> None:
     x = v("x", 2, 9, 9, 16)
     if kind == "conv":
-        product = tnp.conv2d(x, constant(3, 3, 16, 40))
+        product = tnp.conv2d(x, constant(3, 3, 16, 40), padding="SAME")
     elif kind == "matmul":
         product = x @ constant(16, 80)
     else:
@@ -316,17 +316,17 @@ def test_large_weights_are_not_copied_by_batch_normalisation(case: str, kind: st
 
 def test_a_scaled_product_can_be_normalised_again() -> None:
     x, w = v("x", 1, 6, 6, 16), constant(3, 3, 16, 40)
-    once, _ = apply(fold_batch_norm, outputs=[normalised(tnp.conv2d(x, w), 40)])
+    once, _ = apply(fold_batch_norm, outputs=[normalised(tnp.conv2d(x, w, padding="SAME"), 40)])
     y = wrap(once.outputs[0])
     (twice,) = apply(fold_batch_norm, outputs=[normalised(y, 40)])[0].outputs
     assert isinstance(twice.op, FusedConvolution)
     assert twice.op.epilogue == Epilogue(True, scaled=True)
-    wanted = values([normalised(normalised(tnp.conv2d(x, w), 40), 40).node])[0]
+    wanted = values([normalised(normalised(tnp.conv2d(x, w, padding="SAME"), 40), 40).node])[0]
     np.testing.assert_allclose(values([twice])[0], wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_a_scale_that_is_not_finite_is_left_alone() -> None:
-    y = tnp.conv2d(v("x", 1, 6, 6, 16), constant(3, 3, 16, 40))
+    y = tnp.conv2d(v("x", 1, 6, 6, 16), constant(3, 3, 16, 40), padding="SAME")
     for other in (tnp.zeros(40, dtype="float32"), constant(40) * float("nan")):
         flow, ledger = apply(fold_batch_norm, outputs=[y / other])
         assert flow.outputs == ((y / other).node,)
@@ -346,10 +346,10 @@ def test_operands_of_a_scale_are_checked() -> None:
 
 def test_batch_normalisation_is_left_alone() -> None:
     x, w = v("x", 2, 9, 9, 4), constant(3, 3, 4, 6)
-    y = tnp.conv2d(x, w)
+    y = tnp.conv2d(x, w, padding="SAME")
     scale = constant(6, seed=1)
     cases = [
-        (tnp.conv2d(x, v("w", 3, 3, 4, 6)) * scale,),  # weights that are trained
+        (tnp.conv2d(x, v("w", 3, 3, 4, 6), padding="SAME") * scale,),  # weights that are trained
         (y * v("s", 6),),  # statistics that are given
         (y * constant(9, 1, seed=1),),  # not one number a channel
         (y * scale, y),  # the product is an output
@@ -371,8 +371,8 @@ def test_batch_normalisation_is_left_alone() -> None:
 def test_a_residual_block() -> None:
     """Two convolutions with batch normalisation, a shortcut: as many nodes as convolutions."""
     x = v("x", 1, 8, 8, 4)
-    h = tnp.relu(normalised(tnp.conv2d(x, constant(3, 3, 4, 4)), 4))
-    y = normalised(tnp.conv2d(h, constant(3, 3, 4, 4, seed=5)), 4)
+    h = tnp.relu(normalised(tnp.conv2d(x, constant(3, 3, 4, 4), padding="SAME"), 4))
+    y = normalised(tnp.conv2d(h, constant(3, 3, 4, 4, seed=5), padding="SAME"), 4)
     out = tnp.relu(y + x)
     flow, _ = apply(fold_batch_norm, fuse_products, group_elementwise, outputs=[out])
     made = [n for n in toposort(flow.outputs) if n.inputs]
@@ -402,6 +402,6 @@ def test_random_graphs_keep_their_bits(seed: int) -> None:
 def test_plain_ops_stay_plain() -> None:
     y = v("x", 8, 4) @ v("w", 4, 3)
     assert type(fused(y)[0][0].op) is Matmul
-    z = tnp.conv2d(v("x", 1, 8, 8, 4), v("w", 3, 3, 4, 4))
+    z = tnp.conv2d(v("x", 1, 8, 8, 4), v("w", 3, 3, 4, 4), padding="SAME")
     assert type(fused(z)[0][0].op) is Convolution
     assert z.dtype == FLOAT32

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from types import ModuleType
-from typing import Any, Final, Self, cast, final
+from typing import TYPE_CHECKING, Any, Final, Self, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,19 @@ AtOnce = Callable[[Node], Value]
 
 AT_ONCE: Final[ContextVar[AtOnce | None]] = ContextVar("AT_ONCE", default=None)
 """What computes arrays as they are made; None while they are lazy."""
+
+
+_INSTEAD: Final = {
+    "backward": "tw.grad(function)(x), or tw.gradients(loss, [x])",
+    "grad": "tw.grad(function)(x), or tw.gradients(loss, [x])",
+    "requires_grad": "tw.grad(function)(x): whatever is named there is differentiated",
+    "detach": "tw.stop_gradient(x)",
+    "unsqueeze": "np.expand_dims(x, axis)",
+    "view": "x.reshape(shape)",
+    "permute": "np.permute_dims(x, axes)",
+    "cpu": "x.numpy()",
+}
+"""What other libraries' arrays have, and what is written here."""
 
 
 @final
@@ -163,6 +176,13 @@ class Array(Methods):
         kind = f"variable {node.name!r}" if isinstance(node.op, Variable) else node.name
         where = f", {node.sources[0]}" if node.sources else ""
         return f"Array({kind}: {node.dtype}{list(node.shape)}{where})"
+
+    if not TYPE_CHECKING:  # which would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            said = f"; write {_INSTEAD[name]}" if name in _INSTEAD else ""
+            message = f"'Array' object has no attribute {name!r}{said}"
+            raise AttributeError(message, name=name, obj=self)
 
     # ----------------------------------------------------------------- values
 

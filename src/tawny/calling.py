@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from tawny.errors import type_error
 
@@ -41,6 +41,19 @@ def guarded(function: Callable[P, R], answer: Answer | None = None) -> Callable[
     return boundary
 
 
+def renaming_answer(names: Mapping[str, str]) -> Answer:
+    """An answer to calls with other names of arguments."""
+
+    def answer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        named = {names.get(k, k): v for k, v in kwargs.items()}
+        known = inspect.signature(function).parameters
+        if named.keys() == kwargs.keys() or len(named) < len(kwargs) or named.keys() - known.keys():
+            return NotImplemented
+        return function(*args, **named)
+
+    return answer
+
+
 def _misuse(
     function: Callable[..., Any],
     name: str,
@@ -57,7 +70,90 @@ def _misuse(
         for p in parameters.values()
     )
     if unknown:
-        detail = f"unknown argument {unknown[0]!r}"
+        detail = f"unknown argument {unknown[0]!r}{_here(unknown[0], parameters)}"
     else:
         detail = str(error).partition("() ")[2] or f"cannot take {len(args)} positional arguments"
     return type_error(name, f"{detail}; accepted: {accepted}")
+
+
+ELSEWHERE: Final[dict[str, tuple[str, ...]]] = {
+    "lr": ("rate",),
+    "learning_rate": ("rate",),
+    "betas": ("beta1", "beta2"),
+    "beta_1": ("beta1",),
+    "beta_2": ("beta2",),
+    "alpha": ("decay",),
+    "rho": ("decay",),
+    "eps": ("epsilon",),
+    "weight_decay": ("decay",),
+    "in_features": ("inputs",),
+    "in_channels": ("inputs",),
+    "input_size": ("inputs",),
+    "input_dim": ("inputs", "count"),
+    "out_features": ("outputs",),
+    "out_channels": ("outputs",),
+    "output_dim": ("features",),
+    "filters": ("outputs",),
+    "units": ("outputs",),
+    "hidden_size": ("units",),
+    "kernel_size": ("window",),
+    "pool_size": ("window",),
+    "strides": ("stride",),
+    "dilation_rate": ("dilation",),
+    "num_features": ("features",),
+    "num_channels": ("features",),
+    "embed_dim": ("features",),
+    "embedding_dim": ("features",),
+    "num_embeddings": ("count",),
+    "num_groups": ("groups",),
+    "num_heads": ("heads",),
+    "key_dim": ("size",),
+    "head_dim": ("size",),
+    "normalized_shape": ("shape",),
+    "elementwise_affine": ("affine",),
+    "momentum": ("decay",),
+    "use_bias": ("bias",),
+    "center": ("shift",),
+    "kernel_initializer": ("init_weight",),
+    "recurrent_initializer": ("init_recurrent",),
+    "bias_initializer": ("init_bias",),
+    "return_sequences": ("sequences",),
+    "p": ("rate",),
+    "stddev": ("std",),
+    "dim": ("axis",),
+    "keepdim": ("keepdims",),
+    "batch_size": ("batch",),
+    "num_epochs": ("epochs",),
+    "x": ("data",),
+    "max_iter": ("steps",),
+    "maxiter": ("steps",),
+    "tol": ("tolerance",),
+    "method": ("optimiser",),
+    "optimizer": ("optimiser",),
+}
+"""What other libraries call arguments, and what they are called here."""
+
+
+def _here(word: str, accepted: Collection[str]) -> str:
+    """What an argument of another library is called here, if it is known."""
+    ours = [name for name in ELSEWHERE.get(word, ()) if name in accepted]
+    note = NOTES.get((word, *ours), "")
+    return f", which is called {' and '.join(ours)} here{note}" if ours else ""
+
+
+NOTES: Final[dict[tuple[str, ...], str]] = {
+    ("momentum", "decay"): " (as in Keras; 1 - momentum of PyTorch)",
+    ("alpha", "decay"): " (of RMSprop)",
+}
+
+
+def check_words(cls: type[Any], words: Collection[str]) -> None:
+    """Refuse arguments of a class that another library has and it has not, naming its own."""
+    if words and not ELSEWHERE.keys().isdisjoint(words):
+        accepted = inspect.signature(cls).parameters
+        for word in words:
+            if word not in accepted and (said := _here(word, accepted)):
+                names = ", ".join(n for n in accepted if n != "self")
+                raise type_error(
+                    cls.__name__, f"unknown argument {word!r}{said}; accepted: {names}"
+                )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
 from tawny.array import Array, ArrayLike, Out, Weak, fresh, lift, lift_all, store, wrap
-from tawny.calling import guarded
+from tawny.calling import guarded, renaming_answer
 from tawny.dtype import as_dtype, is_weak
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, make_parts
@@ -97,18 +97,20 @@ def emit_parts(op: Op, *operands: ArrayLike) -> tuple[Array, ...]:
 
 
 def public(
-    *names: str, module: str = "", ufunc: bool = False
+    *names: str, module: str = "", ufunc: bool = False, spelled: Mapping[str, str] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function public under its own name and `names`.
 
     It is found by the operators, methods and NumPy protocols of `Array`, and a call with
     arguments it does not take says which it does.  `module` ("linalg") is the submodule its
     own name belongs to.  A `ufunc` takes the options of NumPy's ufuncs besides its arguments.
+    `spelled` gives other names of arguments, which are taken too, and what they stand for.
     """
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
         name = f"{module}.{function.__name__}" if module else function.__name__
-        boundary = guarded(function, ufunc_answer if ufunc else None)
+        renaming = None if spelled is None else renaming_answer(spelled)
+        boundary = guarded(function, ufunc_answer if ufunc else renaming)
         if ufunc:
             cast("Any", boundary).__signature__ = _ufunc_signature(function)
         for key in (name, *names):

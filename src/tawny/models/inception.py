@@ -113,7 +113,7 @@ class Mixed(nn.Module):
             if step == AVERAGE:
                 x = self._averaged(x)
             elif step == MAX:
-                x = np.max_pool2d(x, 3, strides=2)
+                x = np.max_pool2d(x, 3, stride=2)
             else:
                 side = [
                     getattr(self, name)(x) for name in ((step,) if isinstance(step, str) else step)
@@ -124,8 +124,8 @@ class Mixed(nn.Module):
     def _averaged(self, x: Array) -> Array:
         """Means over 3 x 3; the padding counts in torchvision's form and not in Keras'."""
         if not self.counted:
-            return np.avg_pool2d(x, 3, strides=1, padding="SAME")
-        return np.avg_pool2d(np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), 3, strides=1)
+            return np.avg_pool2d(x, 3, stride=1, padding="SAME")
+        return np.avg_pool2d(np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), 3, stride=1)
 
 
 ROW: Final = {n: (1, n) for n in (3, 7)}
@@ -302,8 +302,8 @@ class InceptionV3(nn.Module):
 
     def forward(self, x: Array) -> Array:
         y = self.Conv2d_2b_3x3(self.Conv2d_2a_3x3(self.Conv2d_1a_3x3(x)))
-        y = np.max_pool2d(y, 3, strides=2)
-        y = np.max_pool2d(self.Conv2d_4a_3x3(self.Conv2d_3b_1x1(y)), 3, strides=2)
+        y = np.max_pool2d(y, 3, stride=2)
+        y = np.max_pool2d(self.Conv2d_4a_3x3(self.Conv2d_3b_1x1(y)), 3, stride=2)
         for name in self.blocks:
             y = getattr(self, name)(y)
         scores: Array = self.fc(self.dropout(np.global_avg_pool(y)))

@@ -124,7 +124,7 @@ class ResNet(nn.Module):
     def maps(self, x: Array) -> list[Array]:
         """What each of the four stages gives: a fourth of the image's rows, an eighth, ..."""
         y = np.relu(self.bn1(self.conv1(x)))
-        y = np.max_pool2d(y, 3, strides=2, padding=self.pool)
+        y = np.max_pool2d(y, 3, stride=2, padding=self.pool)
         out: list[Array] = []
         for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
             y = stage(y)

@@ -83,4 +83,4 @@ class SqueezeNet(nn.Module):
 
 def _pooled(x: Array) -> Array:
     """The greatest of each window 3 x 3, every second; the last may reach over the edge."""
-    return np.max_pool2d(x, 3, strides=2, padding=whole_windows(x.shape[1:-1], 3, 2))
+    return np.max_pool2d(x, 3, stride=2, padding=whole_windows(x.shape[1:-1], 3, 2))

@@ -7,6 +7,8 @@ model.apply(parameters, x, training=True)    # the same as a function of the par
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tawny.nn import initialisers as init
 from tawny.nn.activations import Activation as Activation
 from tawny.nn.activations import elu as elu
@@ -202,3 +204,13 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return list(__all__)
+
+
+if not TYPE_CHECKING:  # which would take every name for one of the module
+
+    def __getattr__(name: str) -> object:
+        from tawny.nn.elsewhere import here  # noqa: PLC0415  (nobody who spells it so needs it)
+
+        instead = here(name)
+        said = "" if instead is None else f"; write {instead}"
+        raise AttributeError(f"module 'tawny.nn' has no attribute {name!r}{said}", name=name)

@@ -45,7 +45,7 @@ class Swept(Weighted):
 
     def options(self) -> dict[str, Any]:
         """How the kernel goes over the input."""
-        return {"strides": self.stride, "padding": self.padding}
+        return {"stride": self.stride, "padding": self.padding}
 
     def forward(self, x: Array) -> Array:
         self.check_image(x, type(self).rank, self.inputs)

@@ -9,6 +9,7 @@ import numpy as np
 
 import tawny.numpy as tnp
 from tawny.array import Array
+from tawny.calling import guarded
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.nn.feeding import Batch, Source, as_batch, source, taken
@@ -101,6 +102,7 @@ def measures(loss: Loss, metrics: Metrics | None, op: str) -> dict[str, Callable
     return {"loss": loss, **extra}
 
 
+@guarded
 def evaluate(
     model: Module,
     loss: Loss,
@@ -128,6 +130,7 @@ def evaluate(
     return Judge(asked, Remembered(model, purpose, build, engine, memory)).measured(given)
 
 
+@guarded
 def predict(
     model: Module,
     *inputs: Any,

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Self, cast
 
 from tawny.array import Array, wrap
+from tawny.calling import check_words
 from tawny.nn.binding import BINDING, Declaration, Key, Path
 
 Member = Any
@@ -19,8 +20,9 @@ class Holder:
     _members: dict[Key, Member]
     _mark: object
 
-    def __new__(cls, *_: Any, **__: Any) -> Self:
+    def __new__(cls, *_: Any, **named: Any) -> Self:
         """One without members, whether or not its `__init__` calls that of `Module`."""
+        check_words(cls, named.keys())
         self = super().__new__(cls)
         self.__dict__["_members"] = {}
         self.__dict__["_mark"] = object()

@@ -14,7 +14,7 @@ A call never changes the model: what is trained or counted is passed in and out 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import numpy as np
 
@@ -83,7 +83,8 @@ class Module(Holder):
     def __getattr__(self, name: str) -> Any:
         members = self.__dict__.get("_members", {})
         if name not in members:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            said = f"; write {_INSTEAD[name]}" if name in _INSTEAD else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{said}")
         member = members[name]
         if isinstance(member, Module):
             return member
@@ -404,6 +405,26 @@ class Module(Holder):
 
 
 # --------------------------------------------------------------------- helpers
+
+_INSTEAD: Final = {
+    "eval": "model(x) for inference; model.use_inference() keeps it so while others train",
+    "train": "nn.train(model, loss, data, optimiser)",
+    "fit": "nn.train(model, loss, data, optimiser)",
+    "compile": "nn.train(model, loss, data, optimiser)",
+    "predict": "nn.predict(model, x)",
+    "evaluate": "nn.evaluate(model, loss, data)",
+    "state_dict": "model.parameters and model.state, or model.save(path)",
+    "load_state_dict": "model.load(path), or nn.load_torch(model, state_dict)",
+    "load_weights": "model.load(path), or nn.load_keras(model, path)",
+    "save_weights": "model.save(path)",
+    "named_parameters": "model.parameters, a nested dict",
+    "trainable_variables": "model.parameters",
+    "zero_grad": "nothing: gradients are values (tw.grad), and none are kept",
+    "requires_grad_": "model.freeze() and model.unfreeze()",
+    "to": "nn.train(..., engine=...)",
+    "cuda": "nn.train(..., engine=...)",
+}
+"""What other libraries' models have, and what is written here."""
 
 
 def _check_not_shared(value: Any, member: Declaration, label: str) -> None:

@@ -29,7 +29,7 @@ class Pool(Module):
 
     def forward(self, x: Array) -> Array:
         self.check_image(x, type(self).rank)
-        return type(self).pooled(x, self.window, strides=self.stride, padding=self.padding)
+        return type(self).pooled(x, self.window, stride=self.stride, padding=self.padding)
 
     def extra(self) -> str:
         return f"{self.window}, stride={self.stride}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from tawny.array import Array, lift, wrap
 from tawny.errors import type_error, value_error
@@ -13,9 +13,21 @@ from tawny.tree import paths
 Placed = Iterable[tuple[Path, Declaration]]
 
 
+class Values(dict[Any, Any]):
+    """Arrays by name; not called, as a method of that name is elsewhere."""
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise type_error(
+            "nn",
+            "parameters and state are nested dicts, not methods: write model.parameters; "
+            "optimisers are given them by nn.train(model, loss, data, optimiser), or by "
+            "optimiser.step(function, parameters, state)",
+        )
+
+
 def nested(placed: Placed, leaf: Callable[[Declaration], Any]) -> dict[Any, Any]:
     """A nested dict with a leaf at the path of each declaration."""
-    top: dict[Any, Any] = {}
+    top: dict[Any, Any] = Values()
     for path, declaration in placed:
         level = top
         for key in path[:-1]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from tawny.calling import guarded
 from tawny.errors import type_error, value_error, warn
 from tawny.graph.graph import Graph
 from tawny.named import NamedTuple
@@ -72,6 +73,7 @@ class Moment:
 Callback = Callable[[Moment], Any]
 
 
+@guarded
 def train(
     model: Module,
     loss: Loss,

@@ -162,12 +162,12 @@ def _rank(op: str, shape: Shape) -> int:
 
 
 def _geometry(
-    sizes: Shape, window: Shape, strides: Sizes, padding: Padding, dilation: Sizes, op: str
+    sizes: Shape, window: Shape, stride: Sizes, padding: Padding, dilation: Sizes, op: str
 ) -> tuple[Shape, Pads, Shape]:
     """Strides, padding and dilation for each axis."""
     rank = len(sizes)
     check_positive(window, op, "the kernel's window")
-    steps = per_axis(strides, rank, op, "strides")
+    steps = per_axis(stride, rank, op, "stride")
     holes = per_axis(dilation, rank, op, "dilation")
     return steps, resolve_padding(padding, sizes, spans(window, holes), steps, op), holes
 
@@ -182,66 +182,66 @@ def _conv(
     rank: int,
     x: ArrayLike,
     kernel: ArrayLike,
-    strides: Sizes,
+    stride: Sizes,
     padding: Padding,
     dilation: Sizes,
     groups: int,
 ) -> Array:
     nodes = image, weights = lift(x, op, 0), lift(kernel, op, 1)
     _check_ranks(op, rank, image.shape, weights.shape)
-    geometry = _geometry(image.shape[1:-1], weights.shape[:-2], strides, padding, dilation, op)
+    geometry = _geometry(image.shape[1:-1], weights.shape[:-2], stride, padding, dilation, op)
     number = _groups(groups, op)
     convolved(image.shape, weights.shape, *geometry, number, op)
     not_boolean(op, [n.dtype for n in nodes])
     return wrap(make(Convolution(*geometry, number), promoted(nodes)))
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def conv1d(
     x: ArrayLike,
     kernel: ArrayLike,
     /,
     *,
-    strides: Sizes = 1,
-    padding: Padding = "SAME",
+    stride: Sizes = 1,
+    padding: Padding = "VALID",
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Array:
     """Convolution of `x` (batch, n, channels) with `kernel` (window, channels // groups, outputs).
 
-    "SAME" padding gives an output for each of `strides` inputs, "VALID" takes whole windows only.
+    "SAME" padding gives an output for each of `stride` inputs, "VALID" takes whole windows only.
     """
-    return _conv("conv1d", 1, x, kernel, strides, padding, dilation, groups)
+    return _conv("conv1d", 1, x, kernel, stride, padding, dilation, groups)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def conv2d(
     x: ArrayLike,
     kernel: ArrayLike,
     /,
     *,
-    strides: Sizes = 1,
-    padding: Padding = "SAME",
+    stride: Sizes = 1,
+    padding: Padding = "VALID",
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Array:
     """As `conv1d`, over two spatial axes: `x` is (batch, rows, columns, channels)."""
-    return _conv("conv2d", 2, x, kernel, strides, padding, dilation, groups)
+    return _conv("conv2d", 2, x, kernel, stride, padding, dilation, groups)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def conv3d(
     x: ArrayLike,
     kernel: ArrayLike,
     /,
     *,
-    strides: Sizes = 1,
-    padding: Padding = "SAME",
+    stride: Sizes = 1,
+    padding: Padding = "VALID",
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Array:
     """As `conv1d`, over three spatial axes."""
-    return _conv("conv3d", 3, x, kernel, strides, padding, dilation, groups)
+    return _conv("conv3d", 3, x, kernel, stride, padding, dilation, groups)
 
 
 def _transposed_size(n: int, window: int, stride: int, padding: Padding, axis: int) -> int:
@@ -254,7 +254,7 @@ def _transposed_size(n: int, window: int, stride: int, padding: Padding, axis: i
 
 
 def _conv_transpose(
-    op: str, rank: int, x: ArrayLike, kernel: ArrayLike, strides: Sizes, padding: Padding
+    op: str, rank: int, x: ArrayLike, kernel: ArrayLike, stride: Sizes, padding: Padding
 ) -> Array:
     image, weights = lift(x, op, 0), lift(kernel, op, 1)
     _check_ranks(op, rank, image.shape, weights.shape)
@@ -265,7 +265,7 @@ def _conv_transpose(
             f"channels of operand 0 of shape {image.shape}",
         )
     not_boolean(op, [image.dtype, weights.dtype])
-    window, steps = weights.shape[:-2], per_axis(strides, rank, op, "strides")
+    window, steps = weights.shape[:-2], per_axis(stride, rank, op, "stride")
     pads = resolve_padding(padding, (0,) * rank, window, steps, op)
     given = padding if isinstance(padding, str) else pads
     sizes = tuple(
@@ -278,32 +278,32 @@ def _conv_transpose(
     return wrap(make(ConvolutionInputGradient(*geometry, 1, sizes), operands))
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def conv_transpose1d(
-    x: ArrayLike, kernel: ArrayLike, /, *, strides: Sizes = 1, padding: Padding = "SAME"
+    x: ArrayLike, kernel: ArrayLike, /, *, stride: Sizes = 1, padding: Padding = "VALID"
 ) -> Array:
     """Each element of `x` (batch, n, channels) spread over a window of the kernel.
 
     The kernel is (window, channels, outputs).  "SAME" padding gives n * stride elements, "VALID"
     n * stride + max(window - stride, 0); explicit pairs are cut off from (n - 1) * stride + window.
     """
-    return _conv_transpose("conv_transpose1d", 1, x, kernel, strides, padding)
+    return _conv_transpose("conv_transpose1d", 1, x, kernel, stride, padding)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def conv_transpose2d(
-    x: ArrayLike, kernel: ArrayLike, /, *, strides: Sizes = 1, padding: Padding = "SAME"
+    x: ArrayLike, kernel: ArrayLike, /, *, stride: Sizes = 1, padding: Padding = "VALID"
 ) -> Array:
     """As `conv_transpose1d`, over two spatial axes."""
-    return _conv_transpose("conv_transpose2d", 2, x, kernel, strides, padding)
+    return _conv_transpose("conv_transpose2d", 2, x, kernel, stride, padding)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def conv_transpose3d(
-    x: ArrayLike, kernel: ArrayLike, /, *, strides: Sizes = 1, padding: Padding = "SAME"
+    x: ArrayLike, kernel: ArrayLike, /, *, stride: Sizes = 1, padding: Padding = "VALID"
 ) -> Array:
     """As `conv_transpose1d`, over three spatial axes."""
-    return _conv_transpose("conv_transpose3d", 3, x, kernel, strides, padding)
+    return _conv_transpose("conv_transpose3d", 3, x, kernel, stride, padding)
 
 
 def _depthwise(
@@ -311,7 +311,7 @@ def _depthwise(
     rank: int,
     x: ArrayLike,
     kernel: ArrayLike,
-    strides: Sizes,
+    stride: Sizes,
     padding: Padding,
     dilation: Sizes,
 ) -> Array:
@@ -325,52 +325,52 @@ def _depthwise(
             f"channels of operand 0 of shape {image.shape}, at least 1",
         )
     flat = reshape(wrap(weights), (*window, 1, channels * multiplier))
-    return _conv(op, rank, wrap(image), flat, strides, padding, dilation, channels)
+    return _conv(op, rank, wrap(image), flat, stride, padding, dilation, channels)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def depthwise_conv1d(
     x: ArrayLike,
     kernel: ArrayLike,
     /,
     *,
-    strides: Sizes = 1,
-    padding: Padding = "SAME",
+    stride: Sizes = 1,
+    padding: Padding = "VALID",
     dilation: Sizes = 1,
 ) -> Array:
     """Each channel of `x` by itself with its windows of `kernel` (window, channels, multiplier).
 
     Output channel `c * multiplier + m` is channel `c` with window `m`.
     """
-    return _depthwise("depthwise_conv1d", 1, x, kernel, strides, padding, dilation)
+    return _depthwise("depthwise_conv1d", 1, x, kernel, stride, padding, dilation)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def depthwise_conv2d(
     x: ArrayLike,
     kernel: ArrayLike,
     /,
     *,
-    strides: Sizes = 1,
-    padding: Padding = "SAME",
+    stride: Sizes = 1,
+    padding: Padding = "VALID",
     dilation: Sizes = 1,
 ) -> Array:
     """As `depthwise_conv1d`, over two spatial axes."""
-    return _depthwise("depthwise_conv2d", 2, x, kernel, strides, padding, dilation)
+    return _depthwise("depthwise_conv2d", 2, x, kernel, stride, padding, dilation)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def depthwise_conv3d(
     x: ArrayLike,
     kernel: ArrayLike,
     /,
     *,
-    strides: Sizes = 1,
-    padding: Padding = "SAME",
+    stride: Sizes = 1,
+    padding: Padding = "VALID",
     dilation: Sizes = 1,
 ) -> Array:
     """As `depthwise_conv1d`, over three spatial axes."""
-    return _depthwise("depthwise_conv3d", 3, x, kernel, strides, padding, dilation)
+    return _depthwise("depthwise_conv3d", 3, x, kernel, stride, padding, dilation)
 
 
 def _gradient_shapes(
@@ -386,15 +386,15 @@ def _gradient_shapes(
     return shape, rank
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def conv_input_gradient(
     kernel: ArrayLike,
     gradient: ArrayLike,
     /,
     *,
     input_shape: Sizes,
-    strides: Sizes = 1,
-    padding: Padding = "SAME",
+    stride: Sizes = 1,
+    padding: Padding = "VALID",
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Array:
@@ -402,7 +402,7 @@ def conv_input_gradient(
     op = "conv_input_gradient"
     nodes = weights, slope = lift(kernel, op, 0), lift(gradient, op, 1)
     shape, _ = _gradient_shapes(op, weights, slope, input_shape, "input_shape")
-    geometry = _geometry(shape[1:-1], weights.shape[:-2], strides, padding, dilation, op)
+    geometry = _geometry(shape[1:-1], weights.shape[:-2], stride, padding, dilation, op)
     number = _groups(groups, op)
     if shape[-1] != weights.shape[-2] * number:
         raise value_error(
@@ -414,15 +414,15 @@ def conv_input_gradient(
     return wrap(make(ConvolutionInputGradient(*geometry, number, shape[1:-1]), promoted(nodes)))
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def conv_kernel_gradient(
     x: ArrayLike,
     gradient: ArrayLike,
     /,
     *,
     kernel_shape: Sizes,
-    strides: Sizes = 1,
-    padding: Padding = "SAME",
+    stride: Sizes = 1,
+    padding: Padding = "VALID",
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Array:
@@ -430,7 +430,7 @@ def conv_kernel_gradient(
     op = "conv_kernel_gradient"
     nodes = image, slope = lift(x, op, 0), lift(gradient, op, 1)
     shape, _ = _gradient_shapes(op, image, slope, kernel_shape, "kernel_shape")
-    geometry = _geometry(image.shape[1:-1], shape[:-2], strides, padding, dilation, op)
+    geometry = _geometry(image.shape[1:-1], shape[:-2], stride, padding, dilation, op)
     number = _groups(groups, op)
     if image.shape[-1] != shape[-2] * number:
         raise value_error(

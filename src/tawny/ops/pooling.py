@@ -176,11 +176,11 @@ def _spatial_rank(op: str, shape: Shape, position: int = 0) -> int:
 
 
 def _geometry(
-    op: str, sizes: Shape, window: Sizes, strides: Sizes | None, padding: Padding
+    op: str, sizes: Shape, window: Sizes, stride: Sizes | None, padding: Padding
 ) -> tuple[Shape, Shape, Pads]:
     """Window, strides and padding for each axis."""
     span = per_axis(window, len(sizes), op, "window")
-    steps = span if strides is None else per_axis(strides, len(sizes), op, "strides")
+    steps = span if stride is None else per_axis(stride, len(sizes), op, "stride")
     pads = resolve_padding(padding, sizes, span, steps, op)
     check_padding(op, span, pads)
     swept(sizes, span, steps, pads, op)
@@ -193,7 +193,7 @@ def _pool(
     rank: int,
     x: ArrayLike,
     window: Sizes,
-    strides: Sizes | None,
+    stride: Sizes | None,
     padding: Padding,
 ) -> Array:
     node = lift(x, op)
@@ -201,71 +201,71 @@ def _pool(
     dtype = kind.declaration.dtype(op, [node.dtype])
     if node.dtype != dtype:
         node = make(Cast(dtype), (node,))
-    return wrap(make(kind(*_geometry(op, node.shape[1:-1], window, strides, padding)), (node,)))
+    return wrap(make(kind(*_geometry(op, node.shape[1:-1], window, stride, padding)), (node,)))
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def max_pool1d(
-    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
-    """Greatest element of each window of `x` (batch, n, channels); windows are `strides` apart.
+    """Greatest element of each window of `x` (batch, n, channels); windows are `stride` apart.
 
-    `strides` are those of `window` when None: no two windows overlap.
+    `stride` is `window` when None: no two windows overlap.
     """
-    return _pool(MaxPool, "max_pool1d", 1, x, window, strides, padding)
+    return _pool(MaxPool, "max_pool1d", 1, x, window, stride, padding)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def max_pool2d(
-    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
     """As `max_pool1d`, over two spatial axes."""
-    return _pool(MaxPool, "max_pool2d", 2, x, window, strides, padding)
+    return _pool(MaxPool, "max_pool2d", 2, x, window, stride, padding)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def max_pool3d(
-    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
     """As `max_pool1d`, over three spatial axes."""
-    return _pool(MaxPool, "max_pool3d", 3, x, window, strides, padding)
+    return _pool(MaxPool, "max_pool3d", 3, x, window, stride, padding)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def avg_pool1d(
-    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
     """Mean of each window of `x` (batch, n, channels); padding is not counted.
 
-    `strides` are those of `window` when None: no two windows overlap.
+    `stride` is `window` when None: no two windows overlap.
     """
-    return _pool(AvgPool, "avg_pool1d", 1, x, window, strides, padding)
+    return _pool(AvgPool, "avg_pool1d", 1, x, window, stride, padding)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def avg_pool2d(
-    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
     """As `avg_pool1d`, over two spatial axes."""
-    return _pool(AvgPool, "avg_pool2d", 2, x, window, strides, padding)
+    return _pool(AvgPool, "avg_pool2d", 2, x, window, stride, padding)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def avg_pool3d(
-    x: ArrayLike, /, window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID"
+    x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
     """As `avg_pool1d`, over three spatial axes."""
-    return _pool(AvgPool, "avg_pool3d", 3, x, window, strides, padding)
+    return _pool(AvgPool, "avg_pool3d", 3, x, window, stride, padding)
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def max_pool_gradient(
     x: ArrayLike,
     gradient: ArrayLike,
     /,
     window: Sizes,
     *,
-    strides: Sizes | None = None,
+    stride: Sizes | None = None,
     padding: Padding = "VALID",
 ) -> Array:
     """Gradient of a max pooling's input `x`, given that of its output.
@@ -275,36 +275,36 @@ def max_pool_gradient(
     op = "max_pool_gradient"
     node, slope = lift(x, op, 0), lift(gradient, op, 1)
     _spatial_rank(op, node.shape)
-    geometry = _geometry(op, node.shape[1:-1], window, strides, padding)
+    geometry = _geometry(op, node.shape[1:-1], window, stride, padding)
     return wrap(make(MaxPoolGradient(*geometry), (node, slope)))
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def max_pool_select(
     x: ArrayLike,
     choices: ArrayLike,
     /,
     window: Sizes,
     *,
-    strides: Sizes | None = None,
+    stride: Sizes | None = None,
     padding: Padding = "VALID",
 ) -> Array:
     """Elements of `choices` where the max pooling of `x` finds its (first) maxima."""
     op = "max_pool_select"
     node, other = lift(x, op, 0), lift(choices, op, 1)
     _spatial_rank(op, node.shape)
-    geometry = _geometry(op, node.shape[1:-1], window, strides, padding)
+    geometry = _geometry(op, node.shape[1:-1], window, stride, padding)
     return wrap(make(MaxPoolSelect(*geometry), (node, other)))
 
 
-@public()
+@public(spelled={"strides": "stride"})
 def avg_pool_gradient(
     gradient: ArrayLike,
     /,
     window: Sizes,
     *,
     input_shape: Sizes,
-    strides: Sizes | None = None,
+    stride: Sizes | None = None,
     padding: Padding = "VALID",
 ) -> Array:
     """Gradient of an average pooling's input of `input_shape`, given that of its output."""
@@ -316,7 +316,7 @@ def avg_pool_gradient(
         raise value_error(
             op, f"input_shape is {shape}; it must have {rank + 2} axes, as operand 0 has"
         )
-    made = AvgPoolGradient(*_geometry(op, shape[1:-1], window, strides, padding), shape[1:-1])
+    made = AvgPoolGradient(*_geometry(op, shape[1:-1], window, stride, padding), shape[1:-1])
     check_match(op, slope.shape, made.pooled(shape, op), 0)
     return wrap(make(made, (slope,)))
 

@@ -10,6 +10,8 @@ the new values by update edges.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tawny.optim.batches import Batches, Full, Mini, Sample, Stochastic, as_batches
 from tawny.optim.clipping import ClipNorm, Clipping, ClipValue
 from tawny.optim.composition import Step, Steps
@@ -91,3 +93,24 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return list(__all__)
+
+
+_ELSEWHERE = {
+    "Adagrad": "optim.AdaGrad",
+    "CosineAnnealingLR": "optim.Cosine",
+    "CosineDecay": "optim.Cosine",
+    "L_BFGS": "optim.LBFGS",
+    "LinearLR": "optim.WarmUp",
+    "RMSProp": "optim.RMSprop",
+    "ReduceLROnPlateau": "optim.Plateau",
+    "lr_scheduler": "a rate in place of a number: optim.Adam(optim.Cosine(0.001, steps))",
+    "minimize": "optim.minimise",
+    "schedules": "a rate in place of a number: optim.Adam(optim.Cosine(0.001, steps))",
+}
+
+
+if not TYPE_CHECKING:  # which would take every name for one of the module
+
+    def __getattr__(name: str) -> object:
+        said = f"; write {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise AttributeError(f"module 'tawny.optim' has no attribute {name!r}{said}", name=name)

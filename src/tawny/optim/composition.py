@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 
 import numpy
 
 import tawny.numpy as np
 from tawny.array import Array, lift
 from tawny.autodiff.functions import grad, value_and_grad
+from tawny.calling import check_words
 from tawny.dtype import DTYPES
 from tawny.errors import type_error, value_error
 from tawny.named import NamedTuple
@@ -100,6 +101,11 @@ class Step(NamedTuple):
 
 class Steps(ABC):
     """An optimiser: something that makes steps."""
+
+    def __new__(cls, *_: Any, **named: Any) -> Self:
+        """One whose arguments are called as they are here."""
+        check_words(cls, named.keys())
+        return super().__new__(cls)
 
     @abstractmethod
     def parts(self) -> Parts:

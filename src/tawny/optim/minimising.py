@@ -11,6 +11,7 @@ import numpy
 
 import tawny.numpy as np
 from tawny.array import Array
+from tawny.calling import guarded
 from tawny.engine import evaluate
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
@@ -54,6 +55,7 @@ class Result:
         return self.reason == "converged"
 
 
+@guarded
 def minimise(
     function: Callable[[Any], Any],
     x0: Any,

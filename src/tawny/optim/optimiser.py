@@ -6,6 +6,7 @@ from dataclasses import field
 from numbers import Real
 from typing import cast
 
+from tawny.calling import guarded
 from tawny.errors import type_error
 from tawny.optim.clipping import Clipping
 from tawny.optim.composition import Parts, Steps
@@ -60,6 +61,7 @@ class Optimiser(Steps):
         )
 
 
+@guarded
 def SGD(  # noqa: N802  (reads as the other optimisers do)
     rate: float | Scheduled = 0.01, momentum: float | Inertia | None = None, nesterov: bool = False
 ) -> Optimiser:

@@ -1,0 +1,60 @@
+"""What other libraries call layers and losses, and what is written here instead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ACTIVATIONS: Final = {
+    "ELU": "elu",
+    "GELU": "gelu",
+    "Identity": "identity",
+    "LeakyReLU": "leaky_relu",
+    "LogSoftmax": "log_softmax",
+    "ReLU": "relu",
+    "ReLU6": "relu6",
+    "SELU": "selu",
+    "SiLU": "silu",
+    "Sigmoid": "sigmoid",
+    "Softmax": "softmax",
+    "Softplus": "softplus",
+    "Softsign": "softsign",
+    "Tanh": "tanh",
+}
+_OTHERS: Final = {
+    "AdaptiveAvgPool1d": "nn.GlobalAvgPool1d()",
+    "AdaptiveAvgPool2d": "nn.GlobalAvgPool2d()",
+    "AveragePooling2D": "nn.AvgPool2d(window)",
+    "BCELoss": "nn.binary_cross_entropy, a function of logits",
+    "BCEWithLogitsLoss": "nn.binary_cross_entropy, a function",
+    "BatchNorm1d": "nn.BatchNorm(features), channels last",
+    "BatchNorm2d": "nn.BatchNorm(features), channels last",
+    "BatchNorm3d": "nn.BatchNorm(features), channels last",
+    "BatchNormalization": "nn.BatchNorm(features)",
+    "Conv1D": "nn.Conv1d(inputs, outputs, window)",
+    "Conv2D": "nn.Conv2d(inputs, outputs, window)",
+    "Conv3D": "nn.Conv3d(inputs, outputs, window)",
+    "Conv2DTranspose": "nn.ConvTranspose2d(inputs, outputs, window)",
+    "CrossEntropyLoss": "nn.cross_entropy, a function",
+    "Dense": "nn.Linear(inputs, outputs, activation=...)",
+    "Dropout2d": "nn.Dropout(rate)",
+    "GlobalAveragePooling2D": "nn.GlobalAvgPool2d()",
+    "HuberLoss": "nn.huber, a function",
+    "L1Loss": "nn.mean_absolute, a function",
+    "LayerNormalization": "nn.LayerNorm(shape)",
+    "MSELoss": "nn.mean_squared, a function",
+    "MaxPooling2D": "nn.MaxPool2d(window)",
+    "Model": "nn.Module",
+    "ModuleDict": "a dict of modules, assigned to an attribute",
+    "ModuleList": "a list of modules, assigned to an attribute",
+    "SmoothL1Loss": "nn.huber, a function",
+    "Upsample": "nn.UpSampling2d(factor)",
+    "functional": "nn itself, and tawny.numpy for convolutions and pooling",
+}
+
+
+def here(name: str) -> str | None:
+    """What to write for a name of PyTorch's or Keras' `nn`; None if it is not known."""
+    if name in _ACTIVATIONS:
+        own = _ACTIVATIONS[name]
+        return f"nn.{own}, a function that is a layer too, or nn.Activation({own!r})"
+    return _OTHERS.get(name)
