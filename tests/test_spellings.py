@@ -145,5 +145,5 @@ def test_the_other_name_of_strides_works() -> None:
     assert tnp.max_pool2d(x, 2, strides=1).shape == (2, 5, 5, 3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="unknown argument 'strides'"):
         tnp.conv2d(x, k, stride=1, strides=2)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="unknown argument 'pad'"):
+    with pytest.raises(TypeError, match="unknown argument"):
         tnp.conv2d(x, k, strides=1, pad=2)  # type: ignore[call-arg]
