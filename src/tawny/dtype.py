@@ -86,6 +86,17 @@ def as_dtype(spec: object, op: str) -> DType:
         dtype: DType = np.dtype(spec)  # type: ignore[call-overload]
     except TypeError:
         raise type_error(op, f"{spec!r} is not a dtype; {_supported()}") from None
+    if dtype not in DTYPES and not dtype.isnative and dtype.newbyteorder("=") in DTYPES:
+        raise type_error(
+            op,
+            f"dtype {dtype.str!r} has the bytes in another order than this machine; ask for "
+            f"{dtype.newbyteorder('=')}, and convert the result",
+        )
+    return own_dtype(dtype, op)
+
+
+def own_dtype(dtype: DType, op: str) -> DType:
+    """The dtype in which data of `dtype` is held: bytes in the order of this machine."""
     native = dtype if dtype.isnative else dtype.newbyteorder("=")
     if native not in DTYPES:
         raise type_error(op, f"dtype {dtype} is not supported; {_supported()}")

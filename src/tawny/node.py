@@ -342,7 +342,7 @@ def settle(node: Node, value: Value) -> None:
 
 def borrowed(value: Value) -> Node:
     """A constant over memory that somebody else owns and will not change while it lives."""
-    return Node(_CONSTANT, (), value.shape, dt.as_dtype(value.dtype, "asarray"), value=value)
+    return Node(_CONSTANT, (), value.shape, dt.own_dtype(value.dtype, "asarray"), value=value)
 
 
 def scalar(value: Number, dtype: DType, op: str) -> Node:

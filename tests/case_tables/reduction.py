@@ -5,24 +5,12 @@ from __future__ import annotations
 import numpy as np
 import scipy.special
 
-from cases import COMMON, EVERYTHING, FLOATS, INEXACT, NUMERIC, Case
+from cases import COMMON, EVERYTHING, FLOATS, INEXACT, NUMERIC, Case, rounded_once
 
 NARROW = (-2.0, 2.0)
 
 
 AXES = ((None, False), (0, False), (-1, True), ((0, 2), False), ((), False))
-
-
-def rounded_once(oracle):
-    """NumPy's function, with float16 computed in float32 and rounded once."""
-
-    def function(x, **options):
-        if x.dtype != np.float16:
-            return oracle(x, **options)
-        result = oracle(x.astype(np.float32), **options)
-        return result.astype(x.dtype) if result.dtype == np.float32 else result
-
-    return function
 
 
 def reduction(name: str, dtypes, *, witness=None, shape=(3, 4, 5), axes=AXES, **options):

@@ -124,7 +124,7 @@ def _is_array(x: Any) -> bool:
 
 
 def _dtype(x: Any) -> DType:
-    return dt.as_dtype(x.dtype, "grad")
+    return dt.own_dtype(x.dtype, "grad")
 
 
 def _lifted(op: str, x: Any, number: int, path: str, beside: Sequence[DType]) -> Node:

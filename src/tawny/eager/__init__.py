@@ -59,7 +59,12 @@ def now(function: Callable[..., Any]) -> Callable[..., Any]:
         if lazy and is_traced(*lazy):
             return function(*args, **kwargs)
         out = args[place] if len(args) > place else kwargs.get("out")
-        result = finished(function(*map_leaves(_lifted, args), **map_leaves(_lifted, kwargs)))
+        result = function(*map_leaves(_lifted, args), **map_leaves(_lifted, kwargs))
+        if kwargs.get("copy", True) is False and isinstance(result, Array):
+            for given in leaves(args):
+                if result.node.value is given:
+                    return given
+        result = finished(result)
         return result if out is None else _filled(out, result)
 
     return eager
@@ -85,7 +90,8 @@ def _filled(out: Any, result: Any) -> Any:
 
 
 def _lifted(x: Any) -> Any:
-    if isinstance(x, (_numpy.ndarray, _numpy.generic)):
+    """An array as a lazy one over its memory; numbers, NumPy's too, stay numbers."""
+    if isinstance(x, _numpy.ndarray):
         value: Value = _numpy.asarray(cast("Any", x))
         return fresh(borrowed(value))
     return x
@@ -186,13 +192,14 @@ def at(x: ArrayLike, /) -> At:
 class _Namespace:
     """A submodule (`linalg`, `fft`) of eager functions."""
 
-    def __init__(self, module: ModuleType) -> None:
+    def __init__(self, module: ModuleType, name: str) -> None:
         self._module = module
+        self._name = name
         self.__doc__ = module.__doc__
         self.__all__ = module.__all__
 
     def __getattr__(self, name: str) -> Any:
-        value = _eager(getattr(self._module, name))
+        value = _eager(getattr(self._module, name), f"{self._name}.{name}")
         setattr(self, name, value)
         return value
 
@@ -204,16 +211,17 @@ CHANGING: Final = ("copyto", "fill_diagonal", "place", "put", "put_along_axis", 
 """Functions that change an array, which NumPy does to its own."""
 
 
-def _eager(value: Any) -> Any:
+def _eager(value: Any, name: str) -> Any:
+    """What stands under `name` here for what stands there in `tawny.numpy`."""
     if isinstance(value, ModuleType):
-        return value if value.__name__.startswith("numpy") else _Namespace(value)
+        return value if value.__name__.startswith("numpy") else _Namespace(value, name)
     if isinstance(value, Grid):
         return getattr(_numpy, "ogrid" if value is _lazy.ogrid else "mgrid")
     if not callable(value) or isinstance(value, type) or value.__module__.startswith("numpy"):
         return value
-    if value.__name__ in CHANGING:
-        return _numpys(value)
-    return now(value)
+    function = _numpys(value) if value.__name__ in CHANGING else now(value)
+    function.__module__, function.__qualname__ = __name__, name  # where pickle finds it
+    return function
 
 
 def _numpys(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -235,7 +243,7 @@ def __getattr__(name: str) -> Any:
     if name not in _lazy.__all__ and name != "__array_namespace_info__":
         raise absence("tawny.eager", name)
     if name not in _MADE:
-        _MADE[name] = _eager(getattr(_lazy, name))
+        _MADE[name] = _eager(getattr(_lazy, name), name)
     return _MADE[name]
 
 

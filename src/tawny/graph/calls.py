@@ -121,13 +121,13 @@ def kind_of(x: Any) -> Hashable:
 def common_dtype(given: Sequence[Any]) -> DType | None:
     """The dtype of a call's arrays together, if there are any."""
     arrays = cast("list[Value]", [x for x in given if isinstance(x, np.ndarray)])
-    return dt.promote(*[dt.as_dtype(x.dtype, "jit") for x in arrays]) if arrays else None
+    return dt.promote(*[dt.own_dtype(x.dtype, "jit") for x in arrays]) if arrays else None
 
 
 def dtype_of(x: Any, beside: DType | None) -> DType:
     """The dtype of data; a Python number takes that of the arrays `beside` it."""
     if not dt.is_weak(x):
-        return dt.as_dtype(x.dtype, "jit")
+        return dt.own_dtype(x.dtype, "jit")
     kind = cast("Number", x)
     return dt.default_dtype(kind) if beside is None else dt.weak_dtype(type(kind), beside)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift
-from tawny.dtype import Category, DType, Number, as_dtype
+from tawny.dtype import Category, DType, Number, as_dtype, own_dtype
 from tawny.errors import type_error, value_error
 from tawny.operator import public
 from tawny.record import record
@@ -53,7 +53,7 @@ class IntegerInfo:
 
 def _dtype_of(x: object, op: str) -> DType:
     if isinstance(x, (Array, np.ndarray, np.generic)):
-        return as_dtype(cast("Array", x).dtype, op)
+        return own_dtype(cast("Array", x).dtype, op)
     return as_dtype(x, op)
 
 

@@ -21,7 +21,8 @@ from tawny.array import (
 )
 from tawny.dtype import DType, as_dtype
 from tawny.errors import value_error
-from tawny.node import Node, constant, make
+from tawny.node import Value, constant, make
+from tawny.op import Gradient, Op, integer
 from tawny.operator import check_like, public
 from tawny.ops import elementwise as e
 from tawny.ops.composite import clip
@@ -303,7 +304,8 @@ def unravel_index(
     """The index along each axis of an array of `shape`, of places in the flattened array."""
     places = _indices(indices, "unravel_index")
     sizes = as_shape(shape, "unravel_index")
-    _check_places("unravel_index", places.node, size(sizes), f"an array of shape {sizes}")
+    _check_size(sizes, "unravel_index")
+    places = places_within(places, size(sizes), "unravel_index")
     return tuple(
         e.remainder(e.floor_divide(places, max(step, 1)), max(n, 1))
         for n, step in zip(sizes, _strides(sizes, order, "unravel_index"), strict=True)
@@ -315,16 +317,35 @@ def _indices(x: ArrayLike, op: str) -> Array:
     return astype(places, dt.INT64, copy=False)
 
 
-def _check_places(op: str, node: Node, n: int, where: str) -> None:
-    """Refuse known places that are outside."""
-    if node.value is None or not node.value.size:
-        return
-    low, high = int(node.value.min()), int(node.value.max())
-    if low < 0 or high >= n:
-        raise value_error(
-            op,
-            f"index {low if low < 0 else high} is outside {where}; it must be from 0 to {n - 1}",
-        )
+class Places(Op, name="places", dtype=integer, gradient=Gradient.ZERO):
+    """Operand 0, integers that must be from 0 to below `count`; refused by `function` if not."""
+
+    count: int
+    function: str
+
+
+def places_within(places: Array, n: int, op: str) -> Array:
+    """`places`, which must be from 0 to below `n`: checked at once if they are known."""
+    node = places.node
+    if node.value is None:
+        return wrap(make(Places(n, op), (node,)))
+    outside = place_outside(node.value, n)
+    if outside is not None:
+        raise value_error(op, f"index {outside} is outside; it must be from 0 to {n - 1}")
+    return places
+
+
+def place_outside(places: Value, n: int) -> int | None:
+    """A place that is not from 0 to below `n`, if there is one."""
+    if not places.size:
+        return None
+    low, high = int(places.min()), int(places.max())
+    return low if low < 0 else high if high >= n else None
+
+
+def _check_size(sizes: Shape, op: str) -> None:
+    if size(sizes) > np.iinfo(np.intp).max:
+        raise value_error(op, f"shape {sizes} has {size(sizes)} elements, more than can be counted")
 
 
 @public()
@@ -336,11 +357,12 @@ def ravel_multi_index(
 ) -> Array:
     """Places in the flattened array of shape `dims`, of indices along each axis.
 
-    An index outside its axis is refused ("raise"; one that is not known yet is not looked at),
-    taken around it ("wrap") or moved to its end ("clip").
+    An index outside its axis is refused ("raise"; one that is not known yet, when it is), taken
+    around it ("wrap") or moved to its end ("clip").
     """
     op = "ravel_multi_index"
     sizes = as_shape(dims, op, "dims")
+    _check_size(sizes, op)
     modes = (mode,) * len(sizes) if isinstance(mode, str) else tuple(mode)
     parts = _rows(multi_index)
     if len(parts) != len(sizes) or len(modes) != len(sizes):
@@ -371,8 +393,7 @@ def bounded(places: Array, n: int, mode: str, op: str) -> Array:
         return clip(places, 0, n - 1)
     if mode != "raise":
         raise value_error(op, f"mode is {mode!r}; accepted: 'raise', 'wrap', 'clip'")
-    _check_places(op, places.node, n, f"an axis of size {n}")
-    return places
+    return places_within(places, n, op)
 
 
 # ------------------------------------------------------------ window functions

@@ -246,11 +246,13 @@ class _Walk:
 
     def mask(self, mask: Value) -> None:
         covered = self.shape[self.axis : self.axis + mask.ndim]
-        if mask.shape != covered:
+        if mask.ndim != len(covered) or any(
+            m not in (0, n) for m, n in zip(mask.shape, covered, strict=True)
+        ):
             raise index_error(
                 self.op,
                 f"operand 0 has shape {self.shape}; a boolean index of shape {mask.shape} must "
-                f"have the shape of the axes it covers, {covered}",
+                f"have the shape of the axes it covers, {covered}, or sizes of 0",
             )
         for index in mask.nonzero():
             self.pick(constant(index))
@@ -273,6 +275,8 @@ def _item(part: Any, op: str) -> Item:
         return operator.index(part)
     node = index_node(part, op)
     if node.dtype == dt.BOOL:
+        if 0 in node.shape:  # it selects nothing, whatever its values
+            return np.zeros(node.shape, bool)
         return known_value(
             part if isinstance(part, Array) else fresh(node),
             op,
@@ -441,7 +445,10 @@ def positions(n: int, start: int = 0) -> Node:
 @public()
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
     """Elements of `arr` at `indices`, which say a place along `axis` for every other position."""
-    node, places = lift(arr, "take_along_axis"), integers(indices, "take_along_axis")
+    node, given = lift(arr, "take_along_axis"), lift(indices, "take_along_axis", 1)
+    if given.dtype == dt.BOOL:
+        raise index_error("take_along_axis", "operand 1 has dtype bool; accepted: integers")
+    places = integers(indices, "take_along_axis")
     if axis is None:
         node, axis = flattened(node), 0
     along = normalise_axis(axis, len(node.shape), "take_along_axis")

@@ -192,8 +192,8 @@ def choose(
 ) -> Array:
     """At each place the element of the choice that `a` numbers there.
 
-    A number that no choice has is refused ("raise"; where it is not known yet, the last choice is
-    taken), taken around ("wrap") or moved to the nearest ("clip").
+    A number that no choice has is refused ("raise"; one that is not known yet, when it is), taken
+    around ("wrap") or moved to the nearest ("clip").
     """
     number = wrap(integers(a, "choose"))
     if isinstance(choices, (Array, np.ndarray)):

@@ -9,7 +9,7 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, lift, store, wrap
 from tawny.dtype import DType, as_dtype
-from tawny.errors import type_error, value_error
+from tawny.errors import located, type_error, value_error
 from tawny.node import Node, make
 from tawny.op import Domain, Gradient, Op, Trait, real, truth
 from tawny.operator import public
@@ -627,13 +627,22 @@ def average(
         result = mean(array, axis=axis, keepdims=keepdims)
         total = asarray(array.size / result.size if result.size else 0, dtype=result.dtype)
     else:
-        weight = _spread(asarray(weights), array.shape, axis)
+        given = asarray(weights)
+        _check_weights(given, axis if given.shape == array.shape else None)
+        weight = _spread(given, array.shape, axis)
         least = [dt.FLOAT64] if array.dtype.kind in "biu" else []
         common = dt.promote(array.dtype, weight.dtype, *least)
         array, weight = asarray(array, dtype=common), asarray(weight, dtype=common)
         total = sum(weight, axis=axis, keepdims=keepdims)
         result = e.divide(sum(e.multiply(array, weight), axis=axis, keepdims=keepdims), total)
     return (result, wrap(broadcasted(total.node, result.shape))) if returned else result
+
+
+def _check_weights(weight: Array, axis: Axis) -> None:
+    """Refuse known weights of which some add up to nothing."""
+    value = weight.node.value
+    if value is not None and not np.all(np.sum(value, axis=axis)):
+        raise ZeroDivisionError(located("average: weights add up to 0; some must be greater"))
 
 
 def _spread(weight: Array, shape: Shape, axis: Axis) -> Array:

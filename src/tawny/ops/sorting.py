@@ -285,7 +285,13 @@ def searchsorted(
         raise value_error("searchsorted", f"side is {side!r}; accepted: 'left', 'right'")
     ordered, wanted = lift_all("searchsorted", (a, v), weak=Weak.COMPARES)
     if sorter is not None:
-        ordered = take(wrap(ordered), sorter).node
+        order = lift(sorter, "searchsorted", 3)
+        if order.shape != ordered.shape:
+            raise value_error(
+                "searchsorted",
+                f"sorter has shape {order.shape}; it must be that of operand 0, {ordered.shape}",
+            )
+        ordered = take(wrap(ordered), wrap(order)).node
     return wrap(make(SearchSorted(side == "right"), (ordered, wanted)))
 
 
@@ -368,6 +374,12 @@ def bin_edges(
             least, most = reduction.min(array), reduction.max(array)
             beyond = float(value_of(least, "histogram")) - float(low)
             return cast("Array", linspace(least - beyond, most + beyond, count + 1, dtype=wanted))
+        if not np.all(np.diff(np.linspace(low, high, count + 1, dtype=wanted)) > 0):
+            raise value_error(
+                "histogram",
+                f"{count} bins from {low} to {high} have no width in {wanted}; use fewer bins, or "
+                "a wider range",
+            )
         return cast("Array", linspace(float(low), float(high), count + 1, dtype=wanted))
     if edges.ndim != 1 or not edges.size:
         raise value_error(
