@@ -349,3 +349,11 @@ def _seconds(count: int) -> float:
 def test_time_grows_with_the_graph_and_no_faster() -> None:
     small, large = _seconds(4_000), _seconds(32_000)
     assert large / small < 16, f"{small:.3f} s for 4,000 nodes, {large:.3f} s for 32,000"
+
+
+def test_rewrites_show_themselves_at_the_prompt() -> None:
+    x = tw.var("x", shape=(3,))
+    rewrites = tw.optimise(tw.Graph([x], [tnp.exp(x * 1.0)])).rewrites
+    assert repr(rewrites) == str(rewrites)
+    assert "x * 1 = x" in repr(rewrites)
+    assert repr(rewrites[0]).startswith("<multiply_one: multiply float64[3] -> ")

@@ -55,6 +55,9 @@ class Record(NamedTuple):
         where = describe(self.sources) or "unknown"
         return f"{self.rule.name}: {', '.join(map(str, self.before))} -> {after}  [{where}]"
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
 
 Log = list[Any]
 """The nodes of each record: one flat list, since most of it is never read.
@@ -163,6 +166,9 @@ class Rewrites(Sequence[Record]):
         if not self.applied:
             return f"{first}; no rule applied"
         return "\n".join([first, *_table(self.records)])
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 _COLUMNS: Final = ("rule", "class", "times", "operations", "bytes", "says", "where")
