@@ -159,7 +159,69 @@ PRODUCTS = [
     Row("kron", lambda a, b: tnp.kron(a, b), [real(2, 2), real(3)]),
 ]
 
-TABLE = [*SMALL, *SERIES, *CALCULUS, *GRIDS, *PRODUCTS]
+
+def changed(change):
+    """A function that changes a copy of its first argument, as one that gives it."""
+
+    def function(x, *others):
+        array = tnp.copy(x)
+        change(array, *others)
+        return array
+
+    return function
+
+
+MASK = np.array([[True, False, True], [False, True, True]])
+
+NUMPYS = [
+    Row("sum", lambda x, a: tnp.sum(x, 0, None, None, True, a, MASK), [real(2, 3), real()]),
+    Row("prod", lambda x, a: tnp.prod(x, 1, initial=a, where=MASK), [real(2, 3), real()]),
+    Row("mean", lambda x: tnp.mean(x, 1, where=MASK), [real(2, 3)]),
+    Row("var", lambda x: tnp.var(x, where=MASK, ddof=1), [real(2, 3)]),
+    Row("std", lambda x, m: tnp.std(x, 1, mean=m), [real(2, 3), real(2, 1)]),
+    Row("max", lambda x: tnp.max(x, 0, None, False, -9.0, MASK), [apart(2, 3)]),
+    Row("add", lambda x, y: tnp.add(x, y, out=tnp.zeros((2, 3)), where=MASK), [real(2, 3), real(2, 3)]),
+    Row("linspace", lambda a, b: tnp.linspace(a, b, 4, axis=1), [real(3), real(3)]),
+    Row("logspace", lambda a, b: tnp.logspace(a, b, 3, base=2.0), [real(3), real(3)]),
+    Row("geomspace", lambda a, b: tnp.geomspace(a, b, 4), [positive(2), positive(2)]),
+    Row("take", lambda x: tnp.take(x, [5, -7], 1, None, "wrap"), [real(2, 3)]),
+    Row("quantile", lambda x: tnp.quantile(x, [0.2, 0.6], 1, method="hazen"), [apart(2, 5)]),
+    Row("quantile", lambda x: tnp.quantile(x, 0.6, 0, method="nearest"), [apart(5, 2)]),
+    Row("pad", lambda x: tnp.pad(x, 2, "mean"), [real(2, 3)]),
+    Row("pad", lambda x: tnp.pad(x, (1, 3), "reflect", reflect_type="odd"), [real(4)]),
+    Row("pad", lambda x: tnp.pad(x, 2, "linear_ramp", end_values=1.0), [real(2, 3)]),
+    Row("pad", lambda x: tnp.pad(x, 1, "median"), [apart(2, 3)]),
+    Row("pad", lambda x, c: tnp.pad(x, 1, constant_values=c), [real(2, 3), real()]),
+    Row("frexp", lambda x: tnp.frexp(x)[0], [np.array([0.7, -3.3, 5.1, 12.0])]),
+    Row("poly", tnp.poly, [real(3)]),
+    Row("poly", tnp.poly, [np.array([[1.0, 0.3], [0.2, -2.0]])]),
+    Row("polyadd", tnp.polyadd, [real(3), real(2)]),
+    Row("polysub", tnp.polysub, [real(2), real(3)]),
+    Row("polymul", tnp.polymul, [real(3), real(2)]),
+    Row("polydiv", tnp.polydiv, [real(4), positive(2)]),
+    Row("polyder", lambda p: tnp.polyder(p, 2), [real(4)]),
+    Row("polyint", lambda p, k: tnp.polyint(p, 1, k), [real(3), real(1)]),
+    Row("roots", lambda p: tnp.roots(p), [np.array([1.0, 0.5, -4.0])]),
+    Row("histogramdd", lambda w: tnp.histogramdd([[0.1, 0.9], [0.2, 0.8]], 2, weights=w)[0], [real(2)]),
+    Row("histogram2d", lambda w: tnp.histogram2d([0.1, 0.9], [0.2, 0.8], 2, weights=w)[0], [real(2)]),
+    Row("sort_complex", lambda x: tnp.real(tnp.sort_complex(x)), [apart(4)]),
+    Row("real_if_close", lambda x: tnp.real_if_close(x), [complex_(3)]),
+    Row("apply_over_axes", lambda x: tnp.apply_over_axes(tnp.sum, x, [0, 1]), [real(2, 3)]),
+    Row("asanyarray", lambda x: tnp.asanyarray(x) * x, [real(3)]),
+    Row("ascontiguousarray", lambda x: tnp.ascontiguousarray(x) * x, [real()]),
+    Row("put", changed(lambda x, v: tnp.put(x, [1, 4], v)), [real(2, 3), real(2)]),
+    Row(
+        "put_along_axis",
+        changed(lambda x, v: tnp.put_along_axis(x, np.array([[1], [0]]), v, 1)),
+        [real(2, 3), real(2, 1)],
+    ),
+    Row("fill_diagonal", changed(tnp.fill_diagonal), [real(3, 3), real(3)]),
+    Row("place", changed(lambda x, v: tnp.place(x, MASK, v)), [real(2, 3), real(2)]),
+    Row("putmask", changed(lambda x, v: tnp.putmask(x, MASK, v)), [real(2, 3), real(2)]),
+    Row("copyto", changed(lambda x, v: tnp.copyto(x, v, where=MASK)), [real(2, 3), real(3)]),
+]  # fmt: skip
+
+TABLE = [*SMALL, *SERIES, *CALCULUS, *GRIDS, *PRODUCTS, *NUMPYS]
 
 
 @pytest.mark.parametrize("row", TABLE, ids=repr)
@@ -276,16 +338,17 @@ def test_the_gradient_of_a_long_recurrent_network_is_small_and_quick() -> None:
 # ---------------------------------------------------------------- completeness
 
 CHAPTERS = (
-    "arrangement calculus composite creation delay diagonal grids indexing joining movement queries "
-    "reduction scatter series sets sorting special statistics"
+    "arrangement bits calculus composite creation delay diagonal grids histograms indexing joining missing movement "
+    "mutation padding polynomials queries reduction scatter series sets sorting special statistics"
 ).split()
 
 STILL = {
     "argmax argmin argpartition argsort argwhere array_equal array_equiv all allclose any count_nonzero digitize "
     "flatnonzero isclose iscomplex iscomplexobj isin isneginf isposinf isreal isrealobj isscalar lexsort nanargmax "
     "nanargmin ndim nonzero searchsorted shape size": "places, counts and answers",
-    "bitwise_count ix_ one_hot ravel_multi_index unravel_index": "functions of integers",
-    "bartlett blackman broadcast_shapes diag_indices empty empty_like eye hamming hanning identity indices ones "
+    "bitwise_count gcd ix_ lcm one_hot packbits ravel_multi_index unpackbits unravel_index": "functions of integers",
+    "iterable mask_indices": "answers and places",
+    "bartlett blackman broadcast_shapes diag_indices diag_indices_from tril_indices_from triu_indices_from empty empty_like eye hamming hanning identity indices ones "
     "ones_like tri tril_indices triu_indices zeros zeros_like": "what depends on shapes alone",
     "delay fold map_elements scan spacing": "refused",
     "at convert from_dlpack setitem getitem": "written otherwise",
