@@ -9,6 +9,7 @@ import json
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ LEAST_EVALUATIONS: Final = 3
 def main() -> int:
     """Measure, and print."""
     name, mode, seconds = sys.argv[1:]
+    warnings.filterwarnings("ignore", "compile: it took")  # the table says how long
     made = WORKLOADS[name].make()
     measure = {"eager": eager, "graph": graph}[mode]
     print(json.dumps(measure(made, float(seconds))))

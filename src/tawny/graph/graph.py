@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
 from tawny.collecting import collector_paused
-from tawny.errors import type_error, value_error, warn
+from tawny.errors import PerformanceWarning, type_error, value_error, warn
 from tawny.graph.compiled import RULES, Compiled
 from tawny.graph.fitting import Planning
 from tawny.graph.plan import Plan
@@ -41,6 +42,9 @@ class Switches(NamedTuple):
     disable: tuple[str, ...]
     enable: tuple[str, ...]
 
+
+LONG: Final = 5.0
+"""Seconds after which a user asks what takes so long."""
 
 MOST_THREADS: Final = 1024
 """More threads are refused: starting them takes longer than they could save."""
@@ -163,9 +167,27 @@ class Graph(Unique):
             raise value_error("compile", f"threads is {threads}; it must be at most {MOST_THREADS}")
         check_untraced(self.results, "compile")
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
+        start = perf_counter()
         with collector_paused():
             compiled = self._compiled(engine, memory, often, switches, incremental, threads, plan)
-            return Program(self, compiled)
+            program = Program(self, compiled)
+        if perf_counter() - start > LONG:
+            self._warn_of_compile(memory is not None, plan)
+        return program
+
+    def _warn_of_compile(self, within: bool, plan: Planning) -> None:
+        """Say what took so long, and what takes less."""
+        if plan == "hard":
+            way_out = 'plan="default" searches less'
+        elif within:
+            way_out = "larger budgets are planned sooner"
+        else:
+            way_out = "compiled kernels are kept on disk, so that the next process takes less"
+        warn(
+            f"compile: it took more than {LONG:.0f} s for {len(self.order)} nodes; compile once "
+            f"and run the program again and again; {way_out}",
+            PerformanceWarning,
+        )
 
     def plan(
         self,

@@ -39,6 +39,7 @@ from tawny.engine.cpu.interpreter import interpreter
 from tawny.engine.cpu.kernels import NATIVE, Kernel
 from tawny.engine.cpu.pool import default_threads
 from tawny.engine.cpu.pool_code import pool_library
+from tawny.engine.cpu.telling import warn_of_engine, warn_of_numpy
 from tawny.engine.cpu.views import Views
 from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.forking import lock
@@ -232,7 +233,13 @@ class CpuEngine:
 
     def prepare(self, task: Task) -> Executable:
         """Allocate the arena and lower the steps."""
-        return CpuExecutable(task) if unavailable() is None else ReferenceExecutable(task)
+        reason = unavailable()
+        if reason is not None:
+            warn_of_engine(task, reason)
+            return ReferenceExecutable(task)
+        executable = CpuExecutable(task)
+        warn_of_numpy(task, executable.by_numpy)
+        return executable
 
     def account(self, steps: Sequence[Node]) -> str:
         """How the steps are run, in words."""

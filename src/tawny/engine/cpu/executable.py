@@ -79,6 +79,11 @@ class CpuExecutable(Unique):
         """What a turn of the last call that completed runs took."""
 
     @property
+    def by_numpy(self) -> list[int]:
+        """The steps that have no kernel, by their numbers."""
+        return self._table.by_numpy
+
+    @property
     def completed(self) -> int:
         """How many runs were completed, with their updates."""
         return self._turns[0]

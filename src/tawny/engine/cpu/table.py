@@ -316,6 +316,11 @@ class Table(Unique):
         return np.lib.stride_tricks.as_strided(start, memory.shape, memory.strides, writeable=False)
 
     @property
+    def by_numpy(self) -> list[int]:
+        """The steps that have no kernel, by their numbers."""
+        return [step for step, kernel in self._kernels.items() if kernel is None]
+
+    @property
     def prepared_bytes(self) -> int:
         """Bytes of operands that were made ready, beside the constants themselves."""
         return sum(value.nbytes for value in self._prepared.values())
