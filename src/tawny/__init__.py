@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tawny.autodiff.jacobian import jacobianv as jacobianv
     from tawny.autodiff.jacobian import jacrev as jacrev
     from tawny.autodiff.jacobian import laplacian as laplacian
+    from tawny.configuration import config as config
     from tawny.engine import evaluate as evaluate
     from tawny.errors import PerformanceWarning as PerformanceWarning
     from tawny.graph.files import load as load
@@ -69,6 +70,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "checkpoint",
+    "config",
     "custom_jvp",
     "custom_vjp",
     "diff",
@@ -123,6 +125,7 @@ __all__ = [
 _HOME: Final = {
     "Array": "tawny.array",
     "checkpoint": "tawny.autodiff.checkpoint",
+    "config": "tawny.configuration",
     "custom_jvp": "tawny.autodiff.custom",
     "custom_vjp": "tawny.autodiff.custom",
     "diff": "tawny.autodiff.jacobian",

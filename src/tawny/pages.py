@@ -22,6 +22,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tawny.settings import text
+
 Value = npt.NDArray[Any]
 
 LARGE: Final = 2**18
@@ -148,6 +150,6 @@ def _advise() -> Callable[[int, int, int], int]:
 
 def _threads() -> int:
     """Threads that fill an array: as many as may be used, but few are enough."""
-    if os.environ.get("TAWNY_THREADS", "") == "1":
+    if text("TAWNY_THREADS") == "1":
         return 1
     return min(len(os.sched_getaffinity(0)), MOST_THREADS)

@@ -23,6 +23,7 @@ from tawny.errors import value_error
 from tawny.forking import Whole
 from tawny.named import NamedTuple
 from tawny.record import record
+from tawny.settings import text
 
 LIMIT: Final = "TAWNY_ISA"
 """The environment variable that names the greatest instruction set to use."""
@@ -201,7 +202,7 @@ def _asked() -> Facts:
 
 def _allowed() -> tuple[Level, ...]:
     """The instruction sets that the environment leaves."""
-    limit = os.environ.get(LIMIT, "")
+    limit = text(LIMIT)
     names = [level.name for level in LEVELS] + ["sse2"]
     if limit and limit not in names:
         raise value_error(LIMIT, f"{limit!r} is not known; accepted: {', '.join(names)}")
@@ -276,7 +277,7 @@ def cache_directory() -> Path | None:
     `TAWNY_CACHE` names it, or says `off`.  Code is run from it, so a directory that others own or
     may write is not used.
     """
-    named = os.environ.get("TAWNY_CACHE", "")
+    named = text("TAWNY_CACHE")
     if named.lower() in {"off", "0", "none"}:
         return None
     path = Path(named) if named else _users_cache(*map(os.environ.get, _PLACES))

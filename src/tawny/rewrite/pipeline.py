@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
@@ -30,6 +29,7 @@ from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups import group_elementwise
 from tawny.rewrite.ledger import Ledger, Rewrites
 from tawny.rewrite.merging import MERGING
+from tawny.settings import debugging
 
 MOST_ROUNDS: Final = 16
 """A repeated pass that still finds something after so many rounds stops there."""
@@ -126,7 +126,7 @@ def optimise(
     `known` are the rules that may be named, where they are more than those of the pipeline.  The
     ledger gets the size and the cost of both graphs if they are `measured`.
     """
-    check = check or os.environ.get("TAWNY_DEBUG", "0") != "0"
+    check = check or debugging()
     ledger = Ledger(rules(pipeline) if known is None else known, disable, enable)
     context = Context(evaluate, ledger, assume_finite)
     flow = Flow(tuple(outputs))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +18,7 @@ from tawny.graph.engine import Task
 from tawny.named import NamedTuple
 from tawny.node import Node, Value
 from tawny.pages import give_back
+from tawny.settings import debugging
 from tawny.unique import Unique
 
 ALIGNMENT: Final = 64
@@ -298,7 +298,7 @@ _NOTHING: Final = np.empty(0, np.int64)
 def aligned(size: int) -> npt.NDArray[np.uint8]:
     """New bytes, the first at the start of a cache line; poisoned while debugging."""
     whole = np.empty(size + ALIGNMENT, np.uint8)
-    if os.environ.get("TAWNY_DEBUG", "0") != "0":
+    if debugging():
         whole.fill(POISON)
     start = -address(whole) % ALIGNMENT
     return whole[start : start + size]

@@ -46,6 +46,7 @@ from tawny.engine.cpu.pool_code import (
 from tawny.engine.cpu.sleeping import Sleeping, way_to_sleep, zeroed
 from tawny.errors import value_error
 from tawny.forking import lock
+from tawny.settings import text
 from tawny.unique import Unique
 
 SPIN_SECONDS: Final = 50e-6
@@ -202,7 +203,7 @@ def _quota(limits: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 def default_threads() -> int:
     """`TAWNY_THREADS`, or as many as there are processors to use."""
-    named = os.environ.get("TAWNY_THREADS", "")
+    named = text("TAWNY_THREADS")
     if not named:
         return processors()
     if not named.isdecimal() or int(named) < 1:

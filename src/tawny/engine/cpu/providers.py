@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -23,6 +22,7 @@ from tawny.named import NamedTuple
 from tawny.node import Node
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient, Windowed
 from tawny.ops.fused import FusedConvolution
+from tawny.settings import text
 
 if TYPE_CHECKING:
     from tawny.engine.cpu.onednn import library as onednn
@@ -56,7 +56,7 @@ class Provider(enum.Enum):
 
 def provider() -> Provider:
     """What the environment asks for."""
-    named = os.environ.get(OPTION)
+    named = text(OPTION)
     if not named:
         return Provider.AUTO
     try:

@@ -1,0 +1,182 @@
+"""`tw.config`: what environment variables set, set from Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, final
+
+from tawny.errors import type_error, value_error
+from tawny.named import NamedTuple
+from tawny.settings import CHOSEN, text
+from tawny.shape import as_int
+
+
+class Setting(NamedTuple):
+    """One thing that can be set."""
+
+    variable: str
+    """The environment variable that sets it for a process."""
+    doc: str
+    written: Callable[[Any], str]
+    """The text an environment variable would have; refuses what cannot be meant."""
+    read: Callable[[str], Any]
+    """What such a text means."""
+
+
+def _threads(value: Any) -> str:
+    number = as_int(value, "config", "threads")
+    if number < 1:
+        raise value_error("config", f"threads is {number}; it must be at least 1")
+    return str(number)
+
+
+def _directory(value: Any) -> str:
+    if value is False or (isinstance(value, str) and value.lower() == "off"):
+        return "off"
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):  # pyright: ignore[reportUnknownArgumentType]
+        raise type_error("config", f"cache is {value!r}; accepted: a directory, or 'off'")
+    path = Path(os.fsdecode(value)).absolute()  # pyright: ignore[reportUnknownArgumentType]
+    if path.exists() and not path.is_dir():
+        raise value_error("config", f"cache is {str(path)!r}, which is no directory")
+    return str(path)
+
+
+def _read_directory(given: str) -> Any:
+    return "off" if given.lower() in {"off", "0", "none"} else Path(given)
+
+
+def _choice(name: str, *accepted: str) -> Callable[[Any], str]:
+    def written(value: Any) -> str:
+        if value not in accepted:
+            listed = ", ".join(map(repr, accepted))
+            raise value_error("config", f"{name} is {value!r}; accepted: {listed}")
+        return str(value)
+
+    return written
+
+
+_level = _choice("isa", "avx512", "avx2", "sse2")
+
+
+def _instructions(value: Any) -> str:
+    level = _level(value)
+    if "tawny.codegen.machine" in sys.modules:
+        raise value_error("config", "isa must be set before the first program is compiled")
+    return level
+
+
+def _truth(value: Any) -> str:
+    if not isinstance(value, bool):
+        raise type_error("config", f"debug is {value!r}; accepted: True, False")
+    return str(int(value))
+
+
+def _read_truth(given: str) -> bool:
+    return given != "0"
+
+
+SETTINGS: Final = {
+    "threads": Setting(
+        "TAWNY_THREADS", "threads of programs compiled without threads=", _threads, int
+    ),
+    "cache": Setting(
+        "TAWNY_CACHE",
+        'the directory in which compiled code is kept, or "off"',
+        _directory,
+        _read_directory,
+    ),
+    "provider": Setting(
+        "TAWNY_PROVIDER",
+        'whose kernels compute products: "auto", "own", "onednn"',
+        _choice("provider", "auto", "own", "onednn"),
+        str,
+    ),
+    "isa": Setting("TAWNY_ISA", "the greatest instruction set to use", _instructions, str),
+    "debug": Setting(
+        "TAWNY_DEBUG",
+        "whether graphs are checked after each pass and memory is poisoned",
+        _truth,
+        _read_truth,
+    ),
+}
+
+
+@final
+class Config:
+    """Settings of the whole process, which programs compiled from then on follow.
+
+        tw.config.threads = 2
+        with tw.config(cache="off", debug=True):
+            program = graph.compile()
+
+    What is not set is what its environment variable says; None takes back what was set.
+    """
+
+    __slots__ = ()
+
+    threads: int | None
+    cache: Path | str | None
+    provider: str | None
+    isa: str | None
+    debug: bool | None
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in SETTINGS:
+            raise AttributeError(f"config has no setting {name!r}; accepted: {', '.join(SETTINGS)}")
+        given = text(SETTINGS[name].variable)
+        try:
+            return SETTINGS[name].read(given) if given else None
+        except ValueError:
+            return given  # the environment's, which is refused where it is used
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._set({name: value})
+
+    @contextmanager
+    def __call__(self, **settings: Any) -> Generator[Config]:
+        """Set something while a block runs."""
+        before = CHOSEN.copy()
+        self._set(settings)
+        try:
+            yield self
+        finally:
+            for name in settings:
+                variable = SETTINGS[name].variable
+                if variable in before:
+                    CHOSEN[variable] = before[variable]
+                else:
+                    CHOSEN.pop(variable, None)
+
+    @staticmethod
+    def _set(settings: dict[str, Any]) -> None:
+        """Set what is given, all of it or nothing."""
+        new: dict[str, str | None] = {}
+        for name, value in settings.items():
+            if name not in SETTINGS:
+                listed = ", ".join(SETTINGS)
+                raise type_error("config", f"unknown setting {name!r}; accepted: {listed}")
+            setting = SETTINGS[name]
+            new[setting.variable] = None if value is None else setting.written(value)
+        for variable, given in new.items():
+            if given is None:
+                CHOSEN.pop(variable, None)
+            else:
+                CHOSEN[variable] = given
+
+    def __dir__(self) -> list[str]:
+        return [*SETTINGS, *object.__dir__(self)]
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {name}={getattr(self, name)!r}  ({setting.variable}: {setting.doc})"
+            for name, setting in SETTINGS.items()
+        ]
+        return "\n".join(["<config", *lines, ">"])
+
+
+config: Final = Config()
+"""The settings."""

@@ -1,0 +1,122 @@
+"""Settings from Python and from the environment."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from tawny.codegen.machine import LEVELS, cache_directory
+from tawny.configuration import SETTINGS
+from tawny.engine.cpu.pool import default_threads
+from tawny.engine.cpu.providers import Provider, provider
+from tawny.settings import CHOSEN, debugging
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(monkeypatch: pytest.MonkeyPatch):
+    for setting in SETTINGS.values():
+        monkeypatch.delenv(setting.variable, raising=False)
+    before = CHOSEN.copy()
+    CHOSEN.clear()
+    yield
+    CHOSEN.clear()
+    CHOSEN.update(before)
+
+
+def test_settings_take_the_place_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TAWNY_THREADS", "3")
+    monkeypatch.setenv("TAWNY_CACHE", "off")
+    assert (tw.config.threads, tw.config.cache) == (3, "off")
+    tw.config.threads = np.int64(2)
+    assert (tw.config.threads, default_threads()) == (2, 2)
+    with tw.config(threads=1, cache=tmp_path, provider="own", debug=True) as config:
+        assert config is tw.config
+        assert (config.threads, default_threads()) == (1, 1)
+        assert config.cache == cache_directory() == tmp_path
+        assert (config.provider, provider()) == ("own", Provider.OWN)
+        assert config.debug is debugging() is True
+        with tw.config(threads=4):
+            assert default_threads() == 4
+        assert default_threads() == 1
+        tw.config.provider = "auto"
+    assert (tw.config.threads, default_threads()) == (2, 2)
+    assert tw.config.provider is None
+    assert tw.config.debug is None
+    assert not debugging()
+    assert cache_directory() is None
+    tw.config.threads = None
+    assert default_threads() == 3
+
+
+def test_a_block_that_fails_takes_its_settings_back() -> None:
+    with pytest.raises(RuntimeError), tw.config(threads=1):
+        raise RuntimeError
+    assert tw.config.threads is None
+
+
+def test_programs_compiled_meanwhile_follow() -> None:
+    x = tw.var("x", (64,))
+    graph = tw.Graph([x], [tnp.sin(x) * 2])
+    with tw.config(threads=1, cache="off", debug=True):
+        program = graph.compile()
+    np.testing.assert_allclose(program(np.ones(64))[0], np.sin(np.ones(64)) * 2, rtol=1e-15)
+
+
+WRONG = {
+    r"threads must be an integer, not str '2'": {"threads": "2"},
+    r"threads is 0; it must be at least 1": {"threads": 0},
+    r"cache is 3; accepted: a directory, or 'off'": {"cache": 3},
+    r"cache is '.*pyproject.toml', which is no directory": {"cache": "pyproject.toml"},
+    r"provider is 'mkl'; accepted: 'auto', 'own', 'onednn'": {"provider": "mkl"},
+    r"isa is 'mmx'; accepted: 'avx512', 'avx2', 'sse2'": {"isa": "mmx"},
+    r"isa must be set before the first program is compiled": {"isa": "avx2"},
+    r"debug is 1; accepted: True, False": {"debug": 1},
+    r"unknown setting 'thread'; accepted: threads, cache, provider, isa, debug": {"thread": 1},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_settings_change_nothing(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parent.parent)
+    ((name, value),) = WRONG[message].items()
+    with pytest.raises((TypeError, ValueError), match=rf"^config: {message}.*\[test_config.py"):
+        setattr(tw.config, name, value)
+    with (
+        pytest.raises((TypeError, ValueError), match=message),
+        tw.config(**({"threads": 1} | {name: value})),
+    ):
+        pass
+    assert CHOSEN == {}
+
+
+def test_settings_are_listed_and_documented() -> None:
+    shown = repr(tw.config)
+    page = (Path(__file__).parent.parent / "docs" / "programs.md").read_text()
+    read = "".join(p.read_text() for p in Path(tw.__file__).parent.rglob("*.py"))
+    assert {s.variable for s in SETTINGS.values()} == set(re.findall(r"TAWNY_[A-Z]+", read))
+    for name, setting in SETTINGS.items():
+        assert f"{name}=None  ({setting.variable}" in shown
+        assert f"`{name}` | `{setting.variable}`" in page
+        assert name in dir(tw.config)
+    assert [level.name for level in LEVELS] == ["avx512", "avx2"]
+    with pytest.raises(AttributeError, match="config has no setting 'thread'"):
+        _ = tw.config.thread
+
+
+def test_the_instruction_set_is_chosen_before_the_first_program() -> None:
+    text = (
+        "import tawny as tw, numpy; tw.config.isa = 'sse2'; x = tw.var('x', 3);"
+        "p = tw.Graph([x], x * 2).compile(); p(numpy.ones(3));"
+        "from tawny.codegen.machine import host; print(host().vector_bytes, tw.config.isa)"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["16", "sse2"]
