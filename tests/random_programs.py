@@ -20,16 +20,19 @@ import tawny as tw
 import tawny.numpy as tnp
 from poisoned import Poisoned
 from random_graphs import Builder, RandomGraph
+from random_steps import step_window
 from tawny.array import Array, array_for
 from tawny.engine.reference import compute
 from tawny.graph.program import Program
 from tawny.node import Node, Value, toposort
+from tawny.op import Elementwise
+from tawny.ops.delay import Delay
 from tawny.ops.random import Draw
 
 LARGER = ((), (1,), (40,), (1, 40), (24, 1), (24, 40), (3, 24, 1), (3, 24, 40), (40, 24), (70, 70))
 """Shapes that are worth a fused kernel."""
 
-SAMPLES = 12
+SAMPLES = 40
 """Evaluations with other roundings, where results differ."""
 
 SPREAD = 30.0
@@ -65,6 +68,8 @@ class ProgramBuilder(Builder):
         smooth = random.random() < 0.5
         special = not smooth and random.random() < 0.5
         super().__init__(random, smooth, special, impure=random.random() < 0.3)
+        if special:  # what a kernel's NaN makes of padding is left open
+            self.makers = [m for m in self.makers if m is not step_window]
         if random.random() < 0.4:
             self.shapes, self.largest = LARGER, LARGEST
         self.fuse = Fuse()
@@ -167,15 +172,32 @@ def _evaluated(
                 given = [values[i] for i in node.inputs]
                 value = compute(node, given, draw)
                 if noise is not None and not isinstance(node.op, Draw) and not node.op.facts().view:
-                    value = _rounded(value, given, noise)
+                    value = _rounded(value, _sizes(node, given), given, noise)
             values[node] = value if node.parts else np.array(value, order="C")
     return [values[n] for n in results]
 
 
-def _rounded(value: Any, given: Sequence[Any], noise: np.random.Generator) -> Any:
+def _sizes(node: Node, given: Sequence[Any]) -> Any:
+    """What the result would be if nothing cancelled: the numbers that are rounded on the way."""
+    if isinstance(node.op, (Elementwise, Delay)) or node.parts:
+        return None
+    operands = [_without_signs(x) for x in given]
+    try:
+        return np.abs(compute(node, operands, 0))
+    except (ArithmeticError, ValueError):
+        return None
+
+
+def _without_signs(x: Any) -> Any:
+    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
+        return x
+    return np.where(np.isfinite(x), np.abs(x), 0).astype(x.dtype)
+
+
+def _rounded(value: Any, whole: Any, given: Sequence[Any], noise: np.random.Generator) -> Any:
     """A value as another order of additions might have rounded it."""
     if isinstance(value, tuple):
-        return tuple([_rounded(v, given, noise) for v in value])
+        return tuple([_rounded(v, None, given, noise) for v in value])
     if value.dtype.kind not in "fc" or not value.size:
         return value
     unit = float(np.finfo(value.dtype).eps)
@@ -184,10 +206,25 @@ def _rounded(value: Any, given: Sequence[Any], noise: np.random.Generator) -> An
     shape = value.shape
     finite = np.where(np.isfinite(value), np.abs(value), 0)
     scale = finite + (max(sizes, default=0.0) if noise.random() < 0.5 else 0.0)
-    off: Any = noise.uniform(-2, 2, shape) * unit * scale
+    if whole is not None and whole.shape == shape:
+        scale = scale + np.where(np.isfinite(whole), whole, 0)
+        value = np.where(np.isinf(whole), noise.choice([np.inf, np.nan]), value).astype(value.dtype)
+    off: Any = noise.integers(-4, 5, shape) / 2 * unit * scale
     if value.dtype.kind == "c":
-        off = off + 1j * noise.uniform(-2, 2, shape) * unit * scale
+        off = off + 1j * noise.integers(-4, 5, shape) / 2 * unit * scale
     return np.asarray(value + off).astype(value.dtype)
+
+
+def _tied(results: Sequence[Node]) -> frozenset[Node]:
+    """What depends on whether two rounded numbers are equal, which no sample may tell."""
+    found: set[Node] = set()
+    for node in toposort(results):
+        equality = node.name in ("isin", "equal", "not_equal")
+        if (equality and any(i.dtype.kind in "fc" for i in node.inputs)) or not found.isdisjoint(
+            node.inputs
+        ):
+            found.add(node)
+    return frozenset(found)
 
 
 class Judge:
@@ -195,6 +232,7 @@ class Judge:
 
     def __init__(self, results: Sequence[Node], targets: Sequence[Node], seed: int) -> None:
         self._results, self._targets, self._seed = results, targets, seed
+        self._tied = _tied(results)
 
     def check(
         self, got: list[Value], after: dict[Node, Value], before: dict[Node, Value], draw: int,
@@ -206,6 +244,9 @@ class Judge:
         names = [*[f"output {i}" for i in range(len(got))], *[n.name for n in after]]
         mine, want = [*got, *after.values()], [*outputs, *[state[n] for n in after]]
         wrong = [i for i, (g, w) in enumerate(zip(mine, want, strict=True)) if not near(g, w)]
+        if self._tied.intersection(self._results[len(self._results) - len(self._targets) :]):
+            return  # variables may be anything
+        wrong = [i for i in wrong if i >= len(got) or self._results[i] not in self._tied]
         if not wrong:
             return
         rng = np.random.default_rng(self._seed)

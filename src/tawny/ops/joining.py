@@ -105,7 +105,9 @@ def _nodes(arrays: Any, op: str) -> list[Node]:
 
 def joined(nodes: Sequence[Node], axis: int) -> Node:
     """The nodes one after the other along `axis`, in their common dtype."""
-    return make(Concat(axis), tuple(nodes))
+    common = dt.promote(*[n.dtype for n in nodes])
+    same = [n if n.dtype == common else make(Cast(common), (n,)) for n in nodes]
+    return make(Concat(axis), tuple(same))
 
 
 def _concat(

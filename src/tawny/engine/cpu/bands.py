@@ -16,7 +16,10 @@ from tawny.memory.plan import plan
 from tawny.named import NamedTuple
 from tawny.node import Node, Variable, make, variable, written_at
 from tawny.ops.bands import Bands, place
+from tawny.ops.joining import Concat
+from tawny.ops.pooling import MaxPoolGradient, MaxPoolSelect, Pool
 from tawny.ops.rows import Band
+from tawny.ops.sorting import BinCount
 
 ALIGNMENT: Final = 64
 
@@ -124,10 +127,27 @@ def scratch_of(node: Node, threads: int | None) -> int:
     """Bytes that a step needs while it runs."""
     if isinstance(node.op, Bands):
         return strips_of(node, threads).scratch
-    if type(node.op) in SCRATCHLESS and not may_offer(node):
+    if type(node.op) in SCRATCHLESS and not may_offer(node) and not _may_be_numpys(node):
         return 0
     kernel = kernel_alone(node, threads)
     return beside(node) if kernel is None else kernel.scratch
+
+
+def _may_be_numpys(node: Node) -> bool:
+    """Whether NumPy may have to compute a node whose kernels ask for no scratch memory.
+
+    Some functions of complex numbers have no kernel, and those that copy, pool or count take
+    arrays of one dtype.
+    """
+    if node.dtype.kind == "c":
+        return True
+    alike = all(i.dtype == node.dtype for i in node.inputs)
+    if isinstance(node.op, (Concat, BinCount)):
+        return not alike
+    return isinstance(node.op, _POOLS) and not (alike and node.dtype.kind == "f")
+
+
+_POOLS: Final = (Pool, MaxPoolGradient, MaxPoolSelect)
 
 
 def _known(root: Node) -> bool:
