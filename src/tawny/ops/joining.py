@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from tawny.array import Array, ArrayLike, Out, as_value, fresh, known_value, lift, store, wrap
-from tawny.dtype import DType, as_dtype
+from tawny.dtype import DType, as_dtype, promote
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
 from tawny.op import Gradient, Op, Overwrites
@@ -105,7 +105,7 @@ def _nodes(arrays: Any, op: str) -> list[Node]:
 
 def joined(nodes: Sequence[Node], axis: int) -> Node:
     """The nodes one after the other along `axis`, in their common dtype."""
-    common = dt.promote(*[n.dtype for n in nodes])
+    common = promote(*[n.dtype for n in nodes])
     same = [n if n.dtype == common else make(Cast(common), (n,)) for n in nodes]
     return make(Concat(axis), tuple(same))
 
