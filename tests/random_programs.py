@@ -94,7 +94,8 @@ class ProgramBuilder(Builder):
         chance = self.random.random()
         whole = array_for(target)
         if chance < 0.15:
-            return self.scattered(whole).node
+            once = self.scattered(whole)
+            return (self.scattered(once) if self.random.random() < 0.3 else once).node
         pool = [array_for(n) for n in self.feeds] if chance < 0.4 else self.pool
         if chance > 0.7:
             pool = [*pool, whole * 2, whole[::-1] if whole.ndim else whole]
@@ -200,9 +201,12 @@ def _rounded(value: Any, whole: Any, given: Sequence[Any], noise: np.random.Gene
         return tuple([_rounded(v, None, given, noise) for v in value])
     if value.dtype.kind not in "fc" or not value.size:
         return value
-    unit = float(np.finfo(value.dtype).eps)
+    dtype = value.dtype
+    unit = float(np.finfo(dtype).eps)
     sizes = [float(np.max(a)) for x in given if not isinstance(x, tuple)
              if (a := np.abs(x[np.isfinite(x)])).size]  # fmt: skip
+    if value.dtype.kind == "f":  # the sign of NaN says nothing
+        value = np.where(np.isnan(value), np.copysign(np.nan, noise.choice([-1, 1])), value)
     shape = value.shape
     finite = np.where(np.isfinite(value), np.abs(value), 0)
     scale = finite + (max(sizes, default=0.0) if noise.random() < 0.5 else 0.0)
@@ -212,7 +216,7 @@ def _rounded(value: Any, whole: Any, given: Sequence[Any], noise: np.random.Gene
     off: Any = noise.integers(-4, 5, shape) / 2 * unit * scale
     if value.dtype.kind == "c":
         off = off + 1j * noise.integers(-4, 5, shape) / 2 * unit * scale
-    return np.asarray(value + off).astype(value.dtype)
+    return np.asarray(value + off).astype(dtype)
 
 
 def _tied(results: Sequence[Node]) -> frozenset[Node]:

@@ -151,3 +151,74 @@ def test_trajectories_are_recorded_in_place(engine: str) -> None:
         us = us - 0.1 * xs
         xs = xs + 0.1 * us
     np.testing.assert_allclose(p.state["x"], xs, rtol=1e-9)
+
+
+def test_parts_updated_one_after_the_other_are_all_in_place(engine: str) -> None:
+    """As boundaries are: rows and columns set in turn, none through a copy."""
+    v, i, _, x = variables()
+    start = np.random.default_rng(2).normal(size=(ROWS, COLUMNS))
+    edges = v.at[0].set(x).at[-1].set(1.0).at[:, 0].add(2.0)
+    moving = v.at[i].set(x).at[3].add(1.0)
+    for source, apply in ((edges, _edges), (moving, _moving)):
+        graph = tw.Graph([i], tnp.sum(v[5]), updates={v: source, x: x + 1}, unused="ignore")
+        p = graph.compile(engine=engine)
+        assert p.plan.peak_bytes < WHOLE, str(p.plan)
+        p.set(v=start, i=4, x=0.5)
+        want = start.copy()
+        for step in range(3):
+            shown = p.run()
+            np.testing.assert_allclose(shown, want[5].sum(), rtol=1e-12)
+            apply(want, 0.5 + step)
+            np.testing.assert_array_equal(p.state["v"], want)
+    with pytest.raises(IndexError, match="out of bounds"):
+        p.set(i=ROWS)
+        p.run()
+    np.testing.assert_array_equal(p.state["v"], want)
+
+
+def test_chains_that_cannot_lie_in_the_variable(engine: str) -> None:
+    """A later part may fail, an earlier state is shown, or old values are read again."""
+    v, i, *_ = variables()
+    start = np.random.default_rng(3).normal(size=(ROWS, COLUMNS))
+    first = v.at[0].set(1.0)
+    for source, outputs, apply in (
+        (first.at[i].add(1.0), tnp.sum(v), lambda a: (a.__setitem__(0, 1.0), a[4].__iadd__(1.0))),
+        (first.at[1].add(1.0), first, lambda a: (a.__setitem__(0, 1.0), a[1].__iadd__(1.0))),
+        (first.at[1].set(v[0]), tnp.sum(v), lambda a: (a[1].__setitem__(..., a[0]), a.__setitem__(0, 1.0))),
+    ):  # fmt: skip
+        p = tw.Graph([i], outputs, updates={v: source}, unused="ignore").compile(engine=engine)
+        p.set(v=start, i=4)
+        want = start.copy()
+        for _ in range(3):
+            p.run()
+            apply(want)
+            np.testing.assert_array_equal(p.state["v"], want)
+    p = tw.Graph([i], tnp.sum(v), updates={v: first.at[i].add(1.0)}).compile(engine=engine)
+    p.set(v=start)
+    with pytest.raises(IndexError, match="out of bounds"):
+        p(ROWS)
+    np.testing.assert_array_equal(p.state["v"], start)
+
+
+def _edges(a: Value, x: float) -> None:
+    a[0], a[-1] = x, 1.0
+    a[:, 0] += 2.0
+
+
+def _moving(a: Value, x: float) -> None:
+    a[4] = x
+    a[3] += 1.0
+
+
+def test_a_part_of_another_array_fails_before_it_is_copied(engine: str) -> None:
+    v, i, *_ = variables()
+    w = tw.var("w", shape=(ROWS, COLUMNS))
+    zeros, ones = np.zeros((ROWS, COLUMNS)), np.ones((ROWS, COLUMNS))
+    for source in (w.at[i].add(1.0), (v + w).at[i].set(0.0), v[::-1].at[i].set(3.0)):
+        p = tw.Graph([i, w], tnp.sum(v), updates={v: source}, unused="ignore").compile(
+            engine=engine
+        )
+        p.set(v=zeros)
+        with pytest.raises(IndexError, match="out of bounds"):
+            p(ROWS, ones)
+        np.testing.assert_array_equal(p.state["v"], zeros)

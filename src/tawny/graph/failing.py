@@ -41,7 +41,7 @@ def cannot_fail(op: Op, dtype: DType) -> bool:
 
 
 def fails_first(node: Node) -> bool:
-    """Whether a node that can fail does so before anything is written, even over an operand."""
+    """Whether a node that can fail does so before it writes anything over its first operand."""
     return isinstance(node.op, Scatter)
 
 

@@ -11,8 +11,9 @@ from tawny.graph.incremental import VOLATILE, Dependence
 from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of, views_of
 from tawny.memory.model import predecessors
 from tawny.memory.schedule import Schedule
-from tawny.node import Node, make, written_at
+from tawny.node import Node, make, toposort, written_at
 from tawny.ops.creation import Copy
+from tawny.ops.scatter import Scatter
 from tawny.record import record
 from tawny.shape import size
 
@@ -71,19 +72,29 @@ def possible_homes(
     fallible = frozenset(first.values())
     found: dict[Node, Node] = {}
     after: dict[Node, frozenset[Node]] = {}
+    mates: dict[Node, Sequence[Node]] = {}
+    lone = _read_once(results)
     for target, source in _free(updates, results, lowered, known):
-        made = result_of(source)
-        node = made[0]
-        if node not in lowered.step_of or not (infallible(node) or fails_first(node)):
+        if result_of(source)[0] not in lowered.step_of:
             continue
-        reads = readers.get(target, ())
-        if all(_overwritten(read, made, target) for reader, read in reads if reader is node):
-            found[source] = target
-            after[source] = fallible.union(reader for reader, _ in reads) - {node}
+        for chain in _chains(source, target, lone):
+            if not _fails_unwritten(chain, target) or not _overwrites(chain, target, readers):
+                continue
+            if any(result_of(n)[0] in fallible for n in chain[1:]):
+                continue
+            others = {reader for reader, _ in readers.get(target, ())}
+            own = {result_of(n)[0] for n in chain}
+            found.update(dict.fromkeys(chain, target))
+            after.update(dict.fromkeys(chain, frozenset[Node]()))
+            mates.update(dict.fromkeys(chain, chain))
+            after[chain[0]] = (fallible | others) - own
+            break
     if sum(map(len, after.values())) > MOST_AFTER:
         return NOWHERE
     for source in cyclic(lowered, after):
-        del found[source], after[source]
+        for node in mates[source]:
+            found.pop(node, None)
+            after.pop(node, None)
     steps: dict[Node, frozenset[Node]] = {}
     for source, earlier in after.items():
         node = result_of(source)[0]
@@ -109,17 +120,62 @@ def homes(
     last = {lowered.steps[s]: position for position, s in enumerate(schedule.sequence)}
     runs = Counter(schedule.sequence)
     out: dict[Node, Node] = {}
+    lone = _read_once(results)
     for target, source in _free(updates, results, lowered, known):
-        made = result_of(source)
-        place = last.get(made[0])
-        if place is None or runs[schedule.sequence[place]] > 1 or place < safe_from:
-            continue
-        if all(
-            _overwritten(read, made, target) if reader is made[0] else last[reader] < place
-            for reader, read in readers.get(target, ())
-        ):
-            out[source] = target
+        for chain in _chains(source, target, lone):
+            steps = [result_of(n)[0] for n in chain]
+            place = last.get(steps[0])
+            if place is None or place < safe_from or not _fails_unwritten(chain, target):
+                continue
+            if not _overwrites(chain, target, readers):
+                continue
+            once = all(runs[lowered.step_of[n]] == 1 for n in steps)
+            reads = readers.get(target, ())
+            if once and all(last[r] < place for r, _ in reads if r not in steps):
+                out.update(dict.fromkeys(chain, target))
+                break
     return out
+
+
+def _read_once(results: Sequence[Node]) -> frozenset[Node]:
+    """The nodes that one other reads, once, and that are no results."""
+    uses = Counter(i for n in toposort(results, is_leaf) if not is_leaf(n) for i in n.inputs)
+    uses.update(results)
+    return frozenset(node for node, count in uses.items() if count == 1) - {*results}
+
+
+def _chains(source: Node, target: Node, lone: Collection[Node]) -> Iterator[Sequence[Node]]:
+    """What may lie in a variable for a source: scatters into it, the first first, or it alone."""
+    chain, node = [source], source
+    while isinstance(node.op, Scatter) and node.inputs[0] in lone:
+        node = node.inputs[0]
+        if not isinstance(node.op, Scatter):
+            break
+        chain.insert(0, node)
+    if len(chain) > 1 and chain[0].inputs[0] is target:
+        yield chain
+    yield [source]
+
+
+def _fails_unwritten(chain: Sequence[Node], target: Node) -> bool:
+    """Whether the first step of a chain, if it fails, leaves the variable as it was.
+
+    One that fails first does where it writes over the variable itself; otherwise it copies.
+    """
+    first = result_of(chain[0])[0]
+    return infallible(first) or (fails_first(first) and first.inputs[0] is target)
+
+
+def _overwrites(
+    chain: Sequence[Node], target: Node, readers: Mapping[Node, list[tuple[Node, Node]]]
+) -> bool:
+    """Whether the steps of a chain that read a variable may overwrite it: the first alone."""
+    first, *rest = [result_of(n) for n in chain]
+    later = [node for node, _ in rest]
+    return all(
+        reader not in later and (reader is not first[0] or _overwritten(read, first, target))
+        for reader, read in readers.get(target, ())
+    )
 
 
 def cyclic(lowered: Lowered, after: Mapping[Node, Collection[Node]]) -> list[Node]:
