@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tawny.errors import type_error, value_error
 from tawny.forking import lock
 from tawny.later import Later
-from tawny.memory.effort import SECOND, UNLIMITED
+from tawny.memory.effort import SECOND
 from tawny.memory.folding import fold
 from tawny.memory.model import model
 from tawny.memory.order import LARGEST_SEARCHED, NEAR, best_order, eager, natural, prompt
@@ -190,7 +190,7 @@ def good_orders(problem: Problem, alignment: int = 64) -> list[list[int]]:
     goes first unless its peak is far higher.  Values that die soon when their readers run at once
     (slopes, in the updates of parameters) would otherwise be in the way of what is computed again.
     """
-    best = best_order(problem, alignment=alignment, looks=UNLIMITED, states=STATES)
+    best = best_order(problem, alignment=alignment, looks=SECOND, states=STATES)
     graph = model(problem, alignment)
     folded = fold(graph, natural(graph))
     small = folded.model

@@ -31,11 +31,11 @@ def lay_out(schedule: Schedule, alignment: int) -> Layout:
     return _layout(schedule, alignment, todo, best)
 
 
-def squeeze(layout: Layout, budget: int) -> Layout:
+def squeeze(layout: Layout, budget: int, effort: Effort) -> Layout:
     """The layout with an arena within the budget by searching longer, or as it is."""
     schedule = layout.schedule
     todo = buffers([*schedule.storages, *schedule.scratches], layout.alignment)
-    for offsets in _thorough(todo, budget // todo.unit + 1):
+    for offsets in _thorough(todo, budget // todo.unit + 1, effort):
         if offsets is not None:
             return _layout(schedule, layout.alignment, todo, offsets)
     return layout
@@ -66,7 +66,7 @@ def _quick(todo: Buffers) -> Iterator[list[int]]:
         yield skyline(births, deaths, sizes, sorted(range(len(sizes)), key=key))
 
 
-def _thorough(todo: Buffers, limit: int) -> Iterator[list[int] | None]:
+def _thorough(todo: Buffers, limit: int, effort: Effort) -> Iterator[list[int] | None]:
     """Searches in the order of time, and beam searches, for offsets under the limit."""
     count = len(todo.sizes)
     if not 0 < count <= 4 * LARGEST_WIDE:
@@ -82,11 +82,14 @@ def _thorough(todo: Buffers, limit: int) -> Iterator[list[int] | None]:
             key=lambda b: -life[b],
             capacity=todo.bound,
             limit=limit,
-            effort=Effort(),
+            effort=effort,
             pieces=pieces,
         )
 
     yield in_time(FEWEST_PIECES)
+    effort.spend(beam.looks_for_sections(count))
+    if effort.is_over:
+        return
     parts = beam.sections(todo.births, todo.deaths, todo.sizes)
     for width, branching in ((1, 2), (6, 4)) if count <= LARGEST_WIDE else ((1, 2),):
         for tie in beam.Tie:
@@ -98,7 +101,7 @@ def _thorough(todo: Buffers, limit: int) -> Iterator[list[int] | None]:
                 score=beam.Score.SUM,
                 capacity=todo.bound,
                 limit=limit,
-                effort=Effort(),
+                effort=effort,
             )
             yield None if found is None else found.tolist()
     yield in_time(MOST_PIECES)

@@ -17,6 +17,7 @@ from heapq import heapify, heappop, heappush
 from math import gcd, inf
 
 from tawny.later import cached_property
+from tawny.memory.effort import Effort
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
 from tawny.memory.remat import Score, Simulation, Stuck, Walk, walk
@@ -36,8 +37,12 @@ NEAR = 8
 """So many levels are tried before anything is laid out."""
 PATIENCE = 600
 """Steps for which schedules are placed with more effort that should fit but do not at once."""
-SQUEEZING = 200
-"""The work that counts as, for each step."""
+SQUEEZING, MORE_SQUEEZING = 300_000, 100
+"""The looks that this may take: so many in any case, and for each step."""
+DESCENT = 8
+"""So many times the looks for a budget are allowed for finding the least memory."""
+LAYING_OUT = 40
+"""What laying out a schedule counts as for each step."""
 CHAIN = -1
 """Stands for the checkpoints of the chain among the ways of recomputing."""
 SCORES = (
@@ -99,13 +104,15 @@ class Search:
         key = tuple(sequence)
         if key not in self.layouts:
             self.layouts[key] = lay_out(schedule(self.problem, key), self.alignment)
-            self.work += 20 * len(key)
+            self.work += LAYING_OUT * len(key)
         return self.layouts[key]
 
     def squeeze(self, layout: Layout, budget: int) -> Layout:
         """The layout with an arena within the budget, if it can be had, or as it is."""
-        self.work += SQUEEZING * len(layout.sequence)
-        found = squeeze(layout, budget)
+        effort = Effort(SQUEEZING + MORE_SQUEEZING * len(layout.sequence))
+        before = effort.left
+        found = squeeze(layout, budget, effort)
+        self.work += before - effort.left
         self.layouts[layout.sequence] = found
         return found
 
@@ -143,17 +150,19 @@ class Search:
     def approach(self, budget: int) -> None:
         """Try every way from the levels under the budget, the nearest first; lay out the best.
 
-        Levels far below serve only where nothing from the near ones fits.
+        Levels far below serve only where nothing from the near ones fits; they are tried farther
+        and farther apart.
         """
         limits = [level for level in self.levels if level <= budget]
         if len(self.levels) >= MOST_LEVELS and limits:
             limits.append(budget)
         levels = [*limits, *self.levels[len(limits) :]]
-        found = False
+        found, near = False, NEAR
         while limits and not found and self.work <= self.looks:
-            for limit in reversed(limits[-NEAR:]):
+            for limit in limits[: -near - 1 : -max(near // NEAR, 1)]:
                 self.explore(limit, levels)
-            del limits[-NEAR:]
+            del limits[-near:]
+            near *= 2
             found = self.cheapest(budget)
 
     def cheapest(self, budget: int) -> bool:
@@ -165,7 +174,8 @@ class Search:
                 heap.append((path.seconds(level), index, level))
         heapify(heap)
         patience = max(PATIENCE // max(len(self.problem.steps), 1), 1)
-        while heap:
+        end = self.work + self.looks
+        while heap and self.work <= end:
             _, index, level = heappop(heap)
             path = self.paths[index]
             found = self.layout(path.at(level))
@@ -255,34 +265,40 @@ class Search:
         return self.smallest[0]
 
     def descend(self) -> Layout:
-        """Look for the least arena in the ways that are likely to lead there."""
-        best = self.once
+        """Look for the least arena in the ways that are likely to lead there.
+
+        A way is followed down from little above the lowest level that one before it led anywhere
+        from, as far as the looks allowed go.
+        """
+        best, lowest, end = self.once, len(self.levels) - 1, DESCENT * self.looks
         for order, way in self.ways():
-            if way in FRUGAL:
-                best = self.smaller(best, self.lowest(order, way))
+            if way in FRUGAL and self.work <= end:
+                path, level = self.lowest(order, way, min(lowest + NEAR, len(self.levels) - 1))
+                best, lowest = self.smaller(best, path), min(lowest, level)
         return self.lower(best)
 
-    def lowest(self, order: int, way: int) -> Path | None:
-        """The path from the lowest level that a way leads anywhere from, by bisection."""
-        low, high = 0, len(self.levels)
-        found: Path | None = None
-        while low < high:
+    def lowest(self, order: int, way: int, high: int) -> tuple[Path | None, int]:
+        """The path from the lowest level up to `high` that a way leads anywhere from; that level.
+
+        It is bisected for, unless the way leads nowhere from the highest.
+        """
+        found, low = self.attempt(order, way, self.levels[high], self.levels).path, 0
+        while found is not None and low < high:
             middle = (low + high) // 2
             path = self.attempt(order, way, self.levels[middle], self.levels).path
             if path is None:
                 low = middle + 1
             else:
                 high, found = middle, path
-        return found
+        return found, high
 
     def lower(self, best: Layout) -> Layout:
         """A layout with a smaller arena, by any way from the levels under it, or the same."""
-        left = self.looks / 4
+        end = self.work + self.looks // 4
         for level in reversed(self.levels):
             for order, way in self.ways():
-                if level < best.arena and left > 0:
+                if level < best.arena and self.work <= end:
                     attempt = self.attempt(order, way, level, self.levels)
-                    left -= attempt.work
                     best = self.smaller(best, attempt.path)
         return best
 
