@@ -29,6 +29,7 @@ ROWS = [
         3 * 10**8,
         2 * 10**8,
         5,
+        0.7,
     )
     for name in WORKLOADS
 ]
@@ -62,6 +63,24 @@ def test_eager_and_graph_compute_the_same() -> None:
     np.testing.assert_array_equal(made.eager(None).numpy(), expected.numpy())
     assert len(kept) > 100
     assert all(a.node.value is not None for a in kept)
+
+
+@pytest.mark.parametrize("memory", [None, "1 kB", "100 MB"])
+def test_a_budget_that_threads_leave_no_room_for_is_given_up_for_the_least(
+    memory: str | None,
+) -> None:
+    made = workloads._inference(models.ResNet50(width=1 / 8), (1, 32, 32, 3), memory)
+    met = made.met()
+    program = met.compiled()
+    assert met.memory == (memory if memory != "1 kB" else program.plan.peak_bytes)
+    assert met.met() is met
+
+
+def test_it_says_which_build_and_how_many_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
+    command._show(ROWS, 1.0)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Mask R-CNN 5" in said
+    assert "the first took 0.70, 0.70, 0.70, 0.70 s" in said
 
 
 def test_the_table_names_every_network_and_the_report() -> None:
@@ -142,6 +161,7 @@ def test_each_figure_comes_from_its_process(monkeypatch: pytest.MonkeyPatch) -> 
             "predicted_bytes": 8,
             "process_bytes": 9,
             "evaluations": 10,
+            "first_build_s": 11,
         },
     }
     monkeypatch.setattr(measuring, "_in_a_process", lambda name, mode, seconds: found[mode])
@@ -160,6 +180,7 @@ def test_each_figure_comes_from_its_process(monkeypatch: pytest.MonkeyPatch) -> 
         eager_process_bytes=4,
         graph_process_bytes=9,
         evaluations=10,
+        first_build_s=11,
     )
 
 

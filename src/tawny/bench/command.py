@@ -74,7 +74,7 @@ def _show(rows: Sequence[Row], seconds: float) -> None:
     width = shutil.get_terminal_size(fallback=(0, 0)).columns or None
     if rows:
         print(text(rows, width))
-        print(_explained(seconds, width))
+        print(_explained(rows, seconds, width))
 
 
 def _tell(what: str) -> None:
@@ -85,13 +85,17 @@ def _tell(what: str) -> None:
         print(what, file=sys.stderr, flush=True)
 
 
-def _explained(seconds: float, width: int | None) -> str:
+def _explained(rows: Sequence[Row], seconds: float, width: int | None) -> str:
+    counts = ", ".join(f"{row.name} {row.evaluations}" for row in rows)
+    first = ", ".join(f"{row.first_build_s:.2f}" for row in rows)
     said = f"""
-Time for one evaluation, of MNIST for one step of 100 digits; eager is the same kernels, one
-operation at a time.  Memory is what an evaluation adds to a process that holds the weights:
+Time for one evaluation, of MNIST for one step of 100 digits: the mean of the middle half of so
+many: {counts}.  Eager is the same kernels, one operation at a time.  Building is the second build
+in a process, which finds kernels and plans; the first took {first} s.  Memory is
+what an evaluation adds to a process that holds the weights:
 eagerly, eagerly with each layer's result held to the end (as the report's eager run does, which
 its own ratio is to), with the graph, and as it was predicted before the run.  "all" compares whole
 processes, weights, code and Python included, which is what the report measured.  Its MNIST row is
-a training of many steps.  Mask R-CNN is compiled for a budget of {LARGE_BUDGET}, in which some of
-its maps are computed twice."""
+a training of many steps.  Mask R-CNN is compiled for a budget of {LARGE_BUDGET}, or the least that
+this machine's threads leave, in which some of its maps are computed twice."""
     return f"\n{textwrap.fill(said.strip(), min(width or 100, 100))}\nMeasured in {seconds:.0f} s."

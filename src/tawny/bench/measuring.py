@@ -38,6 +38,7 @@ def measured(names: Iterable[str], tell: Tell, seconds: float = SECONDS) -> Iter
             eager_process_bytes=eager["process_bytes"],
             graph_process_bytes=graph["process_bytes"],
             evaluations=graph["evaluations"],
+            first_build_s=graph["first_build_s"],
         )
 
 

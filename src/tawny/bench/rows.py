@@ -32,6 +32,9 @@ class Row:
     eager_process_bytes: int
     graph_process_bytes: int
     evaluations: int
+    """How many `eval_s` is of."""
+    first_build_s: float
+    """The first build in its process; `build_s` is the second, which finds kernels and plans."""
 
     @property
     def time_ratio(self) -> float:

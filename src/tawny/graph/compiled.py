@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from math import ceil
 from typing import Final, final, get_args
 
-from tawny.errors import value_error
+from tawny.errors import PerformanceWarning, value_error, warn
 from tawny.graph.banding import BANDS
 from tawny.graph.engine import Executable, Task, engine_named
 from tawny.graph.fitting import ALIGNMENT, Planning, smaller
@@ -40,6 +40,15 @@ RISE: Final = 1.01
 
 MOST_COMPARED: Final = 1000
 """Programs of more steps are not planned a second time without groups."""
+
+MOST_SQUEEZED: Final = 2
+"""So many versions in bands that have too many holes for a budget are searched for better plans."""
+
+COSTLY: Final = 1.5
+"""A budget that costs more than so many times the time is warned of."""
+
+SHORT: Final = 1e-3
+"""Programs that take fewer seconds, as far as is estimated, are not."""
 
 RULES: Final = (*rules(PIPELINE), PRODUCT_GROUP, BANDS)
 """Every rule that may be applied."""
@@ -180,9 +189,12 @@ class Compiled(Unique):
             if budget is None or found.arena <= budget:
                 return found
             try:
-                return self._within(budget, found, narrowing, settle)
+                within = self._within(budget, found, narrowing, settle)
             except MemoryBudgetError as error:
                 least = smaller(least, error)
+            else:
+                _warn_of_cost(budget, found, within)
+                return within
         assert least is not None
         raise least
 
@@ -202,16 +214,21 @@ class Compiled(Unique):
             return again(found)
         except MemoryBudgetError as error:
             least = error
-        tightest = found
-        for tightest in narrowing.tighter(found) if narrowing is not None else ():
-            if tightest.arena <= budget:
-                return tightest
-            if tightest.peak <= budget:
-                break
-        if tightest is found:
+        last, tries = found, MOST_SQUEEZED
+        for tighter in narrowing.tighter(found) if narrowing is not None else ():
+            if tighter.arena <= budget:
+                return tighter
+            last = tighter
+            if tighter.peak <= budget and tries:
+                tries -= 1
+                try:
+                    return again(tighter)
+                except MemoryBudgetError as error:
+                    least = smaller(least, error)
+        if last is found or last.peak <= budget:
             raise least
         try:
-            return again(tightest)
+            return again(last)
         except MemoryBudgetError as error:
             raise smaller(least, error) from None
 
@@ -341,3 +358,14 @@ class Compiled(Unique):
     def _sequence(self) -> list[Node]:
         lowered, schedule = self._fitted.lowered, self._fitted.layout.schedule
         return list(dict.fromkeys(lowered.steps[s] for s in schedule.sequence))
+
+
+def _warn_of_cost(budget: int, free: Planned, within: Planned) -> None:
+    """Say that a budget makes a program far slower, as far as is estimated."""
+    before, after = (one.found.fitted.layout.schedule.seconds for one in (free, within))
+    if before >= SHORT and after > COSTLY * before:
+        warn(
+            f"memory: within {budget:,} bytes a run takes about {after / before:.1f} times as long,"
+            f" since much is computed again; with {free.arena:,} bytes nothing is",
+            PerformanceWarning,
+        )

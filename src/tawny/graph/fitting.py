@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final, Literal, final
 
@@ -13,7 +13,8 @@ from tawny.graph.incremental import (
     called_on_change,
     closed,
 )
-from tawny.graph.lowering import Lowered, bound, is_leaf, result_of, seconds, views_of
+from tawny.graph.keeping import by_worth, most_kept
+from tawny.graph.lowering import Lowered, bound, is_leaf, result_of, views_of
 from tawny.graph.updating import NOWHERE, Homes
 from tawny.memory.budget import Budget, MemoryBudgetError, takes
 from tawny.memory.effort import SECOND
@@ -22,7 +23,6 @@ from tawny.memory.problem import Problem
 from tawny.memory.schedule import Schedule
 from tawny.node import Node
 from tawny.record import record
-from tawny.shape import size
 
 ALIGNMENT: Final = 64
 
@@ -31,6 +31,10 @@ Planning = Literal["default", "hard", "seed"]
 
 THOROUGH: Final = 10
 """So many times the looks are allowed for a budget when planning is to be hard."""
+
+
+FEWEST: Final = 2
+"""Each further problem that is to be put within a budget has half the looks, so often halved."""
 
 
 @record
@@ -69,6 +73,8 @@ class Fitting:
         """
         self._lying = lying
         self._planning: Planning = planning
+        self._asked = 0
+        """How many problems were to be put within a budget."""
         self._plain = lowered
         self._homes = homes
         self._known = known
@@ -85,17 +91,31 @@ class Fitting:
             self._wanted = list(dict.fromkeys([*self._owned, *boundary(known, views)]))
 
     def within(self, budget: int | None) -> Fitted:
-        """The plan that keeps most within the budget.
+        """The plan that keeps what saves most time within the budget."""
+        everything = self._planned(self._sound(self._wanted))
+        if budget is None or everything.arena <= budget:
+            return everything
+        return self._keeping(budget) or self._tightly(budget)
 
-        What is tried does not depend on the budget, nor in which order: so a smaller budget has
-        never a larger peak.
-        """
-        for chosen in map(self._sound, self._keepable()):
-            fitted = self._planned(chosen)
-            if budget is None or fitted.arena <= budget:
-                return fitted
-        assert budget is not None
-        return self._tightly(budget)
+    def _keeping(self, budget: int) -> Fitted | None:
+        """A plan that keeps as much as fits of what is worth most; None where the rest is much."""
+        if not self._wanted:
+            return None
+        plans: dict[tuple[Node, ...], Fitted] = {}
+
+        def fitted(more: Sequence[Node]) -> Fitted:
+            chosen = tuple(more)
+            if chosen not in plans:
+                plans[chosen] = self._planned(self._sound([*self._owned, *chosen]))
+            return plans[chosen]
+
+        def room(more: Sequence[Node]) -> int | None:
+            left = budget - fitted(more).arena
+            return None if left < 0 else left
+
+        others = [n for n in self._wanted if n not in self._owned]
+        chosen = most_kept(by_worth(others, list(self._owned), self._views), room)
+        return None if chosen is None else fitted(chosen)
 
     def _planned(self, chosen: Sequence[Node]) -> Fitted:
         """The smallest of the plans that keep what is chosen and compute nothing again."""
@@ -111,7 +131,7 @@ class Fitting:
 
     def _tightly(self, budget: int) -> Fitted:
         """A plan that computes some values again, keeping the results or, at last, nothing."""
-        *_, needed = self._keepable()
+        needed = list(self._owned)
         least: MemoryBudgetError | None = None
         options = [needed, []] if needed and not self._called else [self._sound(needed)]
         for chosen in options:
@@ -139,15 +159,9 @@ class Fitting:
         return plan_below(problem, below, alignment=ALIGNMENT, hard=hard)
 
     def _budget(self, problem: Problem) -> Budget:
-        looks = (THOROUGH if self._planning == "hard" else 1) * SECOND
+        looks = (THOROUGH if self._planning == "hard" else 1) * SECOND >> min(self._asked, FEWEST)
+        self._asked += 1
         return Budget(problem, alignment=ALIGNMENT, looks=looks)
-
-    def _keepable(self) -> Iterator[list[Node]]:
-        """Fewer and fewer of what could be kept, dropping first what is cheap to compute again."""
-        needed = [n for n in self._wanted if n in self._owned]
-        worth = sorted((n for n in self._wanted if n not in self._owned), key=_worth)
-        for drop in dict.fromkeys((0, len(worth) // 4, len(worth) // 2, len(worth))):
-            yield [*needed, *worth[drop:]]
 
     def _sound(self, chosen: list[Node]) -> list[Node]:
         """What is chosen to be kept, and the results of calls that would be repeated without."""
@@ -189,8 +203,3 @@ def smaller(one: MemoryBudgetError | None, other: MemoryBudgetError) -> MemoryBu
 def _may_wait(node: Node, known: Dependence) -> bool:
     """Whether a result may be needed after a run that does not compute it."""
     return not is_leaf(node) and known.moment(node) != VOLATILE
-
-
-def _worth(node: Node) -> float:
-    """Seconds that a kept byte saves."""
-    return seconds(result_of(node)[0]) / max(1, size(node.shape) * node.dtype.itemsize)
