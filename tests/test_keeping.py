@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.graph import keeping
+from tawny.graph import compiled, keeping
 from tawny.graph.incremental import closed
 from tawny.graph.lowering import result_of, seconds
 from tawny.node import Node
@@ -114,7 +114,8 @@ def long_training(layers: int) -> tw.Graph:
     return tw.Graph([x], out)
 
 
-def test_a_budget_that_costs_much_time_is_warned_of() -> None:
+def test_a_budget_that_costs_much_time_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "SHORT", 1e-3)
     graph = long_training(9)
     free = graph.plan(incremental=False).peak_bytes
     with pytest.raises(tw.MemoryBudgetError) as caught:

@@ -47,7 +47,7 @@ MOST_SQUEEZED: Final = 2
 COSTLY: Final = 1.5
 """A budget that costs more than so many times the time is warned of."""
 
-SHORT: Final = 1e-3
+SHORT: Final = 1e-2
 """Programs that take fewer seconds, as far as is estimated, are not."""
 
 RULES: Final = (*rules(PIPELINE), PRODUCT_GROUP, BANDS)
