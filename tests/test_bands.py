@@ -604,6 +604,7 @@ def least_bytes(graph: Graph, threads: int | None = None) -> int:
     return error.value.least_bytes
 
 
+@pytest.mark.filterwarnings("ignore::tawny.PerformanceWarning")
 @native
 def test_what_waits_is_computed_again_by_the_bands_that_read_it(
     scarce: None, monkeypatch: pytest.MonkeyPatch
@@ -620,6 +621,7 @@ def test_what_waits_is_computed_again_by_the_bands_that_read_it(
     assert tight.plan.peak_bytes < 0.9 * least_bytes(graph)
 
 
+@pytest.mark.filterwarnings("ignore::tawny.PerformanceWarning")
 @native
 def test_budgets_down_to_the_least_are_kept(scarce: None) -> None:
     graph = waiting()

@@ -159,6 +159,38 @@ def test_large_random_traces_are_placed_at_the_bound(name):
     assert found.arena == found.bound
 
 
+def many(count: int) -> list[Storage]:
+    """Storages of very different sizes and lives."""
+    rng = random.Random(1)
+    storages = []
+    for _ in range(count):
+        birth = rng.randrange(4 * count)
+        life = int(2 ** rng.uniform(1, 12))
+        storages.append(Storage(int(2 ** rng.uniform(6, 20)), birth, birth + life))
+    return storages
+
+
+def test_of_many_storages_the_largest_are_placed_first(monkeypatch):
+    storages = many(placement.LARGEST_SEARCHED + 1)
+    found = place(storages)
+    assert_apart((*s, offset) for s, offset in zip(storages, found.offsets, strict=True))
+    hard = place(storages, looks=2_000_000, known=found)
+    assert_apart((*s, offset) for s, offset in zip(storages, hard.offsets, strict=True))
+    assert hard.arena <= found.arena
+    monkeypatch.setattr(placement, "fits", lambda race: iter(()))
+    assert found.arena < place(storages).arena
+
+
+@given(SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_fits_in_any_order_are_valid(seed):
+    rng = random.Random(seed)
+    problem = placement.buffers(random_storages(rng, rng.randint(1, 40)), 1)
+    order = rng.sample(range(len(problem.sizes)), len(problem.sizes))
+    offsets = placement.fit(problem.births, problem.deaths, problem.sizes, order)
+    assert_apart(zip(problem.sizes, problem.births, problem.deaths, offsets, strict=True))
+
+
 @pytest.mark.parametrize("name", trace_names("minimalloc"))
 def test_published_problems_are_placed_near_the_bound(name):
     storages = trace("minimalloc", name)

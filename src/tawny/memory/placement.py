@@ -2,7 +2,7 @@
 
 The pipeline stops as soon as the lower bound is met: sweeps outward from the fullest moment,
 skylines and a search in the order of time, more such searches, then beam searches as long as effort
-is left.  The last are used only up to some number of storages.
+is left.  Of more storages than these can take, the largest are placed first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tawny.memory import beam, canonical, gaps
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.schedule import Storage
 from tawny.memory.skyline import skyline
-from tawny.memory.sweep import outward
+from tawny.memory.sweep import fit, outward
 from tawny.record import record
 
 LARGEST_SEARCHED = 4000
@@ -28,6 +28,8 @@ NARROWEST_BEAM, WIDEST_BEAM = 24, 200
 """How many partial placements a beam search carries along at first, and where it may fail."""
 NOISE = 0.5
 """By how many standard deviations beams are shaken."""
+FITTED_A_LOOK = 400
+"""Pairs of storages that are compared in the time of a look."""
 SWEEP, SKYLINE = 2, 11
 """Looks that a sweep, or a skyline, counts as for each storage."""
 TIES = (beam.Tie.AREA, beam.Tie.LOAD, beam.Tie.LIFE)
@@ -114,6 +116,8 @@ def place(
         methods += [sweeps, gap_search, skyline_by_area, skyline_by_life, gap_searches]
     if count <= LARGEST_SEARCHED:
         methods.append(deep_searches)
+    else:
+        methods += [gap_searches, fits] if known is not None else [fits]
     for method in methods:
         for offsets in method(race):
             if race.enter(offsets) == problem.bound:
@@ -235,6 +239,21 @@ def gap_tries(race: Race, tries: Iterable[tuple[Start, bool]], pieces: int) -> I
         )
         if found is not None:
             yield found
+
+
+def fits(race: Race) -> Iterator[list[int]]:
+    """Buffers put as low as they can be: the largest first and, with effort, in other orders."""
+    problem, life, area = race.problem, race.life, race.area
+    sizes, count = problem.sizes, len(life)
+    keys: list[Callable[[int], tuple[int, ...]]] = [
+        lambda b: (-sizes[b], -life[b], b),
+        lambda b: (-area[b], b),
+        lambda b: (-life[b], -sizes[b], b),
+    ]
+    for number, key in enumerate(keys):
+        if not race.effort.is_over or (number == 0 and count <= LARGEST_REPEATED):
+            race.effort.spend(count * count // FITTED_A_LOOK)
+            yield fit(problem.births, problem.deaths, sizes, sorted(range(count), key=key))
 
 
 def deep_searches(race: Race) -> Iterator[list[int]]:

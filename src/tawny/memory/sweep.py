@@ -10,6 +10,8 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 
+import numpy
+
 SKY = 1 << 62
 """The end of the gap above everything."""
 
@@ -79,3 +81,25 @@ def fill(
         else:
             del start_of[high]
         heappush(ends, (deaths[b], b))
+
+
+def fit(
+    births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int], ranking: Iterable[int]
+) -> list[int]:
+    """The offsets of buffers that are taken in order of `ranking`, each put as low as it can be.
+
+    Each is compared with all before it, in NumPy.
+    """
+    count = len(sizes)
+    born, dead, low, high = (numpy.empty(count, numpy.int64) for _ in range(4))
+    offsets = [0] * count
+    for done, b in enumerate(ranking):
+        others = numpy.flatnonzero((born[:done] < deaths[b]) & (dead[:done] > births[b]))
+        if len(others):
+            others = others[numpy.argsort(low[others], kind="stable")]
+            starts = numpy.append(low[others], SKY)
+            ends = numpy.append(0, numpy.maximum.accumulate(high[others]))
+            offsets[b] = int(ends[numpy.argmax(starts - ends >= sizes[b])])
+        born[done], dead[done] = births[b], deaths[b]
+        low[done], high[done] = offsets[b], offsets[b] + sizes[b]
+    return offsets
