@@ -142,6 +142,10 @@ class Corpus:
             pass
         return file
 
+    def file(self, number: int) -> File:
+        """One of these files, changed."""
+        return mutated(self, number)
+
     def make_all(self) -> None:
         """Make every graph, so that processes to come have them."""
         for number in range(len(self.makers)):
@@ -221,6 +225,48 @@ def _of_fusion(number: int) -> Graph | None:
 
 
 # ------------------------------------------------------------------- mutations
+
+
+class Every:
+    """Each integer, boolean and dtype of each attribute of the corpus set to each odd one, in turn."""
+
+    def __init__(self) -> None:
+        self.corpus = Corpus()
+        self.corpus.make_all()
+        self.changes: list[tuple[int, int, int, Any]] = []
+        known = set[str]()
+        for base, file in self.corpus.files.items():
+            for node, record in enumerate([] if file is None else file.graph["nodes"]):
+                kinds = [file.graph["nodes"][i].get("dtype") for i in record.get("inputs", [])]
+                said = json.dumps([record, kinds]) if file is not None else ""
+                if said in known or record["op"] in ("variable", "constant"):
+                    continue
+                known.add(said)
+                for place, (owner, key) in enumerate(_spots(record.get("attributes", {}))):
+                    self.changes += [(base, node, place, v) for v in _odd(owner[key])]
+
+    def file(self, number: int) -> File:
+        """The file of one change."""
+        base, node, place, value = self.changes[number]
+        given = self.corpus.files[base]
+        assert given is not None
+        file = File(copy.deepcopy(given.graph), dict(given.arrays))
+        owner, key = _spots(file.graph["nodes"][node]["attributes"])[place]
+        owner[key] = value
+        repair(file)
+        return file
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+
+def _odd(value: Any) -> Sequence[Any]:
+    """What a value is changed to, one after the other."""
+    if isinstance(value, bool):
+        return (not value,)
+    if isinstance(value, int):
+        return INTEGERS
+    return DTYPES if value in DTYPES else FLOATS if isinstance(value, float) else ()
 
 
 def mutated(bases: Corpus, number: int) -> File:
@@ -466,9 +512,9 @@ def _inferred(file: File, number: int, record: dict[str, Any], made: list[Node |
 # --------------------------------------------------------------------- running
 
 
-def tried(bases: Corpus, number: int) -> str:
+def tried(bases: Corpus | Every, number: int) -> str:
     """What becomes of file `number`: "refused", "large", "raises", "runs", "seen"; or what is wrong with it."""
-    file = mutated(bases, number)
+    file = bases.file(number)
     try:
         data = file.bytes()
     except (ValueError, TypeError):
@@ -653,7 +699,7 @@ SECONDS = 60.0
 """A file that takes longer counts as one that hangs."""
 
 
-def _work_off(bases: Corpus, first: int, last: int, place: Any, results: Any) -> None:
+def _work_off(bases: Corpus | Every, first: int, last: int, place: Any, results: Any) -> None:
     """Try files in this process, saying in shared memory which one is under way."""
     counts: Counter[str] = Counter()
     with contextlib.redirect_stdout(io.StringIO()):
@@ -671,11 +717,14 @@ def _work_off(bases: Corpus, first: int, last: int, place: Any, results: Any) ->
 
 
 def fuzzed(
-    first: int, count: int, batch: int = 2000, said: Callable[[str], None] | None = None
+    bases: Corpus | Every,
+    first: int,
+    count: int,
+    batch: int = 2000,
+    said: Callable[[str], None] | None = None,
 ) -> Report:
     """Try `count` files from number `first` on, in processes that each try some of them."""
-    bases = Corpus()
-    if count > 2000:
+    if count > 2000 and isinstance(bases, Corpus):
         bases.make_all()
     report = Report(Counter(), [])
     context = multiprocessing.get_context("fork")
@@ -739,11 +788,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0, help="the number of the first file")
     parser.add_argument("--batch", type=int, default=2000)
+    parser.add_argument("--every", action="store_true", help="all single changes, from --seed on")
     parser.add_argument("--only", type=int, help="show this file alone, in this process")
     given = parser.parse_args()
+    bases = Every() if given.every else Corpus()
+    if isinstance(bases, Every):
+        given.count = min(given.count, len(bases) - given.seed)
     if given.only is not None:
-        bases = Corpus()
-        file = mutated(bases, given.only)
+        file = bases.file(given.only)
         print(json.dumps(file.graph, indent=None))
         print({k: v.tolist() for k, v in file.arrays.items() if v.size < 100})
         signal.alarm(100)
@@ -754,7 +806,7 @@ def main() -> int:
         print(time.strftime("%H:%M:%S"), text, flush=True)
 
     _SHOWN = say
-    report = fuzzed(given.seed, given.count, given.batch, say)
+    report = fuzzed(bases, given.seed, given.count, given.batch, say)
     say(f"seed {given.seed}, {given.count} files: {dict(report.counts)}")
     for number, problem in report.failures:
         print(number, problem)

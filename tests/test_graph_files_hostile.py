@@ -191,6 +191,16 @@ def test_makers_refuse_what_files_may_not_hold() -> None:
             assert np.asarray(tnp.diagonal(np.ones((6, 4)), offset=offset)).shape == (0,)
 
 
+def test_steps_that_no_word_holds_are_in_no_graph(tmp_path: Path) -> None:
+    """A step that leads to no second element counts as one."""
+    value = np.arange(24.0).reshape(6, 4)
+    graph = graph_over([X[:: 10**30, :: -(2**70)] * 1])
+    for made in (graph, load(path_of(graph, tmp_path))):
+        for engine in ("cpu", "reference"):
+            (got,) = made.compile(engine=engine)(value)
+            np.testing.assert_array_equal(got, value[:1, 3:])
+
+
 def test_what_programs_are_compiled_to_is_in_no_file(tmp_path: Path) -> None:
     """Rows at a time: the engine is asked whether it can before a program has such steps."""
     x = tw.var("x", shape=(64, 16))

@@ -130,11 +130,13 @@ _ANY_SIZE: Final = {"shape", "start", "step"}
 
 def _check_numbers(name: str, field: str, value: Any) -> None:
     """Refuse integers that no op has in an attribute of this name."""
-    least, below = AT_LEAST.get(field, -_MOST), BELOW.get(field, _MOST)
+    word = None if field in _ANY_SIZE else _MOST
+    least = AT_LEAST.get(field, None if word is None else -word)
+    below = BELOW.get(field, word)
     for number in _integers(value):
-        if number < least and field not in _ANY_SIZE - {*AT_LEAST}:
+        if least is not None and number < least:
             raise MalformedError(f"{name}: {field} is {value}; expected at least {least}")
-        if number >= below and field not in _ANY_SIZE:
+        if below is not None and number >= below:
             raise MalformedError(f"{name}: {field} is {value}; expected less than {below}")
     if field in CHOICES and value not in CHOICES[field]:
         raise MalformedError(f"{name}: {field} is {value!r}; expected one of {CHOICES[field]}")

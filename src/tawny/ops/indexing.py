@@ -226,7 +226,10 @@ class _Walk:
         n = self.shape[self.axis]
         start, stop, step = _bounds(part, n, self.op)
         length = len(range(start, stop, step))
-        self.advance((start, length, step) if length else (0, 0, 1))
+        if length > 1:
+            self.advance((start, length, step))
+        else:
+            self.advance((start, 1, 1) if length else (0, 0, 1))
 
     def integer(self, index: int) -> None:
         n = self.shape[self.axis]
