@@ -166,6 +166,8 @@ UNMAKEABLE: dict[str, tuple[Callable[[], Any], Callable[[dict[str, Any]], object
     "real numbers between complex ones": (lambda: tnp.linspace(C[0], C[1], 3), _attribute("linspace", "dtype", "float64"), "has no float64 value"),
     "a window of four axes": (lambda: tnp.max_pool2d(X[None, :, :, None], 2), lambda g: node("max_pool")(g)["attributes"].update(window=[2] * 4, strides=[2] * 4, padding=[[0, 0]] * 4), "1 to 3 axes"),
     "a permutation of small integers": (lambda: tw.random.permutation(7), _attribute("random_permutation", "dtype", "int8"), "expected int64"),
+    "a step that leads nowhere": (lambda: X[:0] * 1, _attribute("slice", "ranges", [[0, 0, -(2**62)], [0, 4, 1]]), "ranges are"),
+    "a start outside": (lambda: X[:0] * 1, _attribute("slice", "ranges", [[2**62, 0, 1], [0, 4, 1]]), "ranges are"),
     "a number that no word holds": (lambda: tnp.repeat(V, 2), _attribute("repeat", "repeats", 2**63), "repeats is"),
     "labels out of order": (lambda: tnp.einsum("ab,b->a", X.T, tnp.ones(6)), _attribute("einsum", "subscripts", "ba,a->b"), "subscripts are"),
     "a logarithm in half precision": (lambda: tnp.logsumexp(X), _attribute("logsumexp", "dtype", "float16"), "dtype is float16"),

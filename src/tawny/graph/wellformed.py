@@ -273,10 +273,18 @@ def _is_inside(op: Diagonal, types: Sequence[Type]) -> str | None:
 
 
 @_of(Slice, Scatter)
-def _has_ranges(op: Slice | Scatter, _: Sequence[Type]) -> str | None:
+def _has_ranges(op: Slice | Scatter, types: Sequence[Type]) -> str | None:
+    """Those of two elements and more are held against the axes as the shape is inferred."""
     if any(length < 0 or not step for _, length, step in op.ranges):
         return f"ranges are {op.ranges}; lengths from 0, steps not 0"
+    for (start, length, step), n in zip(op.ranges, types[0][0], strict=False):
+        if length < 2 and (abs(step) >= _LONGEST_STEP or not 0 <= start <= n):
+            return f"ranges are {op.ranges}; operand 0 has shape {types[0][0]}"
     return None
+
+
+_LONGEST_STEP: Final = 2**31
+"""A step that leads to no second element is at most so long."""
 
 
 @_of(Tile)
