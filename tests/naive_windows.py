@@ -66,7 +66,7 @@ def _summed(shape, into, a, b):
     return out.astype(dtype)
 
 
-def _geometry(strides=1, padding="SAME", dilation=1, groups=1):
+def _geometry(strides=1, padding="VALID", dilation=1, groups=1):
     return strides, padding, dilation, groups
 
 
@@ -91,7 +91,7 @@ def kernel_gradient(x, gradient, *, kernel_shape, **options):
     return _summed(kernel_shape, j, x[i], gradient[o])
 
 
-def spread(x, kernel, *, strides=1, padding="SAME"):
+def spread(x, kernel, *, strides=1, padding="VALID"):
     """A transposed convolution: each element adds its multiple of the kernel around it."""
     rank = x.ndim - 2
     strides = each(strides, rank)
