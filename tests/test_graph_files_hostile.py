@@ -168,6 +168,7 @@ UNMAKEABLE: dict[str, tuple[Callable[[], Any], Callable[[dict[str, Any]], object
     "a permutation of small integers": (lambda: tw.random.permutation(7), _attribute("random_permutation", "dtype", "int8"), "expected int64"),
     "a step that leads nowhere": (lambda: X[:0] * 1, _attribute("slice", "ranges", [[0, 0, -(2**62)], [0, 4, 1]]), "ranges are"),
     "a start outside": (lambda: X[:0] * 1, _attribute("slice", "ranges", [[2**62, 0, 1], [0, 4, 1]]), "ranges are"),
+    "a stride that no axis has": (lambda: tnp.max_pool2d(X[None, :, :, None], 2), _attribute("max_pool", "strides", [2**31, 2]), "strides is"),
     "a number that no word holds": (lambda: tnp.repeat(V, 2), _attribute("repeat", "repeats", 2**63), "repeats is"),
     "labels out of order": (lambda: tnp.einsum("ab,b->a", X.T, tnp.ones(6)), _attribute("einsum", "subscripts", "ba,a->b"), "subscripts are"),
     "a logarithm in half precision": (lambda: tnp.logsumexp(X), _attribute("logsumexp", "dtype", "float16"), "dtype is float16"),

@@ -80,7 +80,14 @@ AT_LEAST: Final = {
 }
 """The least integer in an attribute of this name, whatever its op."""
 
-BELOW: Final = {"seed": 2**64, "stream": 2**64, "transposed": 3}
+BELOW: Final = {
+    "dilation": 2**31,
+    "padding": 2**31,
+    "seed": 2**64,
+    "stream": 2**64,
+    "strides": 2**31,
+    "transposed": 3,
+}
 """What the integers in an attribute of this name are less than."""
 
 CHOICES: Final = {"norm": NORMS}

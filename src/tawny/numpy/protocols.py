@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
-from tawny.array import Array, value_outside
+from tawny.array import Array
 from tawny.errors import type_error
 from tawny.operator import public
 from tawny.ops import reduction
@@ -30,24 +30,6 @@ ACCUMULATE: Final[dict[str, Callable[..., Array]]] = {
     "multiply": reduction.cumulative_prod,
 }
 """What `ufunc.accumulate` is."""
-
-
-OF_VALUES: Final = frozenset(
-    {"array2string", "array_repr", "array_str", "save", "savetxt", "savez", "savez_compressed"}
-)
-"""Functions that write values down: NumPy's own serve, on arrays that depend on no variable."""
-
-
-def _computed(op: str, item: Any) -> Any:
-    """Arguments with the values of the lazy arrays in them, as `op` asks for."""
-    if isinstance(item, Array):
-        return value_outside(item, op)
-    if isinstance(item, (tuple, list)):
-        return tuple([_computed(op, inner) for inner in cast("Sequence[Any]", item)])
-    if isinstance(item, dict):
-        named = cast("dict[str, Any]", item)
-        return {key: _computed(op, inner) for key, inner in named.items()}
-    return item
 
 
 NOT_GIVEN: Final = np._NoValue  # pyright: ignore[reportPrivateUsage]
@@ -81,9 +63,6 @@ def __array_function__(  # noqa: N807  (the protocol's own name)
     func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """A NumPy function called with a lazy array: ours takes the same arguments."""
-    name = func.__name__
-    if name in OF_VALUES and name not in FUNCTIONS:
-        return func(*_computed(f"numpy.{name}", args), **_computed(f"numpy.{name}", kwargs))
     function = _function(func.__module__, func.__name__)
     given = {k: v for k, v in kwargs.items() if v is not NOT_GIVEN}
     if any(x is NOT_GIVEN for x in args):
