@@ -3,6 +3,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-peers
+PEERS_READY := $(PEERS)/.ready
 BENCHMARKS := build memory budget bands optimise gradients cold_start cpu_nets cpu_kernels cpu_small cpu_products
 
 .PHONY: setup demo test lint docs bench clean
@@ -31,9 +33,16 @@ lint: setup
 docs: setup
 	$(BIN)/python docs/generate.py
 
-bench: setup
-	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+# Peers whose dependencies exclude ours: PyTensor needs an older LLVM.
+$(PEERS_READY):
+	test -x $(PEERS)/bin/python || python3 -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --upgrade pip
+	$(PEERS)/bin/python -m pip install --quiet "pytensor>=3"
+	touch $(PEERS_READY)
+
+bench: setup $(PEERS_READY)
+	$(BIN)/python -m pip install --quiet --editable ".[bench]" "torch==2.13.0"
 	$(foreach name,$(BENCHMARKS),$(BIN)/python benchmarks/$(name).py &&) true
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

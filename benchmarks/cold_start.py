@@ -35,7 +35,8 @@ from typing import Any
 
 import numpy as np
 
-from cpu_nets import NETS, builders, installed
+from cpu_nets import NETS, builders
+from timing import installed  # beside this file
 
 PEERS = ("onnxruntime", "openvino")
 GOALS = {"ResNet50": (0.25, 0.5), "InceptionV3": (0.25, None)} | {
@@ -106,7 +107,7 @@ def main() -> int:
     """Print a table for each network."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nets", nargs="*", default=NETS, choices=NETS)
-    parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS)
+    parser.add_argument("--peers", nargs="*", default=installed(PEERS), choices=PEERS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--one", nargs=2, metavar=("NET", "LIBRARY"), help="in this process")
     args = parser.parse_args()
@@ -115,7 +116,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as room:
         for net in args.nets:
-            table(net, [p for p in args.peers if installed(p)], args.rounds, Path(room))
+            table(net, installed(args.peers), args.rounds, Path(room))
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from timing import interleaved, table
+from timing import installed, interleaved, table
 
 Make = Callable[[str, np.ndarray], Callable[[], object]]
 
@@ -155,7 +155,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="*", default=[1_000, 100_000, 10_000_000])
     parser.add_argument(
-        "--peers", nargs="*", default=["numpy", "torch", "jax"], choices=list(PEERS)
+        "--peers", nargs="*", default=installed(["numpy", "torch", "jax"]), choices=list(PEERS)
     )
     parser.add_argument("--kernels", nargs="*", default=list(KERNELS), choices=list(KERNELS))
     args = parser.parse_args()

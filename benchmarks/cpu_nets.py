@@ -9,7 +9,6 @@ planned is Tawny's arena, decided before the run.  Peers that are not installed 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -21,7 +20,7 @@ import numpy as np
 from backends import BACKENDS, Built
 from models import MODELS
 from networks import IMAGE, inception_v3, resnet50, steps_of
-from timing import interleaved, table
+from timing import installed, interleaved, table
 
 IMAGES = {"ResNet50": resnet50, "InceptionV3": inception_v3}
 NETS = [*IMAGES, *MODELS]
@@ -38,11 +37,6 @@ def builders(net: str) -> tuple[np.ndarray, dict[str, Callable[[], Built]]]:
     return arrays["x"], {name: lambda b=b: b(arrays) for name, b in libraries.items()}
 
 
-def installed(name: str) -> bool:
-    """Whether a peer is there."""
-    return importlib.util.find_spec(name.partition(".")[0]) is not None
-
-
 def main() -> int:
     """Print a table for each network."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -52,7 +46,7 @@ def main() -> int:
     args = parser.parse_args()
     for net in args.nets:
         x, libraries = builders(net)
-        chosen = [n for n in libraries if n == "tawny" or (n in args.peers and installed(n))]
+        chosen = [n for n in libraries if n == "tawny" or n in installed(args.peers)]
         built = {name: libraries[name]() for name in chosen}
         results = {name: np.array(b.run(x)).reshape(-1) for name, b in built.items()}
         if net != "MNIST training step":  # whose dropout each library draws for itself

@@ -9,7 +9,6 @@ Each is a compiled program of one step, its inputs bound, its output seen where 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from timing import Timed, interleaved
+from timing import Timed, installed, interleaved
 
 Call = Callable[[], object]
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -209,7 +208,7 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=["numpy", "torch"])
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
-    peers = [name for name in given.peers if importlib.util.find_spec(name)]
+    peers = installed(given.peers)
     if given.sizes:
         compare_matmul(given.sizes, peers, given.rounds)
     for image in given.image:

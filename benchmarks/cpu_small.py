@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from timing import Timed, interleaved, table
+from timing import Timed, installed, interleaved, table
 
 SIZE = 64
 
@@ -159,7 +159,7 @@ def main() -> int:
     """Print a table for each number of ops."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ops", type=int, nargs="*", default=[1000])
-    parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--peers", nargs="*", default=installed(PEERS), choices=list(PEERS))
     args = parser.parse_args()
     x = np.linspace(-1, 1, SIZE, dtype=np.float32)
     check(x, args.peers)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 
 import tawny as tw
 import tawny.numpy as np
+from rounds import NODES_PER_ROUND, mixed  # beside this file
 from tawny.array import Array
 from tawny.engine.reference import run
 from tawny.rewrite.pipeline import optimise
@@ -66,21 +67,10 @@ def constants(count: int) -> Array:
     return y + tw.var("x", shape=(2,))
 
 
-def mixed(names, x, w, rounds: int):
-    """Ten nodes a round, on a (32, 32) matrix, with the names of any NumPy-like library."""
-    for _ in range(rounds):
-        y = names.sin(x) * 0.5 + w
-        y = names.where(y > 0.5, y, x)
-        m = names.sum(y, axis=1)
-        z = y * names.reshape(m, (32, 1))
-        x = names.tanh(z @ w)
-    return x
-
-
 def program(count: int) -> Array:
     """What `build.py` records: three passes in turn change something in every round."""
     x, w = (tw.var(name, shape=(32, 32), dtype="float32") for name in "xw")
-    return mixed(np, x, w, count // 10)
+    return mixed(np, x, w, count // NODES_PER_ROUND)
 
 
 GRAPHS: tuple[Callable[[int], Array], ...] = (chain, adjoints, updates, constants, program)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 PAUSE = 0.05
@@ -55,3 +56,8 @@ def table(title: str, timed: Mapping[str, Timed], ours: str = "tawny", unit: str
         ratio = t.best / base.best
         lines.append(f"  {name:<16}{t.best * scale:>12.3f}{t.median * scale:>12.3f}{ratio:>12.2f}")
     return "\n".join(lines)
+
+
+def installed(names: Iterable[str]) -> list[str]:
+    """Those of the libraries that can be imported; what follows a dot is a way to use one."""
+    return [name for name in names if importlib.util.find_spec(name.partition(".")[0])]
