@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tawny import optim as optim
     from tawny import pebble as pebble
     from tawny import random as random
+    from tawny import special as special
     from tawny import testing as testing
     from tawny.array import Array as Array
     from tawny.autodiff.checkpoint import checkpoint as checkpoint
@@ -118,6 +119,7 @@ __all__ = [
     "save_arrays",
     "scan",
     "scope",
+    "special",
     "testing",
     "var",
 ]

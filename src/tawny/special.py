@@ -1,0 +1,435 @@
+"""Special functions, by the names that `scipy.special` gives them, with exact derivatives.
+
+    tw.special.gammaln(x)                     # lazy, element by element, compiled
+    tw.grad(tw.special.gammaln)(2.5)          # digamma(2.5)
+
+All are of real numbers.  float32 and float16 are computed in float64 and rounded once; integers
+give float64.  In float64 results are within 16 units in the last place; near zeros that are not at
+simple numbers (of `gammaln` and `digamma` left of 0, of Bessel functions) the error is that small
+beside 1, not beside the result, and far out in tails of the normal distribution it grows with x**2,
+by the rounding of x / sqrt(2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import tawny.numpy as np
+from tawny.array import Array, ArrayLike, lift, wrap
+from tawny.autodiff.custom import custom_jvp
+from tawny.calling import guarded
+from tawny.dtype import REAL, check_categories, inexact_dtype
+from tawny.errors import value_error
+from tawny.ops import bessel
+from tawny.ops import gamma as series
+from tawny.ops.differentiation import stop_gradient
+from tawny.ops.gamma import chosen
+from tawny.shape import as_int
+
+__all__ = [
+    "beta",
+    "betaln",
+    "digamma",
+    "entr",
+    "erf",
+    "erfc",
+    "erfcinv",
+    "erfinv",
+    "expit",
+    "expm",
+    "gamma",
+    "gammaln",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "j0",
+    "j1",
+    "log_ndtr",
+    "logit",
+    "ndtr",
+    "ndtri",
+    "polygamma",
+    "psi",
+    "xlog1py",
+    "xlogy",
+]
+
+Function = Callable[[Array], Array]
+Unary = Callable[[ArrayLike], Array]
+
+
+def _real(x: ArrayLike, op: str, position: int = 0) -> Array:
+    """An operand as real floating-point numbers."""
+    node = lift(x, op, position)
+    check_categories(op, position, node.dtype, REAL)
+    return np.astype(wrap(node), inexact_dtype(node.dtype), copy=False)
+
+
+def _wide(body: Function, x: Array) -> Array:
+    """`body` of `x`, computed in float64."""
+    return np.astype(body(np.astype(x, np.float64, copy=False)), x.dtype, copy=False)
+
+
+def _function(name: str, body: Function, slope: Function, doc: str) -> Unary:
+    """A function of one array with a slope of its own."""
+
+    def computed(x: Array) -> Array:
+        return _wide(body, x)
+
+    computed.__name__ = name
+    inner = custom_jvp(computed)
+
+    def tangent(primals: Any, tangents: Any) -> tuple[Array, Array]:
+        return inner(primals[0]), slope(primals[0]) * tangents[0]
+
+    inner.defjvp(tangent)
+
+    def function(x: ArrayLike, /) -> Array:
+        result: Array = inner(_real(x, name))
+        return result
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return guarded(function)
+
+
+# ----------------------------------------------------------------- gamma and beta
+
+MOST_ORDER: Final = 100
+"""The greatest order of `polygamma`: factorials beyond leave float64."""
+
+_POLYGAMMA: Final[dict[int, Unary]] = {}
+
+
+def _derivative_of_digamma(n: int) -> Unary:
+    if n not in _POLYGAMMA:
+        _POLYGAMMA[n] = _function(
+            "polygamma",
+            lambda x: series.digamma(x) if n == 0 else series.polygamma(n, x),
+            lambda x: polygamma(n + 1, x),
+            "",
+        )
+    return _POLYGAMMA[n]
+
+
+@guarded
+def polygamma(n: int, x: ArrayLike, /) -> Array:
+    """The `n`-th derivative of `digamma`, n an integer from 0; from 2 on NaN for negative `x`."""
+    number = as_int(n, "polygamma", "n")
+    if not 0 <= number <= MOST_ORDER:
+        raise value_error("polygamma", f"n is {number}; accepted: 0 to {MOST_ORDER}")
+    return _derivative_of_digamma(number)(x)
+
+
+digamma: Final = _function(
+    "digamma",
+    series.digamma,
+    lambda x: polygamma(1, x),
+    """The slope of `gammaln`; infinite at 0, NaN at negative integers.""",
+)
+psi: Final = digamma
+
+gammaln: Final = _function(
+    "gammaln",
+    series.log_gamma,
+    digamma,
+    """The logarithm of the magnitude of `gamma`; infinite at 0 and negative integers.""",
+)
+
+
+def _slope_of_gamma(x: Array) -> Array:
+    return gamma(x) * digamma(x)
+
+
+gamma: Final = _function(
+    "gamma",
+    series.gamma,
+    _slope_of_gamma,
+    """The gamma function, (x - 1)! at positive integers; NaN at negative ones.""",
+)
+
+
+@guarded
+def betaln(a: ArrayLike, b: ArrayLike, /) -> Array:
+    """The logarithm of the magnitude of `beta`."""
+    first, second = _real(a, "betaln"), _real(b, "betaln", 1)
+    dtype = np.result_type(first, second)
+    first, second = (np.astype(x, np.float64, copy=False) for x in (first, second))
+    total = gammaln(first) + gammaln(second) - gammaln(first + second)
+    return np.astype(total, dtype, copy=False)
+
+
+@guarded
+def beta(a: ArrayLike, b: ArrayLike, /) -> Array:
+    """`gamma(a) gamma(b) / gamma(a + b)`, of positive numbers."""
+    first, second = _real(a, "beta"), _real(b, "beta", 1)
+    dtype = np.result_type(first, second)
+    first, second = (np.astype(x, np.float64, copy=False) for x in (first, second))
+    return np.astype(np.exp(betaln(first, second)), dtype, copy=False)
+
+
+# ------------------------------------------------------------------------- Bessel
+
+
+def _slope_of_i0(x: Array) -> Array:
+    return i1(x)
+
+
+def _slope_of_j0(x: Array) -> Array:
+    return -j1(x)
+
+
+i0e: Final = _function(
+    "i0e",
+    bessel.i0e,
+    lambda x: i1e(x) - np.sign(x) * i0e(x),
+    """`exp(-abs(x)) i0(x)`, which does not overflow.""",
+)
+i1e: Final = _function(
+    "i1e",
+    bessel.i1e,
+    lambda x: i0e(x) - np.sign(x) * i1e(x) - _over(i1e(x), x),
+    """`exp(-abs(x)) i1(x)`, which does not overflow.""",
+)
+i0: Final = _function(
+    "i0",
+    lambda x: np.exp(np.abs(x)) * bessel.i0e(x),
+    _slope_of_i0,
+    """The modified Bessel function of the first kind and order 0.""",
+)
+i1: Final = _function(
+    "i1",
+    lambda x: np.exp(np.abs(x)) * bessel.i1e(x),
+    lambda x: i0(x) - _over(i1(x), x),
+    """The modified Bessel function of the first kind and order 1.""",
+)
+j0: Final = _function(
+    "j0", bessel.j0, _slope_of_j0, """The Bessel function of the first kind and order 0."""
+)
+j1: Final = _function(
+    "j1",
+    bessel.j1,
+    lambda x: j0(x) - _over(j1(x), x),
+    """The Bessel function of the first kind and order 1.""",
+)
+
+
+def _over(y: Array, x: Array) -> Array:
+    """`y / x` of a function that begins as x / 2."""
+    zero = np.equal(x, 0.0)
+    return chosen(zero, 0.5, y / chosen(zero, 1.0, x))
+
+
+# ------------------------------------------------------------- normal distribution
+
+erf, erfc = np.erf, np.erfc
+
+
+def _tail(y: Array) -> Array:
+    """Where `erfc` is `y`, from 0 to 0.5: a guess, and Newton's steps on the logarithm."""
+    inner = chosen((y > 0.0) & (y < 0.6), y, 0.5)
+    level = np.log(inner * (2.0 - inner))
+    # Winitzki's approximation, good to two digits
+    a = 0.147
+    middle = 2 / (math.pi * a) + 0.5 * level
+    x = np.sqrt(np.sqrt(middle * middle - level / a) - middle)
+    for _ in range(4):
+        there = np.erfc(x)
+        x = x + np.log(there / inner) * (there * np.exp(x * x)) * (math.sqrt(math.pi) / 2)
+    return chosen(np.equal(y, 0.0), math.inf, chosen(y >= 0.0, x, math.nan))
+
+
+def _middle(y: Array) -> Array:
+    """Where `erf` is `y`, from -0.5 to 0.5: a guess, and steps of Halley's method."""
+    inner = chosen(np.abs(y) <= 0.5, y, 0.0)
+    root = math.sqrt(math.pi) / 2
+    x = inner * (root + inner * inner * (math.pi / 12 * root))
+    for _ in range(3):
+        share = (np.erf(x) - inner) * root * np.exp(x * x)
+        x = x - share / (1.0 + x * share)
+    return x
+
+
+def _erfinv(y: Array) -> Array:
+    """Where `erf` is `y`."""
+    size = np.abs(y)
+    return chosen(size <= 0.5, _middle(y), np.copysign(_tail(1.0 - size), y))
+
+
+def _erfcinv(y: Array) -> Array:
+    """Where `erfc` is `y`."""
+    ends = chosen(y > 1.0, -_tail(2.0 - y), _tail(y))
+    return chosen(np.abs(1.0 - y) <= 0.5, _middle(1.0 - y), ends)
+
+
+erfinv: Final = _function(
+    "erfinv",
+    _erfinv,
+    lambda y: math.sqrt(math.pi) / 2 * np.exp(np.square(erfinv(y))),
+    """The inverse of `erf`: from -1 to 1.""",
+)
+erfcinv: Final = _function(
+    "erfcinv",
+    _erfcinv,
+    lambda y: -math.sqrt(math.pi) / 2 * np.exp(np.square(erfcinv(y))),
+    """The inverse of `erfc`: from 0 to 2.""",
+)
+
+
+def _density(x: Array) -> Array:
+    return np.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
+
+
+ndtr: Final = _function(
+    "ndtr",
+    lambda x: 0.5 * np.erfc(x * -math.sqrt(0.5)),
+    _density,
+    """The share of the standard normal distribution below `x`.""",
+)
+
+
+def _slope_of_ndtri(p: Array) -> Array:
+    return 1.0 / _density(ndtri(p))
+
+
+ndtri: Final = _function(
+    "ndtri",
+    lambda p: -math.sqrt(2) * _erfcinv(2.0 * p) + 0.0,  # no negative zero
+    _slope_of_ndtri,
+    """The inverse of `ndtr`: from 0 to 1.""",
+)
+
+
+FAR_BELOW: Final = -20.0
+"""From here on the logarithm of the normal distribution's tail is taken from its series."""
+
+
+def _mills(x: Array) -> Array:
+    """`-x ndtr(x) / density(x) - 1` far below 0, in powers of 1 / x**2."""
+    square = 1.0 / (x * x)
+    return series.powers((-1.0, 3.0, -15.0, 105.0, -945.0, 10395.0), square) * square
+
+
+def _log_ndtr(x: Array) -> Array:
+    below = np.log(0.5 * np.erfc(np.maximum(x, FAR_BELOW) * -math.sqrt(0.5)))
+    above = np.log1p(-0.5 * np.erfc(np.maximum(x, 0.0) * math.sqrt(0.5)))
+    far = np.minimum(x, FAR_BELOW)
+    tail = np.log1p(_mills(far)) - np.log(-far) - 0.5 * math.log(2 * math.pi)
+    beyond = tail - 0.5 * far * far
+    return chosen(x > 0.0, above, chosen(x > FAR_BELOW, below, beyond))
+
+
+def _slope_of_log_ndtr(x: Array) -> Array:
+    near, far = np.maximum(x, FAR_BELOW), np.minimum(x, FAR_BELOW)
+    ratio = np.exp(-0.5 * near * near - 0.5 * math.log(2 * math.pi) - log_ndtr(near))
+    return chosen(x > FAR_BELOW, ratio, -far / (1.0 + _mills(far)))
+
+
+log_ndtr: Final = _function(
+    "log_ndtr",
+    _log_ndtr,
+    _slope_of_log_ndtr,
+    """The logarithm of `ndtr`, accurate in the tail.""",
+)
+
+# ---------------------------------------------------------------- odds and products
+
+
+@guarded
+def expit(x: ArrayLike, /) -> Array:
+    """`1 / (1 + exp(-x))`."""
+    return _wide(np.sigmoid, _real(x, "expit"))
+
+
+@guarded
+def logit(p: ArrayLike, /) -> Array:
+    """`log(p / (1 - p))`, the inverse of `expit`."""
+    return _wide(_logit, _real(p, "logit"))
+
+
+def _logit(share: Array) -> Array:
+    middle = (share > 0.3) & (share < 0.65)  # where the difference of logarithms loses digits
+    near = 2.0 * np.atanh(2.0 * chosen(middle, share, 0.5) - 1.0)
+    return chosen(middle, near, np.log(share) - np.log1p(-share))
+
+
+def _product(x: Array, y: Array, logarithm: Function, neutral: float) -> Array:
+    """`x` times a logarithm of `y`; 0 where `x` is 0 and `y` is a number."""
+    none = np.equal(x, 0.0) & ~np.isnan(y)
+    return chosen(none, 0.0, x) * logarithm(chosen(none, neutral, y))
+
+
+@guarded
+def xlogy(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """`x log(y)`, 0 where `x` is 0."""
+    return _product(_real(x, "xlogy"), _real(y, "xlogy", 1), np.log, 1.0)
+
+
+@guarded
+def xlog1py(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """`x log1p(y)`, 0 where `x` is 0."""
+    return _product(_real(x, "xlog1py"), _real(y, "xlog1py", 1), np.log1p, 0.0)
+
+
+@guarded
+def entr(x: ArrayLike, /) -> Array:
+    """`-x log(x)`, 0 at 0, -inf below."""
+    return _wide(_entropy, _real(x, "entr"))
+
+
+def _entropy(x: Array) -> Array:
+    return chosen(x < 0.0, -math.inf, 0.0 - xlogy(x, chosen(x < 0.0, 1.0, x)))
+
+
+# ------------------------------------------------------------------------ matrices
+
+_PADE: Final = tuple(
+    math.factorial(26 - k) // (math.factorial(13 - k) * math.factorial(k)) for k in range(14)
+)
+"""Coefficients of the diagonal Pade approximation of exp of order 13, up to a common factor."""
+
+NORM: Final = 5.371920351148152
+"""Up to this 1-norm the approximation is exact to float64's last digit (Higham, 2005)."""
+
+SQUARINGS: Final = 16
+"""Matrices of a norm up to `NORM` times 2 to this power are computed."""
+
+
+@guarded
+def expm(a: ArrayLike, /) -> Array:
+    """The exponential of a square matrix, or of each of a stack; NaN for norms above 352,000.
+
+    By Pade's approximation of order 13 of a matrix halved as often as its norm asks for, squared
+    as often (Higham, 2005).
+    """
+    array = wrap(lift(a, "expm"))
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
+        raise value_error(
+            "expm", f"operand 0 has shape {array.shape}; accepted: (..., n, n), square matrices"
+        )
+    matrix = np.astype(array, inexact_dtype(array.dtype), copy=False)
+    norm = np.max(np.sum(np.abs(matrix), axis=-2), axis=-1)[..., None, None]
+    with_norm = stop_gradient(np.maximum(norm, NORM)) / NORM
+    times = np.ceil(np.log2(with_norm))
+    halved = matrix * np.astype(np.exp2(-times), matrix.dtype)
+    ratio = _pade(halved)
+    for number in range(SQUARINGS):
+        ratio = np.where(times > number, ratio @ ratio, ratio)
+    return np.where(times > SQUARINGS, math.nan, ratio)
+
+
+def _pade(a: Array) -> Array:
+    """Pade's approximation of order 13."""
+    b = [float(c) / float(_PADE[0]) for c in _PADE]
+    one = np.eye(a.shape[-1], dtype=a.dtype)
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a4 @ a2
+    inner = a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2)
+    odd = a @ (inner + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one)
+    even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2)
+    even = even + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * one
+    return np.linalg.solve(even - odd, even + odd)
