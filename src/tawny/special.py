@@ -124,15 +124,15 @@ def polygamma(n: int, x: ArrayLike, /) -> Array:
     return _derivative_of_digamma(number)(x)
 
 
-digamma: Final = _function(
+digamma: Unary = _function(
     "digamma",
     series.digamma,
     lambda x: polygamma(1, x),
     """The slope of `gammaln`; infinite at 0, NaN at negative integers.""",
 )
-psi: Final = digamma
+psi: Unary = digamma
 
-gammaln: Final = _function(
+gammaln: Unary = _function(
     "gammaln",
     series.log_gamma,
     digamma,
@@ -144,7 +144,7 @@ def _slope_of_gamma(x: Array) -> Array:
     return gamma(x) * digamma(x)
 
 
-gamma: Final = _function(
+gamma: Unary = _function(
     "gamma",
     series.gamma,
     _slope_of_gamma,
@@ -182,34 +182,34 @@ def _slope_of_j0(x: Array) -> Array:
     return -j1(x)
 
 
-i0e: Final = _function(
+i0e: Unary = _function(
     "i0e",
     bessel.i0e,
     lambda x: i1e(x) - np.sign(x) * i0e(x),
     """`exp(-abs(x)) i0(x)`, which does not overflow.""",
 )
-i1e: Final = _function(
+i1e: Unary = _function(
     "i1e",
     bessel.i1e,
     lambda x: i0e(x) - np.sign(x) * i1e(x) - _over(i1e(x), x),
     """`exp(-abs(x)) i1(x)`, which does not overflow.""",
 )
-i0: Final = _function(
+i0: Unary = _function(
     "i0",
     lambda x: np.exp(np.abs(x)) * bessel.i0e(x),
     _slope_of_i0,
     """The modified Bessel function of the first kind and order 0.""",
 )
-i1: Final = _function(
+i1: Unary = _function(
     "i1",
     lambda x: np.exp(np.abs(x)) * bessel.i1e(x),
     lambda x: i0(x) - _over(i1(x), x),
     """The modified Bessel function of the first kind and order 1.""",
 )
-j0: Final = _function(
+j0: Unary = _function(
     "j0", bessel.j0, _slope_of_j0, """The Bessel function of the first kind and order 0."""
 )
-j1: Final = _function(
+j1: Unary = _function(
     "j1",
     bessel.j1,
     lambda x: j0(x) - _over(j1(x), x),
@@ -265,13 +265,13 @@ def _erfcinv(y: Array) -> Array:
     return chosen(np.abs(1.0 - y) <= 0.5, _middle(1.0 - y), ends)
 
 
-erfinv: Final = _function(
+erfinv: Unary = _function(
     "erfinv",
     _erfinv,
     lambda y: math.sqrt(math.pi) / 2 * np.exp(np.square(erfinv(y))),
     """The inverse of `erf`: from -1 to 1.""",
 )
-erfcinv: Final = _function(
+erfcinv: Unary = _function(
     "erfcinv",
     _erfcinv,
     lambda y: -math.sqrt(math.pi) / 2 * np.exp(np.square(erfcinv(y))),
@@ -283,7 +283,7 @@ def _density(x: Array) -> Array:
     return np.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
 
 
-ndtr: Final = _function(
+ndtr: Unary = _function(
     "ndtr",
     lambda x: 0.5 * np.erfc(x * -math.sqrt(0.5)),
     _density,
@@ -295,7 +295,7 @@ def _slope_of_ndtri(p: Array) -> Array:
     return 1.0 / _density(ndtri(p))
 
 
-ndtri: Final = _function(
+ndtri: Unary = _function(
     "ndtri",
     lambda p: -math.sqrt(2) * _erfcinv(2.0 * p) + 0.0,  # no negative zero
     _slope_of_ndtri,
@@ -328,7 +328,7 @@ def _slope_of_log_ndtr(x: Array) -> Array:
     return chosen(x > FAR_BELOW, ratio, -far / (1.0 + _mills(far)))
 
 
-log_ndtr: Final = _function(
+log_ndtr: Unary = _function(
     "log_ndtr",
     _log_ndtr,
     _slope_of_log_ndtr,
@@ -417,8 +417,8 @@ def expm(a: ArrayLike, /) -> Array:
     halved = matrix * np.astype(np.exp2(-times), matrix.dtype)
     ratio = _pade(halved)
     for number in range(SQUARINGS):
-        ratio = np.where(times > number, ratio @ ratio, ratio)
-    return np.where(times > SQUARINGS, math.nan, ratio)
+        ratio = chosen(times > number, ratio @ ratio, ratio)
+    return chosen(times > SQUARINGS, math.nan, ratio)
 
 
 def _pade(a: Array) -> Array:
