@@ -157,7 +157,7 @@ def check_broadcasts(op: str, position: int, shape: Shape, wanted: Shape) -> Non
         )
 
 
-def _parameter(value: Any, dtype: DType, op: str, position: int) -> Node:
+def parameter_node(value: Any, dtype: DType, op: str, position: int) -> Node:
     """A parameter of a distribution as a node of `dtype`."""
     if dt.is_weak(value) and type(value) is not complex:
         return scalar(value, dtype, op)
@@ -166,7 +166,7 @@ def _parameter(value: Any, dtype: DType, op: str, position: int) -> Node:
     return node if node.dtype == dtype else make(Cast(dtype), (node,))
 
 
-def _known(parameter: Any, op: str, position: int = 0) -> Value | None:
+def plain_value(parameter: Any, op: str, position: int = 0) -> Value | None:
     """The value of a parameter, if it is there without computing anything."""
     if dt.is_weak(parameter):
         return np.asarray(parameter)
@@ -176,12 +176,12 @@ def _known(parameter: Any, op: str, position: int = 0) -> Value | None:
 
 
 def _check_ordered(low: Any, high: Any, op: str) -> None:
-    first, last = _known(low, op, 0), _known(high, op, 1)
+    first, last = plain_value(low, op, 0), plain_value(high, op, 1)
     if first is not None and last is not None and not np.all(first < last):
         raise value_error(op, f"low is {low!r} and high is {high!r}; high must be greater")
 
 
-def _shape(shape: Any, parameters: Sequence[Node], op: str) -> Shape:
+def drawn_shape(shape: Any, parameters: Sequence[Node], op: str) -> Shape:
     """The shape asked for, or that of the parameters together."""
     if shape is None:
         return broadcast(op, [(), *(p.shape for p in parameters)])
@@ -191,7 +191,8 @@ def _shape(shape: Any, parameters: Sequence[Node], op: str) -> Shape:
     return wanted
 
 
-def _floating(dtype: Any, op: str) -> DType:
+def floating_dtype(dtype: Any, op: str) -> DType:
+    """The floating-point dtype asked for; float64 when None."""
     wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, op)
     if wanted.kind != "f":
         raise type_error(op, f"dtype is {wanted}; accepted: {dt.names(dt.FLOATING)} dtypes")
@@ -209,10 +210,10 @@ def uniform(
     `low` and `high` broadcast to `shape`, which is their own when None.  Given as numbers, `high`
     is never reached; given as arrays, rounding may reach it.
     """
-    wanted = _floating(dtype, "uniform")
+    wanted = floating_dtype(dtype, "uniform")
     _check_ordered(low, high, "uniform")
-    bounds = _parameter(low, wanted, "uniform", 0), _parameter(high, wanted, "uniform", 1)
-    base = fresh(make(Uniform(*_stream(), _shape(shape, bounds, "uniform"), wanted)))
+    bounds = parameter_node(low, wanted, "uniform", 0), parameter_node(high, wanted, "uniform", 1)
+    base = fresh(make(Uniform(*_stream(), drawn_shape(shape, bounds, "uniform"), wanted)))
     first, last = map(wrap, bounds)
     if isinstance(low, (int, float)) and isinstance(high, (int, float)):
         if not math.isfinite(high - low):
@@ -234,12 +235,12 @@ def normal(
 
     Both broadcast to `shape`, which is their own when None.
     """
-    wanted = _floating(dtype, "normal")
-    spread = _known(std, "normal", 1)
+    wanted = floating_dtype(dtype, "normal")
+    spread = plain_value(std, "normal", 1)
     if spread is not None and not np.all(spread >= 0):
         raise value_error("normal", f"std is {std!r}; it must be at least 0")
-    parameters = _parameter(mean, wanted, "normal", 0), _parameter(std, wanted, "normal", 1)
-    base = fresh(make(Normal(*_stream(), _shape(shape, parameters, "normal"), wanted)))
+    parameters = parameter_node(mean, wanted, "normal", 0), parameter_node(std, wanted, "normal", 1)
+    base = fresh(make(Normal(*_stream(), drawn_shape(shape, parameters, "normal"), wanted)))
     centre, scale = map(wrap, parameters)
     scaled = base if dt.is_weak(std) and std == 1 else e.multiply(base, scale)
     return scaled if dt.is_weak(mean) and mean == 0 else e.add(scaled, centre)
@@ -250,12 +251,12 @@ gaussian = normal
 
 def exponential(scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) -> Array:
     """Waiting times with mean `scale`, which broadcasts to `shape`."""
-    wanted = _floating(dtype, "exponential")
-    length = _known(scale, "exponential")
+    wanted = floating_dtype(dtype, "exponential")
+    length = plain_value(scale, "exponential")
     if length is not None and not np.all(length >= 0):
         raise value_error("exponential", f"scale is {scale!r}; it must be at least 0")
-    parameter = _parameter(scale, wanted, "exponential", 0)
-    base = Uniform(*_stream(), _shape(shape, [parameter], "exponential"), wanted)
+    parameter = parameter_node(scale, wanted, "exponential", 0)
+    base = Uniform(*_stream(), drawn_shape(shape, [parameter], "exponential"), wanted)
     waiting = e.negative(e.log1p(e.negative(wrap(make(base)))))
     return waiting if dt.is_weak(scale) and scale == 1 else e.multiply(waiting, wrap(parameter))
 
@@ -263,11 +264,11 @@ def exponential(scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) ->
 def bernoulli(p: ArrayLike = 0.5, shape: Any = None, dtype: Any = None) -> Array:
     """True with probability `p`, which broadcasts to `shape`; as `dtype`, bool when None."""
     wanted = dt.BOOL if dtype is None else as_dtype(dtype, "bernoulli")
-    chance = _known(p, "bernoulli")
+    chance = plain_value(p, "bernoulli")
     if chance is not None and not np.all((chance >= 0) & (chance <= 1)):
         raise value_error("bernoulli", f"p is {p!r}; it must be from 0 to 1")
-    parameter = _parameter(p, dt.FLOAT64, "bernoulli", 0)
-    base = Uniform(*_stream(), _shape(shape, [parameter], "bernoulli"), dt.FLOAT64)
+    parameter = parameter_node(p, dt.FLOAT64, "bernoulli", 0)
+    base = Uniform(*_stream(), drawn_shape(shape, [parameter], "bernoulli"), dt.FLOAT64)
     happens = e.less(wrap(make(base)), wrap(parameter))
     return happens if wanted == dt.BOOL else wrap(make(Cast(wanted), (happens.node,)))
 
@@ -288,10 +289,10 @@ def integers(
     _check_ordered(low, high, op)
     last = high - 1 if isinstance(high, int) else e.subtract(_whole(high, wanted, op, 1), 1)
     bounds = tuple(
-        _parameter(_whole(bound, wanted, op, i), wanted, op, i)
+        parameter_node(_whole(bound, wanted, op, i), wanted, op, i)
         for i, bound in enumerate((low, last))
     )
-    shape = _shape(shape, bounds, op)
+    shape = drawn_shape(shape, bounds, op)
     return fresh(make(Integers(*_stream(), shape, wanted), bounds))
 
 
