@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib as mpl
@@ -11,10 +12,15 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
+from memory_checks import assert_apart
 from random_programs import ProgramBuilder
 from tawny.array import array_for
+from tawny.graph import fitting
 from tawny.graph.lowering import is_leaf, result_of
 from tawny.graph.plan import Plan
+from tawny.memory.plan import Layout
+from tawny.memory.plan import plan as planned
+from tawny.memory.problem import Problem
 
 mpl.use("Agg")
 
@@ -154,3 +160,24 @@ def test_the_picture_has_the_blocks_of_the_plan(engine: str) -> None:
         np.testing.assert_allclose(drawn, wanted, rtol=1e-6, atol=1e-9)
     finally:
         mpl.pyplot.close("all")
+
+
+def test_where_nothing_better_is_found_all_else_stays_in_place(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sources that an order lets lie in variables do, also where laying it out again gains none."""
+    found, plain = list[Layout](), fitting._where_it_was
+
+    def stays(layout: Layout, lent: Problem) -> Layout:
+        found.append(plain(layout, lent))
+        assert found[-1].arena <= layout.arena
+        assert_apart((s.bytes, s.birth, s.death, offset) for s, offset in found[-1].occupied)
+        return found[-1]
+
+    def unlucky(problem: Problem, *, order: Any = None, **options: Any) -> Any:
+        return SimpleNamespace(arena=2**60) if order is not None else planned(problem, **options)
+
+    monkeypatch.setattr(fitting, "_where_it_was", stays)
+    monkeypatch.setattr(fitting, "plan", unlucky)
+    test_random_updates(engine)
+    assert found

@@ -18,9 +18,10 @@ from tawny.graph.lowering import Lowered, bound, is_leaf, result_of, views_of
 from tawny.graph.updating import NOWHERE, Homes
 from tawny.memory.budget import Budget, MemoryBudgetError, takes
 from tawny.memory.effort import SECOND
+from tawny.memory.placement import Placement
 from tawny.memory.plan import Layout, as_reported, plan, plan_below
 from tawny.memory.problem import Problem
-from tawny.memory.schedule import Schedule
+from tawny.memory.schedule import Schedule, schedule
 from tawny.node import Node
 from tawny.record import record
 
@@ -183,7 +184,7 @@ class Fitting:
         where: Homes,
         incremental: bool,
     ) -> Fitted:
-        """A plan in which all lies in variables that may, unless that makes it larger."""
+        """A plan in which all lies in variables that may."""
         plain = Fitted(lowered, layout, tuple(kept), incremental, frozenset(where.variable))
         lying = () if self._lying is None else frozenset(self._lying(lowered, layout.schedule))
         if plain.elsewhere.issuperset(lying):
@@ -191,8 +192,27 @@ class Fitting:
         lent = bound(lowered, elsewhere=lying)
         placed = plan(lent.problem, order=layout.sequence, alignment=ALIGNMENT)
         if placed.arena > layout.arena:
-            return plain
+            placed = _where_it_was(layout, lent.problem)
         return replace(plain, lowered=lent, layout=placed, elsewhere=frozenset(lying))
+
+
+def _where_it_was(layout: Layout, lent: Problem) -> Layout:
+    """The same order and offsets where some values take no bytes: what is left stays in place."""
+    old, values = layout.schedule, layout.problem.values
+    slides = [
+        tuple([(i, o) for i, o in pairs if lent.values[v := lent.steps[s].outputs[o]] == values[v]])
+        for s, pairs in zip(old.sequence, old.slides, strict=True)
+    ]
+    found = schedule(lent, old.sequence, slides=slides)
+    offsets, homes = layout.placement.offsets, dict[tuple[int, int], int]()
+    for storage, tenants in enumerate(old.tenants):
+        homes.update(dict.fromkeys(tenants, offsets[storage]))
+    places = [homes[tenants[0]] for tenants in found.tenants]
+    places += offsets[len(old.storages) :]
+    whole = [*found.storages, *found.scratches]
+    ends = [o + layout.rounded(one.bytes) for o, one in zip(places, whole, strict=True)]
+    made = Layout(found, layout.alignment, Placement(tuple(places), max(ends, default=0), 0))
+    return replace(made, placement=replace(made.placement, bound=max(made.live, default=0)))
 
 
 def smaller(one: MemoryBudgetError | None, other: MemoryBudgetError) -> MemoryBudgetError:
