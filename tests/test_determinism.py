@@ -28,7 +28,7 @@ WAYS = (
 def started(seed: str, *options: str, **environment: str) -> subprocess.Popen[str]:
     large = ["--large"] if LARGE else []
     return subprocess.Popen(
-        [sys.executable, "-W", "error", str(SCRIPT), *options, *large],
+        [sys.executable, "-W", "error", "-W", "ignore::UserWarning", str(SCRIPT), *options, *large],
         env={**os.environ, "PYTHONHASHSEED": seed, **environment},
         stdout=subprocess.PIPE,
         text=True,
