@@ -79,6 +79,11 @@ class Oracle:
             return rule.rate / (1 + rule.k * i)
         if isinstance(rule, optim.ExponentialDecay):
             return rule.rate * np.exp(-rule.k * i)
+        if isinstance(rule, optim.Cosine):
+            share = min(i, rule.steps) / rule.steps
+            return rule.end + (rule.rate - rule.end) * (1 + np.cos(np.pi * share)) / 2
+        if isinstance(rule, optim.WarmUp):
+            return rule.rate * min((i + 1) / rule.steps, 1)
         if isinstance(rule, optim.Schedule):
             if callable(rule.rates):
                 return 0.1 / (i + 1)  # what the table's function computes
@@ -131,6 +136,9 @@ RATES: dict[str, Any] = {
     "constant": optim.Constant(0.05),
     "decay": optim.Decay(0.1, 0.3),
     "exponential_decay": optim.ExponentialDecay(0.1, 0.2),
+    "cosine": optim.Cosine(0.1, 3, end=0.01),
+    "warm_up": optim.WarmUp(0.1, 3),
+    "plateau": optim.Plateau(0.05, patience=1000),
     "schedule": optim.Schedule([0.1, 0.05, 0.02]),
     "schedule_cycle": optim.Schedule([0.1, 0.02], cycle=True),
     "schedule_function": optim.Schedule(falling),

@@ -390,6 +390,21 @@ def _doubled(x: Value) -> Value:
     return np.array(np.logical_not(x) if x.dtype.kind == "b" else x + x)
 
 
+def step_whole(b: Builder) -> Array:
+    """Functions of whole numbers."""
+    x = b.pick()
+    whole = (
+        tnp.astype(tnp.trunc(tnp.clip(tnp.real(x), -9, 9)), "int64") if x.dtype.kind in "fc" else x
+    )
+    small = tnp.astype(whole, "int64") % 5
+    choice = b.below(3)
+    if choice == 0:
+        return tnp.gcd(small * 6, small + 4)
+    if choice == 1:
+        return tnp.lcm(small + 1, small * 2)
+    return tnp.unravel_index(small, (5, 2))[0]
+
+
 def step_derivative(b: Builder) -> Array:
     """Functions that say something about their derivative, and derivatives of such."""
     x = b.choice([a for a in b.pool if a.dtype.kind == "f"])
@@ -448,6 +463,7 @@ STEPS: tuple[Step, ...] = (
     step_window,
     step_derivative,
     step_count,
+    step_whole,
     step_create,
     step_variable,
 )

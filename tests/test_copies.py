@@ -55,6 +55,9 @@ def test_copies_are_the_object_itself() -> None:
 
 def test_pickles_are_refused_with_a_way_out() -> None:
     for name, part in parts(program()).items():
+        if name in ("graph", "plan"):  # these are data
+            assert pickle.loads(pickle.dumps(part)) is not None
+            continue
         with pytest.raises(TypeError, match=r"pickle: .*graph\.save.*\[test_copies\.py"):
             pickle.dumps(part)
         assert name
@@ -91,7 +94,7 @@ def test_whatever_frees_memory_is_unique() -> None:
     owners = [
         kind
         for kind in gc.get_objects()
-        if isinstance(kind, type)
+        if issubclass(type(kind), type)  # isinstance would ask proxies of modules
         and str(kind.__module__).startswith("tawny")
         and "__del__" in vars(kind)
     ]

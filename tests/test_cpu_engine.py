@@ -448,8 +448,10 @@ def test_threads_reach_the_engine() -> None:
     x, y, z = figure_1()
     p = tw.Graph([x, y], z).compile(engine=ENGINE, threads=5)
     assert p._compiled.executable._pool.threads == 5
-    most = tw.Graph([x, y], z).compile(engine=ENGINE, threads=10**9)
-    assert most._compiled.executable._pool.threads < 2**16, "none is started before it is needed"
+    most = tw.Graph([x, y], z).compile(engine=ENGINE, threads=1024)
+    assert most._compiled.executable._pool.threads == 1024, "none is started before it is needed"
+    with pytest.raises(ValueError, match=r"threads is 1000000000; it must be at most 1024"):
+        tw.Graph([x, y], z).compile(engine=ENGINE, threads=10**9)
     jitted = tw.jit(lambda a: a + 1, engine=ENGINE, threads=3)
     jitted(np.ones(2))
     (entry,) = jitted._programs.values()

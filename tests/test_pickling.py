@@ -115,7 +115,7 @@ def test_numpy_writes_known_arrays_down() -> None:
     assert np.array2string(x, **options) == np.array2string(x.numpy(), **options)
     assert np.array_repr(x) == np.array_repr(x.numpy())
     assert np.array_str(x, precision=2) == np.array_str(x.numpy(), precision=2)
-    with pytest.raises(TypeError, match=r"the array depends on variable 'v'"):
+    with pytest.raises(TypeError, match=r"save: the array depends on variable 'v'"):
         np.save(io.BytesIO(), tw.var("v"))
 
 

@@ -68,13 +68,18 @@ def softmax(x: Array) -> Array:
     return e / tnp.sum(e, axis=-1, keepdims=True)
 
 
+def log_softmax(x: Array) -> Array:
+    away = x - tnp.max(x, axis=-1, keepdims=True)
+    return away - tnp.log(tnp.sum(tnp.exp(away), axis=-1, keepdims=True))
+
+
 def gelu(x: Array) -> Array:
     return 0.5 * x * (1 + tnp.tanh(0.79788456 * (x + 0.044715 * x**3)))
 
 
 ONE_GROUP = {
     "softmax": softmax,
-    "log_softmax": lambda x: tnp.log_softmax(x),
+    "log_softmax": log_softmax,
     "adagrad": lambda x: x32(*x.shape, name="w") - 0.01 * x / tnp.sqrt(x32(8, name="s") + x * x),
     "layer norm": lambda x: layer_norm(x, x32(8, name="g"), x32(8, name="b")),
     "layer norm with var": lambda x: (

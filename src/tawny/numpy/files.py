@@ -6,27 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from tawny.array import ArrayLike
+from tawny.array import ArrayLike, value_outside
 from tawny.node import Value
 from tawny.operator import public
 from tawny.ops.creation import asarray
 
 
-def _value(x: ArrayLike) -> Value:
-    return asarray(x).numpy()
+def _value(x: ArrayLike, op: str) -> Value:
+    """The value of an array; one that depends on a variable is refused in the name of `op`."""
+    return value_outside(asarray(x), op)
 
 
 @public()
 def save(file: Any, arr: ArrayLike, allow_pickle: bool = True) -> None:
     """Write the value of an array to a `.npy` file."""
-    np.save(file, _value(arr), allow_pickle=allow_pickle)
+    np.save(file, _value(arr, "save"), allow_pickle=allow_pickle)
 
 
 @public()
 def savez(file: Any, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike) -> None:
     """Write the values of arrays, named or in order, to a `.npz` file."""
-    named = {name: _value(x) for name, x in kwds.items()}
-    np.savez(file, *map(_value, args), allow_pickle=allow_pickle, **named)
+    named = {name: _value(x, "savez") for name, x in kwds.items()}
+    np.savez(file, *[_value(x, "savez") for x in args], allow_pickle=allow_pickle, **named)
 
 
 @public()
@@ -34,8 +35,10 @@ def savez_compressed(
     file: Any, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike
 ) -> None:
     """Write the values of arrays, named or in order, to a compressed `.npz` file."""
-    named = {name: _value(x) for name, x in kwds.items()}
-    np.savez_compressed(file, *map(_value, args), allow_pickle=allow_pickle, **named)
+    named = {name: _value(x, "savez_compressed") for name, x in kwds.items()}
+    np.savez_compressed(
+        file, *[_value(x, "savez_compressed") for x in args], allow_pickle=allow_pickle, **named
+    )
 
 
 @public()
@@ -51,7 +54,9 @@ def savetxt(
     encoding: str | None = None,
 ) -> None:
     """Write the value of a vector or matrix as text, a line for each row."""
-    np.savetxt(fname, _value(X), fmt, delimiter, newline, header, footer, comments, encoding)
+    np.savetxt(
+        fname, _value(X, "savetxt"), fmt, delimiter, newline, header, footer, comments, encoding
+    )
 
 
 @public()
@@ -73,7 +78,7 @@ def array2string(
 ) -> str:
     """The value of an array as text."""
     return np.array2string(
-        _value(a),
+        _value(a, "array2string"),
         max_line_width,
         precision,
         suppress_small,
@@ -97,7 +102,7 @@ def array_str(
     suppress_small: bool | None = None,
 ) -> str:
     """The value of an array as `str` shows NumPy's arrays."""
-    return np.array_str(_value(a), max_line_width, precision, suppress_small)
+    return np.array_str(_value(a, "array_str"), max_line_width, precision, suppress_small)
 
 
 @public()
@@ -108,4 +113,4 @@ def array_repr(
     suppress_small: bool | None = None,
 ) -> str:
     """The value of an array as `repr` shows NumPy's arrays."""
-    return np.array_repr(_value(arr), max_line_width, precision, suppress_small)
+    return np.array_repr(_value(arr, "array_repr"), max_line_width, precision, suppress_small)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any, TextIO, final
 
 from tawny.array import Array, ArrayLike, fresh, lift, wrap
@@ -64,7 +64,7 @@ class UserFunction(Delay):
         return self.dtype
 
 
-@cache
+@lru_cache(16)
 def _facts(declaration: Facts, pure: bool, always: bool) -> Facts:
     if not pure and not always:
         return declaration
