@@ -496,9 +496,11 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         order: None = None,
         *,
         stable: bool | None = None,
+        descending: bool | None = None,
     ) -> Array:
         """Indices that sort."""
-        return _call("argsort", self, axis, kind, order, stable=stable)
+        options = {"stable": stable, "descending": bool(descending)}
+        return _call("argsort", self, axis, kind, order, **options)
 
     @guarded
     def argpartition(
@@ -545,9 +547,11 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         order: None = None,
         *,
         stable: bool | None = None,
+        descending: bool | None = None,
     ) -> None:
         """Put the elements of this array in order; `np.sort(x)` gives another."""
-        _replace(self, _call("sort", self, axis, kind, order, stable=stable))
+        options = {"stable": stable, "descending": bool(descending)}
+        _replace(self, _call("sort", self, axis, kind, order, **options))
 
     @guarded
     def partition(
