@@ -220,13 +220,11 @@ def _rounded(value: Any, whole: Any, given: Sequence[Any], noise: np.random.Gene
 
 
 def _tied(results: Sequence[Node]) -> frozenset[Node]:
-    """What depends on whether two rounded numbers are equal, which no sample may tell."""
+    """What depends on a truth about rounded numbers, as that two are equal: no sample may tell."""
     found: set[Node] = set()
     for node in toposort(results):
-        equality = node.name in ("isin", "equal", "not_equal")
-        if (equality and any(i.dtype.kind in "fc" for i in node.inputs)) or not found.isdisjoint(
-            node.inputs
-        ):
+        truth = node.dtype.kind == "b" and any(i.dtype.kind in "fc" for i in node.inputs)
+        if truth or not found.isdisjoint(node.inputs):
             found.add(node)
     return frozenset(found)
 
