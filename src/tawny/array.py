@@ -639,6 +639,12 @@ def as_value(x: Any, op: str, position: int = 0) -> Value:
         raise value_error(op, f"operand {position} is not an array: {error}") from None
     native = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
     if native not in dt.DTYPES:
+        if hasattr(x, "toarray"):
+            raise type_error(
+                op,
+                f"operand {position} is {type(x).__name__}, which does not hold all its elements; "
+                "accepted: arrays that do: x.toarray()",
+            )
         raise type_error(
             op,
             f"operand {position} is {type(x).__name__} of dtype {value.dtype}; "

@@ -28,12 +28,19 @@ def _binary(name: str, left: Any, right: Any, other: object) -> Array:
     kind = type(other)
     if other is None or kind in _FOREIGN or getattr(kind, "__array_ufunc__", True) is None:
         return NotImplemented  # type: ignore[no-any-return]
+    if name == "matmul" and _is_sparse(kind):
+        return NotImplemented  # type: ignore[no-any-return]
     return _call(name, left, right)
 
 
 def _replace(array: Any, value: Any) -> None:
     """Let an array take other values, as `x[...] = value` does."""
     array[...] = value
+
+
+def _is_sparse(kind: type) -> bool:
+    """Whether a type is one of SciPy's matrices that hold few elements, which multiply themselves."""
+    return hasattr(kind, "tocsr") and not hasattr(kind, "__array_ufunc__")
 
 
 class Methods:  # noqa: PLW1641  (Array hashes by identity)

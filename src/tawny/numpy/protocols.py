@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
-from tawny.array import Array
+from tawny.array import Array, value_outside
 from tawny.errors import type_error
 from tawny.operator import public
 from tawny.ops import reduction
@@ -44,6 +44,8 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
     name = ufunc.__name__
     options = {k: v for k, v in kwargs.items() if v is not NOT_GIVEN}
     match method:
+        case "__call__" if _writes_to_numpys(options.get("out")):
+            return ufunc(*[_value(x, name) for x in inputs], **options)
         case "__call__":
             return _function("numpy", name)(*inputs, **options)
         case "reduce" if name in REDUCE:
@@ -58,11 +60,30 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
             raise type_error(f"{name}.{method}", "this method of the ufunc has no lazy counterpart")
 
 
+def _writes_to_numpys(out: Any) -> bool:
+    """Whether a result goes into memory of NumPy's arrays, as that of `a += lazy` does."""
+    targets = cast("tuple[Any, ...]", out) if isinstance(out, tuple) else ()
+    return any(isinstance(x, np.ndarray) for x in targets)
+
+
+def _value(x: Any, op: str) -> Any:
+    return value_outside(x, op) if isinstance(x, Array) else x
+
+
+def _memory(x: Any) -> Any:
+    """The memory of a value, for those that ask whether two arrays share some."""
+    if not isinstance(x, Array):
+        return x
+    return np.empty(0) if x.node.value is None else x.node.value
+
+
 @public()
 def __array_function__(  # noqa: N807  (the protocol's own name)
     func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """A NumPy function called with a lazy array: ours takes the same arguments."""
+    if func.__name__ in ("may_share_memory", "shares_memory"):
+        return func(*map(_memory, args), **kwargs)
     function = _function(func.__module__, func.__name__)
     given = {k: v for k, v in kwargs.items() if v is not NOT_GIVEN}
     if any(x is NOT_GIVEN for x in args):
