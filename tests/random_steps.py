@@ -143,7 +143,10 @@ def step_gather(b: Builder) -> Array:
     x = b.pick()
     axis = b.axis(x)
     indices = [b.below(x.shape[axis]) for _ in range(3)]
-    if b.random.random() < 0.3:
+    kind = b.random.random()
+    if kind < 0.05:
+        return tnp.choose(tnp.astype(x != 0, "int64"), [x, x])
+    if kind < 0.3:
         return x.at[indices[0]].add(1)
     return tnp.take(x, tnp.asarray(indices), axis=axis)
 

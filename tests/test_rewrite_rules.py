@@ -512,3 +512,29 @@ def test_a_reduction_that_others_read_is_not_computed_twice(again) -> None:
     whole = [n for n in toposort([a.node for a in result.outputs]) if table.node in n.inputs]
     assert len(whole) == 1
     assert result.rewrites.operations_saved >= 0
+
+
+# ------------------------------------------------------------ what is folded on the way
+
+
+@pytest.mark.parametrize("incremental", [False, True])
+def test_constants_made_of_large_ones_are_folded(incremental) -> None:
+    x = tw.var("x")
+    large = tnp.sum(tnp.sin(tnp.linspace(0, 1, 200_000)))
+    p = tw.Graph([x], x * large).compile(engine="reference", incremental=incremental)
+    np.testing.assert_allclose(p(2.0), 2 * np.sum(np.sin(np.linspace(0, 1, 200_000))))
+    assert [y.node.name for y in p.last_run.executed] == ["multiply"]
+
+
+def test_created_arrays_are_folded_and_large_ones_are_not_kept() -> None:
+    v = tw.var("v", shape=(30,))
+    y = v * tnp.arange(30) + tnp.eye(30)[3] + tnp.linspace(0, 1, 30)
+    p = tw.Graph([v], y).compile(engine="reference", incremental=False)
+    expected = np.ones(30) * np.arange(30) + np.eye(30)[3] + np.linspace(0, 1, 30)
+    np.testing.assert_allclose(p(np.ones(30)), expected)
+    made = {"arange", "eye", "linspace"}
+    assert made.isdisjoint(z.node.name for z in p.last_run.executed)
+    w = tw.var("w", shape=(300_000,))
+    p = tw.Graph([w], w * tnp.sin(tnp.arange(300_000.0))).compile(incremental=False)
+    p(np.ones(300_000))
+    assert "sin" in [z.node.name for z in p.last_run.executed]

@@ -39,7 +39,7 @@ def _replace(array: Any, value: Any) -> None:
 
 
 def _is_sparse(kind: type) -> bool:
-    """Whether a type is one of SciPy's matrices that hold few elements, which multiply themselves."""
+    """Whether a type is one of SciPy's sparse matrices, which know how to multiply."""
     return hasattr(kind, "tocsr") and not hasattr(kind, "__array_ufunc__")
 
 

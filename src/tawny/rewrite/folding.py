@@ -1,8 +1,8 @@
 """Constant folding: what depends on constants alone is computed once, when the graph is optimised.
 
-Never folded: what would be large, what repeats a smaller constant, and what differs from run to
-run.  `broadcast_to` of a constant stays as it is; elementwise work on it is done on the constant
-and broadcast afterwards (see `broadcasting`).
+Never folded: what would be large, or made of what is larger still, what repeats a smaller constant,
+and what differs from run to run.  `broadcast_to` of a constant stays as it is; elementwise work on
+it is done on the constant and broadcast afterwards (see `broadcasting`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from tawny.node import Constant, Node, constant, written_at
 from tawny.op import Elementwise
-from tawny.ops.creation import BroadcastTo, Cast, Copy, Eye
+from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Eye
 from tawny.ops.indexing import Slice
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
 from tawny.ops.movement import Flip, Roll, Transpose
@@ -34,6 +34,10 @@ ALWAYS: Final = 2**20
 """Results of at most so many bytes are folded."""
 NEVER: Final = 2**26
 """Results of more bytes are not; between the two, only those no larger than their constants."""
+
+ON_THE_WAY: Final = 2**24
+"""Results of at most so many bytes are computed on the way to one that is folded: they are gone
+when the graph is optimised, and take no longer than in a run."""
 
 AT_ONCE: Final = 4096
 """Results of at most so many bytes are folded as soon as rules make them."""
@@ -86,10 +90,10 @@ _MOVEMENT: Final = (
 )
 
 
-def _small(node: Node) -> bool:
-    """Whether the value of `node` may be kept as a constant."""
+def _small(node: Node, held: int) -> bool:
+    """Whether the value of `node` may be kept as a constant in place of `held` bytes of others."""
     bytes_ = nbytes(node)
-    return bytes_ <= ALWAYS or (bytes_ <= NEVER and bytes_ <= sum(map(nbytes, set(node.inputs))))
+    return bytes_ <= ALWAYS or bytes_ <= min(held, NEVER)
 
 
 def _repeats(node: Node) -> bool:
@@ -97,10 +101,10 @@ def _repeats(node: Node) -> bool:
     return type(node.op) is BroadcastTo and size(node.shape) != size(node.inputs[0].shape)
 
 
-def _foldable(node: Node) -> bool:
+def _foldable(node: Node, held: int) -> bool:
     if type(node.op) is Constant:
         return True
-    if node.volatile or not _small(node):
+    if node.volatile or not (nbytes(node) <= ON_THE_WAY or _small(node, held)):
         return False
     return type(node.op) is Transpose or not _is_left_to_rules(node)
 
@@ -121,9 +125,8 @@ def _worth_it(node: Node) -> bool:
 
     Nor of what is left to rules: a transpose is computed only with the product that reads it.
     """
-    return (
-        bool(node.inputs) and not node.parts and not _repeats(node) and not _is_left_to_rules(node)
-    )
+    made = bool(node.inputs) or isinstance(node.op, (Arange, Eye))
+    return made and not node.parts and not _repeats(node) and not _is_left_to_rules(node)
 
 
 def fold_constants(flow: Flow, context: Context) -> Flow:
@@ -133,16 +136,24 @@ def fold_constants(flow: Flow, context: Context) -> Flow:
         return flow
     rounded = recorder.allows(FOLD_ROUNDED)
     order = flow.order()
-    foldable: dict[Node, None] = {}
+    foldable: dict[Node, int] = {}
+    """The bytes of the constants that each is made of, those of several uses counted again."""
     for node in [n for n in order if n.known]:
         if not rounded and not keeps_bits(node):
             continue
-        if _foldable(node) and foldable.keys() >= set(node.inputs):
-            foldable[node] = None
+        if foldable.keys() >= set(node.inputs):
+            held = nbytes(node) if node.value is not None else 0
+            held = min(held + sum([foldable[x] for x in set(node.inputs)]), NEVER)
+            if _foldable(node, held):
+                foldable[node] = held
     if not _roots(foldable):
         return flow
     needed = set(chain.from_iterable([n.inputs for n in order if n not in foldable]))
     needed.update(flow.outputs)
+    for node in reversed(list(foldable)):
+        if node in needed and node.value is None and not _small(node, foldable[node]):
+            del foldable[node]
+            needed.update(node.inputs)
     roots = _roots([n for n in foldable if n in needed])
     if not roots:
         return flow
