@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tawny.operator import public
 from tawny.ops import reduction
 from tawny.ops.movement import reshape
 from tawny.registry import FUNCTIONS
+from tawny.tree import items_of
 
 REDUCE: Final[dict[str, Callable[..., Array]]] = {
     "add": reduction.sum,
@@ -62,8 +63,7 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
 
 def _writes_to_numpys(out: Any) -> bool:
     """Whether a result goes into memory of NumPy's arrays, as that of `a += lazy` does."""
-    targets = cast("tuple[Any, ...]", out) if isinstance(out, tuple) else ()
-    return any(isinstance(x, np.ndarray) for x in targets)
+    return out is not None and any(isinstance(x, np.ndarray) for x in items_of(out))
 
 
 def _value(x: Any, op: str) -> Any:
