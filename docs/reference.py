@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Iterator
 from types import ModuleType
@@ -12,11 +13,11 @@ import numpy
 
 import tawny as tw
 import tawny.numpy as np
-from reference_examples import CLASSES as BLOCKS
-from reference_examples import NUMPY, TOP
+from reference_examples import NUMPY
 from tawny import nn, optim
 from tawny.array import Array
 from tawny.graph.plan import Plan
+from tawny.later import cached_property
 
 NAMES: Final = {
     "np": np,
@@ -24,7 +25,6 @@ NAMES: Final = {
     "numpy": numpy,
     "x": np.asarray([[1, 2], [3, 4]]),
     "v": [3, 1, 2],
-    "a": tw.var("a", (2,)),
     "w": np.asarray([1.0, 2.0]),
 }
 """What examples may use."""
@@ -42,30 +42,40 @@ TRIES: Final = (
 LONGEST: Final = 60
 """Characters of the value an example shows."""
 
-TOP_ONLY: Final = {"lazy_print", "__array_namespace_info__"}
-"""Functions of `tawny.numpy` that stand at the top level too, or that nobody writes."""
-
 CLASSES: Final = {
-    "Graphs": tw.Graph,
-    "Programs": tw.Program,
+    "Graphs: `tw.Graph`": tw.Graph,
+    "Programs: `tw.Program`": tw.Program,
     "Plans": Plan,
-    "Arrays": Array,
-    "Modules": nn.Module,
+    "Arrays: `tw.Array`": Array,
+    "Modules: `nn.Module`": nn.Module,
 }
+
+INTRODUCTION: Final = """\
+# Reference
+
+Every public name. `np` is `tawny.numpy` (or `tawny.eager`, which computes at once). Functions that NumPy has too take its
+arguments in its order, and mean the same; their defaults are NumPy's. `out=`, `order=`, `casting=` and `subok=` are
+accepted where they ask for nothing and left out here. Examples begin with
+
+```python
+import numpy
+import tawny as tw
+import tawny.numpy as np
+from tawny import nn, optim
+```
+
+and `# ->` says what a line gives. In those of one line `x` is `[[1, 2], [3, 4]]`, `v` is `[3, 1, 2]` and `w` is `np.asarray([1.0, 2.0])`.
+"""
 
 
 def reference() -> str:
     """The whole page."""
-    return "\n".join(_lines()) + "\n"
+    text = "\n".join(_lines())
+    return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
 
 def _lines() -> Iterator[str]:
-    yield "# Reference"
-    yield ""
-    yield "Every public name. `tw` is `tawny`, `np` is `tawny.numpy` (or `tawny.eager`, which computes at once); in examples `x` is"
-    yield "`[[1, 2], [3, 4]]`, `v` is `[3, 1, 2]`, `w` is `np.asarray([1.0, 2.0])` and `a` is `tw.var('a', (2,))`. Functions that NumPy has too take its arguments in its order, and mean the same; their defaults are"
-    yield "NumPy's. `out=`, `order=`, `casting=` and `subok=` are accepted where they ask for nothing and left out here."
-    yield ""
+    yield INTRODUCTION
     yield from _section("Top level", "tw", tw)
     for title, kind in CLASSES.items():
         yield from _class(title, kind)
@@ -73,6 +83,7 @@ def _lines() -> Iterator[str]:
     for name in ("linalg", "fft"):
         yield from _section(f"`np.{name}`", f"np.{name}", getattr(np, name))
     yield from _section("Random draws: `tw.random`", "tw.random", tw.random)
+    yield from _section("Special functions: `tw.special`", "tw.special", tw.special)
     yield from _section("Networks: `tw.nn`", "nn", nn)
     yield from _section("Optimisers: `tw.optim`", "optim", optim)
 
@@ -85,7 +96,9 @@ def _section(title: str, prefix: str, module: ModuleType) -> Iterator[str]:
         own = getattr(value, "__module__", "").startswith("tawny")
         if not callable(value) or not own or value in CLASSES.values():
             continue
-        if prefix == "np" and (name in TOP or name in TOP_ONLY):
+        if prefix == "np" and (
+            name == "__array_namespace_info__" or value is getattr(tw, name, None)
+        ):
             continue
         yield from _entry(f"{prefix}.{name}", value, _example(prefix, name, value))
     yield ""
@@ -94,22 +107,59 @@ def _section(title: str, prefix: str, module: ModuleType) -> Iterator[str]:
 def _class(title: str, kind: type) -> Iterator[str]:
     yield f"## {title}"
     yield ""
-    yield _text(kind)
-    yield ""
-    yield f"```python{BLOCKS[title]}```"
-    yield ""
+    if kind is tw.Graph:
+        yield f"`tw.Graph{_parameters(kind, method=False)}`"
+        yield ""
+    for part in _parts(kind):
+        yield from part
+        yield ""
     for name, member in sorted(inspect.getmembers(kind), key=lambda pair: pair[0].lower()):
         if name.startswith("_") and name != "__call__":
             continue
-        if isinstance(member, property):
-            yield f"- `.{name}`: {_text(member)}"
+        if isinstance(member, (property, cached_property)):
+            yield from _item(f".{name}", member)
         elif callable(member):
-            yield from _entry(f".{name}" if name != "__call__" else "", member, "", method=True)
+            shown = "" if name == "__call__" else f".{name}"
+            yield from _item(f"{shown}{_parameters(member, method=True)}", member)
     yield ""
 
 
-def _entry(name: str, value: Any, example: str, *, method: bool = False) -> Iterator[str]:
-    yield f"- `{name}{_parameters(value, method)}`: {_text(value)}{example}"
+def _entry(name: str, value: Any, example: str) -> Iterator[str]:
+    yield from _item(f"{name}{_parameters(value, method=False)}", value, example)
+
+
+def _item(title: str, value: Any, example: str = "") -> Iterator[str]:
+    """An item of a list: what a name says of itself, the first paragraph beside the title."""
+    first, *rest = _parts(value) or [[""]]
+    text = " ".join(first)
+    if rest and example and len(rest[-1]) == 1:
+        rest[-1] = [f"{rest[-1][0]}{example}"]
+    else:
+        text += example
+    yield f"- `{title}`: {text}"
+    for part in rest:
+        yield ""
+        yield from (f"  {line}" if line else "" for line in part)
+    if rest:
+        yield ""
+
+
+def _parts(value: Any) -> list[list[str]]:
+    """What a name says of itself, as parts of Markdown: paragraphs, lists and examples."""
+    parts: list[list[str]] = []
+    code: list[str] = []
+    for part in [*(inspect.getdoc(value) or "").split("\n\n"), ""]:
+        if part.startswith("    "):
+            code += ["", *(line.removeprefix("    ") for line in part.splitlines())]
+            continue
+        if code:
+            parts.append(["```python", *code[1:], "```"])
+            code = []
+        if part.startswith("- "):
+            parts.append(["- " + " ".join(one.split()) for one in part[2:].split("\n- ")])
+        elif part:
+            parts.append([" ".join(part.split())])
+    return parts
 
 
 IDLE: Final = {"out", "order", "casting", "subok", "signature", "like"}
@@ -148,18 +198,15 @@ def _default(value: Any) -> str:
     return "..." if " at 0x" in text or len(text) > LONGEST else text
 
 
-def _text(value: Any) -> str:
-    """What a name says of itself, as one paragraph of Markdown; its examples as they stand."""
-    text = inspect.getdoc(value) or ""
-    parts = [" ".join(part.split()) for part in text.split("\n\n") if not part.startswith("    ")]
-    return " ".join(parts)
+def _shows(value: Any) -> bool:
+    """Whether a name shows an example of its own."""
+    return any(part[0] == "```python" for part in _parts(value))
 
 
 def _example(prefix: str, name: str, value: Any) -> str:
-    table = {"np": NUMPY, "tw": TOP}.get(prefix, {})
-    if name in table:
-        return f" `{table[name]}` gives {_shown(eval(table[name], dict(NAMES)))}."
-    if not prefix.startswith("np") or isinstance(value, type):
+    if prefix == "np" and name in NUMPY:
+        return f" `{NUMPY[name]}` gives {_shown(eval(NUMPY[name], dict(NAMES)))}."
+    if not prefix.startswith(("np", "tw.special")) or isinstance(value, type) or _shows(value):
         return ""
     for call in TRIES:
         text = call.format(f"{prefix}.{name}").replace("(", "", 1).replace(")", "", 1)

@@ -87,8 +87,13 @@ _INSTEAD: Final = {
 class Array(Methods):
     """A lazy array: shape and dtype are known, the value is computed when asked for.
 
-    Arrays come from `tawny.var`, from the functions of `tawny.numpy`, and from operators on
-    other arrays; this class is not called directly.
+    Arrays come from `tw.var`, from the functions of `tawny.numpy`, and from operators on other
+    arrays; this class is not called directly.
+
+        x = np.asarray([[1.0, 2.0], [3.0, 4.0]])
+        x.at[0, 0].set(9.0).numpy().tolist()          # -> [[9.0, 2.0], [3.0, 4.0]]
+        float((x.T @ x).sum())                        # -> 58.0
+        x.sum(0).numpy().tolist()                     # -> [4.0, 6.0]
     """
 
     __slots__ = ("__weakref__", "_former", "_node", "_shared")

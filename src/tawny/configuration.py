@@ -109,11 +109,12 @@ SETTINGS: Final = {
 class Config:
     """Settings of the whole process, which programs compiled from then on follow.
 
+    What is not set is what its environment variable says; None takes back what was set.
+
         tw.config.threads = 2
         with tw.config(cache="off", debug=True):
-            program = graph.compile()
-
-    What is not set is what its environment variable says; None takes back what was set.
+            print(tw.config)                      # all settings that are in force
+        tw.config.threads = None
     """
 
     __slots__ = ()

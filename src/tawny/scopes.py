@@ -24,8 +24,15 @@ from tawny.source import SCOPE, Source, caller
 class scope(ContextDecorator):  # noqa: N801  (used as a statement)
     """Nodes recorded inside `with tw.scope("name"):` belong to the scope of that name.
 
+    - `name`: of the scope, which plans, errors and pictures show beside the line.
+
     Scopes nest: inside `scope("encoder")`, `scope("block")` is `encoder.block`.  A scope may be
     opened again, and decorates functions too: `@tw.scope("loss")`.
+
+        x = tw.var("x", (3,))
+        with tw.scope("model"):
+            y = np.exp(x)
+        "in model" in tw.Graph([x], y).trace()        # -> True
     """
 
     def __init__(self, name: str) -> None:
@@ -56,9 +63,13 @@ def join(outer: str, inner: str) -> str:
 def name(x: ArrayLike, name: str) -> Array:
     """The array `x`, which plans, errors and pictures call by `name` from then on.
 
+    - `x`: an array that is no variable: those are named by `tw.var`.
+    - `name`: what to call it.
+
     The value is the same one, so whoever computes it elsewhere sees the name too.
 
-        cost = np.name(np.mean((y - target) ** 2), "cost")
+        cost = np.name(np.mean(np.asarray([1.0, 2.0])), "cost")
+        cost.name                                     # -> 'cost'
     """
     label = _check_name(name, "name")
     node = lift(x, "name")

@@ -1,6 +1,6 @@
 """Special functions, by the names that `scipy.special` gives them, with exact derivatives.
 
-    tw.special.gammaln(x)                     # lazy, element by element, compiled
+    tw.special.gammaln([2.5, 4.0])            # lazy, element by element, compiled
     tw.grad(tw.special.gammaln)(2.5)          # digamma(2.5)
 
 All are of real numbers.  float32 and float16 are computed in float64 and rounded once; integers

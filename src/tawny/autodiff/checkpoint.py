@@ -28,7 +28,13 @@ class Segment:
 def checkpoint(function: Function) -> Function:
     """`function`, of which a derivative keeps the arguments only and computes the rest again.
 
-    This holds whatever the planner decides, which makes its own choice under a memory budget.
+    - `function`: computes arrays from arrays.
+
+    Gives a function of the same arguments and values.  This holds whatever the planner decides,
+    which makes its own choice under a memory budget.
+
+        block = tw.checkpoint(lambda a: np.sin(np.sin(a)))
+        float(tw.grad(lambda a: block(block(a)))(0.0))   # -> 1.0
     """
 
     @functools.wraps(function)

@@ -49,16 +49,28 @@ class Rule:
 
 @final
 class custom_vjp(Generic[F]):  # noqa: N801  (used as a decorator)
-    """A function with slopes of its own in reverse mode.
+    """A function with slopes of its own in reverse mode; used as a decorator.
+
+    - `function`: computes arrays, or a structure of arrays, from positional arguments.
+
+    `f.defvjp(forward, backward)` says the slopes.  `forward(x, y)` gives the function's result
+    and a structure of arrays to keep; where it calls `f`, that is the function as it was
+    written.  `backward(kept, slope)` gives a slope for each argument, or None.  The slope has the
+    structure of the result.  Forward mode follows from it, if `backward` is made of arrays'
+    operations.
 
         @tw.custom_vjp
-        def f(x, y): ...
-        f.defvjp(forward, backward)
+        def clipped(x):
+            return np.clip(x, -1.0, 1.0)
 
-    `forward(x, y)` gives the function's result and a structure of arrays to keep; where it calls
-    `f`, that is the function as it was written.  `backward(kept, slope)` gives a slope for each
-    argument, or None.  The slope has the structure of the result.  Forward mode follows from it, if
-    `backward` is made of arrays' operations.
+        def forward(x):
+            return clipped(x), ()
+
+        def backward(kept, slope):
+            return (slope,)                           # as if nothing were clipped
+
+        clipped.defvjp(forward, backward)
+        float(tw.grad(clipped)(5.0))                  # -> 1.0
     """
 
     def __init__(self, function: F) -> None:
@@ -69,7 +81,12 @@ class custom_vjp(Generic[F]):  # noqa: N801  (used as a decorator)
         """Whether `forward` is being called, which may call the function itself."""
 
     def defvjp(self, forward: Function, backward: Function) -> None:
-        """Say how the function is computed when it is differentiated, and its slopes."""
+        """Say how the function is computed when it is differentiated, and its slopes.
+
+        - `forward`: takes the arguments; gives the result and what to keep.
+        - `backward`: takes what was kept and the slope of the result; gives a slope, or None, for
+          each argument.
+        """
         self._rules = forward, backward
 
     def __call__(self, *args: Any) -> Any:
@@ -89,14 +106,23 @@ class custom_vjp(Generic[F]):  # noqa: N801  (used as a decorator)
 
 @final
 class custom_jvp(Generic[F]):  # noqa: N801  (used as a decorator)
-    """A function with tangents of its own in forward mode.
+    """A function with tangents of its own in forward mode; used as a decorator.
+
+    - `function`: computes arrays, or a structure of arrays, from positional arguments.
+
+    `f.defjvp(rule)` says the tangents: `rule(primals, tangents)` takes two tuples and gives the
+    result and its tangent, which is linear in `tangents`.  Reverse mode follows.
 
         @tw.custom_jvp
-        def f(x, y): ...
-        @f.defjvp
-        def f_jvp(primals, tangents): ...
+        def f(x):
+            return np.log(1 + np.exp(x))
 
-    `f_jvp` gives the result and its tangent, which is linear in `tangents`.  Reverse mode follows.
+        @f.defjvp
+        def f_jvp(primals, tangents):
+            (x,), (t,) = primals, tangents
+            return f(x), t * np.sigmoid(x)
+
+        float(tw.grad(f)(0.0))                        # -> 0.5
     """
 
     def __init__(self, function: F) -> None:
@@ -105,7 +131,11 @@ class custom_jvp(Generic[F]):  # noqa: N801  (used as a decorator)
         self._rule: Function | None = None
 
     def defjvp(self, rule: Function) -> Function:
-        """Say how tangents go through the function."""
+        """Say how tangents go through the function; gives `rule` itself, so that it can decorate.
+
+        - `rule`: takes the arguments and their tangents as two tuples; gives the result and its
+          tangent.
+        """
         self._rule = rule
         return rule
 

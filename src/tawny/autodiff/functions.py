@@ -29,9 +29,22 @@ def grad(
 ) -> Function:
     """The function that gives the gradient of `function`, whose result is one number.
 
-    `argnums` says which positional arguments it is the gradient in; each may be an array or a
-    nested structure of arrays, and the gradient has the same structure.  With `has_aux` the
-    function gives a pair, whose second part is passed on; `holomorphic` permits complex results.
+    - `function`: computes one real number from arrays, with operators and `tawny.numpy`.
+    - `argnums`: the positions of the arguments it is the gradient in; one number gives one
+      gradient, a tuple gives a tuple.  Each argument may be an array or a nested structure of
+      arrays, and its gradient has the same structure.
+    - `has_aux`: the function gives a pair, whose second part is passed on beside the gradient.
+    - `holomorphic`: permit a complex result, of a function that has a complex derivative.
+
+    Gives a function of the same arguments.  Called, it raises TypeError where the result is not
+    one floating-point number.
+
+        def loss(weights, x):
+            return np.sum((x @ weights) ** 2)
+
+        slope = tw.grad(loss)(numpy.ones(2), numpy.eye(2))
+        slope.numpy().tolist()                        # -> [2.0, 2.0]
+        float(tw.grad(tw.grad(lambda a: a**3))(2.0))  # -> 12.0
     """
     both = value_and_grad(function, argnums, has_aux=has_aux, holomorphic=holomorphic, op="grad")
 
@@ -51,7 +64,17 @@ def value_and_grad(
     holomorphic: bool = False,
     op: str = "value_and_grad",
 ) -> Function:
-    """The function that gives the value of `function` and its gradient; see `grad`."""
+    """The function that gives the value of `function` and its gradient, computed together.
+
+    - `function`, `argnums`, `has_aux`, `holomorphic`: as for `grad`.
+    - `op`: the name that errors go by.
+
+    Gives a function of the same arguments, whose result is a pair; with `has_aux` the value is
+    a pair itself.
+
+        value, slope = tw.value_and_grad(lambda a: a**3)(2.0)
+        float(value), float(slope)                    # -> (8.0, 12.0)
+    """
     check_callable(op, function)
 
     @functools.wraps(function)
@@ -70,9 +93,19 @@ def value_and_grad(
 
 
 def gradients(output: Array, wrt: Sequence[Array]) -> list[Array]:
-    """The gradient of `output`, one number, in each of the arrays `wrt` it was built from.
+    """The gradient of `output` in arrays it was built from.
 
-    These are variables or depend on some.
+    - `output`: an array of one floating-point number.
+    - `wrt`: a list of variables, or of arrays that depend on some.
+
+    Gives a list of arrays, one for each of `wrt` and of its shape; zeros where `output` does
+    not depend on it.  They can be outputs of a graph beside `output`.
+
+        x = tw.var("x", (2,))
+        y = np.sum(x**3)
+        (slope,) = tw.gradients(y, [x])
+        program = tw.Graph([x], [y, slope]).compile()
+        program([1.0, 2.0])[1].tolist()               # -> [3.0, 12.0]
     """
     if not isinstance(output, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("gradients", f"output is {type(output).__name__}; accepted: an array")
@@ -97,7 +130,18 @@ def gradients(output: Array, wrt: Sequence[Array]) -> list[Array]:
 
 
 def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """The value of `function` and a function from slopes of the result to slopes of `primals`."""
+    """The value of `function` and a function from slopes of the result to slopes of `primals`.
+
+    - `function`: computes arrays, or a structure of arrays, from arrays.
+    - `primals`: its arguments, at which it is differentiated.
+    - `has_aux`: the function gives a pair, whose second part is passed on as a third result.
+
+    Gives `value, pullback`.  `pullback(slopes)` takes what has the structure and shapes of the
+    value and gives a tuple with a slope for each argument.
+
+        value, pullback = tw.vjp(lambda a, b: a * b, 3.0, 4.0)
+        [float(slope) for slope in pullback(1.0)]     # -> [4.0, 3.0]
+    """
     traced = trace("vjp", function, primals, {}, range(len(primals)), has_aux)
 
     def pullback(slopes: Any) -> tuple[Any, ...]:
@@ -116,7 +160,15 @@ def jvp(
 ) -> Any:
     """The value of `function` at `primals` and its change in the direction `tangents`.
 
-    Both are tuples, with one entry for each argument of the function.
+    - `function`: computes arrays, or a structure of arrays, from arrays.
+    - `primals`: a tuple with the arguments, at which it is differentiated.
+    - `tangents`: a tuple with the direction of each, of the same structure and shapes.
+    - `has_aux`: the function gives a pair, whose second part is passed on as a third result.
+
+    Gives `value, tangent`, computed in forward mode.
+
+        value, change = tw.jvp(lambda a: a * a, (3.0,), (1.0,))
+        float(value), float(change)                   # -> (9.0, 6.0)
     """
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (tuple, list)):
@@ -130,7 +182,19 @@ def jvp(
 def linearize(
     function: Function, *primals: Any, has_aux: bool = False, op: str = "linearize"
 ) -> Any:
-    """The value of `function` and the linear function nearest to it at `primals`."""
+    """The value of `function` and the linear function nearest to it at `primals`.
+
+    - `function`: computes arrays, or a structure of arrays, from arrays.
+    - `primals`: its arguments, at which it is differentiated.
+    - `has_aux`: the function gives a pair, whose second part is passed on as a third result.
+    - `op`: the name that errors go by.
+
+    Gives `value, push`: `push(*tangents)` is what `jvp` gives for that direction, without
+    tracing the function again.
+
+        value, push = tw.linearize(lambda a: a * a, 3.0)
+        float(push(1.0)), float(push(2.0))            # -> (6.0, 12.0)
+    """
     traced = trace(op, function, primals, {}, range(len(primals)), has_aux)
 
     def push(*tangents: Any) -> Any:

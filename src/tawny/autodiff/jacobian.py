@@ -23,25 +23,46 @@ from tawny.tree import map_leaves
 
 
 def jacrev(function: Function, argnums: Argnums = 0, *, holomorphic: bool = False) -> Function:
-    """The function that gives the Jacobian of `function`, a slope for each element of the result.
+    """The function that gives the Jacobian of `function`, in reverse mode.
 
-    Its shape is the result's followed by the argument's; for structures it is a structure of such
-    arrays.  Best where the result has fewer elements than the argument.  `holomorphic` permits
-    complex numbers, of a function that has a complex derivative.
+    - `function`: computes an array, or a structure of arrays, from arrays.
+    - `argnums`: the positions of the arguments it is the Jacobian in; one, or a tuple of them.
+    - `holomorphic`: permit complex numbers, of a function that has a complex derivative.
+
+    Gives a function of the same arguments.  The shape of its result is the result's followed by
+    the argument's; for structures it is a structure of such arrays.  A slope is computed for
+    each element of the result: best where it has fewer elements than the argument.
+
+        matrix = tw.jacrev(lambda a: np.stack([a[0] * a[1], a[0]]))(numpy.array([2.0, 3.0]))
+        matrix.numpy().tolist()                       # -> [[3.0, 2.0], [1.0, 0.0]]
     """
     return _jacobian("jacrev", function, argnums, _by_rows, holomorphic)
 
 
 def jacfwd(function: Function, argnums: Argnums = 0, *, holomorphic: bool = False) -> Function:
-    """As `jacrev`, a tangent for each element of the argument.
+    """The function that gives the Jacobian of `function`, in forward mode.
 
-    Best where the argument has fewer elements than the result.
+    - `function`, `argnums`, `holomorphic`: as for `jacrev`.
+
+    It gives what `jacrev` gives.  A tangent is computed for each element of the argument: best
+    where it has fewer elements than the result.
+
+        matrix = tw.jacfwd(lambda a: a * a)(numpy.array([1.0, 2.0]))
+        matrix.numpy().tolist()                       # -> [[2.0, 0.0], [0.0, 4.0]]
     """
     return _jacobian("jacfwd", function, argnums, _by_columns, holomorphic)
 
 
 def jacobian(function: Function, argnums: Argnums = 0, *, holomorphic: bool = False) -> Function:
-    """The function that gives the Jacobian of `function`, in the mode that needs fewer passes."""
+    """The function that gives the Jacobian of `function`, in the mode that needs fewer passes.
+
+    - `function`, `argnums`, `holomorphic`: as for `jacrev`.
+
+    It gives what `jacrev` and `jacfwd` give.
+
+        matrix = tw.jacobian(lambda a: np.cumsum(a))(numpy.ones(2))
+        matrix.numpy().tolist()                       # -> [[1.0, 0.0], [1.0, 1.0]]
+    """
 
     def by_shape(traced: Traced) -> list[list[Node]]:
         columns = sum(size(a.shape) for a in traced.arguments)
@@ -53,12 +74,29 @@ def jacobian(function: Function, argnums: Argnums = 0, *, holomorphic: bool = Fa
 
 
 def hessian(function: Function, argnums: Argnums = 0) -> Function:
-    """The function that gives the matrix of second derivatives of `function`, one number."""
+    """The function that gives the matrix of second derivatives of `function`, one number.
+
+    - `function`: computes one real number from arrays.
+    - `argnums`: the positions of the arguments to differentiate in; one, or a tuple of them.
+
+    Gives a function of the same arguments; the shape of its result is the argument's twice.
+
+        matrix = tw.hessian(lambda a: np.sum(a**3))(numpy.array([1.0, 2.0]))
+        matrix.numpy().tolist()                       # -> [[6.0, 0.0], [0.0, 12.0]]
+    """
     return jacfwd(grad(function, argnums), argnums)
 
 
 def gradhessian(function: Function) -> Function:
-    """The function that gives gradient and Hessian together."""
+    """The function that gives gradient and Hessian together.
+
+    - `function`: computes one real number from an array, its first argument.
+
+    Gives a function of the same arguments, whose result is a pair.
+
+        slope, matrix = tw.gradhessian(lambda a: np.sum(a**3))(numpy.array([1.0, 2.0]))
+        slope.numpy().tolist()                        # -> [3.0, 12.0]
+    """
 
     @functools.wraps(function)
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -70,7 +108,11 @@ def gradhessian(function: Function) -> Function:
 def diff(function: Function) -> Function:
     """The derivative of a function from numbers to numbers, which may be applied to arrays.
 
-    It is the derivative at each element; the function must treat elements apart.
+    - `function`: computes each element of its result from that element of its first argument.
+
+    Gives a function of the same arguments: the derivative at each element.
+
+        tw.diff(lambda a: a**3)(numpy.array([1.0, 2.0])).numpy().tolist()   # -> [3.0, 12.0]
     """
     check_callable("diff", function)
 
@@ -90,7 +132,14 @@ def diff(function: Function) -> Function:
 
 
 def laplacian(function: Function) -> Function:
-    """The function that gives the sum of the second derivatives of `function`, one number."""
+    """The function that gives the sum of the second derivatives of `function`, one number.
+
+    - `function`: computes one real number from an array, its first argument.
+
+    Gives a function of the same arguments: the trace of the Hessian.
+
+        float(tw.laplacian(lambda a: np.sum(a**3))(numpy.array([1.0, 2.0])))   # -> 18.0
+    """
 
     @functools.wraps(function)
     def trace_of_hessian(x: Any, *args: Any, **kwargs: Any) -> Array:
@@ -104,17 +153,47 @@ def laplacian(function: Function) -> Function:
 
 
 def hvp(function: Function, x: Any, v: Any) -> Any:
-    """The Hessian of `function` at `x`, times `v`, without the matrix: forward over reverse."""
+    """The Hessian of `function` at `x`, times `v`, without the matrix: forward over reverse.
+
+    - `function`: computes one real number from one argument.
+    - `x`: where, an array or a structure of arrays.
+    - `v`: what the Hessian is multiplied by, of the same structure and shapes.
+
+    Gives an array, or a structure of them, as `x` is.
+
+        product = tw.hvp(lambda a: np.sum(a**3), numpy.array([1.0, 2.0]), numpy.ones(2))
+        product.numpy().tolist()                      # -> [6.0, 12.0]
+    """
     return jvp(grad(function), (x,), (v,))[1]
 
 
 def jacobianv(function: Function, x: Any, v: Any) -> Any:
-    """The Jacobian of `function` at `x`, times `v`, without the matrix."""
+    """The Jacobian of `function` at `x`, times `v`, without the matrix.
+
+    - `function`: computes an array, or a structure of arrays, from one argument.
+    - `x`: where, an array or a structure of arrays.
+    - `v`: a direction, of the structure and shapes of `x`.
+
+    Gives what has the structure of the function's result.
+
+        change = tw.jacobianv(lambda a: a * a, numpy.array([1.0, 2.0]), numpy.ones(2))
+        change.numpy().tolist()                       # -> [2.0, 4.0]
+    """
     return jvp(function, (x,), (v,))[1]
 
 
 def jacobianTv(function: Function, x: Any, v: Any) -> Any:  # noqa: N802  (transpose)
-    """The transposed Jacobian of `function` at `x`, times `v`, without the matrix."""
+    """The transposed Jacobian of `function` at `x`, times `v`, without the matrix.
+
+    - `function`: computes an array, or a structure of arrays, from one argument.
+    - `x`: where, an array or a structure of arrays.
+    - `v`: slopes, of the structure and shapes of the function's result.
+
+    Gives what has the structure of `x`.
+
+        slope = tw.jacobianTv(lambda a: np.sum(a * a), numpy.array([1.0, 2.0]), 1.0)
+        slope.numpy().tolist()                        # -> [2.0, 4.0]
+    """
     return vjp(function, x)[1](v)[0]
 
 

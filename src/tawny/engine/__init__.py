@@ -22,7 +22,14 @@ ENGINES["cpu"] = CpuEngine()
 def evaluate(*arrays: Array) -> Any:
     """Values of arrays that depend on no variable, computed together in one run.
 
+    - `arrays`: arrays of `tawny.numpy`; what they have in common is computed once.
+
     One array gives one NumPy array, several give a tuple; they are new and may be changed.
+    Raises TypeError where a value depends on a variable: compile a graph instead.
+
+        x = np.asarray([1.0, 2.0])
+        total, mean = tw.evaluate(np.sum(x), np.mean(x))
+        float(total), float(mean)                     # -> (3.0, 1.5)
     """
     for position, array in enumerate(arrays):
         if not isinstance(array, Array):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -58,7 +58,17 @@ __all__ = ["GraphFileError", "load", "load_arrays", "save", "save_arrays"]
 
 
 def load(path: Path) -> Graph:
-    """The graph that `save` wrote.  A file that is damaged or no graph raises `GraphFileError`."""
+    """The graph that `Graph.save` wrote.
+
+    - `path`: the file.  Nothing in it is run: functions in `tw.delay` are found by the names
+      given to `tw.register_function` in this process.
+
+    Gives a `Graph`.  Raises `tw.GraphFileError` for a file that is damaged or no graph.
+
+        x = tw.var("x", (3,))
+        tw.Graph([x], np.sum(x)).save("sum.tawny")
+        tw.load("sum.tawny")   # -> <Graph: inputs x; 1 outputs; 0 updates; 2 nodes>
+    """
     return _Loader(os.fspath(path), read(path)).graph()
 
 
@@ -270,7 +280,16 @@ def read_source(data: Json) -> Source | None:
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
-    """Write arrays by name to a file, as a program's state: `save_arrays(path, p.state)`."""
+    """Write arrays by name to a file, as a program's state: `save_arrays(path, p.state)`.
+
+    - `path`: the file, which is replaced; it is a safetensors file.
+    - `arrays`: a dict from names to arrays.
+
+    Raises TypeError for names that are no strings.
+
+        tw.save_arrays("state.tawny", {"n": numpy.ones(3)})
+        tw.load_arrays("state.tawny")["n"].tolist()   # -> [1.0, 1.0, 1.0]
+    """
     values: dict[str, Value] = {}
     for name, array in arrays.items():
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -282,7 +301,12 @@ def save_arrays(path: Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
 def load_arrays(path: Path) -> dict[str, Value]:
     """The arrays of a file by name, as new NumPy arrays: `p.set(**load_arrays(path))`.
 
-    Safetensors files of other libraries are read too.
+    - `path`: a file that `save_arrays` wrote, or a safetensors file of another library.
+
+    Gives a dict.  Raises `tw.GraphFileError` for a file that is damaged, or no such file.
+
+        tw.save_arrays("weights.tawny", {"w": numpy.zeros(2)})
+        list(tw.load_arrays("weights.tawny"))         # -> ['w']
     """
     contents = read(path)
     name = os.fspath(path)

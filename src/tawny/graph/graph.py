@@ -54,9 +54,29 @@ MOST_THREADS: Final = 1024
 class Graph(Unique):
     """What is computed from what: variables in, arrays out, and what variables become after a run.
 
-    `outputs` is an array or a nested structure of arrays.  `updates` maps variables, or their
-    names, to the arrays whose values they take after each run, all at once; with updates there need
-    be no outputs.  Variables that are updated but are no inputs are the graph's own state.
+    - `inputs`: the variables whose values are given from outside, in the order of a call.
+    - `outputs`: an array, or a nested structure of tuples, lists, dicts and dataclasses of
+      arrays; a run gives its values in the same structure.  With updates there need be none.
+    - `updates`: a dict from variables, or their names, to the arrays whose values they take
+      after each run, all at once.  Variables that are updated but are no inputs are the graph's
+      own state.
+    - `name`: what pictures and errors call the graph.
+    - `unused`: `"warn"` of inputs that no output uses, or `"ignore"` them.
+    - `rewrites`: what the optimiser did to make this graph; given by `tw.optimise`.
+
+    Raises ValueError where outputs depend on variables that are not listed, where two variables
+    have one name, and where there is neither an output nor an update.  A graph never changes.
+
+        price, rate = tw.var("price", (3,)), tw.var("rate")
+        graph = tw.Graph([price, rate], {"value": np.sum(price) * rate, "logs": np.log(price)})
+        program = graph.compile(often=["rate"])
+        float(program(numpy.ones(3), 2.0)["value"])   # -> 6.0
+
+        n = tw.var("n", dtype="int64")
+        counter = tw.Graph([], n, updates={n: n + 1}).compile()
+        counter.set(n=0)
+        last = counter.run(steps=5)
+        int(last)                                     # -> 4
     """
 
     def __init__(
@@ -120,7 +140,11 @@ class Graph(Unique):
         return tuple(toposort(self.results))
 
     def variable(self, x: Array | str, op: str) -> Node:
-        """The variable of this graph that is meant: by itself, or by its name."""
+        """The variable of this graph that is meant: by itself, or by its name.
+
+        - `x`: a variable of the graph, or the name of one.
+        - `op`: who asks, as an error says it.
+        """
         node = None if isinstance(x, str) else _variable(x, f"what {op} is given")
         name = x if node is None else node.name
         for own in self.variables:
@@ -154,12 +178,29 @@ class Graph(Unique):
     ) -> Program:
         """Optimise, plan and allocate: a program that runs this graph again and again.
 
-        `memory` is a budget for what the run computes ("2GB", or bytes).  `often` names the inputs
-        that change often, so that only their boundary is kept.  Without `incremental` every
-        run computes everything, and nothing is kept for the next.  `threads` is how many threads
-        may work at once; results do not depend on it.  `plan` says how to plan: "hard" takes up to
-        a minute to come nearer the lower bound, "seed" is the report's Algorithm 1.  `disable` and
-        `enable` name rules of the optimiser, or classes of them, as for `tw.optimise`.
+        - `engine`: `"cpu"`, native kernels, or `"reference"`, NumPy one node at a time.
+        - `memory`: a budget for what the run computes, `"2GB"` or bytes; None sets no limit.
+        - `often`: the inputs that change often, or their names; values at the boundary of what
+          depends on them are kept, and a change of another input computes everything.  Without
+          it any input may change alone.
+        - `optimise`: whether the graph is rewritten first; the results are the same.
+        - `assume_finite`: let the optimiser apply rules that hold only without NaN and infinities.
+        - `incremental`: whether a run computes only what changed; without it every run computes
+          everything, and nothing is kept for the next, which takes less memory.
+        - `threads`: how many threads may work at once, from 1 to 1024; None takes the setting
+          `tw.config.threads`, `TAWNY_THREADS`, or the processors of this process.  Results do not
+          depend on it.
+        - `plan`: how to plan: `"default"`; `"hard"`, which takes up to a minute to come nearer the
+          lower bound; or `"seed"`, the report's Algorithm 1.
+        - `disable`, `enable`: rules of the optimiser, or classes of them, as for `tw.optimise`.
+
+        Gives a `Program`.  Raises `tw.MemoryBudgetError` where no plan fits in the budget; it says
+        what the least is.
+
+            x = tw.var("x", (1000,))
+            graph = tw.Graph([x], np.sum(np.exp(-x) * x))
+            program = graph.compile(memory="1MB", threads=1)
+            float(program(numpy.zeros(1000)))             # -> 0.0
         """
         if threads is not None and as_int(threads, "compile", "threads") < 1:
             raise value_error("compile", f"threads is {threads}; it must be at least 1")
@@ -201,7 +242,17 @@ class Graph(Unique):
         disable: Iterable[str] = (),
         enable: Iterable[str] = (),
     ) -> Plan:
-        """The plan `compile` would follow, without allocating anything."""
+        """The plan `compile` would follow, without allocating or compiling anything.
+
+        - `memory`, `often`, `optimise`, `assume_finite`, `incremental`, `engine`, `plan`,
+          `disable`, `enable`: as for `compile`.
+
+        Gives a `Plan`.  Raises `tw.MemoryBudgetError` where none fits in the budget.
+
+            x = tw.var("x", (1000, 1000))
+            plan = tw.Graph([x], np.exp(np.sin(x)) + 1).plan()
+            plan.peak_bytes                               # -> 8000000
+        """
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
         with collector_paused():
             return self._compiled(engine, memory, often, switches, incremental, None, plan).plan
@@ -245,19 +296,52 @@ class Graph(Unique):
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the graph to a file of plain data, to be read by `tw.load`."""
+        """Write the graph to a file of plain data, to be read by `tw.load`.
+
+        - `path`: the file, which is replaced.  It holds nodes, constants, names and lines, and no
+          code: a function in `tw.delay` is referred to by the name given to `tw.register_function`.
+
+        Raises ValueError for functions that have no such name.
+
+            x = tw.var("x", (3,))
+            tw.Graph([x], np.sum(x * x)).save("squares.tawny")
+            float(tw.load("squares.tawny").compile()([1.0, 2.0, 3.0]))   # -> 14.0
+        """
         saving.save(self, path)
 
     def to_dot(self, plan: Plan | None = None) -> str:
-        """The graph in Graphviz's language; with a plan, coloured by block of memory."""
+        """The graph in Graphviz's language.
+
+        - `plan`: a plan of the graph; nodes are then coloured by the block of memory they lie in.
+
+            x = tw.var("x", (3,))
+            graph = tw.Graph([x], np.sin(x) + 1)
+            graph.to_dot(graph.plan()).startswith("digraph")   # -> True
+        """
         return dot.to_dot(self, plan)
 
     def trace(self) -> str:
-        """A listing of the nodes in the order they run."""
+        """A listing of the nodes in the order they run.
+
+        Gives text with a line for each: op, dtype, shape, operands, and where you wrote it.
+
+            x = tw.var("x", (3,))
+            print(tw.Graph([x], np.sin(x) + 1).trace())
+        """
         return trace.trace(self)
 
     def visualize(self, path: str | Path, plan: Plan | None = None) -> None:
-        """Draw the graph to an .svg, .png or .dot file."""
+        """Draw the graph into a file.
+
+        - `path`: the file; the end of its name says what is drawn: `.svg`, `.png` or `.dot`.
+        - `plan`: a plan of the graph; nodes are then coloured by the block of memory they lie in.
+
+        With Graphviz installed its `dot` draws.  Without it SVG is drawn all the same, and `.png`
+        raises ValueError.
+
+            x = tw.var("x", (3,))
+            tw.Graph([x], np.sin(x) + 1).visualize("graph.svg")
+        """
         svg.visualize(self, path, plan)
 
     def _repr_svg_(self) -> str:
@@ -302,10 +386,20 @@ def optimise(
 ) -> Graph:
     """A graph that computes the same with less; its `rewrites` say what was done.
 
-    `assume_finite` lets rules apply that hold only without NaN and infinities.  `disable` names
-    rules, or classes of rules ("exact", "contracting", "finite"), to leave out; `enable` names
-    those that are off unless asked for: "reassociating" joins constants along sums and products,
-    which rounds differently.
+    Compiling does this by itself: here the rewritten graph can be seen.
+
+    - `graph`: the graph, which stays as it is.
+    - `assume_finite`: let rules apply that hold only without NaN and infinities.
+    - `disable`: names of rules, or of classes of rules (`"exact"`, `"contracting"`, `"finite"`),
+      to leave out.
+    - `enable`: names of those that are off unless asked for: `"reassociating"` joins constants
+      along sums and products, which rounds differently.
+
+    Gives a new `Graph`.  Raises ValueError for a name that no rule has.
+
+        x = tw.var("x", (3,))
+        less = tw.optimise(tw.Graph([x], (x - 0) * 1))
+        [step.rule.name for step in less.rewrites]    # -> ['subtract_zero', 'multiply_one']
     """
     if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("optimise", f"{type(graph).__name__} is no Graph")

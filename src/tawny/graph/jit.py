@@ -183,7 +183,10 @@ class Jitted(Generic[P, R]):
         return result
 
     def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> Lowering:
-        """The graph and plan that a call with such arguments would run."""
+        """The graph and plan that a call with such arguments would run.
+
+        - `args`, `kwargs`: as for a call.
+        """
         args, kwargs = self._split(self._mapped(as_data, *self._placed(args, kwargs)))
         key, given = (None, args) if kwargs or self._static else plain_key(args)
         call = None if key is not None else call_of(args, kwargs, self._static)
@@ -429,11 +432,24 @@ def jit(
 ) -> Any:
     """Make a function a program, traced once for each combination of shapes and dtypes.
 
-    Arrays and floats are what it computes with.  Ints, bools, strings, None and other objects stay
-    Python values: they can be sizes, indices and conditions, and each new value is compiled anew.
-    `static` names further arguments, or gives their positions, that are to stay Python values;
-    `static_argnums` and `static_argnames` are other names for it.  `options` are those of
-    `Graph.compile`; nothing is kept from call to call unless `incremental=True`.
+    - `function`: computes arrays, or a structure of them, from arguments that may be nested
+      structures.  Without it `jit` gives a decorator: `@tw.jit(static=["n"])`.
+    - `static`: names or positions of further arguments that are to stay Python values.
+    - `static_argnums`, `static_argnames`: other names for `static`.
+    - `options`: those of `Graph.compile`; nothing is kept from call to call unless
+      `incremental=True`.
+
+    Arrays and floats are what the function computes with.  Ints, bools, strings, None and other
+    objects stay Python values: they can be sizes, indices and conditions, and each new value is
+    compiled anew.  Gives a function of the same arguments, whose results are NumPy arrays; its
+    `lower(...)` gives the graph and the plan of a call, `clear_cache()` forgets all programs.
+
+        @tw.jit
+        def pooled(x, size):
+            return np.mean(np.reshape(x, (-1, size)), axis=1)
+
+        pooled(numpy.arange(6.0), 3).tolist()         # -> [1.0, 4.0]
+        pooled.lower(numpy.arange(6.0), 3).plan.peak_bytes > 0   # -> True
     """
     places = [
         x for given in (static, static_argnums, static_argnames) for x in listed_static(given)

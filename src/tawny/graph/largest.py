@@ -17,9 +17,20 @@ GUESSES: Final = 8
 def largest(
     make: Callable[[int], Graph], memory: str | int, *, limit: int = 2**40, **options: Any
 ) -> int:
-    """The largest n for which `make(n)` can be planned within `memory`.
+    """The largest n for which a graph can be planned within `memory`; nothing is allocated.
 
-    `make` must need more memory for larger n.  `options` are those of `Graph.plan`.
+    - `make`: a function from n to a graph, which must need more memory for larger n.
+    - `memory`: the budget, `"2GB"` or bytes.
+    - `limit`: the largest n to try.
+    - `options`: those of `Graph.plan`.
+
+    Raises `tw.MemoryBudgetError` where n = 1 does not fit, ValueError where every n does.
+
+        def sums(n):
+            x = tw.var("x", (n,))
+            return tw.Graph([x], np.cumsum(np.cumsum(x)))
+
+        tw.largest(sums, "160kB", incremental=False)   # -> 10000
     """
     fits, size = 0, 1
     refused: list[tuple[int, int]] = []

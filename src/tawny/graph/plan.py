@@ -82,7 +82,14 @@ class Moment(NamedTuple):
 class Plan(Unique):
     """Where every value of a run lies; made before anything is allocated, and followed exactly.
 
+    Plans come from `Graph.plan` and `Program.plan`; printed, one is a table of the steps.
     Inputs, constants and bound arrays lie outside: the plan is of what the run computes.
+
+        x = tw.var("x", (1000,))
+        y = np.exp(x)
+        plan = tw.Graph([x], [np.sum(y * y)]).plan()
+        plan.peak_bytes >= plan.lower_bound_bytes     # -> True
+        print(plan)
     """
 
     lowered: Lowered
@@ -106,22 +113,50 @@ class Plan(Unique):
 
     @property
     def peak_bytes(self) -> int:
-        """All the bytes a run has, kept values included; they are allocated once."""
+        """All the bytes a run has, kept values included; they are allocated once.
+
+        Inputs, constants and new output arrays are not among them.
+
+            x = tw.var("x", (1000,))
+            tw.Graph([x], np.cumsum(x)).plan().peak_bytes   # -> 8000
+        """
         return self.layout.arena
 
     @property
     def lower_bound_bytes(self) -> int:
-        """The most bytes in use at any step: no plan in this order needs less."""
+        """The most bytes in use at any step: no plan in this order needs less.
+
+        Where `peak_bytes` is the same, no byte of the arena is lost to holes.
+
+            x = tw.var("x", (1000,))
+            tw.Graph([x], np.cumsum(x)).plan().lower_bound_bytes   # -> 8000
+        """
         return self.layout.bound
 
     @property
     def unshared_bytes(self) -> int:
-        """What the run would need if every value had memory of its own."""
+        """What the run would need if every value had memory of its own.
+
+        The share of it that `peak_bytes` is says how well memory is shared.
+
+            x = tw.var("x", (1000,))
+            plan = tw.Graph([x], np.cumsum(np.cumsum(np.cumsum(x)))).plan(incremental=False)
+            plan.peak_bytes, plan.unshared_bytes          # -> (16000, 24000)
+        """
         return self.layout.unshared
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """Every piece of memory by offset, then by time."""
+        """Every piece of memory by offset, then by time.
+
+        Each has its `offset` and `bytes`, the `first` and `last` step at which it is in use, its
+        `kind` (`"kept"` between runs, `"transient"` or `"scratch"`), and the `arrays` that live
+        there, each written over the one before.
+
+            x = tw.var("x", (1000,))
+            plan = tw.Graph([x], np.cumsum(np.cumsum(np.cumsum(x)))).plan(incremental=False)
+            [(b.offset, b.first, b.last) for b in plan.blocks][:2]   # -> [(0, 0, 1), (0, 2, 2)]
+        """
         schedule = self.layout.schedule
         out: list[Block] = []
         for index, (storage, start) in enumerate(self.layout.occupied):
@@ -135,7 +170,16 @@ class Plan(Unique):
 
     @cached_property
     def steps(self) -> tuple[PlannedStep, ...]:
-        """What runs, in order."""
+        """What runs, in order.
+
+        Each has its `position`, the `array` it computes, the `offset` and `bytes` of the result,
+        the operand it is written `over`, if any, and whether it is computed `again`, having been
+        dropped to save memory.
+
+            x = tw.var("x", (1000,))
+            plan = tw.Graph([x], np.cumsum(np.cumsum(np.cumsum(x)))).plan(incremental=False)
+            [step.offset for step in plan.steps]          # -> [0, 8000, 0]
+        """
         problem = self.lowered.problem
         seen: set[int] = set()
         out: list[PlannedStep] = []
@@ -154,12 +198,30 @@ class Plan(Unique):
         return tuple(out)
 
     def timeline(self) -> list[Moment]:
-        """Live and allocated bytes while each step runs."""
+        """Live and allocated bytes while each step runs: a list with an entry for each.
+
+        An entry has its `position`, `live_bytes`, those in use, and `allocated_bytes`, up to where
+        the arena is in use, holes included.
+
+            x = tw.var("x", (1000,))
+            plan = tw.Graph([x], np.cumsum(np.cumsum(np.cumsum(x)))).plan(incremental=False)
+            max(moment.live_bytes for moment in plan.timeline())   # -> 16000
+        """
         pairs = zip(self.layout.live, self.layout.allocated, strict=True)
         return [Moment(p, live, top) for p, (live, top) in enumerate(pairs)]
 
     def alive(self, position: int) -> list[Alive]:
-        """What is in memory while a step runs, the largest first."""
+        """What is in memory while a step runs, the largest first.
+
+        - `position`: the place of the step in `steps`.
+
+        Gives a list; an entry has its `bytes`, its `kind` as in `blocks`, and its `array`, or None
+        for scratch memory.
+
+            x = tw.var("x", (1000,))
+            plan = tw.Graph([x], np.cumsum(x)).plan()
+            [(one.bytes, one.kind) for one in plan.alive(0)]   # -> [(8000, 'kept')]
+        """
         schedule = self.layout.schedule
         found: list[Alive] = []
         for index, (storage, _) in enumerate(self.layout.occupied):
@@ -237,7 +299,7 @@ class Plan(Unique):
         return {m: step for step, inner in members.items() for m in inner if m not in own}
 
     def block_of(self, node: Node) -> int | None:
-        """Which of `blocks` holds the node's value; None if it lies outside the plan."""
+        """Which of `blocks` holds the value of `node`; None if it lies outside the plan."""
         found = self._found(node)
         if found is None or found[1] or is_leaf(found[0]):
             return None
@@ -252,7 +314,18 @@ class Plan(Unique):
         return dict(reversed(pairs))
 
     def why(self, array: Array) -> str:
-        """Why the value lies where it does, in words."""
+        """Why a value lies where it does, in words.
+
+        - `array`: an array of the graph, as you wrote it; where the optimiser has changed what
+          computes it, the answer says so.
+
+        Raises ValueError for an array of another graph.
+
+            x = tw.var("x", (1000,))
+            y = np.cumsum(x)
+            plan = tw.Graph([x], np.cumsum(y)).plan(incremental=False)
+            print(plan.why(y))                            # cumsum: 8000 bytes at 0; ...
+        """
         if not isinstance(array, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("why", f"{type(array).__name__} is no array")
         found, name = self._found(array.node), array.node.name
@@ -376,7 +449,14 @@ class Plan(Unique):
         return f"<p>{title}</p><table>{body}</table>{more}"
 
     def diff(self, other: Plan) -> str:
-        """What differs between this plan and another, in words."""
+        """What differs between this plan and another, in words, a line for each thing.
+
+        - `other`: the plan to compare with, as that of another budget.
+
+            x = tw.var("x", (1000,))
+            graph = tw.Graph([x], np.exp(x) + 1)
+            graph.plan().diff(graph.plan())               # -> 'no difference'
+        """
         if not isinstance(other, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("diff", f"{type(other).__name__} is no Plan")
         lines = [
@@ -415,7 +495,12 @@ class Plan(Unique):
         return sum(s.over is not None for s in self.steps), sum(s.again for s in self.steps)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw blocks over time with matplotlib; gives the axes."""
+        """Draw blocks over time with matplotlib; gives the axes.
+
+        - `ax`: the axes to draw in; None makes new ones.
+
+        It needs the `plot` extra: `pip install tawny[plot]`.
+        """
         from tawny.graph.plot import draw  # noqa: PLC0415  (matplotlib is an extra)
 
         return draw(self, ax)

@@ -64,9 +64,18 @@ class Run(Unique):
 class Program:
     """A graph made ready to run: optimised, planned, its memory allocated.
 
-    Calling it sets inputs (by position or by name) and runs; values set before stay set.  Calls
-    from several threads are taken one after the other.  Inside a run, as in a delayed function or
-    a signal's handler, the program itself can be neither run nor changed.
+    Programs come from `Graph.compile`.  Calling one sets inputs (by position or by name) and
+    runs; values set before stay set, and only what depends on changed inputs is computed again.
+    Calls from several threads are taken one after the other.  Inside a run, as in a delayed
+    function or a signal's handler, the program itself can be neither run nor changed.
+
+        price, rate = tw.var("price", (3,)), tw.var("rate")
+        graph = tw.Graph([price, rate], {"value": np.sum(price) * rate, "logs": np.log(price)})
+        program = graph.compile()
+        first = program(price=numpy.ones(3), rate=2.0)["value"]
+        float(first)                                  # -> 6.0
+        second = program(rate=3.0)["value"]           # the logarithms are not computed again
+        float(second)                                 # -> 9.0
     """
 
     def __init__(self, graph: Graph, compiled: Compiled) -> None:
@@ -109,12 +118,28 @@ class Program:
 
     @property
     def plan(self) -> Plan:
-        """Where every byte lies, decided before the first run."""
+        """Where every byte lies, decided before the first run.
+
+        Gives the `Plan` that `Graph.plan` gives with the same options; printed, it is a table.
+
+            x = tw.var("x", (1000,))
+            program = tw.Graph([x], np.exp(x) + 1).compile()
+            program.plan.peak_bytes                       # -> 8000
+        """
         return self._compiled.plan
 
     @property
     def rewrites(self) -> Rewrites:
-        """What the optimiser did."""
+        """What the optimiser did: a sequence of records, printed as a table.
+
+        There is a record for each time a rule was applied: it has the rule, its class, and the
+        nodes before and after with your lines.  `operations_saved` and `bytes_saved` of the whole
+        say what it is worth.
+
+            x = tw.var("x", (3,))
+            program = tw.Graph([x], np.exp(x * 1)).compile()
+            [step.rule.name for step in program.rewrites]   # -> ['multiply_one']
+        """
         return self._compiled.rewrites
 
     @property
@@ -124,7 +149,18 @@ class Program:
 
     @property
     def last_run(self) -> Run:
-        """What the newest run did."""
+        """What the newest run did.
+
+        It has `executed`, the arrays that were computed; `reused`, those whose values were still
+        right; `seconds`, the time it took; and `bytes`, those of the values computed.  Raises
+        ValueError before the first run.
+
+            x, y = tw.var("x", (3,)), tw.var("y", (3,))
+            program = tw.Graph([x, y], [np.exp(x), np.exp(y)]).compile()
+            before = program(numpy.ones(3), numpy.ones(3))
+            after = program(y=numpy.zeros(3))
+            len(program.last_run.executed), len(program.last_run.reused)   # -> (1, 1)
+        """
         with self._lock:
             if self._ran is None:
                 raise value_error("last_run", "the program has not run yet")
@@ -151,7 +187,16 @@ class Program:
 
     @property
     def state(self) -> Mapping[str, Value]:
-        """Copies of the values of the variables that have one, by name."""
+        """Copies of the values of the variables that have one, by name.
+
+        `tw.save_arrays(path, program.state)` writes them; `program.set(dict(...))` takes them back.
+
+            n = tw.var("n")
+            program = tw.Graph([], n, updates={n: n + 1}).compile()
+            program.set(n=0.0)
+            last = program.run(steps=3)
+            float(program.state["n"])                     # -> 3.0
+        """
         with self._lock:
             return MappingProxyType(
                 {
@@ -182,10 +227,27 @@ class Program:
         bind: bool = False,
         **by_name: Any,
     ) -> None:
-        """Give variables new values, by name or in a dict; nothing is set unless all can be set.
+        """Give variables new values for the next run; nothing is set unless all can be set.
 
-        With `bind` the arrays themselves are used, without a copy: they must outlive the program,
-        and changes made to them are declared with `touch`.
+        - `values`: a dict of values by name.
+        - `bind`: use the arrays themselves, without a copy.  They must be contiguous, of the
+          variable's dtype and shape, and outlive the program; changes made to them are declared
+          with `touch`.
+        - `by_name`: values by name, `set(rate=2.0)`.
+
+        A value of another dtype is converted where nothing but rounding can be lost.  Raises
+        ValueError for another shape, TypeError for names that are no variables and for dtypes that
+        lose more, OverflowError for integers that do not fit.
+
+            price, rate = tw.var("price", (3,)), tw.var("rate")
+            program = tw.Graph([price, rate], np.sum(price) * rate).compile()
+            program.set({"price": numpy.ones(3)}, rate=2.0)
+            float(program.run())                          # -> 6.0
+            prices = numpy.ones(3)
+            program.set(price=prices, bind=True)
+            prices[:] = 2.0
+            program.touch("price")
+            float(program.run())                          # -> 12.0
         """
         if values is not None and not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error(
@@ -213,7 +275,20 @@ class Program:
             self._assign(self._named(given), bind)
 
     def touch(self, *names: str) -> None:
-        """Say that the arrays bound to these variables have changed."""
+        """Say that the arrays bound to these variables have changed.
+
+        - `names`: of variables that `set(..., bind=True)` bound.
+
+        Raises ValueError for a variable that is bound to no array.
+
+            x = tw.var("x", (3,))
+            program = tw.Graph([x], np.sum(x)).compile()
+            data = numpy.ones(3)
+            program.set(x=data, bind=True)
+            data[0] = 5.0
+            program.touch("x")
+            float(program.run())                          # -> 7.0
+        """
         with self._lock:
             if self._busy:
                 raise _called_inside("touch")
@@ -327,7 +402,19 @@ class Program:
     # -------------------------------------------------------------------- run
 
     def __call__(self, /, *values: Any, **by_name: Any) -> Any:
-        """Set inputs, run once, and give the outputs in the graph's structure."""
+        """Set inputs, run once, and give the outputs in the graph's structure.
+
+        - `values`: of the inputs in the graph's order; fewer may be given.
+        - `by_name`: values of inputs, or of updated variables, by name.
+
+        Inputs that are not given keep their values.  Gives new NumPy arrays.  Raises what `set` and
+        `run` raise.
+
+            x, y = tw.var("x"), tw.var("y")
+            program = tw.Graph([x, y], x * y).compile()
+            float(program(2.0, y=3.0))                    # -> 6.0
+            float(program(y=4.0))                         # -> 8.0
+        """
         with self._lock:
             if self._busy:
                 raise _called_inside("Program")
@@ -354,8 +441,16 @@ class Program:
     def run(self, steps: int = 1, *, views: bool = False) -> Any:
         """Run `steps` times, with update edges in between; gives the outputs of the last.
 
-        Outputs are new arrays; with `views` they are read-only views of the program's own memory,
-        right until the next run.  No steps change nothing and give the outputs of the newest run.
+        - `steps`: how often; 0 changes nothing and gives the outputs of the newest run.
+        - `views`: give read-only views of the program's own memory instead of new arrays; they are
+          right until the next run.
+
+        Raises ValueError while a variable has no value yet.
+
+            n = tw.var("n")
+            program = tw.Graph([], n * n, updates={n: n + 1}).compile()
+            program.set(n=0.0)
+            float(program.run(steps=4))                   # -> 9.0
         """
         steps = as_int(steps, "run", "steps")
         if steps < 0:
@@ -419,16 +514,32 @@ class Program:
     # ----------------------------------------------------------------- values
 
     def affected(self, *variables: Array | str) -> list[Array]:
-        """The arrays that a change of `variables`, or those of these names, would compute again."""
+        """The arrays that a change of `variables` would compute again, in order.
+
+        - `variables`: variables of the graph, or their names.
+
+            x, y = tw.var("x", (3,)), tw.var("y", (3,))
+            program = tw.Graph([x, y], [np.exp(x), np.exp(y)]).compile()
+            len(program.affected("y"))                    # -> 1
+        """
         changed = 0
         for x in variables:
             changed |= self._compiled.bit(self.graph.variable(x, "affected"))
         return [array_for(n) for n in self._compiled.in_order(self._compiled.needed(changed))]
 
     def get(self, array: Array | str) -> Value:
-        """The value `array` had in the newest run: a variable, an output or a kept value.
+        """The value `array` had in the newest run, as a new NumPy array.
 
-        A variable may be given by its name.
+        - `array`: a variable or its name, an output, or a value that is kept between runs.
+
+        Raises ValueError for values whose memory was used again: add them to the graph's outputs.
+
+            x = tw.var("x", (3,))
+            y = np.exp(x)
+            program = tw.Graph([x], y).compile()
+            first = program(numpy.zeros(3))
+            program.get(y).tolist()                       # -> [1.0, 1.0, 1.0]
+            program.get("x").tolist()                     # -> [0.0, 0.0, 0.0]
         """
         with self._lock:
             node = array.node if isinstance(array, Array) else self.graph.variable(array, "get")
@@ -452,7 +563,17 @@ class Program:
             return np.array(self._compiled.value(node, buffers), order="C")
 
     def sweep(self, /, **lists: Sequence[Any]) -> list[Any]:
-        """Outputs for each position of the lists; what does not depend on them runs once."""
+        """Outputs for each position of the lists; what does not depend on them runs once.
+
+        - `lists`: values by the name of their variable, all of one length.
+
+        Gives a list of what calls would give.  Raises ValueError for lists of different lengths.
+
+            x, rate = tw.var("x", (3,)), tw.var("rate")
+            program = tw.Graph([x, rate], np.sum(np.exp(x)) * rate).compile()
+            program.set(x=numpy.zeros(3))
+            [float(y) for y in program.sweep(rate=[1.0, 2.0])]   # -> [3.0, 6.0]
+        """
         lengths = {name: len(values) for name, values in lists.items()}
         if len(set(lengths.values())) != 1:
             raise value_error("sweep", f"the lists must be of one length, not {lengths}")

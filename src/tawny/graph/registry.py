@@ -18,10 +18,21 @@ _FUNCTIONS: Final[dict[str, Function]] = {}
 
 
 def register_function(name: str, f: Function) -> None:
-    """Let files refer to `f` as `name`; a later function of that name takes its place.
+    """Let files refer to a function by name, so that graphs which call it can be saved.
 
-    A graph that delays `f` can then be saved, and loaded wherever a function was registered under
-    the same name.
+    - `name`: the name, the same wherever the file is loaded; a later function of that name takes
+      the place of this one.
+    - `f`: the function that is given to `tw.delay`.
+
+    Files hold no code: loading one looks the function up.
+
+        def cube(x):
+            return x**3
+
+        tw.register_function("cube", cube)
+        x = tw.var("x")
+        tw.Graph([x], tw.delay(cube, x)).save("cube.tawny")
+        float(tw.load("cube.tawny").compile()(2.0))   # -> 8.0
     """
     if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("register_function", f"name must be a non-empty string, not {name!r}")

@@ -1,10 +1,11 @@
 """Networks ready to use: the report's, and those it is measured with.
 
-    model = tw.models.ResNet50()
-    model.load("resnet50.safetensors")
-    scores = model(images)                       # lazy: images are (batch, rows, columns, 3)
+    model = tw.models.ResNet50(10, width=1 / 8)
+    images = numpy.zeros((1, 64, 64, 3), "float32")   # (batch, rows, columns, 3)
+    scores = model(images)                            # lazy, of shape (1, 10)
 
-Building one draws no weights: they are drawn when they are first needed.
+Building one draws no weights: they are drawn when they are first needed, or come from a file by
+`model.load(path)`.
 """
 
 from __future__ import annotations

@@ -115,7 +115,19 @@ def evaluate(
 ) -> dict[str, float]:
     """Loss and metrics of a model on data, as means over all rows.
 
-    A metric is a function as the loss is, whose mean over batches is weighed by their rows.
+    - `model`: an `nn.Module`, which computes in inference mode.
+    - `loss`: a function `loss(prediction, target)` that gives one number.
+    - `data`: `(x, y)`, or an iterable of batches, as for `nn.train`.
+    - `metrics`: further such functions by name; means over batches are weighed by their rows.
+    - `batch`: how many rows are computed at a time.
+    - `engine`: as for `Graph.compile`.
+    - `memory`: a budget for what a batch computes, `"2GB"` or bytes; None sets no limit.
+
+    Gives a dict of numbers by name, with the loss under `"loss"`.
+
+        x = numpy.ones((4, 3), "float32")
+        found = nn.evaluate(nn.Linear(3, 1), nn.mean_squared, (x, numpy.zeros((4, 1), "float32")))
+        list(found)                                   # -> ['loss']
     """
     check_module(model, "nn.evaluate")
     check_loss(loss, "nn.evaluate")
@@ -138,11 +150,20 @@ def predict(
     engine: str = "cpu",
     memory: str | int | None = None,
 ) -> Any:
-    """What the model gives for any number of rows, computed `batch` rows at a time.
+    """What the model gives for any number of rows, computed some rows at a time.
 
-    The result is a NumPy array, or a structure of them as the model gives it.  Programs are kept
-    with the model: the next call with batches of the same shape compiles nothing, as long as the
+    - `model`: an `nn.Module`, which computes in inference mode.
+    - `inputs`: an array for each argument of the model; their first axis counts the samples.
+    - `batch`: how many rows are computed at a time.
+    - `engine`: as for `Graph.compile`.
+    - `memory`: a budget for what a batch computes, `"2GB"` or bytes; None sets no limit.
+
+    Gives a NumPy array, or a structure of them as the model gives it.  Programs are kept with the
+    model: the next call with batches of the same shape compiles nothing, as long as the
     parameters have the same values.
+
+        model = nn.Sequential(nn.Linear(3, 8), nn.relu, nn.Linear(8, 2))
+        nn.predict(model, numpy.ones((250, 3), "float32")).shape   # -> (250, 2)
     """
     check_module(model, "nn.predict")
     size = Mini(batch).size

@@ -42,12 +42,27 @@ if TYPE_CHECKING:
 
 
 def _no_forward(self: Module, *inputs: Any) -> Any:
-    """What the layer computes; every module says its own."""
+    """What the layer computes from its `inputs`; every module says its own."""
     raise NotImplementedError(f"{type(self).__name__} has no forward; define what it computes")
 
 
 class Module(Holder):
-    """A layer or a model; see the chapter's own text."""
+    """A layer or a model: parameters are declared in `__init__`, `forward` says what is computed.
+
+    Attributes that are parameters (`nn.Parameter`), states (`nn.State`), modules, or lists, tuples
+    and dicts of them are found by themselves.  A call never changes the model: what is trained or
+    counted is passed in and out by `apply` and `advance`, so that it can be differentiated,
+    compiled and updated as one graph.
+
+        class Scaled(nn.Module):
+            def __init__(self, size):
+                self.weight = nn.Parameter((size,), nn.init.ones())
+
+            def forward(self, x):
+                return x * self.weight
+
+        Scaled(2)(numpy.array([1.0, 2.0], "float32")).numpy().tolist()  # -> [1.0, 2.0]
+    """
 
     forward: Callable[..., Any] = _no_forward
     _infers: bool = False
@@ -97,7 +112,11 @@ class Module(Holder):
             super().__delattr__(name)
 
     def adopt(self, key: Key, member: Any) -> None:
-        """File a declaration, a module, or a list, tuple or dict of them under a name or index."""
+        """File a member under a name or index, as assigning it to an attribute does.
+
+        - `key`: the name or index.
+        - `member`: a declaration, a module, or a list, tuple or dict of them.
+        """
         self._members[key] = member
         settle_paths(self)
 
@@ -112,7 +131,12 @@ class Module(Holder):
     def declared(self, name: str) -> Any:
         """The declaration of a parameter or state, to give another layer the same one.
 
-        After `self.second.weight = self.first.declared("weight")` both layers have one weight.
+        - `name`: the attribute's name.  Raises ValueError if it is neither.
+
+        Layers that are given one declaration have one weight.
+
+            first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+            second.weight = first.declared("weight")
         """
         member = self._members.get(name)
         if not isinstance(member, Declaration):
@@ -137,7 +161,15 @@ class Module(Holder):
     # ---------------------------------------------------------------- calling
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
-        """What `forward` gives; by itself, in inference mode with the current values."""
+        """What `forward` gives; by itself, in inference mode with the current values.
+
+        - `inputs`: arrays of any sort, or structures of them.
+        - `options`: keyword arguments of `forward`, passed on as they are.
+
+        Gives lazy arrays; `nn.predict` gives NumPy's, and computes many rows in batches.
+
+            nn.Linear(3, 2)(numpy.ones((4, 3), "float32")).shape   # -> (4, 2)
+        """
         binding = BINDING.get()
         if binding is None:
             return self._run(Binding({}, self._paths()), inputs, options)
@@ -177,9 +209,21 @@ class Module(Holder):
         training: bool = False,
         **options: Any,
     ) -> Any:
-        """What the model gives with these `parameters` (and `state`, else the current one).
+        """What the model gives with parameters that are passed in, as to differentiate in them.
 
-        They are nested dicts as `model.parameters`, of arrays of any sort.
+        - `parameters`: nested dicts as `model.parameters`, of arrays of any sort.
+        - `inputs`: the arguments of `forward`.
+        - `state`: nested dicts as `model.state`; the current one when None.
+        - `training`: compute as in training: dropout drops, batch normalisation takes the batch's
+          statistics.
+        - `options`: keyword arguments of `forward`.
+
+        Raises ValueError for parameters that do not fit the model.
+
+            model = nn.Linear(3, 1)
+            x = numpy.ones((4, 3), "float32")
+            slopes = tw.grad(lambda p: np.sum(model.apply(p, x)))(model.parameters)
+            sorted(slopes)                                # -> ['bias', 'weight']
         """
         binding = self._bound("apply", parameters, state, training=training)
         return self._run(binding, inputs, options)
@@ -187,7 +231,19 @@ class Module(Holder):
     def advance(
         self, parameters: Any, state: Any, *inputs: Any, **options: Any
     ) -> tuple[Any, dict[Any, Any]]:
-        """What the model gives in training mode, and the state after it."""
+        """What the model gives in training mode, and the state after it.
+
+        - `parameters`, `state`: nested dicts as `model.parameters` and `model.state`.
+        - `inputs`: the arguments of `forward`.
+        - `options`: keyword arguments of `forward`.
+
+        Gives a pair; the model itself stays as it is.
+
+            model = nn.BatchNorm(3)
+            x = numpy.ones((4, 3), "float32")
+            outputs, state = model.advance(model.parameters, model.state, x)
+            outputs.shape                                 # -> (4, 3)
+        """
         binding = self._bound("advance", parameters, state, training=True)
         outputs = self._run(binding, inputs, options)
         return outputs, nested(self._declarations(trained=False), binding.read)
@@ -222,7 +278,14 @@ class Module(Holder):
 
     @property
     def parameters(self) -> dict[Any, Any]:
-        """The current values of what is trained, as nested dicts by attribute name or index."""
+        """The current values of what is trained, as nested dicts by attribute name or index.
+
+        They can be set: all at once, from arrays of the same shapes.
+
+            model = nn.Linear(3, 2)
+            model.parameters = {"weight": numpy.ones((3, 2)), "bias": numpy.zeros(2)}
+            model.parameters["weight"].shape              # -> (3, 2)
+        """
         return nested(self._declarations(trained=True), lambda d: d.value)
 
     @parameters.setter
@@ -231,7 +294,12 @@ class Module(Holder):
 
     @property
     def state(self) -> dict[Any, Any]:
-        """The current values of what is kept but not trained, as `parameters`."""
+        """The current values of what is kept but not trained, as `parameters`.
+
+        Running statistics of batch normalisation are such, and parameters that are frozen.
+
+            sorted(nn.BatchNorm(3).state)                 # -> ['mean', 'variance']
+        """
         return nested(self._declarations(trained=False), lambda d: d.value)
 
     @state.setter
@@ -247,7 +315,14 @@ class Module(Holder):
             declaration.assign(array)
 
     def initialise(self, seed: int = 0) -> Self:
-        """Let every value be drawn anew from `seed` when it is needed; gives the model itself."""
+        """Let every value be drawn anew when it is needed; gives the model itself.
+
+        - `seed`: what the draws start from: one seed gives one model.
+
+        Values that were trained or loaded are lost.
+
+            model = nn.Linear(3, 2).initialise(seed=7)
+        """
         number = as_seed(seed, "initialise")
         for _, member in self.walk():
             if isinstance(member, Declaration):
@@ -259,11 +334,19 @@ class Module(Holder):
 
         Until `unfreeze` they are among `state` instead of `parameters`: no slopes are computed for
         them, and no optimiser sees them.
+
+            model = nn.Sequential(nn.Linear(3, 2).freeze(), nn.Linear(2, 1))
+            model.parameter_count                         # -> 3
         """
         return self._let_be_frozen(frozen=True)
 
     def unfreeze(self) -> Self:
-        """Let every parameter be trained again; gives the module itself."""
+        """Let every parameter be trained again; gives the module itself.
+
+        It undoes `freeze`, of this module and of all in it.
+
+            nn.Linear(3, 2).freeze().unfreeze().parameter_count   # -> 8
+        """
         return self._let_be_frozen(frozen=False)
 
     def _let_be_frozen(self, *, frozen: bool) -> Self:
@@ -275,8 +358,12 @@ class Module(Holder):
     def use_inference(self, on: bool = True) -> Self:
         """Let the module compute as in inference while a model it is in trains; gives itself.
 
+        - `on`: False takes it back.
+
         Its dropout does nothing, its batch normalisation takes the running statistics and leaves
         them as they are.  What is trained stays so: `freeze` says that.
+
+            model = nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5).use_inference())
         """
         if not isinstance(on, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error(self.label, f"on is {on!r}; accepted: True and False")
@@ -287,7 +374,12 @@ class Module(Holder):
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers are trained; nothing is drawn."""
+        """How many numbers are trained; nothing is drawn.
+
+        Frozen parameters are not among them.
+
+            nn.Linear(3, 2).parameter_count               # -> 8
+        """
         return sum(d.size for _, d in self._declarations(trained=True))
 
     # -------------------------------------------------------------- structure
@@ -298,7 +390,12 @@ class Module(Holder):
         yield from cast("Iterator[tuple[Path, Module | Declaration]]", walked(self))
 
     def modules(self) -> dict[str, Module]:
-        """The module, under the empty path, and all modules in it by their paths."""
+        """The module, under the empty path, and all modules in it by their paths.
+
+        Each is there once, under the path of its first place.
+
+            list(nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1)).modules())   # -> ['', '0', '1']
+        """
         return {written(path): m for path, m in self.walk() if isinstance(m, Module)}
 
     def _declarations(self, *, trained: bool) -> list[tuple[Path, Declaration]]:
@@ -319,16 +416,25 @@ class Module(Holder):
         return " ".join(filter(None, (type(self).__name__, written(path))))
 
     def wrong(self, detail: str) -> ValueError:
-        """The error for an input that the layer cannot take; it names the layer."""
+        """The error for an input that the layer cannot take; it names the layer, then `detail`."""
         return value_error(self.label, detail)
 
     def check_array(self, x: object, word: str = "the input") -> None:
-        """Refuse an input that is no array: a list of numbers, several arrays, nothing."""
+        """Refuse an input that is no array: a list of numbers, several arrays, nothing.
+
+        - `x`: what came.
+        - `word`: what the error calls it.
+        """
         if not isinstance(x, Array):
             raise type_error(self.label, f"{word} is {type(x).__name__}; accepted: an array")
 
     def check_last_axis(self, x: Array, features: int, *, least_rank: int = 1) -> None:
-        """Refuse an input whose last axis is not of this size."""
+        """Refuse an input whose last axis is not of this size.
+
+        - `x`: the input.
+        - `features`: the size of its last axis.
+        - `least_rank`: the fewest axes it may have.
+        """
         self.check_array(x)
         if x.ndim < least_rank or x.shape[-1] != features:
             axes = f" and at least {least_rank} axes" if least_rank > 1 else ""
@@ -339,14 +445,20 @@ class Module(Holder):
     def fitted(self, x: Array, parameter: Array) -> Array:
         """An input in the dtype of a parameter it meets: float64 images stay cheap.
 
-        Complex numbers keep theirs beside real parameters.
+        `x` is the input, `parameter` what it meets.  Complex numbers keep their dtype beside real
+        parameters.
         """
         if x.dtype == parameter.dtype or (x.dtype.kind == "c" and parameter.dtype.kind != "c"):
             return x
         return x.astype(parameter.dtype)
 
     def check_image(self, x: Array, rank: int, channels: int | None = None) -> None:
-        """Refuse an input that is not (batch, *spatial, channels)."""
+        """Refuse an input that is not (batch, *spatial, channels).
+
+        - `x`: the input.
+        - `rank`: the number of spatial axes.
+        - `channels`: the size of the last axis; any when None.
+        """
         self.check_array(x)
         spatial = {1: "n", 2: "rows, columns", 3: "planes, rows, columns"}[rank]
         last = "channels" if channels is None else f"{channels} channels"
@@ -381,14 +493,21 @@ class Module(Holder):
     def summary(self, *inputs: Any) -> Summary:
         """A table of the layers: output shapes, parameters, multiply-adds.  Nothing is computed.
 
-        `inputs` are shapes with the batch, or arrays; see `nn.summary`.
+        - `inputs`: shapes with the batch, or arrays; see `nn.summary`.
+
+            print(nn.Linear(3, 2).summary((1, 3)))
         """
         from tawny.nn.summary import summary  # noqa: PLC0415  (it stands above modules)
 
         return summary(self, *inputs)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write parameters and state to a safetensors file."""
+        """Write parameters and state to a safetensors file.
+
+        - `path`: the file, which is replaced.
+
+            nn.Linear(3, 2).save("model.safetensors")
+        """
         from tawny.nn import weights  # noqa: PLC0415  (it stands above modules)
 
         weights.save(self, path)
@@ -396,7 +515,12 @@ class Module(Holder):
     def load(self, path: str | PathLike[str]) -> Self:
         """Take parameters and state from a safetensors file; gives the model itself.
 
-        The file is one that `save` wrote, or a checkpoint of `nn.train`.
+        - `path`: a file that `save` wrote, or a checkpoint of `nn.train`.
+
+        Raises ValueError for names or shapes that do not fit, and then changes nothing.
+
+            nn.Linear(3, 2).save("weights.safetensors")
+            model = nn.Linear(3, 2).load("weights.safetensors")
         """
         from tawny.nn import weights  # noqa: PLC0415  (it stands above modules)
 

@@ -21,9 +21,9 @@ class BatchNorm(Module):
 
     In training, m and v are mean and variance (divided by n) over all other axes, whose size is n:
 
-        y = (x - m) / sqrt(v + epsilon) * scale + shift
-        mean <- decay * mean + (1 - decay) * m
-        variance <- decay * variance + (1 - decay) * v * n / (n - 1)
+    - `y = (x - m) / sqrt(v + epsilon) * scale + shift`
+    - `mean <- decay * mean + (1 - decay) * m`
+    - `variance <- decay * variance + (1 - decay) * v * n / (n - 1)`
 
     In inference the running `mean` and `variance` take the place of m and v.  Without `affine`
     there is neither scale nor shift; each can be left out by itself.
@@ -100,7 +100,7 @@ class LayerNorm(Module):
 
     With m and v the mean and variance (divided by n) over axes of sizes `shape`, the last ones:
 
-        y = (x - m) / sqrt(v + epsilon) * scale + shift
+    - `y = (x - m) / sqrt(v + epsilon) * scale + shift`
     """
 
     scale: Array | None
@@ -144,7 +144,7 @@ class GroupNorm(Module):
     The last axis, of size `features`, is cut into `groups`; m and v are the mean and variance
     (divided by n) over all spatial axes and the channels of a group:
 
-        y = (x - m) / sqrt(v + epsilon) * scale + shift
+    - `y = (x - m) / sqrt(v + epsilon) * scale + shift`
     """
 
     scale: Array | None

@@ -185,8 +185,8 @@ class LSTM(Recurrent):
 
     With i, f, g, o the quarters of x @ weight + bias + h @ recurrent, in this order:
 
-        c <- sigmoid(f) * c + sigmoid(i) * tanh(g)
-        h <- sigmoid(o) * tanh(c)
+    - `c <- sigmoid(f) * c + sigmoid(i) * tanh(g)`
+    - `h <- sigmoid(o) * tanh(c)`
 
     from h = c = 0; h is the output, (h, c) the state.  The bias of the forget gate f starts as
     `forget_bias`, the rest as 0.
@@ -240,10 +240,10 @@ class GRU(Recurrent):
 
     With a = x @ weight + bias and b = h @ recurrent + recurrent_bias, each cut into three:
 
-        r = sigmoid(a_r + b_r)
-        z = sigmoid(a_z + b_z)
-        n = tanh(a_n + r * b_n)
-        h <- (1 - z) * n + z * h
+    - `r = sigmoid(a_r + b_r)`
+    - `z = sigmoid(a_z + b_z)`
+    - `n = tanh(a_n + r * b_n)`
+    - `h <- (1 - z) * n + z * h`
 
     from h = 0, where the columns are those of r, then z, then n.  With `reset_after=False` h is
     reset before the product, and there is no recurrent_bias: b_n is (r * h) @ recurrent_n, and

@@ -145,10 +145,15 @@ def _arrays(structure: Any) -> list[Array]:
 
 
 def summary(model: Module, *inputs: Any) -> Summary:
-    """A table of the layers of `model` when it is called with such `inputs`.
+    """A table of the layers of `model` when it is called with such `inputs`; nothing is computed.
 
-    Each input is a shape, batch included, that stands for a float32 array, or an array:
-    `nn.summary(model, (1, 224, 224, 3))`.
+    - `model`: an `nn.Module`.
+    - `inputs`: for each argument a shape, batch included, that stands for a float32 array, or an
+      array.
+
+    Gives a `Summary`: printed, a table of output shapes, parameters and multiply-adds.
+
+        print(nn.summary(nn.Sequential(nn.Linear(3, 8), nn.relu), (1, 3)))
     """
     check_module(model, "summary")
     declarations = [m for _, m in model.walk() if isinstance(m, Declaration)]

@@ -96,17 +96,34 @@ def train(
 ) -> History:
     """Train a model on data; it has the trained values at the end, however training ends.
 
-    `loss(prediction, target)` is one number.  `data` are `(x, y)`, arrays whose first axis counts
-    the samples (a tuple x has one for each argument of the model), or an iterable of such pairs,
-    one for each batch.  `batch` says how arrays are cut: a number of rows, 100 unless given, or one
-    of optim.Full, Mini, Sample and Stochastic.  `seed` decides the order of rows and what random
-    layers draw.  At most `steps` updates are made; 0.1 epochs are a tenth of an epoch's steps.
+    - `model`: an `nn.Module`.
+    - `loss`: a function `loss(prediction, target)` that gives one number.
+    - `data`: `(x, y)`, arrays whose first axis counts the samples (a tuple x has one for each
+      argument of the model), or an iterable of such pairs, one for each batch.
+    - `optimiser`: an optimiser of `tawny.optim`, as `optim.Adam(0.001)`.
+    - `epochs`: how often all rows are seen; 0.1 epochs are a tenth of an epoch's steps.
+    - `batch`: how arrays are cut: a number of rows, 100 when None, or one of `optim.Full`,
+      `Mini`, `Sample` and `Stochastic`.
+    - `seed`: decides the order of rows and what random layers draw.
+    - `steps`: the most updates to make; None sets no limit.
+    - `validation`: data, given as `data` are, that are judged after each epoch.
+    - `metrics`: further functions by name, measured beside the loss on the validation data.
+    - `stopping`: a rule such as `optim.Early()`, or several, that may end training.
+    - `checkpoint`: a path, or `nn.Checkpoint`: where and when to write files to resume from.
+    - `resume`: such a file; training goes on from there to the same bits.  Where a rule of
+      `stopping` had said to end, it makes no further step.
+    - `callbacks`: functions that are called with what is going on after each step and epoch.
+    - `progress`: whether to show a bar; None shows it on terminals.
+    - `engine`: as for `Graph.compile`.
+    - `memory`: a budget for what a step computes, `"2GB"` or bytes; None sets no limit.
 
-    After each epoch the `validation` data, given as `data` are, are judged by the loss and the
-    `metrics`.  `checkpoint` writes files from which `resume` goes on to the same bits; where a rule
-    of `stopping` had said to end, it makes no further step.  Callbacks are called after each step
-    and each epoch.  `progress` shows a bar, by default on terminals.  `memory` is a budget for what
-    a step computes.
+    Gives a `History`: `loss` of each epoch, `batch_loss` and `rate` of each step, `validation`,
+    `reason` why it ended, and `seconds`.
+
+        x = numpy.linspace(-1, 1, 20, dtype="float32").reshape(20, 1)
+        model = nn.Linear(1, 1)
+        history = nn.train(model, nn.mean_squared, (x, 3 * x), optim.SGD(0.5), epochs=20, batch=5)
+        history.loss[-1] < history.loss[0]            # -> True
     """
     check_module(model, "nn.train")
     check_loss(loss, "nn.train")
@@ -158,10 +175,18 @@ def train(
 
 
 def training_graph(model: Module, loss: Loss, data: Any, optimiser: Any, *, seed: int = 0) -> Graph:
-    """The graph of one training step for a batch `(x, y)`: forward, backward and update.
+    """The graph of one training step for a batch: forward, backward and update.
+
+    - `model`, `loss`, `optimiser`: as for `nn.train`.
+    - `data`: a batch `(x, y)`, of which shapes and dtypes matter alone.
+    - `seed`: decides what random layers draw.
 
     Its outputs are the loss and the rate; parameters, running statistics and what the optimiser
     remembers are variables with update edges.
+
+        batch = numpy.zeros((5, 3), "float32"), numpy.zeros((5, 1), "float32")
+        graph = nn.training_graph(nn.Linear(3, 1), nn.mean_squared, batch, optim.SGD(0.1))
+        graph.plan().peak_bytes > 0                   # -> True
     """
     check_module(model, "nn.training_graph")
     check_loss(loss, "nn.training_graph")

@@ -81,9 +81,17 @@ def sliding_window_view(
     subok: bool = False,
     writeable: bool = False,
 ) -> Array:
-    """Every window of `window_shape` along `axis`, or along all axes, as the last axes.
+    """Every window along some axes, as the last axes; unlike NumPy's it may be a new array.
 
-    Unlike NumPy's it may be a new array.
+    - `x`: the array.
+    - `window_shape`: the size of a window along each of these axes.
+    - `axis`: the axes; all when None.
+    - `subok`: NumPy's, without effect.
+    - `writeable`: must be False: windows may be copies.
+
+    Gives an array with the axes of `x`, shorter by the window less one, and those of a window.
+
+        np.sliding_window_view([1, 2, 3], 2).numpy().tolist()   # -> [[1, 2], [2, 3]]
     """
     del subok
     if writeable:

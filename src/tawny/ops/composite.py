@@ -122,7 +122,15 @@ def clip(
 @public()
 @in_single
 def clip_by_norm(x: ArrayLike, limit: ArrayLike, /) -> Array:
-    """`x` scaled down, where its Euclidean norm exceeds `limit`, to have that norm."""
+    """`x` scaled down, where its Euclidean norm exceeds `limit`, to have that norm.
+
+    - `x`: an array; the norm is that of all its elements.
+    - `limit`: the greatest norm.
+
+    Gives an array of the shape of `x`.
+
+        np.clip_by_norm([3.0, 4.0], 1.0).numpy().round(6).tolist()   # -> [0.6, 0.8]
+    """
     given = _array(x, "clip_by_norm")
     array = wrap(_converted(given.node, dt.inexact_dtype(given.dtype)))
     norm = emit(distance, reduction.sum(e.square(e.abs(array))))

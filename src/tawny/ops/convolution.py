@@ -207,9 +207,22 @@ def conv1d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Array:
-    """Convolution of `x` (batch, n, channels) with `kernel` (window, channels // groups, outputs).
+    """Convolution over one spatial axis, channels last.
 
-    "SAME" padding gives an output for each of `stride` inputs, "VALID" takes whole windows only.
+    - `x`: the input, (batch, n, channels).
+    - `kernel`: (window, channels // groups, outputs); it is not flipped, as in every
+      network library.
+    - `stride`: how far apart windows are: one number, or one for each spatial axis.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
+    - `groups`: into how many groups the channels are split, each with outputs of its own.
+
+    Gives (batch, n, outputs).  Raises ValueError for shapes that do not fit together.
+
+        image, kernel = np.ones((1, 5, 2)), np.ones((3, 2, 4))
+        np.conv1d(image, kernel).shape      # -> (1, 3, 4)
+        np.conv1d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 3, 4)
     """
     return _conv("conv1d", 1, x, kernel, stride, padding, dilation, groups)
 
@@ -225,7 +238,23 @@ def conv2d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Array:
-    """As `conv1d`, over two spatial axes: `x` is (batch, rows, columns, channels)."""
+    """Convolution over two spatial axes, channels last.
+
+    - `x`: the input, (batch, rows, columns, channels).
+    - `kernel`: (*window, channels // groups, outputs); it is not flipped, as in every
+      network library.
+    - `stride`: how far apart windows are: one number, or one for each spatial axis.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
+    - `groups`: into how many groups the channels are split, each with outputs of its own.
+
+    Gives (batch, *spatial, outputs).  Raises ValueError for shapes that do not fit together.
+
+        image, kernel = np.ones((1, 5, 5, 2)), np.ones((3, 3, 2, 4))
+        np.conv2d(image, kernel).shape      # -> (1, 3, 3, 4)
+        np.conv2d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 3, 3, 4)
+    """
     return _conv("conv2d", 2, x, kernel, stride, padding, dilation, groups)
 
 
@@ -240,7 +269,23 @@ def conv3d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Array:
-    """As `conv1d`, over three spatial axes."""
+    """Convolution over three spatial axes, channels last.
+
+    - `x`: the input, (batch, planes, rows, columns, channels).
+    - `kernel`: (*window, channels // groups, outputs); it is not flipped, as in every
+      network library.
+    - `stride`: how far apart windows are: one number, or one for each spatial axis.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
+    - `groups`: into how many groups the channels are split, each with outputs of its own.
+
+    Gives (batch, *spatial, outputs).  Raises ValueError for shapes that do not fit together.
+
+        image, kernel = np.ones((1, 5, 5, 5, 2)), np.ones((3, 3, 3, 2, 4))
+        np.conv3d(image, kernel).shape      # -> (1, 3, 3, 3, 4)
+        np.conv3d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 3, 3, 3, 4)
+    """
     return _conv("conv3d", 3, x, kernel, stride, padding, dilation, groups)
 
 
@@ -282,10 +327,19 @@ def _conv_transpose(
 def conv_transpose1d(
     x: ArrayLike, kernel: ArrayLike, /, *, stride: Sizes = 1, padding: Padding = "VALID"
 ) -> Array:
-    """Each element of `x` (batch, n, channels) spread over a window of the kernel.
+    """Each element of `x` spread over a window of the kernel: the transpose of a convolution.
 
-    The kernel is (window, channels, outputs).  "SAME" padding gives n * stride elements, "VALID"
-    n * stride + max(window - stride, 0); explicit pairs are cut off from (n - 1) * stride + window.
+    - `x`: the input, (batch, n, channels).
+    - `kernel`: (window, channels, outputs).
+    - `stride`: how far apart windows are in the output: one number, or one for each spatial axis.
+    - `padding`: `"SAME"` gives n * stride elements along an axis of n, `"VALID"` gives
+      n * stride + max(window - stride, 0); a pair (before, after) for each spatial axis is cut off
+      from (n - 1) * stride + window.
+
+    Gives (batch, n, outputs), as networks use it to enlarge.
+
+        image, kernel = np.ones((1, 5, 2)), np.ones((3, 2, 4))
+        np.conv_transpose1d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 10, 4)
     """
     return _conv_transpose("conv_transpose1d", 1, x, kernel, stride, padding)
 
@@ -294,7 +348,20 @@ def conv_transpose1d(
 def conv_transpose2d(
     x: ArrayLike, kernel: ArrayLike, /, *, stride: Sizes = 1, padding: Padding = "VALID"
 ) -> Array:
-    """As `conv_transpose1d`, over two spatial axes."""
+    """Each element of `x` spread over a window of the kernel: the transpose of a convolution.
+
+    - `x`: the input, (batch, rows, columns, channels).
+    - `kernel`: (*window, channels, outputs).
+    - `stride`: how far apart windows are in the output: one number, or one for each spatial axis.
+    - `padding`: `"SAME"` gives n * stride elements along an axis of n, `"VALID"` gives
+      n * stride + max(window - stride, 0); a pair (before, after) for each spatial axis is cut off
+      from (n - 1) * stride + window.
+
+    Gives (batch, *spatial, outputs), as networks use it to enlarge.
+
+        image, kernel = np.ones((1, 5, 5, 2)), np.ones((3, 3, 2, 4))
+        np.conv_transpose2d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 10, 10, 4)
+    """
     return _conv_transpose("conv_transpose2d", 2, x, kernel, stride, padding)
 
 
@@ -302,7 +369,20 @@ def conv_transpose2d(
 def conv_transpose3d(
     x: ArrayLike, kernel: ArrayLike, /, *, stride: Sizes = 1, padding: Padding = "VALID"
 ) -> Array:
-    """As `conv_transpose1d`, over three spatial axes."""
+    """Each element of `x` spread over a window of the kernel: the transpose of a convolution.
+
+    - `x`: the input, (batch, planes, rows, columns, channels).
+    - `kernel`: (*window, channels, outputs).
+    - `stride`: how far apart windows are in the output: one number, or one for each spatial axis.
+    - `padding`: `"SAME"` gives n * stride elements along an axis of n, `"VALID"` gives
+      n * stride + max(window - stride, 0); a pair (before, after) for each spatial axis is cut off
+      from (n - 1) * stride + window.
+
+    Gives (batch, *spatial, outputs), as networks use it to enlarge.
+
+        image, kernel = np.ones((1, 5, 5, 5, 2)), np.ones((3, 3, 3, 2, 4))
+        np.conv_transpose3d(image, kernel, stride=2, padding="SAME").shape   # -> (1, 10, 10, 10, 4)
+    """
     return _conv_transpose("conv_transpose3d", 3, x, kernel, stride, padding)
 
 
@@ -338,9 +418,19 @@ def depthwise_conv1d(
     padding: Padding = "VALID",
     dilation: Sizes = 1,
 ) -> Array:
-    """Each channel of `x` by itself with its windows of `kernel` (window, channels, multiplier).
+    """Each channel of `x` by itself with its windows of the kernel, over one spatial axis.
+
+    - `x`: the input, (batch, n, channels).
+    - `kernel`: (window, channels, multiplier).
+    - `stride`: how far apart windows are: one number, or one for each spatial axis.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
 
     Output channel `c * multiplier + m` is channel `c` with window `m`.
+
+        image, kernel = np.ones((1, 5, 2)), np.ones((3, 2, 3))
+        np.depthwise_conv1d(image, kernel).shape   # -> (1, 3, 6)
     """
     return _depthwise("depthwise_conv1d", 1, x, kernel, stride, padding, dilation)
 
@@ -355,7 +445,20 @@ def depthwise_conv2d(
     padding: Padding = "VALID",
     dilation: Sizes = 1,
 ) -> Array:
-    """As `depthwise_conv1d`, over two spatial axes."""
+    """Each channel of `x` by itself with its windows of the kernel, over two spatial axes.
+
+    - `x`: the input, (batch, rows, columns, channels).
+    - `kernel`: (*window, channels, multiplier).
+    - `stride`: how far apart windows are: one number, or one for each spatial axis.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
+
+    Output channel `c * multiplier + m` is channel `c` with window `m`.
+
+        image, kernel = np.ones((1, 5, 5, 2)), np.ones((3, 3, 2, 3))
+        np.depthwise_conv2d(image, kernel).shape   # -> (1, 3, 3, 6)
+    """
     return _depthwise("depthwise_conv2d", 2, x, kernel, stride, padding, dilation)
 
 
@@ -369,7 +472,20 @@ def depthwise_conv3d(
     padding: Padding = "VALID",
     dilation: Sizes = 1,
 ) -> Array:
-    """As `depthwise_conv1d`, over three spatial axes."""
+    """Each channel of `x` by itself with its windows of the kernel, over three spatial axes.
+
+    - `x`: the input, (batch, planes, rows, columns, channels).
+    - `kernel`: (*window, channels, multiplier).
+    - `stride`: how far apart windows are: one number, or one for each spatial axis.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+    - `dilation`: how far apart the elements of a window are, likewise; 1 leaves no gaps.
+
+    Output channel `c * multiplier + m` is channel `c` with window `m`.
+
+        image, kernel = np.ones((1, 5, 5, 5, 2)), np.ones((3, 3, 3, 2, 3))
+        np.depthwise_conv3d(image, kernel).shape   # -> (1, 3, 3, 3, 6)
+    """
     return _depthwise("depthwise_conv3d", 3, x, kernel, stride, padding, dilation)
 
 
@@ -398,7 +514,18 @@ def conv_input_gradient(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Array:
-    """Gradient of a convolution's input, given its kernel and the gradient of its output."""
+    """Gradient of a convolution's input, given its kernel and the gradient of its output.
+
+    - `kernel`: (*window, channels // groups, outputs).
+    - `gradient`: of the output, (batch, *spatial, outputs).
+    - `input_shape`: the shape of the input, which is that of the result.
+    - `stride`, `padding`, `dilation`, `groups`: those of the convolution.
+
+    The gradient of `conv1d`, `conv2d` and `conv3d` is made of it; one can call it directly.
+
+        kernel, gradient = np.ones((3, 2, 4)), np.ones((1, 3, 4))
+        np.conv_input_gradient(kernel, gradient, input_shape=(1, 5, 2)).shape   # -> (1, 5, 2)
+    """
     op = "conv_input_gradient"
     nodes = weights, slope = lift(kernel, op, 0), lift(gradient, op, 1)
     shape, _ = _gradient_shapes(op, weights, slope, input_shape, "input_shape")
@@ -426,7 +553,18 @@ def conv_kernel_gradient(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Array:
-    """Gradient of a convolution's kernel, given its input and the gradient of its output."""
+    """Gradient of a convolution's kernel, given its input and the gradient of its output.
+
+    - `x`: the input, (batch, *spatial, channels).
+    - `gradient`: of the output, (batch, *spatial, outputs).
+    - `kernel_shape`: the shape of the kernel, which is that of the result.
+    - `stride`, `padding`, `dilation`, `groups`: those of the convolution.
+
+    The gradient of `conv1d`, `conv2d` and `conv3d` is made of it; one can call it directly.
+
+        x, gradient = np.ones((1, 5, 2)), np.ones((1, 3, 4))
+        np.conv_kernel_gradient(x, gradient, kernel_shape=(3, 2, 4)).shape   # -> (3, 2, 4)
+    """
     op = "conv_kernel_gradient"
     nodes = image, slope = lift(x, op, 0), lift(gradient, op, 1)
     shape, _ = _gradient_shapes(op, image, slope, kernel_shape, "kernel_shape")

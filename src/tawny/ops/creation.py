@@ -141,7 +141,22 @@ class Copy(
 
 @guarded
 def var(name: str | None = None, shape: int | Sequence[int] = (), dtype: Any = None) -> Array:
-    """A variable: an input of graphs, whose value is given when they run."""
+    """A variable: an input of graphs, whose value is given when they run.
+
+    - `name`: what programs call it by, `program(price=...)`; without one it is numbered.  The
+      variables of one graph have different names.
+    - `shape`: its shape, as a tuple or one integer; `()` is a single number.
+    - `dtype`: its dtype as NumPy names it, `"float32"` or `numpy.int64`; float64 when None.
+
+    Gives an array without a value: whatever is computed from it is recorded, and computed
+    when a graph is compiled and run.  Raises TypeError for a name that is no string.
+
+        price = tw.var("price", (3,))
+        total = np.sum(price) * 2
+        total.shape                                   # -> ()
+        double = tw.Graph([price], total).compile()
+        float(double([1.0, 2.0, 3.0]))                # -> 12.0
+    """
     if name is not None and (not isinstance(name, str) or not name):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("var", f"name must be a non-empty string, not {name!r}")
     return fresh(variable(name, as_shape(shape, "var"), _dtype_or(dtype, dt.FLOAT64, "var")))

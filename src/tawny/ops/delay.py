@@ -129,13 +129,25 @@ def delay(
     pure: bool = False,
     always: bool = False,
 ) -> Array:
-    """The result of `f`, called with the values of `arrays` when this is evaluated.
+    """The result of a Python function, called with the values of `arrays` when this is evaluated.
 
-    `f` takes read-only NumPy arrays, which it must copy to keep, and returns one of the declared
-    `shape` and `dtype`: those of the first array unless given.  A program calls it in its first run
-    and whenever an argument changed, and with `always` in every run, as a function must be that
-    reads a clock or a file.  A `pure` f depends on its arguments alone, so that equal calls are
-    made once, if need be when the graph is compiled; calls of others are never merged.
+    - `f`: takes read-only NumPy arrays, which it must copy to keep, and returns one of the
+      declared shape and dtype.
+    - `arrays`: what it is called with; there may be none.
+    - `shape`: the shape of its result; that of the first array when None.
+    - `dtype`: the dtype of its result; that of the first array when None.
+    - `pure`: `f` depends on its arguments alone, so that equal calls are made once, if need be
+      when the graph is compiled; calls of others are never merged.
+    - `always`: call it in every run, as a function must be that reads a clock or a file.
+      Otherwise a program calls it in its first run and whenever an argument changed.
+
+    Gives an array, which has no derivative.  What `f` raises reaches the caller of the program.
+
+        x = tw.var("x", (2,))
+        roots = tw.delay(numpy.cbrt, x)
+        tw.Graph([x], roots + 1).compile()([8.0, 27.0]).tolist()   # -> [3.0, 4.0]
+        total = tw.delay(lambda a: a.sum(), numpy.ones(3), shape=())
+        float(total)                                  # -> 3.0
     """
     held = _callable(f, "delay")
     is_pure, each = _effects("delay", pure, always)
@@ -159,7 +171,17 @@ def delay(
 def map_elements(
     f: Callable[[Any], Any], x: ArrayLike, /, *, dtype: Any = None, pure: bool = False
 ) -> Array:
-    """`f` of each element of `x` as a Python number; the results are of `dtype`, or that of `x`."""
+    """A Python function of each element of an array.
+
+    - `f`: takes a Python number and gives one.
+    - `x`: the array.
+    - `dtype`: the dtype of the results; that of `x` when None.
+    - `pure`: `f` depends on its argument alone, so that equal calls may be made once.
+
+    Gives an array of the shape of `x`, computed when it is evaluated.
+
+        tw.map_elements(lambda n: n % 2, [3, 1, 2]).numpy().tolist()   # -> [1, 1, 0]
+    """
     node = lift(x, "map_elements", 1)
     wanted = node.dtype if dtype is None else as_dtype(dtype, "map_elements")
     held = _callable(f, "map_elements")
@@ -181,10 +203,18 @@ def fold(
     dtype: Any = None,
     pure: bool = False,
 ) -> Array:
-    """`f(f(f(initial, a), b), c)` of the elements a, b, c of `x` along `axis`, as Python numbers.
+    """`f(f(f(initial, a), b), c)` of the elements a, b, c of `x` along `axis`.
 
-    All elements are folded in order when `axis` is None.  Without `initial` the first element
-    starts; with it, it broadcasts to the result.
+    - `f`: takes two Python numbers, the result so far and an element, and gives one.
+    - `x`: the array.
+    - `axis`: the axis to fold; all elements in order when None.
+    - `initial`: what to start with, broadcast to the result; the first element when None.
+    - `dtype`: the dtype of the result; that of `x` when None.
+    - `pure`: `f` depends on its arguments alone, so that equal calls may be made once.
+
+    Gives an array without that axis.  Raises ValueError where there is nothing to start with.
+
+        int(tw.fold(lambda a, b: 10 * a + b, [3, 1, 2]))   # -> 312
     """
     node = lift(x, "fold", 1)
     place = _place(axis, node, "fold")
@@ -216,9 +246,17 @@ def scan(
     dtype: Any = None,
     pure: bool = False,
 ) -> Array:
-    """`a, f(a, b), f(f(a, b), c)` of the elements a, b, c of `x` along `axis`, as Python numbers.
+    """`a, f(a, b), f(f(a, b), c)` of the elements a, b, c of `x` along `axis`.
 
-    When `axis` is None, all elements in order; the result has the shape of `x` either way.
+    - `f`: takes two Python numbers, the result so far and an element, and gives one.
+    - `x`: the array.
+    - `axis`: the axis to go along; all elements in order when None.
+    - `dtype`: the dtype of the results; that of `x` when None.
+    - `pure`: `f` depends on its arguments alone, so that equal calls may be made once.
+
+    Gives an array of the shape of `x`.
+
+        tw.scan(max, [1, 3, 2]).numpy().tolist()      # -> [1, 3, 3]
     """
     node = lift(x, "scan", 1)
     wanted = node.dtype if dtype is None else as_dtype(dtype, "scan")
@@ -247,9 +285,18 @@ def lazy_print(
 ) -> Array:
     """`x` itself, printed each time it is computed; what is not used, or still known, is not.
 
-    Rows are those along the last axis.  Beyond `max_rows` and `max_columns` the middle is left
-    out; `header` is printed first; `format` turns an element into text; `file` is standard output
-    when None.
+    - `x`: the array.
+    - `max_rows`, `max_columns`: beyond these the middle is left out; None prints all.  Rows are
+      those along the last axis.
+    - `header`: a line to print first.
+    - `format`: a function that turns an element into text; None prints as NumPy does.
+    - `file`: where to print; standard output when None.
+
+    Gives an array that must be used in place of `x` for anything to be printed.
+
+        x = tw.var("x", (2,))
+        program = tw.Graph([x], tw.lazy_print(x * 2, header="doubled") + 1).compile()
+        result = program([1.0, 2.0])                  # prints doubled, and 2 and 4
     """
     node = lift(x, "lazy_print")
     if header is not None and not isinstance(header, str):  # pyright: ignore[reportUnnecessaryIsInstance]

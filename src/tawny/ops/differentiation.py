@@ -33,7 +33,14 @@ class StopGradient(Op, name="stop_gradient", traits=Trait.VIEW, gradient=Gradien
 
 @guarded
 def stop_gradient(x: ArrayLike, /) -> Array:
-    """`x`, taken for a constant by every derivative."""
+    """`x`, taken for a constant by every derivative.
+
+    - `x`: an array or a number.
+
+    Gives an array of the same value, without copying it.
+
+        float(tw.grad(lambda a: a * tw.stop_gradient(a))(3.0))   # -> 3.0
+    """
     node = lift(x, "stop_gradient")
     return wrap(make(StopGradient(), (node,)) if node.dtype.kind in "fc" else node)
 

@@ -168,13 +168,24 @@ def reciprocal(x: Scalar) -> Scalar:
 
 @elementwise(dtype=promoted, oracle="")
 def fma(x: Scalar, y: Scalar, z: Scalar) -> Scalar:
-    """`x * y + z`; an engine may round once."""
+    """`x1 * x2 + x3`; an engine may round once.
+
+    `x1`, `x2` and `x3` broadcast together.
+
+        float(np.fma(2.0, 3.0, 1.0))   # -> 7.0
+    """
     return x * y + z
 
 
 @elementwise(dtype=inexact, domain=POSITIVE, oracle="")
 def adagrad_rate(x: Scalar, rate: Scalar, epsilon: Scalar) -> Scalar:
-    """`rate / sqrt(x + epsilon)`: AdaGrad's step size for the accumulated squares `x`."""
+    """`x2 / sqrt(x1 + x3)`: AdaGrad's step size.
+
+    `x1` are the accumulated squares, `x2` is the rate, and `x3` a small number that keeps the root
+    from zero; they broadcast together.
+
+        float(np.adagrad_rate(4.0, 0.5, 0.0))   # -> 0.25
+    """
     return rate / call(Prim.SQRT, x + epsilon)
 
 
@@ -367,19 +378,34 @@ def rad2deg(x: Scalar) -> Scalar:
 
 @elementwise(dtype=floating, oracle="scipy.special.erf")
 def erf(x: Scalar) -> Scalar:
-    """Error function."""
+    """Error function.
+
+    `x` are real numbers; integers are computed in floating point.
+
+        float(np.erf(0.0))   # -> 0.0
+    """
     return call(Prim.ERF, x)
 
 
 @elementwise(dtype=floating, oracle="scipy.special.erfc")
 def erfc(x: Scalar) -> Scalar:
-    """Complementary error function, `1 - erf(x)`, accurate in the tail."""
+    """Complementary error function, `1 - erf(x)`, accurate in the tail.
+
+    `x` are real numbers; integers are computed in floating point.
+
+        float(np.erfc(0.0))   # -> 1.0
+    """
     return call(Prim.ERFC, x)
 
 
 @elementwise(dtype=floating, oracle="scipy.special.dawsn")
 def dawsn(x: Scalar) -> Scalar:
-    """Dawson's integral, `exp(-x**2)` times the integral of `exp(t**2)` from 0 to x."""
+    """Dawson's integral, `exp(-x**2)` times the integral of `exp(t**2)` from 0 to x.
+
+    `x` are real numbers; integers are computed in floating point.
+
+        round(float(np.dawsn(1.0)), 6)   # -> 0.53808
+    """
     return call(Prim.DAWSN, x)
 
 
@@ -389,7 +415,12 @@ def dawsn(x: Scalar) -> Scalar:
     oracle="scipy.special.expit",
 )
 def sigmoid(x: Scalar) -> Scalar:
-    """Logistic function, `1 / (1 + exp(-x))`."""
+    """Logistic function, `1 / (1 + exp(-x))`.
+
+    `x` are real numbers of any size: nothing overflows.
+
+        float(np.sigmoid(0.0))   # -> 0.5
+    """
     tail = call(Prim.EXP, -_abs(x))
     share = select(x >= 0.0, 1.0, tail) / (1.0 + tail)
     return select(x < -1.0, tail - tail * share, share)  # `1 + tail` loses digits of tail
@@ -401,7 +432,12 @@ def sigmoid(x: Scalar) -> Scalar:
     oracle="",
 )
 def relu(x: Scalar) -> Scalar:
-    """The larger of each element and zero, where its slope is zero."""
+    """The larger of each element and zero, where its slope is zero.
+
+    `x` are real numbers of any dtype, which the result has too.
+
+        np.relu([-1.0, 2.0]).numpy().tolist()   # -> [0.0, 2.0]
+    """
     return call(Prim.MAX, x, 0)
 
 
@@ -411,7 +447,12 @@ def relu(x: Scalar) -> Scalar:
     oracle="",
 )
 def softplus(x: Scalar) -> Scalar:
-    """`log(1 + exp(x))` without overflow."""
+    """`log(1 + exp(x))` without overflow.
+
+    `x` are real numbers; for large ones the result is `x` itself.
+
+        float(np.softplus(1000.0))   # -> 1000.0
+    """
     return call(Prim.MAX, x, 0.0) + call(Prim.LOG1P, call(Prim.EXP, -_abs(x)))
 
 

@@ -461,7 +461,17 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
 
 @public()
 def one_hot(x: ArrayLike, /, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
-    """1 at the place each element of `x` names along a new `axis`, 0 elsewhere."""
+    """1 at the place each element of `x` names along a new axis, 0 elsewhere.
+
+    - `x`: integers; those that name no place give zeros alone.
+    - `num_classes`: the size of the new axis.
+    - `dtype`: the dtype of the result; float64 when None.
+    - `axis`: where the new axis goes; by default it is the last.
+
+    Gives an array with one axis more than `x`.
+
+        np.one_hot([0, 2], 3).numpy().tolist()        # -> [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    """
     node = lift(x, "one_hot")
     check_categories("one_hot", 0, node.dtype, dt.INTEGER)
     (count,) = as_shape(num_classes, "one_hot", "num_classes")

@@ -208,9 +208,18 @@ def _pool(
 def max_pool1d(
     x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
-    """Greatest element of each window of `x` (batch, n, channels); windows are `stride` apart.
+    """Greatest element of each window of `x`, over one spatial axis.
 
-    `stride` is `window` when None: no two windows overlap.
+    - `x`: the input, (batch, n, channels).
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are large when None, so that no two
+      overlap.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+
+    Gives (batch, n, channels).  Padding never wins.
+
+        np.max_pool1d(np.ones((1, 4, 3)), 2).shape   # -> (1, 2, 3)
     """
     return _pool(MaxPool, "max_pool1d", 1, x, window, stride, padding)
 
@@ -219,7 +228,19 @@ def max_pool1d(
 def max_pool2d(
     x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
-    """As `max_pool1d`, over two spatial axes."""
+    """Greatest element of each window of `x`, over two spatial axes.
+
+    - `x`: the input, (batch, rows, columns, channels).
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are large when None, so that no two
+      overlap.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+
+    Gives (batch, *spatial, channels).  Padding never wins.
+
+        np.max_pool2d(np.ones((1, 4, 4, 3)), 2).shape   # -> (1, 2, 2, 3)
+    """
     return _pool(MaxPool, "max_pool2d", 2, x, window, stride, padding)
 
 
@@ -227,7 +248,19 @@ def max_pool2d(
 def max_pool3d(
     x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
-    """As `max_pool1d`, over three spatial axes."""
+    """Greatest element of each window of `x`, over three spatial axes.
+
+    - `x`: the input, (batch, planes, rows, columns, channels).
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are large when None, so that no two
+      overlap.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+
+    Gives (batch, *spatial, channels).  Padding never wins.
+
+        np.max_pool3d(np.ones((1, 4, 4, 4, 3)), 2).shape   # -> (1, 2, 2, 2, 3)
+    """
     return _pool(MaxPool, "max_pool3d", 3, x, window, stride, padding)
 
 
@@ -235,9 +268,18 @@ def max_pool3d(
 def avg_pool1d(
     x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
-    """Mean of each window of `x` (batch, n, channels); padding is not counted.
+    """Mean of each window of `x`, over one spatial axis.
 
-    `stride` is `window` when None: no two windows overlap.
+    - `x`: the input, (batch, n, channels).
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are large when None, so that no two
+      overlap.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+
+    Gives (batch, n, channels).  Padding is not counted.
+
+        np.avg_pool1d(np.ones((1, 4, 3)), 2).shape   # -> (1, 2, 3)
     """
     return _pool(AvgPool, "avg_pool1d", 1, x, window, stride, padding)
 
@@ -246,7 +288,19 @@ def avg_pool1d(
 def avg_pool2d(
     x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
-    """As `avg_pool1d`, over two spatial axes."""
+    """Mean of each window of `x`, over two spatial axes.
+
+    - `x`: the input, (batch, rows, columns, channels).
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are large when None, so that no two
+      overlap.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+
+    Gives (batch, *spatial, channels).  Padding is not counted.
+
+        np.avg_pool2d(np.ones((1, 4, 4, 3)), 2).shape   # -> (1, 2, 2, 3)
+    """
     return _pool(AvgPool, "avg_pool2d", 2, x, window, stride, padding)
 
 
@@ -254,7 +308,19 @@ def avg_pool2d(
 def avg_pool3d(
     x: ArrayLike, /, window: Sizes, *, stride: Sizes | None = None, padding: Padding = "VALID"
 ) -> Array:
-    """As `avg_pool1d`, over three spatial axes."""
+    """Mean of each window of `x`, over three spatial axes.
+
+    - `x`: the input, (batch, planes, rows, columns, channels).
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are large when None, so that no two
+      overlap.
+    - `padding`: `"VALID"` takes whole windows only; `"SAME"` pads so that there is an output for
+      each of `stride` inputs; or a pair (before, after) for each spatial axis.
+
+    Gives (batch, *spatial, channels).  Padding is not counted.
+
+        np.avg_pool3d(np.ones((1, 4, 4, 4, 3)), 2).shape   # -> (1, 2, 2, 2, 3)
+    """
     return _pool(AvgPool, "avg_pool3d", 3, x, window, stride, padding)
 
 
@@ -268,9 +334,17 @@ def max_pool_gradient(
     stride: Sizes | None = None,
     padding: Padding = "VALID",
 ) -> Array:
-    """Gradient of a max pooling's input `x`, given that of its output.
+    """Gradient of a max pooling's input, given that of its output.
+
+    - `x`: the input, (batch, *spatial, channels).
+    - `gradient`: of the output.
+    - `window`, `stride`, `padding`: those of the pooling.
 
     Among equals the first in the window, in row-major order, takes the whole gradient.
+
+        x = np.reshape(np.asarray([1.0, 3.0, 2.0, 2.0]), (1, 4, 1))
+        slope = np.max_pool_gradient(x, np.ones((1, 2, 1)), 2)
+        np.ravel(slope).numpy().tolist()              # -> [0.0, 1.0, 1.0, 0.0]
     """
     op = "max_pool_gradient"
     node, slope = lift(x, op, 0), lift(gradient, op, 1)
@@ -289,7 +363,18 @@ def max_pool_select(
     stride: Sizes | None = None,
     padding: Padding = "VALID",
 ) -> Array:
-    """Elements of `choices` where the max pooling of `x` finds its (first) maxima."""
+    """Elements of `choices` where the max pooling of `x` finds its (first) maxima.
+
+    - `x`: the input of the pooling, (batch, *spatial, channels).
+    - `choices`: an array of the same shape.
+    - `window`, `stride`, `padding`: those of the pooling.
+
+    Gives an array of the pooling's shape.
+
+        x = np.reshape(np.asarray([1.0, 3.0, 2.0, 2.0]), (1, 4, 1))
+        found = np.max_pool_select(x, np.reshape(np.arange(4.0), (1, 4, 1)), 2)
+        np.ravel(found).numpy().tolist()              # -> [1.0, 2.0]
+    """
     op = "max_pool_select"
     node, other = lift(x, op, 0), lift(choices, op, 1)
     _spatial_rank(op, node.shape)
@@ -307,7 +392,17 @@ def avg_pool_gradient(
     stride: Sizes | None = None,
     padding: Padding = "VALID",
 ) -> Array:
-    """Gradient of an average pooling's input of `input_shape`, given that of its output."""
+    """Gradient of an average pooling's input, given that of its output.
+
+    - `gradient`: of the output, (batch, *spatial, channels).
+    - `input_shape`: the shape of the input, which is that of the result.
+    - `window`, `stride`, `padding`: those of the pooling.
+
+    Each window's gradient is shared by its elements.
+
+        slope = np.avg_pool_gradient(np.ones((1, 2, 1)), 2, input_shape=(1, 4, 1))
+        np.ravel(slope).numpy().tolist()              # -> [0.5, 0.5, 0.5, 0.5]
+    """
     op = "avg_pool_gradient"
     slope = lift(gradient, op)
     rank = _spatial_rank(op, slope.shape)
@@ -328,14 +423,30 @@ def _spatial_axes(op: str, x: ArrayLike) -> tuple[Array, tuple[int, ...]]:
 
 @public()
 def global_max_pool(x: ArrayLike, /, *, keepdims: bool = False) -> Array:
-    """Greatest element of `x` (batch, *spatial, channels) over all spatial axes."""
+    """Greatest element of `x` over all spatial axes.
+
+    - `x`: the input, (batch, *spatial, channels).
+    - `keepdims`: keep the spatial axes, of size 1.
+
+    Gives (batch, channels), or as many axes as `x` has.
+
+        np.global_max_pool(np.ones((2, 4, 4, 3))).shape   # -> (2, 3)
+    """
     array, axes = _spatial_axes("global_max_pool", x)
     return reduction.max(array, axis=axes, keepdims=keepdims)
 
 
 @public()
 def global_avg_pool(x: ArrayLike, /, *, keepdims: bool = False) -> Array:
-    """Mean of `x` (batch, *spatial, channels) over all spatial axes."""
+    """Mean of `x` over all spatial axes.
+
+    - `x`: the input, (batch, *spatial, channels).
+    - `keepdims`: keep the spatial axes, of size 1.
+
+    Gives (batch, channels), or as many axes as `x` has.
+
+        np.global_avg_pool(np.ones((2, 4, 4, 3))).shape   # -> (2, 3)
+    """
     array, axes = _spatial_axes("global_avg_pool", x)
     return reduction.mean(array, axis=axes, keepdims=keepdims)
 
@@ -348,25 +459,57 @@ def _upsampling(op: str, rank: int, x: ArrayLike, factor: Any) -> Array:
 
 @public()
 def upsampling1d(x: ArrayLike, factor: Sizes, /) -> Array:
-    """Each element of `x` (batch, n, channels) repeated `factor` times along its spatial axis."""
+    """Each element of `x` repeated along its spatial axis.
+
+    - `x`: the input, (batch, n, channels).
+    - `factor`: how often: one number, or one for each spatial axis.
+
+    Gives an array whose spatial axes are `factor` times as long.
+
+        np.upsampling1d(np.ones((1, 2, 1)), 3).shape   # -> (1, 6, 1)
+    """
     return _upsampling("upsampling1d", 1, x, factor)
 
 
 @public()
 def upsampling2d(x: ArrayLike, factor: Sizes, /) -> Array:
-    """As `upsampling1d`, over two spatial axes."""
+    """Each element of `x` repeated along its spatial axes.
+
+    - `x`: the input, (batch, rows, columns, channels).
+    - `factor`: how often: one number, or one for each spatial axis.
+
+    Gives an array whose spatial axes are `factor` times as long.
+
+        np.upsampling2d(np.ones((1, 2, 2, 1)), 3).shape   # -> (1, 6, 6, 1)
+    """
     return _upsampling("upsampling2d", 2, x, factor)
 
 
 @public()
 def upsampling3d(x: ArrayLike, factor: Sizes, /) -> Array:
-    """As `upsampling1d`, over three spatial axes."""
+    """Each element of `x` repeated along its spatial axes.
+
+    - `x`: the input, (batch, planes, rows, columns, channels).
+    - `factor`: how often: one number, or one for each spatial axis.
+
+    Gives an array whose spatial axes are `factor` times as long.
+
+        np.upsampling3d(np.ones((1, 2, 2, 2, 1)), 3).shape   # -> (1, 6, 6, 6, 1)
+    """
     return _upsampling("upsampling3d", 3, x, factor)
 
 
 @public()
 def upsampling_gradient(gradient: ArrayLike, factor: Sizes, /) -> Array:
-    """Gradient of an upsampling's input, given that of its output: the sum over each block."""
+    """Gradient of an upsampling's input, given that of its output: the sum over each block.
+
+    - `gradient`: of the output, (batch, *spatial, channels).
+    - `factor`: how often elements were repeated: one number, or one for each spatial axis.
+
+    Gives an array whose spatial axes are shorter by `factor`.
+
+        np.upsampling_gradient(np.ones((1, 6, 1)), 3).shape   # -> (1, 2, 1)
+    """
     op = "upsampling_gradient"
     node = lift(gradient, op)
     factors = per_axis(factor, _spatial_rank(op, node.shape), op, "factor")

@@ -510,7 +510,16 @@ def argmin(
 
 @public()
 def logsumexp(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """`log(sum(exp(x)))` over `axis`, without overflow; -inf where there is no element."""
+    """`log(sum(exp(x)))` over `axis`, without overflow; -inf where there is no element.
+
+    - `x`: the array.
+    - `axis`: the axis or axes to sum over; all when None.
+    - `keepdims`: keep those axes, of size 1.
+
+    Gives floating-point numbers.
+
+        round(float(np.logsumexp([1000.0, 1000.0])), 4)   # -> 1000.6931
+    """
     node = lift(x, "logsumexp")
     op = LogSumExp(
         normalise_axes(axis, len(node.shape), "logsumexp"), keepdims, dt.inexact_dtype(node.dtype)
@@ -521,7 +530,15 @@ def logsumexp(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False) -> 
 @public()
 @in_single
 def softmax(x: ArrayLike, /, axis: int = -1) -> Array:
-    """`exp(x)` scaled to sum to one along `axis`, without overflow."""
+    """`exp(x)` scaled to sum to one along `axis`, without overflow.
+
+    - `x`: the array; integers and booleans are computed in floating point.
+    - `axis`: the axis whose elements sum to one.
+
+    Gives an array of the shape of `x`.
+
+        np.softmax([[0.0, 0.0], [1000.0, 0.0]]).numpy().tolist()   # -> [[0.5, 0.5], [1.0, 0.0]]
+    """
     weights = e.exp(_shifted(x, axis, "softmax"))
     return e.divide(weights, sum(weights, axis=axis, keepdims=True))
 
@@ -529,7 +546,15 @@ def softmax(x: ArrayLike, /, axis: int = -1) -> Array:
 @public()
 @in_single
 def log_softmax(x: ArrayLike, /, axis: int = -1) -> Array:
-    """Logarithm of `softmax`, accurate also where that is tiny and where `x` is large."""
+    """Logarithm of `softmax`, accurate also where that is tiny and where `x` is large.
+
+    - `x`: the array; integers and booleans are computed in floating point.
+    - `axis`: the axis whose exponentials sum to one.
+
+    Gives an array of the shape of `x`.
+
+        np.log_softmax([1000.0, 0.0]).numpy().tolist()   # -> [0.0, -1000.0]
+    """
     shifted = _shifted(x, axis, "log_softmax")
     return e.subtract(shifted, e.log(sum(e.exp(shifted), axis=axis, keepdims=True)))
 

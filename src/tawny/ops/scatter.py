@@ -271,5 +271,13 @@ class At:
 
 @public()
 def at(x: ArrayLike, /) -> At:
-    """Functional updates: `at(x)[key].set(value)`, `.add`, `.mul`, `.min`, `.max`, `.get()`."""
+    """Functional updates: `at(x)[key].set(value)`, `.add`, `.mul`, `.min`, `.max`, `.get()`.
+
+    - `x`: the array, which stays as it is; `x.at` is the same.
+
+    Each gives a new array; `key` is anything that indexes an array.
+
+        np.at([1, 2, 3])[0].set(9).numpy().tolist()   # -> [9, 2, 3]
+        np.at([1, 2, 3])[[0, 0]].add(5).numpy().tolist()   # -> [11, 2, 3]
+    """
     return At(x if isinstance(x, Array) else fresh(lift(x, "at")))

@@ -253,7 +253,18 @@ def _check_kth(op: str, kth: Any, n: int) -> None:
 
 @public()
 def top_k(x: ArrayLike, k: int, /, *, axis: int = -1, largest: bool = True) -> TopKResult:
-    """The `k` greatest (or least) elements along `axis`, most extreme first, and their places."""
+    """The greatest (or least) elements along an axis, most extreme first, and their places.
+
+    - `x`: the array.
+    - `k`: how many, at most the size of the axis.
+    - `axis`: the axis to search along.
+    - `largest`: False gives the least elements.
+
+    Gives a named tuple `(values, indices)`.
+
+        values, places = np.top_k([3, 1, 2], 2)
+        values.numpy().tolist(), places.numpy().tolist()   # -> ([3, 2], [0, 2])
+    """
     array = wrap(lift(x, "top_k"))
     place = normalise_axis(axis, array.ndim, "top_k")
     count = as_int(k, "top_k", "k")

@@ -1,8 +1,9 @@
 """Optimisers: rates, gradient methods, momentum, regularisation, clipping, stopping, batches.
 
     rule = optim.Optimiser(optim.AdaGrad(0.005), clipping=optim.ClipNorm(1.0))
-    state = rule.start(parameters)
-    value, parameters, state = rule.step(loss, parameters, state)
+    weights = numpy.ones(3)
+    state = rule.start(weights)
+    value, weights, state = rule.step(lambda w: np.sum(w * w), weights, state)
 
 A step is a graph like any other: of known arrays, of traced arguments, or of variables that take
 the new values by update edges.

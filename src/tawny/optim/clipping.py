@@ -26,7 +26,15 @@ class Clipping(ABC):
 
 @record
 class ClipValue(Clipping):
-    """Every element is at least `low` and at most `high`; one number stands for `-x` and `x`."""
+    """Every element of the slope is at least `low` and at most `high`.
+
+    - `low`: the least value; alone, a number x stands for `-x` and `x`.
+    - `high`: the greatest value.
+
+    It is the `clipping` of an `Optimiser`.
+
+        rule = optim.Optimiser(0.1, clipping=optim.ClipValue(-1.0, 1.0))
+    """
 
     low: float
     high: float | None = None
@@ -50,7 +58,12 @@ class ClipValue(Clipping):
 class ClipNorm(Clipping):
     """The slope is scaled down to length `limit` if it is longer.
 
-    The length is that of all parameters together; with `each`, of every array on its own.
+    - `limit`: the greatest length.
+    - `each`: take the length of every array on its own, instead of all parameters together.
+
+    It is the `clipping` of an `Optimiser`.
+
+        rule = optim.Optimiser(0.1, clipping=optim.ClipNorm(1.0))
     """
 
     limit: float

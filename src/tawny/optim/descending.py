@@ -161,10 +161,16 @@ class Descent(ABC):
 
 @record
 class LBFGS(Descent):
-    """Limited-memory BFGS: second derivatives from the last `memory` steps and slopes.
+    """Limited-memory BFGS: second derivatives from the last steps and slopes; for `minimise`.
+
+    - `memory`: of how many steps.
+    - `search`: how far to go along a line.
 
     The direction is -H g, where H is the inverse Hessian that fits the steps s and the changes y
     of the slope, begun as (s.y / y.y) times the identity (Nocedal's two loops).
+
+        found = optim.minimise(lambda x: np.sum(x**4), [1.0, 2.0], optim.LBFGS(memory=5))
+        found.converged                               # -> True
     """
 
     memory: int = 10

@@ -70,13 +70,24 @@ def minimise(
 ) -> Result:
     """Parameters near `x0` at which `function`, one number, is least.
 
-    `x0` is an array or a nested structure of arrays; a list of numbers is an array.  The search
-    ends after `steps` steps, when no element of the gradient is greater than `tolerance`, when the
-    function or its slope is no finite number, when no lower point is found, when `stopping` says
-    so, or when `callback(step, value)` gives True.
+    - `function`: computes one real number from parameters.
+    - `x0`: where to start: an array or a nested structure of arrays; a list of numbers is an
+      array.
+    - `optimiser`: the method: `LBFGS()`, with a line search, when None; `Newton()`, with one too,
+      for functions of few parameters; or any optimiser, which makes its steps without one.
+    - `steps`: the most steps to make.
+    - `tolerance`: the search ends when no element of the gradient is greater.
+    - `stopping`: a rule such as `optim.Early()` that may end it.
+    - `callback`: called as `callback(step, value)`; True ends the search.
+    - `engine`: as for `Graph.compile`.
+    - `memory`: a budget for what a step computes, `"2GB"` or bytes; None sets no limit.
 
-    The method is `LBFGS`, with a line search, unless another is given: `Newton()`, with one too,
-    for functions of few parameters, or any optimiser, which makes its steps without one.
+    Gives a `Result`: `x`, the `value` there, `slope`, `steps`, `history`, `evaluations`,
+    `converged`, and the `reason` why it ended: as here, or `"diverged"` when the function or its
+    slope is no finite number, or `"no descent"` when no lower point is found.
+
+        found = optim.minimise(lambda x: np.sum((x - 3.0) ** 2), [0.0, 0.0])
+        found.converged, found.x.round(6).tolist()    # -> (True, [3.0, 3.0])
     """
     _check(function, steps, tolerance, stopping, callback)
     start = _arrays(x0)

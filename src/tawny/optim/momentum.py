@@ -29,7 +29,14 @@ class Inertia(ABC):
 
 @record
 class Momentum(Inertia):
-    """Standard momentum: the step is the velocity `v'`."""
+    """Standard momentum: the step is the velocity, the decaying sum of the changes before.
+
+    - `factor`: the share of the velocity that each step keeps, from 0 to 1.
+
+    It is the `momentum` of an `Optimiser`.
+
+        rule = optim.Optimiser(0.1, momentum=optim.Momentum(0.9))
+    """
 
     def step(self, velocity: Array, change: Array) -> Array:
         return velocity
@@ -37,7 +44,14 @@ class Momentum(Inertia):
 
 @record
 class Nesterov(Inertia):
-    """Nesterov's momentum: the step is `factor * v' + change`, a look ahead."""
+    """Nesterov's momentum: the step is `factor * velocity + change`, a look ahead.
+
+    - `factor`: the share of the velocity that each step keeps, from 0 to 1.
+
+    It is the `momentum` of an `Optimiser`.
+
+        rule = optim.Optimiser(0.1, momentum=optim.Nesterov(0.9))
+    """
 
     def step(self, velocity: Array, change: Array) -> Array:
         return self.factor * velocity + change

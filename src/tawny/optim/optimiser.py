@@ -22,7 +22,19 @@ from tawny.record import record
 class Optimiser(Steps):
     """A rate, a gradient method, and what else a step is made of.
 
-    A number stands for a constant rate, or for standard momentum.
+    - `rate`: a learning rate, as `Adam()` or `Cosine(0.1, 1000)`; a number is a constant one.
+    - `gradient`: the method that makes a direction of the slope; `GD()` is the slope itself.
+    - `momentum`: `Momentum(0.9)` or `Nesterov(0.9)`; a number stands for the first, None for none.
+    - `regularisation`: a price of parameters, added to the loss: `L1`, `L2`, `ElasticNet`.
+    - `clipping`: a limit to slopes: `ClipNorm`, `ClipValue`.
+
+    `start(parameters)` gives what is remembered at first; `step(function, parameters, state)`
+    makes a step; `nn.train` and `optim.minimise` take it as it is.
+
+        rule = optim.Optimiser(0.1, momentum=0.9, clipping=optim.ClipNorm(1.0))
+        x = numpy.ones(2)
+        value, x, state = rule.step(lambda x: np.sum(x * x), x, rule.start(x))
+        float(value)                                  # -> 2.0
     """
 
     rate: Rate | float = field(default_factory=Adam)
@@ -65,7 +77,17 @@ class Optimiser(Steps):
 def SGD(  # noqa: N802  (reads as the other optimisers do)
     rate: float | Scheduled = 0.01, momentum: float | Inertia | None = None, nesterov: bool = False
 ) -> Optimiser:
-    """Plain gradient descent, with momentum if wanted."""
+    """Plain gradient descent, with momentum if wanted.
+
+    - `rate`: the learning rate: a number, or a rate by step such as `Cosine`.
+    - `momentum`: None for none; a number stands for `Momentum`.
+    - `nesterov`: look ahead, as `Nesterov` does; `momentum` is then a number.
+
+    Gives an `Optimiser`.
+
+        found = optim.minimise(lambda x: np.sum(x * x), [1.0], optim.SGD(0.1, momentum=0.5))
+        found.converged                               # -> True
+    """
     if nesterov:
         if not isinstance(momentum, Real):
             raise type_error("SGD", f"momentum is {momentum!r}; with nesterov it is a number")

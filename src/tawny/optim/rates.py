@@ -67,7 +67,14 @@ class Scheduled(Rate):
 
 @record
 class Constant(Scheduled):
-    """Always `rate`."""
+    """Always the same rate.
+
+    - `rate`: a number of at least 0.
+
+    As a rate by step it can be given wherever a number can.
+
+        optim.SGD(optim.Constant(0.1)) == optim.SGD(0.1)   # -> True
+    """
 
     rate: float = 0.001
 
@@ -80,7 +87,16 @@ class Constant(Scheduled):
 
 @record
 class Decay(Scheduled):
-    """`rate / (1 + k i)` after i steps."""
+    """`rate / (1 + k i)` after i steps.
+
+    - `rate`: the first rate.
+    - `k`: how fast it falls.
+
+    It can be the rate of any optimiser.
+
+        rate = optim.Decay(0.1, 1.0)
+        [round(float(rate.at(np.asarray(i))), 6) for i in (0, 3)]   # -> [0.1, 0.025]
+    """
 
     rate: float
     k: float
@@ -94,7 +110,16 @@ class Decay(Scheduled):
 
 @record
 class ExponentialDecay(Scheduled):
-    """`rate * exp(-k i)` after i steps."""
+    """`rate * exp(-k i)` after i steps.
+
+    - `rate`: the first rate.
+    - `k`: how fast it falls.
+
+    It can be the rate of any optimiser.
+
+        rate = optim.ExponentialDecay(0.1, 0.5)
+        [round(float(rate.at(np.asarray(i))), 6) for i in (0, 2)]   # -> [0.1, 0.036788]
+    """
 
     rate: float
     k: float
@@ -108,9 +133,15 @@ class ExponentialDecay(Scheduled):
 
 @record
 class Schedule(Scheduled):
-    """The i-th of some rates after i steps, then the last for ever; with `cycle`, all over again.
+    """Rates one by one: the i-th after i steps, then the last for ever.
 
-    Instead of rates, a function from the number of steps made, an array, to the rate.
+    - `rates`: numbers, or a function from the number of steps made, an array, to the rate.
+    - `cycle`: begin with the first again after the last.
+
+    It can be the rate of any optimiser.
+
+        rate = optim.Schedule([0.1, 0.01], cycle=True)
+        [float(rate.at(np.asarray(i))) for i in (0, 1, 2)]   # -> [0.1, 0.01, 0.1]
     """
 
     rates: Sequence[float] | Callable[[Array], Array]
@@ -148,7 +179,14 @@ class Schedule(Scheduled):
 class Cosine(Scheduled):
     """From `rate` down to `end` in `steps` steps, along half a cosine; then `end` for ever.
 
-    `end + (rate - end) (1 + cos(pi i / steps)) / 2` after i steps.
+    - `rate`: the first rate.
+    - `steps`: how many steps it takes.
+    - `end`: the last rate.
+
+    It is `end + (rate - end) (1 + cos(pi i / steps)) / 2` after i steps.
+
+        rate = optim.Cosine(0.1, steps=100)
+        [round(float(rate.at(np.asarray(i))), 6) for i in (0, 50, 200)]   # -> [0.1, 0.05, 0.0]
     """
 
     rate: float
@@ -166,10 +204,16 @@ class Cosine(Scheduled):
 
 @record
 class WarmUp(Scheduled):
-    """Step by step up to `rate` in `steps` steps, then `rate`: a number or a rate by step.
+    """Step by step up to a rate, then that rate.
+
+    - `rate`: a number, or a rate by step such as `Cosine`.
+    - `steps`: how many steps the way up takes.
 
     The step after i others has the share `(i + 1) / steps` of the rate's first; those after the
     first `steps` have the rates that `rate` alone begins with.
+
+        rate = optim.WarmUp(0.1, steps=10)
+        [round(float(rate.at(np.asarray(i))), 6) for i in (0, 4, 20)]   # -> [0.01, 0.05, 0.1]
     """
 
     rate: float | Scheduled
@@ -198,10 +242,18 @@ class WarmUp(Scheduled):
 
 @record
 class Plateau(Scheduled):
-    """`rate`, times `factor` whenever the loss has not become better `patience` times in a row.
+    """A rate that falls whenever the loss has not become better for a while.
 
-    A loss is the mean over `every` steps, an epoch say; it is better if it is less than the best
-    by more than `margin`, and NaN never is.  The rate never falls below `least`.
+    - `rate`: the first rate.
+    - `factor`: what it is multiplied by each time, from 0 to 1.
+    - `patience`: how many losses in a row must be no better.
+    - `every`: of how many steps a loss is the mean, an epoch's say.
+    - `margin`: a loss is better if it is less than the best by more than this; NaN never is.
+    - `least`: the rate never falls below.
+
+    It can be the rate of any optimiser.
+
+        rule = optim.SGD(optim.Plateau(0.1, factor=0.5, patience=3, every=10))
     """
 
     rate: float = 0.001
@@ -311,7 +363,15 @@ class Adaptive(Rate):
 
 @record
 class AdaGrad(Adaptive):
-    """`rate / sqrt(c + epsilon)`, c the sum of all squared slopes so far."""
+    """`rate / sqrt(c + epsilon)`, c the sum of all squared slopes so far.
+
+    - `rate`: a number, or a rate by step such as `Cosine`.
+    - `epsilon`: keeps the root from zero.
+
+    Every element of a parameter has a rate of its own.
+
+        optim.minimise(lambda x: np.sum(x * x), [1.0], optim.AdaGrad(0.5)).converged   # -> True
+    """
 
     epsilon: float = 1e-32
 
@@ -330,7 +390,17 @@ class AdaGrad(Adaptive):
 
 @record
 class RMSprop(Adaptive):
-    """`rate / sqrt(c + epsilon)`, c the decaying mean of squared slopes."""
+    """`rate / sqrt(c + epsilon)`, c the decaying mean of squared slopes.
+
+    - `rate`: a number, or a rate by step such as `Cosine`.
+    - `decay`: the share of the mean that each step keeps, from 0 to 1.
+    - `epsilon`: keeps the root from zero.
+
+    Every element of a parameter has a rate of its own.
+
+        rule = optim.RMSprop(optim.Cosine(0.01, steps=500))
+        optim.minimise(lambda x: np.sum(x * x), [1.0], rule, steps=500).value < 1e-3   # -> True
+    """
 
     decay: float = 0.9
     epsilon: float = 1e-32
@@ -354,8 +424,15 @@ class RMSprop(Adaptive):
 class Adam(Adaptive):
     """`rate * m / (sqrt(v) + epsilon)`, with means corrected for their start at zero.
 
+    - `rate`: a number, or a rate by step such as `Cosine`.
+    - `beta1`: the share of m that each step keeps, from 0 to 1.
+    - `beta2`: the share of v that each step keeps.
+    - `epsilon`: keeps the divisor from zero.
+
     m is the decaying mean of directions, v that of squared slopes; after i steps they are divided
     by `1 - beta1**i` and `1 - beta2**i`.
+
+        optim.minimise(lambda x: np.sum(x * x), [1.0], optim.Adam(0.05)).value < 1e-6   # -> True
     """
 
     beta1: float = 0.9
@@ -384,7 +461,15 @@ class Adam(Adaptive):
 
 @record
 class AdamW(Adam):
-    """Adam, and in each step the parameters lose the share `rate * decay` of themselves."""
+    """Adam, and in each step the parameters lose a share of themselves.
+
+    - `rate`, `beta1`, `beta2`, `epsilon`: as for `Adam`.
+    - `decay`: the share that is lost is `rate * decay`.
+
+    The loss itself has no price of parameters in it, as with `L2`.
+
+        rule = optim.AdamW(optim.WarmUp(0.001, steps=100), decay=0.05)
+    """
 
     decay: float = 0.01
 

@@ -41,7 +41,8 @@ class StrongWolfe:
 
     With f and f' the function and its slope along the line, a step of length a is taken if
 
-        f(a) <= f(0) + decrease a f'(0)    and    |f'(a)| <= curvature |f'(0)|
+    - `f(a) <= f(0) + decrease a f'(0)` and
+    - `|f'(a)| <= curvature |f'(0)|`.
 
     It is found by growing an interval until it has such steps, then by closing in on one with
     cubic polynomials (Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6), within

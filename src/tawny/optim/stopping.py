@@ -72,9 +72,18 @@ class Below(Stopping):
 
 @record
 class Early(Stopping):
-    """Stop after `patience` losses in a row of which none was less than the best by `change`.
+    """Stop after some losses in a row of which none was better.
+
+    - `patience`: how many.
+    - `change`: a loss is better if it is less than the best by more than this.
+    - `when`: `"epoch"` looks at the loss of each epoch, `"batch"` at that of each step.
 
     The loss is that of the validation data, where there are some.  NaN is no improvement.
+
+        x = numpy.zeros((4, 1), "float32")
+        model, rule = nn.Linear(1, 1), optim.Early(patience=2)
+        history = nn.train(model, nn.mean_squared, (x, x), optim.SGD(0.0), 9, stopping=rule)
+        len(history.loss)                             # -> 3
     """
 
     patience: int = 5
