@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import matplotlib as mpl
 import numpy
 import pytest
 
@@ -16,6 +17,8 @@ import tawny as tw
 import tawny.numpy as np
 from tawny import nn, optim
 from tawny.graph.plan import Plan
+
+mpl.use("Agg")
 
 MODULES = {
     "tw": tw,
@@ -120,7 +123,11 @@ TOP = """var Graph jit grad value_and_grad vjp jvp jacobian jacfwd jacrev hessia
 checkpoint custom_vjp custom_jvp stop_gradient delay lazy_print evaluate load optimise largest
 linearize diff gradhessian laplacian jacobianv jacobianTv map_elements fold scan scope save_arrays
 load_arrays register_function""".split()
-NETWORKS = "Module train predict evaluate training_graph summary".split()
+NETWORKS = """Module train predict evaluate training_graph summary Linear FullyConnected Conv1d Conv2d
+Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d MaxPool1d MaxPool2d MaxPool3d AvgPool1d
+AvgPool2d AvgPool3d BatchNorm LayerNorm GroupNorm RNN LSTM GRU Embedding MultiHeadAttention
+Sequential Activation Dropout Parameter State mean_squared mean_absolute quadratic l1 l2 hinge
+squared_hinge binary_cross_entropy huber cross_entropy accuracy""".split()
 OPTIMISERS = """minimise Optimiser SGD Adam AdamW AdaGrad RMSprop LBFGS Constant Decay
 ExponentialDecay Schedule Cosine WarmUp Plateau Early ClipNorm ClipValue Momentum Nesterov""".split()
 ARRAYS = [n for n in np.__all__ if f"np.{n}" in PUBLIC and not hasattr(numpy, n) and n[0] != "_"]
@@ -136,10 +143,10 @@ CORE = [
 """What most programs are written with: their parameters are said one by one."""
 
 PLAIN = """Graph.inputs Graph.outputs Graph.updates Graph.order Graph.results Graph.structured
-Graph.variable Program.draw Program.engine Plan.block_of Plan.plot Module.adopt Module.check_array
+Graph.variable Program.draw Program.engine Plan.block_of Module.adopt Module.check_array
 Module.check_image Module.check_last_axis Module.extra Module.fitted Module.forward Module.label
 Module.training Module.walk Module.wrong""".split()
-"""What needs no example: what others give, what layers are written with, and what needs an extra."""
+"""What needs no example: what others give, and what layers are written with."""
 
 
 def _parameters(value: Any) -> list[str]:

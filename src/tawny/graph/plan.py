@@ -500,6 +500,9 @@ class Plan(Unique):
         - `ax`: the axes to draw in; None makes new ones.
 
         It needs the `plot` extra: `pip install tawny[plot]`.
+
+            x = tw.var("x", (1000,))
+            axes = tw.Graph([x], np.cumsum(np.cumsum(x))).plan().plot()
         """
         from tawny.graph.plot import draw  # noqa: PLC0415  (matplotlib is an extra)
 

@@ -155,7 +155,16 @@ def as_activation(given: Any, op: str) -> Function:
 
 
 class Activation(Module):
-    """An activation as a layer: by name, with its options, or any function of one array."""
+    """An activation as a layer.
+
+    - `activation`: a name such as `"relu"`, or any function of one array.
+    - `options`: keyword arguments that the function is called with.
+
+    Layers with weights take one themselves, as `nn.Linear(3, 2, activation="relu")`.
+
+        layer = nn.Activation("leaky_relu", slope=0.5)
+        layer(numpy.array([-2.0, 4.0])).numpy().tolist()   # -> [-1.0, 4.0]
+    """
 
     def __init__(self, activation: str | Function, **options: Any) -> None:
         self.function = as_activation(activation, "Activation")

@@ -17,12 +17,24 @@ from tawny.ops.precision import narrowed, widened
 
 
 class MultiHeadAttention(Module):
-    """softmax(q k^T / sqrt(d)) v in each of several heads of d = `size` numbers.
+    """softmax(q k^T / sqrt(d)) v in each of several heads of d numbers.
 
-    The size of a head is features / heads unless it is given.  q, k and v are (batch, time,
-    features); k and v are q where they are not given.  `mask` is true where a position may look:
-    (queries, keys) or anything that broadcasts to (batch, heads, queries, keys); a position that
-    may look nowhere gives 0 to the output layer.  With `causal` nobody looks ahead.
+    - `features`: the size of the last axis, before and after.
+    - `heads`: how many heads there are.
+    - `size`: d, the size of a head; features / heads when None.
+    - `causal`: nobody looks ahead.
+    - `dropout`: the share of the weights that is dropped in training.
+    - `bias`: whether the four linear layers have one.
+    - `init_weight`: how their weights start, as for `Linear`.
+    - `dtype`: of the parameters.
+
+    Called as `layer(q, k, v, mask=...)`.  q, k and v are (batch, time, features); k and v are q
+    where they are not given.  `mask` is true where a position may look: (queries, keys) or
+    anything that broadcasts to (batch, heads, queries, keys); a position that may look nowhere
+    gives 0 to the output layer.
+
+        layer = nn.MultiHeadAttention(8, heads=2, causal=True)
+        layer(numpy.ones((1, 5, 8), "float32")).shape   # -> (1, 5, 8)
     """
 
     def __init__(

@@ -163,8 +163,22 @@ def owner_of(node: Node) -> Declaration | None:
 def Parameter(shape: Any, initialiser: Any = None, dtype: Any = "float32") -> Any:  # noqa: N802
     """Declare what is trained: `self.weight = nn.Parameter((3, 4), nn.init.he_normal())`.
 
-    The attribute it is assigned to reads as an array.  Without an initialiser it is
-    `glorot_uniform`; one declaration assigned to two layers is one parameter.
+    - `shape`: its shape.
+    - `initialiser`: how it starts: an initialiser of `nn.init`, a function of a generator and
+      shape, or a number; `glorot_uniform` when None.
+    - `dtype`: its dtype.
+
+    The attribute it is assigned to reads as an array.  One declaration assigned to two layers is
+    one parameter.
+
+        class Scaled(nn.Module):
+            def __init__(self):
+                self.factor = nn.Parameter((), 2.0)
+
+            def forward(self, x):
+                return x * self.factor
+
+        float(Scaled()(3.0))                          # -> 6.0
     """
     if (kind := as_dtype(dtype, "Parameter")).kind not in "fc":
         raise type_error(
@@ -176,8 +190,24 @@ def Parameter(shape: Any, initialiser: Any = None, dtype: Any = "float32") -> An
 def State(shape: Any, initialiser: Any = None, dtype: Any = "float32") -> Any:  # noqa: N802
     """Declare what is kept from call to call but not trained, as running statistics.
 
+    - `shape`: its shape.
+    - `initialiser`: how it starts, as for `Parameter`; zeros when None.
+    - `dtype`: its dtype.
+
     Assigned in `forward` while training, the attribute takes the new value at the end of the step.
-    Without an initialiser it starts as zeros.
+
+        class Counted(nn.Module):
+            def __init__(self):
+                self.calls = nn.State(())
+
+            def forward(self, x):
+                if self.training:
+                    self.calls = self.calls + 1
+                return x
+
+        model = Counted()
+        outputs, state = model.advance({}, model.state, numpy.ones(2))
+        float(state["calls"])                         # -> 1.0
     """
     return _declared("State", shape, _or(initialiser, zeros), dtype, trained=False)
 

@@ -69,7 +69,15 @@ class Input(Module):
 
 
 class Sequential(Module):
-    """Layers, each fed with what the one before gives; plain functions serve as layers too."""
+    """Layers, each fed with what the one before gives.
+
+    - `layers`: modules, or plain functions of arrays.
+
+    They are found by their numbers: `model[0]`, and `0` in paths.
+
+        model = nn.Sequential(nn.Linear(3, 8), nn.relu, nn.Linear(8, 2))
+        model(numpy.ones((4, 3), "float32")).shape    # -> (4, 2)
+    """
 
     def __init__(self, *layers: Layer) -> None:
         for index, layer in enumerate(layers):

@@ -120,21 +120,87 @@ class Convolution(Swept):
 
 
 class Conv1d(Convolution):
-    """A convolution over one spatial axis; see `Convolution`."""
+    """A convolution over one spatial axis, channels last.
+
+    (batch, n, inputs) gives (batch, n, outputs).
+
+    - `inputs`, `outputs`: how many channels there are before and after.
+    - `window`: the size of the kernel: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are, likewise.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+    - `dilation`: how far apart the elements of a window are; 1 leaves no gaps.
+    - `groups`: with g groups, each g-th of the outputs sees its own g-th of the inputs only.
+    - `bias`: whether something is added to the product.
+    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
+    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
+      `glorot_uniform` when None.
+    - `init_bias`: how the bias starts, likewise.
+    - `dtype`: of the parameters.
+
+    The parameters are `weight`, (window, inputs // groups, outputs), and `bias`, (outputs,).
+
+        layer = nn.Conv1d(3, 8, 3, padding="same", activation="relu")
+        layer(numpy.ones((2, 6, 3), "float32")).shape   # -> (2, 6, 8)
+    """
 
     rank = 1
     product = np.conv1d
 
 
 class Conv2d(Convolution):
-    """A convolution over two spatial axes; see `Convolution`."""
+    """A convolution over two spatial axes, channels last.
+
+    (batch, rows, columns, inputs) gives (batch, *spatial, outputs).
+
+    - `inputs`, `outputs`: how many channels there are before and after.
+    - `window`: the size of the kernel: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are, likewise.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+    - `dilation`: how far apart the elements of a window are; 1 leaves no gaps.
+    - `groups`: with g groups, each g-th of the outputs sees its own g-th of the inputs only.
+    - `bias`: whether something is added to the product.
+    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
+    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
+      `glorot_uniform` when None.
+    - `init_bias`: how the bias starts, likewise.
+    - `dtype`: of the parameters.
+
+    The parameters are `weight`, (*window, inputs // groups, outputs), and `bias`, (outputs,).
+
+        layer = nn.Conv2d(3, 8, 3, padding="same", activation="relu")
+        layer(numpy.ones((2, 6, 6, 3), "float32")).shape   # -> (2, 6, 6, 8)
+    """
 
     rank = 2
     product = np.conv2d
 
 
 class Conv3d(Convolution):
-    """A convolution over three spatial axes; see `Convolution`."""
+    """A convolution over three spatial axes, channels last.
+
+    (batch, planes, rows, columns, inputs) gives (batch, *spatial, outputs).
+
+    - `inputs`, `outputs`: how many channels there are before and after.
+    - `window`: the size of the kernel: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are, likewise.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+    - `dilation`: how far apart the elements of a window are; 1 leaves no gaps.
+    - `groups`: with g groups, each g-th of the outputs sees its own g-th of the inputs only.
+    - `bias`: whether something is added to the product.
+    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
+    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
+      `glorot_uniform` when None.
+    - `init_bias`: how the bias starts, likewise.
+    - `dtype`: of the parameters.
+
+    The parameters are `weight`, (*window, inputs // groups, outputs), and `bias`, (outputs,).
+
+        layer = nn.Conv3d(3, 8, 3, padding="same", activation="relu")
+        layer(numpy.ones((2, 6, 6, 6, 3), "float32")).shape   # -> (2, 6, 6, 6, 8)
+    """
 
     rank = 3
     product = np.conv3d
@@ -151,21 +217,81 @@ class ConvolutionTranspose(Swept):
 
 
 class ConvTranspose1d(ConvolutionTranspose):
-    """A transposed convolution over one spatial axis; see `ConvolutionTranspose`."""
+    """A transposed convolution over one spatial axis: each element is spread over a window.
+
+    It enlarges: (batch, n, inputs) gives (batch, n, outputs).
+
+    - `inputs`, `outputs`: how many channels there are before and after.
+    - `window`: the size of the kernel: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are in the output, likewise.
+    - `padding`: `"same"` gives n * stride elements along an axis of n; `"valid"` (or 0), a number
+      or pairs as for `np.conv_transpose1d`.
+    - `bias`: whether something is added to the product.
+    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
+    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
+      `glorot_uniform` when None.
+    - `init_bias`: how the bias starts, likewise.
+    - `dtype`: of the parameters.
+
+    The parameters are `weight`, (window, inputs, outputs), and `bias`, (outputs,).
+
+        layer = nn.ConvTranspose1d(3, 8, 3, stride=2, padding="same")
+        layer(numpy.ones((2, 4, 3), "float32")).shape   # -> (2, 8, 8)
+    """
 
     rank = 1
     product = np.conv_transpose1d
 
 
 class ConvTranspose2d(ConvolutionTranspose):
-    """A transposed convolution over two spatial axes; see `ConvolutionTranspose`."""
+    """A transposed convolution over two spatial axes: each element is spread over a window.
+
+    It enlarges: (batch, rows, columns, inputs) gives (batch, *spatial, outputs).
+
+    - `inputs`, `outputs`: how many channels there are before and after.
+    - `window`: the size of the kernel: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are in the output, likewise.
+    - `padding`: `"same"` gives n * stride elements along an axis of n; `"valid"` (or 0), a number
+      or pairs as for `np.conv_transpose2d`.
+    - `bias`: whether something is added to the product.
+    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
+    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
+      `glorot_uniform` when None.
+    - `init_bias`: how the bias starts, likewise.
+    - `dtype`: of the parameters.
+
+    The parameters are `weight`, (*window, inputs, outputs), and `bias`, (outputs,).
+
+        layer = nn.ConvTranspose2d(3, 8, 3, stride=2, padding="same")
+        layer(numpy.ones((2, 4, 4, 3), "float32")).shape   # -> (2, 8, 8, 8)
+    """
 
     rank = 2
     product = np.conv_transpose2d
 
 
 class ConvTranspose3d(ConvolutionTranspose):
-    """A transposed convolution over three spatial axes; see `ConvolutionTranspose`."""
+    """A transposed convolution over three spatial axes: each element is spread over a window.
+
+    It enlarges: (batch, planes, rows, columns, inputs) gives (batch, *spatial, outputs).
+
+    - `inputs`, `outputs`: how many channels there are before and after.
+    - `window`: the size of the kernel: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are in the output, likewise.
+    - `padding`: `"same"` gives n * stride elements along an axis of n; `"valid"` (or 0), a number
+      or pairs as for `np.conv_transpose3d`.
+    - `bias`: whether something is added to the product.
+    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
+    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
+      `glorot_uniform` when None.
+    - `init_bias`: how the bias starts, likewise.
+    - `dtype`: of the parameters.
+
+    The parameters are `weight`, (*window, inputs, outputs), and `bias`, (outputs,).
+
+        layer = nn.ConvTranspose3d(3, 8, 3, stride=2, padding="same")
+        layer(numpy.ones((2, 4, 4, 4, 3), "float32")).shape   # -> (2, 8, 8, 8, 8)
+    """
 
     rank = 3
     product = np.conv_transpose3d

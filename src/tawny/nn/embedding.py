@@ -15,8 +15,16 @@ from tawny.nn.sizes import positive
 class Embedding(Module):
     """A row of `weight`, (count, features), for each integer: (...) gives (..., features).
 
+    - `count`: how many rows there are.
+    - `features`: how many numbers a row has.
+    - `init_weight`: how they start: an initialiser of `nn.init`, a function or a number;
+      `glorot_uniform` when None.
+    - `dtype`: of the weight.
+
     Negative integers count from the end; those that leave the table are refused, when they are
     known or else when the program runs.
+
+        nn.Embedding(10, 4)(numpy.array([[1, 2, 9]])).shape   # -> (1, 3, 4)
     """
 
     weight: Array

@@ -25,7 +25,15 @@ Metrics = Mapping[str, Callable[[Any, Any], Any]]
 
 
 def accuracy(prediction: Any, target: Any) -> Any:
-    """The share of rows whose greatest score is at the target: class indices, or one-hot rows."""
+    """The share of rows whose greatest score is at the target.
+
+    - `prediction`: scores, (..., classes), of two classes or more.
+    - `target`: class indices, (...), or one-hot rows.
+
+    Gives one number, as a metric of `nn.train` or `nn.evaluate`.
+
+        float(nn.accuracy([[0.1, 0.9], [0.8, 0.2]], [1, 1]))   # -> 0.5
+    """
     prediction, target = tnp.asarray(prediction), tnp.asarray(target)
     if prediction.shape[-1:] in ((), (1,)):
         raise value_error(

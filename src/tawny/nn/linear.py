@@ -13,7 +13,17 @@ from tawny.shape import size
 class Linear(Weighted):
     """x @ weight + bias, over the last axis: (..., inputs) gives (..., outputs).
 
-    `weight` is (inputs, outputs), `bias` is (outputs,).
+    - `inputs`, `outputs`: the size of the last axis before and after.
+    - `bias`: whether something is added to the product.
+    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
+    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
+      `glorot_uniform` when None.
+    - `init_bias`: how the bias starts, likewise.
+    - `dtype`: of the parameters.
+
+    The parameters are `weight`, (inputs, outputs), and `bias`, (outputs,).
+
+        nn.Linear(3, 2, activation="relu")(numpy.ones((5, 3), "float32")).shape   # -> (5, 2)
     """
 
     def __init__(
@@ -41,7 +51,21 @@ class Linear(Weighted):
 
 
 class FullyConnected(Linear):
-    """`Linear` over all of a sample: (batch, ...) gives (batch, outputs)."""
+    """`Linear` over all of a sample: (batch, ...) gives (batch, outputs).
+
+    - `inputs`: how many numbers a sample has.
+    - `outputs`: how many it has after.
+    - `bias`: whether something is added to the product.
+    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
+    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
+      `glorot_uniform` when None.
+    - `init_bias`: how the bias starts, likewise.
+    - `dtype`: of the parameters.
+
+    The parameters are those of `Linear`.
+
+        nn.FullyConnected(12, 2)(numpy.ones((5, 3, 4), "float32")).shape   # -> (5, 2)
+    """
 
     def forward(self, x: Array) -> Array:
         self.check_array(x)

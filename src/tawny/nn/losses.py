@@ -85,28 +85,60 @@ def _batch_mean(total: Array, n: int) -> Array:
 
 @_in_single
 def quadratic(prediction: ArrayLike, target: ArrayLike) -> Array:
-    """sum((p - t)^2) / n: the squared distance of a sample from its target."""
+    """sum((p - t)^2) / n: the squared distance of a sample from its target.
+
+    - `prediction`: what the model gives; its first axis counts the samples, n of them.
+    - `target`: what it should give, of the same shape.
+
+    Gives one number.
+
+        float(nn.quadratic([[3.0, 4.0]], [[0.0, 0.0]]))   # -> 25.0
+    """
     x, y = _pair("quadratic", prediction, target)
     return _batch_mean(np.square(x - y), x.shape[0])
 
 
 @_in_single
 def mean_squared(prediction: ArrayLike, target: ArrayLike) -> Array:
-    """mean((p - t)^2), over all elements."""
+    """mean((p - t)^2), over all elements.
+
+    - `prediction`: what the model gives; its first axis counts the samples, n of them.
+    - `target`: what it should give, of the same shape.
+
+    Gives one number.
+
+        float(nn.mean_squared([1.0, 2.0], [0.0, 0.0]))   # -> 2.5
+    """
     x, y = _pair("mean_squared", prediction, target)
     return np.mean(np.square(x - y))
 
 
 @_in_single
 def l1(prediction: ArrayLike, target: ArrayLike) -> Array:
-    """sum(|p - t|) / n."""
+    """sum(|p - t|) / n.
+
+    - `prediction`: what the model gives; its first axis counts the samples, n of them.
+    - `target`: what it should give, of the same shape.
+
+    Gives one number.
+
+        float(nn.l1([[3.0, 4.0]], [[0.0, 0.0]]))   # -> 7.0
+    """
     x, y = _pair("l1", prediction, target)
     return _batch_mean(np.abs(x - y), x.shape[0])
 
 
 @_in_single
 def mean_absolute(prediction: ArrayLike, target: ArrayLike) -> Array:
-    """mean(|p - t|), over all elements."""
+    """mean(|p - t|), over all elements.
+
+    - `prediction`: what the model gives; its first axis counts the samples, n of them.
+    - `target`: what it should give, of the same shape.
+
+    Gives one number.
+
+        float(nn.mean_absolute([1.0, 2.0], [0.0, 0.0]))   # -> 1.5
+    """
     x, y = _pair("mean_absolute", prediction, target)
     return np.mean(np.abs(x - y))
 
@@ -115,7 +147,12 @@ def mean_absolute(prediction: ArrayLike, target: ArrayLike) -> Array:
 def l2(prediction: ArrayLike, target: ArrayLike) -> Array:
     """mean(sqrt(sum((p - t)^2))): the distance of a sample from its target.
 
-    Its slope at distance 0 is 0.
+    - `prediction`: what the model gives; its first axis counts the samples, n of them.
+    - `target`: what it should give, of the same shape.
+
+    Gives one number; its slope at distance 0 is 0.
+
+        float(nn.l2([[3.0, 4.0]], [[0.0, 0.0]]))   # -> 5.0
     """
     x, y = _pair("l2", prediction, target)
     n = x.shape[0]
@@ -125,14 +162,30 @@ def l2(prediction: ArrayLike, target: ArrayLike) -> Array:
 
 @_in_single
 def hinge(prediction: ArrayLike, target: ArrayLike) -> Array:
-    """sum(max(1 - t p, 0)) / n, with targets of -1 and 1."""
+    """sum(max(1 - t p, 0)) / n, with targets of -1 and 1.
+
+    - `prediction`: what the model gives; its first axis counts the samples, n of them.
+    - `target`: what it should give, of the same shape.
+
+    Gives one number; other targets are refused.
+
+        float(nn.hinge([0.5], [1.0]))   # -> 0.5
+    """
     x, y = _pair_of_signs("hinge", prediction, target)
     return _batch_mean(np.relu(1 - y * x), x.shape[0])
 
 
 @_in_single
 def squared_hinge(prediction: ArrayLike, target: ArrayLike) -> Array:
-    """sum(max(1 - t p, 0)^2) / n, with targets of -1 and 1."""
+    """sum(max(1 - t p, 0)^2) / n, with targets of -1 and 1.
+
+    - `prediction`: what the model gives; its first axis counts the samples, n of them.
+    - `target`: what it should give, of the same shape.
+
+    Gives one number; other targets are refused.
+
+        float(nn.squared_hinge([0.5], [1.0]))   # -> 0.25
+    """
     x, y = _pair_of_signs("squared_hinge", prediction, target)
     return _batch_mean(np.square(np.relu(1 - y * x)), x.shape[0])
 
@@ -141,7 +194,13 @@ def squared_hinge(prediction: ArrayLike, target: ArrayLike) -> Array:
 def huber(prediction: ArrayLike, target: ArrayLike, delta: float = 1.0) -> Array:
     """sum(h(p - t)) / n, where h(d) is d^2 / 2 up to |d| = delta and a line from there.
 
+    - `prediction`: what the model gives; its first axis counts the samples, n of them.
+    - `target`: what it should give, of the same shape.
+    - `delta`: where the line begins.
+
     The line is delta (|d| - delta / 2).
+
+        float(nn.huber([3.0], [0.0]))   # -> 2.5
     """
     if not 0 < real(delta, "huber", "delta") < math.inf:
         raise value_error("huber", f"delta is {delta!r}; it must be greater than 0")
@@ -155,7 +214,12 @@ def huber(prediction: ArrayLike, target: ArrayLike, delta: float = 1.0) -> Array
 def binary_cross_entropy(prediction: ArrayLike, target: ArrayLike) -> Array:
     """sum(softplus(p) - t p) / n: -(t log s + (1 - t) log(1 - s)) for s = sigmoid(p).
 
+    - `prediction`: what the model gives; its first axis counts the samples, n of them.
+    - `target`: what it should give, of the same shape.
+
     The prediction is before the sigmoid, targets are from 0 to 1; others are refused.
+
+        round(float(nn.binary_cross_entropy([0.0], [1.0])), 6)   # -> 0.693147
     """
     given = np.asarray(target)
     x, y = _pair("binary_cross_entropy", prediction, given)
@@ -169,11 +233,15 @@ def binary_cross_entropy(prediction: ArrayLike, target: ArrayLike) -> Array:
 def cross_entropy(prediction: ArrayLike, target: ArrayLike, *, smoothing: float = 0.0) -> Array:
     """-sum(t log softmax(p)) / n, over the last axis: the classes.
 
-    The prediction is before the softmax, (batch, ..., classes).  The target is either the class of
-    each, integers of shape (batch, ...), or a probability for every class, of the prediction's
-    shape.  n counts all axes but the last.  With `smoothing` s, targets are (1 - s) t + s /
-    classes.  A class that is not from 0 to classes - 1 is refused when it is known; else the loss
-    is NaN.
+    - `prediction`: scores before the softmax, (batch, ..., classes).
+    - `target`: either the class of each, integers of shape (batch, ...), or a probability for every
+      class, of the prediction's shape.
+    - `smoothing`: with s, targets are (1 - s) t + s / classes.
+
+    n counts all axes but the last.  Gives one number.  A class that is not from 0 to classes - 1 is
+    refused when it is known; else the loss is NaN.
+
+        round(float(nn.cross_entropy([[0.0, 0.0]], [1])), 6)   # -> 0.693147
     """
     op = "cross_entropy"
     x, y = np.asarray(prediction), np.asarray(target)

@@ -17,7 +17,15 @@ from tawny.optim.numbers import at_least_zero
 
 
 class Dropout(Module):
-    """Each element is 0 with probability `rate`, and divided by 1 - rate otherwise."""
+    """Each element is 0 with probability `rate`, and divided by 1 - rate otherwise.
+
+    - `rate`: from 0 up to but not including 1.
+
+    This is so in training, with draws from the seed of `nn.train`; in inference nothing is
+    changed.
+
+        nn.Dropout(0.5)(numpy.ones(2)).numpy().tolist()   # -> [1.0, 1.0]
+    """
 
     def __init__(self, rate: float = 0.5) -> None:
         self.rate = share(rate, "Dropout", "rate")

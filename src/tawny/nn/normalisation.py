@@ -17,7 +17,15 @@ from tawny.shape import as_int, as_shape
 
 
 class BatchNorm(Module):
-    """Each channel (the last axis, or `axis`) with mean 0 and variance 1, then scaled and shifted.
+    """Each channel with mean 0 and variance 1 over the batch, then scaled and shifted.
+
+    - `features`: how many channels there are.
+    - `axis`: the axis of the channels; by default the last.
+    - `decay`: the share of the running statistics that each step keeps.
+    - `epsilon`: keeps the root from zero.
+    - `affine`: whether there are scale and shift at all.
+    - `scale`, `shift`: whether there is that one.
+    - `dtype`: of the parameters.
 
     In training, m and v are mean and variance (divided by n) over all other axes, whose size is n:
 
@@ -25,8 +33,9 @@ class BatchNorm(Module):
     - `mean <- decay * mean + (1 - decay) * m`
     - `variance <- decay * variance + (1 - decay) * v * n / (n - 1)`
 
-    In inference the running `mean` and `variance` take the place of m and v.  Without `affine`
-    there is neither scale nor shift; each can be left out by itself.
+    In inference the running `mean` and `variance` take the place of m and v.
+
+        nn.BatchNorm(3)(numpy.ones((4, 3), "float32")).shape   # -> (4, 3)
     """
 
     scale: Array | None
@@ -96,11 +105,20 @@ class BatchNorm(Module):
 
 
 class LayerNorm(Module):
-    """Each sample with mean 0 and variance 1 over its last axes, then times `scale` plus `shift`.
+    """Each sample with mean 0 and variance 1 over its last axes, then scaled and shifted.
 
-    With m and v the mean and variance (divided by n) over axes of sizes `shape`, the last ones:
+    - `shape`: the sizes of these axes; one number for one axis.
+    - `epsilon`: keeps the root from zero.
+    - `affine`: whether there are scale and shift at all.
+    - `scale`, `shift`: whether there is that one.
+    - `dtype`: of the parameters.
+
+    With m and v the mean and variance (divided by n) over these axes:
 
     - `y = (x - m) / sqrt(v + epsilon) * scale + shift`
+
+        layer = nn.LayerNorm(4)
+        layer(numpy.arange(8, dtype="float32").reshape(2, 4)).shape   # -> (2, 4)
     """
 
     scale: Array | None
@@ -141,10 +159,19 @@ class LayerNorm(Module):
 class GroupNorm(Module):
     """Each group of channels of each sample with mean 0 and variance 1, then scaled and shifted.
 
-    The last axis, of size `features`, is cut into `groups`; m and v are the mean and variance
-    (divided by n) over all spatial axes and the channels of a group:
+    - `groups`: into how many the last axis is cut.
+    - `features`: the size of that axis.
+    - `epsilon`: keeps the root from zero.
+    - `affine`: whether there are scale and shift at all.
+    - `scale`, `shift`: whether there is that one.
+    - `dtype`: of the parameters.
+
+    With m and v the mean and variance (divided by n) over all spatial axes and the channels of a
+    group:
 
     - `y = (x - m) / sqrt(v + epsilon) * scale + shift`
+
+        nn.GroupNorm(2, 4)(numpy.ones((1, 5, 5, 4), "float32")).shape   # -> (1, 5, 5, 4)
     """
 
     scale: Array | None

@@ -36,42 +36,102 @@ class Pool(Module):
 
 
 class MaxPool1d(Pool):
-    """Greatest element of each window of (batch, n, channels)."""
+    """Greatest element of each window of (batch, n, channels).
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.MaxPool1d(2)(numpy.ones((1, 4, 3), "float32")).shape   # -> (1, 2, 3)
+    """
 
     rank = 1
     pooled = np.max_pool1d
 
 
 class MaxPool2d(Pool):
-    """Greatest element of each window of (batch, rows, columns, channels)."""
+    """Greatest element of each window of (batch, rows, columns, channels).
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.MaxPool2d(2)(numpy.ones((1, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 3)
+    """
 
     rank = 2
     pooled = np.max_pool2d
 
 
 class MaxPool3d(Pool):
-    """Greatest element of each window over three spatial axes."""
+    """Greatest element of each window of (batch, planes, rows, columns, channels).
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.MaxPool3d(2)(numpy.ones((1, 4, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 2, 3)
+    """
 
     rank = 3
     pooled = np.max_pool3d
 
 
 class AvgPool1d(Pool):
-    """Mean of each window of (batch, n, channels); padding is not counted."""
+    """Mean of each window of (batch, n, channels); padding is not counted.
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.AvgPool1d(2)(numpy.ones((1, 4, 3), "float32")).shape   # -> (1, 2, 3)
+    """
 
     rank = 1
     pooled = np.avg_pool1d
 
 
 class AvgPool2d(Pool):
-    """Mean of each window of (batch, rows, columns, channels); padding is not counted."""
+    """Mean of each window of (batch, rows, columns, channels); padding is not counted.
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.AvgPool2d(2)(numpy.ones((1, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 3)
+    """
 
     rank = 2
     pooled = np.avg_pool2d
 
 
 class AvgPool3d(Pool):
-    """Mean of each window over three spatial axes; padding is not counted."""
+    """Mean of each window of (batch, planes, rows, columns, channels); padding is not counted.
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.AvgPool3d(2)(numpy.ones((1, 4, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 2, 3)
+    """
 
     rank = 3
     pooled = np.avg_pool3d

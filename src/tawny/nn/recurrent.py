@@ -143,8 +143,20 @@ class Recurrent(Module, ABC):
 class RNN(Recurrent):
     """h <- activation(x @ weight + bias + h @ recurrent), from h = 0.
 
-    (batch, time, inputs) gives the last output, (batch, units); with `sequences=True` that of every
-    step, (batch, time, units).
+    - `inputs`: the size of the last axis.
+    - `units`: how many numbers the output has.
+    - `sequences`: (batch, time, inputs) gives the last output, (batch, units); with
+      `sequences=True` that of every step, (batch, time, units).
+    - `bias`: whether something is added to the products.
+    - `activation`: a name such as `"relu"`, a function, or None for nothing.
+    - `init_weight`, `init_recurrent`: how `weight` and `recurrent` start, each gate by itself: an
+      initialiser of `nn.init`, a function or a number; `glorot_uniform` when None.
+    - `dtype`: of the parameters.
+
+    Called with `start=` it goes on from there; `run` gives the state at the end too.
+
+        layer = nn.RNN(3, 8, sequences=True)
+        layer(numpy.ones((2, 5, 3), "float32")).shape   # -> (2, 5, 8)
     """
 
     gates = 1
@@ -183,16 +195,25 @@ class RNN(Recurrent):
 class LSTM(Recurrent):
     """Long short-term memory.
 
+    - `inputs`: the size of the last axis.
+    - `units`: how many numbers the output has.
+    - `sequences`: (batch, time, inputs) gives the last output, (batch, units); with
+      `sequences=True` that of every step, (batch, time, units).
+    - `bias`: whether something is added to the products.
+    - `forget_bias`: how the bias of the forget gate f starts; the rest starts as 0.
+    - `init_weight`, `init_recurrent`: how `weight` and `recurrent` start, each gate by itself: an
+      initialiser of `nn.init`, a function or a number; `glorot_uniform` when None.
+    - `dtype`: of the parameters.
+
     With i, f, g, o the quarters of x @ weight + bias + h @ recurrent, in this order:
 
     - `c <- sigmoid(f) * c + sigmoid(i) * tanh(g)`
     - `h <- sigmoid(o) * tanh(c)`
 
-    from h = c = 0; h is the output, (h, c) the state.  The bias of the forget gate f starts as
-    `forget_bias`, the rest as 0.
+    from h = c = 0; h is the output, (h, c) the state.
 
-    (batch, time, inputs) gives the last output, (batch, units); with `sequences=True` that of every
-    step, (batch, time, units).
+        layer = nn.LSTM(3, 8, sequences=True)
+        layer(numpy.ones((2, 5, 3), "float32")).shape   # -> (2, 5, 8)
     """
 
     gates = 4
@@ -238,6 +259,16 @@ class LSTM(Recurrent):
 class GRU(Recurrent):
     """Gated recurrent unit.
 
+    - `inputs`: the size of the last axis.
+    - `units`: how many numbers the output has.
+    - `sequences`: (batch, time, inputs) gives the last output, (batch, units); with
+      `sequences=True` that of every step, (batch, time, units).
+    - `bias`: whether something is added to the products.
+    - `reset_after`: whether h is reset after its product with `recurrent`, or before.
+    - `init_weight`, `init_recurrent`: how `weight` and `recurrent` start, each gate by itself: an
+      initialiser of `nn.init`, a function or a number; `glorot_uniform` when None.
+    - `dtype`: of the parameters.
+
     With a = x @ weight + bias and b = h @ recurrent + recurrent_bias, each cut into three:
 
     - `r = sigmoid(a_r + b_r)`
@@ -245,12 +276,11 @@ class GRU(Recurrent):
     - `n = tanh(a_n + r * b_n)`
     - `h <- (1 - z) * n + z * h`
 
-    from h = 0, where the columns are those of r, then z, then n.  With `reset_after=False` h is
-    reset before the product, and there is no recurrent_bias: b_n is (r * h) @ recurrent_n, and
-    n = tanh(a_n + b_n).
+    from h = 0, where the columns are those of r, then z, then n.  With `reset_after=False` there is
+    no recurrent_bias: b_n is (r * h) @ recurrent_n, and n = tanh(a_n + b_n).
 
-    (batch, time, inputs) gives the last output, (batch, units); with `sequences=True` that of every
-    step, (batch, time, units).
+        layer = nn.GRU(3, 8, sequences=True)
+        layer(numpy.ones((2, 5, 3), "float32")).shape   # -> (2, 5, 8)
     """
 
     gates = 3
