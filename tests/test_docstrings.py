@@ -98,12 +98,13 @@ def test_the_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     """A line `# -> text` must equal the repr of the line's value."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "example", **NAMES}
-    for statement in _statements(EXAMPLES[name]):
-        code, arrow, expected = statement.partition("# ->")
-        if arrow:
-            assert repr(eval(code.strip(), names)) == expected.strip(), code
-        else:
-            exec(statement, names)
+    with tw.random.seeded(0):
+        for statement in _statements(EXAMPLES[name]):
+            code, arrow, expected = statement.partition("# ->")
+            if arrow:
+                assert repr(eval(code.strip(), names)) == expected.strip(), code
+            else:
+                exec(statement, names)
 
 
 def _statements(text: str) -> Iterator[str]:
@@ -129,7 +130,8 @@ AvgPool2d AvgPool3d BatchNorm LayerNorm GroupNorm RNN LSTM GRU Embedding MultiHe
 Sequential Activation Dropout Parameter State mean_squared mean_absolute quadratic l1 l2 hinge
 squared_hinge binary_cross_entropy huber cross_entropy accuracy""".split()
 OPTIMISERS = """minimise Optimiser SGD Adam AdamW AdaGrad RMSprop LBFGS Constant Decay
-ExponentialDecay Schedule Cosine WarmUp Plateau Early ClipNorm ClipValue Momentum Nesterov""".split()
+ExponentialDecay Schedule Cosine WarmUp Plateau Early Below ClipNorm ClipValue Momentum Nesterov L1
+L2 ElasticNet""".split()
 ARRAYS = [n for n in np.__all__ if f"np.{n}" in PUBLIC and not hasattr(numpy, n) and n[0] != "_"]
 """Functions that NumPy does not have."""
 
@@ -138,6 +140,8 @@ CORE = [
     *(f"nn.{n}" for n in NETWORKS),
     *(f"optim.{n}" for n in OPTIMISERS),
     *(f"np.{n}" for n in ARRAYS),
+    *(f"tw.random.{n}" for n in tw.random.__all__),
+    *(f"tw.testing.{n}" for n in ("assert_peak", "check_grads")),
     *(n for n in PUBLIC if n.startswith(("tw.Graph.", "tw.Program.", "Plan.", "nn.Module."))),
 ]
 """What most programs are written with: their parameters are said one by one."""

@@ -12,7 +12,16 @@ __all__ = ["assert_peak", "check_grads"]
 
 
 def assert_peak(program: Program | Plan, memory: str | int) -> None:
-    """Fail unless the planned peak is at most `memory`; says what is alive where it is reached."""
+    """Fail unless the planned peak is at most `memory`; says what is alive where it is reached.
+
+    - `program`: a program, or a plan.
+    - `memory`: the most it may be, `"512MB"` or bytes.
+
+    Raises AssertionError.
+
+        x = tw.var("x", (1000,))
+        tw.testing.assert_peak(tw.Graph([x], np.exp(x)).plan(), "8kB")
+    """
     plan = program.plan if isinstance(program, Program) else program
     if not isinstance(plan, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("assert_peak", f"{type(program).__name__} is neither a program nor a plan")

@@ -30,10 +30,18 @@ def check_grads(
 ) -> None:
     """Fail unless derivatives of `function` at `args` agree with differences, up to `order`.
 
-    `args` are arrays of floating-point or complex numbers, or nested structures of them.  In
-    forward mode the change along a random direction is compared with a central difference; in
-    reverse mode slopes are compared with forward mode by pairing them with the direction.  Higher
-    orders check the derivatives' own derivatives, in every combination of modes.
+    - `function`: computes an array, or a structure of arrays.
+    - `args`: its arguments: arrays of floating-point or complex numbers, or nested structures.
+    - `order`: the highest derivative to check; higher orders check the derivatives' own
+      derivatives, in every combination of modes.
+    - `modes`: `"forward"` compares the change along a random direction with a central difference,
+      `"reverse"` compares slopes with forward mode by pairing them with the direction.
+    - `step`: of the differences; None chooses by dtype.
+    - `rtol`, `atol`: how far they may differ; None chooses by dtype.
+
+    Raises AssertionError.
+
+        tw.testing.check_grads(lambda a: np.sin(a) * a, (numpy.array([0.3, 2.0]),))
     """
     chosen = tuple(modes)
     if order < 1 or not chosen or not set(chosen) <= set(MODES):

@@ -69,7 +69,17 @@ def _fraction(shape: Shape, dtype: DType) -> Array:
 def laplace(
     loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
-    """Numbers of density `exp(-abs(x - loc) / scale) / (2 scale)`."""
+    """Numbers of density `exp(-abs(x - loc) / scale) / (2 scale)`.
+
+    - `loc`: the centre.
+    - `scale`: the width, at least 0.
+    - `shape`: the shape of the result, to which the others broadcast; their own when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.laplace(shape=(3,)).shape   # -> (3,)
+    """
     _check("laplace", "scale", scale, lambda v: v >= 0, "at least 0")
     (centre, width), size, wanted = _operands("laplace", shape, dtype, loc, scale)
     u = _fraction(size, wanted) - 0.5
@@ -80,7 +90,17 @@ def laplace(
 def gumbel(
     loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
-    """Numbers of which the share `exp(-exp(-(x - loc) / scale))` is below x."""
+    """Numbers of which the share `exp(-exp(-(x - loc) / scale))` is below x.
+
+    - `loc`: the centre.
+    - `scale`: the width, at least 0.
+    - `shape`: the shape of the result, to which the others broadcast; their own when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.gumbel(shape=(3,)).shape   # -> (3,)
+    """
     _check("gumbel", "scale", scale, lambda v: v >= 0, "at least 0")
     (centre, width), size, wanted = _operands("gumbel", shape, dtype, loc, scale)
     base = _cast(e.negative(e.log(e.negative(e.log(_fraction(size, wanted))))), wanted)
@@ -90,7 +110,17 @@ def gumbel(
 def logistic(
     loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
-    """Numbers of which the share `1 / (1 + exp(-(x - loc) / scale))` is below x."""
+    """Numbers of which the share `1 / (1 + exp(-(x - loc) / scale))` is below x.
+
+    - `loc`: the centre.
+    - `scale`: the width, at least 0.
+    - `shape`: the shape of the result, to which the others broadcast; their own when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.logistic(shape=(3,)).shape   # -> (3,)
+    """
     _check("logistic", "scale", scale, lambda v: v >= 0, "at least 0")
     (centre, width), size, wanted = _operands("logistic", shape, dtype, loc, scale)
     u = _fraction(size, wanted)
@@ -116,7 +146,17 @@ def _standard_gamma(a: Array, size: Shape) -> Array:
 def gamma(
     shape_parameter: ArrayLike, scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None
 ) -> Array:
-    """Numbers of density proportional to `x**(k - 1) exp(-x / scale)`, k the shape parameter."""
+    """Numbers of density proportional to `x**(k - 1) exp(-x / scale)`.
+
+    - `shape_parameter`: k, a positive number.
+    - `scale`: the width, at least 0.
+    - `shape`: the shape of the result, to which the others broadcast; their own when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.gamma(2.0, shape=(3,)).shape   # -> (3,)
+    """
     _check("gamma", "shape_parameter", shape_parameter, lambda v: v > 0, "greater than 0")
     _check("gamma", "scale", scale, lambda v: v >= 0, "at least 0")
     (k, width), size, wanted = _operands("gamma", shape, dtype, shape_parameter, scale)
@@ -125,7 +165,16 @@ def gamma(
 
 
 def chisquare(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
-    """Sums of the squares of `df` standard normal numbers; df need not be whole."""
+    """Sums of the squares of `df` standard normal numbers.
+
+    - `df`: how many; it need not be whole.
+    - `shape`: the shape of the result, to which the others broadcast; their own when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.chisquare(3.0, (3,)).shape   # -> (3,)
+    """
     _check("chisquare", "df", df, lambda v: v > 0, "greater than 0")
     (k,), size, wanted = _operands("chisquare", shape, dtype, df)
     half = stop_gradient(_cast(k, dt.FLOAT64)) * 0.5
@@ -133,7 +182,16 @@ def chisquare(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
 
 
 def student_t(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
-    """Student's t distribution with `df` degrees of freedom."""
+    """Student's t distribution with `df` degrees of freedom.
+
+    - `df`: a positive number; it need not be whole.
+    - `shape`: the shape of the result, to which the others broadcast; their own when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.student_t(4.0, (3,)).shape   # -> (3,)
+    """
     _check("student_t", "df", df, lambda v: v > 0, "greater than 0")
     (k,), size, wanted = _operands("student_t", shape, dtype, df)
     freedom = stop_gradient(_cast(k, dt.FLOAT64))
@@ -142,7 +200,16 @@ def student_t(df: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
 
 
 def beta(a: ArrayLike, b: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
-    """Numbers of density proportional to `x**(a - 1) (1 - x)**(b - 1)`, from 0 to 1."""
+    """Numbers of density proportional to `x**(a - 1) (1 - x)**(b - 1)`, from 0 to 1.
+
+    - `a`, `b`: positive numbers.
+    - `shape`: the shape of the result, to which the others broadcast; their own when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.beta(2.0, 3.0, (3,)).shape   # -> (3,)
+    """
     _check("beta", "a", a, lambda v: v > 0, "greater than 0")
     _check("beta", "b", b, lambda v: v > 0, "greater than 0")
     (first, second), size, wanted = _operands("beta", shape, dtype, a, b)
@@ -151,9 +218,15 @@ def beta(a: ArrayLike, b: ArrayLike, shape: Any = None, dtype: Any = None) -> Ar
 
 
 def dirichlet(alpha: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
-    """Shares that add up to 1 along the last axis, of which `alpha` gives the weights.
+    """Shares that add up to 1 along the last axis.
 
-    `shape` is that of the result without this axis; that of `alpha` when None.
+    - `alpha`: the weights of the shares, along the last axis.
+    - `shape`: the shape of the result without this axis; that of `alpha` when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.dirichlet([1.0, 2.0], (3,)).shape   # -> (3, 2)
     """
     _check("dirichlet", "alpha", alpha, lambda v: v > 0, "greater than 0")
     (weights,), size, wanted = _operands("dirichlet", None, dtype, alpha)
@@ -174,7 +247,16 @@ MOST_SMALL: Final = 60
 
 
 def poisson(mean: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) -> Array:
-    """How many of many rare events happen, `mean` on average; as `dtype`, int64 when None."""
+    """How many of many rare events happen, `mean` on average.
+
+    - `mean`: from 0 to 2**52.
+    - `shape`: the shape of the result, to which `mean` broadcasts; its own when None.
+    - `dtype`: of the result; int64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.poisson(3.0, (3,)).shape   # -> (3,)
+    """
     wanted = dt.INT64 if dtype is None else as_dtype(dtype, "poisson")
     if wanted.kind not in "iuf":
         raise type_error("poisson", f"dtype is {wanted}; accepted: integers, real numbers")
@@ -221,8 +303,14 @@ def _many(rate: Array, size: Shape) -> Array:
 def categorical(logits: ArrayLike, axis: int = -1, shape: Any = None) -> Array:
     """The index of one of the classes along `axis`, with chances proportional to exp(logits).
 
-    `shape` is that of the result, to which the other axes of `logits` broadcast; their own when
-    None.
+    - `logits`: a number for each class.
+    - `axis`: the axis of the classes.
+    - `shape`: the shape of the result, to which the other axes of `logits` broadcast; their own
+      when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.categorical([0.0, 1.0, 2.0], shape=(5,)).shape   # -> (5,)
     """
     node = lift(logits, "categorical")
     check_categories("categorical", 0, node.dtype, dt.REAL)
@@ -245,7 +333,15 @@ def multivariate_normal(
 ) -> Array:
     """Normal vectors along the last axis, about `mean` with the covariance matrix `cov`.
 
-    `shape` is that of the result without the last axis; `mean` and stacks of `cov` broadcast to it.
+    - `mean`: the centre, a vector or a stack of them.
+    - `cov`: a symmetric, positive definite matrix, or a stack of them.
+    - `shape`: the shape of the result without the last axis; `mean` and stacks of `cov` broadcast
+      to it.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.multivariate_normal([0.0, 0.0], numpy.eye(2), (3,)).shape   # -> (3, 2)
     """
     op = "multivariate_normal"
     (centre, matrix), _, wanted = _vectors(op, mean, cov, dtype)

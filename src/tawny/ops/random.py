@@ -116,9 +116,17 @@ def _stream() -> tuple[int, int]:
 
 @contextmanager
 def seeded(n: int) -> Generator[None]:
-    """Within the block random arrays take the streams of seed `n`, from the first on.
+    """Within the block random arrays take the streams of a seed, from the first on.
+
+    - `n`: the seed, an integer from 0 to 2**64 - 1.
 
     After it streams go on as before; what other threads make is not concerned.
+
+        with tw.random.seeded(7):
+            one = tw.random.uniform()
+        with tw.random.seeded(7):
+            two = tw.random.uniform()
+        bool(one.numpy() == two.numpy())              # -> True
     """
     own = _Streams()
     own.restart(_seed_number(n, "seeded"))
@@ -132,7 +140,14 @@ def seeded(n: int) -> Generator[None]:
 def seed(n: int) -> None:
     """Set the seed of random arrays made from now on, and start again with its first stream.
 
+    - `n`: an integer from 0 to 2**64 - 1.
+
     The k-th random array made after this has stream k.  Before the first call the seed is 0.
+
+        tw.random.seed(5)
+        first = tw.random.normal()
+        tw.random.seed(5)
+        bool(first.numpy() == tw.random.normal().numpy())   # -> True
     """
     _STREAMS.get().restart(_seed_number(n, "seed"))
 
@@ -207,8 +222,15 @@ def uniform(
 ) -> Array:
     """Numbers evenly distributed from `low` up to `high`.
 
-    `low` and `high` broadcast to `shape`, which is their own when None.  Given as numbers, `high`
-    is never reached; given as arrays, rounding may reach it.
+    - `low`: the lower bound.
+    - `high`: the upper bound; given as a number it is never reached, given as an array rounding
+      may reach it.
+    - `shape`: the shape of the result, to which the others broadcast; their own when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.uniform(0.0, 10.0, (2, 3)).shape   # -> (2, 3)
     """
     wanted = floating_dtype(dtype, "uniform")
     _check_ordered(low, high, "uniform")
@@ -233,7 +255,14 @@ def normal(
 ) -> Array:
     """Numbers normally distributed about `mean` with standard deviation `std`.
 
-    Both broadcast to `shape`, which is their own when None.
+    - `mean`: the centre.
+    - `std`: the standard deviation, at least 0.
+    - `shape`: the shape of the result, to which the others broadcast; their own when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.normal(shape=(2, 3)).shape   # -> (2, 3)
     """
     wanted = floating_dtype(dtype, "normal")
     spread = plain_value(std, "normal", 1)
@@ -250,7 +279,16 @@ gaussian = normal
 
 
 def exponential(scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) -> Array:
-    """Waiting times with mean `scale`, which broadcasts to `shape`."""
+    """Waiting times with mean `scale`.
+
+    - `scale`: the mean.
+    - `shape`: the shape of the result, to which the others broadcast; their own when None.
+    - `dtype`: of the result, a floating-point dtype; float64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.exponential(2.0, (3,)).shape   # -> (3,)
+    """
     wanted = floating_dtype(dtype, "exponential")
     length = plain_value(scale, "exponential")
     if length is not None and not np.all(length >= 0):
@@ -262,7 +300,16 @@ def exponential(scale: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) ->
 
 
 def bernoulli(p: ArrayLike = 0.5, shape: Any = None, dtype: Any = None) -> Array:
-    """True with probability `p`, which broadcasts to `shape`; as `dtype`, bool when None."""
+    """True with probability `p`.
+
+    - `p`: from 0 to 1.
+    - `shape`: the shape of the result, to which `p` broadcasts; its own when None.
+    - `dtype`: of the result; bool when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.bernoulli(0.1, (3,)).shape   # -> (3,)
+    """
     wanted = dt.BOOL if dtype is None else as_dtype(dtype, "bernoulli")
     chance = plain_value(p, "bernoulli")
     if chance is not None and not np.all((chance >= 0) & (chance <= 1)):
@@ -278,7 +325,13 @@ def integers(
 ) -> Array:
     """Integers evenly distributed from `low` up to but not including `high`.
 
-    With one bound they start from 0.  The bounds broadcast to `shape`; `dtype` is int64 when None.
+    - `low`, `high`: the bounds; with one bound they start from 0.
+    - `shape`: the shape of the result, to which the bounds broadcast; their own when None.
+    - `dtype`: of the result; int64 when None.
+
+    The numbers are drawn anew in each run, from `tw.random.seed`.
+
+        tw.random.integers(6, shape=(3,)).shape   # -> (3,)
     """
     op = "integers"
     if high is None:
@@ -335,7 +388,15 @@ def _taken(array: Array | None, indices: Array, axis: int) -> Array:
 
 
 def permutation(x: ArrayLike, /, *, axis: int = 0) -> Array:
-    """The numbers below `x`, or the array `x` along `axis`, in random order."""
+    """The numbers below `x`, or the array `x` along `axis`, in random order.
+
+    - `x`: an integer or an array.
+    - `axis`: the axis to reorder.
+
+    The order is drawn anew in each run, from `tw.random.seed`.
+
+        sorted(tw.random.permutation(4).numpy().tolist())   # -> [0, 1, 2, 3]
+    """
     array, population, place = _population(x, axis, "permutation")
     return _taken(array, _shuffled(population, population), place)
 
@@ -355,9 +416,16 @@ def _chosen(population: int, n: int, replace: bool, op: str) -> Array:
 
 
 def choice(x: ArrayLike, n: int, /, *, axis: int = 0, replace: bool = True) -> Array:
-    """`n` elements of `x` along `axis` at random, again and again the same if `replace`.
+    """Elements of `x` along `axis` at random.
 
-    An integer `x` stands for the numbers below it.
+    - `x`: an array; an integer stands for the numbers below it.
+    - `n`: how many elements.
+    - `axis`: the axis to choose along.
+    - `replace`: whether an element may be chosen again and again.
+
+    The choice is made anew in each run, from `tw.random.seed`.
+
+        tw.random.choice([1.0, 2.0, 3.0], 5).shape    # -> (5,)
     """
     array, population, place = _population(x, axis, "choice")
     return _taken(array, _chosen(population, n, replace, "choice"), place)
@@ -366,7 +434,18 @@ def choice(x: ArrayLike, n: int, /, *, axis: int = 0, replace: bool = True) -> A
 def draw_rows(
     x: ArrayLike, n: int, /, *, axis: int = 0, replace: bool = False
 ) -> tuple[Array, Array]:
-    """`n` rows of `x` at random, or slices along another `axis`, and their indices."""
+    """Rows of `x` at random, or slices along another axis, and their indices.
+
+    - `x`: an array.
+    - `n`: how many rows.
+    - `axis`: the axis that counts them.
+    - `replace`: whether a row may be drawn again and again.
+
+    Gives a pair: the rows, and where they are in `x`.
+
+        rows, places = tw.random.draw_rows(numpy.ones((9, 2)), 4)
+        rows.shape, places.shape                      # -> ((4, 2), (4,))
+    """
     array, population, place = _population(x, axis, "draw_rows")
     indices = _chosen(population, n, replace, "draw_rows")
     return _taken(array, indices, place), indices

@@ -24,7 +24,14 @@ class Regularisation(ABC):
 
 @record
 class L1(Regularisation):
-    """`weight` times the sum of magnitudes."""
+    """`weight` times the sum of magnitudes.
+
+    - `weight`: a number of at least 0.
+
+    It is the `regularisation` of an `Optimiser`: a price that is added to the loss.
+
+        rule = optim.Optimiser(0.1, regularisation=optim.L1(0.01))
+    """
 
     weight: float
 
@@ -37,7 +44,14 @@ class L1(Regularisation):
 
 @record
 class L2(Regularisation):
-    """`weight` times the sum of squares."""
+    """`weight` times the sum of squares.
+
+    - `weight`: a number of at least 0.
+
+    It is the `regularisation` of an `Optimiser`: a price that is added to the loss.
+
+        rule = optim.Optimiser(0.1, regularisation=optim.L2(0.01))
+    """
 
     weight: float
 
@@ -50,7 +64,14 @@ class L2(Regularisation):
 
 @record
 class ElasticNet(Regularisation):
-    """`l1` times the sum of magnitudes plus `l2` times the sum of squares."""
+    """`l1` times the sum of magnitudes plus `l2` times the sum of squares.
+
+    - `l1`, `l2`: numbers of at least 0.
+
+    It is the `regularisation` of an `Optimiser`: a price that is added to the loss.
+
+        rule = optim.Optimiser(0.1, regularisation=optim.ElasticNet(0.01, 0.02))
+    """
 
     l1: float
     l2: float

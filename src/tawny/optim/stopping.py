@@ -43,7 +43,17 @@ class Stopping(ABC):
 
 @record
 class Below(Stopping):
-    """Stop once the loss is less than a constant."""
+    """Stop once the loss is less than a constant.
+
+    - `loss`: the constant.
+    - `when`: `"batch"` looks at the loss of each step, `"epoch"` at that of each epoch.
+
+    It is a `stopping` of `nn.train` and `optim.minimise`.
+
+        rule, method = optim.Below(0.5), optim.SGD(0.1)
+        found = optim.minimise(lambda x: np.sum(x * x), [3.0], method, stopping=rule)
+        found.value < 0.5                             # -> True
+    """
 
     loss: float
     when: Literal["epoch", "batch"] = "batch"
