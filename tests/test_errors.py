@@ -121,7 +121,7 @@ WRONG = [
      'getitem: index 7 is out of bounds for axis 0 of size 2; accepted: -2 to 1'),
     ('x[np.asarray([True, False, True])]',
      'IndexError',
-     'getitem: operand 0 has shape (2, 4); a boolean index of shape (3,) must have the shape of the axes it covers, (2,)'),
+     'getitem: operand 0 has shape (2, 4); a boolean index of shape (3,) must have the shape of the axes it covers, (2,), or sizes of 0'),
     ('x[v > 0]',
      'TypeError',
      "getitem: the array depends on variable 'v', not known yet; the number of elements a boolean index selects must be known: use np.where(mask, x, y), or x.at[mask].add(v)"),

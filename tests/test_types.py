@@ -81,7 +81,7 @@ def test_kinds_are_numpys(name: str) -> None:
     assert tnp.isdtype(np.dtype(name), ("bool", np.dtype(name)))
 
 
-@pytest.mark.parametrize("spec", ["float32", np.float32, np.dtype("float32"), ">f4", "f"])
+@pytest.mark.parametrize("spec", ["float32", np.float32, np.dtype("float32"), "<f4", "f"])
 def test_dtypes_are_named_in_many_ways(spec: object) -> None:
     assert as_dtype(spec, "test") == np.float32
 

@@ -19,6 +19,10 @@ Lock = Any
 PATIENCE: Final = 10.0
 """Seconds that a fork waits at most: longer than any one kernel takes to compile."""
 
+COURTESY: Final = 1.0
+"""Seconds that whoever begins work waits at most for a fork that waits: it may hold what others,
+whom the fork waits for, need."""
+
 _LOCKS: Final[weakref.WeakKeyDictionary[Lock, Callable[[], Callable[[], object] | None]]] = (
     weakref.WeakKeyDictionary()
 )
@@ -56,12 +60,13 @@ def _free() -> None:
 class Whole:
     """Work that a fork waits for; threads may be at it at the same time.
 
-    Whoever is at it may begin more of it at any time; others not while a fork waits.
+    Whoever is at it may begin more of it at any time; others let a fork that waits go first.
     """
 
     def __init__(self) -> None:
         self._change = threading.Condition(lock())
         self._inside = 0
+        self._forks = 0
         self._own = _Depth()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
@@ -71,6 +76,7 @@ class Whole:
     def __enter__(self) -> None:
         if not self._own.depth:
             with self._change:
+                self._change.wait_for(lambda: not self._forks, COURTESY)
                 self._inside += 1
         self._own.depth += 1
 
@@ -84,13 +90,16 @@ class Whole:
     def _wait(self) -> None:
         """Until only the thread that forks may be inside; nobody else enters then."""
         self._change.acquire()
+        self._forks += 1
         self._change.wait_for(lambda: self._inside == bool(self._own.depth), PATIENCE)
 
     def _go_on(self) -> None:
+        self._forks -= 1
+        self._change.notify_all()
         self._change.release()
 
     def _begin_anew(self) -> None:
-        self._inside = int(bool(self._own.depth))
+        self._inside, self._forks = int(bool(self._own.depth)), 0
         self._change.release()
 
 
