@@ -17,11 +17,7 @@ Lock = Any
 """A `threading.RLock`, whose type Python does not name."""
 
 PATIENCE: Final = 10.0
-"""Seconds that a fork waits at most: longer than any one kernel takes to compile."""
-
-COURTESY: Final = 1.0
-"""Seconds that whoever begins work waits at most for a fork that waits: it may hold what others,
-whom the fork waits for, need."""
+"""Seconds that a fork waits at most, and others for it: longer than any kernel takes to compile."""
 
 _LOCKS: Final[weakref.WeakKeyDictionary[Lock, Callable[[], Callable[[], object] | None]]] = (
     weakref.WeakKeyDictionary()
@@ -76,7 +72,7 @@ class Whole:
     def __enter__(self) -> None:
         if not self._own.depth:
             with self._change:
-                self._change.wait_for(lambda: not self._forks, COURTESY)
+                self._change.wait_for(lambda: not self._forks, PATIENCE)
                 self._inside += 1
         self._own.depth += 1
 
