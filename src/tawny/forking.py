@@ -11,6 +11,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, final
 
 Lock = Any
@@ -63,11 +64,17 @@ class Whole:
         self._change = threading.Condition(lock())
         self._inside = 0
         self._forks = 0
+        self._guards: list[AbstractContextManager[object]] = []
+        self._held = ExitStack()
         self._own = _Depth()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self._wait, after_in_parent=self._go_on, after_in_child=self._begin_anew
             )
+
+    def guard(self, lock: AbstractContextManager[object]) -> None:
+        """Let a fork hold a lock of others too, when nobody is at the work."""
+        self._guards.append(lock)
 
     def __enter__(self) -> None:
         if not self._own.depth:
@@ -87,15 +94,19 @@ class Whole:
         """Until only the thread that forks may be inside; nobody else enters then."""
         self._change.acquire()
         self._forks += 1
-        self._change.wait_for(lambda: self._inside == bool(self._own.depth), PATIENCE)
+        if self._change.wait_for(lambda: self._inside == bool(self._own.depth), PATIENCE):
+            for each in self._guards:
+                self._held.enter_context(each)
 
     def _go_on(self) -> None:
         self._forks -= 1
+        self._held.close()
         self._change.notify_all()
         self._change.release()
 
     def _begin_anew(self) -> None:
         self._inside, self._forks = int(bool(self._own.depth)), 0
+        self._held.close()
         self._change.release()
 
 

@@ -38,6 +38,9 @@ def llvm() -> Any:
     binding = importlib.import_module("llvmlite.binding")
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
+    guard = getattr(binding.ffi.lib, "_lock", None)
+    if guard is not None:  # the binding's own lock, which it holds too while objects are freed
+        LLVM_WORK.guard(guard)
     return binding
 
 
