@@ -547,9 +547,10 @@ print(p.plan.peak_bytes, resident() - before)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's account of memory")
 def test_resident_memory_grows_by_the_predicted_peak() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", RESIDENT], capture_output=True, text=True, check=True
-    )
+    for _ in range(2):  # the first time leaves all kernels in the cache, so that LLVM stays away
+        done = subprocess.run(
+            [sys.executable, "-c", RESIDENT], capture_output=True, text=True, check=True
+        )
     planned, grown = map(int, done.stdout.split())
     assert planned > 90_000_000
     assert abs(grown - planned) < 4_000_000

@@ -328,7 +328,7 @@ WRONG = [
      'sum: axis 5 is out of bounds for an array of 2 axes; accepted: axes from -2 to 1'),
     ('numpy.add(v, 1, out=numpy.ones(3))',
      'TypeError',
-     'add: out is ndarray; accepted: a lazy array, which then stands for the result, or None: use the result'),
+     "add: the array depends on variable 'v', not known yet; compile a tw.Graph and give it values, or pass it to tw.delay"),
     ('numpy.datetime_as_string(v)',
      'TypeError',
      'numpy.datetime_as_string: no lazy counterpart; compute first (numpy.asarray(x)) or wrap it with tw.delay'),

@@ -45,7 +45,7 @@ def test_more_bytes_keep_more_step_by_step() -> None:
         assert program.last_run is not None
         ran.append(len(program.last_run.executed))
     assert ran == sorted(ran), "fewer bytes never let less run"
-    assert len(set(ran)) >= 4, "not all or nothing"
+    assert len(set(ran)) >= 3, "not all or nothing"
 
 
 class Values:
