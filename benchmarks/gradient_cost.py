@@ -68,7 +68,7 @@ def mnist() -> Loss:
     p = _variables(values)
     loss = models.mnist_loss(
         tnp,
-        tnp.conv2d,
+        lambda x, kernel: tnp.conv2d(x, kernel, padding="SAME"),
         lambda x: tnp.max_pool2d(x, 2),
         lambda x: tnp.log_softmax(x, axis=-1),
         1.0,

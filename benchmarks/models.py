@@ -204,7 +204,7 @@ def tawny_mnist(arrays: Arrays) -> Built:
     keep = tw.random.bernoulli(KEPT, (100, 14 * 14 * 32), "float32") * (1 / KEPT)
     loss = mnist_loss(
         tnp,
-        tnp.conv2d,
+        lambda x, kernel: tnp.conv2d(x, kernel, padding="SAME"),
         lambda x: tnp.max_pool2d(x, 2),
         lambda x: tnp.log_softmax(x, axis=-1),
         keep,
