@@ -73,7 +73,7 @@ def possible_homes(
     found: dict[Node, Node] = {}
     after: dict[Node, frozenset[Node]] = {}
     mates: dict[Node, Sequence[Node]] = {}
-    lone = _read_once(results)
+    lone = _read_once(results, updates)
     for target, source in _free(updates, results, lowered, known):
         if result_of(source)[0] not in lowered.step_of:
             continue
@@ -120,7 +120,7 @@ def homes(
     last = {lowered.steps[s]: position for position, s in enumerate(schedule.sequence)}
     runs = Counter(schedule.sequence)
     out: dict[Node, Node] = {}
-    lone = _read_once(results)
+    lone = _read_once(results, updates)
     for target, source in _free(updates, results, lowered, known):
         for chain in _chains(source, target, lone):
             steps = [result_of(n)[0] for n in chain]
@@ -137,8 +137,10 @@ def homes(
     return out
 
 
-def _read_once(results: Sequence[Node]) -> frozenset[Node]:
-    """The nodes that one other reads, once, and that are no results."""
+def _read_once(results: Sequence[Node], updates: Sequence[tuple[Node, Node]]) -> frozenset[Node]:
+    """The nodes that one other reads, once, and that are no results; none if no source scatters."""
+    if not any(isinstance(source.op, Scatter) for _, source in updates):
+        return frozenset()
     uses = Counter(i for n in toposort(results, is_leaf) if not is_leaf(n) for i in n.inputs)
     uses.update(results)
     return frozenset(node for node, count in uses.items() if count == 1) - {*results}
