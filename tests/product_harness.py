@@ -17,10 +17,24 @@ WORKERS = (1, 2, 3, 5)
 FLOATS = [d for d in (np.float16, np.float32, np.float64) if element_of(np.dtype(d)) is not None]
 """Those that the host computes with."""
 
+COMPLEXES = [np.complex64, np.complex128]
+
 ACTIVATIONS = [
     a for a in Activation if Ending(Epilogue(activation=a), np.dtype(np.float32)).possible
 ]
 """Those that the host has code for."""
+
+
+def filled(rng: np.random.Generator, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """Numbers of any size and sign."""
+    kind = np.dtype(dtype).kind
+    if kind == "c":
+        parts = rng.standard_normal((2, *shape))
+        return (parts[0] + 1j * parts[1]).astype(dtype)
+    if kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
 
 
 def layouts(*arrays: np.ndarray) -> list[Memory]:
@@ -69,7 +83,8 @@ def ended(
 
 def wide(x: np.ndarray) -> np.ndarray:
     """`x` as it is computed with by the judge."""
-    return x.astype(np.float64) if x.dtype.kind == "f" else x
+    wider = {"f": np.float64, "c": np.complex128}.get(x.dtype.kind)
+    return x if wider is None else x.astype(wider)
 
 
 def judge(
@@ -90,7 +105,7 @@ def judge(
         for addend in addends:
             want = want + wide(addend)
         want = last(want)
-    if got.dtype.kind != "f":
+    if got.dtype.kind not in "fc":
         np.testing.assert_array_equal(got, want)
         return
     magnitude = reference(*[np.abs(wide(x)) for x in factors])
@@ -98,6 +113,7 @@ def judge(
         magnitude = magnitude + np.abs(wide(addend))
     unit = float(np.finfo(got.dtype).eps)
     sums = np.finfo(np.float32).eps if got.dtype == np.float16 else unit
-    bound = magnitude * (length * float(sums) + 4 * unit) + 4 * float(np.finfo(got.dtype).tiny)
+    roundings = 2 * length if got.dtype.kind == "c" else length
+    bound = magnitude * (roundings * float(sums) + 4 * unit) + 4 * float(np.finfo(got.dtype).tiny)
     error = np.abs(wide(got) - want)
     assert np.all(error <= bound), f"error {error.max()} where {bound[error > bound].min()} may be"

@@ -11,7 +11,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from codegen_harness import poisoned
-from product_harness import ACTIVATIONS, FLOATS, called, computed, ended, judge, layouts
+from product_harness import (
+    ACTIVATIONS,
+    COMPLEXES,
+    FLOATS,
+    called,
+    computed,
+    ended,
+    filled,
+    judge,
+    layouts,
+)
 from tawny.codegen.element import element_of
 from tawny.codegen.products import (
     blocking,
@@ -63,13 +73,6 @@ def plain(x, kernel, strides=1, padding=0, dilation=1, groups=1) -> Case:
     rank = len(x) - 2
     pads = ((padding, padding),) * rank
     return Case(x, kernel, (strides,) * rank, pads, (dilation,) * rank, groups)
-
-
-def filled(rng: np.random.Generator, shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    if np.dtype(dtype).kind == "f":
-        return rng.standard_normal(shape).astype(dtype)
-    info = np.iinfo(dtype)
-    return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
 
 
 def convolve(
@@ -168,12 +171,12 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @settings(max_examples=30, deadline=None)
-@given(cases(), st.sampled_from([np.float32, np.float64]), st.booleans())
+@given(cases(), st.sampled_from([np.float32, np.float64, *COMPLEXES]), st.booleans())
 def test_any_geometry(case, dtype, prepared):
     check_all(case, dtype, prepared)
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, np.int16, np.uint32])
+@pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEXES, np.int16, np.uint32])
 def test_dtypes(dtype):
     check_all(plain((2, 9, 8, 6), (3, 3, 6, 21), padding=1), dtype)
     check_all(plain((1, 9, 8, 6), (3, 3, 3, 4), strides=2, padding=1, groups=2), dtype)
@@ -497,7 +500,6 @@ def test_what_is_left_to_numpy():
     x, kernel = np.ones(case.x, np.float32), np.ones(case.kernel, np.float32)
     gradient = np.ones((1, 4, 3, 3), np.float32).transpose(0, 2, 3, 1)
     assert kernel_gradient(case, x, gradient) is None
-    assert convolve(case, x.astype(np.complex64), kernel.astype(np.complex64)) is None
     assert convolve(case, x, kernel.astype(np.float64)) is None
     residual = np.ones((1, 3, 3, 4), np.float32).transpose(0, 2, 1, 3)
     assert convolve(case, x, kernel, [residual], Epilogue(residual=True)) is None

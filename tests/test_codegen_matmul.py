@@ -10,20 +10,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codegen_harness import poisoned
-from product_harness import ACTIVATIONS, FLOATS, called, computed, ended, judge, layouts
+from product_harness import (
+    ACTIVATIONS,
+    COMPLEXES,
+    FLOATS,
+    called,
+    computed,
+    ended,
+    filled,
+    judge,
+    layouts,
+)
 from tawny.codegen.products import blocking, dot, matmul
 from tawny.codegen.products.matmul import matmul_kernel
 from tawny.engine.reference import elementwise
 from tawny.ops.fused import PLAIN, Activation, Epilogue
 
 INTEGERS = [np.int8, np.uint16, np.int32, np.uint64]
-
-
-def filled(rng: np.random.Generator, shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    if np.dtype(dtype).kind == "f":
-        return rng.standard_normal(shape).astype(dtype)
-    info = np.iinfo(dtype)
-    return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
 
 
 def laid(x: np.ndarray, how: str) -> np.ndarray:
@@ -95,13 +98,15 @@ sizes = st.integers(1, 70)
     sizes,
     sizes,
     sizes,
-    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from([np.float32, np.float64, *COMPLEXES]),
     st.sampled_from(LAYOUTS),
     st.sampled_from(LAYOUTS),
     st.booleans(),
 )
 @example(64, 64, 64, np.float32, "plain", "plain", False)
 @example(1, 70, 1, np.float32, "spread", "transposed", False)
+@example(60, 41, 33, np.complex64, "transposed", "transposed", False)
+@example(3, 70, 33, np.complex128, "plain", "transposed", True)
 def test_any_size_and_layout(rows, depth, columns, dtype, left, right, prepared):
     rng = np.random.default_rng(rows * 71 + columns)
     a = laid(filled(rng, (rows, depth), dtype), left)
@@ -109,7 +114,7 @@ def test_any_size_and_layout(rows, depth, columns, dtype, left, right, prepared)
     assert multiply(a, b, prepared=prepared) is not None
 
 
-@pytest.mark.parametrize("dtype", FLOATS + INTEGERS)
+@pytest.mark.parametrize("dtype", FLOATS + COMPLEXES + INTEGERS)
 @pytest.mark.parametrize("right", ["plain", "transposed"])
 @pytest.mark.parametrize("shape", [(1, 40, 33), (4, 33, 20), (13, 9, 70), (50, 37, 17)])
 def test_dtypes(dtype, right, shape):
@@ -122,7 +127,8 @@ def test_dtypes(dtype, right, shape):
 def test_long_common_axes_are_cut_into_blocks():
     rng = np.random.default_rng(2)
     for rows, depth, columns in ((7, 5000, 70), (1, 9001, 40), (130, 3001, 65), (9, 4000, 3)):
-        a, b = filled(rng, (rows, depth), np.float32), filled(rng, (depth, columns), np.float32)
+        dtype = np.complex64 if rows == 9 else np.float32
+        a, b = filled(rng, (rows, depth), dtype), filled(rng, (depth, columns), dtype)
         for right, prepared in itertools.product(("plain", "transposed"), (False, True)):
             assert multiply(a, laid(b, right), prepared=prepared) is not None
 
@@ -314,13 +320,14 @@ def test_the_result_may_lie_over_the_residual(depth, right):
 
 
 def test_what_is_left_to_numpy():
-    complex_, truth = np.ones((3, 3), np.complex64), np.ones((3, 3), bool)
-    assert multiply(complex_, complex_) is None
+    truth, complex_ = np.ones((3, 3), bool), np.ones((3, 3), np.complex64)
     assert multiply(truth, truth) is None
     a = np.ones((3, 3), np.float32)
     assert multiply(a, a, [laid(a[0], "spread")], Epilogue(bias=True)) is None
     assert multiply(a, a, [laid(a, "transposed")], Epilogue(residual=True)) is None
     assert multiply(a, a.astype(np.float64)) is None
+    scaled = Epilogue(bias=True, scaled=True)
+    assert multiply(complex_, complex_, [complex_[:2]], scaled) is None
 
 
 def test_code_serves_many_sizes():

@@ -13,21 +13,35 @@ from tawny.named import NamedTuple
 
 
 class Element(NamedTuple):
-    """A dtype as it is stored, as it is computed with, and how many fill a vector."""
+    """A dtype as it is stored, as it is computed with, and how many fill a vector.
+
+    A complex number has two parts, side by side in memory and in vectors; the types are of one.
+    """
 
     stored: Type
     computed: Type
     lanes: int
+    parts: int = 1
+
+    @property
+    def one(self) -> Type:
+        """An element in memory."""
+        return self.stored if self.parts == 1 else self.stored.by(self.parts)
+
+    @property
+    def neighbours(self) -> Type:
+        """As many elements in memory as fill a vector."""
+        return self.stored.by(self.lanes * self.parts)
 
     @property
     def vector(self) -> Type:
         """A full vector to compute with."""
-        return self.computed.by(self.lanes)
+        return self.computed.by(self.lanes * self.parts)
 
     @property
     def nbytes(self) -> int:
         """Bytes of one element in memory."""
-        return self.stored.nbytes
+        return self.stored.nbytes * self.parts
 
     @property
     def vector_bytes(self) -> int:
@@ -37,15 +51,42 @@ class Element(NamedTuple):
     @property
     def sum_bytes(self) -> int:
         """Bytes of a vector of sums in memory."""
-        return self.lanes * self.computed.nbytes
+        return self.lanes * self.parts * self.computed.nbytes
+
+    def first(self, f: Function, count: Value) -> Value:
+        """A mask of a vector's first `count` elements."""
+        return f.first_lanes(count * self.parts, self.lanes * self.parts)
 
     def splat(self, f: Function, address: Value) -> Value:
         """One element in memory, in every lane."""
+        if self.parts > 1:
+            return f.shuffle(f.load(self.one, address), None, [*range(self.parts)] * self.lanes)
         return f.splat(self._widened(f, f.load(self.stored, address)), self.lanes)
+
+    def splat_parts(self, f: Function, address: Value) -> list[Value]:
+        """Each part of one element in memory, in every lane."""
+        if self.parts == 1:
+            return [self.splat(f, address)]
+        places = [f.element(address, part, self.stored) for part in range(self.parts)]
+        return [f.splat(f.load(self.stored, place), self.lanes * self.parts) for place in places]
+
+    def vector_parts(self, f: Function, value: Value) -> list[Value]:
+        """Each part of a vector's elements, in all lanes of its element."""
+        if self.parts == 1:
+            return [value]
+        lanes = [2 * lane for lane in range(self.lanes) for _ in range(self.parts)]
+        return [f.shuffle(value, None, [i + part for i in lanes]) for part in range(self.parts)]
+
+    def turned(self, f: Function, value: Value) -> Value:
+        """A vector of complex numbers times the imaginary unit: what an imaginary part brings."""
+        exchanged = f.shuffle(value, None, [i ^ 1 for i in range(2 * self.lanes)])
+        bits = f.bits(exchanged)
+        sign = f.vector(bits.type.scalar, [-(2 ** (bits.type.bits - 1)), 0] * self.lanes)
+        return f.bitcast(bits ^ sign, value.type)
 
     def load(self, f: Function, address: Value, mask: Value | None = None) -> Value:
         """Neighbours in memory; 0 where the mask does not hold."""
-        kind = self.stored.by(self.lanes)
+        kind = self.neighbours
         if mask is None:
             return self._widened(f, f.load(kind, address))
         return self._widened(f, f.masked_load(kind, address, mask, f.constant(kind, 0)))
@@ -66,7 +107,10 @@ class Element(NamedTuple):
         return self._widened(f, f.convert("fptrunc", value, self.stored))
 
     def multiply_add(self, f: Function, a: Value, b: Value, c: Value) -> Value:
-        """`a * b + c`, with one rounding where the machine has an instruction for it."""
+        """`a * b + c`, with one rounding where the machine has an instruction for it.
+
+        Of complex numbers each part.
+        """
         if self.computed.floating:
             return f.intrinsic("fmuladd", a.type, a, b, c)
         return a * b + c
@@ -106,3 +150,11 @@ def element_of(dtype: DType) -> Element | None:
         kind = _INTEGERS[dtype.itemsize]
         return Element(kind, kind, width // dtype.itemsize)
     return None
+
+
+def product_element(dtype: DType) -> Element | None:
+    """How a dtype is computed with in products: as any other, and complex numbers, too."""
+    if dtype.kind != "c":
+        return element_of(dtype)
+    part = F32 if dtype == np.complex64 else F64
+    return Element(part, part, host().vector_bytes // dtype.itemsize, 2)

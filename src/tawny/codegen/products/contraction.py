@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tawny.codegen.element import element_of
+from tawny.codegen.element import product_element
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.matmul import product_kernel
@@ -35,7 +35,7 @@ def contraction_kernel(
     subscripts: str, a: Layout, b: Layout, result: Layout, *, workers: int = 1
 ) -> Compiled | None:
     """The kernel of an `einsum` of two operands; None where it has none."""
-    element = element_of(result.dtype)
+    element = product_element(result.dtype)
     if element is None or a.dtype != result.dtype or b.dtype != result.dtype:
         return None
     matrices = _matrices(subscripts, a, b, result)

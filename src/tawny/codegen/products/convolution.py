@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.codegen.element import Element, element_of
+from tawny.codegen.element import Element, product_element
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.products.blocking import Panels, cut
 from tawny.codegen.products.correlation import Kind, Taps, correlation
@@ -110,7 +110,7 @@ def kernel_gradient_kernel(
 def _element(operands: Sequence[Layout], result: Layout) -> Element | None:
     """How elements are computed with; None where dtypes differ, or there is no way."""
     same = all(operand.dtype == result.dtype for operand in operands)
-    return element_of(result.dtype) if same else None
+    return product_element(result.dtype) if same else None
 
 
 def _together(layout: Layout) -> bool:

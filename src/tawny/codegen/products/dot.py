@@ -15,6 +15,7 @@ from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import written
 from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.matrices import Matrices
+from tawny.codegen.products.packing import lanes_of
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.stack import Offsets, offsets_of, shares, stack_size
 from tawny.codegen.products.tile import Tile, spaced
@@ -69,7 +70,7 @@ class DotForm:
     @property
     def unroll(self) -> int:
         """Vectors of a column whose products are summed apart."""
-        return max(BUSY // (self.rows * self.columns), 1)
+        return max(BUSY // (self.rows * self.columns * self.element.parts), 1)
 
     @property
     def heights(self) -> tuple[int, ...]:
@@ -94,7 +95,7 @@ def dot_kernel(
 ) -> Compiled:
     """The kernel of products that are not too many rows high, with neighbours along their depth."""
     together = 1 << (min(TOGETHER, element.lanes, max(matrices.columns, 1)).bit_length() - 1)
-    groups = -(-matrices.rows // HEIGHT)
+    groups = -(-matrices.rows // (HEIGHT // element.parts))
     height = -(-matrices.rows // groups)
     tall = matrices.rows - groups * (height - 1)
     form = DotForm(element, ending, height, tall < groups, together, operands)
@@ -166,7 +167,8 @@ class _Dots:
             ]
             for row, totals in enumerate(self._dots(left, columns)):
                 place = f.advanced(self.sums, row * self.element.sum_bytes)
-                f.store(totals, f.element(place, group.index, self.element.computed))
+                index = group.index * self.element.parts
+                f.store(totals, f.element(place, index, self.element.computed))
         moved = start * self.element.nbytes
         bias = at.bias if self.form.ending.constant_bias else at.bias + moved
         result, residual = (
@@ -192,13 +194,13 @@ class _Dots:
             f.load(element.vector, f.advanced(self.sums, row * nbytes), nbytes)
             for row in range(height)
         ]
-        masks = [f.first_lanes(count, element.lanes)]
+        masks = [element.first(f, count)]
         finish(f, element, Tile(height, 1, masked=True), form.ending, sums, places, masks)
 
     def _dots(self, rows: Sequence[Value], columns: Sequence[Value]) -> list[Value]:
-        """For each row the sums of products with each column."""
+        """For each row the sums of products with each column, made part by part of its elements."""
         f, element, unroll = self.f, self.element, self.form.unroll
-        count, step = len(rows) * len(columns), unroll * element.lanes
+        count, step = len(rows) * element.parts * len(columns), unroll * element.lanes
 
         def added(
             sums: Sequence[Value], index: Value, vector: int, mask: Value | None = None
@@ -206,11 +208,11 @@ class _Dots:
             """The sums with a vector of each row and column multiplied."""
 
             def loaded(base: Value) -> Value:
-                place = f.element(base, index, element.stored)
+                place = f.element(base, index, element.one)
                 return element.load(f, f.advanced(place, vector * element.vector_bytes), mask)
 
             ours, theirs = [loaded(r) for r in rows], [loaded(c) for c in columns]
-            pairs = [(a, b) for a in ours for b in theirs]
+            pairs = [(p, b) for a in ours for p in element.vector_parts(f, a) for b in theirs]
             return [
                 element.multiply_add(f, a, b, total)
                 for (a, b), total in zip(pairs, sums, strict=True)
@@ -228,27 +230,37 @@ class _Dots:
         for part in others:
             sums = [a + b for a, b in zip(sums, part, strict=True)]
         with f.loop(whole, depth, element.lanes, carried=sums) as rest:
-            mask = f.first_lanes(depth - rest.index, element.lanes)
+            mask = element.first(f, depth - rest.index)
             rest.carry(*added(rest.carried, rest.index, 0, mask))
-        many = len(columns)
-        return [folded(f, rest.carried[i : i + many]) for i in range(0, count, many)]
+        many, found = len(columns), rest.carried
+        totals = [found[i : i + many] for i in range(0, count, many)]
+        if element.parts > 1:
+            both = zip(totals[::2], totals[1::2], strict=True)
+            totals = [
+                [a + element.turned(f, b) for a, b in zip(*pair, strict=True)] for pair in both
+            ]
+        return [folded(f, total, element.parts) for total in totals]
 
 
-def folded(f: Function, vectors: Sequence[Value]) -> Value:
-    """The sum of each vector's lanes, halves first; as many vectors as 2, 4, 8 ... or one."""
+def folded(f: Function, vectors: Sequence[Value], parts: int = 1) -> Value:
+    """The sum of each vector's elements, halves first; as many vectors as 2, 4, 8 ... or one.
 
-    def halved(vector: Value, other: Value | None, parts: int) -> Value:
-        """Parts of the lanes, of one vector or of two: the first half of each and the second."""
-        length = vector.type.lanes * (1 if other is None else 2) // parts
-        lower = [p * length + i for p in range(parts) for i in range(length // 2)]
+    An element has so many parts, side by side.
+    """
+
+    def halved(vector: Value, other: Value | None, sums: int) -> Value:
+        """What is left of sums, in one vector or in two: the first half of each and the second."""
+        length = vector.type.lanes // parts * (1 if other is None else 2) // sums
+        lower = [s * length + i for s in range(sums) for i in range(length // 2)]
         upper = [i + length // 2 for i in lower]
-        return f.shuffle(vector, other, lower) + f.shuffle(vector, other, upper)
+        halves = [f.shuffle(vector, other, lanes_of(half, parts)) for half in (lower, upper)]
+        return halves[0] + halves[1]
 
-    sums, parts = list(vectors), 1
-    while len(sums) > 1:
-        parts *= 2
-        sums = [halved(a, b, parts) for a, b in zip(sums[::2], sums[1::2], strict=True)]
-    (total,) = sums
-    while total.type.lanes > parts:
-        total = halved(total, None, parts)
+    found, sums = list(vectors), 1
+    while len(found) > 1:
+        sums *= 2
+        found = [halved(a, b, sums) for a, b in zip(found[::2], found[1::2], strict=True)]
+    (total,) = found
+    while total.type.lanes > sums * parts:
+        total = halved(total, None, sums)
     return total

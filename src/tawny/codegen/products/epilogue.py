@@ -30,6 +30,8 @@ class Ending:
     def possible(self) -> bool:
         """Whether code can be generated for it."""
         op = self.epilogue.activation.op
+        if self.dtype.kind == "c":
+            return op is None and not self.epilogue.scaled
         return op is None or ((self.short or host().fused) and supported(op, (self.dtype,)))
 
     @property

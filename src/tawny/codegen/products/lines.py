@@ -181,9 +181,9 @@ def copy_line(
 
     def whole() -> list[Value]:
         length = (high - low) * pixel
-        kind = element.stored.by(element.lanes)
+        kind = element.neighbours
         with f.loop(0, length, element.vector_bytes) as loop:
-            mask = f.first_lanes((length - loop.index) // element.nbytes, element.lanes)
+            mask = element.first(f, (length - loop.index) // element.nbytes)
             values = f.masked_load(kind, f.advanced(begin, loop.index), mask, f.constant(kind, 0))
             f.masked_store(values, f.advanced(place, loop.index), mask)
         return []
@@ -194,7 +194,7 @@ def copy_line(
             start, end = pixels.carried
             with f.loop(0, pixel, element.nbytes, carried=[start]) as channels:
                 (at,) = channels.carried
-                f.store(f.load(element.stored, at), f.advanced(end, channels.index))
+                f.store(f.load(element.one, at), f.advanced(end, channels.index))
                 channels.carry(f.advanced(at, n["a_step"]))
             pixels.carry(f.advanced(start, step), f.advanced(end, pixel))
         return []
@@ -204,9 +204,9 @@ def copy_line(
 
 def _clear(f: Function, element: Element, place: Value, length: Value) -> None:
     """Write zeros to so many bytes."""
-    kind = element.stored.by(element.lanes)
+    kind = element.neighbours
     with f.loop(0, length, element.vector_bytes) as loop:
-        mask = f.first_lanes((length - loop.index) // element.nbytes, element.lanes)
+        mask = element.first(f, (length - loop.index) // element.nbytes)
         f.masked_store(f.constant(kind, 0), f.advanced(place, loop.index), mask)
 
 

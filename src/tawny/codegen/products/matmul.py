@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tawny.codegen.builder import Value
-from tawny.codegen.element import Element, element_of
+from tawny.codegen.element import Element, product_element
 from tawny.codegen.kernel import Layout
 from tawny.codegen.products import dot
 from tawny.codegen.products.blocking import Extent, Panels, cut
@@ -53,7 +53,7 @@ def matmul_kernel(
     `extra` are the epilogue's operands; `workers` is the most that are expected.  With `prepared`
     operand 1 is known before the run and may be packed for it.
     """
-    element = element_of(result.dtype)
+    element = product_element(result.dtype)
     if element is None or a.dtype != result.dtype or b.dtype != result.dtype:
         return None
     scale_at, extra = without_scale(extra, epilogue)

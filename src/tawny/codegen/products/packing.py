@@ -6,6 +6,7 @@ A panel is as wide as a tile, so that a tile reads it from one end to the other.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import Final
 
 from tawny.codegen.builder import I64, PTR, Function, Module, Type, Value
@@ -60,7 +61,7 @@ def declare_pack(module: Module, name: str, element: Element, tile: Tile, order:
 
 def _copy_rows(f: Function, element: Element, tile: Tile) -> None:
     source, row_step, _, count, target, columns = f.arguments
-    masks, kind = tile.masks(f, element, columns), element.stored.by(element.lanes)
+    masks, kind = tile.masks(f, element, columns), element.neighbours
     with f.loop(0, count, carried=[source, target]) as loop:
         start, end = loop.carried
         for v, mask in enumerate(masks):
@@ -78,7 +79,7 @@ def _loaded(f: Function, kind: Type, address: Value, mask: Value | None) -> Valu
 def _transpose_columns(f: Function, element: Element, tile: Tile) -> None:
     """Squares of as many rows as a vector has lanes; what is left over, element by element."""
     source, _, column_step, count, target, columns = f.arguments
-    lanes, width, kind = element.lanes, tile.width(element), element.stored.by(element.lanes)
+    lanes, width, kind = element.lanes, tile.width(element), element.neighbours
     whole = count - (count & (lanes - 1))
     for v in range(tile.vectors):
         starts: list[Value] = []
@@ -90,20 +91,20 @@ def _transpose_columns(f: Function, element: Element, tile: Tile) -> None:
         panel = f.advanced(target, v * element.vector_bytes)
         with f.loop(0, whole, lanes, carried=[panel]) as square:
             (place,) = square.carried
-            vectors = [f.load(kind, f.element(s, square.index, element.stored)) for s in starts]
-            for i, vector in enumerate(transposed(f, vectors)):
+            vectors = [f.load(kind, f.element(s, square.index, element.one)) for s in starts]
+            for i, vector in enumerate(transposed(f, vectors, element.parts)):
                 f.store(vector, f.advanced(place, i * width))
             square.carry(f.advanced(place, lanes * width))
         with f.loop(whole, count, carried=square.carried) as rest:
             (place,) = rest.carried
             for lane, start in enumerate(starts):
-                number = f.load(element.stored, f.element(start, rest.index, element.stored))
-                f.store(number, f.element(place, lane, element.stored))
+                number = f.load(element.one, f.element(start, rest.index, element.one))
+                f.store(number, f.element(place, lane, element.one))
             rest.carry(f.advanced(place, width))
 
 
-def transposed(f: Function, vectors: list[Value]) -> list[Value]:
-    """A square of vectors with rows and columns exchanged.
+def transposed(f: Function, vectors: list[Value], parts: int = 1) -> list[Value]:
+    """A square of vectors of elements, of so many lanes each, with rows and columns exchanged.
 
     Squares of size 2 * d are transposed by exchanging their parts of size d off the diagonal.
     """
@@ -115,10 +116,15 @@ def transposed(f: Function, vectors: list[Value]) -> list[Value]:
         for i in range(lanes):
             if not i & distance:
                 pair = vectors[i], vectors[i + distance]
-                after[i] = f.shuffle(*pair, upper)
-                after[i + distance] = f.shuffle(*pair, lower)
+                after[i] = f.shuffle(*pair, lanes_of(upper, parts))
+                after[i + distance] = f.shuffle(*pair, lanes_of(lower, parts))
         vectors, distance = after, 2 * distance
     return vectors
+
+
+def lanes_of(elements: Iterable[int], parts: int) -> list[int]:
+    """The lanes of elements, each of so many parts side by side."""
+    return [element * parts + part for element in elements for part in range(parts)]
 
 
 def _copy_elements(f: Function, element: Element, tile: Tile) -> None:
@@ -127,7 +133,7 @@ def _copy_elements(f: Function, element: Element, tile: Tile) -> None:
         start, end = rows.carried
         with f.loop(0, columns, carried=[start]) as loop:
             (place,) = loop.carried
-            number = f.load(element.stored, place)
-            f.store(number, f.element(end, loop.index, element.stored))
+            number = f.load(element.one, place)
+            f.store(number, f.element(end, loop.index, element.one))
             loop.carry(f.advanced(place, column_step))
         rows.carry(f.advanced(start, row_step), f.advanced(end, tile.width(element)))

@@ -67,7 +67,7 @@ class Tile:
         masks: list[Value | None] = [None] * self.vectors
         if self.masked:
             rest = columns - (self.vectors - 1) * element.lanes
-            masks[-1] = f.first_lanes(rest, element.lanes)
+            masks[-1] = element.first(f, rest)
         return masks
 
 
@@ -111,14 +111,16 @@ def accumulate(
     With `each` a row has a factor for each column by itself, and not one for all.
     """
 
-    def factors(place: Value) -> list[Value]:
-        """What a row multiplies each vector of columns by."""
+    def factors(place: Value) -> list[list[Value]]:
+        """What a row multiplies each vector of columns by, part by part."""
         if not each:
-            return [element.splat(f, place)] * tile.vectors
-        return [
+            return [[part] * tile.vectors for part in element.splat_parts(f, place)]
+        vectors = [
             element.load(f, f.advanced(place, v * element.vector_bytes), masks[v])
             for v in range(tile.vectors)
         ]
+        parts = zip(*[element.vector_parts(f, vector) for vector in vectors], strict=True)
+        return [list(part) for part in parts]
 
     def stepped(state: list[Value]) -> list[Value]:
         before, (offset, panel, *elsewhere) = state[: len(sums)], state[len(sums) :]
@@ -126,10 +128,16 @@ def accumulate(
             element.load(f, walk.column(f, element, panel, v), masks[v])
             for v in range(tile.vectors)
         ]
-        after: list[Value] = []
-        for row in walk.rows:
-            for factor, column in zip(factors(f.advanced(row, offset)), columns, strict=True):
-                after.append(element.multiply_add(f, factor, column, before[len(after)]))
+        rows = [factors(f.advanced(row, offset)) for row in walk.rows]
+        after = before
+        for part in range(element.parts):
+            if part:
+                columns = [element.turned(f, column) for column in columns]
+            pairs = [pair for row in rows for pair in zip(row[part], columns, strict=True)]
+            after = [
+                element.multiply_add(f, factor, column, total)
+                for (factor, column), total in zip(pairs, after, strict=True)
+            ]
         moved = [f.advanced(panel, walk.panel_step)]
         if walk.fetched is None:
             prefetch(f, f.advanced(panel, walk.ahead), SECOND_CACHE)

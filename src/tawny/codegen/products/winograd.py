@@ -101,6 +101,7 @@ def suits(element: Element, sweep: Sweep, *, prepared: bool = False) -> bool:
     return (
         len(sweep.axes) == 2
         and element.stored == element.computed
+        and element.parts == 1
         and element.computed.floating
         and plain
         and whole

@@ -95,6 +95,7 @@ def gradient_suits(element: Element, found: Correlation) -> bool:
         and plain
         and all(map(_sees_most, found.axes))
         and element.stored == element.computed
+        and element.parts == 1
         and element.computed.floating
         and found.a_row == element.nbytes
         and found.channels % ROWS == 0
