@@ -97,6 +97,14 @@ def test_each_part_is_infinite_or_no_number_where_its_sum_is(engine: str, column
     assert not numpy.isfinite(got[~numpy.isfinite(want)]).any()
 
 
+def test_functions_that_numpy_computes_leave_the_product_to_compiled_code() -> None:
+    x = tw.var("x", shape=(4, 4), dtype="complex128")
+    program = tw.Graph([x], [np.tanh(x @ x)]).compile()
+    a = filled(numpy.random.default_rng(3), (4, 4), numpy.complex128)
+    close(program(a)[0], numpy.tanh(a @ a))
+    assert not [rewrite for rewrite in program.rewrites if rewrite.rule == "product_activation"]
+
+
 @pytest.mark.usefixtures("noticed")
 @pytest.mark.parametrize("name", ["matmul", "of a stack", "vdot", "einsum", "convolve"])
 def test_gradients_are_those_of_the_parts(name: str) -> None:

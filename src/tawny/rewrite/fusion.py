@@ -203,7 +203,7 @@ class _Fusion:
     def _activated(self, node: Node, activation: Activation) -> Node:
         (source,) = node.inputs
         epilogue = self._open(source, node)
-        if epilogue is None or ACTIVATION not in self.allowed:
+        if epilogue is None or ACTIVATION not in self.allowed or node.dtype.kind == "c":
             return self._remade(node)
         product = self.made[source]
         op = with_epilogue(product.op, replace(epilogue, activation=activation))
