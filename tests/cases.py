@@ -7,11 +7,13 @@ for every dtype it names; shape, dtype and values must be the witness's.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 FLOATS = ("float32", "float64")
 INEXACT = (*FLOATS, "complex64", "complex128")
@@ -94,6 +96,28 @@ def rounded_once(oracle: Callable[..., Any]) -> Callable[..., Any]:
         return result.astype(x.dtype) if result.dtype == np.float32 else result
 
     return function
+
+
+class Failures:
+    """What fails among many small checks of one test: the others run all the same."""
+
+    def __init__(self) -> None:
+        self._found: list[BaseException] = []
+
+    @contextmanager
+    def of(self, label: str) -> Iterator[None]:
+        """Notes a failure inside under its label."""
+        try:
+            yield
+        except (Exception, pytest.fail.Exception) as failure:
+            failure.add_note(label)
+            self._found.append(failure)
+
+    def raise_all(self) -> None:
+        """Fails with all that failed."""
+        if self._found:
+            labels = [failure.__notes__[-1] for failure in self._found]
+            raise BaseExceptionGroup(f"{len(labels)} failed: {'; '.join(labels)}", self._found)
 
 
 def parts(result: Any) -> list[Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,20 +14,15 @@ import pytest
 import case_tables
 import tawny.eager
 import tawny.numpy
-from cases import Case, assert_same, parts
+from cases import Case, Failures, assert_same, parts
 from tawny.array import Array
 from tawny.engine.reference import run
 from tawny.ops.creation import var
 
-CASES: list[Case] = [
-    case
+CASES: list[tuple[str, Case]] = [
+    (f"{module.name}-{case.name}", case)
     for module in pkgutil.iter_modules(case_tables.__path__)
     for case in importlib.import_module(f"case_tables.{module.name}").CASES
-]
-RUNS = [
-    pytest.param(case, dtype, id=f"{case.name}-{i}-{dtype}")
-    for i, case in enumerate(CASES)
-    for dtype in case.dtypes
 ]
 
 
@@ -56,11 +53,17 @@ def _variables(case: Case, operands: list[np.ndarray]) -> object:
     return out
 
 
-@pytest.mark.parametrize(
-    "mode", [_eager, _constants, _variables], ids=["eager", "constants", "variables"]
-)
-@pytest.mark.parametrize(("case", "dtype"), RUNS)
-def test_function_agrees_with_its_witness(case: Case, dtype: str, mode) -> None:
+MODES = {"eager": _eager, "constants": _constants, "variables": _variables}
+
+
+def _expected(case: Case, operands: list[np.ndarray]) -> object:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        # NumPy's own about empty and all-NaN slices.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return case.witness(*operands)
+
+
+def _check(case: Case, dtype: str, mode: Callable[..., object]) -> None:
     operands = case.operands(dtype)
     kept = [x.copy() for x in operands]
     if mode is _variables and case.needs_values:
@@ -68,11 +71,18 @@ def test_function_agrees_with_its_witness(case: Case, dtype: str, mode) -> None:
             mode(case, operands)
         return
     got = mode(case, operands)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # NumPy's own about empty and all-NaN slices
-        expected = case.witness(*operands)
-    assert_same(got, expected, case)
+    assert_same(got, _expected(case, operands), case)
     for x, k in zip(operands, kept, strict=True):
         np.testing.assert_array_equal(x, k, err_msg="operands are never changed")
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(name for name, _ in CASES))
+def test_function_agrees_with_its_witness(name: str) -> None:
+    """All cases of a function: an item of pytest costs more than a case does."""
+    failures = Failures()
+    for number, (own, case) in enumerate(CASES):
+        if own == name:
+            for dtype, mode in itertools.product(case.dtypes, MODES):
+                with failures.of(f"case {number}, {dtype}, {mode}"):
+                    _check(case, dtype, MODES[mode])
+    failures.raise_all()
