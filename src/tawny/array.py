@@ -1,7 +1,8 @@
 """The lazy array a user holds: a name for a node, with NumPy's operators and protocols.
 
-A node never changes.  `x[i] = v` and `x += v` give the name `x` a new node, so whatever was
-computed from `x` before stays as it was.
+A node never changes, and every array is a handle of its own for one.  `x[i] = v` moves the handle
+to a new node, which all names of the handle see; `x += v` makes a new handle, which only the name
+`x` is given.  Whatever was computed from `x` before stays as it was.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Self, cast, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -96,12 +97,11 @@ class Array(Methods):
         x.sum(0).numpy().tolist()                     # -> [4.0, 6.0]
     """
 
-    __slots__ = ("__weakref__", "_former", "_node", "_shared")
+    __slots__ = ("__weakref__", "_former", "_node")
 
     _node: Node
-    _shared: bool
     _former: Node
-    """The variable this name stood for until it was assigned to; there for such names alone."""
+    """The variable this array stood for until it was assigned to; there for such arrays alone."""
 
     # ------------------------------------------------------------------ facts
 
@@ -313,22 +313,14 @@ class Array(Methods):
     # --------------------------------------------------------------- mutation
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        holders = sys.getrefcount(self)
         check_no_view(self, "setitem")
-        if _is_shared(self, holders):
-            raise value_error(
-                "setitem",
-                "this array was computed twice and both names hold the same object, so changing "
-                "one would change the other; change a copy (np.copy(x)), or write "
-                "x = x.at[i].set(v)",
-            )
-        _rename(self, FUNCTIONS["setitem"](self, key, value).node)
+        _move(self, FUNCTIONS["setitem"](self, key, value).node)
 
     def __copy__(self) -> Array:
-        return fresh(self._node)
+        return wrap(self._node)
 
     def __deepcopy__(self, memo: object) -> Array:
-        return fresh(self._node)
+        return wrap(self._node)
 
     def __reduce__(self) -> Any:
         if not self._node.known:
@@ -344,20 +336,24 @@ class Array(Methods):
         return format(self._element("format"), spec) if spec else str(self)
 
 
-def _is_shared(array: Array, holders: int) -> bool:
-    """Whether a name besides the caller's may hold an array because it was computed twice.
-
-    `holders` counts the references to it, as seen inside the operator the caller used.
-    """
-    return array._shared and holders > _SOLE_HOLDER  # pyright: ignore[reportPrivateUsage]
-
-
-def _rename(array: Array, node: Node) -> None:
-    """Let the name that holds an array stand for `node`."""
-    if type(array.node.op) is Variable:
-        array._former = array.node  # pyright: ignore[reportPrivateUsage]
-    array.node.handle = None
+def _move(array: Array, node: Node) -> None:
+    """Let an array stand for `node`, under all its names."""
+    left = array.node
+    _note_former(array, left)
+    if left.handle is not None and left.handle() is array:
+        left.handle = None
     array._node = node  # pyright: ignore[reportPrivateUsage]
+    _note_handle(node, array)
+
+
+def _note_former(array: Array, left: Node) -> None:
+    """Remember which variable an array stood for, if it was one."""
+    if type(left.op) is Variable:
+        array._former = left  # pyright: ignore[reportPrivateUsage]
+
+
+def _note_handle(node: Node, array: Array) -> None:
+    """Let `node` know an array that stands for it; it knows the oldest that is held."""
     handle = node.handle
     if handle is None or handle() is None:
         node.handle = weakref.ref(array)
@@ -368,10 +364,11 @@ def former_variable(x: Array) -> Node | None:
     return getattr(x, "_former", None)
 
 
-def in_place(x: Array, name: str, other: Any, holders: int) -> Array:
-    """`x` after an augmented assignment with the function called `name`."""
-    if holders > _UNNAMED:  # a[0] += v changes no name but a, which gets the result
-        check_no_view(x, name)
+def in_place(x: Array, name: str, other: Any) -> Array:
+    """The result of an augmented assignment to `x` with the function called `name`.
+
+    It is a new array of the shape and dtype of `x`, as NumPy's operators in place keep them.
+    """
     result: Array = FUNCTIONS[name](x, other)
     if result.shape != x.shape:
         raise value_error(
@@ -383,10 +380,8 @@ def in_place(x: Array, name: str, other: Any, holders: int) -> Array:
                 name, f"the result has dtype {result.dtype}; in place it must cast to {x.dtype}"
             )
         result = FUNCTIONS["astype"](result, x.dtype)
-    if _is_shared(x, holders):
-        return wrap(result.node)  # the name alone changes; what else was computed alike does not
-    _rename(x, result.node)
-    return x
+    _note_former(result, x.node)
+    return result
 
 
 FUNCTIONS["in_place"] = in_place
@@ -405,10 +400,11 @@ def store(out: Out, result: Array, op: str) -> Array:
             f"out is {type(out if target is None else target).__name__}; accepted: a lazy array, "
             "which then stands for the result, or None: use the result",
         )
-    if isinstance(target.node.op, Variable) or target._shared:  # pyright: ignore[reportPrivateUsage]
-        kind = f"variable {target.name!r}" if target.name else "held by several names"
+    if isinstance(target.node.op, Variable):
         raise value_error(
-            op, f"out is {kind}, and what else reads it would not see the change; use the result"
+            op,
+            f"out is variable {target.name!r}, and what else reads it would not see the change; "
+            "use the result",
         )
     check_no_view(target, op)
     if result.shape != target.shape:
@@ -422,7 +418,7 @@ def store(out: Out, result: Array, op: str) -> Array:
                 f"out has dtype {target.dtype}; the result of dtype {result.dtype} must cast to it",
             )
         result = FUNCTIONS["astype"](result, target.dtype)
-    _rename(target, result.node)
+    _move(target, result.node)
     return target
 
 
@@ -431,29 +427,22 @@ ArrayLike = Array | npt.ArrayLike
 
 
 def wrap(node: Node) -> Array:
-    """The array that names `node`.
-
-    One that depends on a variable is the array the user already holds, if any: the same expression
-    is the same object.  One that does not is new, and can be changed alone as in NumPy.
-    """
-    handle = node.handle
-    if handle is not None and not node.known:
-        array = handle()
-        if array is not None:
-            array._shared = True  # pyright: ignore[reportPrivateUsage]
-            return array
-    return fresh(node)
-
-
-def fresh(node: Node) -> Array:
-    """A new array that names `node`, as creation functions and copies give."""
+    """A new array that stands for `node`."""
     array = object.__new__(Array)
     array._node = node  # pyright: ignore[reportPrivateUsage]
-    array._shared = False  # pyright: ignore[reportPrivateUsage]
-    node.handle = weakref.ref(array)
+    _note_handle(node, array)
     if (compute := AT_ONCE.get()) is not None and _can_be_computed(node):
         settle(node, compute(node))
     return array
+
+
+fresh = wrap
+"""The same, for creation functions and copies."""
+
+
+def view_of(x: Any, node: Node) -> Array:
+    """The array that stands for `node`, a view of `x`: `x` itself where that is all of it."""
+    return x if isinstance(x, Array) and x.node is node else wrap(node)
 
 
 def _can_be_computed(node: Node) -> bool:
@@ -464,7 +453,7 @@ def array_for(node: Node) -> Array:
     """The array the user holds for `node`, or a new one."""
     handle = node.handle
     array = None if handle is None else handle()
-    return fresh(node) if array is None else array
+    return wrap(node) if array is None else array
 
 
 def check_no_view(x: Array, op: str) -> None:
@@ -482,50 +471,6 @@ def check_no_view(x: Array, op: str) -> None:
                 "this array is a view of another one, which would not see the change; index that "
                 "one (a[0, 1] = v, not a[0][1] = v), or change a copy (np.copy(x))",
             )
-
-
-class _Probe:
-    """Counts references to itself as the operators of `Array` count theirs."""
-
-    def __init__(self) -> None:
-        self.holders = 0
-
-    def __setitem__(self, key: object, value: object) -> None:
-        holders = sys.getrefcount(self)
-        self.holders = holders
-
-    def __iadd__(self, other: object) -> Self:
-        holders = sys.getrefcount(self)
-        self.holders = holders
-        return self
-
-
-def _count_of_one_name() -> int:
-    probe = _Probe()
-    probe[0] = 0
-    return probe.holders
-
-
-def _count_without_name() -> int:
-    kept: list[_Probe] = []
-
-    class Box:
-        def __getitem__(self, key: object) -> _Probe:
-            return _Probe()
-
-        def __setitem__(self, key: object, value: _Probe) -> None:
-            kept.append(value)
-
-    box = Box()
-    box[0] += 0
-    return kept[0].holders
-
-
-_SOLE_HOLDER: Final = _count_of_one_name()
-"""References to an array that one name holds, seen inside an operator."""
-
-_UNNAMED: Final = _count_without_name()
-"""References to an array that no name holds, seen inside an augmented assignment."""
 
 
 def _lent(value: Value) -> Value:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,8 +54,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("add", other, self, other)
 
     def __iadd__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "add", other, holders)
+        return _call("in_place", self, "add", other)
 
     def __sub__(self, other: ArrayLike, /) -> Array:
         return _binary("subtract", self, other, other)
@@ -65,8 +63,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("subtract", other, self, other)
 
     def __isub__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "subtract", other, holders)
+        return _call("in_place", self, "subtract", other)
 
     def __mul__(self, other: ArrayLike, /) -> Array:
         return _binary("multiply", self, other, other)
@@ -75,8 +72,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("multiply", other, self, other)
 
     def __imul__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "multiply", other, holders)
+        return _call("in_place", self, "multiply", other)
 
     def __truediv__(self, other: ArrayLike, /) -> Array:
         return _binary("divide", self, other, other)
@@ -85,8 +81,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("divide", other, self, other)
 
     def __itruediv__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "divide", other, holders)
+        return _call("in_place", self, "divide", other)
 
     def __floordiv__(self, other: ArrayLike, /) -> Array:
         return _binary("floor_divide", self, other, other)
@@ -95,8 +90,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("floor_divide", other, self, other)
 
     def __ifloordiv__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "floor_divide", other, holders)
+        return _call("in_place", self, "floor_divide", other)
 
     def __mod__(self, other: ArrayLike, /) -> Array:
         return _binary("remainder", self, other, other)
@@ -105,8 +99,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("remainder", other, self, other)
 
     def __imod__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "remainder", other, holders)
+        return _call("in_place", self, "remainder", other)
 
     def __pow__(self, other: ArrayLike, /) -> Array:
         return _binary("pow", self, other, other)
@@ -115,8 +108,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("pow", other, self, other)
 
     def __ipow__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "pow", other, holders)
+        return _call("in_place", self, "pow", other)
 
     def __and__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_and", self, other, other)
@@ -125,8 +117,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("bitwise_and", other, self, other)
 
     def __iand__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "bitwise_and", other, holders)
+        return _call("in_place", self, "bitwise_and", other)
 
     def __or__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_or", self, other, other)
@@ -135,8 +126,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("bitwise_or", other, self, other)
 
     def __ior__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "bitwise_or", other, holders)
+        return _call("in_place", self, "bitwise_or", other)
 
     def __xor__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_xor", self, other, other)
@@ -145,8 +135,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("bitwise_xor", other, self, other)
 
     def __ixor__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "bitwise_xor", other, holders)
+        return _call("in_place", self, "bitwise_xor", other)
 
     def __lshift__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_left_shift", self, other, other)
@@ -155,8 +144,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("bitwise_left_shift", other, self, other)
 
     def __ilshift__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "bitwise_left_shift", other, holders)
+        return _call("in_place", self, "bitwise_left_shift", other)
 
     def __rshift__(self, other: ArrayLike, /) -> Array:
         return _binary("bitwise_right_shift", self, other, other)
@@ -165,8 +153,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("bitwise_right_shift", other, self, other)
 
     def __irshift__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "bitwise_right_shift", other, holders)
+        return _call("in_place", self, "bitwise_right_shift", other)
 
     def __matmul__(self, other: ArrayLike, /) -> Array:
         return _binary("matmul", self, other, other)
@@ -175,8 +162,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _binary("matmul", other, self, other)
 
     def __imatmul__(self, other: ArrayLike, /) -> Array:
-        holders = sys.getrefcount(self)
-        return _call("in_place", self, "matmul", other, holders)
+        return _call("in_place", self, "matmul", other)
 
     def __eq__(self, other: ArrayLike, /) -> Array:  # type: ignore[override]
         return _binary("equal", self, other, other)
@@ -300,8 +286,8 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
 
     @guarded
     def flatten(self, order: str = "C") -> Array:
-        """All elements on one axis."""
-        return _call("ravel", self, order)
+        """All elements on one axis, as a copy."""
+        return _call("ravel", self, order).__copy__()
 
     @guarded
     def ravel(self, order: str = "C") -> Array:

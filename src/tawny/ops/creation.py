@@ -19,6 +19,7 @@ from tawny.array import (
     is_traced,
     lift,
     value_of,
+    view_of,
     wrap,
 )
 from tawny.calling import guarded
@@ -254,7 +255,7 @@ def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True, device: str | None
     check_device(device, "astype")
     node, wanted = lift(x, "astype"), as_dtype(dtype, "astype")
     if node.dtype == wanted:
-        return fresh(make(Copy(), (node,))) if copy else wrap(node)
+        return fresh(make(Copy(), (node,))) if copy else view_of(x, node)
     if node.dtype.kind == "c" and wanted.kind != "c":
         raise type_error(
             "astype",

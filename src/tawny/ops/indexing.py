@@ -15,7 +15,18 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, Out, as_value, fresh, known_value, lift, store, wrap
+from tawny.array import (
+    Array,
+    ArrayLike,
+    Out,
+    as_value,
+    fresh,
+    known_value,
+    lift,
+    store,
+    view_of,
+    wrap,
+)
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, needs_values, type_error, value_error
 from tawny.node import Node, Value, constant, make, variables
@@ -370,7 +381,7 @@ def getitem(x: ArrayLike, key: Any, /) -> Array:
     node = reshaped(node, tuple(n for a, n in enumerate(chosen.lengths) if a not in chosen.dropped))
     if chosen.axes:
         node = make(chosen.gather(), (node, *chosen.indices))
-    return wrap(node)
+    return view_of(x, node)
 
 
 def sliced(node: Node, axis: int, part: slice) -> Node:

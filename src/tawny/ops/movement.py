@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.array import Array, ArrayLike, fresh, lift, view_of, wrap
 from tawny.errors import value_error
 from tawny.node import Node, make
 from tawny.op import Gradient, Op, Trait
@@ -161,7 +161,7 @@ def reshape(
     With `order="F"` elements are read and written column by column.
     """
     result = _reordered(lift(a, "reshape"), shape, order, "reshape")
-    return fresh(make(Copy(), (result,))) if copy else wrap(result)
+    return fresh(make(Copy(), (result,))) if copy else view_of(a, result)
 
 
 def _reordered(node: Node, shape: int | Sequence[int], order: str, op: str) -> Node:
@@ -198,7 +198,7 @@ def _inferred(given: Shape, shape: int | Sequence[int], op: str) -> Shape:
 @public()
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """All elements of `a` on one axis."""
-    return wrap(_reordered(lift(a, "ravel"), -1, order, "ravel"))
+    return view_of(a, _reordered(lift(a, "ravel"), -1, order, "ravel"))
 
 
 @public()
@@ -207,7 +207,7 @@ def expand_dims(a: ArrayLike, axis: int | tuple[int, ...]) -> Array:
     node = lift(a, "expand_dims")
     places = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     axes = ordered_axes(places, len(node.shape) + len(places), "expand_dims")
-    return wrap(expanded(node, axes))
+    return view_of(a, expanded(node, axes))
 
 
 @public()
@@ -215,7 +215,7 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
     """`a` without its axes of size 1, or without those that `axis` names."""
     node = lift(a, "squeeze")
     if axis is None:
-        return wrap(reshaped(node, tuple(n for n in node.shape if n != 1)))
+        return view_of(a, reshaped(node, tuple(n for n in node.shape if n != 1)))
     axes = reduction_axes(axis, len(node.shape), "squeeze")
     for i in axes:
         if node.shape[i] != 1:
@@ -224,7 +224,7 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
                 f"operand 0 has shape {node.shape}; its axis {i} has size {node.shape[i]} and "
                 "only axes of size 1 can be removed",
             )
-    return wrap(reshaped(node, tuple(n for i, n in enumerate(node.shape) if i not in axes)))
+    return view_of(a, reshaped(node, tuple(n for i, n in enumerate(node.shape) if i not in axes)))
 
 
 def _at_least(name: str, arrays: Sequence[ArrayLike], places: Sequence[tuple[int, ...]]) -> Any:
@@ -233,7 +233,7 @@ def _at_least(name: str, arrays: Sequence[ArrayLike], places: Sequence[tuple[int
     for i, x in enumerate(arrays):
         node = lift(x, name, i)
         rank = len(node.shape)
-        out.append(wrap(expanded(node, places[rank]) if rank < len(places) else node))
+        out.append(view_of(x, expanded(node, places[rank]) if rank < len(places) else node))
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -265,7 +265,7 @@ def _reversed_axes(node: Node) -> tuple[int, ...]:
 def _permuted(name: str, x: ArrayLike, axes: Iterable[object] | None) -> Array:
     node = lift(x, name)
     if axes is None:
-        return wrap(permuted(node, _reversed_axes(node)))
+        return view_of(x, permuted(node, _reversed_axes(node)))
     order = ordered_axes(axes, len(node.shape), name)
     if len(order) != len(node.shape):
         raise value_error(
@@ -273,7 +273,7 @@ def _permuted(name: str, x: ArrayLike, axes: Iterable[object] | None) -> Array:
             f"operand 0 has shape {node.shape}; axes {order} must name each of its "
             f"{len(node.shape)} axes once",
         )
-    return wrap(permuted(node, order))
+    return view_of(x, permuted(node, order))
 
 
 @public()
@@ -297,7 +297,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
         raise value_error(
             "matrix_transpose", f"operand 0 has shape {node.shape}; it must have two axes or more"
         )
-    return wrap(permuted(node, (*range(rank - 2), rank - 1, rank - 2)))
+    return view_of(x, permuted(node, (*range(rank - 2), rank - 1, rank - 2)))
 
 
 @public()
@@ -307,7 +307,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     order = list(range(len(node.shape)))
     first, second = (normalise_axis(a, len(order), "swapaxes") for a in (axis1, axis2))
     order[first], order[second] = second, first
-    return wrap(permuted(node, tuple(order)))
+    return view_of(a, permuted(node, tuple(order)))
 
 
 @public()
@@ -328,7 +328,7 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
     order = [a for a in range(rank) if a not in sources]
     for place, axis in sorted(zip(destinations, sources, strict=True)):
         order.insert(place, axis)
-    return wrap(permuted(node, tuple(order)))
+    return view_of(a, permuted(node, tuple(order)))
 
 
 @public()
@@ -340,7 +340,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     before = rank if start == rank else normalise_axis(start, rank, "rollaxis")
     order = [a for a in range(rank) if a != moved]
     order.insert(before - 1 if before > moved else before, moved)
-    return wrap(permuted(node, tuple(order)))
+    return view_of(a, permuted(node, tuple(order)))
 
 
 # ----------------------------------------------------------- order of elements
@@ -350,7 +350,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 def flip(m: ArrayLike, axis: Axis = None) -> Array:
     """`m` with its elements in reverse order along `axis` (all axes when None)."""
     node = lift(m, "flip")
-    return wrap(flipped(node, normalise_axes(axis, len(node.shape), "flip")))
+    return view_of(m, flipped(node, normalise_axes(axis, len(node.shape), "flip")))
 
 
 def _needs_axes(name: str, node: Node, count: int) -> Node:
@@ -386,13 +386,13 @@ def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     order[first], order[second] = second, first
     match as_int(k, "rot90", "k") % 4:
         case 0:
-            return wrap(node)
+            return view_of(m, node)
         case 1:
-            return wrap(permuted(flipped(node, (second,)), tuple(order)))
+            return view_of(m, permuted(flipped(node, (second,)), tuple(order)))
         case 2:
-            return wrap(flipped(node, tuple(sorted(plane))))
+            return view_of(m, flipped(node, tuple(sorted(plane))))
         case _:
-            return wrap(flipped(permuted(node, tuple(order)), (second,)))
+            return view_of(m, flipped(permuted(node, tuple(order)), (second,)))
 
 
 @public()
