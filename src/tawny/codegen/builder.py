@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from tawny.codegen import halves
 from tawny.codegen.control import Loop, Repeat
 from tawny.codegen.machine import host
 from tawny.codegen.values import (
@@ -239,6 +240,15 @@ class Function:
 
     def convert(self, kind: str, value: Value, element: Type) -> Value:
         """LLVM's conversion `kind` (sitofp, fptosi, zext, trunc, fpext ...), lane by lane."""
+        given = value.type.scalar
+        if element == F16 and kind == "fptrunc":
+            value = value if given == F32 else halves.rounded_to_odd(self, value)
+            if not host().converts_halves:
+                return halves.narrowed(self, value)
+        if given == F16 and kind == "fpext" and not host().converts_halves:
+            value = halves.widened(self, value)
+            if element == F32:
+                return value
         to = element.like(value.type)
         return self.emit(to, f"{kind} {value} to {to}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawny import dtype as dt
-from tawny.codegen.builder import F32, F64, I32, I64, Function, Type, Value
+from tawny.codegen.builder import F16, F32, F64, I32, I64, Function, Type, Value
 from tawny.codegen.numbers import Number, Pair, computed, rounded, truth
 from tawny.dtype import DType
 
@@ -61,24 +61,7 @@ def _between_floats(f: Function, value: Value, given: DType, wanted: DType) -> V
         return f.convert("fpext", value, F64)
     if wanted == dt.FLOAT32:
         return value if given == dt.FLOAT16 else f.convert("fptrunc", value, F32)
-    if given == dt.FLOAT32:
-        return rounded(f, dt.FLOAT16, value)
-    return rounded(f, dt.FLOAT16, _rounded_to_odd(f, value))
-
-
-def _rounded_to_odd(f: Function, value: Value) -> Value:
-    """A float64 as float32; where that is not exact, the neighbour whose last bit is set.
-
-    Rounding it once more, to float16, then gives what rounding once would.
-    """
-    near = f.convert("fptrunc", value, F32)
-    back = f.convert("fpext", near, F64)
-    bits = f.bits(near)
-    above = f.absolute(back) > f.absolute(value)
-    inner = f.select(above, bits - 1, bits) | 1
-    odd = f.bitcast(inner, near.type)
-    finite = f.absolute(near) < float("inf")
-    return f.select(back.differs(value) & finite, odd, near)
+    return f.convert("fpext", f.convert("fptrunc", value, F16), F32)
 
 
 def _cut(f: Function, value: Value, type: Type) -> Value:

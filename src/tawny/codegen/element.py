@@ -125,12 +125,6 @@ class Element(NamedTuple):
         return f.convert("fpext", value, self.computed)
 
 
-def _converts_halves() -> bool:
-    """Whether the host has instructions that widen and narrow float16."""
-    machine = host()
-    return not machine.triple.startswith("x86_64") or machine.vector_bytes >= 32
-
-
 _INTEGERS: Final = {1: I8, 2: I16, 4: I32, 8: I64}
 
 
@@ -144,7 +138,7 @@ def element_of(dtype: DType) -> Element | None:
         return Element(F32, F32, width // 4)
     if dtype == np.float64:
         return Element(F64, F64, width // 8)
-    if dtype == np.float16 and _converts_halves():
+    if dtype == np.float16 and host().converts_halves:
         return Element(F16, F32, width // 4)
     if dtype.kind in "iu":
         kind = _INTEGERS[dtype.itemsize]

@@ -123,6 +123,11 @@ class Machine:
         return self.cpu == AVX512.cpu
 
     @property
+    def converts_halves(self) -> bool:
+        """Whether it has instructions that widen and narrow float16."""
+        return not self.triple.startswith("x86_64") or self.vector_bytes >= AVX2.vector_bytes
+
+    @property
     def identity(self) -> str:
         """All that compiled code depends on, besides its source."""
         return f"llvm {self.llvm} {self.triple} {self.cpu} {self.features} {self.tune}"
