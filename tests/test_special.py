@@ -40,6 +40,21 @@ def _inverse(function: Any, guess: Any) -> Callable[[Any], Any]:
     )
 
 
+TAILS = np.concatenate([RNG.uniform(-37, 37, 80), RNG.uniform(-6, 6, 40)])
+TENS = RNG.uniform(1, 4.8, 20)
+
+
+def _log_ndtr(x: Any) -> Any:
+    """The logarithm, of so small a share that its complement is needed where it is nearly 1."""
+    if x > 0:
+        return mp.log1p(-mp.ncdf(-x))
+    return mp.log(mp.erfc(-x / mp.sqrt(2)) / 2)
+
+
+def _mills(x: Any) -> Any:
+    return mp.npdf(x) / mp.ncdf(x)
+
+
 CASES: dict[str, tuple[Any, Any, Any, float, float]] = {
     # name: function, in 30 digits, where, units in the last place, absolute error
     "gammaln": (special.gammaln, lambda x: mp.re(mp.loggamma(x)), POSITIVE, 4, 0),
@@ -60,8 +75,9 @@ CASES: dict[str, tuple[Any, Any, Any, float, float]] = {
     "erfinv": (special.erfinv, mp.erfinv, INSIDE, 8, 0),
     "erfcinv": (special.erfcinv, _inverse(mp.erfc, scipy.special.erfcinv), SHARES, 8, 0),
     "ndtri": (special.ndtri, _inverse(mp.ncdf, scipy.special.ndtri), SHARES, 8, 0),
-    "ndtr": (special.ndtr, mp.ncdf, RNG.uniform(-5, 5, 60), 40, 0),
-    "log_ndtr": (special.log_ndtr, lambda x: mp.log(mp.ncdf(x)), RNG.uniform(-90, 5, 60), 40, 0),
+    "ndtr": (special.ndtr, mp.ncdf, TAILS, 8, 0),
+    "log_ndtr": (special.log_ndtr, _log_ndtr, np.concatenate([TAILS, -(10**TENS)]), 8, 0),
+    "mills": (tw.grad(lambda x: tnp.sum(special.log_ndtr(x))), _mills, -np.abs(TAILS), 40, 0),
     "logit": (special.logit, lambda p: mp.log(p / (1 - p)), RNG.uniform(0, 1, 60), 8, 0),
     "expit": (special.expit, lambda x: 1 / (1 + mp.exp(-x)), LINE, 8, 0),
     "entr": (special.entr, lambda p: -p * mp.log(p), RNG.uniform(0, 3, 60), 8, 0),

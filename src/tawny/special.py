@@ -6,8 +6,7 @@
 All are of real numbers.  float32 and float16 are computed in float64 and rounded once; integers
 give float64.  In float64 results are within 16 units in the last place; near zeros that are not at
 simple numbers (of `gammaln` and `digamma` left of 0, of Bessel functions) the error is that small
-beside 1, not beside the result, and far out in tails of the normal distribution it grows with x**2,
-by the rounding of x / sqrt(2).
+beside 1, not beside the result.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tawny.autodiff.custom import custom_jvp
 from tawny.calling import guarded
 from tawny.dtype import REAL, check_categories, inexact_dtype
 from tawny.errors import value_error
-from tawny.ops import bessel
+from tawny.ops import bessel, normal
 from tawny.ops import gamma as series
 from tawny.ops.differentiation import stop_gradient
 from tawny.ops.gamma import chosen
@@ -285,7 +284,7 @@ def _density(x: Array) -> Array:
 
 ndtr: Unary = _function(
     "ndtr",
-    lambda x: 0.5 * np.erfc(x * -math.sqrt(0.5)),
+    normal.ndtr,
     _density,
     """The share of the standard normal distribution below `x`.""",
 )
@@ -303,34 +302,20 @@ ndtri: Unary = _function(
 )
 
 
-FAR_BELOW: Final = -20.0
-"""From here on the logarithm of the normal distribution's tail is taken from its series."""
-
-
-def _mills(x: Array) -> Array:
-    """`-x ndtr(x) / density(x) - 1` far below 0, in powers of 1 / x**2."""
-    square = 1.0 / (x * x)
-    return series.powers((-1.0, 3.0, -15.0, 105.0, -945.0, 10395.0), square) * square
-
-
-def _log_ndtr(x: Array) -> Array:
-    below = np.log(0.5 * np.erfc(np.maximum(x, FAR_BELOW) * -math.sqrt(0.5)))
-    above = np.log1p(-0.5 * np.erfc(np.maximum(x, 0.0) * math.sqrt(0.5)))
-    far = np.minimum(x, FAR_BELOW)
-    tail = np.log1p(_mills(far)) - np.log(-far) - 0.5 * math.log(2 * math.pi)
-    beyond = tail - 0.5 * far * far
-    return chosen(x > 0.0, above, chosen(x > FAR_BELOW, below, beyond))
-
-
 def _slope_of_log_ndtr(x: Array) -> Array:
-    near, far = np.maximum(x, FAR_BELOW), np.minimum(x, FAR_BELOW)
-    ratio = np.exp(-0.5 * near * near - 0.5 * math.log(2 * math.pi) - log_ndtr(near))
-    return chosen(x > FAR_BELOW, ratio, -far / (1.0 + _mills(far)))
+    return _wide(_ratio, x)
+
+
+def _ratio(x: Array) -> Array:
+    """The density over `ndtr`."""
+    near, far = np.maximum(x, normal.FAR_BELOW), np.minimum(x, normal.FAR_BELOW)
+    ratio = np.exp(-0.5 * near * near - normal.LEVEL - log_ndtr(near))
+    return chosen(x > normal.FAR_BELOW, ratio, normal.mills(far))
 
 
 log_ndtr: Unary = _function(
     "log_ndtr",
-    _log_ndtr,
+    normal.log_ndtr,
     _slope_of_log_ndtr,
     """The logarithm of `ndtr`, accurate in the tail.""",
 )
