@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import gc
 import random
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -20,15 +22,18 @@ from memory_checks import check_layout, random_problem
 from random_graphs import RandomGraph, graphs
 from tawny import models, nn, optim
 from tawny.collecting import collector_paused
+from tawny.engine.cpu import kernels
 from tawny.graph import fitting, lowering
-from tawny.graph.lowering import bound, is_leaf, lower, result_of, views_of
+from tawny.graph import program as program_module
+from tawny.graph.lowering import bound, is_leaf, lower, result_of
 from tawny.memory import plan as planning
 from tawny.memory.placement import Placement, place
 from tawny.memory.plan import NONE_BELOW, PLANS, plan, plan_below
 from tawny.memory.problem import Problem, Step, Value
-from tawny.node import Node, toposort
+from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE
 from tawny.ops import fused
+from tawny.ops.creation import Copy
 from tawny.rewrite import pipeline
 from tawny.rewrite.cost import total
 
@@ -132,6 +137,29 @@ def test_the_collector_is_left_as_it_was(on: bool) -> None:
         gc.enable()
 
 
+# ----------------------------------------------------------------------- walks
+
+
+@pytest.mark.parametrize("incremental", [True, False])
+def test_no_graph_is_walked_twice(monkeypatch: pytest.MonkeyPatch, incremental: bool) -> None:
+    """Passes, planning and running share the order of the nodes of each graph they have."""
+    graph = unrolled()
+    walked: list[tuple[Node, ...]] = []
+
+    def noted(outputs: Any, *stop: Any) -> list[Node]:
+        walked.append(tuple(outputs))
+        return toposort(walked[-1], *stop)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tawny.") and getattr(module, "toposort", None) is toposort:
+            monkeypatch.setattr(module, "toposort", noted)
+    program = graph.compile(incremental=incremental)
+    program.set(**{n.name: np.zeros(n.shape, n.dtype) for n in graph.variables})
+    program.run()
+    whole = [outputs for outputs in walked if len(outputs) >= len(graph.results)]
+    assert len(whole) == len(set(whole)) > 2
+
+
 # ---------------------------------------------------------------------- ledger
 
 
@@ -164,8 +192,8 @@ def test_rules_are_added_to_the_values_they_are_about(
     graph: RandomGraph, choice: random.Random, into_kept: bool
 ) -> None:
     """Told node by node what a problem with rules must say."""
-    plain, views = lower(graph.outputs), views_of(graph.outputs)
-    owners = [n for n in toposort(graph.outputs, is_leaf) if not is_leaf(n) and n not in views]
+    plain = lower(graph.outputs)
+    owners = [n for n in plain.order if not is_leaf(n) and n not in plain.views]
     single = [n for n in owners if not n.parts]
     kept = [n for n in single if choice.random() < 0.3]
     away = [n for n in single if n not in kept and choice.random() < 0.3]
@@ -310,3 +338,77 @@ def test_an_unrolled_training_step_is_planned_once_and_at_its_bound(
     layout = graph.plan(incremental=False).layout
     assert layout.arena == layout.bound
     assert others == [None], "with updates anywhere it needs as much at least"
+
+
+# --------------------------------------------------------------------- binding
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), max_size=8))
+def test_arrays_that_have_bytes_in_common_are_found(spans: list[tuple[int, int]]) -> None:
+    memory = np.zeros(80, np.int8)
+    arrays = [memory[first : first + length] for first, length in spans]
+    pairs = [np.may_share_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i]]
+    assert program_module._some_meet(arrays) == any(pairs)
+
+
+def test_many_variables_are_bound_without_comparing_all_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [f"v{i}" for i in range(40)]
+    given = [tw.var(name, shape=(3,)) for name in names]
+    program = tw.Graph([], (), updates={v: v + 1.0 for v in given}).compile()
+    compared = counted(monkeypatch, np, "may_share_memory")
+    program.set(bind=True, **{name: np.zeros(3) for name in names})
+    assert not compared
+
+
+def test_masked_arrays_are_known_without_importing_what_makes_them() -> None:
+    code = (
+        "import sys, numpy, tawny as tw\n"
+        "x = tw.var('x', shape=(2,))\n"
+        "program = tw.Graph([x], x + 1).compile(engine='reference')\n"
+        "program(x=numpy.zeros(2))\n"
+        "print('numpy.ma' in sys.modules)\n"
+        "try:\n"
+        "    program(x=numpy.ma.masked_array([1.0, 2.0], [True, False]))\n"
+        "except TypeError as error:\n"
+        "    print(error)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    before, error = told.stdout.splitlines()[:2]
+    assert before == "False"
+    assert "masked array" in error
+
+
+# --------------------------------------------------------------------- kernels
+
+
+def test_answers_that_are_asked_for_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above so many, those that nobody asked for in the longest time go."""
+    monkeypatch.setattr(kernels, "_ANSWERS", dict[Any, Any]())
+    monkeypatch.setattr(kernels, "MOST", 8)
+    asked: list[int] = []
+
+    def rule(node: Node, operands: Any, results: Any) -> None:
+        asked.append(node.shape[0])
+
+    monkeypatch.setitem(kernels.NATIVE, Copy, rule)
+
+    def ask(length: int) -> None:
+        node = make(Copy(), (tw.var("x", shape=(length,)).node,))
+        memory = (kernels.contiguous(node.shape, node.dtype),)
+        assert kernels.kernel_for(node, memory, memory) is None
+
+    for length in range(1, 9):
+        ask(length)
+    ask(1)
+    ask(2)
+    ask(9)
+    assert asked == [*range(1, 10)]
+    for length in (1, 2, 8, 9):
+        ask(length)
+    assert asked == [*range(1, 10)], "these were asked for last"
+    ask(3)
+    assert asked == [*range(1, 10), 3]
+    assert len(kernels._ANSWERS) <= 8

@@ -351,8 +351,6 @@ def test_programs_find_their_kernels_without_writing_them(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Products, convolutions, pooling, reductions, groups: no module of IR is begun."""
-    from collections import OrderedDict
-
     from tawny.codegen import elementwise, pooling, reduction_rows
     from tawny.codegen.products import loops, product
     from tawny.engine.cpu import kernels
@@ -369,7 +367,7 @@ def test_programs_find_their_kernels_without_writing_them(
             (product, "_packing"),
         ):
             getattr(home, name).cache_clear()
-        monkeypatch.setattr(kernels, "_ANSWERS", OrderedDict[Any, Any]())
+        monkeypatch.setattr(kernels, "_ANSWERS", dict[Any, Any]())
         forget()
         rng = np.random.default_rng(0)
         x = tw.var("x", shape=(1, 20, 20, 37), dtype="float32")

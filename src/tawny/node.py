@@ -187,8 +187,7 @@ def _intern(node: Node, key: int) -> Node:
     That is another one, if a thread made the same meanwhile.
     """
     own = weakref.ref(node)
-    entry = _INTERNED.setdefault(key, own)
-    if entry is not own:
+    if _INTERNED.setdefault(key, own) is not own:
         return _intern_again(node, key, own)
     if len(_INTERNED) > _most_entries:
         _sweep()
@@ -284,7 +283,14 @@ def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
             volatile = True
     new.known = known
     new.volatile = volatile
-    return new if impure else _intern(new, key)
+    if impure:
+        return new
+    own = weakref.ref(new)  # as `_intern` does
+    if _INTERNED.setdefault(key, own) is not own:
+        return _intern_again(new, key, own)
+    if len(_INTERNED) > _most_entries:
+        _sweep()
+    return new
 
 
 def make_as(op: Op, inputs: tuple[Node, ...], shape: Shape, dtype: DType) -> Node:

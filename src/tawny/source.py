@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from contextvars import ContextVar
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
@@ -100,10 +101,11 @@ def _cell(file: str) -> str | None:
     return str(known[1]) if known else None
 
 
-_ORIGINS: Final[dict[str, Origin]] = {}
-"""Whose the files met so far are."""
+_NOBODYS: Final[set[str]] = set()
+"""Files that were met and are nobody's: nearly all between a node and the user's line."""
 
 
+@lru_cache(1024)
 def _origin(file: str) -> Origin:
     """Whose a file is."""
     if file.startswith(("<frozen ", *OURS)):
@@ -127,14 +129,15 @@ def users_frame() -> FrameType | None:
     package: FrameType | None = None
     while frame is not None:
         file = frame.f_code.co_filename
-        origin = _ORIGINS.get(file)
-        if origin is None:
-            origin = _ORIGINS[file] = _origin(file)
-        if origin is Origin.USER:
-            if not _generated(frame):
-                return frame
-        elif origin is Origin.PACKAGE and package is None:
-            package = frame
+        if file not in _NOBODYS:
+            origin = _origin(file)
+            if origin is Origin.USER:
+                if not _generated(frame):
+                    return frame
+            elif origin is Origin.NOBODY:
+                _NOBODYS.add(file)
+            elif package is None:
+                package = frame
         frame = frame.f_back
     return package
 

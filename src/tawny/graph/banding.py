@@ -7,9 +7,9 @@ from itertools import islice
 from typing import Final
 
 from tawny.graph.course import SMALL, Course, Cutting, Moment
-from tawny.graph.lowering import Lowered, result_of, views_of
+from tawny.graph.lowering import Lowered, is_leaf, result_of
 from tawny.memory.plan import Layout
-from tawny.node import Node, make, part, written_at
+from tawny.node import Node, make, part, toposort, written_at
 from tawny.ops.bands import Bands
 from tawny.ops.fused import nbytes
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, rebuild
@@ -80,7 +80,8 @@ def _cuttings(
     near: float,
 ) -> Iterator[tuple[int, Cutting]]:
     """Stretches where a part of the peak is needed, and the bytes that are needed there."""
-    course = Course(results, moment, [lowered.steps[s] for s in layout.sequence])
+    sequence = [lowered.steps[s] for s in layout.sequence]
+    course = Course(results, moment, sequence, lowered.order)
     most = max(layout.live, default=0)
     positions = [p for p, live in enumerate(layout.live) if live >= near * most]
     for position in sorted(positions, key=lambda p: -layout.live[p]):
@@ -104,11 +105,11 @@ def copyings(
     of fewer rows are among them, and single steps that are written over an operand when they are
     computed in bands.
     """
-    whole, moment = tuple(results), moments(results)
+    whole, order, moment = tuple(results), lowered.order, moments(lowered.order)
     sequence = [lowered.steps[s] for s in layout.sequence]
     position = layout.live.index(max(layout.live))
-    views = views_of(whole)
-    finer = Course(whole, moment, sequence).finer(sequence[position])
+    views = lowered.views
+    finer = Course(whole, moment, sequence, order).finer(sequence[position])
     if finer is not None:
         yield whole, finer
     for seed in _alive(layout, position):
@@ -118,11 +119,12 @@ def copyings(
         around = tuple(dict.fromkeys((result_of(seed)[0], *readers)))
         opening = {node: made for one in around for node, made in opened(one).items()}
         plain = rebuild(whole, opening)
-        again = Course(plain, moments(plain), sequence)
+        walk = toposort(plain, is_leaf)
+        again = Course(plain, moments(walk), sequence, walk)
         found = again.from_value(opening.get(seed, seed), position, again=True)
         if found is not None:
             yield plain, found
-        course = Course(whole, moment, sequence)
+        course = Course(whole, moment, sequence, order)
         for alone in [course.over_operand(node, position) for node in around]:
             if alone is not None:
                 yield whole, alone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Final, final, get_args
 
@@ -22,7 +22,9 @@ from tawny.later import cached_property
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.memory.plan import plan as planned
 from tawny.memory.plan import plan_below
+from tawny.memory.problem import Problem
 from tawny.node import Node, Value, toposort
+from tawny.rewrite.flow import Flow
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups import grouping
 from tawny.rewrite.ledger import Rewrites
@@ -76,6 +78,8 @@ class Compiled(Unique):
         self.engine = engine
         self._threads = threads
         self._scratches: dict[Node, int] = {}
+        self._followed: tuple[Sequence[Node], Dependence] | None = None
+        """The nodes whose dependence was asked for last, and what that is."""
         self._variables = tuple(variables)
         self._watch = frozenset(often), frozenset(targets)
         self._asked = tuple(results)
@@ -90,8 +94,9 @@ class Compiled(Unique):
         self._planning: Planning = plan
         self._engine.begin()
         self._targets, self._incremental = tuple(targets), incremental
-        check_addressable(toposort(results))
-        versions = self._versions(tuple(results), tuple(targets), optimise, incremental)
+        flow = Flow(self._asked)
+        check_addressable(flow.order())
+        versions = self._versions(flow, tuple(targets), optimise, incremental)
         version, (self._fitted, self.homes) = self._chosen(
             versions, tuple(targets), budget, incremental, optimise
         )
@@ -112,7 +117,7 @@ class Compiled(Unique):
 
     def _versions(
         self,
-        results: tuple[Node, ...],
+        asked: Flow,
         targets: tuple[Node, ...],
         optimise: Optimise | None,
         incremental: bool,
@@ -125,34 +130,40 @@ class Compiled(Unique):
         takes part in fusion as if it were asked for, and no group has nodes of several parts.
         """
         if optimise is None:
-            yield Version(apart(results, targets), Rewrites())
+            yield Version(apart(asked, targets), Rewrites())
             return
-        simple = optimise(results, SIMPLIFYING)
-        own = apart(simple.outputs, targets)
+        count = len(asked.outputs)
+        simple = optimise(asked, SIMPLIFYING)
+        own = apart(simple.flow, targets)
         held = self._held(own) if incremental else []
         fusing = (*FUSING, gather_pieces) if self._engine.groups else FUSING
-        fused = optimise((*own, *held), fusing)
+        fused = optimise(own.with_outputs((*own.outputs, *held)), fusing)
         rewrites = simple.rewrites.followed_by(fused.rewrites)
         least: list[int] = []
         if self._engine.groups:
             moments = self._moment if incremental else None
             groups = grouping(moments, self._engine.worth, self._engine.least, least.append)
             joined = joining(self._engine.joins, moments)
-            grouped = optimise(fused.outputs, (groups, joined))
+            grouped = optimise(fused.flow, (groups, joined))
             more = rewrites.followed_by(grouped.rewrites)
-            yield Version(grouped.outputs[: len(results)], more)
-        yield Version(fused.outputs[: len(results)], rewrites, 0 if held else max(least, default=0))
+            yield Version(grouped.flow.with_outputs(grouped.outputs[:count]), more)
+        plain = fused.flow.with_outputs(fused.outputs[:count])
+        yield Version(plain, rewrites, 0 if held else max(least, default=0))
 
-    def _held(self, results: Sequence[Node]) -> list[Node]:
-        between = boundary(self._dependence_of(results), views_of(results))
+    def _held(self, flow: Flow) -> list[Node]:
+        order, results = flow.order(), frozenset(flow.outputs)
+        between = boundary(self._dependence_of(order), views_of(order))
         return [n for n in between if n not in results]
 
-    def _moment(self, results: Sequence[Node]) -> Callable[[Node], int]:
-        """When each node runs."""
-        return self._dependence_of(results).moment
+    def _moment(self, order: Sequence[Node]) -> Callable[[Node], int]:
+        """When each node runs, given all of them."""
+        return self._dependence_of(order).moment
 
-    def _dependence_of(self, results: Sequence[Node]) -> Dependence:
-        return dependence(results, self._variables, *self._watch)
+    def _dependence_of(self, order: Sequence[Node]) -> Dependence:
+        """Which inputs each of these nodes depends on; the same are asked for again and again."""
+        if self._followed is None or self._followed[0] is not order:
+            self._followed = order, dependence(order, self._variables, *self._watch)
+        return self._followed[1]
 
     def _chosen(
         self,
@@ -168,17 +179,15 @@ class Compiled(Unique):
         peak are given up.
         """
 
-        def settle(results: tuple[Node, ...], budget: int | None = None) -> Settled:
-            known = self._dependence_of(results)
-            self._engine.foresee(list(known.mask))
-            return settled(
-                results, targets, known, self._scratch, incremental, budget, self._planning
-            )
+        def settle(flow: Flow, budget: int | None = None) -> Settled:
+            known = self._dependence_of(flow.order())
+            self._engine.foresee(flow.order())
+            return settled(flow, targets, known, self._scratch, incremental, budget, self._planning)
 
         least: MemoryBudgetError | None = None
         tried = [*versions]
         for place, plain in enumerate(tried):
-            found = Planned(plain, settle(plain.results))
+            found = Planned(plain, settle(plain.flow))
             if any(self._needs_less(later, *found) for later in tried[place + 1 :]):
                 continue
             narrowing: Narrowing | None = None
@@ -203,12 +212,12 @@ class Compiled(Unique):
         budget: int,
         found: Planned,
         narrowing: Narrowing | None,
-        settle: Callable[[tuple[Node, ...], int | None], Settled],
+        settle: Callable[[Flow, int | None], Settled],
     ) -> Planned:
         """A version within a budget: values are computed again, one by one or by bands."""
 
         def again(one: Planned) -> Planned:
-            return Planned(one.version, settle(one.version.results, budget))
+            return Planned(one.version, settle(one.version.flow, budget))
 
         try:
             return again(found)
@@ -241,12 +250,15 @@ class Compiled(Unique):
         steps, less = found.fitted.lowered.steps, ceil(found.fitted.layout.arena / RISE)
         if other.least >= less or len(steps) > MOST_COMPARED or self._planning == "seed":
             return False
-        if found.fitted.incremental and len(set(map(self._moment(version.results), steps))) > 1:
+        if (
+            found.fitted.incremental
+            and len(set(map(self._moment(version.flow.order()), steps))) > 1
+        ):
             return False
-        alone = plan_below(lower(other.results).problem, less, alignment=ALIGNMENT)
+        alone = plan_below(_problem(other.flow), less, alignment=ALIGNMENT)
         if alone is None:
             return False
-        own = planned(lower(version.results).problem, alignment=ALIGNMENT).arena
+        own = planned(_problem(version.flow), alignment=ALIGNMENT).arena
         return alone.arena < own / RISE
 
     def _scratch(self, node: Node) -> int:
@@ -261,18 +273,18 @@ class Compiled(Unique):
     def rewrites(self) -> Rewrites:
         """What the optimiser did; what it was given and left is measured when somebody asks."""
         if self._is_optimised:
-            measure(self._rewrites, self._asked, self.results)
+            measure(self._rewrites, toposort(self._asked), toposort(self.results))
         return self._rewrites
 
     @cached_property
     def dependence(self) -> Dependence:
         """Which inputs each node depends on."""
-        return self._dependence_of(self.results)
+        return self._dependence_of(self._fitted.lowered.order)
 
-    @cached_property
-    def _views(self) -> dict[Node, Node]:
+    @property
+    def _views(self) -> Mapping[Node, Node]:
         """The node whose memory each view shares."""
-        return views_of(self.results)
+        return self._fitted.lowered.views
 
     # ----------------------------------------------------------------- running
 
@@ -297,10 +309,11 @@ class Compiled(Unique):
 
     def _least_bytes(self) -> int:
         """The smallest budget that was found to be possible for what is computed now."""
-        known, arena = self._dependence_of(self.results), self._fitted.layout.arena
+        known, arena = self.dependence, self._fitted.layout.arena
         if self._planning == "seed":
             return arena
-        given = self.results, self._targets, known, self._scratch, self._incremental
+        flow = Flow(self.results)
+        given = flow, self._targets, known, self._scratch, self._incremental
         return least_of(lambda budget: settled(*given, budget, self._planning), arena)
 
     def bit(self, variable: Node) -> int:
@@ -358,6 +371,11 @@ class Compiled(Unique):
     def _sequence(self) -> list[Node]:
         lowered, schedule = self._fitted.lowered, self._fitted.layout.schedule
         return list(dict.fromkeys(lowered.steps[s] for s in schedule.sequence))
+
+
+def _problem(flow: Flow) -> Problem:
+    """The planning problem of a graph alone."""
+    return lower(flow.outputs, order=flow.order()).problem
 
 
 def _warn_of_cost(budget: int, free: Planned, within: Planned) -> None:

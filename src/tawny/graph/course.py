@@ -88,16 +88,20 @@ class Course:
     """A graph as stretches are looked for in it."""
 
     def __init__(
-        self, results: Sequence[Node], moment: Moment | None, sequence: Sequence[Node] = ()
+        self,
+        results: Sequence[Node],
+        moment: Moment | None,
+        sequence: Sequence[Node] = (),
+        order: Sequence[Node] | None = None,
     ) -> None:
-        """`sequence` are the steps in the order they run."""
+        """`sequence` are the steps in the order they run, `order` all nodes, inputs first."""
         self._sequence = sequence
         self._before: frozenset[Node] = frozenset()
         self._again = False
         self._taken: dict[Node, tuple[Node, ...]] = {}
-        self._order = toposort(results, is_leaf)
+        self._order = toposort(results, is_leaf) if order is None else order
         self._at = {node: place for place, node in enumerate(self._order)}
-        self._views = views_of(results)
+        self._views = views_of(self._order)
         self._moment = moment
         self._asked = frozenset([self.owner(n) for n in results])
         self._readers: dict[Node, dict[Node, None]] = {node: {} for node in self._order}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, final
 
@@ -14,7 +14,7 @@ from tawny.graph.incremental import (
     closed,
 )
 from tawny.graph.keeping import by_worth, most_kept
-from tawny.graph.lowering import Lowered, bound, is_leaf, result_of, views_of
+from tawny.graph.lowering import Lowered, bound, is_leaf, result_of
 from tawny.graph.updating import NOWHERE, Homes
 from tawny.memory.budget import Budget, MemoryBudgetError, takes
 from tawny.memory.effort import SECOND
@@ -65,7 +65,7 @@ class Fitting:
         known: Dependence | None,
         homes: Sequence[Homes] = (NOWHERE,),
         planning: Planning = "default",
-        lying: Callable[[Lowered, Schedule], Collection[Node]] | None = None,
+        lying: Callable[[Schedule], Collection[Node]] | None = None,
     ) -> None:
         """`lowered` is the graph; without `known` everything runs each time, and nothing is kept.
 
@@ -81,11 +81,11 @@ class Fitting:
         self._known = known
         self._owned: dict[Node, None] = {}
         self._wanted: list[Node] = []
-        self._views: dict[Node, Node] = {}
+        self._views: Mapping[Node, Node] = {}
         self._called: list[Node] = []
         """Calls of functions with effects, which no lack of memory may repeat."""
         if known is not None:
-            self._views = views = views_of(lowered.results)
+            self._views = views = lowered.views
             self._called = [n for n in known.mask if called_on_change(n)]
             owners = [views.get(n, n) for n in lowered.results]
             self._owned = dict.fromkeys(n for n in owners if _may_wait(n, known))
@@ -186,7 +186,7 @@ class Fitting:
     ) -> Fitted:
         """A plan in which all lies in variables that may."""
         plain = Fitted(lowered, layout, tuple(kept), incremental, frozenset(where.variable))
-        lying = () if self._lying is None else frozenset(self._lying(lowered, layout.schedule))
+        lying = () if self._lying is None else frozenset(self._lying(layout.schedule))
         if plain.elsewhere.issuperset(lying):
             return plain
         lent = bound(lowered, elsewhere=lying)

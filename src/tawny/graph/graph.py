@@ -17,7 +17,7 @@ from tawny.graph.program import Program
 from tawny.later import Later, cached_property
 from tawny.named import NamedTuple
 from tawny.node import Node, Variable, toposort
-from tawny.rewrite.flow import Pass
+from tawny.rewrite.flow import Flow, Pass
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import Optimised
 from tawny.rewrite.pipeline import optimise as optimise_nodes
@@ -269,10 +269,10 @@ class Graph(Unique):
     ) -> Compiled:
         watched = [self.variable(x, "often") for x in _listed(often)]
 
-        def run(results: Sequence[Node], pipeline: Sequence[Pass]) -> Optimised:
+        def run(flow: Flow, pipeline: Sequence[Pass]) -> Optimised:
             evaluate = evaluator()
             return optimise_nodes(
-                results,
+                flow,
                 evaluate=evaluate,
                 assume_finite=switches.assume_finite,
                 disable=switches.disable,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tawny.graph.lowering import is_leaf, result_of
-from tawny.node import Node, Part, toposort
+from tawny.node import Node, Part
 from tawny.ops.delay import Delay
 from tawny.record import record
 
@@ -40,12 +40,12 @@ class Dependence:
 
 
 def dependence(
-    results: Sequence[Node],
+    order: Iterable[Node],
     variables: Sequence[Node],
     often: Collection[Node],
     updated: Collection[Node],
 ) -> Dependence:
-    """Follow every variable through the graph.
+    """Follow every variable through the graph, whose nodes are given inputs first.
 
     `often` are the variables told apart (all, if empty); those `updated` change in every run.
     """
@@ -53,7 +53,7 @@ def dependence(
         node: VOLATILE if node in updated else 2 << index for index, node in enumerate(variables)
     }
     mask: dict[Node, int] = {}
-    for node in toposort(results, is_leaf):
+    for node in order:
         own = bit.get(node, 0)
         if not own and node.op.facts().volatile:
             own = VOLATILE

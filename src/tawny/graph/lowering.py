@@ -48,6 +48,10 @@ class Lowered:
     steps: tuple[Node, ...]
     strided: frozenset[Node]
     """Nodes whose value is a view that is not laid out as a new array would be."""
+    order: Sequence[Node]
+    """Every node, inputs first."""
+    views: Mapping[Node, Node]
+    """The node whose memory each view shares; a part of a node has memory of its own."""
 
     @cached_property
     def step_of(self) -> dict[Node, int]:
@@ -74,17 +78,21 @@ def lower(
     scratch: Callable[[Node], int] | None = None,
     elsewhere: Collection[Node] = (),
     after: Mapping[Node, Iterable[Node]] | None = None,
+    order: Sequence[Node] | None = None,
 ) -> Lowered:
     """The planning problem of computing `results`, with `scratch` bytes while each step runs.
 
-    The plan says where these are: `Layout.scratch`, by position.  The rest is as for `bound`.
+    The plan says where these are: `Layout.scratch`, by position.  `order` are all nodes, inputs
+    first, for somebody who knows them.  The rest is as for `bound`.
     """
-    return bound(_plain(results, scratch), kept, into_kept, elsewhere, after)
+    walk = toposort(results, is_leaf) if order is None else order
+    return bound(_plain(results, walk, scratch), kept, into_kept, elsewhere, after)
 
 
-def _plain(results: Sequence[Node], scratch: Callable[[Node], int] | None) -> Lowered:
+def _plain(
+    results: Sequence[Node], order: Sequence[Node], scratch: Callable[[Node], int] | None
+) -> Lowered:
     """The problem of computing results that are whole when the run ends."""
-    order = toposort(results, is_leaf)
     whole = frozenset(results)
     parts = {result_of(n): n for n in order if type(n.op) is Part}
     values: dict[Place, int] = {}
@@ -92,6 +100,7 @@ def _plain(results: Sequence[Node], scratch: Callable[[Node], int] | None) -> Lo
     steps: list[Step] = []
     nodes: list[Node] = []
     strided: set[Node] = set()
+    views: dict[Node, Node] = {}
     for node in order:
         leaf = is_leaf(node)
         base = None if leaf else view_base(node, strided)
@@ -99,6 +108,8 @@ def _plain(results: Sequence[Node], scratch: Callable[[Node], int] | None) -> Lo
             values[node, 0] = len(table)
             if not isinstance(node.op, (Part, Reshape)) or base[0] in strided:
                 strided.add(node)
+            if type(node.op) is not Part:
+                views[node] = views.get(base[0], base[0])
             seen = values[base]
             table.append(Value(table[seen].bytes, node, node in whole, view_of=seen))
             continue
@@ -113,7 +124,7 @@ def _plain(results: Sequence[Node], scratch: Callable[[Node], int] | None) -> Lo
             steps.append(_step(node, made, values, strided, scratch))
             nodes.append(node)
     problem = Problem(tuple(table), tuple(steps))
-    return Lowered(tuple(results), problem, values, tuple(nodes), frozenset(strided))
+    return Lowered(tuple(results), problem, values, tuple(nodes), frozenset(strided), order, views)
 
 
 def bound(
@@ -266,11 +277,11 @@ def _step(
     )
 
 
-def views_of(results: Sequence[Node]) -> dict[Node, Node]:
-    """The node whose memory each view shares; a part of a node has memory of its own."""
+def views_of(order: Iterable[Node]) -> dict[Node, Node]:
+    """For nodes, inputs first, the node whose memory each view shares, as `Lowered` has it."""
     out: dict[Node, Node] = {}
     strided: set[Node] = set()
-    for node in toposort(results, is_leaf):
+    for node in order:
         op = node.op
         if type(op) is Elementwise or type(op) is Part or is_leaf(node):
             continue

@@ -11,21 +11,26 @@ from tawny.graph.engine import Engine
 from tawny.graph.settling import Settled
 from tawny.named import NamedTuple
 from tawny.node import Node
-from tawny.rewrite.flow import Pass
+from tawny.rewrite.flow import Flow, Pass
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import Optimised
 
-Optimise = Callable[[Sequence[Node], Sequence[Pass]], Optimised]
-"""Runs some passes of the optimiser on results."""
+Optimise = Callable[[Flow, Sequence[Pass]], Optimised]
+"""Runs some passes of the optimiser on a graph."""
 
 
 class Version(NamedTuple):
-    """Results of a program, and what the optimiser did to them."""
+    """The graph of a program, and what the optimiser did to them."""
 
-    results: tuple[Node, ...]
+    flow: Flow
     rewrites: Rewrites
     least: int = 0
     """Bytes that it needs, at least, as far as is known."""
+
+    @property
+    def results(self) -> tuple[Node, ...]:
+        """What it computes."""
+        return self.flow.outputs
 
 
 class Planned(NamedTuple):
@@ -53,11 +58,11 @@ class Narrowing:
         self,
         engine: Engine,
         optimise: Optimise,
-        settle: Callable[[tuple[Node, ...]], Settled],
+        settle: Callable[[Flow], Settled],
         scratch: Callable[[Node], int],
         moment: Callable[[Sequence[Node]], Moment] | None,
     ) -> None:
-        """`settle` plans results; `moment` says when each node runs, if that differs."""
+        """`settle` plans a graph; `moment`, given all nodes, says when each runs, if it matters."""
         self._engine = engine
         self._optimise = optimise
         self._settle = settle
@@ -74,13 +79,13 @@ class Narrowing:
             if best.arena < WORTH:
                 break
             version, fitted = best.version, best.found.fitted
-            moment = self._moments(version.results)
+            moment = self._moments(version.flow.order())
             places = cuttings(version.results, fitted.lowered, fitted.layout, moment)
             cut = [one for one in places if self._engine.in_bands(one.bands)]
             if not cut:
                 break
             for chosen in (cut, cut[:1]) if len(cut) > 1 else (cut,):
-                other = self._cut(version, version.results, chosen)
+                other = self._cut(version, version.flow, chosen)
                 if other is not None and other.arena < best.arena:
                     best = other
                     break
@@ -105,29 +110,27 @@ class Narrowing:
 
     def _relieved(self, planned: Planned) -> Planned | None:
         version, fitted = planned.version, planned.found.fitted
-        moment = self._moments(version.results)
+        moment = self._moments(version.flow.order())
         places = reliefs(version.results, fitted.lowered, fitted.layout, moment, self._scratch)
         cut = [one for one in places if self._engine.in_bands(one.bands)]
-        return self._cut(version, version.results, cut) if cut else None
+        return self._cut(version, version.flow, cut) if cut else None
 
     def _copied(self, planned: Planned) -> Iterator[Planned]:
         version, fitted = planned.version, planned.found.fitted
         places = copyings(version.results, fitted.lowered, fitted.layout, self._moments)
         for results, cutting in places:
             if self._engine.in_bands(cutting.bands):
-                other = self._cut(version, results, [cutting])
+                other = self._cut(version, version.flow.with_outputs(results), [cutting])
                 if other is not None and other.peak < planned.peak:
                     yield other
 
-    def _moments(self, results: Sequence[Node]) -> Moment | None:
-        return None if self._moment is None else self._moment(results)
+    def _moments(self, order: Sequence[Node]) -> Moment | None:
+        return None if self._moment is None else self._moment(order)
 
-    def _cut(
-        self, version: Version, results: Sequence[Node], chosen: Sequence[Cutting]
-    ) -> Planned | None:
-        """These results with stretches in bands; None where that is not allowed."""
-        made = self._optimise(results, (banding(chosen),))
-        if made.outputs == tuple(results):
+    def _cut(self, version: Version, flow: Flow, chosen: Sequence[Cutting]) -> Planned | None:
+        """A graph with stretches in bands; None where that is not allowed."""
+        made = self._optimise(flow, (banding(chosen),))
+        if made.flow is flow:
             return None
         rewrites = version.rewrites.followed_by(made.rewrites)
-        return Planned(Version(made.outputs, rewrites), self._settle(made.outputs))
+        return Planned(Version(made.flow, rewrites), self._settle(made.flow))

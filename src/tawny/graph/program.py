@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, cast, final
@@ -346,6 +348,7 @@ class Program:
             for shown, _ in self._shown.values()
             if not any(np.may_share_memory(shown, buffer) for buffer in own.values())
         ]
+        meeting = _some_meet(buffers.values())
         for index, value in values:
             name = self._variables[index].name
             if index in changing and not value.flags.writeable:
@@ -359,7 +362,7 @@ class Program:
                     f"variable {name!r} cannot be bound to an output's view: each run overwrites "
                     "that memory; bind a copy",
                 )
-            for other, buffer in buffers.items():
+            for other, buffer in buffers.items() if meeting else ():
                 one_changes = index in changing or other in changing
                 if other != index and one_changes and np.may_share_memory(value, buffer):
                     target = self._variables[index if index in changing else other].name
@@ -604,10 +607,22 @@ def aligned_copy(value: Value) -> Value:
     return out
 
 
+def _some_meet(arrays: Iterable[Value]) -> bool:
+    """Whether some of these arrays, each without gaps, have bytes in common."""
+    begins = sorted([(a.__array_interface__["data"][0], a.nbytes) for a in arrays if a.nbytes])
+    return any(one + bytes > other for (one, bytes), (other, _) in pairwise(begins))
+
+
+def _is_masked(value: object) -> bool:
+    """Whether a value has a mask; whoever has such a value has imported NumPy's module of them."""
+    module: Any = sys.modules.get("numpy.ma")
+    return module is not None and isinstance(value, module.MaskedArray)
+
+
 def _checked(node: Node, value: Any, bind: bool) -> Value:
     """`value` as the variable's array, refused if it cannot be."""
     what = f"variable {node.name!r}"
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         raise type_error(
             "Program",
             f"{what} was given a masked array, whose mask would be lost; fill it first "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,7 @@ from tawny.errors import PerformanceWarning, located, warn
 from tawny.memory.budget import MemoryBudgetError
 from tawny.node import Node
 from tawny.ops.fused import nbytes
+from tawny.shape import size
 from tawny.source import describe
 
 WORTH_ASKING: Final = 2**26
@@ -21,10 +22,16 @@ GROUP: Final = Path("/sys/fs/cgroup")
 """Where Linux says what a container may use."""
 
 
-def check_addressable(nodes: Iterable[Node]) -> None:
+MOST_ELEMENTS: Final = sys.maxsize // 16
+"""So many can be addressed, whatever their dtype."""
+
+
+def check_addressable(nodes: Sequence[Node]) -> None:
     """Refuse values that no machine can hold."""
-    largest = max(nodes, key=_bytes, default=None)
-    if largest is not None and _bytes(largest) > sys.maxsize:
+    if all(size(shape) <= MOST_ELEMENTS for shape in {node.shape for node in nodes}):
+        return
+    largest = max(nodes, key=_bytes)
+    if _bytes(largest) > sys.maxsize:
         raise MemoryError(
             f"compile: {largest.name} of shape {largest.shape} and dtype {largest.dtype} has "
             f"{_bytes(largest):.3g} bytes; no array can have 2**63 or more"

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 from tawny.graph.fitting import Fitted, Fitting, Planning
 from tawny.graph.incremental import Dependence
-from tawny.graph.lowering import Lowered, lower
-from tawny.graph.updating import NOWHERE, homes, possible_homes
-from tawny.memory.schedule import Schedule
+from tawny.graph.lowering import lower
+from tawny.graph.updating import NOWHERE, Updating
 from tawny.named import NamedTuple
 from tawny.node import Node
+from tawny.rewrite.flow import Flow
 
 
 class Settled(NamedTuple):
@@ -25,7 +25,7 @@ class Settled(NamedTuple):
 
 
 def settled(
-    results: tuple[Node, ...],
+    flow: Flow,
     targets: Sequence[Node],
     known: Dependence,
     scratch: Callable[[Node], int],
@@ -35,22 +35,19 @@ def settled(
 ) -> Settled:
     """The plan within a budget, and for each source that lies in a variable, that variable.
 
-    The last of `results` are the sources of update edges to `targets`.
+    The last outputs are the sources of update edges to `targets`.
     """
+    results = flow.outputs
+    lowered = lower(results, scratch=scratch, order=flow.order())
+    kept = known if incremental else None
+    if not targets or planning == "seed":
+        return Settled(Fitting(lowered, kept, planning=planning).within(budget), {})
     updates = list(zip(targets, results[len(results) - len(targets) :], strict=True))
-    ways = [NOWHERE]
-    lowered = lower(results, scratch=scratch)
-    if updates and planning != "seed":
-        possible = possible_homes(updates, results, lowered, known)
-        if possible.variable:
-            ways.insert(0, possible)
-
-    def lying(found: Lowered, schedule: Schedule) -> dict[Node, Node]:
-        return {} if planning == "seed" else homes(updates, results, found, schedule, known)
-
-    fitting = Fitting(lowered, known if incremental else None, ways, planning, lying)
-    fitted = fitting.within(budget)
-    found = lying(fitted.lowered, fitted.layout.schedule)
+    updating = Updating(updates, lowered, known)
+    possible = updating.possible_homes()
+    ways = [possible, NOWHERE] if possible.variable else [NOWHERE]
+    fitted = Fitting(lowered, kept, ways, planning, updating.homes).within(budget)
+    found = updating.homes(fitted.layout.schedule)
     if not fitted.elsewhere <= found.keys():
         raise AssertionError("an update would overwrite what is still read")
     return Settled(fitted, {n: target for n, target in found.items() if n in fitted.elsewhere})

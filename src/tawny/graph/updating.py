@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, final
 
 from tawny.graph.failing import fails_first, infallible, question
 from tawny.graph.incremental import VOLATILE, Dependence
 from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of, views_of
 from tawny.memory.model import predecessors
 from tawny.memory.schedule import Schedule
-from tawny.node import Node, make, toposort, written_at
+from tawny.node import Node, make, written_at
 from tawny.ops.creation import Copy
 from tawny.ops.scatter import Scatter
 from tawny.record import record
+from tawny.rewrite.flow import Flow
 from tawny.shape import size
 
 MOST_AFTER: Final = 50_000
@@ -38,18 +39,30 @@ NOWHERE: Final = Homes({}, {})
 """No source lies in a variable."""
 
 
-def apart(results: Sequence[Node], targets: Collection[Node]) -> tuple[Node, ...]:
-    """Results with memory of their own in place of those that lie in an updated variable.
+def apart(flow: Flow, targets: Collection[Node]) -> Flow:
+    """The graph with memory of their own for outputs that lie in an updated variable.
 
     The last of them are what the targets take: so all take it at once, whatever the order, and
     others see what the variables were.  A variable that takes its own value stays as it is.
     """
-    views, first = views_of(results), len(results) - len(targets)
+    results = flow.outputs
+    if not any(_bottom(node) in targets for node in results):
+        return flow
+    views, first = views_of(flow.order()), len(results) - len(targets)
     same = [None] * first + [*targets]
-    return tuple(
-        _copied(node) if views.get(node, node) in targets and node is not kept else node
-        for node, kept in zip(results, same, strict=True)
+    return flow.with_outputs(
+        tuple(
+            _copied(node) if views.get(node, node) in targets and node is not kept else node
+            for node, kept in zip(results, same, strict=True)
+        )
     )
+
+
+def _bottom(node: Node) -> Node:
+    """What a node may share memory with, seen through all ops that may be views."""
+    while not is_leaf(node) and node.op.facts().view:
+        node = node.inputs[0]
+    return node
 
 
 def _copied(node: Node) -> Node:
@@ -57,93 +70,116 @@ def _copied(node: Node) -> Node:
         return make(Copy(), (node,))
 
 
-def possible_homes(
-    updates: Sequence[tuple[Node, Node]],
-    results: Sequence[Node],
-    lowered: Lowered,
-    known: Dependence,
-) -> Homes:
-    """The sources that lie in their variables if the steps run in an order that lets them."""
-    readers = _readers(lowered)
-    first: dict[Hashable, Node] = {}
-    for node in lowered.steps:
-        if not infallible(node):
-            first.setdefault(question(node), node)
-    fallible = frozenset(first.values())
-    found: dict[Node, Node] = {}
-    after: dict[Node, frozenset[Node]] = {}
-    mates: dict[Node, Sequence[Node]] = {}
-    lone = _read_once(results, updates)
-    for target, source in _free(updates, results, lowered, known):
-        if result_of(source)[0] not in lowered.step_of:
-            continue
-        for chain in _chains(source, target, lone):
-            if not _fails_unwritten(chain, target) or not _overwrites(chain, target, readers):
-                continue
-            if any(result_of(n)[0] in fallible for n in chain[1:]):
-                continue
-            others = {reader for reader, _ in readers.get(target, ())}
-            own = {result_of(n)[0] for n in chain}
-            found.update(dict.fromkeys(chain, target))
-            after.update(dict.fromkeys(chain, frozenset[Node]()))
-            mates.update(dict.fromkeys(chain, chain))
-            after[chain[0]] = (fallible | others) - own
-            break
-    if sum(map(len, after.values())) > MOST_AFTER:
-        return NOWHERE
-    for source in cyclic(lowered, after):
-        for node in mates[source]:
-            found.pop(node, None)
-            after.pop(node, None)
-    steps: dict[Node, frozenset[Node]] = {}
-    for source, earlier in after.items():
-        node = result_of(source)[0]
-        steps[node] = steps.get(node, frozenset()) | earlier
-    return Homes(found, steps)
+@final
+class Updating:
+    """The updates of a graph, as schedules are asked which sources may lie in their variables."""
 
+    def __init__(
+        self, updates: Sequence[tuple[Node, Node]], lowered: Lowered, known: Dependence
+    ) -> None:
+        """What no schedule changes is found here: who reads what, what can fail."""
+        self._lowered = lowered
+        self._readers = _readers(lowered)
+        self._fallible = {n: question(n) for n in lowered.steps if not infallible(n)}
+        """The steps that can fail, and what decides it."""
+        lone = _read_once(updates, lowered)
+        self._chains = [
+            (target, [c for c in _chains(source, target, lone) if self._may_lie(c, target)])
+            for target, source in _free(updates, lowered, known)
+        ]
 
-def homes(
-    updates: Sequence[tuple[Node, Node]],
-    results: Sequence[Node],
-    lowered: Lowered,
-    schedule: Schedule,
-    known: Dependence,
-) -> dict[Node, Node]:
-    """For each source that a schedule may compute in its variable's memory, that variable.
+    def _may_lie(self, chain: Sequence[Node], target: Node) -> bool:
+        """Whether the steps of a chain may write over a variable, as far as they know.
 
-    Safe means: the source runs in every run; every other reader of the variable is done before,
-    and the op may overwrite it if it reads it itself; nobody else wants the variable's old value;
-    and no later step can fail, which would leave the variable changed by half a run.
-    """
-    readers = _readers(lowered)
-    safe_from = _safe_from(lowered, schedule)
-    last = {lowered.steps[s]: position for position, s in enumerate(schedule.sequence)}
-    runs = Counter(schedule.sequence)
-    out: dict[Node, Node] = {}
-    lone = _read_once(results, updates)
-    for target, source in _free(updates, results, lowered, known):
-        for chain in _chains(source, target, lone):
-            steps = [result_of(n)[0] for n in chain]
-            place = last.get(steps[0])
-            if place is None or place < safe_from or not _fails_unwritten(chain, target):
-                continue
-            if not _overwrites(chain, target, readers):
-                continue
-            once = all(runs[lowered.step_of[n]] == 1 for n in steps)
-            reads = readers.get(target, ())
-            if once and all(last[r] < place for r, _ in reads if r not in steps):
-                out.update(dict.fromkeys(chain, target))
+        The first, if it fails, must leave the variable as it was: one that fails first does where
+        it writes over the variable itself; otherwise it copies.
+        """
+        first = result_of(chain[0])[0]
+        if first not in self._lowered.step_of:
+            return False
+        if first in self._fallible and not (fails_first(first) and first.inputs[0] is target):
+            return False
+        return _overwrites(chain, target, self._readers)
+
+    def possible_homes(self) -> Homes:
+        """The sources that lie in their variables if the steps run in an order that lets them."""
+        first: dict[Hashable, Node] = {}
+        for node, asked in self._fallible.items():
+            first.setdefault(asked, node)
+        fallible = frozenset(first.values())
+        found: dict[Node, Node] = {}
+        after: dict[Node, frozenset[Node]] = {}
+        mates: dict[Node, Sequence[Node]] = {}
+        for target, chains in self._chains:
+            for chain in chains:
+                if any(result_of(n)[0] in fallible for n in chain[1:]):
+                    continue
+                others = {reader for reader, _ in self._readers.get(target, ())}
+                own = {result_of(n)[0] for n in chain}
+                found.update(dict.fromkeys(chain, target))
+                after.update(dict.fromkeys(chain, frozenset[Node]()))
+                mates.update(dict.fromkeys(chain, chain))
+                after[chain[0]] = (fallible | others) - own
                 break
-    return out
+        if sum(map(len, after.values())) > MOST_AFTER:
+            return NOWHERE
+        for source in cyclic(self._lowered, after):
+            for node in mates[source]:
+                found.pop(node, None)
+                after.pop(node, None)
+        steps: dict[Node, frozenset[Node]] = {}
+        for source, earlier in after.items():
+            node = result_of(source)[0]
+            steps[node] = steps.get(node, frozenset()) | earlier
+        return Homes(found, steps)
+
+    def homes(self, schedule: Schedule) -> dict[Node, Node]:
+        """For each source that a schedule may compute in its variable's memory, that variable.
+
+        Safe means: the source runs in every run; every other reader of the variable is done before,
+        and the op may overwrite it if it reads it itself; nobody else wants the variable's old
+        value; and no later step can fail, which would leave the variable changed by half a run.
+        """
+        lowered = self._lowered
+        safe_from = self._safe_from(schedule)
+        last = {lowered.steps[s]: position for position, s in enumerate(schedule.sequence)}
+        runs = Counter(schedule.sequence)
+        out: dict[Node, Node] = {}
+        for target, chains in self._chains:
+            for chain in chains:
+                steps = [result_of(n)[0] for n in chain]
+                place = last.get(steps[0])
+                if place is None or place < safe_from:
+                    continue
+                once = all(runs[lowered.step_of[n]] == 1 for n in steps)
+                reads = self._readers.get(target, ())
+                if once and all(last[r] < place for r, _ in reads if r not in steps):
+                    out.update(dict.fromkeys(chain, target))
+                    break
+        return out
+
+    def _safe_from(self, schedule: Schedule) -> int:
+        """The first position at which a variable may be written: no later step can fail.
+
+        Where the last that can does so before it writes, it may write to one itself.
+        """
+        asked: set[Hashable] = set()
+        last = 0
+        for position, s in enumerate(schedule.sequence):
+            node = self._lowered.steps[s]
+            if node in self._fallible and self._fallible[node] not in asked:
+                asked.add(self._fallible[node])
+                last = position + (not fails_first(node))
+        return last
 
 
-def _read_once(results: Sequence[Node], updates: Sequence[tuple[Node, Node]]) -> frozenset[Node]:
+def _read_once(updates: Sequence[tuple[Node, Node]], lowered: Lowered) -> frozenset[Node]:
     """The nodes that one other reads, once, and that are no results; none if no source scatters."""
     if not any(isinstance(source.op, Scatter) for _, source in updates):
         return frozenset()
-    uses = Counter(i for n in toposort(results, is_leaf) if not is_leaf(n) for i in n.inputs)
-    uses.update(results)
-    return frozenset(node for node, count in uses.items() if count == 1) - {*results}
+    uses = Counter(i for n in lowered.order if not is_leaf(n) for i in n.inputs)
+    uses.update(lowered.results)
+    return frozenset(node for node, count in uses.items() if count == 1) - {*lowered.results}
 
 
 def _chains(source: Node, target: Node, lone: Collection[Node]) -> Iterator[Sequence[Node]]:
@@ -157,15 +193,6 @@ def _chains(source: Node, target: Node, lone: Collection[Node]) -> Iterator[Sequ
     if len(chain) > 1 and chain[0].inputs[0] is target:
         yield chain
     yield [source]
-
-
-def _fails_unwritten(chain: Sequence[Node], target: Node) -> bool:
-    """Whether the first step of a chain, if it fails, leaves the variable as it was.
-
-    One that fails first does where it writes over the variable itself; otherwise it copies.
-    """
-    first = result_of(chain[0])[0]
-    return infallible(first) or (fails_first(first) and first.inputs[0] is target)
 
 
 def _overwrites(
@@ -231,30 +258,12 @@ def _readers(lowered: Lowered) -> Mapping[Node, list[tuple[Node, Node]]]:
     return out
 
 
-def _safe_from(lowered: Lowered, schedule: Schedule) -> int:
-    """The first position at which a variable may be written: no later step can fail.
-
-    Where the last that can does so before it writes, it may write to one itself.
-    """
-    asked: set[Hashable] = set()
-    last = 0
-    for position, s in enumerate(schedule.sequence):
-        node = lowered.steps[s]
-        if not infallible(node) and question(node) not in asked:
-            asked.add(question(node))
-            last = position + (not fails_first(node))
-    return last
-
-
 def _free(
-    updates: Sequence[tuple[Node, Node]],
-    results: Sequence[Node],
-    lowered: Lowered,
-    known: Dependence,
+    updates: Sequence[tuple[Node, Node]], lowered: Lowered, known: Dependence
 ) -> Iterator[tuple[Node, Node]]:
     """The updates whose source runs in every run and is no other result, nor the variable one."""
-    times, roots = Counter(results), lowered.problem.roots
-    wanted = {roots[lowered.value(n)] for n in results}
+    times, roots = Counter(lowered.results), lowered.problem.roots
+    wanted = {roots[lowered.value(n)] for n in lowered.results}
     for target, source in updates:
         value = lowered.values.get((target, 0))
         if known.moment(source) == VOLATILE and times[source] == 1 and value not in wanted:

@@ -90,7 +90,7 @@ class Flow:
         self._families: frozenset[Family] | None = None
 
     def order(self) -> list[Node]:
-        """Every node, inputs first; worked out once."""
+        """Every node, inputs first; worked out once, and changed by nobody."""
         if self._order is None:
             self._order = toposort(self.outputs)
         return self._order

@@ -39,9 +39,9 @@ def grouping(
 ) -> Pass:
     """The pass; with `moments`, only nodes that run at the same time are in one group.
 
-    It is given the outputs, groups written out.  `worth` says whether a body is made a group; none
-    is that runs over fewer elements than `least` and has no reduction.  `alone` is told the bytes
-    that the nodes need at least without groups, where this is found out.
+    It is given every node, inputs first, groups written out.  `worth` says whether a body is made a
+    group; none is that runs over fewer elements than `least` and has no reduction.  `alone` is told
+    the bytes that the nodes need at least without groups, where this is found out.
     """
 
     def run(flow: Flow, context: Context) -> Flow:
@@ -54,7 +54,7 @@ def grouping(
             order = toposort(outputs)
         if not _promises(order, least):
             return flow.with_outputs(outputs)
-        moment = None if moments is None else moments(outputs)
+        moment = None if moments is None else moments(order)
         choice = chosen(order, outputs, moment)
         if alone is not None:
             alone(choice.least)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from tawny.collecting import collector_paused
-from tawny.node import Node, toposort
+from tawny.node import Node
 from tawny.record import record
 from tawny.rewrite import (
     algebra,
@@ -99,14 +99,19 @@ def rules(pipeline: Sequence[Pass] = PIPELINE) -> tuple[RuleInfo, ...]:
 
 @record(slots=True)
 class Optimised:
-    """Outputs that compute the same with less, and what was done to them."""
+    """A graph that computes the same with less, and what was done to make it."""
 
-    outputs: tuple[Node, ...]
+    flow: Flow
     rewrites: Rewrites
+
+    @property
+    def outputs(self) -> tuple[Node, ...]:
+        """The nodes that stand for the outputs given."""
+        return self.flow.outputs
 
 
 def optimise(
-    outputs: Sequence[Node],
+    outputs: Sequence[Node] | Flow,
     *,
     evaluate: Evaluate,
     assume_finite: bool = False,
@@ -129,7 +134,7 @@ def optimise(
     check = check or debugging()
     ledger = Ledger(rules(pipeline) if known is None else known, disable, enable)
     context = Context(evaluate, ledger, assume_finite)
-    flow = Flow(tuple(outputs))
+    given = flow = outputs if isinstance(outputs, Flow) else Flow(tuple(outputs))
     with collector_paused():
         for step in pipeline:
             old = flow if check else None  # else it may go while the next pass runs
@@ -137,12 +142,11 @@ def optimise(
             if old is not None:
                 spec.check(flow, step.name, old)
         if measured:
-            measure(ledger.rewrites, outputs, flow.outputs)
-    return Optimised(flow.outputs, ledger.rewrites)
+            measure(ledger.rewrites, given.order(), flow.order())
+    return Optimised(flow, ledger.rewrites)
 
 
 def measure(rewrites: Rewrites, before: Sequence[Node], after: Sequence[Node]) -> None:
     """Note how many nodes there were and are, and what they cost."""
-    given, left = toposort(before), toposort(after)
-    rewrites.nodes_before, rewrites.cost_before = len(given), total(given)
-    rewrites.nodes_after, rewrites.cost_after = len(left), total(left)
+    rewrites.nodes_before, rewrites.cost_before = len(before), total(before)
+    rewrites.nodes_after, rewrites.cost_after = len(after), total(after)

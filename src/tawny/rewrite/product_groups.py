@@ -43,7 +43,7 @@ def joining(
     moments: Callable[[Sequence[Node]], Moment] | None = None,
     least: int = LEAST_BYTES,
 ) -> Pass:
-    """The pass; with `moments`, given the outputs, only what runs at the same time is joined.
+    """The pass; with `moments`, given all nodes, only what runs at the same time is joined.
 
     `joins` is asked last.  Products of fewer than `least` bytes are left alone.
     """
@@ -51,7 +51,7 @@ def joining(
     def run(flow: Flow, context: Context) -> Flow:
         if PRODUCTS.isdisjoint(flow.families()) or not context.recorder.allows(PRODUCT_GROUP):
             return flow
-        moment = None if moments is None else moments(flow.outputs)
+        moment = None if moments is None else moments(flow.order())
         uses, outputs = flow.uses(), frozenset(flow.outputs)
         replacements: dict[Node, Node] = {}
         for reader in flow.order():

@@ -10,11 +10,10 @@ whose row holds the addresses of operands, results and scratch memory, then its 
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import itertools
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, final
 
 from tawny.codegen.library import Library, NotAtHandError
 from tawny.codegen.loading import NoPagesError
@@ -149,9 +148,20 @@ def _answer(
 
 Question = tuple[Op, tuple[Memory, ...], tuple[Memory, ...]]
 
-_ANSWERS: Final[OrderedDict[Question, Kernel | None]] = OrderedDict()
-_UNASKED: Final[Any] = object()
-"""Stands for the answer to what was never asked."""
+
+@final
+class _Answer:
+    """The kernel that a rule gave, and when it was asked for last."""
+
+    __slots__ = ("asked", "kernel")
+
+    def __init__(self, kernel: Kernel | None, asked: int) -> None:
+        self.kernel = kernel
+        self.asked = asked
+
+
+_ANSWERS: Final[dict[Question, _Answer]] = {}
+_asking: Final = itertools.count()
 
 
 def kernel_for(
@@ -162,12 +172,19 @@ def kernel_for(
     if rule is None:
         return None
     question = node.op, operands, results
-    known: Kernel | None = _ANSWERS.get(question, _UNASKED)
-    if known is not _UNASKED:
-        with suppress(KeyError):  # another thread let it go meanwhile
-            _ANSWERS.move_to_end(question)
-        return known
-    answer = _ANSWERS[question] = _answer(rule, node, operands, results)
-    while len(_ANSWERS) > MOST:
-        _ANSWERS.popitem(last=False)
-    return answer
+    known = _ANSWERS.get(question)
+    if known is not None:
+        known.asked = next(_asking)
+        return known.kernel
+    kernel = _answer(rule, node, operands, results)
+    _ANSWERS[question] = _Answer(kernel, next(_asking))
+    if len(_ANSWERS) > MOST:
+        _forget()
+    return kernel
+
+
+def _forget() -> None:
+    """Let half of the answers go, those that nobody asked for in the longest time."""
+    oldest = sorted(_ANSWERS.copy().items(), key=lambda entry: entry[1].asked)
+    for question, _ in oldest[: len(oldest) // 2]:
+        _ANSWERS.pop(question, None)
