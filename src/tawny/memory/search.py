@@ -14,7 +14,9 @@ shrinks when more other steps are done before it, and each tail of such a move a
 
 from __future__ import annotations
 
+from functools import reduce
 from heapq import heappop, heappush
+from operator import or_
 
 from tawny.memory.effort import Effort
 from tawny.memory.model import KEPT, Model
@@ -38,6 +40,10 @@ class Masks(NamedTuple):
     """For each step the (other readers, bytes) of each cell it reads that others read too."""
     others: list[dict[int, int]]
     """For each step the other readers of each cell that it may overwrite."""
+    nets: list[int]
+    """For each step those on whom depends what it adds: the readers in `shared`."""
+    needs: list[int]
+    """For each step those on whom depends what it needs: the readers in `others`."""
 
 
 def masks(model: Model) -> Masks:
@@ -46,7 +52,7 @@ def masks(model: Model) -> Masks:
     for s, cells in enumerate(model.reads):
         for c in cells:
             readers[c] = readers.get(c, 0) | 1 << s
-    result = Masks([], [], [], [])
+    result = Masks([], [], [], [], [], [])
     for s, cells in enumerate(model.reads):
         result.before.append(sum([1 << p for p in model.predecessors[s]]))
         own = [c for c in cells if model.readers[c] == 1]
@@ -54,6 +60,8 @@ def masks(model: Model) -> Masks:
         shared = [c for c in cells if 1 < model.readers[c] < KEPT]
         result.shared.append(tuple([(readers[c] ^ 1 << s, model.size[c]) for c in shared]))
         result.others.append({c: readers[c] ^ 1 << s for c, _ in model.slides[s]})
+        result.nets.append(reduce(or_, [others for others, _ in result.shared[s]], 0))
+        result.needs.append(reduce(or_, result.others[s].values(), 0))
     return result
 
 
@@ -77,21 +85,29 @@ class Search:
         self.states = 0
         self.looks = 0
         """How often a step was asked what it would need now."""
+        self._nets: list[dict[int, int]] = [{} for _ in self.masks.nets]
+        """For each step what it adds, by those that are done of whom this depends on."""
+        self._needs: list[dict[int, int]] = [{} for _ in self.masks.needs]
+        """The same for what it needs."""
 
     def net(self, done: int, step: int) -> int:
         """What a step adds to the live bytes."""
-        net = self.masks.net[step]
-        for others, size in self.masks.shared[step]:
-            if others & done == others:
-                net -= size
+        key = done & self.masks.nets[step]
+        net = self._nets[step].get(key)
+        if net is None:
+            net = self.masks.net[step]
+            net -= sum([size for others, size in self.masks.shared[step] if others & key == others])
+            self._nets[step][key] = net
         return net
 
     def need(self, done: int, step: int) -> int:
         """Bytes that a step adds while it runs."""
-        made = self.model.made[step]
-        if others := self.masks.others[step]:
-            made -= self.model.saved(step, [c for c, m in others.items() if m & done == m])
-        return made
+        key = done & self.masks.needs[step]
+        need = self._needs[step].get(key)
+        if need is None:
+            dying = [c for c, others in self.masks.others[step].items() if others & key == others]
+            need = self._needs[step][key] = self.model.made[step] - self.model.saved(step, dying)
+        return need
 
     def enabled(self, done: int, step: int) -> list[int]:
         """The steps that became ready with `step`."""
