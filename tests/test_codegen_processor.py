@@ -9,36 +9,12 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tawny.codegen import library, machine, processor
-from tawny.codegen.loading import NoPagesError, check_supported
 from tawny.codegen.machine import Facts
-from tawny.codegen.objects import RefusedError
-from tawny.codegen.processor import LEAVES, announced, fingerprint
-
-try:
-    check_supported()
-except RefusedError as error:
-    pytest.skip(str(error), allow_module_level=True)
-
-LEAF_1, LEAF_7 = (1, 0), (7, 0)
-BITS = {
-    "fma": (LEAF_1, 2, 12),
-    "movbe": (LEAF_1, 2, 22),
-    "popcnt": (LEAF_1, 2, 23),
-    "sse4.2": (LEAF_1, 2, 20),
-    "cx16": (LEAF_1, 2, 13),
-    "sse3": (LEAF_1, 2, 0),
-    "avx2": (LEAF_7, 1, 5),
-    "bmi": (LEAF_7, 1, 3),
-    "bmi2": (LEAF_7, 1, 8),
-    "avx512f": (LEAF_7, 1, 16),
-    "avx512vl": (LEAF_7, 1, 31),
-    "sha": (LEAF_7, 1, 29),
-    "gfni": (LEAF_7, 2, 8),
-}
-"""Features: where, in which register (EAX, EBX, ECX, EDX), and which bit."""
+from tawny.codegen.processor import description, fingerprint
 
 
 @pytest.fixture
@@ -62,39 +38,63 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Facts]:
     return answers
 
 
-@pytest.mark.parametrize("feature", BITS)
-def test_the_processor_says_what_llvm_says(feature: str) -> None:
-    leaf, register, bit = BITS[feature]
-    value = announced()[leaf][LEAVES[leaf].index(register)]
-    assert bool(value >> bit & 1) == machine.llvm().get_host_cpu_features()[feature]
+CPUINFO = """processor\t: 0
+vendor_id\t: GenuineIntel
+model name\t: Some (TM) processor
+stepping\t: 1
+cpu MHz\t\t: 2596.150
+flags\t\t: fpu fma avx2
+
+processor\t: 1
+vendor_id\t: GenuineIntel
+"""
 
 
-def test_the_fingerprint_is_that_of_all_cores_and_processes() -> None:
-    here, allowed = fingerprint(), os.sched_getaffinity(0)
+def said(monkeypatch: pytest.MonkeyPatch, path: Path, text: str) -> str | None:
+    """The fingerprint where the system says this of the processor."""
+    path.write_text(text)
+    monkeypatch.setattr(processor, "CPUINFO", path)
+    return fingerprint()
+
+
+def test_the_fingerprint_is_that_of_all_processes_and_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = fingerprint()
     assert here is not None
-    try:
-        for core in allowed:
-            os.sched_setaffinity(0, {core})
-            assert fingerprint() == here
-    finally:
-        os.sched_setaffinity(0, allowed)
     code = "from tawny.codegen.processor import fingerprint; print(fingerprint())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == here
+    first = said(monkeypatch, tmp_path / "info", CPUINFO)
+    assert first != here
+    assert said(monkeypatch, tmp_path / "info", CPUINFO.replace("2596.150", "1200.0")) == first
 
 
-def test_every_answer_changes_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = announced()
-    seen = {fingerprint()}
-    for leaf, values in answers.items():
-        for number in range(len(values)):
-            for bit in (0, 13, 31):
-                other = [v ^ (1 << bit if n == number else 0) for n, v in enumerate(values)]
-                changed = {**answers, leaf: tuple(other)}
-                monkeypatch.setattr(processor, "announced", lambda changed=changed: changed)
-                seen.add(fingerprint())
-    assert None not in seen
-    assert len(seen) == 1 + 3 * sum(map(len, answers.values()))
+@pytest.mark.parametrize("word", ["GenuineIntel", "Some (TM)", "stepping\t: 1", "avx2"])
+def test_another_processor_has_another_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    first = said(monkeypatch, tmp_path / "info", CPUINFO)
+    other = CPUINFO.replace(word, word + "0", 1)
+    assert other != CPUINFO
+    assert said(monkeypatch, tmp_path / "info", other) != first
+
+
+def test_numpy_knows_the_processor_where_the_system_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "absent")
+    assert dict(description()).keys() == {"machine", "NumPy"}
+    features = np._core._multiarray_umath.__cpu_features__
+    whole = fingerprint()
+    assert whole is not None
+    for feature in sorted(features):
+        changed = {**features, feature: not features[feature]}
+        monkeypatch.setattr(np._core._multiarray_umath, "__cpu_features__", changed)
+        assert fingerprint() not in {whole, None}
+    monkeypatch.delattr(np._core._multiarray_umath, "__cpu_features__")
+    assert description() == ()
+    assert fingerprint() is None
 
 
 def test_another_llvm_changes_the_fingerprint(
@@ -167,18 +167,14 @@ def test_a_record_of_another_processor_is_not_used(
     assert len(asked) == 3
 
 
-@pytest.mark.parametrize("why", ["no cache", RefusedError("unknown"), NoPagesError("none")])
+@pytest.mark.parametrize("why", ["no cache", "nothing known"])
 def test_llvm_is_asked_where_nothing_can_be_remembered(
-    fresh: Path, asked: list[Facts], monkeypatch: pytest.MonkeyPatch, why: str | Exception
+    fresh: Path, asked: list[Facts], monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    if isinstance(why, str):
+    if why == "no cache":
         monkeypatch.setenv("TAWNY_CACHE", "off")
     else:
-
-        def refused() -> None:
-            raise why
-
-        monkeypatch.setattr(processor, "announced", refused)
+        monkeypatch.setattr(processor, "description", tuple)
     for _ in range(2):
         machine._facts()
     assert len(asked) == 2

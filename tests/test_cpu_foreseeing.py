@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -21,19 +19,6 @@ def test_each_kind_of_op_has_its_turn():
     sums = [tnp.sum(x * i).node for i in range(2)]
     found = cpu._in_turn([*sines, *sums])
     assert found == [sines[0], sums[0], sines[1], sums[1], sines[2]]
-
-
-def test_turns_are_short_only_while_kernels_are_made():
-    before = sys.getswitchinterval()
-    with cpu._short_turns():
-        assert sys.getswitchinterval() == pytest.approx(min(before, cpu.TURN), abs=1e-6)
-        with cpu._short_turns():
-            pass
-        assert sys.getswitchinterval() == pytest.approx(min(before, cpu.TURN), abs=1e-6)
-    assert sys.getswitchinterval() == before
-    with pytest.raises(KeyError), cpu._short_turns():
-        raise KeyError
-    assert sys.getswitchinterval() == before
 
 
 @native

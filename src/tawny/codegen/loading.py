@@ -83,13 +83,6 @@ def load(code: bytes, symbols: Iterable[str], given: Mapping[str, int]) -> Loade
     return Loaded(room, {symbol: room.address + offsets[symbol] for symbol in symbols})
 
 
-def load_plain(code: bytes) -> Loaded:
-    """Bring instructions into memory that refer to nothing; they begin at `begin`."""
-    check_supported()
-    room = _filled(len(code), lambda _: code)
-    return Loaded(room, {"begin": room.address})
-
-
 def check_supported() -> None:
     """Refuse all systems but Linux on x86-64."""
     if (

@@ -17,8 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tawny.codegen.processor import fingerprint
-from tawny.codegen.trial import survived
+from tawny.codegen.processor import fingerprint, survives
 from tawny.errors import value_error
 from tawny.forking import Whole
 from tawny.named import NamedTuple
@@ -241,7 +240,7 @@ def _tried(level: Level, triple: str) -> bool:
     target = binding.Target.from_triple(triple).create_target_machine(cpu=level.cpu, jit=True)
     module = binding.parse_assembly(level.trial, binding.create_context())
     image = binding.ObjectFileRef.from_data(target.emit_object(module))
-    return survived(b"".join([s.data() for s in image.sections() if s.is_text()]))
+    return survives(b"".join([s.data() for s in image.sections() if s.is_text()]))
 
 
 # -------------------------------------------------------------------- memory

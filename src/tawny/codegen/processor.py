@@ -1,99 +1,69 @@
-"""What the processor says of itself, without LLVM: all that LLVM's own answer depends on.
-
-It is asked by the instructions that LLVM uses too, and not by files of the system: an emulator may
-run other instructions than the system below it announces.
-"""
+"""The processor: what tells it from others, without asking LLVM, and which code it survives."""
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
+import os
+import platform
+import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tawny.codegen.loading import NoPagesError, load_plain
-from tawny.codegen.objects import RefusedError
+import numpy as np
 
-_CPUID: Final = bytes.fromhex(
-    "53"  # push rbx
-    "89f0 89d1"  # mov eax, esi; mov ecx, edx
-    "0fa2"  # cpuid
-    "8907 895f04 894f08 89570c"  # mov [rdi], eax; ... ebx, ecx, edx
-    "5bc3"  # pop rbx; ret
+from tawny.later import Later
+
+if TYPE_CHECKING:
+    import signal
+    import subprocess
+else:
+    signal, subprocess = Later("signal"), Later("subprocess")
+
+CPUINFO: Final = Path("/proc/cpuinfo")
+
+LASTING: Final = frozenset(
+    {"vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features"}
+    | {"CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"}
 )
-_XGETBV: Final = bytes.fromhex(
-    "31c9"  # xor ecx, ecx
-    "0f01d0"  # xgetbv
-    "8907 895704"  # mov [rdi], eax; mov [rdi+4], edx
-    "c3"  # ret
-)
-
-_EAX, _EBX, _ECX, _EDX = range(4)
-_ALL: Final = (_EAX, _EBX, _ECX, _EDX)
-LEAVES: Final[dict[tuple[int, int], tuple[int, ...]]] = {
-    (0, 0): _ALL,
-    (1, 0): (_EAX, _ECX, _EDX),
-    (7, 0): _ALL,
-    (7, 1): _ALL,
-    (7, 2): _ALL,
-    (0xD, 0): (_EAX, _EDX),
-    (0xD, 1): (_EAX,),
-    (0x14, 0): _ALL,
-    (0x19, 0): _ALL,
-    (0x1E, 1): _ALL,
-    (0x21, 0): _ALL,
-    (0x24, 0): _ALL,
-    (0x24, 1): _ALL,
-    (0x29, 0): _ALL,
-    (0x80000000, 0): _ALL,
-    (0x80000001, 0): (_EAX, _ECX, _EDX),
-    (0x80000002, 0): _ALL,
-    (0x80000003, 0): _ALL,
-    (0x80000004, 0): _ALL,
-    (0x80000008, 0): (_EBX,),
-    (0x80000021, 0): (_EAX,),
-}
-"""What is asked for, and which registers answer alike on all cores of a machine."""
-
-_SAVES: Final = 1 << 27
-"""In ECX of leaf 1: the system says which registers it saves."""
+"""What the system says of a processor that is the same at all times and on all its cores."""
 
 
-def announced() -> dict[tuple[int, int], tuple[int, ...]]:
-    """The processor's answers, and which registers the system saves under (-1, 0)."""
-    code = load_plain(_CPUID)
-    ask = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)(
-        code.addresses["begin"]
+def description() -> tuple[tuple[str, str], ...]:
+    """What the system and NumPy say of the processor; empty where neither knows anything.
+
+    NumPy asks the processor itself, so an emulator is told from the system below it.
+    """
+    return (*_of_system(), *_of_numpy())
+
+
+def _of_system() -> list[tuple[str, str]]:
+    """What `/proc/cpuinfo` says of the first core."""
+    try:
+        first = CPUINFO.read_text(errors="replace").partition("\n\n")[0]
+    except OSError:
+        return []
+    lines = [line.partition(":") for line in first.splitlines()]
+    said = {name.strip(): value.strip() for name, _, value in lines}
+    return [(name, said[name]) for name in sorted(LASTING & said.keys())]
+
+
+def _of_numpy() -> list[tuple[str, str]]:
+    """The instructions that NumPy has found, and the kind of machine."""
+    core: Any = getattr(np, "_core", None)
+    features: dict[str, bool] = getattr(
+        getattr(core, "_multiarray_umath", None), "__cpu_features__", {}
     )
-    cells = (ctypes.c_uint32 * 4)()
-    found: dict[tuple[int, int], tuple[int, ...]] = {}
-    most = {0: 0, 0x80000000: 0x80000000}
-    for (leaf, part), registers in LEAVES.items():
-        block = leaf & 0x80000000
-        if leaf > most[block]:
-            continue
-        ask(ctypes.addressof(cells), leaf, part)
-        found[leaf, part] = tuple([cells[register] for register in registers])
-        if leaf == block:
-            most[block] = cells[_EAX]
-    if found.get((1, 0), (0, 0))[1] & _SAVES:
-        code = load_plain(_XGETBV)
-        ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(code.addresses["begin"])(ctypes.addressof(cells))
-        found[-1, 0] = (cells[_EAX], cells[_EBX])
-    return found
+    found = " ".join(sorted(name for name, has in features.items() if has))
+    return [("machine", platform.machine()), ("NumPy", found)] if found else []
 
 
 def fingerprint() -> str | None:
     """A checksum of the processor and of the LLVM that is installed; None where it is not known."""
-    try:
-        answers = announced()
-    except (RefusedError, NoPagesError):
+    said, llvm = description(), _installed()
+    if not said or llvm is None:
         return None
-    llvm = _installed()
-    if llvm is None:
-        return None
-    return hashlib.sha256(repr((sorted(answers.items()), llvm)).encode()).hexdigest()
+    return hashlib.sha256(repr((said, llvm)).encode()).hexdigest()
 
 
 def _installed() -> tuple[object, ...] | None:
@@ -108,3 +78,34 @@ def _installed() -> tuple[object, ...] | None:
     except (OSError, UnicodeDecodeError):
         return None
     return str(folder), state.st_size, state.st_mtime_ns, version
+
+
+_CHILD: Final = """
+import ctypes, mmap, sys
+code = bytes.fromhex(sys.argv[1])
+page = mmap.mmap(-1, len(code), prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+page.write(code)
+function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
+    ctypes.addressof(ctypes.c_char.from_buffer(page)))
+function(ctypes.create_string_buffer(64))
+"""
+
+
+def survives(code: bytes) -> bool:
+    """Whether a Python process that calls a function of 64 bytes' address does not die of it.
+
+    True where no such process can be started.
+    """
+    interpreter = Path(sys.executable or "")
+    if os.name != "posix" or not interpreter.name.startswith("python"):
+        return True
+    try:
+        child = subprocess.run(
+            [interpreter, "-I", "-S", "-c", _CHILD, code.hex()],
+            capture_output=True,
+            check=False,
+            timeout=20,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return child.returncode not in {-signal.SIGILL, -signal.SIGSEGV, -signal.SIGBUS}

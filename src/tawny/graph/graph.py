@@ -8,8 +8,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
-from tawny.collecting import collector_paused
 from tawny.errors import PerformanceWarning, type_error, value_error, warn
+from tawny.gc_paused import gc_paused
 from tawny.graph.compiled import RULES, Compiled
 from tawny.graph.fitting import Planning
 from tawny.graph.plan import Plan
@@ -209,7 +209,7 @@ class Graph(Unique):
         check_untraced(self.results, "compile")
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
         start = perf_counter()
-        with collector_paused():
+        with gc_paused():
             compiled = self._compiled(engine, memory, often, switches, incremental, threads, plan)
             program = Program(self, compiled)
         if perf_counter() - start > LONG:
@@ -254,7 +254,7 @@ class Graph(Unique):
             plan.peak_bytes                               # -> 8000000
         """
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
-        with collector_paused():
+        with gc_paused():
             return self._compiled(engine, memory, often, switches, incremental, None, plan).plan
 
     def _compiled(

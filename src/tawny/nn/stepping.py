@@ -13,8 +13,8 @@ from typing import Any, cast
 import tawny.numpy as tnp
 from tawny.array import Array
 from tawny.autodiff.fitting import zero
-from tawny.collecting import collector_paused
 from tawny.errors import type_error, value_error
+from tawny.gc_paused import gc_paused
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program, aligned_copy
 from tawny.named import NamedTuple
@@ -159,7 +159,7 @@ class Programs:
         """The program for batches of this size; refuses targets it has no meaning for."""
         key = signature(batch)
         if key not in self._made:
-            with collector_paused():
+            with gc_paused():
                 self._made[key] = self._compiled(batch)
         made = self._made[key]
         self._check(made, batch)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from tawny.collecting import collector_paused
+from tawny.gc_paused import gc_paused
 from tawny.node import Node
 from tawny.record import record
 from tawny.rewrite import (
@@ -135,7 +135,7 @@ def optimise(
     ledger = Ledger(rules(pipeline) if known is None else known, disable, enable)
     context = Context(evaluate, ledger, assume_finite)
     given = flow = outputs if isinstance(outputs, Flow) else Flow(tuple(outputs))
-    with collector_paused():
+    with gc_paused():
         for step in pipeline:
             old = flow if check else None  # else it may go while the next pass runs
             flow = step(flow, context)

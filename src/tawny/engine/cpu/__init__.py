@@ -5,11 +5,10 @@ Where compiled code cannot be run, the reference kernels follow the same plan.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import dropwhile
 from operator import itemgetter
@@ -81,9 +80,6 @@ TINY: Final = 256
 MOST_COMPILING: Final = 8
 """Threads that compile at the same time; one more writes what is compiled next."""
 
-TURN: Final = 5e-4
-"""Seconds for which a thread keeps Python to itself while others want it and kernels are made."""
-
 
 @cache
 def unavailable() -> str | None:
@@ -123,24 +119,6 @@ def _begun() -> None:
 def _load() -> None:
     if _compiles() and unavailable() is None:
         pool_library()
-
-
-@contextmanager
-def _short_turns() -> Generator[None]:
-    """Inside, threads that compile need not wait long for the little that they do in Python."""
-    if not _shortening.acquire(blocking=False):  # it is done already
-        yield
-        return
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, TURN))
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
-        _shortening.release()
-
-
-_shortening: Final = threading.Lock()
 
 
 def _in_turn(nodes: Iterable[Node]) -> list[Node]:
@@ -211,7 +189,6 @@ class CpuEngine:
         if missing:
             with (
                 suppress(RuntimeError),  # no more threads: each is made where it is needed
-                _short_turns(),
                 futures.ThreadPoolExecutor(min(default_threads(), MOST_COMPILING) + 1) as pool,
             ):
                 pool.submit(pool_library)

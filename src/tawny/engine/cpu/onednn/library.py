@@ -22,11 +22,6 @@ PACKAGE: Final = "onednn-cpu-gomp"
 LIBRARY: Final = "libdnnl.so.3"
 OPENMP: Final = "libgomp.so.1"
 
-SPIN_TURNS: Final = "500"
-"""How often an idle thread of OpenMP looks for work before it sleeps, of 300,000 by default.
-
-While it looks it keeps a processor from the threads of other steps."""
-
 CPU_ENGINE: Final = 1
 IN_ORDER: Final = 1
 ISA: Final = {64: 0x27, 32: 0x7}
@@ -148,15 +143,8 @@ def _place(function: Any) -> int:
 
 
 def _openmp() -> Any:
-    """OpenMP, which lets its idle threads sleep soon, unless the environment says otherwise."""
-    said = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys()
-    if not said:
-        os.environ["GOMP_SPINCOUNT"] = SPIN_TURNS
-    try:
-        found = ctypes.CDLL(OPENMP, mode=ctypes.RTLD_GLOBAL)
-    finally:
-        if not said:
-            del os.environ["GOMP_SPINCOUNT"]
+    """OpenMP, whose threads the library works on."""
+    found = ctypes.CDLL(OPENMP, mode=ctypes.RTLD_GLOBAL)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=lambda: _dismiss(found))
     return found

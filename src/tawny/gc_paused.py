@@ -8,18 +8,12 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def collector_paused() -> Generator[None]:
-    """Without the cyclic collector, which would walk all nodes often and find hardly a cycle.
-
-    Afterwards it takes what was made for old, unless somebody froze objects, which would thaw.
-    """
+def gc_paused() -> Generator[None]:
+    """Without the cyclic collector, which would walk all nodes often and find hardly a cycle."""
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_on:
-            if not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()
             gc.enable()
