@@ -1,4 +1,8 @@
-"""Kernels of the convolution chapter: matrix products over what the windows see."""
+"""Kernels of the convolution chapter: matrix products over what the windows see.
+
+Padding is laid out as zeros, which make no difference to sums of finite numbers.  Where the other
+factor is not finite, the windows that see the input itself are taken tap by tap.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import numpy as np
 from tawny.engine.reference.kernel import Value, cast, kernel
 from tawny.engine.reference.window import (
     inside,
+    inward,
     offsets,
     padded,
     padded_shape,
@@ -55,6 +60,33 @@ def _laid_out(
         yield part, np.moveaxis(split, -2, 0).reshape(op.groups, rows, size * channels)
 
 
+def _multiplies_padding(op: Windowed, factor: Value) -> bool:
+    """Whether zeros laid out for padding would make NaN of what they are multiplied by."""
+    padded = any(map(any, op.padding))
+    return padded and factor.dtype.kind in "fc" and not np.isfinite(factor).all()
+
+
+def _tap_by_tap(op: Windowed, x: Value, weights: Value, out: Value) -> Value:
+    """A convolution, added to `out`: for each tap the windows that see the input through it."""
+    sizes, counts = x.shape[1:-1], out.shape[1:-1]
+    for place in np.ndindex(*weights.shape[:-2]):
+        seen, seeing = inward(place, sizes, op.strides, op.padding, op.dilation, counts)
+        part = np.matmul(_matrices(x[seen], op.groups), _matrices(weights[place], op.groups))
+        out[seeing] += _channels(part, out[seeing].shape)
+    return out
+
+
+def _slope_by_tap(op: Windowed, x: Value, slopes: Value, out: Value) -> Value:
+    """The gradient of a kernel, written to `out`: each tap's from the windows that see with it."""
+    sizes, counts = x.shape[1:-1], slopes.shape[1:-1]
+    for place in np.ndindex(*out.shape[:-2]):
+        seen, seeing = inward(place, sizes, op.strides, op.padding, op.dilation, counts)
+        rows = _matrices(x[seen], op.groups).transpose(0, 2, 1)
+        part = np.matmul(rows, _matrices(slopes[seeing], op.groups))
+        out[place] = _channels(part, out[place].shape)
+    return out
+
+
 @kernel(Convolution)
 def convolution(op: Convolution, x: Value, weights: Value) -> Value:
     """The windows as rows of a matrix, times the kernel as another."""
@@ -63,6 +95,8 @@ def convolution(op: Convolution, x: Value, weights: Value) -> Value:
     out = np.zeros(shape, dtype)
     if 0 in shape:
         return out
+    if _multiplies_padding(op, weights):
+        return _tap_by_tap(op, cast(x, dtype), cast(weights, dtype), out)
     matrix = np.ascontiguousarray(_matrices(cast(weights, dtype), op.groups))
     for part, rows in _laid_out(op, cast(x, dtype), weights.shape[:-2], shape[1:-1]):
         out[part] = _channels(np.matmul(rows, matrix), out[part].shape)
@@ -94,6 +128,8 @@ def kernel_gradient(op: ConvolutionKernelGradient, x: Value, gradient: Value) ->
     total = np.zeros((op.groups, rows, outputs // op.groups), dtype)
     if gradient.size and x.size:
         slopes = cast(gradient, dtype)
+        if _multiplies_padding(op, gradient):
+            return _slope_by_tap(op, cast(x, dtype), slopes, np.zeros(shape, dtype))
         for part, seen in _laid_out(op, cast(x, dtype), op.window, gradient.shape[1:-1]):
             total += np.matmul(seen.transpose(0, 2, 1), _matrices(slopes[part], op.groups))
     return _channels(total, shape)

@@ -60,6 +60,28 @@ def offsets(
         )
 
 
+def inward(
+    place: tuple[int, ...],
+    sizes: Shape,
+    strides: Shape,
+    padding: Pads,
+    dilation: Shape,
+    counts: Shape,
+) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """Of an array without padding, what windows see at a place; and the windows that see there."""
+    seen, seeing = [slice(None)], [slice(None)]
+    for at, n, step, (before, _), hole, count in zip(
+        place, sizes, strides, padding, dilation, counts, strict=True
+    ):
+        origin = at * hole - before
+        first = max(-(origin // step), 0)
+        last = max(min((n - 1 - origin) // step + 1, count), first)
+        start = origin + first * step
+        seen.append(slice(start, start + (last - first) * step, step))
+        seeing.append(slice(first, last))
+    return tuple(seen), tuple(seeing)
+
+
 def wide(dtype: DType) -> DType:
     """The dtype sums are made in: float16 adds up in float32."""
     return np.dtype(np.float32) if dtype == np.float16 else dtype

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tawny.engine.cpu.kernels import Kernel, Memory
 from tawny.engine.cpu.onednn.endings import bias_of, ended
-from tawny.engine.cpu.onednn.library import longs
+from tawny.engine.cpu.onednn.library import UNIMPLEMENTED, RefusedError, longs
 from tawny.engine.cpu.onednn.primitive import (
     BIAS,
     SOURCE,
@@ -101,6 +101,15 @@ def forward(
     )
 
 
+def _check_padding(op: Windowed, description: Description) -> None:
+    """Refuse code that multiplies padding: what meets it there may be NaN or infinite.
+
+    The library passes over padding as we do, but for convolutions it makes matrices of.
+    """
+    if any(map(any, op.padding)) and "gemm" in description.implementation:
+        raise RefusedError("padding that is multiplied", UNIMPLEMENTED)
+
+
 def _backward(
     what: str, op: Windowed, memory: Sequence[Descriptor | None], hint: Description
 ) -> Primitive:
@@ -114,6 +123,8 @@ def _backward(
         hint,
         attributes(),
     )
+    if what == "weights":
+        _check_padding(op, description)
     return Primitive(description, {})
 
 
@@ -136,6 +147,7 @@ def convolution(
         image(result),
         attributes(adds=epilogue.residual),
     )
+    _check_padding(op, description)
     primitive = Primitive(description, {} if bias is None else {BIAS: bias})
     arranged = recipe.arranged(
         1, weights(op, kernel), primitive.memory[WEIGHTS], constant=kernel.constant

@@ -49,6 +49,7 @@ _FUNCTIONS: Final = (
     "post_ops_create",
     "post_ops_destroy",
     "post_ops_append_sum",
+    "primitive_desc_query",
     "primitive_desc_destroy",
     "primitive_create",
     "primitive_destroy",

@@ -25,6 +25,7 @@ ANY: Final = 1
 """The tag by which a primitive may choose how memory lies."""
 
 USER_SCRATCHPAD: Final = 1
+NAME_QUERY: Final = 8
 SCRATCHPAD_QUERY: Final = 136
 WORKSPACE_QUERY: Final = 135
 KINDS: Final = {1: 129, 33: 131, 17: 133, 129: 130, 161: 132, 145: 134, 64: WORKSPACE_QUERY}
@@ -118,6 +119,13 @@ class Description(Handle):
         given = [address(a.value) if isinstance(a, Handle) else a for a in arguments]
         made = library().made(f"{kind}_primitive_desc_create", *given)
         super().__init__(made, "primitive_desc")
+
+    @property
+    def implementation(self) -> str:
+        """The library's name of the code that was chosen."""
+        name, query = ctypes.c_char_p(), (ctypes.c_int(NAME_QUERY), ctypes.c_int(0))
+        library().call("primitive_desc_query", address(self.value), *query, ctypes.byref(name))
+        return (name.value or b"").decode()
 
     def memory(self, query: int) -> Descriptor | None:
         """How one of its arguments lies; None where it has none."""
