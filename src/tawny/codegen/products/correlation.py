@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tawny.codegen.builder import I1, Value
+from tawny.codegen.builder import I1, I64, Value
 from tawny.codegen.kernel import Layout
 from tawny.codegen.products.blocking import Extent
 from tawny.codegen.products.form import Rows, Source, TileCode
@@ -166,6 +166,13 @@ class Taps(Source):
     def rows(self, code: TileCode) -> Rows:
         return _TapRows(code, self.rank, self.kind)
 
+    def alone(self, code: TileCode) -> Rows:
+        return _TapAlone(code, self.rank, self.kind)
+
+    def outside(self, rows: Rows) -> Value | None:
+        assert isinstance(rows, _TapRows)
+        return rows.code.f.constant(I1, 1) if self.kind is Kind.LINES else None
+
 
 @record(slots=True)
 class _Run:
@@ -222,17 +229,23 @@ class _TapRows:
         room, item = f.room(LINE_BYTES), code.element.nbytes
         first = f.advanced(room, code.start * item)
         rows = [f.advanced(first, row * item) for row in range(code.tile.rows)]
-        step, positions = n[f"stride{last}"] * n["pixel_bytes"], n[f"count{last}"]
+        step, (low, high) = n[f"stride{last}"] * n["pixel_bytes"], self._positions_copied()
+        rows = [f.advanced(row, low * step) for row in rows]
+        panel = f.advanced(code.panel, low * code.panel_step)
 
         def run(batch: Value, places: Sequence[Value]) -> _Run:
             inside, left, right = self._line(batch, places)
             with f.when(inside):
                 source = f.advanced(code.left, left)
                 copy_line(f, code.element, n, source, room, inside, last)
-            count = f.select(inside, positions, 0)
-            return _Run(rows, step, f.advanced(code.panel, right), count)
+            count = f.select(inside, high - low, 0)
+            return _Run(rows, step, f.advanced(panel, right), count)
 
         return run
+
+    def _positions_copied(self) -> tuple[Value, Value]:
+        """The positions of a copied line that are multiplied, from and to."""
+        return self.code.f.constant(I64, 0), self.code.numbers[f"count{self.rank - 1}"]
 
     def _line(self, batch: Value, places: Sequence[Value]) -> tuple[Value, Value, Value]:
         """Whether a line's taps of the outer axes are inside, and its bytes in both arrays.
@@ -285,3 +298,12 @@ class _TapRows:
         """The next run."""
         after, carry = following(self.code.f, self.code.numbers, "count", places)
         return [batch + carry, *after]
+
+
+class _TapAlone(_TapRows):
+    """One channel at one tap of a copied line, at the positions where that is the input's."""
+
+    def _positions_copied(self) -> tuple[Value, Value]:
+        channels = self.code.numbers["pixel_bytes"] // self.code.element.nbytes
+        self.firsts[-1] = self.firsts[-1] + self.code.start // channels
+        return self._positions_inside()

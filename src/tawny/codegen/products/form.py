@@ -5,6 +5,9 @@ epilogue.  Its common axis has a depth for each of some taps, the places of a wi
 one tap.  The depth may be cut into blocks: in packed panels blocks follow each other, each with all
 its taps.
 
+Rows of zeros may stand for what lies outside of an input.  They add nothing to a sum, unless the
+right matrix is not finite: then each row of the tile is computed again by itself, without them.
+
 Each function is compiled for all it depends on and nothing else, so that products share them; what
 a product calls is told by `FUNCTIONS`.
 """
@@ -15,13 +18,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from tawny.codegen.builder import I64, PTR, VOID, Function, Module, Value
+from tawny.codegen.builder import I1, I64, PTR, VOID, Function, Module, Value
 from tawny.codegen.element import Element
 from tawny.codegen.products.blocking import STRIP_NUMBERS
 from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.packing import Order, declare_pack
 from tawny.codegen.products.row import Names, Numbers
-from tawny.codegen.products.tile import FIRST_CACHE, Tile, prefetch
+from tawny.codegen.products.tile import FIRST_CACHE, Tile, prefetch, unusual
 from tawny.record import record
 
 OPERANDS: Final = ("a", "b", "c", "residual", "bias")
@@ -98,6 +101,13 @@ TILE_ARGUMENTS: Final = {
 
 PACK_ARGUMENTS: Final = {"numbers": PTR, "source": PTR, "target": PTR, "columns": I64}
 GATHER_ARGUMENTS: Final = {"numbers": PTR, "left": PTR, "first": I64, "last": I64, "room": PTR}
+ALONE: Final = "alone"
+ALONE_ARGUMENTS: Final = {**TILE_ARGUMENTS, "rows": I64, "room": PTR}
+"""The function that computes rows of a tile one by one, and writes their sums."""
+
+STACK_BYTES: Final = 16
+"""What is aligned to more on the stack would take a register from the loops of a tile."""
+
 FINISH_ARGUMENTS: Final = {
     "numbers": PTR,
     "sums": PTR,
@@ -107,6 +117,9 @@ FINISH_ARGUMENTS: Final = {
     "start": I64,
     "rows": I64,
     "columns": I64,
+    "ungathered": PTR,
+    "unpacked": PTR,
+    "packed": PTR,
 }
 
 
@@ -216,6 +229,13 @@ class FinishCode:
     start: Value
     """The first row of the tile."""
     rows: Value
+    columns: Value
+    ungathered: Value
+    """Where the left matrix lies, from its last slice on..."""
+    unpacked: Value
+    """... and where the right one's columns lie, likewise, if they are packed in this run."""
+    packed: Value
+    """Where the panel lies, of the last slice."""
 
     @property
     def scale(self) -> Value:
@@ -262,12 +282,21 @@ class Source(ABC):
     def rows(self, code: TileCode) -> Rows:
         """The rows of a tile."""
 
+    def alone(self, code: TileCode) -> Rows:
+        """The row of a tile that has one, with nothing from outside of the input."""
+        raise AssertionError(f"rows of {type(self).__name__} have nothing from outside")
+
+    def outside(self, rows: Rows) -> Value | None:
+        """Whether some rows have zeros from outside of the input; None where none ever has."""
+        del rows
+        return None
+
     def tile(self, code: TileCode) -> None:
         """Compute a block of the common axis of a tile."""
         f, rows, ending = code.f, self.rows(code), code.ending
         if ending.epilogue.residual:
             self._fetch(code, rows.places(code.residual, "residual"))
-        sums = rows.accumulate(code.begun())
+        sums = self._sums(code, rows)
 
         def end() -> list[Value]:
             has_residual = ending.epilogue.residual
@@ -281,6 +310,27 @@ class Source(ABC):
             return []
 
         f.either(code.after.equals(f.constant(PTR, 0)), end, keep)
+
+    def _sums(self, code: TileCode, rows: Rows) -> list[Value]:
+        """The sums of a tile with those of a block added, none of them from outside."""
+        f, element = code.f, code.element
+        sums, outside = rows.accumulate(code.begun()), self.outside(rows)
+        if outside is None or not element.computed.floating:
+            return sums
+
+        def again() -> list[Value]:
+            nbytes = element.sum_bytes
+            room = f.room(len(sums) * nbytes, STACK_BYTES)
+            f.call(ALONE, VOID, *f.arguments, f.constant(I64, code.tile.rows), room)
+            places = [f.advanced(room, i * nbytes) for i in range(len(sums))]
+            return [f.load(element.vector, place, STACK_BYTES) for place in places]
+
+        # What is not finite in the right matrix has been multiplied by all rows: one of them tells.
+        first = sums[: code.tile.vectors]
+        (differs,) = f.either(outside, lambda: [unusual(f, first)], lambda: [f.constant(I1, 0)])
+        if f.module.first_time(ALONE):
+            _declare_alone(f.module, self, element, code.ending, code.tile)
+        return f.either(differs, again, lambda: sums)
 
     def _fetch(self, code: TileCode, places: Sequence[Value]) -> None:
         """Fetch what is read at the end of a tile while its sums are made."""
@@ -325,6 +375,26 @@ def tiles_text(source: Source, element: Element, ending: Ending, tiles: tuple[Ti
     return module.text()
 
 
+def _declare_alone(
+    module: Module, source: Source, element: Element, ending: Ending, tile: Tile
+) -> None:
+    """The function for rows of tiles as wide as this one."""
+    with module.function(ALONE, ALONE_ARGUMENTS, internal=True, attributes="noinline") as f:
+        *arguments, count, room = f.arguments
+        given = dict(zip(TILE_ARGUMENTS, arguments, strict=True))
+        one = Tile(1, tile.vectors, tile.masked)
+        masks = one.masks(f, element, given.pop("columns"))
+        numbers, start = told_to(source, f, given.pop("numbers")), given.pop("start")
+        with f.loop(0, count) as row:
+            own = {**given, "start": start + row.index}
+            code = TileCode(f, element, ending, one, numbers, masks, **own)
+            offset = row.index * (one.vectors * element.sum_bytes)
+            sums = source.alone(code).accumulate(code.begun(offset))
+            for v, value in enumerate(sums):
+                place = f.advanced(room, offset + v * element.sum_bytes)
+                f.store(value, place, STACK_BYTES)
+
+
 def tile_symbol(tile: Tile) -> str:
     """What the function of a tile is called in its module."""
     return f"tile{tile.rows}"
@@ -343,7 +413,7 @@ def finish_text(source: Source, element: Element, ending: Ending, tile: Tile) ->
     module = Module(finished=ending.short)
     with module.function("finish", FINISH_ARGUMENTS) as f:
         given = dict(zip(FINISH_ARGUMENTS, f.arguments, strict=True))
-        masks = tile.masks(f, element, given.pop("columns"))
+        masks = tile.masks(f, element, given["columns"])
         numbers = told_to(source, f, given.pop("numbers"))
         source.finish(FinishCode(f, element, ending, tile.vectors, numbers, masks, **given))
     return module.text()

@@ -131,6 +131,13 @@ class Lines(Source):
     def rows(self, code: TileCode) -> Rows:
         return _LineRows(code, self.rank, each=False)
 
+    def alone(self, code: TileCode) -> Rows:
+        return _LineAlone(code, self.rank, each=False)
+
+    def outside(self, rows: Rows) -> Value | None:
+        assert isinstance(rows, Seen)
+        return rows.f.constant(I1, 1)  # to find out would take longer than to look at the sums
+
     def pack(self, code: PackCode) -> None:
         Windows(self.rank).pack(code)
 
@@ -234,8 +241,36 @@ class _LineRows(Seen):
             place = code.panel
             for tap, step in zip(taps, steps, strict=True):
                 place = f.advanced(place, tap * step)
-            rows = [f.advanced(base, moved) for base in bases]
-            walk = Walk(rows, unit, place, code.panel_step, count, code.ahead)
+            begin, length = self._part(taps, count)
+            rows = [f.advanced(base, moved + begin * element.nbytes) for base in bases]
+            place = f.advanced(place, begin * code.panel_step)
+            walk = Walk(rows, unit, place, code.panel_step, length, code.ahead)
             return accumulate(f, element, code.tile, state, walk, code.masks)
 
         return each_tap(f, n, self.rank, sums, tapped)
+
+    def _part(self, taps: Sequence[Value], count: Value) -> tuple[Value, Value]:
+        """What is multiplied of a tap's elements, `count` in the block: from where, how many."""
+        del taps
+        return self.f.constant(I64, 0), count
+
+
+class _LineAlone(_LineRows):
+    """What the window at one position sees of the input itself."""
+
+    def _part(self, taps: Sequence[Value], count: Value) -> tuple[Value, Value]:
+        """The elements of the pixels, one or several, that are the input's."""
+        code, f, n = self.code, self.f, self.n
+        (coordinates,), last = self.coordinates, self.rank - 1
+        seen = [
+            c + tap * n[f"dilation{i}"]
+            for i, (c, tap) in enumerate(zip(coordinates, taps, strict=True))
+        ]
+        channels = n["pixel_bytes"] // code.element.nbytes
+        before = f.maximum(-seen[last], 0) * channels
+        after = f.maximum(n[f"size{last}"] - seen[last], 0) * channels
+        begin = f.maximum(before - code.lower, 0)
+        length = f.maximum(f.minimum(after - code.lower, count) - begin, 0)
+        for axis, place in enumerate(seen[:last]):
+            length = f.select(place.unsigned_below(n[f"size{axis}"]), length, 0)
+        return begin, length

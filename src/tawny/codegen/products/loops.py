@@ -281,10 +281,11 @@ class _Share:
         upper = (depth + 1) * n["depth"] // n["depth_blocks"]
         step = f.select(self.is_direct, n["b_row"], strip.told["width"])
         begin = f.select(self.is_direct, lower * n["b_depth"], lower * n["taps"] * step)
+        panel = self._panel(bases, block, group.origin)
         given = {
             "numbers": n.address,
             "left": group.left,
-            "panel": f.advanced(self._panel(bases, block, group.origin), begin),
+            "panel": f.advanced(panel, begin),
             "panel_step": step,
             "result": f.advanced(bases.result, column),
             "bias": f.advanced(bases.bias, column * n["bias_moves"]),
@@ -294,6 +295,11 @@ class _Share:
             "upper": upper,
             "column": column,
             "columns": strip.told["columns"],
+        }
+        lie = {
+            "ungathered": bases.left,
+            "unpacked": f.advanced(bases.right, block * n["columns"] * n["b_column"]),
+            "packed": panel,
         }
         ahead, later = self._ahead(strip, lower, upper), block + bases.later
         fetches = bases.packs & group.begins & (later < n["blocks"])
@@ -317,7 +323,7 @@ class _Share:
             self._call(own, [given[name] for name in TILE_ARGUMENTS])
             with f.when(finishes & at_end & bases.ends):
                 rows = self._start(strip, tile.index + 1) - given["start"]
-                told = {**given, "sums": sums, "rows": rows}
+                told = {**given, **lie, "sums": sums, "rows": rows}
                 self._call(finish, [told[name] for name in FINISH_ARGUMENTS])
 
     def _ahead(self, strip: _Strip, lower: Value, upper: Value) -> Value:

@@ -14,6 +14,7 @@ from typing import Final
 from tawny.codegen.builder import I64, Function, Value
 from tawny.codegen.element import Element
 from tawny.codegen.machine import host
+from tawny.codegen.vectormath.common import any_lane
 from tawny.record import record
 
 _HEIGHTS: Final = {
@@ -150,6 +151,16 @@ def accumulate(
     with f.loop(0, walk.count, carried=state) as loop:
         loop.carry(*stepped(loop.carried))
     return loop.carried[: len(sums)]
+
+
+def unusual(f: Function, vectors: Sequence[Value]) -> Value:
+    """Whether a lane of some floating-point vectors is NaN or infinite, or their sum overflows."""
+    while len(vectors) > 1:
+        pairs = zip(vectors[::2], vectors[1::2], strict=False)
+        vectors = [*[a + b for a, b in pairs], *vectors[len(vectors) & ~1 :]]
+    (total,) = vectors
+    rest = total - total
+    return any_lane(f, f.compare("uno", rest, rest))
 
 
 FIRST_CACHE: Final = 3

@@ -71,6 +71,13 @@ class Windows(Source):
     def rows(self, code: TileCode) -> Rows:
         return Seen(code, self.rank, self.each)
 
+    def alone(self, code: TileCode) -> Rows:
+        return Seen(code, self.rank, self.each)
+
+    def outside(self, rows: Rows) -> Value | None:
+        assert isinstance(rows, Seen)
+        return rows.inside.equals(0)
+
     def pack(self, code: PackCode) -> None:
         f, n = code.f, code.numbers
         with f.loop(0, n["depth_blocks"], carried=[code.target]) as block:
@@ -152,6 +159,7 @@ class Seen:
         self.rank = rank
         self.positions = self._positions()
         self.coordinates = [self._coordinates(p) for p in self.positions]
+        self.inside = self._inside()
 
     def _coordinates(self, position: Position) -> list[Value]:
         """What the first tap of each axis sees."""
@@ -166,7 +174,7 @@ class Seen:
         for position, coordinates in zip(self.positions, self.coordinates, strict=True):
             offset = position.batch * n["a_batch"] + dot(n, coordinates, "a_bytes")
             bases.append(f.advanced(code.left, offset + first))
-        inside, steps = self._inside(), self.tap_steps(count)
+        steps = self.tap_steps(count)
         panel, panel_step = code.panel, code.panel_step
         unit = f.constant(I64, element.nbytes)
 
@@ -175,7 +183,7 @@ class Seen:
             moved = dot(n, shifts, "a_bytes")
             rows = [f.advanced(base, moved) for base in bases]
             *rows, length = f.either(
-                inside, lambda: [*rows, count], lambda: self._checked(shifts, rows, count)
+                self.inside, lambda: [*rows, count], lambda: self._checked(shifts, rows, count)
             )
             place = panel
             for tap, step in zip(taps, steps, strict=True):

@@ -9,6 +9,10 @@ Along both axes, a square of 2 by 2 outputs takes 16 products instead of 36; sum
 they are 16 products of matrices.  Inputs are transformed for some squares at a time, kernels when
 their panels are packed.  Each output is made from what its own window sees alone.
 
+Sums and differences of infinite numbers are NaN, and a NaN among the weights would reach what sees
+only padding through it.  So where an output is not finite, its square is computed again, product by
+product; and a panel with such weights keeps them as they are.
+
 A transformed kernel has 16 numbers for 9: it is read from memory longer than the kernel, and a
 second copy.  So it is made in every run, for some columns at a time, while those that come next are
 fetched; but before the run where the panels of all workers would take more than that copy.
@@ -21,18 +25,34 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from tawny.codegen.builder import I64, PTR, Function, Value
+from tawny.codegen.builder import I1, I64, PTR, VOID, Function, Value
 from tawny.codegen.element import Element
 from tawny.codegen.products.blocking import Blocking, Extent, Panels, aligned, cut
 from tawny.codegen.products.epilogue import Ending, Finish
-from tawny.codegen.products.form import FinishCode, PackCode, Rows, Source, TileCode, zeros
+from tawny.codegen.products.form import (
+    FinishCode,
+    PackCode,
+    Rows,
+    Source,
+    TileCode,
+    told_to,
+    zeros,
+)
 from tawny.codegen.products.geometry import Sweep
 from tawny.codegen.products.packing import Order, order_of
 from tawny.codegen.products.product import Product, packed_before
 from tawny.codegen.products.row import Numbers
 from tawny.codegen.products.sharing import over
-from tawny.codegen.products.tile import SECOND_CACHE, Walk, accumulate, prefetch, spaced
+from tawny.codegen.products.tile import (
+    SECOND_CACHE,
+    Walk,
+    accumulate,
+    prefetch,
+    spaced,
+    unusual,
+)
 from tawny.codegen.products.windows import WindowAxis
+from tawny.codegen.vectormath.common import any_lane
 from tawny.record import record
 
 POINTS: Final = 16
@@ -258,26 +278,51 @@ class Squares(Source):
 
     def pack(self, code: PackCode) -> None:
         """The transformed kernel: 16 matrices, one after another."""
-        f, n, element = code.f, code.numbers, code.element
-        if code.order is Order.ROWS:
-            with f.loop(0, n["channels"], carried=[code.source, code.target]) as channel:
-                source, target = channel.carried
-                taps = [self._tap(code, source, tap) for tap in range(TAPS)]
-                self._fetch_later(code, taps)
-                self._transformed(code, taps, target)
-                channel.carry(f.advanced(source, n["b_row"]), f.advanced(target, code.width))
-            return
-        lanes, square = element.lanes, element.lanes * code.width
-        room = f.room(TAPS * square)
-        with f.loop(0, n["channels"], lanes, carried=[code.source, code.target]) as some:
-            source, target = some.carried
+        f = code.f
+        ordered = code.order is Order.ROWS
+        with f.when(unusual(f, self._pack_rows(code) if ordered else self._pack_turned(code))):
+            self._pack_plainly(code)
+
+    def _pack_rows(self, code: PackCode) -> list[Value]:
+        """The transformed kernel, channel by channel; sums of all weights of some columns."""
+        f, n, none = code.f, code.numbers, [code.element.zero(code.f)] * code.tile.vectors
+        with f.loop(0, n["channels"], carried=[code.source, code.target, *none]) as channel:
+            source, target, *sums = channel.carried
+            taps = [self._tap(code, source, tap) for tap in range(TAPS)]
+            self._fetch_later(code, taps)
+            sums = self._transformed(code, taps, target, sums)
+            moved = f.advanced(source, n["b_row"]), f.advanced(target, code.width)
+            channel.carry(*moved, *sums)
+        return channel.carried[2:]
+
+    def _pack_turned(self, code: PackCode) -> list[Value]:
+        """The same where the columns of the kernel lie in rows: some channels at a time."""
+        f, n, none = code.f, code.numbers, [code.element.zero(code.f)] * code.tile.vectors
+        lanes, square = code.element.lanes, code.element.lanes * code.width
+        room, state = f.room(TAPS * square), [code.source, code.target, *none]
+        with f.loop(0, n["channels"], lanes, carried=state) as some:
+            source, target, *before = some.carried
             copies = [f.advanced(room, tap * square) for tap in range(TAPS)]
             for tap, copy in enumerate(copies):
                 code.rows(self._tap(code, source, tap), f.constant(I64, lanes), copy)
-            with f.loop(0, square, code.width) as row:
-                taps = [f.advanced(copy, row.index) for copy in copies]
-                self._transformed(code, taps, f.advanced(target, row.index))
-            some.carry(f.advanced(source, n["b_row"] * lanes), f.advanced(target, square))
+            with f.loop(0, square, code.width, carried=before) as row:
+                taps, own = [f.advanced(copy, row.index) for copy in copies], row.carried
+                row.carry(*self._transformed(code, taps, f.advanced(target, row.index), own))
+            moved = f.advanced(source, n["b_row"] * lanes), f.advanced(target, square)
+            some.carry(*moved, *row.carried)
+        return some.carried[2:]
+
+    def _pack_plainly(self, code: PackCode) -> None:
+        """The kernel as it is: a matrix for each tap, and NaN at the last point to tell of it."""
+        f, n, element = code.f, code.numbers, code.element
+        plane = n["taps"] * code.width
+        with f.loop(0, TAPS) as tap:
+            source, target = self._tap(code, code.source, tap.index), plane * tap.index
+            code.rows(source, n["channels"], f.advanced(code.target, target))
+        mark = f.advanced(code.target, plane * (POINTS - 1))
+        for v in range(code.tile.vectors):
+            place = f.advanced(mark, v * element.vector_bytes)
+            element.store(f, f.constant(element.vector, math.nan), place)
 
     def _fetch_later(self, code: PackCode, taps: Sequence[Value]) -> None:
         """Fetch what taps have for a channel that is transformed later."""
@@ -287,10 +332,15 @@ class Squares(Source):
                 place = f.advanced(tap, v * code.element.vector_bytes)
                 prefetch(f, f.advanced(place, later), SECOND_CACHE)
 
-    def _transformed(self, code: PackCode, taps: Sequence[Value], target: Value) -> None:
-        """One row of all 16 matrices, from what each tap has for a channel."""
+    def _transformed(
+        self, code: PackCode, taps: Sequence[Value], target: Value, sums: Sequence[Value]
+    ) -> list[Value]:
+        """One row of all 16 matrices, from what each tap has for a channel.
+
+        Sums with what has a part of all taps added: they are finite only if all weights are.
+        """
         f, element = code.f, code.element
-        plane = code.numbers["taps"] * code.width
+        plane, added = code.numbers["taps"] * code.width, list[Value]()
         for v in range(code.tile.vectors):
             offset = v * element.vector_bytes
             weights = [element.load(f, f.advanced(tap, offset)) for tap in taps]
@@ -300,6 +350,8 @@ class Squares(Source):
                 y, x = divmod(point, 4)
                 matrix = f.advanced(target, plane * point)
                 element.store(f, down[x][y], f.advanced(matrix, offset))
+            added.append(sums[v] + down[1][1])
+        return added
 
     def _tap(self, code: PackCode | TileCode, place: Value, tap: int | Value) -> Value:
         """A tap of the kernel, from where its first one is."""
@@ -393,7 +445,9 @@ class Squares(Source):
                 ]
                 across = [_of_products(products[4 * y : 4 * y + 4]) for y in range(4)]
                 outputs.append([_of_products([line[x] for line in across]) for x in range(2)])
-            batch, y, x = _position(n, code.start + loop.index)
+            square = code.start + loop.index
+            outputs = self._usual(code, square, outputs)
+            batch, y, x = _position(n, square)
             for down in range(2):
                 for along in range(2):
                     high, wide = y * 2 + down, x * 2 + along
@@ -404,6 +458,135 @@ class Squares(Source):
                             residual = f.advanced(code.residual, offset)
                         values = [output[along][down] for output in outputs]
                         finish.row(values, affine, f.advanced(code.result, offset), residual)
+
+    def _usual(
+        self, code: FinishCode, square: Value, outputs: Sequence[Sequence[Sequence[Value]]]
+    ) -> list[list[list[Value]]]:
+        """The outputs of a square, computed again where one of them is not finite."""
+        f, element = code.f, code.element
+        flat = [value for vector in outputs for line in vector for value in line]
+        nbytes = element.sum_bytes
+        if f.module.first_time(DIRECT):
+            with f.module.function(
+                DIRECT, _DIRECT_ARGUMENTS, internal=True, attributes="noinline"
+            ) as own:
+                _Direct(own, element, code.vectors, told_to(self, own, own.arguments[0])).write()
+
+        def again() -> list[Value]:
+            room, lie = f.room(len(flat) * nbytes), (code.ungathered, code.unpacked, code.packed)
+            f.call(DIRECT, VOID, code.numbers.address, *lie, code.columns, square, room)
+            # The room has an output after another, each with all vectors.
+            order = [
+                (2 * down + along) * code.vectors + v
+                for v in range(code.vectors)
+                for along in range(2)
+                for down in range(2)
+            ]
+            return [f.load(element.vector, f.advanced(room, i * nbytes), nbytes) for i in order]
+
+        found = iter(f.either(unusual(f, flat), again, lambda: flat))
+        return [[[next(found) for _ in range(2)] for _ in range(2)] for _ in range(code.vectors)]
+
+
+DIRECT: Final = "direct"
+_DIRECT_ARGUMENTS: Final = {
+    "numbers": PTR,
+    "left": PTR,
+    "right": PTR,
+    "panel": PTR,
+    "columns": I64,
+    "square": I64,
+    "room": PTR,
+}
+
+
+class _Direct:
+    """The four outputs of a square, product by product, from the panel's weights.
+
+    Slices are packed again one after another, so that the panel is left as it was.
+    """
+
+    def __init__(self, f: Function, element: Element, vectors: int, n: Numbers) -> None:
+        self.f, self.element, self.vectors, self.n = f, element, vectors, n
+        _, self.left, self.right, self.panel, self.columns, self.square, self.room = f.arguments
+        self.width = vectors * element.vector_bytes
+        self.row = vectors * element.sum_bytes
+
+    def write(self) -> None:
+        """All slices."""
+        f, n, element = self.f, self.n, self.element
+        for i in range(4 * self.vectors):
+            place = f.advanced(self.room, i * element.sum_bytes)
+            f.store(element.zero(f), place, element.sum_bytes)
+        slices = n["slices"]
+        with f.loop(0, slices) as loop:
+            ahead = loop.index + 1 - slices
+            with f.when(slices > 1):
+                source = f.advanced(self.right, ahead * n["slice_b"])
+                pack = f.cell(n.address, n.names["pack"], PTR)
+                f.call_address(pack, n.address, source, self.panel, self.columns)
+            left = f.advanced(self.left, ahead * n["slice_a"])
+            with f.loop(0, 4 * TAPS) as turn:
+                self._add(left, turn.index // TAPS, turn.index % TAPS)
+
+    def _add(self, left: Value, output: Value, tap: Value) -> None:
+        """The products of one tap for one output, if that sees the input."""
+        f, n, element = self.f, self.n, self.element
+        batch, y, x = _position(n, self.square)
+        high = y * 2 + n["high_origin"] + output // 2 + tap // 3
+        wide = x * 2 + n["wide_origin"] + output % 2 + tap % 3
+        inside = high.unsigned_below(n["high_size"]) & wide.unsigned_below(n["wide_size"])
+        with f.when(inside):
+            offset = batch * n["a_batch"] + high * n["a_high"] + wide * n["a_wide"]
+            place = f.advanced(left, offset)
+            own = f.advanced(self.room, output * self.row)
+            sums = [f.advanced(own, v * element.sum_bytes) for v in range(self.vectors)]
+            before = [f.load(element.vector, s, element.sum_bytes) for s in sums]
+            weights = self._weights(tap)
+            with f.loop(0, n["channels"], carried=before) as channel:
+                factor = element.splat(f, f.advanced(place, channel.index * element.nbytes))
+                after: list[Value] = []
+                for v, total in enumerate(channel.carried):
+                    a, b, c, d = (
+                        element.load(
+                            f, f.advanced(w, channel.index * step + v * element.vector_bytes)
+                        )
+                        for w, step in weights
+                    )
+                    after.append(element.multiply_add(f, factor, (a - b) - (c - d), total))
+                channel.carry(*after)
+            for value, s in zip(channel.carried, sums, strict=True):
+                f.store(value, s, element.sum_bytes)
+
+    def _weights(self, tap: Value) -> list[tuple[Value, Value]]:
+        """Of four terms that make a tap's weights, where the first is, and bytes to the next.
+
+        Along an axis the weights are p0, p1 - p2 and p3 of what they are transformed to.
+        """
+        f, n, element = self.f, self.n, self.element
+        plane, step = n["taps"] * self.width, f.constant(I64, self.width)
+        none, still = zeros(f, MOST_CHANNELS * element.nbytes), f.constant(I64, 0)
+        mark = element.load(f, f.advanced(self.panel, plane * (POINTS - 1)))
+        plain = any_lane(f, f.compare("uno", mark, mark))
+        y, x = tap // 3, tap % 3
+        middle = [place.equals(1) & plain.equals(0) for place in (y, x)]
+        firsts = [f.select(p.equals(2), f.constant(I64, 3), p) for p in (y, x)]
+        terms: list[tuple[Value, Value]] = []
+        for down in range(2):
+            for along in range(2):
+                rows = f.constant(I64, 2) if down else firsts[0]
+                columns = f.constant(I64, 2) if along else firsts[1]
+                point = rows * 4 + columns
+                there = f.constant(I1, 1)
+                if down:
+                    there = there & middle[0]
+                if along:
+                    there = there & middle[1]
+                if not down and not along:
+                    point = f.select(plain, tap, point)
+                place = f.advanced(self.panel, plane * point)
+                terms.append((f.select(there, place, none), f.select(there, step, still)))
+        return terms
 
 
 def _position(n: Numbers, square: Value) -> tuple[Value, Value, Value]:

@@ -12,7 +12,8 @@ they are 16 products of matrices.  Inputs and slopes are transformed for some sq
 segment, and some channels and outputs: a task.  Its sums wait until all segments are done.
 
 What one tap does not see cancels out in its slope, up to rounding.  So all taps must see most of
-the positions, and a number that is not finite makes the slopes of all taps so.
+the positions; and where a slope is not finite, those of its channel are computed again, product by
+product.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from tawny.codegen.products.correlation import Correlation
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.sharing import over
 from tawny.codegen.products.stack import shares
-from tawny.codegen.products.tile import Tile, Walk, accumulate, spaced, tallest, widest
+from tawny.codegen.products.tile import Tile, Walk, accumulate, spaced, tallest, unusual, widest
 from tawny.codegen.products.windows import WindowAxis
-from tawny.codegen.products.winograd import POINTS, of_inputs
+from tawny.codegen.products.winograd import POINTS, TAPS, of_inputs
 from tawny.record import record
 
 LEAST_POSITIONS: Final = 40
@@ -75,6 +76,7 @@ transformed slopes (b) and of sums (c) of one product; `b_at` and `c_at` say whe
 `column_blocks` the first `blocks` are as wide as whole tiles."""
 
 _TASK: Final = {"numbers": PTR, "x": PTR, "slopes": PTR, "result": PTR, "room": PTR, "rows": I64}
+_DIRECT: Final = {"numbers": PTR, "x": PTR, "slopes": PTR, "result": PTR}
 _TILE: Final = {
     "left": PTR,
     "left_step": I64,
@@ -189,6 +191,7 @@ def _library(element: Element, vectors: int, rest: int) -> str:
     for number in sorted({vectors, rest or vectors}):
         for rows in (tallest(widest()), tallest(widest()) - 1):
             _declare_tile(module, element, Tile(rows, number))
+        _declare_direct(module, element, number)
         with module.function(f"task{number}", _TASK, internal=True, attributes="noinline") as f:
             _Task(f, element, number).write()
     with module.function("kernel", KERNEL) as f:
@@ -245,6 +248,36 @@ def _declare_tile(module: Module, element: Element, tile: Tile) -> None:
             accumulate(f, element, tile, before, walk, masks), places, strict=True
         ):
             element.store(f, value, place)
+
+
+def _declare_direct(module: Module, element: Element, vectors: int) -> None:
+    """A function that makes the slopes of a channel from the positions that each tap sees."""
+    with module.function(f"direct{vectors}", _DIRECT, internal=True, attributes="noinline") as f:
+        numbers, x, slopes, result = f.arguments
+        n, tile, zero = Numbers(f, Names(_NUMBERS), numbers), Tile(1, vectors), f.constant(I64, 0)
+        with f.loop(0, TAPS) as tap:
+            places = tap.index // 3, tap.index % 3
+            ranges: list[tuple[Value, Value, Value]] = []
+            for axis, place in zip(SLICES, places, strict=True):
+                first = n[f"{axis}_origin"] + place
+                low = f.maximum(-first, 0)
+                high = f.minimum(n[f"{axis}_size"] - first, n[f"{axis}_count"])
+                ranges.append((first, low, f.maximum(high, low)))
+            (top, begin, end), (side, low, high) = ranges
+            lines = end - begin
+            batch = n["squares"] // (n["high"] * n["wide"])
+            sums = [element.zero(f)] * vectors
+            with f.loop(0, batch * lines, carried=sums) as line:
+                image, y = line.index // lines, begin + line.index % lines
+                seen = image * n["a_batch"] + (top + y) * n["a_high"] + (side + low) * n["a_wide"]
+                met = image * n["b_batch"] + y * n["b_high"] + low * n["b_wide"]
+                panel = f.advanced(slopes, met), n["b_wide"], high - low, zero
+                walk = Walk([f.advanced(x, seen)], n["a_wide"], *panel)
+                masks = [None] * vectors
+                line.carry(*accumulate(f, element, tile, line.carried, walk, masks))
+            place = f.advanced(result, n["c_high"] * places[0] + n["c_wide"] * places[1])
+            for v, total in enumerate(line.carried):
+                element.store(f, total, f.advanced(place, v * element.vector_bytes))
 
 
 @record(slots=True)
@@ -380,6 +413,7 @@ class _Task:
         f, n, element = self.f, self.n, self.element
         planes = [self._place("c", point) for point in range(POINTS)]
         with f.loop(0, self.rows) as row:
+            made = list[Value]()
             for v in range(self.vectors):
                 offset = row.index * self.width + v * element.vector_bytes
                 sums = [element.load(f, f.advanced(plane, offset)) for plane in planes]
@@ -391,6 +425,11 @@ class _Task:
                     for x in range(3):
                         tap = f.advanced(place, n["c_high"] * y + n["c_wide"] * x)
                         element.store(f, down[x][y], tap)
+                made += [value for line in down for value in line]
+            with f.when(unusual(f, made)):
+                own = f.advanced(self.x, row.index * element.nbytes)
+                place = f.advanced(self.result, row.index * n["c_row"])
+                f.call(f"direct{self.vectors}", VOID, n.address, own, self.slopes, place)
 
 
 def _of_slopes(s: Sequence[Value]) -> list[Value]:
