@@ -33,62 +33,72 @@ def starts(n, pads, span, stride):
 
 
 @functools.cache
-def meetings(shape, kernel_shape, strides, padding, dilation, groups):
-    """Every product of a convolution: indices into the input, the kernel and the output."""
+def meetings(shape, kernel_shape, strides, padding, dilation):
+    """How many windows there are, and where each tap of each meets the input.
+
+    A meeting is an output's place, a tap and the place it sees; what lies outside is no meeting.
+    """
     rank = len(shape) - 2
     strides, dilation = each(strides, rank), each(dilation, rank)
-    *window, inputs, outputs = kernel_shape
+    window = kernel_shape[:rank]
     spans = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
     pads = pads_of(padding, shape[1:-1], spans, strides)
     places = [
         starts(n, p, s, t) for n, p, s, t in zip(shape[1:-1], pads, spans, strides, strict=True)
     ]
-    triples = []
+    found = []
     for where in itertools.product(*(range(len(p)) for p in places)):
         corner = [p[i] for p, i in zip(places, where, strict=True)]
         for at in itertools.product(*map(range, window)):
-            seen = [c + a * d for c, a, d in zip(corner, at, dilation, strict=True)]
-            if any(not 0 <= i < n for i, n in zip(seen, shape[1:-1], strict=True)):
-                continue
-            for b, c, o in itertools.product(range(shape[0]), range(inputs), range(outputs)):
-                group = o // (outputs // groups)
-                triples.append(((b, *seen, group * inputs + c), (*at, c, o), (b, *where, o)))
-    columns = [tuple(np.array(i) for i in zip(*t, strict=True)) for t in zip(*triples, strict=True)]
-    return (shape[0], *map(len, places), outputs), columns
+            seen = tuple(c + a * d for c, a, d in zip(corner, at, dilation, strict=True))
+            if all(0 <= i < n for i, n in zip(seen, shape[1:-1], strict=True)):
+                found.append((where, at, seen))
+    return tuple(map(len, places)), found
 
 
-def _summed(shape, into, a, b):
-    """Products added up where they belong; float16 in float32."""
-    dtype = np.result_type(a, b)
-    wide = np.float32 if dtype == np.float16 else dtype
-    out = np.zeros(shape, wide)
-    np.add.at(out, into, a.astype(wide) * b.astype(wide))
-    return out.astype(dtype)
+def _met(shape, kernel_shape, strides=1, padding="VALID", dilation=1, groups=1):
+    counts, found = meetings(shape, kernel_shape, strides, padding, dilation)
+    outputs = (shape[0], *counts, groups, kernel_shape[-1] // groups)
+    inputs = (*shape[:-1], groups, kernel_shape[-2])
+    return inputs, (*kernel_shape[:-1], groups, kernel_shape[-1] // groups), outputs, found
 
 
-def _geometry(strides=1, padding="VALID", dilation=1, groups=1):
-    return strides, padding, dilation, groups
+def _wide(*arrays):
+    """Arrays to compute with, float16 as float32, and the dtype of the result."""
+    dtype = np.result_type(*arrays)
+    wide = np.dtype(np.float32) if dtype == np.float16 else dtype
+    return *[a.astype(wide) for a in arrays], dtype
 
 
 def correlate(x, kernel, **options):
-    """A convolution, product by product."""
-    shape, columns = meetings(x.shape, kernel.shape, *_geometry(**options))
-    if not columns:
-        return np.zeros(shape, np.result_type(x, kernel))
-    i, j, o = columns
-    return _summed(shape, o, x[i], kernel[j])
+    """A convolution: for each window the products of what it sees."""
+    x, kernel, dtype = _wide(x, kernel)
+    inputs, weights, outputs, found = _met(x.shape, kernel.shape, **options)
+    x, kernel, out = x.reshape(inputs), kernel.reshape(weights), np.zeros(outputs, x.dtype)
+    for where, at, seen in found:
+        out[:, *where] += np.einsum("bgi,igo->bgo", x[:, *seen], kernel[at])
+    return out.reshape(*outputs[:-2], -1).astype(dtype)
 
 
 def input_gradient(kernel, gradient, *, input_shape, **options):
     """What each output's gradient sends back to each input."""
-    _, (i, j, o) = meetings(input_shape, kernel.shape, *_geometry(**options))
-    return _summed(input_shape, i, kernel[j], gradient[o])
+    kernel, gradient, dtype = _wide(kernel, gradient)
+    inputs, weights, outputs, found = _met(input_shape, kernel.shape, **options)
+    kernel, gradient = kernel.reshape(weights), gradient.reshape(outputs)
+    out = np.zeros(inputs, kernel.dtype)
+    for where, at, seen in found:
+        out[:, *seen] += np.einsum("igo,bgo->bgi", kernel[at], gradient[:, *where])
+    return out.reshape(input_shape).astype(dtype)
 
 
 def kernel_gradient(x, gradient, *, kernel_shape, **options):
     """What each output's gradient sends back to each number of the kernel."""
-    _, (i, j, o) = meetings(x.shape, kernel_shape, *_geometry(**options))
-    return _summed(kernel_shape, j, x[i], gradient[o])
+    x, gradient, dtype = _wide(x, gradient)
+    inputs, weights, outputs, found = _met(x.shape, kernel_shape, **options)
+    x, gradient, out = x.reshape(inputs), gradient.reshape(outputs), np.zeros(weights, x.dtype)
+    for where, at, seen in found:
+        out[at] += np.einsum("bgi,bgo->igo", x[:, *seen], gradient[:, *where])
+    return out.reshape(kernel_shape).astype(dtype)
 
 
 def spread(x, kernel, *, strides=1, padding="VALID"):

@@ -262,6 +262,12 @@ def _kernel(x: Array) -> Array:
     return tnp.full((2, x.shape[-1], 2), 0.5, dtype=x.dtype)
 
 
+def _own_kernel(x: Array) -> Array:
+    """A kernel of the input's own numbers, special ones among them."""
+    taps = tnp.expand_dims(x[0, :2], axis=-1)
+    return tnp.broadcast_to(taps, (*taps.shape[:-1], 2))
+
+
 WINDOWS: tuple[Callable[[Array], Array], ...] = (
     lambda x: tnp.max_pool1d(x, 2),
     lambda x: tnp.avg_pool1d(x, 2),
@@ -271,6 +277,11 @@ WINDOWS: tuple[Callable[[Array], Array], ...] = (
     lambda x: tnp.conv_transpose1d(
         x, tnp.full((2, x.shape[-1], x.shape[-1]), 0.5, dtype=x.dtype), padding="SAME"
     ),
+    lambda x: tnp.conv1d(x, _own_kernel(x), padding="SAME"),
+    lambda x: tnp.conv1d(x, _own_kernel(x), padding=((1, 2),), stride=2),
+    lambda x: tnp.conv_transpose1d(x, _own_kernel(x), padding="SAME"),
+    lambda x: tnp.max_pool1d(x, 2, stride=1, padding="SAME"),
+    lambda x: tnp.avg_pool1d(x, 2, stride=1, padding="SAME"),
     lambda x: tnp.max_pool_gradient(x, tnp.max_pool1d(x, 2), 2),
     lambda x: tnp.max_pool_select(x, x, 2),
     lambda x: tnp.avg_pool_gradient(tnp.avg_pool1d(x, 2), 2, input_shape=x.shape),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from onednn_harness import by_onednn, by_us, drawn, judge, needs_onednn
@@ -109,7 +109,7 @@ def test_random_convolutions(geometry, bias, residual, activation, known):
     x, kernel = drawn(*geometry[0]), drawn(*geometry[1])
     op = Convolution(*geometry[2:])
     magnitude = by_onednn(op, np.abs(x), np.abs(kernel))
-    assert magnitude is not None
+    assume(magnitude is not None)  # it would multiply padding
     fused = FusedConvolution(*geometry[2:], Epilogue(bias, residual, activation))
     extra = [drawn(geometry[1][-1])] * bias + [drawn(*magnitude.shape, seed=1)] * residual
     theirs = by_onednn(fused, x, kernel, *extra, known=(1,) if known else ())
@@ -128,6 +128,9 @@ def test_random_gradients_of_convolutions(geometry):
     ):
         pair = (other, slope)
         magnitude = by_onednn(back, *map(np.abs, pair))
+        if magnitude is None:  # it would multiply padding
+            assert isinstance(back, ConvolutionKernelGradient)
+            continue
         judge(by_us(back, *pair), by_onednn(back, *pair), magnitude)
 
 
