@@ -5,7 +5,8 @@
 prints, as JSON, for each graph of the table a digest of each stage: the rewritten nodes, what was
 rewritten, the plan, the kernels, the results.  None may depend on what the options change: which
 graphs were compiled before and which budgets were asked for, what clocks say (a counted clock that
-goes on by so many seconds whenever it is looked at), in which order sets of nodes are walked.
+goes on by so many seconds whenever it is looked at), in which order sets of nodes are walked.  What
+may depend on the number of threads has stages of its own: `places`, `shown` and `dealt`.
 """
 
 from __future__ import annotations
@@ -87,13 +88,35 @@ def table(large: bool) -> dict[str, Case]:
         rng = np.random.default_rng(1)
         x = tw.var("x", shape=(1, 176, 176, 3), dtype="float32")
         first = tnp.relu(
-            tnp.conv2d(x, rng.standard_normal((3, 3, 3, 48), np.float32), padding="SAME")
+            tnp.conv2d(x, rng.standard_normal((3, 3, 3, 40), np.float32), padding="SAME")
         )
         y = tnp.relu(
-            tnp.conv2d(first, rng.standard_normal((3, 3, 48, 48), np.float32), padding="SAME")
+            tnp.conv2d(first, rng.standard_normal((3, 3, 40, 40), np.float32), padding="SAME")
         )
-        y = tnp.conv2d(y + first, rng.standard_normal((3, 3, 48, 4), np.float32), padding="SAME")
+        y = tnp.conv2d(y + first, rng.standard_normal((3, 3, 40, 4), np.float32), padding="SAME")
         return tw.Graph([x], y + tnp.sum(first, axis=-1, keepdims=True))
+
+    def reductions() -> tw.Graph:
+        x = tw.var("x", shape=(3, 50_000))
+        y = tw.var("y", shape=(500, 300), dtype="float32")
+        rows, columns = tnp.sum(y * y, axis=1), tnp.max(y, axis=0)
+        outputs = [
+            *(tnp.sum(x), tnp.std(x, axis=1), tnp.argmax(x, axis=1), tnp.linalg.norm(x)),
+            *(
+                tnp.softmax(x, axis=1),
+                tnp.sort(y[:, :20], axis=0),
+                tnp.cumsum(y, axis=1),
+                rows,
+                columns,
+            ),
+            *(y @ tnp.matrix_transpose(y), y @ columns, tnp.vdot(x[0], x[1])),
+        ]
+        return tw.Graph([x, y], outputs)
+
+    def convolutions() -> tw.Graph:
+        layers = [nn.Conv2d(n, 32, 3, padding="SAME", activation="relu") for n in (3, 32, 32)]
+        model = nn.Sequential(*layers, nn.GlobalAvgPool2d(), nn.Linear(32, 10))
+        return training(model, (4, 17, 20, 3), optim.SGD(0.1))
 
     def drawn(seed: int) -> tw.Graph:
         found = graph_of(seed, 25, impure=False)
@@ -111,6 +134,8 @@ def table(large: bool) -> dict[str, Case]:
         "kept within": Case(several, share=0.8),
         "bands": Case(attention, whole),
         "bands within": Case(wide, whole, 0.55),
+        "reductions": Case(reductions),
+        "convolutions": Case(convolutions, whole),
     }
     cases |= {f"random {seed}": Case(lambda seed=seed: drawn(seed)) for seed in (1, 2, 3, 4)}
     if large:
@@ -142,13 +167,15 @@ def digest(things: Any) -> str:
 def digests(case: Case) -> dict[str, str]:
     """For each stage of a program a digest."""
     import tawny as tw
+    from tawny.engine.cpu.pool import NOMINAL_THREADS
     from tawny.engine.cpu.providers import kernel_alone
     from tawny.node import toposort
 
     graph = case.make()
     memory = None
     if case.share is not None:
-        memory = int(graph.plan(**case.options).peak_bytes * case.share)
+        free = graph.compile(threads=NOMINAL_THREADS, **case.options).plan
+        memory = int(free.peak_bytes * case.share)
     try:
         program = graph.compile(memory=memory, **case.options)
     except tw.MemoryBudgetError as error:
@@ -158,18 +185,23 @@ def digests(case: Case) -> dict[str, str]:
     number = {node: i for i, node in enumerate(order)}
     nodes = [(named(n.op), [number[i] for i in n.inputs], n.shape, n.dtype) for n in order]
     made = [n.value.tobytes() for n in order if n.value is not None]
-    layout = program.plan.layout
+    layout, threads = program.plan.layout, program.plan.threads
     steps = compiled._fitted.lowered.steps
-    kernels = [kernel_alone(node) for node in steps if not node.name.startswith("bands")]
+    kernels = [kernel_alone(node, threads) for node in steps if not node.name.startswith("bands")]
+    found = layout.schedule
+    values = [(v.bytes, v.kept, v.always, v.view_of) for v in layout.problem.values]
     return {
         "nodes": digest([nodes, made]),
         "rewrites": digest([rewritten(r) for r in program.rewrites]),
         "order": digest([steps, layout.sequence, [number[n] for n in steps]]),
-        "plan": digest([layout.placement, layout.schedule.slides, layout.problem.structure]),
+        "memory": digest([found.slides, found.reads, found.writes, found.storages, values]),
+        "places": digest([layout.placement, layout.problem.structure]),
         "kept": digest([number[n] for n in compiled._fitted.kept]),
         "homes": digest([(number[s], t.name) for s, t in compiled.homes.items()]),
         "shown": digest(str(program.plan)),
         "kernels": digest([k and described(k) for k in kernels]),
+        "dealt": digest([k and dealt(k) for k in kernels]),
+        "adapted": digest(program.plan.adapted),
         "results": digest([value.tobytes() for value in results(program)]),
     }
 
@@ -188,13 +220,19 @@ def named(op: Any) -> Any:
 
 
 def described(kernel: Any) -> Any:
-    """What is the same of a kernel in every process."""
+    """What is the same of a kernel in every process, whatever the number of threads."""
     library = kernel.library
-    numbers = [None if n >= ADDRESSES else n for n in kernel.parameters]
     return [
-        *(kernel.symbol, numbers, kernel.parallel, kernel.scratch, kernel.after, kernel.provider),
+        *(kernel.symbol, kernel.after, kernel.provider, kernel.fallible, kernel.drawn),
         *(library.size, library.instructions, sorted(library.addresses)),
     ]
+
+
+def dealt(kernel: Any) -> Any:
+    """How a kernel deals its work to threads, and what is the same for so many of them."""
+    numbers = [None if n >= ADDRESSES else n for n in kernel.parameters]
+    arranged = [(operand, made.nbytes) for operand, made in kernel.prepared]
+    return [numbers, kernel.parallel, kernel.scratch, arranged]
 
 
 def results(program: Any) -> Iterator[Any]:

@@ -50,10 +50,10 @@ def test_every_step_by_numpy_is_planned(chapter: str) -> None:
         if key in seen:
             continue
         seen.add(key)
-        planned = scratch_of(node, None)
+        planned = scratch_of(node)
         if planned or not beside(node):
             continue
-        assert kernel_alone(node, None) is not None, f"{node!r} of {key} is left to NumPy"
+        assert kernel_alone(node) is not None, f"{node!r} of {key} is left to NumPy"
 
 
 @pytest.mark.parametrize("axis", [0, 1])

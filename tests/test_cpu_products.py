@@ -89,9 +89,9 @@ def test_known_weights_are_packed_once_where_every_run_would_have_to():
     plain = contiguous((40, 24), np.dtype(np.float32), constant=True)
     columns = Memory((40, 24), (4, 160), np.dtype(np.float32), constant=True)
     variable = Memory((40, 24), (4, 160), np.dtype(np.float32))
-    assert not matmul(node, (a, plain), (result,)).prepared
-    assert matmul(node, (a, columns), (result,)).prepared
-    assert not matmul(node, (a, variable), (result,)).prepared
+    assert not matmul(node, (a, plain), (result,), 2).prepared
+    assert matmul(node, (a, columns), (result,), 2).prepared
+    assert not matmul(node, (a, variable), (result,), 2).prepared
 
 
 def test_plans_count_what_is_arranged_before_the_run(monkeypatch):

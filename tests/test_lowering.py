@@ -38,7 +38,7 @@ class ScratchExecutable(ReferenceExecutable):
 class ScratchEngine(ReferenceEngine):
     """Needs scratch memory for matrix products."""
 
-    def scratch(self, node: Node) -> int:
+    def scratch(self, node: Node, threads: int) -> int:
         return SCRATCH if isinstance(node.op, Matmul) else 0
 
     def prepare(self, task: Task) -> ReferenceExecutable:
@@ -62,7 +62,7 @@ def product_chain(length: int):
 
 def test_scratch_is_planned_for_the_step_that_needs_it() -> None:
     _, _, y = product_chain(3)
-    lowered = lower([y.node], scratch=ScratchEngine().scratch)
+    lowered = lower([y.node], scratch=lambda node: ScratchEngine().scratch(node, 1))
     asked = {s for s, node in enumerate(lowered.steps) if isinstance(node.op, Matmul)}
     assert {s for s, step in enumerate(lowered.problem.steps) if step.scratch == SCRATCH} == asked
     layout = plan(lowered.problem)

@@ -19,7 +19,7 @@ from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import Refusal
 from tawny.memory.order import depth_first
 from tawny.memory.placement import Placement, place
-from tawny.memory.plan import as_blocks, plan
+from tawny.memory.plan import as_blocks, plan, replanned
 from tawny.memory.problem import Problem, Step, Value
 from tawny.memory.schedule import Storage, schedule
 
@@ -221,6 +221,28 @@ def test_random_plans_are_sound(seed, alignment):
     blocks = allocate(problem, depth_first(problem))
     assert layout.arena <= sum(layout.rounded(size) for size in blocks.sizes)
     check_layout(as_blocks(blocks, alignment))
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS)
+def test_other_scratch_memory_changes_places_alone(seed: int) -> None:
+    rng = random.Random(seed)
+    problem = random_problem(rng, rng.randint(0, 20))
+    alignment = rng.choice([1, 4])
+    before = plan(problem, alignment=alignment)
+    if rng.random() < 0.3:
+        before = as_blocks(allocate(problem, depth_first(problem)), alignment)
+    largest = rng.choice([0, 1, 4, 40])
+    steps = [step._replace(scratch=rng.randint(0, largest)) for step in problem.steps]
+    other = Problem(problem.values, tuple(steps))
+    after = replanned(before, other)
+    check_layout(after)
+    assert (after.sequence, after.schedule.slides) == (before.sequence, before.schedule.slides)
+    assert after.problem is other
+    if all(new.scratch <= old.scratch for new, old in zip(steps, problem.steps, strict=True)):
+        assert after.arena <= before.arena
+    assert replanned(before, other).placement == after.placement
+    assert replanned(before, problem) is before
 
 
 @given(SEEDS)

@@ -23,6 +23,7 @@ from tawny import models, nn, optim
 from tawny.array import Array
 from tawny.engine.cpu import CpuEngine, kernels, panels, unavailable
 from tawny.engine.cpu.kernels import Kernel, Memory
+from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.reference import run
 from tawny.engine.reference.kernel import KERNELS
 from tawny.graph import compiled
@@ -218,11 +219,13 @@ def test_a_body_with_another_first_operand_is_the_same_function(seed: int) -> No
 # ------------------------------------------------------------------- the kernel
 
 
-def kernel_of(op: ProductGroup, arrays: Sequence[np.ndarray]) -> Kernel | None:
+def kernel_of(
+    op: ProductGroup, arrays: Sequence[np.ndarray], threads: int = NOMINAL_THREADS
+) -> Kernel | None:
     memories = [Memory(a.shape, a.strides, a.dtype) for a in arrays]
     node = node_of(op, arrays)
     results = [kernels.contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
-    return panels.product_group(node, memories, results)
+    return panels.product_group(node, memories, results, threads)
 
 
 def called(
@@ -255,8 +258,7 @@ def test_kernels_agree_with_the_reference(
     wanted = several(KERNELS[ProductGroup](op, *arrays))
     seen: list[bytes] = []
     for slots in (1, 3, 5):
-        monkeypatch.setattr(panels, "default_threads", lambda slots=slots: slots)
-        kernel = kernel_of(op, arrays)
+        kernel = kernel_of(op, arrays, slots)
         if rows <= height:
             assert kernel is None
             return
@@ -302,12 +304,11 @@ def test_the_cases_write_over_operands() -> None:
 
 @native
 @pytest.mark.usefixtures("low_panels")
-def test_the_rows_of_a_panel_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rows_of_a_panel_do_not_depend_on_threads() -> None:
     op, arrays = drawn(3)
     found = []
     for threads in (1, 64):
-        monkeypatch.setattr(panels, "default_threads", lambda threads=threads: threads)
-        kernel = kernel_of(op, arrays)
+        kernel = kernel_of(op, arrays, threads)
         assert kernel is not None
         found.append(kernel.parameters[:3])
     assert found[0] == found[1]
@@ -674,9 +675,19 @@ def test_engines_that_cannot_leave_it_alone(monkeypatch: pytest.MonkeyPatch) -> 
 @native
 def test_more_scratch_memory_than_the_product_is_not_spent(monkeypatch: pytest.MonkeyPatch) -> None:
     kernels._ANSWERS.clear()
-    monkeypatch.setattr(panels, "default_threads", lambda: 64)
+    monkeypatch.setattr(panels, "NOMINAL_THREADS", 64)
     monkeypatch.setattr(panels, "PANEL_BYTES", 2**14)
     assert not joined(training().compile(engine="cpu"))
+    kernels._ANSWERS.clear()
+
+
+@native
+def test_products_are_joined_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(panels, "PANEL_BYTES", 2**14)
+    kernels._ANSWERS.clear()
+    found = [joined(training().compile(engine="cpu", threads=n)) for n in (1, 2, 64)]
+    assert found[0]
+    assert [len(nodes) for nodes in found] == [len(found[0])] * 3
     kernels._ANSWERS.clear()
 
 
@@ -688,8 +699,8 @@ def test_weights_that_are_packed_before_the_run_stay_so() -> None:
     node = make(op, (f32(8, 4), f32(6, 4), f32(8, 6)))
     left, right, other = (kernels.contiguous(i.shape, i.dtype) for i in node.inputs)
     known = kernels.contiguous(right.shape, right.dtype, True)
-    assert panels.product_group(node, (left, right, other), (other,)) is not None
-    assert panels.product_group(node, (left, known, other), (other,)) is None
+    assert panels.product_group(node, (left, right, other), (other,), 2) is not None
+    assert panels.product_group(node, (left, known, other), (other,), 2) is None
 
 
 # ------------------------------------------------------------------------ MNIST

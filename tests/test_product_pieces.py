@@ -21,6 +21,7 @@ from tawny.codegen.products.pieces import LEAST_SUMS
 from tawny.codegen.products.tile import tallest
 from tawny.engine.cpu import CpuEngine, kernels, panels, unavailable
 from tawny.engine.cpu.kernels import Kernel, Memory
+from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.reference import run
 from tawny.engine.reference.kernel import KERNELS
 from tawny.graph.encoding import decode_op, encode_op
@@ -126,7 +127,10 @@ def test_neither_pieces_nor_operands_of_the_product_are_overwritten() -> None:
 
 
 def kernel_of(
-    op: ProductGroup, arrays: Sequence[np.ndarray], constant: bool = False
+    op: ProductGroup,
+    arrays: Sequence[np.ndarray],
+    constant: bool = False,
+    threads: int = NOMINAL_THREADS,
 ) -> Kernel | None:
     """The kernel; operand 1 may be a constant."""
     memories = [
@@ -135,7 +139,7 @@ def kernel_of(
     ]
     node = node_of(op, arrays)
     results = [kernels.contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
-    return panels.product_group(node, memories, results)
+    return panels.product_group(node, memories, results, threads)
 
 
 def called(
@@ -155,14 +159,13 @@ def called(
 
 @native
 @pytest.mark.parametrize("seed", range(30))
-def test_kernels_agree_with_the_reference(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_agree_with_the_reference(seed: int) -> None:
     """For any number of workers, and of those that were expected, with the same bits."""
     op, arrays = drawn(seed)
     wanted = several(KERNELS[ProductGroup](op, *arrays))
     seen: set[bytes] = set()
     for slots, constant in ((1, False), (2, True), (3, False), (5, True)):
-        monkeypatch.setattr(panels, "default_threads", lambda slots=slots: slots)
-        kernel = kernel_of(op, arrays, constant)
+        kernel = kernel_of(op, arrays, constant, slots)
         assert kernel is not None
         assert bool(kernel.prepared) == constant
         for workers in WORKERS:
@@ -384,7 +387,8 @@ def test_recurrent_layers_with_any_number_of_threads(
         program = graph.compile(engine="cpu", threads=threads)
         for _ in range(2):
             assert program(x).tobytes() == want.tobytes()
-        assert program.plan.peak_bytes <= plain.plan.peak_bytes
+        alone = unjoined(monkeypatch, graph, threads=threads)
+        assert program.plan.peak_bytes <= alone.plan.peak_bytes
     assert bool(joined(program)) == is_expected({"LSTM": 4, "GRU": 3}[kind], batch, units)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import Final, final, get_args
 
@@ -11,7 +13,7 @@ from tawny.graph.banding import BANDS
 from tawny.graph.engine import Executable, Task, engine_named
 from tawny.graph.fitting import ALIGNMENT, Planning, smaller
 from tawny.graph.incremental import Dependence, boundary, closed, dependence
-from tawny.graph.lowering import is_leaf, lower, views_of
+from tawny.graph.lowering import is_leaf, lower, views_of, with_scratch
 from tawny.graph.narrowing import Narrowing, Optimise, Planned, Version
 from tawny.graph.plan import Plan
 from tawny.graph.room import check_addressable, check_room, least_of
@@ -20,8 +22,8 @@ from tawny.graph.updating import apart
 from tawny.graph.written import Written, written_out
 from tawny.later import cached_property
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
+from tawny.memory.plan import as_reported, plan_below, replanned
 from tawny.memory.plan import plan as planned
-from tawny.memory.plan import plan_below
 from tawny.memory.problem import Problem
 from tawny.node import Node, Value, toposort
 from tawny.rewrite.flow import Flow
@@ -76,8 +78,8 @@ class Compiled(Unique):
     ) -> None:
         self._engine = engine_named(engine)
         self.engine = engine
-        self._threads = threads
-        self._scratches: dict[Node, int] = {}
+        self._threads = self._engine.threads(threads)
+        self._scratches: dict[tuple[int, Node], int] = {}
         self._followed: tuple[Sequence[Node], Dependence] | None = None
         """The nodes whose dependence was asked for last, and what that is."""
         self._variables = tuple(variables)
@@ -97,15 +99,15 @@ class Compiled(Unique):
         flow = Flow(self._asked)
         check_addressable(flow.order())
         versions = self._versions(flow, tuple(targets), optimise, incremental)
-        version, (self._fitted, self.homes) = self._chosen(
-            versions, tuple(targets), budget, incremental, optimise
-        )
+        found, adapted = self._found([*versions], tuple(targets), budget, incremental, optimise)
+        version, (self._fitted, self.homes) = found
         """`homes`: sources of updates computed in the memory of the variable they update."""
         self.results, self._rewrites = version.results, version.rewrites
         fitted = self._fitted
         self._scratches.clear()
         self.plan = Plan(
-            fitted.lowered, fitted.layout, fitted.kept, engine, self._asked, self.homes
+            *(fitted.lowered, fitted.layout, fitted.kept, engine, self._asked, self.homes),
+            *(self._threads, adapted),
         )
         changing = zip(targets, self.results[len(self.results) - len(targets) :], strict=True)
         there = set(self.homes.values())
@@ -165,45 +167,88 @@ class Compiled(Unique):
             self._followed = order, dependence(order, self._variables, *self._watch)
         return self._followed[1]
 
-    def _chosen(
+    def _found(
         self,
-        versions: Iterator[Version],
+        versions: Sequence[Version],
         targets: tuple[Node, ...],
         budget: int | None,
         incremental: bool,
         optimise: Optimise | None,
-    ) -> tuple[Version, Settled]:
-        """The first version that can be run within the budget.
+    ) -> tuple[Planned, bool]:
+        """What is run, planned for the program's threads, and whether it is chosen for them.
+
+        It is chosen for the nominal number of threads, so that it is the same everywhere.  Only
+        where a budget leaves no room for the scratch memory of those that there are, or leaves it
+        only to fewer of them, is it chosen for these.
+        """
+        nominal, given = self._engine.nominal_threads, (targets, budget, incremental, optimise)
+        try:
+            free, chosen = self._chosen(versions, *given, nominal)
+        except MemoryBudgetError:
+            if self._threads == nominal:
+                raise
+        else:
+            placed = self._on_threads(chosen)
+            if budget is None or placed.arena <= budget:
+                _warn_of_cost(budget, free, chosen)
+                return placed, False
+        free, chosen = self._chosen(versions, *given, self._threads)
+        _warn_of_cost(budget, free, chosen)
+        return chosen, True
+
+    def _on_threads(self, chosen: Planned) -> Planned:
+        """The same with the scratch memory of the program's threads."""
+        if self._threads == self._engine.nominal_threads:
+            return chosen
+        fitted = chosen.found.fitted
+        lowered = with_scratch(fitted.lowered, partial(self._scratch, self._threads))
+        layout = (
+            as_reported(lowered.problem, ALIGNMENT)
+            if self._planning == "seed"
+            else replanned(fitted.layout, lowered.problem)
+        )
+        found = chosen.found._replace(fitted=replace(fitted, lowered=lowered, layout=layout))
+        return chosen._replace(found=found)
+
+    def _chosen(
+        self,
+        versions: Sequence[Version],
+        targets: tuple[Node, ...],
+        budget: int | None,
+        incremental: bool,
+        optimise: Optimise | None,
+        threads: int,
+    ) -> tuple[Planned, Planned]:
+        """The first version that can be run on so many threads, without and within the budget.
 
         What takes much memory is computed in bands, whatever the budget.  Groups that raise the
         peak are given up.
         """
+        scratch = partial(self._scratch, threads)
 
         def settle(flow: Flow, budget: int | None = None) -> Settled:
             known = self._dependence_of(flow.order())
             self._engine.foresee(flow.order())
-            return settled(flow, targets, known, self._scratch, incremental, budget, self._planning)
+            return settled(flow, targets, known, scratch, incremental, budget, self._planning)
 
         least: MemoryBudgetError | None = None
-        tried = [*versions]
-        for place, plain in enumerate(tried):
+        for place, plain in enumerate(versions):
             found = Planned(plain, settle(plain.flow))
-            if any(self._needs_less(later, *found) for later in tried[place + 1 :]):
+            if any(self._needs_less(later, *found) for later in versions[place + 1 :]):
                 continue
             narrowing: Narrowing | None = None
             if optimise is not None and self._engine.groups and self._planning != "seed":
                 moment = self._moment if incremental else None
-                narrowing = Narrowing(self._engine, optimise, settle, self._scratch, moment)
+                narrowing = Narrowing(self._engine, optimise, settle, scratch, moment)
                 found = narrowing.narrowed(found)
             if budget is None or found.arena <= budget:
-                return found
+                return found, found
             try:
                 within = self._within(budget, found, narrowing, settle)
             except MemoryBudgetError as error:
                 least = smaller(least, error)
             else:
-                _warn_of_cost(budget, found, within)
-                return within
+                return found, within
         assert least is not None
         raise least
 
@@ -261,12 +306,11 @@ class Compiled(Unique):
         own = planned(_problem(version.flow), alignment=ALIGNMENT).arena
         return alone.arena < own / RISE
 
-    def _scratch(self, node: Node) -> int:
-        """Bytes of scratch memory that a step needs on the program's threads."""
-        known = self._scratches.get(node)
+    def _scratch(self, threads: int, node: Node) -> int:
+        """Bytes of scratch memory that a step needs on so many threads."""
+        known = self._scratches.get((threads, node))
         if known is None:
-            asked = () if self._threads is None else (self._threads,)
-            known = self._scratches[node] = self._engine.scratch(node, *asked)
+            known = self._scratches[threads, node] = self._engine.scratch(node, threads)
         return known
 
     @cached_property
@@ -313,7 +357,8 @@ class Compiled(Unique):
         if self._planning == "seed":
             return arena
         flow = Flow(self.results)
-        given = flow, self._targets, known, self._scratch, self._incremental
+        scratch = partial(self._scratch, self._threads)
+        given = flow, self._targets, known, scratch, self._incremental
         return least_of(lambda budget: settled(*given, budget, self._planning), arena)
 
     def bit(self, variable: Node) -> int:
@@ -378,8 +423,10 @@ def _problem(flow: Flow) -> Problem:
     return lower(flow.outputs, order=flow.order()).problem
 
 
-def _warn_of_cost(budget: int, free: Planned, within: Planned) -> None:
+def _warn_of_cost(budget: int | None, free: Planned, within: Planned) -> None:
     """Say that a budget makes a program far slower, as far as is estimated."""
+    if budget is None:
+        return
     before, after = (one.found.fitted.layout.schedule.seconds for one in (free, within))
     if before >= SHORT and after > COSTLY * before:
         warn(

@@ -28,8 +28,8 @@ class Task:
     updates: tuple[tuple[Node, Node], ...] = ()
     """Variables and the results that each takes after a run; those that are computed in their
     variable's memory are not among them, and none lies in a variable that another one changes."""
-    threads: int | None = None
-    """How many threads may work at once; the engine decides where it is not said."""
+    threads: int = 1
+    """How many threads may work at once: `layout` has the scratch memory of so many."""
 
 
 class Executable(Protocol):
@@ -95,12 +95,21 @@ class Engine(Protocol):
         """Make ready what these nodes need to run; what is not foreseen is made when asked for."""
         ...
 
-    def scratch(self, node: Node, threads: int | None = None) -> int:
+    @property
+    def nominal_threads(self) -> int:
+        """For how many threads plans are chosen: the same number everywhere."""
+        ...
+
+    def threads(self, asked: int | None) -> int:
+        """How many threads run a program for which so many were asked for, or no number was."""
+        ...
+
+    def scratch(self, node: Node, threads: int) -> int:
         """Bytes that a step needs while it runs: `task.layout.scratch[position]` says where."""
         ...
 
-    def account(self, steps: Sequence[Node]) -> str:
-        """How the steps are run, in words."""
+    def account(self, steps: Sequence[Node], threads: int | None = None) -> str:
+        """How the steps are run on so many threads, in words."""
         ...
 
     def prepare(self, task: Task) -> Executable:

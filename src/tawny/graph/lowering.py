@@ -166,6 +166,16 @@ def bound(
     return replace(plain, problem=problem)
 
 
+def with_scratch(lowered: Lowered, scratch: Callable[[Node], int]) -> Lowered:
+    """The same problem with other scratch memory of its steps."""
+    problem = lowered.problem
+    wanted = [scratch(node) for node in lowered.steps]
+    if wanted == [step.scratch for step in problem.steps]:
+        return lowered
+    steps = [s._replace(scratch=n) for s, n in zip(problem.steps, wanted, strict=True)]
+    return replace(lowered, problem=problem.with_rules(problem.values, tuple(steps)))
+
+
 def _keep(kept: Collection[Node], plain: Lowered, values: list[Value]) -> set[int]:
     """Let nodes be kept; the values that have memory of their own for that."""
     whole, own = frozenset(kept), {plain.values[result_of(n)] for n in kept}

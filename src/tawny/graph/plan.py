@@ -102,6 +102,11 @@ class Plan(Unique):
     """The results as they were written, in the order of `lowered.results`."""
     homes: Mapping[Node, Node] = field(default_factory=dict[Node, Node])
     """The variables that hold some results, which take no bytes of the plan."""
+    threads: int = 1
+    """How many threads it has scratch memory for."""
+    adapted: bool = False
+    """Whether what is computed in which order is chosen for these threads: a budget leaves too
+    little room for the choice that is made everywhere else."""
 
     def __reduce__(self) -> Any:
         """As data: its tables, and the nodes they speak of."""
@@ -402,7 +407,12 @@ class Plan(Unique):
             )
         if self._hidden:
             lines.append(f"      ... and {self._hidden} more steps")
-        lines.append(engine_named(self.engine).account(self.lowered.steps))
+        lines.append(engine_named(self.engine).account(self.lowered.steps, self.threads))
+        if self.adapted:
+            lines.append(
+                f"chosen for {self.threads} threads: with their scratch memory the steps and bands "
+                "chosen for any number of threads do not fit into the budget"
+            )
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -41,7 +41,10 @@ def reduced(plan: Plan) -> Any:
     numbers = {node: number for number, node in enumerate(nodes)}
     stand_ins: dict[int, _Named] = {}
     table = [_row(node, number, numbers) for node, number in numbers.items()]
-    fields = (plan.lowered, plan.layout, plan.kept, plan.engine, plan.asked, dict(plan.homes))
+    fields = (
+        *(plan.lowered, plan.layout, plan.kept, plan.engine, plan.asked, dict(plan.homes)),
+        *(plan.threads, plan.adapted),
+    )
     return plan_from, (_written(table, {}, stand_ins), _written(fields, numbers, stand_ins))
 
 

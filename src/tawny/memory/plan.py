@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -255,6 +256,67 @@ def plan(
         raise MemoryError("plan: what is alive at once has 2**63 bytes or more")
     PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence) + ENTRY)
     return made
+
+
+def replanned(layout: Layout, problem: Problem) -> Layout:
+    """What a layout decides, placed anew for a problem that differs in scratch memory alone.
+
+    The order, what is computed again and what is written in place stay; where no step needs more
+    than before, so does the arena, at most.
+    """
+    before = layout.schedule
+    if problem is before.problem:
+        return layout
+    key = problem.structure, before.sequence, before.slides, layout.alignment
+    known = PLANS.get(key)
+    if known is not None:
+        return known.of(problem)
+    found = replace(before, problem=problem)
+    looks = LEAST_LOOKS + LOOKS_A_STEP * len(found.sequence)
+    made = laid_out(found, layout.alignment, looks)
+    if made.arena > layout.arena:
+        made = lower(made, _around(layout, found, made.bound))
+    PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence) + ENTRY)
+    return made
+
+
+def _around(layout: Layout, found: Schedule, bound: int) -> Layout:
+    """All storages where they are, and scratch memory in the lowest gap between those alive."""
+    storages = found.storages
+    offsets = list(layout.placement.offsets[: len(storages)])
+    sizes = [layout.rounded(storage.bytes) for storage in storages]
+    events = sorted(
+        [
+            (time, begins, s)
+            for s, (size, birth, death) in enumerate(storages)
+            if size and birth < death
+            for time, begins in ((birth, 1), (death, 0))
+        ]
+    )
+    alive, done = list[tuple[int, int]](), 0
+    for size, position, _ in found.scratches:
+        while done < len(events) and events[done][0] <= position:
+            _, begins, s = events[done]
+            piece = offsets[s], offsets[s] + sizes[s]
+            if begins:
+                insort(alive, piece)
+            else:
+                alive.remove(piece)
+            done += 1
+        offsets.append(_lowest_gap(alive, layout.rounded(size)))
+    whole = sizes + [layout.rounded(scratch.bytes) for scratch in found.scratches]
+    arena = max(map(int.__add__, offsets, whole), default=0)
+    return Layout(found, layout.alignment, Placement(tuple(offsets), arena, bound))
+
+
+def _lowest_gap(pieces: Sequence[tuple[int, int]], size: int) -> int:
+    """The first offset at which so many bytes are free, between pieces in order."""
+    end = 0
+    for first, last in pieces:
+        if first - end >= size:
+            break
+        end = max(end, last)
+    return end
 
 
 def plan_below(

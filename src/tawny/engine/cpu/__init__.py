@@ -36,7 +36,7 @@ from tawny.engine.cpu.bodies import compilable, folds
 from tawny.engine.cpu.executable import CpuExecutable
 from tawny.engine.cpu.interpreter import interpreter
 from tawny.engine.cpu.kernels import NATIVE, Kernel
-from tawny.engine.cpu.pool import default_threads
+from tawny.engine.cpu.pool import NOMINAL_THREADS, default_threads
 from tawny.engine.cpu.pool_code import pool_library
 from tawny.engine.cpu.telling import warn_of_engine, warn_of_numpy
 from tawny.engine.cpu.views import Views
@@ -157,7 +157,7 @@ class CpuEngine:
         if unavailable() is not None:
             return False
         views = Views()
-        strips = strips_of(node, None)
+        strips = strips_of(node, NOMINAL_THREADS)
         given = {operand for kind in strips.kinds for operand in kind.operands}
         kernels = map(self._kernel, steps_of(strips))
         return all(views(node.inputs[o]).memory.contiguous for o in given) and all(
@@ -204,7 +204,16 @@ class CpuEngine:
             return False
         return True
 
-    def scratch(self, node: Node, threads: int | None = None) -> int:
+    @property
+    def nominal_threads(self) -> int:
+        """What plans are chosen for."""
+        return NOMINAL_THREADS
+
+    def threads(self, asked: int | None) -> int:
+        """So many, or those of the process."""
+        return default_threads() if asked is None else asked
+
+    def scratch(self, node: Node, threads: int) -> int:
         """What the node's kernel asks for."""
         return scratch_of(node, threads) if unavailable() is None else 0
 
@@ -218,13 +227,14 @@ class CpuEngine:
         warn_of_numpy(task, executable.by_numpy)
         return executable
 
-    def account(self, steps: Sequence[Node]) -> str:
-        """How the steps are run, in words."""
+    def account(self, steps: Sequence[Node], threads: int | None = None) -> str:
+        """How the steps are run on so many threads, in words."""
         reason = unavailable()
         if reason is not None:
             return f"cpu: by NumPy, since compiled code cannot be run here ({reason})"
         listed = list(self._one_by_one(steps))
-        kernels = [(node, self._kernel(node)) for node in listed]
+        count = self.threads(threads)
+        kernels = [(node, self._kernel(node, count)) for node in listed]
         left = Counter(node.name for node, kernel in kernels if kernel is None)
         native = f"cpu: {len(steps) - left.total()} of {len(steps)} steps compiled"
         native += providers.account(kernels)
@@ -244,11 +254,11 @@ class CpuEngine:
         """The nodes, those of bands in place of bands."""
         for node in nodes:
             if isinstance(node.op, Bands):
-                yield from steps_of(strips_of(node, None))
+                yield from steps_of(strips_of(node, NOMINAL_THREADS))
             else:
                 yield node
 
-    def _kernel(self, node: Node, threads: int | None = None) -> Kernel | None:
+    def _kernel(self, node: Node, threads: int = NOMINAL_THREADS) -> Kernel | None:
         if not _compiles():
             return None
         return providers.kernel_alone(node, threads)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from tawny.engine.cpu.beside import beside
 from tawny.engine.cpu.kernels import SCRATCHLESS
+from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.cpu.providers import kernel_alone, may_offer
 from tawny.engine.cpu.views import Views
 from tawny.graph.engine import Task
-from tawny.graph.lowering import is_leaf, lower, overwrites
-from tawny.memory.plan import plan
+from tawny.graph.lowering import is_leaf, lower, overwrites, with_scratch
+from tawny.memory.plan import plan, replanned
 from tawny.named import NamedTuple
 from tawny.node import Node, Variable, make, variable, written_at
 from tawny.ops.bands import Bands, place
@@ -65,18 +67,37 @@ class Strips(NamedTuple):
         return list({id(strip.kind): strip.kind for strip in self.strips}.values())
 
 
-_KNOWN: Final[WeakKeyDictionary[Node, dict[int | None, Strips]]] = WeakKeyDictionary()
+_KNOWN: Final[WeakKeyDictionary[Node, dict[int, Strips]]] = WeakKeyDictionary()
 
 
-def strips_of(node: Node, threads: int | None) -> Strips:
-    """The bands of a node, for so many threads."""
+def strips_of(node: Node, threads: int) -> Strips:
+    """The bands of a node, for so many threads: what they compute in which order is the same."""
     known = _KNOWN.setdefault(node, {})
     if threads not in known:
-        known[threads] = _strips(node, threads)
+        if threads == NOMINAL_THREADS:
+            known[threads] = _strips(node)
+        else:
+            known[threads] = _dealt(strips_of(node, NOMINAL_THREADS), threads)
     return known[threads]
 
 
-def _strips(node: Node, threads: int | None) -> Strips:
+def _dealt(nominal: Strips, threads: int) -> Strips:
+    """The same bands with the scratch memory of another number of threads."""
+    kinds = {id(kind): _on_threads(kind, threads) for kind in nominal.kinds}
+    arena = max(kind.task.layout.arena for kind in kinds.values())
+    strips = [strip._replace(kind=kinds[id(strip.kind)]) for strip in nominal.strips]
+    return nominal._replace(strips=tuple(strips), arena=_rounded(arena))
+
+
+def _on_threads(kind: Kind, threads: int) -> Kind:
+    """The same steps in the same order, placed with that scratch memory."""
+    task = kind.task
+    lowered = with_scratch(task.lowered, lambda n: scratch_of(n, threads))
+    layout = replanned(task.layout, lowered.problem)
+    return kind._replace(task=replace(task, lowered=lowered, layout=layout, threads=threads))
+
+
+def _strips(node: Node) -> Strips:
     op = node.op
     assert isinstance(op, Bands)
     kinds: dict[object, Kind] = {}
@@ -86,7 +107,7 @@ def _strips(node: Node, threads: int | None) -> Strips:
     for band in op.bands:
         kind = kinds.get(band.body)
         if kind is None:
-            kind = kinds[band.body] = _kind(node, band, threads)
+            kind = kinds[band.body] = _kind(node, band)
         results = [place(*pair) for pair in zip(made, band.rows, strict=True)]
         strips.append(
             Strip(
@@ -101,7 +122,7 @@ def _strips(node: Node, threads: int | None) -> Strips:
     return Strips(tuple(strips), _rounded(arena), _rounded(aside))
 
 
-def _kind(node: Node, band: Band, threads: int | None) -> Kind:
+def _kind(node: Node, band: Band) -> Kind:
     """The steps of a band as a task; operands that are known and read whole stay what they are."""
     views = Views()
     given: dict[int, Node] = {}
@@ -117,13 +138,13 @@ def _kind(node: Node, band: Band, threads: int | None) -> Kind:
             values.append(make(step.op, tuple([values[i] for i in step.inputs])))
     results = [values[r] for r in band.body.results]
     homes = {result: variable(None, result.shape, result.dtype) for result in results}
-    lowered = lower(results, scratch=lambda n: scratch_of(n, threads), elsewhere=results)
+    lowered = lower(results, scratch=scratch_of, elsewhere=results)
     layout = plan(lowered.problem, alignment=ALIGNMENT)
     variables = (*given.values(), *homes.values())
-    return Kind(Task(lowered, layout, variables, homes, threads=threads), tuple(given))
+    return Kind(Task(lowered, layout, variables, homes, threads=NOMINAL_THREADS), tuple(given))
 
 
-def scratch_of(node: Node, threads: int | None) -> int:
+def scratch_of(node: Node, threads: int = NOMINAL_THREADS) -> int:
     """Bytes that a step needs while it runs."""
     if isinstance(node.op, Bands):
         return strips_of(node, threads).scratch

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny.engine.cpu.interpreter import TURNS, interpreter
-from tawny.engine.cpu.pool import default_threads, pool_of
+from tawny.engine.cpu.pool import pool_of
 from tawny.engine.cpu.table import Cells, Table, address
 from tawny.engine.reference.executable import POISON, Moment, ReferenceExecutable
 from tawny.graph.engine import Task
@@ -66,7 +66,7 @@ class CpuExecutable(Unique):
         self._numpy = ReferenceExecutable(task, self.arena)
         self._table = Table(task, address(self.arena))
         self._turns, self._parallel = self._table.turns, self._table.parallel
-        self._pool = pool_of(task.threads or default_threads())
+        self._pool = pool_of(task.threads)
         self._interpret = interpreter()
         self._buffers: list[Value | None] = [None] * len(task.variables)
         self._given: tuple[Value, ...] | None = None

@@ -97,9 +97,15 @@ class Kernel:
 
 
 NativeRule = Callable[[Node, Sequence[Memory], Sequence[Memory]], Kernel | None]
+ThreadedRule = Callable[[Node, Sequence[Memory], Sequence[Memory], int], Kernel | None]
 R = TypeVar("R", bound=NativeRule)
+T = TypeVar("T", bound=ThreadedRule)
 
-NATIVE: Final[dict[type[Op], NativeRule]] = {}
+NATIVE: Final[dict[type[Op], Callable[..., Kernel | None]]] = {}
+"""The rules: of ops in `THREADED` threaded ones, native ones of others."""
+
+THREADED: Final[set[type[Op]]] = set()
+"""Ops whose kernels deal their work to so many threads as they are made for."""
 
 SCRATCHLESS: Final[set[type[Op]]] = set()
 """Ops whose kernels ask for no scratch memory, so that plans are made without compiling them."""
@@ -113,9 +119,7 @@ def native(op: type[Op], *, scratch: bool = True) -> Callable[[R], R]:
     """
 
     def declare(rule: R) -> R:
-        if op in NATIVE:
-            raise ValueError(f"{op.__name__} has two native kernels")
-        NATIVE[op] = rule
+        _declare(op, rule)
         if not scratch:
             SCRATCHLESS.add(op)
         return rule
@@ -123,15 +127,40 @@ def native(op: type[Op], *, scratch: bool = True) -> Callable[[R], R]:
     return declare
 
 
+def threaded(op: type[Op]) -> Callable[[T], T]:
+    """Declare a native kernel that is made for a number of threads, which the rule is given last.
+
+    That number may say how work is dealt, and how much scratch memory that takes: whether there is
+    a kernel, and every bit of what it computes, must be the same for all.
+    """
+
+    def declare(rule: T) -> T:
+        _declare(op, rule)
+        THREADED.add(op)
+        return rule
+
+    return declare
+
+
+def _declare(op: type[Op], rule: Callable[..., Kernel | None]) -> None:
+    if op in NATIVE:
+        raise ValueError(f"{op.__name__} has two native kernels")
+    NATIVE[op] = rule
+
+
 def _answer(
-    rule: NativeRule, node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+    rule: Callable[..., Kernel | None],
+    node: Node,
+    operands: Sequence[Memory],
+    results: Sequence[Memory],
+    *threads: int,
 ) -> Kernel | None:
     """What a rule gives; where making a kernel fails, a warning, and NumPy computes the node.
 
     Where the system lets no code run, `tawny doctor` says so, and every node is NumPy's.
     """
     try:
-        return rule(node, operands, results)
+        return rule(node, operands, results, *threads)
     except NotAtHandError:
         raise
     except NoPagesError:
@@ -146,7 +175,7 @@ def _answer(
         return None
 
 
-Question = tuple[Op, tuple[Memory, ...], tuple[Memory, ...]]
+Question = tuple[Op, tuple[Memory, ...], tuple[Memory, ...], tuple[int, ...]]
 
 
 @final
@@ -165,18 +194,20 @@ _asking: Final = itertools.count()
 
 
 def kernel_for(
-    node: Node, operands: tuple[Memory, ...], results: tuple[Memory, ...]
+    node: Node, operands: tuple[Memory, ...], results: tuple[Memory, ...], threads: int
 ) -> Kernel | None:
-    """The kernel that computes a node; None where NumPy does."""
-    rule = NATIVE.get(type(node.op))
+    """The kernel that computes a node on so many threads; None where NumPy does."""
+    kind = type(node.op)
+    rule = NATIVE.get(kind)
     if rule is None:
         return None
-    question = node.op, operands, results
+    own = (threads,) if kind in THREADED else ()
+    question = node.op, operands, results, own
     known = _ANSWERS.get(question)
     if known is not None:
         known.asked = next(_asking)
         return known.kernel
-    kernel = _answer(rule, node, operands, results)
+    kernel = _answer(rule, node, operands, results, *own)
     _ANSWERS[question] = _Answer(kernel, next(_asking))
     if len(_ANSWERS) > MOST:
         _forget()

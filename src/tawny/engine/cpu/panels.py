@@ -17,8 +17,8 @@ from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.matmul import matmul_kernel
 from tawny.codegen.products.matrices import matrices_of
 from tawny.codegen.products.pieces import FIXED, MOVING, Operand, fits, pieces_kernel
-from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
-from tawny.engine.cpu.pool import default_threads
+from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, threaded
+from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.cpu.products import prepares
 from tawny.node import Node
 from tawny.ops.fused import Body, ProductGroup
@@ -35,26 +35,27 @@ LEAST_ROWS: Final = 64
 """Panels have at least so many rows."""
 
 SPARED: Final = 2
-"""The product has at least so many times the bytes of all scratch memory."""
+"""The product has at least so many times the bytes of the scratch memory of `NOMINAL_THREADS`."""
 
 
-@native(ProductGroup)
+@threaded(ProductGroup)
 def product_group(
-    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
     """A product and what uses it up: panels of rows, or tiles of all pieces."""
     op = node.op
     assert isinstance(op, ProductGroup)
-    return (_by_rows if op.pieces == 1 else _in_pieces)(op, operands, results)
+    return (_by_rows if op.pieces == 1 else _in_pieces)(op, operands, results, threads)
 
 
 def _by_rows(
-    op: ProductGroup, operands: Sequence[Memory], results: Sequence[Memory]
+    op: ProductGroup, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
     """Panels of rows: those of the product, in scratch memory, then those of the results.
 
-    None where the product is not much larger than the panels of all workers, or operand 1 is
-    packed before the run.
+    None where the product is not much larger than the panels of `NOMINAL_THREADS`, or operand 1
+    is packed before the run.  On more threads the panels of all are as large as the product at
+    most.
     """
     if prepares(operands[1], op.transpose_b):
         return None
@@ -71,9 +72,10 @@ def _by_rows(
     if len(found) < len(calls):
         return None
     addresses, room = len(operands) + len(results) + 1, max(room for _, room in found)
-    threads = min(default_threads(), count)
-    code = panels_kernel(cut, [made for made, _ in found], addresses, threads, room)
-    return Kernel(*code) if SPARED * code.scratch <= whole else None
+    slots = min(threads, count)
+    code = panels_kernel(cut, [made for made, _ in found], addresses, slots, room)
+    nominal = code.scratch // slots * min(NOMINAL_THREADS, count)
+    return Kernel(*code) if SPARED * nominal <= whole else None
 
 
 def _calls(
@@ -159,7 +161,7 @@ def panel_body(body: Body, height: int) -> Body:
 
 
 def _in_pieces(
-    op: ProductGroup, operands: Sequence[Memory], results: Sequence[Memory]
+    op: ProductGroup, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
     """Tiles with some columns of each piece.
 
@@ -197,7 +199,7 @@ def _in_pieces(
     found = [read for read in reads if read is not None]
     given = element, ending, matrices, planned.code, found, written, names
     code, preparation = pieces_kernel(
-        *given, default_threads(), op.pieces, prepared=known, transposed=op.transpose_b
+        *given, threads, op.pieces, prepared=known, transposed=op.transpose_b
     )
     return Kernel(*code, prepared=() if preparation is None else ((1, preparation),))
 

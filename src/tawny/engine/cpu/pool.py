@@ -181,6 +181,10 @@ def _spins(library: Library) -> int:
 
 # ------------------------------------------------------------- how many threads
 
+NOMINAL_THREADS: Final = 2
+"""What is computed, in which order and in which bands, is chosen as for so many threads, whatever
+the number of those that run it.  All figures of this project were measured on as many."""
+
 
 def processors() -> int:
     """How many processors this process may use at once."""

@@ -13,8 +13,7 @@ from tawny.codegen.products.convolution import (
 )
 from tawny.codegen.products.matmul import matmul_kernel
 from tawny.codegen.products.preparation import Made
-from tawny.engine.cpu.kernels import Kernel, Memory, native
-from tawny.engine.cpu.pool import default_threads
+from tawny.engine.cpu.kernels import Kernel, Memory, threaded
 from tawny.node import Node
 from tawny.ops.convolution import (
     Convolution,
@@ -56,9 +55,11 @@ def _plain(code: Compiled | None) -> Kernel | None:
     return None if code is None else Kernel(*code)
 
 
-@native(Matmul)
-@native(FusedMatmul)
-def matmul(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+@threaded(Matmul)
+@threaded(FusedMatmul)
+def matmul(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
     """A product of matrices, with an epilogue if it is fused."""
     a, b, *extra = operands
     transposed, epilogue = (False, False), PLAIN
@@ -72,15 +73,17 @@ def matmul(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
             extra,
             transposed=transposed,
             epilogue=epilogue,
-            workers=default_threads(),
+            workers=threads,
             prepared=prepares(b, transposed[1]),
         )
     )
 
 
-@native(Convolution)
-@native(FusedConvolution)
-def convolution(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+@threaded(Convolution)
+@threaded(FusedConvolution)
+def convolution(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
     """A convolution, with an epilogue if it is fused."""
     op, (x, weights, *extra) = node.op, operands
     assert isinstance(op, (Convolution, FusedConvolution))
@@ -92,40 +95,40 @@ def convolution(node: Node, operands: Sequence[Memory], results: Sequence[Memory
             results[0],
             extra,
             epilogue=op.epilogue if isinstance(op, FusedConvolution) else PLAIN,
-            workers=default_threads(),
+            workers=threads,
             known=weights.constant,
             prepared=_prepares(weights, _together(weights, -1)),
         )
     )
 
 
-@native(ConvolutionInputGradient)
+@threaded(ConvolutionInputGradient)
 def input_gradient(
-    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
     """The gradient of a convolution's input."""
     op, (weights, gradient) = node.op, operands
     assert isinstance(op, ConvolutionInputGradient)
-    workers = default_threads()
-    return _plain(input_gradient_kernel(op, weights, gradient, results[0], workers=workers))
+    return _plain(input_gradient_kernel(op, weights, gradient, results[0], workers=threads))
 
 
-@native(ConvolutionKernelGradient)
+@threaded(ConvolutionKernelGradient)
 def kernel_gradient(
-    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
     """The gradient of a convolution's kernel."""
     op, (x, gradient) = node.op, operands
     assert isinstance(op, ConvolutionKernelGradient)
-    workers = default_threads()
-    return _plain(kernel_gradient_kernel(op, x, gradient, results[0], workers=workers))
+    return _plain(kernel_gradient_kernel(op, x, gradient, results[0], workers=threads))
 
 
-@native(Einsum)
-def einsum(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+@threaded(Einsum)
+def einsum(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
     """A contraction of two operands that is a product of matrices."""
     assert isinstance(node.op, Einsum)
     if len(operands) != 2:
         return None
-    (a, b), workers = operands, default_threads()
-    return _plain(contraction_kernel(node.op.subscripts, a, b, results[0], workers=workers))
+    a, b = operands
+    return _plain(contraction_kernel(node.op.subscripts, a, b, results[0], workers=threads))

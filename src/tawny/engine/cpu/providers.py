@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, kernel_for
-from tawny.engine.cpu.pool import default_threads
+from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.cpu.views import Views
 from tawny.errors import value_error
 from tawny.graph.lowering import types
@@ -70,20 +70,20 @@ def kernel_of(
     node: Node,
     operands: tuple[Memory, ...],
     results: tuple[Memory, ...],
-    threads: int | None = None,
+    threads: int,
 ) -> Kernel | None:
     """The kernel that computes a node on so many threads; None where NumPy does."""
     wanted = provider()
     if (wanted is Provider.ONEDNN and type(node.op) in offers.OFFERS) or (
         wanted is Provider.AUTO and faster(node, operands, results)
     ):
-        found = offers.offered(node, operands, results, threads or default_threads())
+        found = offers.offered(node, operands, results, threads)
         if found is not None:
             return found
-    return kernel_for(node, operands, results)
+    return kernel_for(node, operands, results, threads)
 
 
-def kernel_alone(node: Node, threads: int | None = None) -> Kernel | None:
+def kernel_alone(node: Node, threads: int = NOMINAL_THREADS) -> Kernel | None:
     """The kernel that computes a node whose results lie as new arrays would."""
     views = Views()
     operands = tuple([views(source).memory for source in node.inputs])

@@ -27,7 +27,7 @@ def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     given = [np.require(x, requirements="A") for x in operands]
     memories = tuple([Memory(x.shape, x.strides, x.dtype) for x in given])
     kinds = tuple([contiguous(*kind) for kind in types(node)])
-    kernel = kernel_for(node, memories, kinds)
+    kernel = kernel_for(node, memories, kinds, default_threads())
     if kernel is None:
         return None
     results = [_new(kind) for kind in kinds]

@@ -215,13 +215,24 @@ class ReferenceEngine:
         """Nothing: there is nothing to be made."""
         del nodes
 
-    def scratch(self, node: Node, threads: int | None = None) -> int:
+    @property
+    def nominal_threads(self) -> int:
+        """NumPy is called by one thread."""
+        return 1
+
+    def threads(self, asked: int | None) -> int:
+        """One, whatever is asked for."""
+        del asked
+        return self.nominal_threads
+
+    def scratch(self, node: Node, threads: int) -> int:
         """Nothing: kernels allocate what they need."""
         del node, threads
         return 0
 
-    def account(self, steps: Sequence[Node]) -> str:
+    def account(self, steps: Sequence[Node], threads: int | None = None) -> str:
         """By NumPy, all of them."""
+        del threads
         return f"reference: {len(steps)} steps by NumPy"
 
     def prepare(self, task: Task) -> ReferenceExecutable:
