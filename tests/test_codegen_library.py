@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tawny.codegen import library, machine, processor, store
+from tawny.codegen import cache, library, machine, processor
 from tawny.codegen.builder import F32, I32, I64, PTR, Module
 from tawny.codegen.library import compiled
 from tawny.codegen.machine import AVX512, LEVELS, Level, cache_directory, host
@@ -127,10 +127,10 @@ def test_code_that_cannot_be_linked_is_compiled_again(fresh, monkeypatch):
     assert answer(text_of(7)) == 7
     (path,) = entries(fresh)
     key = path.stem
-    store.save(key, b"no object, but with the right checksum")
+    cache.save(key, b"no object, but with the right checksum")
     forget()
     assert answer(text_of(7)) == 7
-    assert store.load(key) != b"no object, but with the right checksum"
+    assert cache.load(key) != b"no object, but with the right checksum"
 
 
 def test_the_key_depends_on_the_machine_and_on_llvm(fresh, monkeypatch):
@@ -184,17 +184,17 @@ def test_the_cache_is_bounded_and_the_oldest_go(tmp_path):
         path.write_bytes(bytes(1000))
         os.utime(path, (now - 100 + i, now - 100 + i))
     (tmp_path / "trial-x").write_text("runs")
-    store.sweep(tmp_path, 20 * 4096)
+    cache.sweep(tmp_path, 20 * 4096)
     assert len(entries(tmp_path)) == 20
-    store.sweep(tmp_path, 16 * 4096)
+    cache.sweep(tmp_path, 16 * 4096)
     assert [p.stem for p in entries(tmp_path)] == [f"{i:02}" for i in range(8, 20)]
     assert (tmp_path / "trial-x").exists()
 
 
 def test_writing_keeps_the_cache_bounded(fresh, monkeypatch):
-    monkeypatch.setattr(store, "LIMIT_BYTES", 100 * 4096)
+    monkeypatch.setattr(cache, "LIMIT_BYTES", 100 * 4096)
     for i in range(3000):
-        store.save(hashlib.sha256(str(i).encode()).hexdigest(), bytes(10))
+        cache.save(hashlib.sha256(str(i).encode()).hexdigest(), bytes(10))
     assert len(entries(fresh)) < 700
 
 
@@ -213,7 +213,7 @@ def test_what_a_dead_process_left_is_swept(tmp_path):
     for path in (old, new):
         path.write_bytes(b"half")
     os.utime(old, (1, 1))
-    store.sweep(tmp_path, store.LIMIT_BYTES)
+    cache.sweep(tmp_path, cache.LIMIT_BYTES)
     assert not old.exists()
     assert new.exists()
 
@@ -233,7 +233,7 @@ def test_several_processes_write_at_once(fresh):
     children = [subprocess.Popen(command, env=environment) for _ in range(3)]
     assert [child.wait(120) for child in children] == [0, 0, 0]
     assert len(entries(fresh)) == 30
-    assert all(store.load(p.stem) is not None for p in entries(fresh))
+    assert all(cache.load(p.stem) is not None for p in entries(fresh))
     assert not list(fresh.glob("new-*"))
 
 

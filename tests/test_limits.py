@@ -13,7 +13,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.codegen import machine, recall, store
+from tawny.codegen import cache, machine
 from tawny.engine.cpu.beside import _row
 from tawny.graph import room
 
@@ -186,25 +186,25 @@ def test_files_that_others_may_write_are_not_run(
     tmp_path.chmod(0o700)
     monkeypatch.setenv("TAWNY_CACHE", str(tmp_path))
     key = "a" * 64
-    store.save(key, b"code")
-    assert store.load(key) == b"code"
+    cache.save(key, b"code")
+    assert cache.load(key) == b"code"
     path = tmp_path / f"{key}.object"
     path.chmod(0o666)
-    assert store.load(key) is None
-    store.save(key, b"code")
+    assert cache.load(key) is None
+    cache.save(key, b"code")
     monkeypatch.setattr(os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
     with open(tmp_path / f"{key}.object", "rb") as file:
         assert not machine.is_ours(file.fileno())
     monkeypatch.undo()
-    recall._lines.cache_clear()
+    cache._lines.cache_clear()
     index = tmp_path / "index"
     index.write_bytes(b"structure and more\n")
     index.chmod(0o600)
-    assert list(recall._lines(index)) == [b"structure"]
-    recall._lines.cache_clear()
+    assert list(cache._lines(index)) == [b"structure"]
+    cache._lines.cache_clear()
     index.chmod(0o622)
-    assert recall._lines(index) == {}
-    recall._lines.cache_clear()
+    assert cache._lines(index) == {}
+    cache._lines.cache_clear()
 
 
 # ------------------------------------------------------------------ command lines

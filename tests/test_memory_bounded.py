@@ -21,7 +21,7 @@ from tawny.memory.plan import ENTRY, NONE_BELOW, PLANS
 
 CLOSED = {
     "tawny.codegen.library._shared": "the libraries that others are linked with",
-    "tawny.codegen.recall._lines": "files of the cache's directory, each bounded",
+    "tawny.codegen.cache._lines": "files of the cache's directory, each bounded",
     "tawny.codegen.machine._users_cache": "places that the environment names",
     "tawny.codegen.random._integers_library": "dtypes",
     "tawny.constructing._compiled": "numbers of fields",

@@ -20,12 +20,11 @@ from functools import cache, lru_cache
 from typing import Any, Final, ParamSpec, cast
 from weakref import WeakValueDictionary
 
-from tawny.codegen import store
+from tawny.codegen import cache as disk
+from tawny.codegen.cache import IndexEntry, find_entry, note_entry, stable_key
 from tawny.codegen.loading import NoPagesError, load
 from tawny.codegen.machine import LLVM_WORK, host, llvm
 from tawny.codegen.objects import RefusedError
-from tawny.codegen.recall import Record, note, recalled
-from tawny.codegen.structure import spelled
 from tawny.forking import Lock, lock
 from tawny.later import cached_property
 from tawny.record import record
@@ -105,7 +104,7 @@ def written(text: Callable[P, str]) -> Callable[P, Library]:
 
     def library(*arguments: P.args, **named: P.kwargs) -> Library:
         try:
-            made_from = spelled((text.__module__, text.__qualname__, arguments, *named.items()))
+            made_from = stable_key((text.__module__, text.__qualname__, arguments, *named.items()))
         except TypeError:
             return compiled(text(*arguments, **named))
         return _held(made_from, lambda: _recalled(made_from, lambda: text(*arguments, **named)))
@@ -177,21 +176,21 @@ def _key(text: str) -> str:
 def _recalled(made_from: str, text: Callable[[], str]) -> Library:
     """From the disk, if it is known there what was made from the same; else from the text."""
     structure = _key(made_from)
-    record = recalled(structure)
-    if record is not None:
-        library = _stored(record)
+    entry = find_entry(structure)
+    if entry is not None:
+        library = _stored(entry)
         if library is not None:
             return library
     _check_may_make()
     ir = text()
-    note(structure, _record(ir))
+    note_entry(structure, _entry(ir))
     return compiled(ir)
 
 
-def _record(ir: str) -> Record:
+def _entry(ir: str) -> IndexEntry:
     """What is to be known of a text for finding its code and using it."""
     counted = _INSTRUCTIONS.search(ir)
-    return Record(
+    return IndexEntry(
         _key(ir),
         tuple(_EXPORTED.findall(ir)),
         tuple(_REQUIRED.findall(ir)),
@@ -199,29 +198,29 @@ def _record(ir: str) -> Record:
     )
 
 
-def _stored(record: Record) -> Library | None:
+def _stored(entry: IndexEntry) -> Library | None:
     """A library that is on disk."""
-    code = store.load(record.key)
+    code = disk.load(entry.key)
     if code is None:
         return None
     try:
-        return _linked(code, record)
+        return _linked(code, entry)
     except NoPagesError:
         raise
     except RuntimeError:
-        store.discard(record.key)
+        disk.discard(entry.key)
         return None
 
 
 def _loaded(ir: str) -> Library:
     """From the disk or, where it has none, compiled."""
-    record = _record(ir)
-    library = _stored(record)
+    entry = _entry(ir)
+    library = _stored(entry)
     if library is None:
         _check_may_make()
         code = object_code(ir)
-        store.save(record.key, code)
-        library = _linked(code, record)
+        disk.save(entry.key, code)
+        library = _linked(code, entry)
     return library
 
 
@@ -295,20 +294,20 @@ def _unlocked(name: str) -> Any:
     return getattr(function, "_cfn", function)
 
 
-def _linked(code: bytes, record: Record) -> Library:
+def _linked(code: bytes, entry: IndexEntry) -> Library:
     """Object code brought into memory; raises RuntimeError where LLVM, asked last, refuses it.
 
     Raises NoPagesError where no code can be run.
     """
-    uses = tuple([_shared(name) for name in record.requires])
+    uses = tuple([_shared(name) for name in entry.requires])
     given = {symbol: place for shared in uses for symbol, place in shared.addresses.items()}
     try:
-        held: Any = load(code, record.symbols, given)
+        held: Any = load(code, entry.symbols, given)
         found = held.addresses
     except RefusedError:
-        held = _linked_by_llvm(code, record.symbols, given)
-        found = {symbol: held[symbol] for symbol in record.symbols}
-    return Library(found, held, uses, len(code), record.instructions)
+        held = _linked_by_llvm(code, entry.symbols, given)
+        found = {symbol: held[symbol] for symbol in entry.symbols}
+    return Library(found, held, uses, len(code), entry.instructions)
 
 
 def _linked_by_llvm(code: bytes, symbols: tuple[str, ...], given: Mapping[str, int]) -> Any:

@@ -16,11 +16,10 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.codegen import library, recall, sources, store
+from tawny.codegen import cache, library
 from tawny.codegen.builder import I64, Module
+from tawny.codegen.cache import IndexEntry, find_entry, note_entry, stable_key
 from tawny.codegen.library import NotAtHandError, at_hand, compiled, written
-from tawny.codegen.recall import Record, note, recalled
-from tawny.codegen.structure import spelled
 from tawny.op import ELEMENTWISE
 from tawny.ops.fused import Activation, Epilogue
 from tawny.ops.linalg import Matmul
@@ -60,22 +59,22 @@ THINGS: list[Any] = [
 
 
 def test_different_things_are_spelled_differently() -> None:
-    assert len({spelled(thing) for thing in THINGS}) == len(THINGS)
+    assert len({stable_key(thing) for thing in THINGS}) == len(THINGS)
     for thing in THINGS:
-        assert spelled((thing,)) == spelled((thing,))
+        assert stable_key((thing,)) == stable_key((thing,))
 
 
 @pytest.mark.parametrize("thing", [object(), [1], {1: 2}, {1}, lambda: 0, np.ones(2), b"1"])
 def test_what_has_no_spelling_is_refused(thing: object) -> None:
     for given in (thing, (1, thing), Box(thing)):
         with pytest.raises(TypeError, match="no spelling"):
-            spelled(given)
+            stable_key(given)
 
 
 def forget() -> None:
     """Drop what is in memory, as a new process would find it."""
     library._recent.clear()
-    recall._lines.cache_clear()
+    cache._lines.cache_clear()
     gc.collect()
 
 
@@ -108,7 +107,7 @@ def answer(found: library.Library) -> int:
 
 
 def index(directory: Path) -> Path:
-    (path,) = directory.glob(f"{store.INDEX}*")
+    (path,) = directory.glob(f"{cache.INDEX}*")
     return path
 
 
@@ -138,7 +137,7 @@ def test_what_has_no_spelling_is_written_every_time(fresh: Path) -> None:
         assert len(texts) == 1
         del find
         forget()
-    assert not list(fresh.glob(f"{store.INDEX}*"))
+    assert not list(fresh.glob(f"{cache.INDEX}*"))
 
 
 @pytest.mark.parametrize("change", ["generators", "machine", "object"])
@@ -150,7 +149,7 @@ def test_a_text_is_written_again_where_it_may_differ(
     del find
     forget()
     if change == "generators":
-        monkeypatch.setattr(recall, "generators", lambda: "0" * 64)
+        monkeypatch.setattr(cache, "source_checksum", lambda: "0" * 64)
     elif change == "machine":
         monkeypatch.setattr(library, "PIPELINE", "other")
     else:
@@ -162,7 +161,7 @@ def test_a_text_is_written_again_where_it_may_differ(
 
 
 def test_without_the_source_texts_are_written(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "generators", lambda: None)
+    monkeypatch.setattr(cache, "source_checksum", lambda: None)
     for _ in range(2):
         find, texts = writer()
         assert answer(find(8)) == 8
@@ -175,55 +174,55 @@ def test_the_checksum_is_that_of_the_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def checksum() -> str | None:
-        sources.generators.cache_clear()
-        return sources.generators()
+        cache.source_checksum.cache_clear()
+        return cache.source_checksum()
 
     before = checksum()
     assert before == checksum()
-    for folder in sources.GENERATORS:
+    for folder in cache.GENERATORS:
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "a.py").write_text("1")
-    monkeypatch.setattr(sources, "__file__", str(tmp_path / "codegen" / "sources.py"))
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "codegen" / "cache.py"))
     seen = {before, checksum()}
-    for folder in sources.GENERATORS:
+    for folder in cache.GENERATORS:
         (tmp_path / folder / "a.py").write_text("2")
         seen.add(checksum())
     (tmp_path / "ops" / "b.py").write_text("2")
     seen.add(checksum())
-    assert len(seen) == 3 + len(sources.GENERATORS)
+    assert len(seen) == 3 + len(cache.GENERATORS)
     (tmp_path / "ops" / "notes.txt").write_text("2")
     assert checksum() in seen
-    monkeypatch.setattr(sources, "GENERATORS", ("nowhere",))
+    monkeypatch.setattr(cache, "GENERATORS", ("nowhere",))
     assert checksum() is None
-    sources.generators.cache_clear()
+    cache.source_checksum.cache_clear()
 
 
 @pytest.fixture
 def package(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package whose sources are an hour old, as far as programs can tell."""
-    for folder in sources.GENERATORS:
+    for folder in cache.GENERATORS:
         (fresh / "package" / folder).mkdir(parents=True, exist_ok=True)
         (fresh / "package" / folder / "a.py").write_text("1")
-    monkeypatch.setattr(sources, "__file__", str(fresh / "package" / "codegen" / "sources.py"))
-    monkeypatch.setattr(sources, "YOUNG", -1.0)
+    monkeypatch.setattr(cache, "__file__", str(fresh / "package" / "codegen" / "cache.py"))
+    monkeypatch.setattr(cache, "YOUNG", -1.0)
     yield fresh / "package"
-    sources.generators.cache_clear()
+    cache.source_checksum.cache_clear()
 
 
 def checksums(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[str | None, bool]]:
     """Gives the checksum as a new process would find it, and whether files were read for it."""
-    original, read = sources._checksum, list[object]()
+    original, read = cache._digest, list[object]()
 
     def noted(files: Any) -> str:
         read.append(files)
         return original(files)
 
-    monkeypatch.setattr(sources, "_checksum", noted)
+    monkeypatch.setattr(cache, "_digest", noted)
 
     def checksum() -> tuple[str | None, bool]:
         read.clear()
-        sources.generators.cache_clear()
-        found = sources.generators()
+        cache.source_checksum.cache_clear()
+        found = cache.source_checksum()
         return found, bool(read)
 
     return checksum
@@ -264,7 +263,7 @@ def test_sources_that_changed_are_read(package: Path, monkeypatch: pytest.Monkey
 
 
 def test_young_sources_are_always_read(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "YOUNG", 10.0)
+    monkeypatch.setattr(cache, "YOUNG", 10.0)
     checksum = checksums(monkeypatch)
     for text in ("1", "2", "3"):
         (package / "ops" / "a.py").write_text(text)
@@ -300,24 +299,24 @@ def test_damaged_lines_are_passed_over(fresh: Path, damage: Callable[[bytes], by
 def test_of_several_lines_for_a_structure_the_last_counts(fresh: Path) -> None:
     name = f"{7:064}"
     for count in range(3):
-        note(name, Record(name, ("answer",), (), count))
+        note_entry(name, IndexEntry(name, ("answer",), (), count))
     assert len(index(fresh).read_bytes().splitlines()) == 3
     forget()
-    assert recalled(name) == Record(name, ("answer",), (), 2)
-    note(name, Record(name, ("answer",), (), 2))
+    assert find_entry(name) == IndexEntry(name, ("answer",), (), 2)
+    note_entry(name, IndexEntry(name, ("answer",), (), 2))
     assert len(index(fresh).read_bytes().splitlines()) == 3, "known"
 
 
 def test_the_index_is_bounded(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "MOST_BYTES", 1000)
-    records = {f"{n:064}": Record(f"{n + 1:064}", ("answer",), (), n) for n in range(100)}
+    monkeypatch.setattr(cache, "MOST_BYTES", 1000)
+    records = {f"{n:064}": IndexEntry(f"{n + 1:064}", ("answer",), (), n) for n in range(100)}
     for name, one in records.items():
-        note(name, one)
-        assert recalled(name) == one
+        note_entry(name, one)
+        assert find_entry(name) == one
         assert index(fresh).stat().st_size < 1400
     forget()
-    assert recalled(f"{99:064}") == records[f"{99:064}"]
-    assert recalled(f"{0:064}") is None
+    assert find_entry(f"{99:064}") == records[f"{99:064}"]
+    assert find_entry(f"{0:064}") is None
 
 
 def test_old_indices_are_swept(tmp_path: Path) -> None:
@@ -325,11 +324,11 @@ def test_old_indices_are_swept(tmp_path: Path) -> None:
     import time
 
     for days in (20, 40):
-        path = tmp_path / f"{store.INDEX}{days}"
+        path = tmp_path / f"{cache.INDEX}{days}"
         path.write_text("")
         os.utime(path, (time.time() - days * 86400,) * 2)
-    store.sweep(tmp_path, 10**6)
-    assert [p.name for p in tmp_path.iterdir()] == [f"{store.INDEX}20"]
+    cache.sweep(tmp_path, 10**6)
+    assert [p.name for p in tmp_path.iterdir()] == [f"{cache.INDEX}20"]
 
 
 def test_at_hand_nothing_is_made(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
