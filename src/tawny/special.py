@@ -18,17 +18,20 @@ from typing import Any, Final
 import tawny.numpy as np
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.autodiff.custom import custom_jvp
+from tawny.autodiff.functions import jvp
 from tawny.calling import guarded
 from tawny.dtype import REAL, check_categories, inexact_dtype
 from tawny.errors import value_error
-from tawny.ops import bessel, normal
+from tawny.ops import bessel, incomplete, normal
 from tawny.ops import gamma as series
+from tawny.ops.creation import BroadcastTo
 from tawny.ops.differentiation import stop_gradient
 from tawny.ops.gamma import chosen
 from tawny.shape import as_int
 
 __all__ = [
     "beta",
+    "betainc",
     "betaln",
     "digamma",
     "entr",
@@ -39,6 +42,8 @@ __all__ = [
     "expit",
     "expm",
     "gamma",
+    "gammainc",
+    "gammaincc",
     "gammaln",
     "i0",
     "i0e",
@@ -67,9 +72,10 @@ def _real(x: ArrayLike, op: str, position: int = 0) -> Array:
     return np.astype(wrap(node), inexact_dtype(node.dtype), copy=False)
 
 
-def _wide(body: Function, x: Array) -> Array:
-    """`body` of `x`, computed in float64."""
-    return np.astype(body(np.astype(x, np.float64, copy=False)), x.dtype, copy=False)
+def _wide(body: Callable[..., Array], *operands: Array) -> Array:
+    """`body` of arrays of one dtype, computed in float64."""
+    value = body(*[np.astype(x, np.float64, copy=False) for x in operands])
+    return np.astype(value, operands[0].dtype, copy=False)
 
 
 def _function(name: str, body: Function, slope: Function, doc: str) -> Unary:
@@ -168,6 +174,74 @@ def beta(a: ArrayLike, b: ArrayLike, /) -> Array:
     dtype = np.result_type(first, second)
     first, second = (np.astype(x, np.float64, copy=False) for x in (first, second))
     return np.astype(np.exp(betaln(first, second)), dtype, copy=False)
+
+
+# ----------------------------------------------------------------- their shares
+
+
+def _share(
+    name: str, body: Callable[..., Array], density: Callable[..., Array], sign: float = 1.0
+) -> Callable[..., Array]:
+    """A function of parameters and of a place, whose slope with respect to the last is a density.
+
+    Those with respect to parameters are the body's own, in forward mode.
+    """
+
+    def computed(*operands: Array) -> Array:
+        return _wide(body, *operands)
+
+    computed.__name__ = name
+    inner = custom_jvp(computed)
+
+    def tangent(primals: Any, tangents: Any) -> tuple[Array, Array]:
+        (*parameters, x), (*moves, step) = primals, tangents
+        changes: list[Array] = []
+        if not _is_zero(step):
+            changes.append(_wide(density, *primals) * (sign * step))
+        if not all(map(_is_zero, moves)):
+            _, own = jvp(lambda *moved: computed(*moved, x), parameters, moves)
+            changes.append(own)
+        return inner(*primals), sum(changes, start=np.zeros_like(x))
+
+    inner.defjvp(tangent)
+
+    def function(*given: ArrayLike) -> Array:
+        operands = [_real(x, name, position) for position, x in enumerate(given)]
+        dtype = np.result_type(*operands)
+        alike = [np.astype(x, dtype, copy=False) for x in np.broadcast_arrays(*operands)]
+        result: Array = inner(*alike)
+        return result
+
+    return function
+
+
+def _is_zero(change: Array) -> bool:
+    """Whether an argument is known not to change."""
+    node = change.node.inputs[0] if isinstance(change.node.op, BroadcastTo) else change.node
+    return node.value is not None and not node.shape and bool(node.value == 0)
+
+
+_gammainc = _share("gammainc", incomplete.gammainc, incomplete.gamma_density)
+_gammaincc = _share("gammaincc", incomplete.gammaincc, incomplete.gamma_density, sign=-1.0)
+_betainc = _share("betainc", incomplete.betainc, incomplete.beta_density)
+
+
+@guarded
+def gammainc(a: ArrayLike, x: ArrayLike, /) -> Array:
+    """The share of the gamma distribution of shape `a` below `x`, from 0 to 1."""
+    return _gammainc(a, x)
+
+
+@guarded
+def gammaincc(a: ArrayLike, x: ArrayLike, /) -> Array:
+    """The share of the gamma distribution of shape `a` above `x`, accurate where it is small."""
+    return _gammaincc(a, x)
+
+
+@guarded
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Array:
+    """The share of the beta distribution of `a` and `b` below `x`, which is from 0 to 1."""
+    return _betainc(a, b, x)
 
 
 # ------------------------------------------------------------------------- Bessel

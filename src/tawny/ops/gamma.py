@@ -56,7 +56,7 @@ def chosen(condition: Array, yes: Array | float, no: Array | float) -> Array:
     return result
 
 
-def _between(x: Array, low: float, high: float) -> Array:
+def between(x: Array, low: float, high: float) -> Array:
     """`x` from -1 to 1 as it goes from `low` to `high`; outside it is at the ends."""
     inside = e.minimum(e.maximum(x, low), high)
     return (inside - (low + high) / 2) * (2 / (high - low))
@@ -77,7 +77,7 @@ STIRLING: Final = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULL
 """Coefficients of 1 / x, 1 / x**3, ... in `log(gamma(x))`."""
 
 
-def _stirling(x: Array) -> Array:
+def stirling(x: Array) -> Array:
     """What Stirling's formula leaves of `log(gamma(x))`."""
     return powers(STIRLING, 1.0 / (x * x)) / x
 
@@ -88,12 +88,12 @@ def log_gamma(x: Array) -> Array:
     low = y < 1.0
     lifted = chosen(low, y + 1.0, y)
     factors = chosen(low, y, y - 1.0) * chosen(low, y - 1.0, y - 2.0)
-    ground = factors * chebyshev(tables.LOG_GAMMA_LOW, _between(lifted, 1.0, 3.0))
+    ground = factors * chebyshev(tables.LOG_GAMMA_LOW, between(lifted, 1.0, 3.0))
     near = ground - chosen(low, e.log(y), 0.0)
-    middle = chebyshev(tables.LOG_GAMMA_MIDDLE, _between(y, 3.0, FAR))
+    middle = chebyshev(tables.LOG_GAMMA_MIDDLE, between(y, 3.0, FAR))
     far = e.maximum(y, FAR)
     half = 0.5 * math.log(2 * math.pi) - 0.5
-    beyond = (far - 0.5) * (e.log(far) - 1.0) + (half + _stirling(far))
+    beyond = (far - 0.5) * (e.log(far) - 1.0) + (half + stirling(far))
     value = chosen(lifted < 3.0, near, chosen(y < FAR, middle, beyond))
     sine = e.abs(x * e.sin(math.pi * _from_integer(x)))
     value = chosen(left, math.log(math.pi) - e.log(sine) - value, value)
@@ -109,10 +109,10 @@ def gamma(x: Array) -> Array:
         long = z >= 3.0
         z = chosen(long, z - 1.0, z)
         above = chosen(long, above * z, above)
-    near = above * chebyshev(tables.GAMMA_LOW, _between(z, 2.0, 3.0)) / below
+    near = above * chebyshev(tables.GAMMA_LOW, between(z, 2.0, 3.0)) / below
     far = e.maximum(y, FAR)
     half = e.pow(far, 0.5 * far - 0.25)  # the whole power may overflow where the product does not
-    beyond = half * e.exp(-far) * half * (math.sqrt(2 * math.pi) * e.exp(_stirling(far)))
+    beyond = half * e.exp(-far) * half * (math.sqrt(2 * math.pi) * e.exp(stirling(far)))
     beyond = chosen(y > 180.0, math.inf, beyond)  # it overflows from 171.6 on
     value = chosen(y < FAR, near, beyond)
     away = _from_integer(x)
@@ -129,9 +129,9 @@ def digamma(x: Array) -> Array:
     low = y < 1.0
     lifted = chosen(low, y + 1.0, y)
     root, rest = tables.DIGAMMA_ROOT
-    ground = chebyshev(tables.DIGAMMA_LOW, _between(lifted, 1.0, 3.0)) * ((lifted - root) - rest)
+    ground = chebyshev(tables.DIGAMMA_LOW, between(lifted, 1.0, 3.0)) * ((lifted - root) - rest)
     near = ground - chosen(low, 1.0 / y, 0.0)
-    middle = chebyshev(tables.DIGAMMA_MIDDLE, _between(y, 3.0, FAR))
+    middle = chebyshev(tables.DIGAMMA_MIDDLE, between(y, 3.0, FAR))
     far = e.maximum(y, FAR)
     square = 1.0 / (far * far)
     terms = [b / (2 * k) for k, b in enumerate(BERNOULLI[:8], start=1)]
