@@ -33,7 +33,8 @@ from tawny.codegen.products.sharing import over
 from tawny.codegen.products.stack import shares
 from tawny.codegen.products.tile import Tile, Walk, accumulate, spaced, tallest, unusual, widest
 from tawny.codegen.products.windows import WindowAxis
-from tawny.codegen.products.winograd import POINTS, TAPS, of_inputs
+from tawny.codegen.products.winograd import of_inputs
+from tawny.codegen.products.winograd_direct import POINTS, TAPS
 from tawny.record import record
 
 LEAST_POSITIONS: Final = 40
