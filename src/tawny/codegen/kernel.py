@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
+
+import numpy as np
 
 from tawny.codegen.library import Library
 from tawny.dtype import DType
 from tawny.named import NamedTuple
 from tawny.shape import Shape
+
+_ZERO: Final = np.zeros(1, np.int64)
+NEVER: Final[int] = _ZERO.__array_interface__["data"][0]
+"""The address of a cell that is always 0: it tells those that could be stopped to go on.
+
+A program puts the address of its own cell in its place.
+"""
 
 
 class Layout(Protocol):

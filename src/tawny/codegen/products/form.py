@@ -66,6 +66,7 @@ NUMBERS: Final = (
     "slices",
     "slice_a",
     "slice_b",
+    "stop",
     "stack_axes",
     "stack_at",
 )
@@ -77,6 +78,7 @@ of the row holds an address; it is -1 for what there is not.  A function is told
 is not packed; `block_bytes` is how far blocks of columns move on in all that has columns but for
 packed panels; `scale_at` is how far the scale is from the bias.  The common axis may be cut into
 `slices`, one of which is packed at a time: `slice_a` and `slice_b` are how far they are apart.
+Where the cell at `stop` is not 0, nothing more is computed.
 """
 
 TILE_ARGUMENTS: Final = {

@@ -271,7 +271,15 @@ class _Share:
             inner = f.select(streamed, count, depths)
             fast, slow = loop.index % inner, loop.index // inner
             block, depth = f.select(streamed, fast, slow), f.select(streamed, slow, fast)
-            self._tiles(group, first + block, depth)
+            with f.when(self._goes_on()):
+                self._tiles(group, first + block, depth)
+
+    def _goes_on(self) -> Value:
+        """Whether nobody told the product to stop."""
+        f = self.f
+        stop = f.cell(self.numbers.address, self.numbers.names["stop"], PTR)
+        told = f.emit(I64, f"load atomic i64, ptr {stop.text} monotonic, align 8")
+        return told.equals(0)
 
     def _tiles(self, group: _Group, block: Value, depth: Value) -> None:
         """Tiles one below the other, with a block of columns and one of the common axis."""

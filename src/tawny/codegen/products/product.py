@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tawny.codegen.element import Element
-from tawny.codegen.kernel import Compiled
+from tawny.codegen.kernel import NEVER, Compiled
 from tawny.codegen.library import Library, written
 from tawny.codegen.products.blocking import Blocking, Panels, Room
 from tawny.codegen.products.epilogue import Ending
@@ -106,6 +106,7 @@ class Product:
             "panels": self.panels.value,
             "bias_moves": not self.ending.constant_bias,
             "scale_at": scale_at,
+            "stop": NEVER,
             "stack_axes": len(self.stack),
             "stack_at": len(names),
         }

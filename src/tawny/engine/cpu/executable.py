@@ -10,8 +10,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tawny.engine.cpu.interpreter import TURNS, interpreter
+from tawny.engine.cpu.interpreter import TURNS, Run, interpreter
 from tawny.engine.cpu.pool import pool_of
+from tawny.engine.cpu.stopping import Listening
 from tawny.engine.cpu.table import Cells, Table, address
 from tawny.engine.reference.executable import POISON, Moment, ReferenceExecutable
 from tawny.graph.engine import Task
@@ -43,6 +44,8 @@ class Stretch(NamedTuple):
     address: int
     """... and where they lie."""
     callback: Moment | None
+    long: bool = False
+    """Whether it is run so that it can be stopped."""
 
 
 class Route(NamedTuple):
@@ -68,6 +71,7 @@ class CpuExecutable(Unique):
         self._turns, self._parallel = self._table.turns, self._table.parallel
         self._pool = pool_of(task.threads)
         self._interpret = interpreter()
+        self._listen: Run = Listening(self._interpret, self._table.stop)
         self._buffers: list[Value | None] = [None] * len(task.variables)
         self._given: tuple[Value, ...] | None = None
         """The variables as they were given last, if they cannot change."""
@@ -190,7 +194,8 @@ class CpuExecutable(Unique):
         if first:
             stretch = self._stretch(stretch.entries[first:])
         stretch.call[TURNS] = turns
-        return self._interpret(stretch.address)
+        run = self._listen if stretch.long else self._interpret
+        return run(stretch.address)
 
     def _after_failure(
         self, stretch: Stretch, ran: int, variables: Sequence[Value], draw: int
@@ -221,7 +226,7 @@ class CpuExecutable(Unique):
         stretches = tuple(self._stretches(positions))
         calls_back = any(s.callback is not None for s in stretches)
         before, ending = stretches, self._updating
-        if stretches and stretches[-1].callback is None:
+        if stretches and stretches[-1].callback is None and not stretches[-1].long:
             *head, last = stretches
             before, ending = tuple(head), self._stretch([*last.entries, *self._table.updates])
         route = Route(positions, stretches, calls_back, before, ending)
@@ -229,7 +234,10 @@ class CpuExecutable(Unique):
         return route
 
     def _stretches(self, positions: Sequence[int]) -> list[Stretch]:
-        """Cut where Python runs a step, and after some time; but not once variables change."""
+        """Cut where Python runs a step, and after some time; but not once variables change.
+
+        Until then a step that takes long can be stopped.
+        """
         steps, sequence = self._task.lowered.problem.steps, self._task.layout.sequence
         changing = self._table.first_change
         out: list[Stretch] = []
@@ -244,8 +252,9 @@ class CpuExecutable(Unique):
                 continue
             run.extend(entries)
             seconds += steps[sequence[position]].seconds
-            if seconds > STRETCH_SECONDS and position < changing:
-                out.extend(self._native(run))
+            long = self._table.long(position)
+            if (long or seconds > STRETCH_SECONDS) and position < changing:
+                out.append(self._stretch(run, long=long))
                 run, seconds = [], 0.0
         out.extend(self._native(run))
         return out
@@ -271,12 +280,12 @@ class CpuExecutable(Unique):
     def _native(self, run: list[int]) -> list[Stretch]:
         return [self._stretch(run)] if run else []
 
-    def _stretch(self, run: Sequence[int] | Cells) -> Stretch:
+    def _stretch(self, run: Sequence[int] | Cells, *, long: bool = False) -> Stretch:
         """These entries, run by one call."""
         table, cells = self._table, np.array(run, np.int64)
         where = address(cells), len(cells), self._pool.state, table.turns_address
         call = np.array([table.address, *where, 1], np.int64)
-        return Stretch(cells, len(cells), call.data, address(call), None)
+        return Stretch(cells, len(cells), call.data, address(call), None, long)
 
 
 def _called_back(callback: Moment) -> Stretch:

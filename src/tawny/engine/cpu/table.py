@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny.codegen.copying import Block, copies
+from tawny.codegen.kernel import NEVER
 from tawny.codegen.library import Library
 from tawny.dtype import DType
 from tawny.engine.cpu.bands import strips_of
@@ -17,6 +18,7 @@ from tawny.engine.cpu.interpreter import ENTRY, sites
 from tawny.engine.cpu.kernels import Kernel, Memory, Preparation, contiguous
 from tawny.engine.cpu.pool_code import MOST_THREADS
 from tawny.engine.cpu.providers import kernel_of
+from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
 from tawny.engine.cpu.views import Seen, Views
 from tawny.graph.engine import Task
 from tawny.graph.lowering import BANDWIDTH, is_leaf, result_of, types
@@ -97,6 +99,11 @@ class Table(Unique):
         """Tables whose entries are among these: they own what is called."""
         self._copying: list[Library] = []
         """Code that copies, which is called too."""
+        self._told = np.zeros(1, np.int64) if beside is None else beside._told
+        self.stop = address(self._told)
+        """Where steps that take long are told to stop."""
+        self._inner: list[tuple[int, int]] = []
+        """Cells that hold where a row begins, and the number of its first cell."""
         self._prepared: dict[Prepared, Value] = {} if beside is None else beside._prepared
         self._entries: list[Entry] = []
         self._of_position = [self._entered(p) for p in range(len(task.layout.sequence))]
@@ -104,6 +111,8 @@ class Table(Unique):
         """The entries that let variables take the values of update edges."""
         self.parallel = any(entry.threads for entry in self._entries)
         self._cells = np.array(self._row, np.int64)
+        for cell, row in self._inner:
+            self._cells[cell] = address(self._cells) + row * _CELL
         self._table = self._placed()
         self.address = address(self._table)
         self._places = [_columns(pairs) for pairs in self._patches]
@@ -145,23 +154,47 @@ class Table(Unique):
 
     # -------------------------------------------------------------------- rows
 
+    def long(self, position: int) -> bool:
+        """Whether what runs at a position takes so long that it can be stopped."""
+        step = self._task.layout.sequence[position]
+        return self._task.lowered.problem.steps[step].seconds > LONG_SECONDS
+
     def _entered(self, position: int) -> range:
-        """Add the row and the entries of a position; none where it has no kernel."""
+        """Add the rows and the entries of a position; none where it has no kernel."""
         first = len(self._entries)
+        self._enter(position)
+        entries = range(first, len(self._entries))
+        if entries and self.long(position):
+            self._cut(entries, position)
+        return entries
+
+    def _cut(self, entries: range, position: int) -> None:
+        """Let what takes long be computed piece by piece, so that it can be stopped."""
+        step = self._task.layout.sequence[position]
+        seconds = self._task.lowered.problem.steps[step].seconds / len(entries)
+        for number in entries:
+            entry, start = self._entries[number], len(self._row)
+            pieces = pieces_of(seconds) if entry.threads else 1
+            self._inner.append((start + 1, entry.row))
+            self._row.extend([entry.kernel, 0, pieces, self.stop])
+            kernel = pieces_library().address("pieces")
+            self._entries[number] = entry._replace(kernel=kernel, row=start)
+
+    def _enter(self, position: int) -> None:
         layout, lowered = self._task.layout, self._task.lowered
         step = layout.sequence[position]
         node = lowered.steps[step]
         seen = [self._views(source) for source in node.inputs]
         if isinstance(node.op, Bands):
             self._in_bands(position, node, seen)
-            return range(first, len(self._entries))
+            return
         if step not in self._kernels:
             results = tuple([contiguous(*kind) for kind in types(node)])
             operands = tuple([s.memory for s in seen])
             self._kernels[step] = kernel_of(node, operands, results, self._task.threads)
         kernel = self._kernels[step]
         if kernel is None:
-            return range(0)
+            return
         if kernel.scratch > lowered.problem.steps[step].scratch:
             raise RuntimeError(
                 f"{node!r} was planned for another kernel: the environment has changed since"
@@ -180,7 +213,10 @@ class Table(Unique):
             self._in(self._made(node, result, offsets[storage]))
         if kernel.scratch:
             self._row.append(self._arena + layout.scratch[position])
-        self._row.extend(kernel.parameters)
+        if self.long(position):
+            self._row.extend([self.stop if n == NEVER else n for n in kernel.parameters])
+        else:
+            self._row.extend(kernel.parameters)
         last = len(self._row) - 1
         if kernel.drawn:
             self._draws.append(last - kernel.fallible)
@@ -190,7 +226,6 @@ class Table(Unique):
         for symbol, shared in kernel.after:
             wanted = self._threads(step) if shared and kernel.parallel else 0
             self._entries.append(Entry(position, find(symbol), start, wanted, status))
-        return range(first, len(self._entries))
 
     # ------------------------------------------------------------------- bands
 
@@ -244,6 +279,7 @@ class Table(Unique):
         """Add all rows and entries of another table, whose variables are to lie at `places`."""
         start = len(self._row)
         self._row.extend(table._row)
+        self._inner += [(start + cell, start + row) for cell, row in table._inner]
         for where, cells in zip(places, table._patches, strict=True):
             for cell, shift in cells:
                 self._row[start + cell] = where.place + shift

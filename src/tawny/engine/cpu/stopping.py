@@ -1,0 +1,128 @@
+"""Stopping in the middle of a step that takes long.
+
+Compiled code runs without Python, which therefore hears of signals only when a call returns.  A
+stretch with a long step is run by a thread of its own, while the caller waits and can be
+interrupted; then a cell tells the step to stop.  It is looked at before each of the pieces that the
+step is cut into, and inside of products.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import threading
+from contextlib import suppress
+from functools import cache
+from typing import Final
+
+from tawny.codegen.library import Library, compiled
+from tawny.engine.cpu.interpreter import Run
+
+LONG_SECONDS: Final = 0.02
+"""A step that is estimated to take longer can be stopped.  Estimates count bytes and operations:
+for a loop of many transcendental functions they are up to 50 times too low.  To start a thread took
+60 us here, which is little beside this."""
+
+PIECE_SECONDS: Final = 0.002
+"""What a piece of a long step is estimated to take: at most a tenth of a second, with that error."""
+
+HEARD_SECONDS: Final = 0.1
+"""How often the caller looks for signals that another thread took: those wake nobody."""
+
+MOST_PIECES: Final = 2**12
+
+PIECES_CELLS: Final = 4
+"""What the row of a step in pieces holds: the kernel, its own row, how many pieces, and where is
+told that it is to stop."""
+
+IR: Final = """
+define void @pieces(ptr %row, i64 %worker, i64 %workers) {
+entry:
+  %kernel = load ptr, ptr %row
+  %own_place = getelementptr ptr, ptr %row, i64 1
+  %own = load ptr, ptr %own_place
+  %count_place = getelementptr i64, ptr %row, i64 2
+  %count = load i64, ptr %count_place
+  %stop_place = getelementptr ptr, ptr %row, i64 3
+  %stop = load ptr, ptr %stop_place
+  br label %look
+look:
+  %piece = phi i64 [%worker, %entry], [%next, %work]
+  %more = icmp ult i64 %piece, %count
+  br i1 %more, label %ask, label %done
+ask:
+  %told = load atomic i64, ptr %stop monotonic, align 8
+  %stops = icmp ne i64 %told, 0
+  br i1 %stops, label %done, label %work
+work:
+  call void %kernel(ptr %own, i64 %piece, i64 %count)
+  %next = add i64 %piece, %workers
+  br label %look
+done:
+  ret void
+}
+"""
+
+
+@cache
+def pieces_library() -> Library:
+    """The kernel `pieces`, which runs another one piece by piece until it is told to stop."""
+    return compiled(IR)
+
+
+def pieces_of(seconds: float) -> int:
+    """Into how many pieces a step is cut that takes so long."""
+    return max(1, min(int(seconds / PIECE_SECONDS), MOST_PIECES))
+
+
+class Listening:
+    """Interprets calls so that they are stopped when Python is interrupted."""
+
+    def __init__(self, interpret: Run, stop: int) -> None:
+        """`stop` is the address of the cell that tells the steps to stop."""
+        self._interpret = interpret
+        self._stop = ctypes.c_int64.from_address(stop)
+
+    def __call__(self, call: int, /) -> int:
+        """Run a call; where Python is interrupted, stop it and raise what was raised.
+
+        Signals come to the main thread alone: in another one the call is made as it is.
+        """
+        if _thread.get_ident() != threading.main_thread().ident:
+            return self._interpret(call)
+        waiting, ran, over = [call], list[int](), _thread.allocate_lock()
+        over.acquire()
+
+        def work() -> None:
+            with suppress(IndexError):  # taken back before the thread began
+                ran.append(self._interpret(waiting.pop()))
+            over.release()
+
+        try:
+            _thread.start_new_thread(work, ())
+            while not over.acquire(timeout=HEARD_SECONDS):
+                pass
+        except BaseException as error:
+            if not (waiting and _taken_back(waiting)):
+                self._end(over)
+            elif isinstance(error, RuntimeError):  # the system has no thread left
+                return self._interpret(call)
+            raise
+        return ran[0]
+
+    def _end(self, over: _thread.LockType) -> None:
+        """Stop what runs, and wait until it has, whatever else comes meanwhile."""
+        self._stop.value = 1
+        ended = False
+        while not ended:
+            with suppress(BaseException):
+                ended = over.acquire()
+        self._stop.value = 0
+
+
+def _taken_back(waiting: list[int]) -> bool:
+    """Whether a call that waits was not begun yet; then it never is."""
+    with suppress(IndexError):
+        waiting.pop()
+        return True
+    return False

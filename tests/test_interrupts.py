@@ -1,0 +1,183 @@
+"""Control-C in the middle of a run: it ends soon, and the program can be run again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from tawny.engine.cpu import stopping, table
+from tawny.engine.cpu.interpreter import interpreter
+
+PRELUDE = """
+import os, signal, threading, time
+import numpy, tawny as tw, tawny.numpy as np
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+count = tw.var("count")
+
+def interrupted(program, seconds):
+    # how long a run took that was interrupted; None if it was over before
+    threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT]).start()
+    start = time.monotonic()
+    try:
+        program.run()
+        time.sleep(60)
+    except KeyboardInterrupt:
+        return time.monotonic() - start
+
+def check(output, x, value, engine, **options):
+    # the state and the results after an interrupted run are those of a program that never was
+    program = tw.Graph([x], [output], updates={count: count + 1}).compile(engine=engine, **options)
+    program.set(x=value, count=0.0)
+    start = time.monotonic()
+    (first,) = program.run()
+    whole = time.monotonic() - start
+    for done in range(1, 6):
+        program.set(x=value)
+        took = interrupted(program, whole / 5)
+        assert program.state["count"] == program.draw, "the state is that after whole runs"
+        if program.draw == done and took < 0.8 * whole + 0.1:
+            break
+    else:
+        raise AssertionError(f"{took} s of {whole} s")
+    program.set(x=value)
+    assert program.run()[0].tobytes() == first.tobytes()
+    assert program.state["count"] == program.draw == done + 1
+"""
+
+LARGE = {
+    "one product": """
+x = tw.var("x", shape=(2200, 2200), dtype="float32")
+value = numpy.random.default_rng(0).random((2200, 2200), "float32")
+check(x @ x, x, value, "cpu", threads=1)
+""",
+    "one elementwise kernel": """
+x = tw.var("x", shape=(5_000_000,))
+y = x
+for _ in range(12):
+    y = np.sin(y + 0.1)
+check(y, x, numpy.random.default_rng(0).random(5_000_000), "cpu", threads=2)
+""",
+    "many steps": """
+x = tw.var("x", shape=(1000, 1000))
+y = x
+for _ in range(150):
+    y = np.concat([y[1:], y[:1]], axis=0)
+value = numpy.random.default_rng(0).random((1000, 1000))
+for engine in ("cpu", "reference"):
+    check(y, x, value, engine, optimise=False)
+""",
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_control_c_ends_a_run_soon(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + LARGE[name]],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+# ------------------------------------------------------------------ every kernel in pieces
+
+
+@pytest.fixture
+def all_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step is cut into pieces, as many as a long one has."""
+    monkeypatch.setattr(table, "LONG_SECONDS", -1.0)
+    monkeypatch.setattr(stopping, "PIECE_SECONDS", 1e-7)
+
+
+X = np.random.default_rng(1).random((60, 80))
+
+PIECED = {
+    "elementwise": lambda x: np_of(x).sin(x) + x,
+    "sum of all": lambda x: np_of(x).sum(x),
+    "sum of rows": lambda x: np_of(x).sum(x, axis=1),
+    "sum of columns": lambda x: np_of(x).sum(x, axis=0),
+    "largest": lambda x: np_of(x).max(x, axis=0),
+    "product": lambda x: x @ x.T,
+    "stacked products": lambda x: x.reshape(6, 10, 80) @ x.reshape(6, 80, 10),
+    "running sum": lambda x: np_of(x).cumsum(x, axis=0),
+    "sort": lambda x: np_of(x).sort(x, axis=0),
+    "sort of all": lambda x: np_of(x).sort(x.reshape(-1)),
+    "copies": lambda x: np_of(x).concatenate([x.T[::-1], x.T], axis=1),
+    "taken rows": lambda x: x[np.arange(60) * 7 % 60],
+    "transform": lambda x: np_of(x).fft.rfft(x, axis=1),
+    "triangular": lambda x: np_of(x).linalg.cholesky(x[:40] @ x[:40].T + 50 * np.eye(40)),
+    "softmax": lambda x: np_of(x).exp(x) / np_of(x).sum(np_of(x).exp(x), axis=1, keepdims=True),
+}
+
+
+def np_of(x: object) -> object:
+    """NumPy's namespace for its arrays, ours for lazy ones."""
+    return tnp if isinstance(x, tw.Array) else np
+
+
+@pytest.mark.usefixtures("all_long")
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", PIECED)
+def test_steps_in_pieces_give_what_whole_ones_give(name: str, threads: int) -> None:
+    x = tw.var("x", shape=X.shape)
+    n = tw.var("n")
+    graph = tw.Graph([x], PIECED[name](x), updates={n: n + 1})
+    program = graph.compile(engine="cpu", threads=threads)
+    program.set(n=0.0)
+    for _ in range(2):
+        np.testing.assert_allclose(program(X), PIECED[name](X), rtol=1e-12, atol=1e-14)
+    assert program.state["n"] == 2
+
+
+@pytest.mark.usefixtures("all_long")
+def test_other_threads_run_what_takes_long_themselves() -> None:
+    x = tw.var("x", shape=X.shape)
+    program = tw.Graph([x], x @ x.T).compile(engine="cpu")
+    found: list[np.ndarray] = []
+    thread = threading.Thread(target=lambda: found.append(program(X)))
+    thread.start()
+    thread.join()
+    np.testing.assert_allclose(found[0], X @ X.T)
+
+
+@pytest.mark.usefixtures("interruptible", "all_long")
+def test_a_handler_that_raises_nothing_does_not_stop_a_run(monkeypatch) -> None:
+    monkeypatch.setattr(stopping, "HEARD_SECONDS", 1e-3)
+    x = tw.var("x", shape=X.shape)
+    program = tw.Graph([x], x @ x.T).compile(engine="cpu")
+    heard: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    plain = interpreter()
+
+    def slow(call: int) -> int:
+        signal.raise_signal(signal.SIGINT)
+        while not heard:
+            time.sleep(1e-3)
+        return plain(call)
+
+    listen = program._compiled.executable._listen
+    monkeypatch.setattr(listen, "_interpret", slow)
+    np.testing.assert_allclose(program(X), X @ X.T)
+    assert heard == [signal.SIGINT]
+
+
+@pytest.mark.usefixtures("all_long")
+def test_without_a_thread_to_spare_the_caller_computes(monkeypatch) -> None:
+    def none_left(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    x = tw.var("x", shape=X.shape)
+    program = tw.Graph([x], x @ x.T).compile(engine="cpu", threads=1)
+    monkeypatch.setattr(stopping._thread, "start_new_thread", none_left)
+    np.testing.assert_allclose(program(X), X @ X.T)
