@@ -368,6 +368,25 @@ def test_methods() -> None:
     assert "1 programs" in repr(Scaler.scaled)
 
 
+def test_methods_have_all_that_jitted_functions_have() -> None:
+    two = Scaler(2.0)
+    method = two.scaled
+    plan = method.lower(A, n=0).plan
+    assert plan.peak_bytes == Scaler.scaled.lower(two, A, n=0).plan.peak_bytes > 0
+    assert len(method.lower(A).graph.inputs) == 1
+    assert two.chosen.lower(A, flag=True).graph is not None
+    assert (method.__self__, method.__func__, method.__name__) == (two, Scaler.scaled, "scaled")
+    assert method == two.scaled != Scaler(2.0).scaled
+    assert hash(method) == hash(two.scaled)
+    assert method != two.chosen
+    assert "Scaler.scaled of" in repr(method)
+    assert copy.copy(method)(A, 0).tolist() == (A[0] * 2).tolist()
+    method.clear_cache()
+    assert "0 programs" in repr(Scaler.scaled)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = method.nothing
+
+
 def test_arrays_of_a_dataclass_are_data_in_its_methods() -> None:
     line = Line(2.0)
     np.testing.assert_array_equal(line.at(A), A * 2)

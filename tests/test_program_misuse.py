@@ -194,7 +194,7 @@ def test_masked_arrays_are_refused_by_name(engine: str, bind: bool) -> None:
     x = tw.var("x", shape=(3,))
     p = tw.Graph([x], [x + 1.0]).compile(engine=engine)
     masked = numpy.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
-    with pytest.raises(TypeError, match=r"variable 'x' was given a masked array.*filled"):
+    with pytest.raises(TypeError, match=r"variable 'x' is a masked array.*filled"):
         p.set(bind=bind, x=masked)
     with pytest.raises(TypeError, match="masked array"):
         p(masked)

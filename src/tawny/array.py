@@ -574,6 +574,7 @@ def lift(x: Any, op: str, position: int = 0) -> Node:
 def _holds_array(items: Sequence[Any]) -> bool:
     return any(
         isinstance(i, Array)
+        or _is_masked_array(i)
         or (isinstance(i, (list, tuple)) and _holds_array(cast("Sequence[Any]", i)))
         for i in items
     )
@@ -583,6 +584,7 @@ def as_value(x: Any, op: str, position: int = 0) -> Value:
     """A private copy of `x` as a NumPy array of a supported dtype."""
     if type(x) is np.ndarray and x.nbytes >= pages.LARGE and x.dtype in dt.DTYPES:
         return pages.copied(x)
+    check_unmasked(x, op, f"operand {position}")
     try:
         value = np.array(x)
     except ValueError as error:
@@ -602,6 +604,22 @@ def as_value(x: Any, op: str, position: int = 0) -> Value:
             f"({', '.join(map(str, dt.DTYPES))})",
         )
     return value.astype(native, copy=False)
+
+
+def _is_masked_array(x: Any) -> bool:
+    """Whether `x` may have a mask; who has such an array has imported NumPy's module of them."""
+    module = sys.modules.get("numpy.ma")
+    return module is not None and isinstance(x, module.MaskedArray)
+
+
+def check_unmasked(x: Any, op: str, what: str) -> None:
+    """Refuse a masked array, unless nothing is masked: `what` it is would lose its mask."""
+    if _is_masked_array(x) and np.ma.is_masked(x):
+        raise type_error(
+            op,
+            f"{what} is a masked array, whose mask would be lost; fill it first "
+            "(x.filled(0.0)), or give the data and the mask as two arrays (x.data, x.mask)",
+        )
 
 
 def lift_each(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType, MethodType
+from types import MappingProxyType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, final, overload
 
 import numpy as np
@@ -26,6 +26,7 @@ from tawny.graph.calls import (
     plain_key,
 )
 from tawny.graph.graph import Graph
+from tawny.graph.jit_methods import JittedMethod, Lowering, Method
 from tawny.graph.jit_options import (
     Static,
     checked_options,
@@ -33,7 +34,6 @@ from tawny.graph.jit_options import (
     positional_names,
     static_places,
 )
-from tawny.graph.plan import Plan
 from tawny.graph.program import Program
 from tawny.named import NamedTuple
 from tawny.node import Node, Variable, constant, toposort, variable
@@ -51,22 +51,6 @@ MANY_VALUES: Final = 16
 """So many programs that differ in nothing but Python values are worth a warning."""
 
 _NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-class Lowering(NamedTuple):
-    """What a call would run, without running it."""
-
-    program: Program
-
-    @property
-    def graph(self) -> Graph:
-        """The traced graph."""
-        return self.program.graph
-
-    @property
-    def plan(self) -> Plan:
-        """Where every byte of a call lies."""
-        return self.program.plan
 
 
 class Entry(NamedTuple):
@@ -152,9 +136,9 @@ class Jitted(Generic[P, R]):
     @overload
     def __get__(
         self: Jitted[Concatenate[Any, Q], R], instance: object, owner: type | None = None
-    ) -> Callable[Q, R]: ...
+    ) -> JittedMethod[Q, R]: ...
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:
-        return self if instance is None else MethodType(self, instance)
+        return self if instance is None else Method(self, instance)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs:

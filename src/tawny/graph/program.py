@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from time import perf_counter
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 
 import numpy as np
 
-from tawny.array import Array, array_for, as_value, value_outside
+from tawny.array import Array, array_for, as_value, check_unmasked, value_outside
 from tawny.dtype import check_all_fit
 from tawny.errors import located, type_error, value_error
 from tawny.forking import lock
@@ -613,21 +612,10 @@ def _some_meet(arrays: Iterable[Value]) -> bool:
     return any(one + bytes > other for (one, bytes), (other, _) in pairwise(begins))
 
 
-def _is_masked(value: object) -> bool:
-    """Whether a value has a mask; whoever has such a value has imported NumPy's module of them."""
-    module: Any = sys.modules.get("numpy.ma")
-    return module is not None and isinstance(value, module.MaskedArray)
-
-
 def _checked(node: Node, value: Any, bind: bool) -> Value:
     """`value` as the variable's array, refused if it cannot be."""
     what = f"variable {node.name!r}"
-    if _is_masked(value):
-        raise type_error(
-            "Program",
-            f"{what} was given a masked array, whose mask would be lost; fill it first "
-            "(value.filled(0.0)), or give the data and the mask as two variables",
-        )
+    check_unmasked(value, "Program", f"the value of {what}")
     if bind:
         return _bindable(node, value)
     if isinstance(value, Array):
@@ -662,4 +650,4 @@ def _bindable(node: Node, value: Any) -> Value:
             f"variable {node.name!r} can be bound only to a contiguous "
             f"{node.dtype}{list(node.shape)} array",
         )
-    return array
+    return np.asarray(array)

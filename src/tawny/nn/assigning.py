@@ -32,11 +32,13 @@ def assign(model: Module, arrays: Mapping[str, Value], names: Mapping[str, str],
         where = name if names[name] == name else f"{name} (from {names[name]})"
         if value.shape != declaration.shape:
             wrong.append(f"{where} has shape {value.shape}; it must be {declaration.shape}")
-        elif not np.can_cast(value.dtype, declaration.dtype, "same_kind"):
+        elif not declaration.takes(value.dtype):
             wrong.append(f"{where} has dtype {value.dtype}; it must be like {declaration.dtype}")
     if wrong:
         raise value_error(op, f"the weights do not fit {type(model).__name__}: {'; '.join(wrong)}")
     for name, declaration in places.items():
+        declaration.check_fits(arrays[name], op, names[name])
+    for name, declaration in places.items():
         value = pages.aligned(declaration.shape, declaration.dtype)
-        np.copyto(value, arrays[name], casting="same_kind")
+        np.copyto(value, arrays[name], casting="unsafe")  # what fits was checked
         declaration.assign(wrap(constant(value)))

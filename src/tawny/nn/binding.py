@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from tawny.array import Array, lift, wrap
-from tawny.dtype import DType, as_dtype
+from tawny.dtype import DType, as_dtype, check_all_fit
 from tawny.errors import type_error, value_error
 from tawny.graph.pickling import array_from, value_bytes
 from tawny.nn.initialisers import Initialiser, as_initialiser, glorot_uniform, zeros
@@ -95,6 +95,15 @@ class Declaration:
         """Whether `node` is the current value."""
         return self._node is node
 
+    def takes(self, dtype: DType) -> bool:
+        """Whether numbers of a dtype can be its value: those of another kind lose too much."""
+        return dtype.kind in _ACCEPTED[self.dtype.kind]
+
+    def check_fits(self, value: Value, op: str, name: str) -> None:
+        """Refuse integers that its dtype cannot hold."""
+        if self.dtype.kind in "biu":
+            check_all_fit(value, self.dtype, op, name)
+
     def assign(self, array: Array) -> None:
         """Take the value of an array of the same shape."""
         self._keep(array.numpy().astype(self.dtype, copy=False))
@@ -126,6 +135,10 @@ class Declaration:
     def __repr__(self) -> str:
         kind = "Parameter" if self.parameter else "State"
         return f"{kind}({self.shape}, {self.initialiser}, dtype={self.dtype})"
+
+
+_ACCEPTED: Final = {"f": "fiub", "c": "cfiub", "i": "iub", "u": "iub", "b": "b"}
+"""Kinds of numbers that a declaration of a kind takes."""
 
 
 def _restored(
@@ -263,6 +276,12 @@ class Binding:
         if array.shape != declaration.shape:
             raise value_error(
                 label, f"the new value has shape {array.shape}; it must be {declaration.shape}"
+            )
+        if not declaration.takes(array.dtype):
+            raise type_error(
+                label,
+                f"the new value has dtype {array.dtype}; it must be like {declaration.dtype}: "
+                f"convert it (value.astype({str(declaration.dtype)!r})), or declare the state so",
             )
         given = self.values.get(declaration)
         dtype = declaration.dtype if given is None else given.dtype

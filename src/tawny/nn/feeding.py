@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from tawny.array import Array
+from tawny.array import Array, check_unmasked
 from tawny.errors import type_error, value_error
 from tawny.named import NamedTuple
 from tawny.node import Value
@@ -137,7 +137,7 @@ def as_batch(pair: Any, op: str, what: str = "a batch is") -> Batch:
         raise type_error(op, f"{what} {_kind(pair)}; accepted: a pair (x, y)")
     x: object = pair[0]
     inputs: tuple[Any, ...] = pair[0] if isinstance(x, tuple) else (x,)
-    made = Batch(map_leaves(_array, inputs), map_leaves(_array, pair[1]))
+    made = Batch(*[map_leaves(lambda a: _array(a, op), part) for part in (inputs, pair[1])])
     shown = made.inputs[0] if len(inputs) == 1 else made.inputs
     named = dict(paths({"x": shown, "y": made.target}))
     lengths: dict[str, int] = {}
@@ -186,5 +186,6 @@ def taken(structure: Any, rows: Rows) -> Any:
     return map_leaves(lambda a: a[rows], structure)
 
 
-def _array(x: Any) -> Value:
+def _array(x: Any, op: str) -> Value:
+    check_unmasked(x, op, "an array of the data")
     return np.asarray(x)

@@ -150,6 +150,7 @@ class Module(Holder):
         if binding is None or self not in binding.paths:
             _check_not_shared(value, member, label)
             array = matched({name: value}, [((name,), member)], self.label, "value")[member]
+            member.check_fits(array.numpy(), self.label, name)
             member.assign(array)
         elif member.parameter:
             raise value_error(label, "a parameter cannot change in a call; declare it nn.State")
@@ -309,8 +310,8 @@ class Module(Holder):
     def _assign(self, what: str, values: Any, *, trained: bool) -> None:
         op = f"{type(self).__name__}.{what}"
         fitting = matched(values, self._declarations(trained=trained), op, what)
-        for array in fitting.values():
-            array.numpy()  # whatever cannot be computed is refused before anything is changed
+        for declaration, array in fitting.items():  # refused before anything is changed
+            declaration.check_fits(array.numpy(), op, "a value")
         for declaration, array in fitting.items():
             declaration.assign(array)
 

@@ -72,13 +72,9 @@ def matched(given: Any, placed: Placed, op: str, what: str) -> dict[Declaration,
         arrays[declaration] = array
         if array.shape != declaration.shape:
             wrong.append(f"{path} has shape {array.shape}; it must be {declaration.shape}")
-        elif array.dtype.kind not in _ACCEPTED[declaration.dtype.kind]:
+        elif not declaration.takes(array.dtype):
             wrong.append(f"{path} has dtype {array.dtype}; it must be like {declaration.dtype}")
     if wrong:
         does = "do" if what.endswith("s") else "does"
         raise value_error(op, f"the {what} {does} not fit: {'; '.join(wrong)}")
     return arrays
-
-
-_ACCEPTED = {"f": "fiub", "c": "cfiub", "i": "iub", "u": "iub", "b": "b"}
-"""Kinds of numbers that a declaration of a kind takes."""

@@ -15,6 +15,7 @@ from tawny.array import (
     ArrayLike,
     as_value,
     check_device,
+    check_unmasked,
     fresh,
     is_traced,
     lift,
@@ -306,6 +307,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     They are copied, unless `copy` is False: then the exporter must not change them any more.
     """
     check_device(device, "from_dlpack")
+    check_unmasked(x, "from_dlpack", "operand 0")
     if copy is False:
         return fresh(borrowed(np.from_dlpack(x, copy=False)))
     return fresh(constant(np.array(np.from_dlpack(x))))

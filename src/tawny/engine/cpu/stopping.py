@@ -24,7 +24,7 @@ for a loop of many transcendental functions they are up to 50 times too low.  To
 60 us here, which is little beside this."""
 
 PIECE_SECONDS: Final = 0.002
-"""What a piece of a long step is estimated to take: at most a tenth of a second, with that error."""
+"""What a piece of a long step is estimated to take: with that error, a tenth of a second."""
 
 HEARD_SECONDS: Final = 0.1
 """How often the caller looks for signals that another thread took: those wake nobody."""

@@ -99,7 +99,7 @@ class Table(Unique):
         """Tables whose entries are among these: they own what is called."""
         self._copying: list[Library] = []
         """Code that copies, which is called too."""
-        self._told = np.zeros(1, np.int64) if beside is None else beside._told
+        self._told: Cells = np.zeros(1, np.int64) if beside is None else beside._told
         self.stop = address(self._told)
         """Where steps that take long are told to stop."""
         self._inner: list[tuple[int, int]] = []

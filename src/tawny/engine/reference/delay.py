@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tawny.array import check_unmasked
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.ops.delay import Apply, Fold, LazyPrint, MapElements, RunningFold, UserFunction
 
@@ -22,7 +23,9 @@ def _locked(value: Value) -> Value:
 @kernel(Apply)
 def apply(op: Apply, *operands: Value) -> Value:
     """A copy of what the function gives, which may keep its own."""
-    result = np.asarray(op.function.it(*map(_locked, operands)))
+    given = op.function.it(*map(_locked, operands))
+    check_unmasked(given, "delay", f"the result of {op.function!r}")
+    result = np.asarray(given)
     if result.dtype != op.dtype:
         raise TypeError(
             f"delay: {op.function!r} gave dtype {result.dtype}, and {op.dtype} was declared; "

@@ -1,0 +1,86 @@
+"""Jitted functions as methods of objects."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, ParamSpec, Protocol, TypeVar, final
+
+from tawny.graph.graph import Graph
+from tawny.graph.plan import Plan
+from tawny.graph.program import Program
+from tawny.named import NamedTuple
+
+Q = ParamSpec("Q")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Lowering(NamedTuple):
+    """What a call would run, without running it."""
+
+    program: Program
+
+    @property
+    def graph(self) -> Graph:
+        """The traced graph."""
+        return self.program.graph
+
+    @property
+    def plan(self) -> Plan:
+        """Where every byte of a call lies."""
+        return self.program.plan
+
+
+class JittedMethod(Protocol[Q, R_co]):
+    """What a jitted function has, but for the object whose method it is."""
+
+    def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> R_co: ...
+    def lower(self, /, *args: Q.args, **kwargs: Q.kwargs) -> Lowering:
+        """The graph and plan that a call with such arguments would run."""
+        ...
+
+    def clear_cache(self) -> None:
+        """Forget all programs, those of other objects too."""
+        ...
+
+
+@final
+class Method(functools.partial[Any]):
+    """A jitted function and the object whose method it is; to call it costs no frame of its own."""
+
+    __doc__: Any = property(lambda self: self.func.__doc__)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        whole = inspect.signature(self.func)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+    @property
+    def __self__(self) -> object:
+        return self.args[0]
+
+    @property
+    def __func__(self) -> Any:
+        return self.func
+
+    def lower(self, /, *args: Any, **kwargs: Any) -> Lowering:
+        """The graph and plan that a call with such arguments would run."""
+        lowering: Lowering = self.__func__.lower(self.__self__, *args, **kwargs)
+        return lowering
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.func, name)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Method):
+            return NotImplemented
+        return self.func is other.func and self.__self__ is other.__self__
+
+    def __hash__(self) -> int:
+        return hash((id(self.func), id(self.__self__)))
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.__self__, self.__name__)
+
+    def __repr__(self) -> str:
+        return f"<jitted method {self.__qualname__} of {self.__self__!r}>"
