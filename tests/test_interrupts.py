@@ -181,3 +181,17 @@ def test_without_a_thread_to_spare_the_caller_computes(monkeypatch) -> None:
     program = tw.Graph([x], x @ x.T).compile(engine="cpu", threads=1)
     monkeypatch.setattr(stopping._thread, "start_new_thread", none_left)
     np.testing.assert_allclose(program(X), X @ X.T)
+
+
+@pytest.mark.usefixtures("all_long")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_step_in_pieces_fails_as_a_whole_one(threads: int) -> None:
+    x, i = tw.var("x", shape=(4000,)), tw.var("i", shape=(3000,), dtype="int64")
+    y = tnp.sin(x[i] * 2.0) + 1.0
+    program = tw.Graph([x, i], y).compile(engine="cpu", threads=threads)
+    values, places = np.arange(4000.0), np.arange(3000)
+    places[[5, 2999]] = 4000
+    with pytest.raises(IndexError, match="4000"):
+        program(values, places)
+    places[[5, 2999]] = 3999
+    np.testing.assert_allclose(program(i=places), np.sin(values[places] * 2.0) + 1.0)

@@ -399,9 +399,16 @@ class Table(Unique):
         def cell(number: int | None) -> int:
             return 0 if number is None else cells + number * _CELL
 
-        site = sites([e.kernel for e in self._entries if not e.threads and e.status is None])
+        plain = [e.kernel for e in self._entries if not e.threads and e.status is None]
+        site = sites(plain)
         rows = [
-            (e.kernel, cell(e.row), e.threads, cell(e.status), site.get(e.kernel, 0))
+            (
+                e.kernel,
+                cell(e.row),
+                e.threads,
+                cell(e.status),
+                0 if e.threads or e.status is not None else site[e.kernel],
+            )
             for e in self._entries
         ]
         return np.array(rows, np.int64).reshape(-1, ENTRY)
