@@ -130,7 +130,7 @@ def test_what_programs_leave_behind_is_in_the_caches_alone() -> None:
     gc.collect()
 
 
-COMPILING = """
+COMPILING = r"""
 import ctypes, gc
 from tawny.codegen import library
 
