@@ -1,5 +1,6 @@
 """What every test relies on."""
 
+import gc
 import signal
 import zlib
 from collections.abc import Iterator
@@ -17,6 +18,18 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of each engine."""
     with grouping_engine() if request.param == NAME else nullcontext():
         yield request.param
+
+
+@pytest.fixture(scope="module")
+def frozen() -> Iterator[None]:
+    """Keeps what lasts, all modules and tests, out of the cyclic collector's sight.
+
+    For modules whose tests collect often: walking all that takes longer than the tests do.
+    """
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

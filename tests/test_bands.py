@@ -641,7 +641,7 @@ def test_budgets_down_to_the_least_are_kept(scarce: None) -> None:
 
 
 @native
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**9), st.integers(3, 14), st.sampled_from([1, 2, 3]))
 @example(314, 14, 1)  # what is computed again reads a result, and is read for an operand
 def test_tight_programs_are_right(seed: int, steps: int, threads: int) -> None:
@@ -663,7 +663,7 @@ def test_tight_programs_are_right(seed: int, steps: int, threads: int) -> None:
 
 
 @native
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**9), st.integers(3, 10))
 def test_tight_programs_run_what_changed(seed: int, steps: int) -> None:
     """Parts that run at different times are cut apart, whatever is computed again."""

@@ -26,6 +26,8 @@ from tawny.ops.linalg import Matmul
 from tawny.ops.reduction import Sum
 from tawny.record import record
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 
 class Pair(NamedTuple):
     a: object

@@ -20,6 +20,8 @@ from tawny.codegen.builder import F32, I32, I64, PTR, Module
 from tawny.codegen.library import compiled
 from tawny.codegen.machine import AVX512, LEVELS, Level, cache_directory, host
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 
 @pytest.fixture
 def fresh(tmp_path, monkeypatch) -> Path:

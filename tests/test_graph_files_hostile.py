@@ -375,7 +375,7 @@ def load_or_refuse(path: Path) -> Graph | None:
         return None
 
 
-@settings(LIMITED, max_examples=400)
+@settings(LIMITED, max_examples=200)
 @given(st.data())
 def test_random_damage_is_noticed(sample: tuple[Path, bytes], data: st.DataObject) -> None:
     path, raw = sample
@@ -392,7 +392,7 @@ def test_random_damage_is_noticed(sample: tuple[Path, bytes], data: st.DataObjec
         assert bytes(damaged) == raw
 
 
-@settings(LIMITED, max_examples=300)
+@settings(LIMITED, max_examples=150)
 @given(st.data())
 def test_damage_with_a_right_checksum_gives_an_error_or_a_sound_graph(
     sample: tuple[Path, bytes], data: st.DataObject
@@ -414,7 +414,7 @@ JSON_VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(LIMITED, max_examples=500)
+@settings(LIMITED, max_examples=200)
 @given(st.data())
 def test_changed_structure_gives_an_error_or_a_sound_graph(
     sample: tuple[Path, bytes], data: st.DataObject

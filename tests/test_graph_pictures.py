@@ -227,11 +227,11 @@ def test_drawing_is_quick() -> None:
     """Long edges beside a long chain: the most lanes that so many boxes can need."""
     x = tw.var("x", shape=(2,))
     chain: list[Array] = [x]
-    for i in range(200):
+    for i in range(100):
         chain.append(tnp.sin(chain[-1]) + chain[i // 2])
     start = time.perf_counter()
     svg(Graph([x], chain[-1]))
-    assert time.perf_counter() - start < 20
+    assert time.perf_counter() - start < 5
 
 
 def test_lanes_keep_clear_of_boxes() -> None:

@@ -135,7 +135,7 @@ def compare(ours, want, feeds=None) -> None:
     np.testing.assert_array_equal(computed(ours(), feeds), want, strict=True)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.booleans().flatmap(keyed))
 def test_reading(case) -> None:
     shape, key = case
@@ -168,7 +168,7 @@ def update(x, key, value, mode):
     return out
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.booleans().flatmap(keyed), st.data())
 def test_writing(case, data) -> None:
     shape, key = case

@@ -174,7 +174,7 @@ def vary(problem: Problem, rng: random.Random, impure: float) -> Problem:
 
 
 @given(st.integers(0, 10**6), st.integers(2, 14), st.sampled_from([0.0, 0.2, 1.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_random_problems_for_every_budget(seed, steps, impure):
     rng = random.Random(seed)
     problem = vary(random_problem(rng, steps), rng, impure)
@@ -188,7 +188,7 @@ def test_random_problems_for_every_budget(seed, steps, impure):
 
 @example(1, 11)
 @given(st.integers(0, 10**6), st.integers(2, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_what_every_schedule_takes_is_taken_by_the_least(seed, steps):
     rng = random.Random(seed)
     problem = vary(random_problem(rng, steps), rng, 0.1)
@@ -203,7 +203,7 @@ def test_what_every_schedule_takes_is_taken_by_the_least(seed, steps):
 
 
 @given(st.integers(0, 10**6), st.integers(3, 14))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_nothing_is_made_again_from_what_is_overwritten(seed, steps):
     rng = random.Random(seed)
     problem = vary(with_after(random_problem(rng, steps), rng), rng, 0.1)
@@ -211,7 +211,7 @@ def test_nothing_is_made_again_from_what_is_overwritten(seed, steps):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_larger_random_problems(seed):
     rng = random.Random(seed)
     problem = vary(random_problem(rng, 60), rng, 0.1)

@@ -174,7 +174,7 @@ def test_of_many_storages_the_largest_are_placed_first(monkeypatch):
     storages = many(placement.LARGEST_SEARCHED + 1)
     found = place(storages)
     assert_apart((*s, offset) for s, offset in zip(storages, found.offsets, strict=True))
-    hard = place(storages, looks=2_000_000, known=found)
+    hard = place(storages, looks=200_000, known=found)
     assert_apart((*s, offset) for s, offset in zip(storages, hard.offsets, strict=True))
     assert hard.arena <= found.arena
     monkeypatch.setattr(placement, "fits", lambda race: iter(()))

@@ -29,20 +29,20 @@ run(64)
 run(300)
 with open("/proc/self/statm") as file:
     before = int(file.read().split()[1]) * resource.getpagesize()
-planned = run(9200)
+planned = run(4600)
 print(planned, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_gigabyte_planned_is_a_gigabyte_resident() -> None:
+def test_what_is_planned_is_resident() -> None:
     """In a process that need not compile: the first one leaves all kernels in the cache."""
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True
         )
     planned, resident = map(int, done.stdout.split())
-    assert 1.0e9 < planned < 1.1e9
+    assert 2.5e8 < planned < 2.8e8
     assert abs(resident - planned) <= 0.02 * planned + 4e6
 
 

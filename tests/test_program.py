@@ -460,19 +460,19 @@ def make(count):
     for _ in range(count):
         tw.Graph([x], np.sin(x * 2) + 1).compile()(one)
 
-make(1_500)
+make(1_000)
 gc.collect()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-make(10_000)
+make(3_000)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
 
-def test_ten_thousand_programs_made_and_dropped_leave_no_growth() -> None:
+def test_programs_made_and_dropped_leave_no_growth() -> None:
     done = subprocess.run(
         [sys.executable, "-c", GROWTH], check=True, capture_output=True, text=True
     )
-    assert float(done.stdout) < 4.0, f"resident memory grew by {done.stdout} MiB"
+    assert float(done.stdout) < 2.0, f"resident memory grew by {done.stdout} MiB"
 
 
 def test_updates_are_made_in_place_where_that_is_safe(engine: str) -> None:

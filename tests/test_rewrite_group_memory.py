@@ -103,7 +103,7 @@ def wide_graph(seed: int, count: int) -> list[Node]:
 
 
 @pytest.mark.parametrize(
-    ("count", "seeds", "most"), [(30, 40, 0.5), (60, 40, 0.5), (120, 40, 0.5), (250, 15, 0.7)]
+    ("count", "seeds", "most"), [(30, 40, 0.5), (60, 20, 0.5), (120, 12, 0.5), (250, 6, 0.7)]
 )
 def test_the_planned_peak_of_large_arrays_does_not_rise(
     count: int, seeds: int, most: float
@@ -161,15 +161,15 @@ def test_groups_are_taken_apart_where_they_need_more_memory(
 
 
 def test_groups_that_are_not_at_the_peak_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    some = 0
     for seed in range(3000, 3020):
         outputs = wide_graph(seed, 250)
         relieved = len(steps(grouped(outputs)))
         with monkeypatch.context() as patch:
             patch.setattr("tawny.rewrite.group_choice.relieved", untouched)
             dense = len(steps(grouped(outputs)))
-        some += dense < relieved < len(steps(outputs))
-    assert some
+        if dense < relieved < len(steps(outputs)):
+            return
+    pytest.fail("all groups are taken apart, or none")
 
 
 @settings(max_examples=60, deadline=None)

@@ -107,12 +107,13 @@ def test_many_graphs(block: int) -> None:
 
 
 def test_random_graphs_reach_every_op() -> None:
-    reached: set[str] = set()
-    for seed in range(3000):
-        for node in toposort(graph_of(seed, 20).outputs):
-            reached.add(node.op.facts().name)
     made_by_passes = {
         "group", "fused_matmul", "fused_convolution", "product_group", "gather_pieces", "bands",
     }  # fmt: skip
     while_differentiating = {"argument"}
-    assert set(FACTS) - reached <= made_by_passes | while_differentiating
+    missing = set(FACTS) - made_by_passes - while_differentiating
+    for seed in range(3000):
+        missing -= {node.op.facts().name for node in toposort(graph_of(seed, 20).outputs)}
+        if not missing:
+            return
+    assert missing == set()
