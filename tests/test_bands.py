@@ -83,6 +83,8 @@ def matrix_step(rng: random.Random, x: Array) -> Array:
         return tnp.tanh(y + drawn(rng, (y.shape[-1],))) if rng.random() < 0.5 else y
     if kind == 2:
         return tnp.exp(x - tnp.max(x, axis=-1, keepdims=True))
+    if kind == 3 and rng.random() < 0.3:
+        return x + tnp.roll(x, rng.choice([1, -2]), rng.choice([-1, -1, 0]))
     if kind == 3:
         return tnp.reshape(tnp.reshape(x, (*x.shape[:-1], x.shape[-1], 1)) * 2.0, x.shape)
     if kind == 4 and x.ndim == 3:

@@ -2,7 +2,10 @@
 
 A step may see its input through a broadcast or through added axes of size 1.  Then the input is
 another element of the same array, so what is computed is named by a value and a *view*: for each
-axis of the value the axis of the space it runs along, or None where its size is 1.
+axis of the value the axis of the space it runs along, or None where its size is 1.  What is read
+through a roll is named by its shifts as well.
+
+Steps that count, such as `arange`, read the number of each place along an axis of the space.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from functools import lru_cache
 
 from tawny.codegen.builder import Function
 from tawny.codegen.casts import cast
+from tawny.codegen.counting import COUNTER, SOURCES, canonical, counted, counts, index_dtype
 from tawny.codegen.numbers import Number, lane_bytes
 from tawny.codegen.scalar import applied, loop_dtype, supported
 from tawny.dtype import DType
@@ -19,17 +23,19 @@ from tawny.named import NamedTuple
 from tawny.op import Elementwise, Op
 from tawny.ops.creation import BroadcastTo, Cast, Copy
 from tawny.ops.fused import Body, Step
-from tawny.ops.movement import Reshape
+from tawny.ops.movement import Reshape, Roll
 from tawny.shape import Shape
 
 View = tuple[int | None, ...]
 
 
 class Read(NamedTuple):
-    """An operand and how it lies over the space."""
+    """An operand and how it lies over the space; `COUNTER` stands for the numbers of places."""
 
     operand: int
     view: View
+    shifts: tuple[int, ...] = ()
+    """Places by which its elements are moved up along each of its axes; none if they are not."""
 
 
 class Instruction(NamedTuple):
@@ -89,33 +95,38 @@ def program(body: Body) -> Program | None:
     if not all(generated(body, step) for step in body.steps):
         return None
     first = len(body.operands)
-    wanted = [(r, whole_view(body.type_of(r)[0])) for r in body.results]
+    wanted = [Read(r, whole_view(body.type_of(r)[0])) for r in body.results]
     needed = _needed(body, wanted)
-    reads = [(v, view) for v, view in needed if v < first]
-    numbers: dict[tuple[int, View], int] = {key: i for i, key in enumerate(reads)}
+    reads = [key for key in needed if key.operand < first]
+    numbers = {key: i for i, key in enumerate(reads)}
     instructions: list[Instruction] = []
-    for value, view in needed:
-        if value < first:
+    for key in needed:
+        if key.operand < first:
             continue
-        step = body.steps[value - first]
-        sources = sources_of(body, step, view)
-        inputs = tuple([numbers[key] for key in sources])
-        if isinstance(step.op, (BroadcastTo, Reshape, Copy)):
-            numbers[value, view] = inputs[0]
+        step = body.steps[key.operand - first]
+        sources = sources_of(body, step, key.view)
+        inputs = tuple([numbers[source] for source in sources])
+        if isinstance(step.op, (BroadcastTo, Reshape, Copy, Roll)):
+            numbers[key] = inputs[0]
             continue
-        numbers[value, view] = len(reads) + len(instructions)
-        instructions.append(Instruction(step.op, inputs, step.dtype))
+        numbers[key] = len(reads) + len(instructions)
+        instructions.append(Instruction(canonical(step.op), inputs, step.dtype))
+    counter = index_dtype(space)
     code = Code(
-        tuple([body.operands[v][1] for v, _ in reads]),
+        tuple([counter if r.operand == COUNTER else body.operands[r.operand][1] for r in reads]),
         tuple(instructions),
         tuple([numbers[key] for key in wanted]),
     )
-    return Program(space, tuple([Read(*key) for key in reads]), code)
+    return Program(space, tuple(reads), code)
 
 
 def generated(body: Body, step: Step) -> bool:
     """Whether code can be generated for a step."""
     op = step.op
+    if isinstance(op, SOURCES):
+        return counts(op, tuple([body.type_of(i)[1] for i in step.inputs]))
+    if isinstance(op, Roll):
+        return step.inputs[0] < len(body.operands)
     if isinstance(op, Elementwise):
         return supported(op, tuple([body.type_of(i)[1] for i in step.inputs]))
     if isinstance(op, Reshape):
@@ -129,28 +140,31 @@ def whole_view(shape: Shape) -> View:
     return tuple([None if n == 1 else next(axes) for n in shape])
 
 
-def _needed(body: Body, wanted: Sequence[tuple[int, View]]) -> list[tuple[int, View]]:
+def _needed(body: Body, wanted: Sequence[Read]) -> list[Read]:
     """All that must be read or computed, operands first, each step after its inputs."""
     first, seen, stack = len(body.operands), set(wanted), list(wanted)
     while stack:
-        value, view = stack.pop()
+        value, view, _ = stack.pop()
         if value >= first:
             for source in sources_of(body, body.steps[value - first], view):
                 if source not in seen:
                     seen.add(source)
                     stack.append(source)
-    return sorted(seen, key=lambda key: (key[0], [-1 if a is None else a for a in key[1]]))
+    return sorted(seen, key=lambda r: (r.operand, [-1 if a is None else a for a in r.view], r[2:]))
 
 
-def sources_of(body: Body, step: Step, view: View) -> list[tuple[int, View]]:
+def sources_of(body: Body, step: Step, view: View) -> list[Read]:
     """A step's inputs and the views that the step seen through `view` has of them."""
     shapes = [body.type_of(i)[0] for i in step.inputs]
+    if isinstance(step.op, Roll):
+        return [Read(step.inputs[0], view, step.op.shifts)]
     if isinstance(step.op, Reshape):
         axes = iter([a for a in view if a is not None])
         views = [tuple([None if n == 1 else next(axes) for n in shapes[0]])]
     else:
         views = [_broadcast(shape, view) for shape in shapes]
-    return list(zip(step.inputs, views, strict=True))
+    counters = [Read(COUNTER, (axis,)) for axis in view] if isinstance(step.op, SOURCES) else []
+    return [*counters, *[Read(*pair) for pair in zip(step.inputs, views, strict=True)]]
 
 
 def _broadcast(shape: Shape, view: View) -> View:
@@ -167,6 +181,8 @@ def emit(f: Function, code: Code, reads: Sequence[Number]) -> list[Number]:
         dtypes = tuple([code.dtype(i) for i in inputs])
         if isinstance(op, Elementwise):
             values.append(applied(f, op, dtypes, given))
+        elif isinstance(op, SOURCES):
+            values.append(counted(f, op, dtypes, given))
         else:
             values.append(cast(f, given[0], dtypes[0], dtype))
     return [values[r] for r in code.results]

@@ -6,6 +6,7 @@ around it are shared by all kernels (see `loops`).  They bring it neighbours:
 - *flat*: each operand lies as the result does, or is one element for all;
 - *rows*: in each of many long rows it is so;
 - *tiles*: some operands lie crosswise, and tiles of them are transposed into a buffer;
+- *rolled*: row by row, some operands read from elsewhere in the row or in another one;
 - *blocks*: as flat, but the elements of some operands are gathered in a buffer, block by block.
 
 Compiled code depends on the steps, the dtypes and which of these it is, for the loops and for each
@@ -20,7 +21,8 @@ from functools import lru_cache
 from typing import Final
 
 from tawny.codegen.bodies import Code, Instruction, Program, Read, emit, program
-from tawny.codegen.builder import PTR, Module
+from tawny.codegen.builder import I64, PTR, Function, Module, Value
+from tawny.codegen.counting import COUNTER
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import written
 from tawny.codegen.loops import (
@@ -34,8 +36,9 @@ from tawny.codegen.loops import (
     write_kernel,
 )
 from tawny.codegen.machine import host
-from tawny.codegen.numbers import loaded, loaded_everywhere, store
+from tawny.codegen.numbers import computed, loaded, loaded_everywhere, real, store
 from tawny.codegen.reals import FUNCTIONS
+from tawny.codegen.rolled import ROLLED
 from tawny.codegen.tiled import TILES
 from tawny.named import NamedTuple
 from tawny.op import Elementwise
@@ -67,7 +70,7 @@ class Pattern(NamedTuple):
     """All that compiled code depends on, besides the code of one element."""
 
     operands: tuple[int, ...]
-    """For each read, the operand it is of."""
+    """For each read, the operand it is of, or that it counts."""
     arity: int
     """How many operands there are."""
     kinds: tuple[Kind, ...]
@@ -98,7 +101,10 @@ def kernel_for(
     if planned is None or not _fits(planned):
         return None
     del results
-    strides = [_strides(planned, read, operands[read.operand]) for read in planned.reads]
+    strides = [
+        _over_space(planned, r, (1,) if r.operand == COUNTER else operands[r.operand].strides)
+        for r in planned.reads
+    ]
     plan = _planned(planned, strides, len(operands))
     library = _library(planned.code, plan.pattern)
     work = library.instructions * math.prod(planned.space) // register_lanes(planned.code)
@@ -114,38 +120,78 @@ def _fits(planned: Program) -> bool:
 # -------------------------------------------------------------------- planning
 
 
-def _strides(planned: Program, read: Read, layout: Layout) -> Strides:
-    """Bytes between neighbours of a read along each axis of the space."""
+def _over_space(planned: Program, read: Read, numbers: Sequence[int]) -> Strides:
+    """Numbers for the axes of a read, such as its strides, along each axis of the space."""
     out = [0] * len(planned.space)
-    for axis, stride in zip(read.view, layout.strides, strict=True):
+    for axis, number in zip(read.view, numbers, strict=True):
         if axis is not None:
-            out[axis] = stride
+            out[axis] = number
     return tuple(out)
 
 
 def _planned(planned: Program, strides: Sequence[Strides], arity: int) -> Plan:
     """Flat where every operand is whole or one element, or rows are short; else by rows."""
     total = math.prod(planned.space)
-    items = [d.itemsize for d in planned.code.reads]
+    counts = [r.operand == COUNTER for r in planned.reads]
+    items = [
+        1 if is_counter else d.itemsize
+        for is_counter, d in zip(counts, planned.code.reads, strict=True)
+    ]
+    operands = tuple([r.operand for r in planned.reads])
+    first = (0, total) if any(counts) else (total,)
+
+    def plan(way: Way, kinds: Sequence[Kind], *parameters: int) -> Plan:
+        return Plan(Pattern(operands, arity, tuple(kinds), way), (*first, *parameters))
+
+    if total and any(any(r.shifts) for r in planned.reads):
+        sizes, moves, shifts = _rolled(planned, strides)
+        inner = _kinds(sizes[-1:], [m[-1:] for m in moves], items, counts)
+        pairs = zip(moves, shifts, strict=True)
+        each = [n for m, s in pairs for n in (*m[:-1], *s[:-1], m[-1], s[-1])]
+        return plan(Way.ROLLED, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *each)
     sizes, moves = collapsed(planned.space, [*strides, contiguous(planned.space, 1)])
     moves = moves[:-1]
-    operands = tuple([r.operand for r in planned.reads])
-    kinds = [_kind(sizes, m, item) for m, item in zip(moves, items, strict=True)]
-    inner = [_kind(sizes[-1:], m[-1:], item) for m, item in zip(moves, items, strict=True)]
-    if Kind.GATHERED not in kinds:
-        return Plan(Pattern(operands, arity, tuple(kinds), Way.FLAT), (total,))
+    kinds = _kinds(sizes, moves, items, counts)
+    inner = _kinds(sizes[-1:], [m[-1:] for m in moves], items, counts)
+    if Kind.GATHERED not in kinds and Kind.NUMBERED not in inner:
+        return plan(Way.FLAT, kinds)
     whole = sizes[-1] >= WHOLE_ROW and sizes[-1] % vector_lanes(planned.code) == 0
-    if (whole or sizes[-1] >= LONG_ROW) and Kind.GATHERED not in inner:
+    long = whole or sizes[-1] >= LONG_ROW
+    if (long or Kind.NUMBERED in inner) and Kind.GATHERED not in inner:
         outer = [n for m in moves for n in m[:-1]]
-        pattern = Pattern(operands, arity, tuple(inner), Way.ROWS)
-        return Plan(pattern, (total, sizes[-1], len(sizes) - 1, *sizes[:-1], *outer))
+        return plan(Way.ROWS, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *outer)
     axis = _crosswise(sizes, moves, inner)
     if axis is not None:
-        pattern = Pattern(operands, arity, tuple(inner), Way.TILES)
-        return Plan(pattern, (total, *_tiled(sizes, moves, axis)))
+        return plan(Way.TILES, inner, *_tiled(sizes, moves, axis))
     far = [n for m, kind in zip(moves, kinds, strict=True) if kind is Kind.GATHERED for n in m]
-    pattern = Pattern(operands, arity, tuple(kinds), Way.BLOCKS)
-    return Plan(pattern, (total, len(sizes), *sizes, *far))
+    return plan(Way.BLOCKS, kinds, len(sizes), *sizes, *far)
+
+
+def _rolled(
+    planned: Program, strides: Sequence[Strides]
+) -> tuple[Shape, list[Strides], list[Strides]]:
+    """Sizes, strides and shifts of all reads; there is an axis around the rows.
+
+    Neighbouring axes are one where all step over both alike and none is rolled along the inner.
+    """
+    space = planned.space
+    shifts = [_over_space(planned, r, r.shifts or [0] * len(r.view)) for r in planned.reads]
+    arrays = [*strides, contiguous(space, 1)]
+    parts, first = list[tuple[int, int]](), 0
+    for axis in range(1, len(space)):
+        if any(s[axis] for s in shifts):
+            parts.append((first, axis))
+            first = axis
+    parts.append((first, len(space)))
+    sizes, moves, turns = [1], [[0] for _ in strides], [[0] for _ in strides]
+    for low, high in parts:
+        lengths, steps = collapsed(space[low:high], [a[low:high] for a in arrays])
+        inside = math.prod(space[low + 1 : high]) // math.prod(lengths[1:])
+        sizes += lengths
+        for n, shift in enumerate(shifts):
+            moves[n].extend(steps[n])
+            turns[n].extend([shift[low] * inside, *[0] * (len(lengths) - 1)])
+    return tuple(sizes), [tuple(m) for m in moves], [tuple(t) for t in turns]
 
 
 def _crosswise(sizes: Shape, moves: Sequence[Strides], inner: Sequence[Kind]) -> int | None:
@@ -168,8 +214,19 @@ def _tiled(sizes: Shape, moves: Sequence[Strides], axis: int) -> tuple[int, ...]
     return (sizes[-1], len(order), *outer, *strides, *[own[a] for a in order])
 
 
+def _kinds(
+    sizes: Shape, moves: Sequence[Strides], items: Sequence[int], counts: Sequence[bool]
+) -> list[Kind]:
+    """How each read lies over some axes."""
+    found = [_kind(sizes, m, item) for m, item in zip(moves, items, strict=True)]
+    return [_COUNTS.get(k, k) if c else k for k, c in zip(found, counts, strict=True)]
+
+
+_COUNTS: Final = {Kind.ONE: Kind.NUMBERED, Kind.RUN: Kind.COUNTED}
+
+
 def _kind(sizes: Shape, strides: Strides, itemsize: int) -> Kind:
-    """How a read lies over all axes."""
+    """How a read lies over some axes."""
     if not any(strides):
         return Kind.ONE
     return Kind.RUN if strides == contiguous(sizes, itemsize) else Kind.GATHERED
@@ -261,15 +318,16 @@ class _Generator:
         """The IR of the whole."""
         self._write_span()
         arity = self.pattern.arity
+        counter = arity + len(self.results)
         reads = [
-            Place(operand, dtype.itemsize, kind)
+            Place(counter, 1, kind) if operand == COUNTER else Place(operand, dtype.itemsize, kind)
             for operand, dtype, kind in zip(
                 self.pattern.operands, self.code.reads, self.pattern.kinds, strict=True
             )
         ]
         writes = [Place(arity + i, d.itemsize, Kind.RUN) for i, d in enumerate(self.results)]
         way = self.pattern.way
-        library = TILES if way is Way.TILES else LIBRARY
+        library = {Way.TILES: TILES, Way.ROLLED: ROLLED}.get(way, LIBRARY)
         write_kernel(self.module, SYMBOL, way, reads, writes, self.lanes, library)
         return self.module.text()
 
@@ -278,24 +336,45 @@ class _Generator:
         with self.module.function("span", SPAN, internal=True) as f:
             places, start, vectors = f.arguments
             dtypes = [*self.code.reads, *self.results]
+            kinds = [*self.pattern.kinds, *[Kind.RUN] * len(self.results)]
             bases = [f.cell(places, i, PTR) for i in range(len(dtypes))]
             fixed = {
                 i: loaded_everywhere(f, self.code.reads[i], bases[i], self.lanes)
                 for i, kind in enumerate(self.pattern.kinds)
                 if kind is Kind.ONE
             }
+            for i, kind in enumerate(self.pattern.kinds):
+                if kind in (Kind.COUNTED, Kind.NUMBERED):
+                    fixed[i] = self._numbers(f, bases[i], i)
             before = f.length
             with f.loop(start, start + vectors * self.lanes, self.lanes) as loop:
                 addresses = [
                     f.advanced(base, loop.index * dtype.itemsize)
-                    for base, dtype in zip(bases, dtypes, strict=True)
+                    if kind in (Kind.RUN, Kind.GATHERED)
+                    else base
+                    for base, dtype, kind in zip(bases, dtypes, kinds, strict=True)
                 ]
                 numbers = [
                     fixed[i] if i in fixed else loaded(f, dtype, addresses[i], self.lanes)
                     for i, dtype in enumerate(self.code.reads)
                 ]
+                for i, kind in enumerate(self.pattern.kinds):
+                    if kind is Kind.COUNTED:
+                        numbers[i] = real(fixed[i]) + self._spread(f, loop.index, i)
                 results = emit(f, self.code, numbers)
                 targets = addresses[len(numbers) :]
                 for dtype, number, address in zip(self.results, results, targets, strict=True):
                     store(f, dtype, number, address)
             self.instructions = f.length - before
+
+    def _numbers(self, f: Function, base: Value, read: int) -> Value:
+        """The numbers of the first places of a read that counts, as they are before the start."""
+        first = self._spread(f, f.convert("ptrtoint", base, I64), read)
+        if self.pattern.kinds[read] is Kind.NUMBERED:
+            return first
+        return first + f.counting(first.type.scalar, self.lanes)
+
+    def _spread(self, f: Function, number: Value, read: int) -> Value:
+        """A number of a place in every lane."""
+        kind = computed(self.code.reads[read])
+        return f.splat(number if kind == I64 else f.convert("trunc", number, kind), self.lanes)

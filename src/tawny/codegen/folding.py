@@ -19,6 +19,7 @@ from tawny import dtype as dt
 from tawny.codegen.bodies import Read, View, generated, nonunit, sources_of, whole_view
 from tawny.codegen.builder import Function
 from tawny.codegen.casts import cast
+from tawny.codegen.counting import COUNTER, SOURCES, Source, canonical, counted, index_dtype
 from tawny.codegen.folds import Fold, Foremost, lanes_of
 from tawny.codegen.numbers import Number, Pair, constant, lane_bytes, real
 from tawny.codegen.scalar import applied
@@ -26,7 +27,7 @@ from tawny.dtype import DType
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import BroadcastTo, Cast, Copy
 from tawny.ops.fused import FOLDS, Body, Step, folded_axes
-from tawny.ops.movement import Reshape
+from tawny.ops.movement import Reshape, Roll
 from tawny.ops.reduction import (
     AllTrue,
     AnyTrue,
@@ -65,13 +66,6 @@ class Apply:
 Item = Read | Apply | Fold
 
 
-COUNTER: Final = -1
-"""Stands for an operand: the number of each element among those that its row folds."""
-
-LONG: Final = 2**31 - 1
-"""From so many elements on they are counted in 64 bits."""
-
-
 @record
 class Folding:
     """A body in stages: its items in order, where each belongs, and what it gives."""
@@ -105,7 +99,7 @@ def folding(body: Body) -> Folding | None:
     reductions = [s for s in body.steps if isinstance(s.op, FOLDS)]
     if not reductions or 0 in shape:
         return None
-    if not all(_foldable(body, s) or generated(body, s) for s in body.steps):
+    if not all(_foldable(body, s) or _elementwise(body, s) for s in body.steps):
         return None
     space = nonunit(shape)
     folded = {_folded(body, step, space) for step in reductions}
@@ -113,13 +107,22 @@ def folding(body: Body) -> Folding | None:
         return None
     (axes,) = folded
     assert axes is not None
+    if any(isinstance(s.op, SOURCES) for s in body.steps) and (len(space), len(axes)) != (1, 1):
+        return None
     return _Building(body, space, axes).folding()
+
+
+def _elementwise(body: Body, step: Step) -> bool:
+    """Whether code can be generated for what is computed place by place."""
+    return generated(body, step) and not isinstance(step.op, Roll)
 
 
 def _foldable(body: Body, step: Step) -> bool:
     """Whether code can be generated for a reduction."""
-    given = body.type_of(step.inputs[0])[1]
     op = step.op
+    if not isinstance(op, FOLDS):
+        return False
+    given = body.type_of(step.inputs[0])[1]
     if isinstance(op, LogSumExp):
         return step.dtype.kind == "f"
     if isinstance(op, (Max, Min, ArgExtremum)):
@@ -203,7 +206,8 @@ class _Building:
 
     def _sources(self, step: Step, view: View) -> list[tuple[int, View]] | None:
         if not isinstance(step.op, FOLDS):
-            return sources_of(self.body, step, view)
+            sources = sources_of(self.body, step, view)
+            return [(r.operand, r.view) for r in sources if r.operand != COUNTER]
         given = self.body.type_of(step.inputs[0])[0]
         seen, folded = whole_view(given), folded_axes(step.op, given)
         axes = [a for n, a in enumerate(seen) if n not in folded and a is not None]
@@ -266,6 +270,8 @@ class _Building:
                 step.dtype,
                 is_costly(op),
             )
+        if isinstance(op, SOURCES):
+            return self._counted(op, inputs, step.dtype)
         if isinstance(op, Cast):
             return self._cast(inputs[0], step.dtype)
         if isinstance(op, (BroadcastTo, Reshape, Copy)):
@@ -279,9 +285,9 @@ class _Building:
         """The place of the first extreme element of each row."""
         if self.dtypes[value] == dt.BOOL:
             value = self._cast(value, dt.UINT8)
-        counted = dt.INT32 if self.count < LONG else dt.INT64
+        counted = index_dtype((self.count,))
         if self.folded:
-            place = self._add(Read(COUNTER, tuple(sorted(self.folded))), counted, False, 0)
+            place = self._counter()
         else:
             place = self._apply(
                 "0", lambda f, n: constant(f, counted, 0, lanes_of(n[0])), [value], counted
@@ -290,6 +296,20 @@ class _Building:
         fold = Foremost(prim, value, self.dtypes[value], None, place, counted)
         stage = self.stages[value] + isinstance(self.items[value], Fold)
         return self._add(fold, counted, True, stage)
+
+    def _counter(self) -> int:
+        """The number of each element among those that its row folds."""
+        read = Read(COUNTER, tuple(sorted(self.folded)))
+        if read not in self.items:
+            return self._add(read, index_dtype((self.count,)), False, 0)
+        return self.items.index(read)
+
+    def _counted(self, op: Source, inputs: Sequence[int], dtype: DType) -> int:
+        """What follows from places; they are those of the only row."""
+        given = [self._counter(), *inputs]
+        dtypes = tuple([self.dtypes[i] for i in given])
+        name = f"{op.facts().name} {canonical(op).attributes()}"
+        return self._apply(name, lambda f, n: counted(f, op, dtypes, n), given, dtype)
 
     def _reduced(self, op: Reduction, value: int, dtype: DType) -> int:
         """The item of a reduction, its dtype perhaps a wider one."""

@@ -12,8 +12,8 @@ The functions here call it for a worker's share of a kernel's row:
 parameter, the binary logarithm of the lanes, whether the row itself serves as `places`, and then
 for each place its cell in the row, its element's bytes and its kind.  Parameters begin with the
 number of elements; `blocks` has the rank, sizes and the strides of gathered reads after it; `rows`
-the row's length, the number of outer axes, their sizes, and each read's strides along them.  A
-fourth way, `tiles`, has a module of its own.
+the row's length, the number of outer axes, their sizes, and each read's strides along them.  Two
+more ways, `tiles` and `rolled`, have modules of their own.
 """
 
 from __future__ import annotations
@@ -51,6 +51,10 @@ class Kind(enum.Enum):
     """Neighbours in memory are neighbours in the loop."""
     GATHERED = 2
     """Anywhere."""
+    COUNTED = 3
+    """No elements: an address is the number of a place, and neighbours are one apart..."""
+    NUMBERED = 4
+    """... or have the same number all along."""
 
 
 class Place(NamedTuple):
@@ -68,6 +72,7 @@ class Way(enum.Enum):
     BLOCKS = "blocks"
     ROWS = "rows"
     TILES = "tiles"
+    ROLLED = "rolled"
 
 
 _HEAD: Final = 5
@@ -213,20 +218,22 @@ def _tail(f: Function, places: Value, start: Value, count: Value, span: Value, b
         _, item, kind = shape.place(loop.index)
         address = f.load(PTR, f.element(places, loop.index, I64))
         buffer = f.advanced(buffers, loop.index * _TAIL_BYTES)
-        one = kind.equals(Kind.ONE.value)
-        f.store(f.select(one, address, buffer), f.element(others, loop.index, I64))
-        with f.when((loop.index < reads) & ~one):
+        counted = kind.equals(Kind.COUNTED.value)
+        still = kind.equals(Kind.ONE.value) | kind.equals(Kind.NUMBERED.value) | counted
+        there = f.advanced(address, f.select(counted, start, 0))
+        f.store(f.select(still, there, buffer), f.element(others, loop.index, I64))
+        with f.when((loop.index < reads) & ~still):
             f.store(f.constant(I8.by(_TAIL_BYTES), 0), buffer, 64)
-            _copy(f, buffer, f.advanced(address, start * item), count * item)
+            copy_bytes(f, buffer, f.advanced(address, start * item), count * item)
     f.call_address(span, others, f.constant(I64, 0), f.constant(I64, 1))
     with f.loop(reads, total) as loop:
         _, item, _ = shape.place(loop.index)
         address = f.load(PTR, f.element(places, loop.index, I64))
         buffer = f.advanced(buffers, loop.index * _TAIL_BYTES)
-        _copy(f, f.advanced(address, start * item), buffer, count * item)
+        copy_bytes(f, f.advanced(address, start * item), buffer, count * item)
 
 
-def _copy(f: Function, to: Value, source: Value, nbytes: Value) -> None:
+def copy_bytes(f: Function, to: Value, source: Value, nbytes: Value) -> None:
     """Copy a few bytes."""
     if not host().avx512:
         f.module.declare("memcpy", PTR, [PTR, PTR, I64])
@@ -239,7 +246,7 @@ def _copy(f: Function, to: Value, source: Value, nbytes: Value) -> None:
         f.masked_store(value, f.advanced(to, loop.index), mask)
 
 
-def _listed(f: Function, row: Value, shape: ShapeTable) -> Value:
+def list_places(f: Function, row: Value, shape: ShapeTable) -> Value:
     """The places' addresses, taken from the row."""
     listed = f.room(8 * MOST_PLACES)
     with f.loop(0, shape.reads + shape.writes) as loop:
@@ -263,7 +270,9 @@ def _flat(
 ) -> None:
     """All elements one after another."""
     del parameters
-    (places,) = f.either(shape.direct.differs(0), lambda: [row], lambda: [_listed(f, row, shape)])
+    (places,) = f.either(
+        shape.direct.differs(0), lambda: [row], lambda: [list_places(f, row, shape)]
+    )
     call_segment(f, places, low, high - low, span, shape.base)
 
 
@@ -277,7 +286,7 @@ def _blocks(
     parameters: Value,
 ) -> None:
     """All elements one after another; some reads are gathered into buffers, block by block."""
-    listed = _listed(f, row, shape)
+    listed = list_places(f, row, shape)
     rank, sizes = f.load(I64, parameters), f.element(parameters, 1, I64)
     bytes_each = BLOCK * 16
     buffers = f.emit(PTR, f"alloca i8, {shape.reads * bytes_each}, align 64")
@@ -313,7 +322,7 @@ def _rows(
 
     Rows that are neighbours along the last outer axis are a step apart, whatever is read.
     """
-    listed, steps = _listed(f, row, shape), f.room(8 * MOST_PLACES)
+    listed, steps = list_places(f, row, shape), f.room(8 * MOST_PLACES)
     length, outer = f.cell(parameters, 0), f.cell(parameters, 1)
     sizes = f.element(parameters, 2, I64)
     strides = f.element(sizes, outer, I64)
@@ -328,8 +337,7 @@ def _rows(
         with f.loop(0, shape.reads) as each:
             cell, item, kind = shape.place(each.index)
             own = f.element(strides, each.index * outer, I64)
-            # The span adds the start to runs, which is counted from the first row.
-            back = f.select(kind.equals(Kind.RUN.value), length * item, 0)
+            back = f.select(moves_along(kind), length * item, 0)
             offset = offset_of(f, outer, places, own) - lower * back
             base = f.load(I64, f.element(row, cell, I64))
             f.store(base + offset, f.element(listed, each.index, I64))
@@ -343,6 +351,11 @@ def _rows(
                 place = f.element(listed, each.index, I64)
                 step = f.load(I64, f.element(steps, each.index, I64))
                 f.store(f.load(I64, place) + step, place)
+
+
+def moves_along(kind: Value) -> Value:
+    """Whether a span adds its start to an address; that is counted from the first row."""
+    return kind.equals(Kind.RUN.value) | kind.equals(Kind.COUNTED.value)
 
 
 def write_digits(f: Function, number: Value, axes: Value, sizes: Value, places: Value) -> None:

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from tawny.codegen.bodies import Read, View
+from tawny.codegen.counting import COUNTER
 from tawny.codegen.elementwise import collapsed
-from tawny.codegen.folding import COUNTER, Apply, Folding, folding, widest
+from tawny.codegen.folding import Apply, Folding, folding, widest
 from tawny.codegen.folds import SLOT, Fold
 from tawny.codegen.kernel import Compiled, InTurn, Layout
 from tawny.codegen.machine import host

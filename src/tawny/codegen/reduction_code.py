@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tawny.codegen.builder import I64, PTR, Function, Value
-from tawny.codegen.folding import COUNTER, Item
+from tawny.codegen.counting import COUNTER
+from tawny.codegen.folding import Item
 from tawny.codegen.folds import Fold
 from tawny.codegen.lanes import first_lanes
 from tawny.codegen.numbers import (

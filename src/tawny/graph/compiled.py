@@ -26,8 +26,10 @@ from tawny.memory.plan import as_reported, plan_below, replanned
 from tawny.memory.plan import plan as planned
 from tawny.memory.problem import Problem
 from tawny.node import Node, Value, toposort
+from tawny.ops.movement import Roll
 from tawny.rewrite.flow import Flow
 from tawny.rewrite.gathers import gather_pieces
+from tawny.rewrite.group_reads import GROUP_READS, reading
 from tawny.rewrite.groups import grouping
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import PIPELINE, measure, rules
@@ -54,7 +56,7 @@ COSTLY: Final = 1.5
 SHORT: Final = 1e-2
 """Programs that take fewer seconds, as far as is estimated, are not."""
 
-RULES: Final = (*rules(PIPELINE), PRODUCT_GROUP, BANDS)
+RULES: Final = (*rules(PIPELINE), PRODUCT_GROUP, GROUP_READS, BANDS)
 """Every rule that may be applied."""
 
 
@@ -147,15 +149,18 @@ class Compiled(Unique):
             groups = grouping(moments, self._engine.worth, self._engine.least, least.append)
             joined = joining(self._engine.joins, moments)
             grouped = optimise(fused.flow, (groups, joined))
-            more = rewrites.followed_by(grouped.rewrites)
-            yield Version(grouped.flow.with_outputs(grouped.outputs[:count]), more)
+            own = grouped.flow.with_outputs(grouped.outputs[:count])
+            reads = optimise(own, (reading(self._engine.worth),))
+            more = rewrites.followed_by(grouped.rewrites).followed_by(reads.rewrites)
+            yield Version(reads.flow, more)
         plain = fused.flow.with_outputs(fused.outputs[:count])
         yield Version(plain, rewrites, 0 if held else max(least, default=0))
 
     def _held(self, flow: Flow) -> list[Node]:
         order, results = flow.order(), frozenset(flow.outputs)
         between = boundary(self._dependence_of(order), views_of(order))
-        return [n for n in between if n not in results]
+        kept = [n.inputs[0] if isinstance(n.op, Roll) else n for n in between]
+        return [n for n in dict.fromkeys(kept) if n not in results and not is_leaf(n)]
 
     def _moment(self, order: Sequence[Node]) -> Callable[[Node], int]:
         """When each node runs, given all of them."""

@@ -10,7 +10,7 @@ from tawny.node import Node
 from tawny.op import Elementwise, Op
 from tawny.ops.bands import Bands
 from tawny.ops.convolution import Windowed
-from tawny.ops.creation import BroadcastTo, Cast, Copy
+from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Eye, Linspace
 from tawny.ops.fused import FusedMatmul, Group, ProductGroup
 from tawny.ops.indexing import Slice
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
@@ -22,8 +22,9 @@ from tawny.ops.reduction import ArgExtremum, Reduction, Scan
 from tawny.ops.scatter import Scatter
 
 INFALLIBLE: Final = (
-    ArgExtremum, BroadcastTo, Cast, Concat, Copy, Draw, Flip, FusedMatmul, Matmul, Pad, Pool,
-    Reduction, Repeat, Reshape, Roll, Scan, Slice, Tile, Transpose, Upsampling, Windowed,
+    Arange, ArgExtremum, BroadcastTo, Cast, Concat, Copy, Draw, Eye, Flip, FusedMatmul, Linspace,
+    Matmul, Pad, Pool, Reduction, Repeat, Reshape, Roll, Scan, Slice, Tile, Transpose,
+    Upsampling, Windowed,
 )  # fmt: skip
 """Ops that cannot fail once their shapes fit: no user's code, no singular matrix, no index."""
 

@@ -22,6 +22,7 @@ from tawny.ops.convolution import Windowed
 from tawny.ops.creation import Cast
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
+from tawny.ops.movement import Roll
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.reduction import ArgExtremum, Reduction
 from tawny.record import record
@@ -186,16 +187,18 @@ class Body:
         """Pairs (operand, result): the result may be written over the operand, if it dies here.
 
         Both span the whole space (axes of size 1 apart) with elements of the same size, so each
-        is read where it is written; no step reads the operand after the one that makes the result;
+        is read where it is written, unless it is rolled; no step reads the operand after the one
+        that makes the result;
         and no later sweep needs the operand, even to compute again what is between.  Several
         results may be written at once, each over an operand of its own.
         """
         first, last, space = len(self.operands), self.last_uses(), nonunit(self.space())
         stages, until = self.stages(), self.swept_until()
+        rolled = {step.inputs[0] for step in self.steps if type(step.op) is Roll}
         spanning = [
             (operand, kind.itemsize)
             for operand, (shape, kind) in enumerate(self.operands)
-            if nonunit(shape) == space
+            if nonunit(shape) == space and operand not in rolled
         ]
         pairs: list[tuple[int, int]] = []
         for number, result in enumerate(self.results):
@@ -231,6 +234,7 @@ _BODIES: Final[WeakValueDictionary[int, Body]] = WeakValueDictionary()
 class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
     """Elementwise ops and reductions that run as one kernel, without storing what is between.
 
+    Among its steps may be rolls of operands, and arrays that follow from the places of elements.
     The elementwise steps run over one space of loops.  Reductions all fold the same of its axes;
     where their results meet the whole space again, those axes are the last ones and short, so
     that a row is swept several times while it is in the cache.

@@ -18,7 +18,7 @@ from tawny.ops.fused import Body, FusedConvolution, FusedMatmul, Group, Step
 from tawny.ops.indexing import Gather, Slice
 from tawny.ops.joining import Concat
 from tawny.ops.linalg import Matmul
-from tawny.ops.movement import Reshape, Transpose
+from tawny.ops.movement import Reshape, Roll, Transpose
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.pooling import AvgPool, MaxPool, Pool, Upsampling
 from tawny.ops.reduction import ArgExtremum, Reduction
@@ -134,6 +134,13 @@ def reshape(op: Reshape, shape: Shape, operands: Sequence[Shape], rows: Rows) ->
 def transpose(op: Transpose, shape: Shape, operands: Sequence[Shape], rows: Rows) -> Cut | None:
     """Where rows stay rows."""
     return Cut(op, (rows,), rows) if op.axes[lead(shape)] == lead(operands[0]) else None
+
+
+@_rule(Roll)
+def roll(op: Roll, shape: Shape, operands: Sequence[Shape], rows: Rows) -> Cut | None:
+    """Where rows are not what is moved."""
+    del operands
+    return None if op.shifts[lead(shape)] else Cut(op, (rows,), rows)
 
 
 @_rule(Slice)

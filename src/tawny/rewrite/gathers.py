@@ -15,8 +15,7 @@ from tawny.ops.indexing import Gather
 from tawny.ops.joining import Concat
 from tawny.ops.pieces import GatherPieces
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo
-from tawny.rewrite.group_lifetime import bytes_of, is_leaf
-from tawny.rewrite.product_groups import owner
+from tawny.rewrite.group_lifetime import bytes_of, is_leaf, owner
 
 GATHER_PIECES: Final = RuleInfo(
     "gather_pieces", Kind.EXACT, "concat(a, b)[i] = gather_pieces(a, b, i), where a and b lie"

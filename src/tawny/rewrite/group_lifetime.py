@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tawny.node import Constant, Node, Variable
+from tawny.node import Constant, Node, Part, Variable
 from tawny.op import Elementwise, Trait
 from tawny.shape import size
 
@@ -108,3 +108,10 @@ def bytes_of(node: Node) -> int:
     if node.parts:
         return sum(size(s) * d.itemsize for s, d in node.parts)
     return size(node.shape) * node.dtype.itemsize
+
+
+def owner(node: Node) -> Node:
+    """The node whose memory holds the value of one that may be a view."""
+    while not is_leaf(node) and node.op.facts().view and not isinstance(node.op, Part):
+        node = node.inputs[0]
+    return node

@@ -29,6 +29,8 @@ class Fit(enum.Enum):
 
 def fit(units: Units, maker: Unit, reader: Unit) -> Fit:
     """How the loops of `reader` can run what `maker` makes for it."""
+    if _rolls_and_folds(units, maker, reader):
+        return Fit.NONE
     if maker.space == reader.space:
         folded = maker.folded if reader.folded is None else reader.folded
         if maker.folded is None:
@@ -45,6 +47,14 @@ def fit(units: Units, maker: Unit, reader: Unit) -> Fit:
     if any(units.places.row_of[m] != fold for m in maker.members):
         return Fit.NONE
     return Fit.ROWS if _rows_meet(units, maker, reader, *fold) else Fit.NONE
+
+
+def _rolls_and_folds(units: Units, maker: Unit, reader: Unit) -> bool:
+    """Whether a reduction would be in one group with what reads rolled arrays."""
+    rolled = units.places.rolled
+    if not rolled or (maker.folded is None and reader.folded is None):
+        return False
+    return not (rolled.isdisjoint(maker.inputs) and rolled.isdisjoint(reader.inputs))
 
 
 def _rows_meet(

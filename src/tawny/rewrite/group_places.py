@@ -12,7 +12,8 @@ from tawny.node import Constant, Node, Part, Variable
 from tawny.op import Elementwise, Op, Trait, overwritable
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.fused import FOLDS, folded_axes, nonunit
-from tawny.ops.movement import Reshape
+from tawny.ops.movement import Reshape, Roll
+from tawny.rewrite.own_reads import foreseen
 from tawny.shape import Shape, size, splits
 
 ALIGNMENT: Final = 64
@@ -22,8 +23,8 @@ Fold = tuple[Shape, tuple[int, ...]]
 """A space and the axes of it that a reduction folds, the last ones."""
 
 LEAF, FREE, VIEW, PLAIN, POINTWISE, REDUCTION = range(6)
-"""What a node is: there before the run; a view that each group has for itself; another view;
-something that runs alone; what can be in a group."""
+"""What a node is: there before the run, or computed by each group that reads it; a view that each
+group has for itself; another view; something that runs alone; what can be in a group."""
 
 
 def is_free_view(node: Node) -> bool:
@@ -101,6 +102,9 @@ class Places:
         self.bytes = [0] * count
         self.item = [0] * count
         """Bytes of an element."""
+        self.rolled: set[int] = set()
+        """Rolls that groups read for themselves, as if they were views."""
+        self._own: Final = foreseen(order, frozenset(outputs))
         self._fill(frozenset(outputs))
         self.uses = Counter(map(self.owner.__getitem__, chain.from_iterable(self.sources)))
         """How often the memory of each owner is read, through views or not."""
@@ -131,11 +135,18 @@ class Places:
             kind = _KINDS.get(type(op))
             if kind is None:
                 kind = _KINDS[type(op)] = _kind(op)
+            own = node in self._own
             if kind == LEAF or (node.value is not None and not node.volatile):
                 extent[i] = nonunit(shape)
                 continue
+            if own and type(op) is not Roll:
+                extent[i] = nonunit(shape)
+                continue
             self.reads[i] = reads = list(map(place, node.inputs))
-            if kind <= VIEW:
+            if own:
+                kind = VIEW
+                self.rolled.add(i)
+            elif kind <= VIEW:
                 kind = self._view(node, kind, reads[0] in strided, node in outputs)
             if kind <= VIEW:
                 source = reads[0]

@@ -19,7 +19,7 @@ from tawny.ops.fused import PLAIN, Body, FusedMatmul, Group, ProductGroup, Step,
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
-from tawny.rewrite.group_lifetime import bytes_of, is_leaf
+from tawny.rewrite.group_lifetime import bytes_of, is_leaf, owner
 from tawny.rewrite.groups import Moment
 
 PRODUCT_GROUP: Final = RuleInfo(
@@ -114,7 +114,7 @@ def _is_product(node: Node, least: int) -> bool:
     )
 
 
-def _body(reader: Node) -> Body:
+def body_of(reader: Node) -> Body:
     """What a group or an elementwise op computes."""
     if isinstance(reader.op, Group):
         return reader.op.body
@@ -125,7 +125,7 @@ def _body(reader: Node) -> Body:
 
 def _joined(reader: Node, product: Node, places: Sequence[int], joins: Joins) -> Node | None:
     """One node for a reader and the product that some operands are; None if it is no gain."""
-    body, pieces = product_first(_body(reader), *places), len(places)
+    body, pieces = product_first(body_of(reader), *places), len(places)
     if not is_rowwise(body, pieces):
         return None
     op = ProductGroup(False, False, PLAIN, body, pieces)
@@ -169,7 +169,7 @@ def _saves(
         return False
     sources = [source for place, source in enumerate(reader.inputs) if place not in places]
     others = [owner(source) for source in sources]
-    results = len(_body(reader).results)
+    results = len(body_of(reader).results)
     if all(map(is_leaf, others)) and len(found) == results:
         return True
     if len(places) > 1 and results - len(found) <= len(places):
@@ -203,7 +203,7 @@ def _overwrites(
     Nobody else reads the operand; or it is a variable and the result is asked for, as updates are.
     """
     results = [part(reader, i) for i in range(len(reader.parts))] or [reader]
-    for operand, result in _body(reader).overwrites():
+    for operand, result in body_of(reader).overwrites():
         source = reader.inputs[operand]
         if is_leaf(source):
             dies = isinstance(source.op, Variable) and results[result] in outputs
@@ -211,10 +211,3 @@ def _overwrites(
             dies = uses[source] == 1 and owner(source) is source
         if dies:
             yield operand, result
-
-
-def owner(node: Node) -> Node:
-    """The node whose memory holds the value of one that may be a view."""
-    while not is_leaf(node) and node.op.facts().view and not isinstance(node.op, Part):
-        node = node.inputs[0]
-    return node

@@ -12,7 +12,7 @@ from tawny.codegen.reduction import reduction
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.op import Elementwise
-from tawny.ops.creation import Cast
+from tawny.ops.creation import Arange, Cast, Eye, Linspace
 from tawny.ops.fused import FOLDS, Body, Group, Step
 from tawny.ops.reduction import (
     AllTrue,
@@ -31,6 +31,9 @@ from tawny.ops.reduction import (
 
 @native(Elementwise, scratch=False)
 @native(Cast, scratch=False)
+@native(Arange, scratch=False)
+@native(Linspace, scratch=False)
+@native(Eye, scratch=False)
 @native(Sum)
 @native(Prod)
 @native(Mean)
