@@ -12,7 +12,15 @@ What was found: Python's cyclic collector walked all nodes again and again; it w
 is built.  A program was planned twice, with and without the updates in the variables' memory: the
 second plan is given up as soon as it cannot be smaller.  Graphs with and without groups were put
 into several orders each, to see that groups need no more memory: what every order needs around the
-fullest step tells that for less, since a training step is narrow between its two halves.
+fullest step tells that for less, since a training step is narrow between its two halves.  Every
+pass and every stage of planning put the nodes in order again, a tenth of all work: each graph is
+walked once, and the order handed on.  What a step needs, where orders are searched for, depends on
+few of those done: it is remembered.  `numpy.ma` took as long to import as a small graph to record;
+nobody needs it to know that an array has no mask.  Comparing the memory of all pairs of bound
+variables grows with their square: sorted by address, neighbours tell.
+
+To compare two versions on a busy machine, count executed instructions of Python by function
+(`sys.settrace` with `f_trace_opcodes`); times differ by more from run to run.
 """
 
 from __future__ import annotations

@@ -430,7 +430,10 @@ def wrap(node: Node) -> Array:
     """A new array that stands for `node`."""
     array = object.__new__(Array)
     array._node = node  # pyright: ignore[reportPrivateUsage]
-    _note_handle(node, array)
+    if node.handle is None:
+        node.handle = weakref.ref(array)
+    else:
+        _note_handle(node, array)
     if (compute := AT_ONCE.get()) is not None and _can_be_computed(node):
         settle(node, compute(node))
     return array

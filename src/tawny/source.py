@@ -116,11 +116,13 @@ def _origin(file: str) -> Origin:
     return Origin.NOBODY if file.startswith(PYTHONS) else Origin.USER
 
 
-def _generated(frame: FrameType) -> bool:
-    """Whether Python wrote the code for a class of this package, as a dataclass's `__init__`."""
-    return frame.f_code.co_filename == "<string>" and str(
-        frame.f_globals.get("__name__", "")
-    ).startswith("tawny.")
+GENERATED: Final = "<string>"
+"""The file of what Python writes itself, as a dataclass's `__init__`, and of `python -c`."""
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether code without a file belongs to a class of this package."""
+    return str(frame.f_globals.get("__name__", "")).startswith("tawny.")
 
 
 def users_frame() -> FrameType | None:
@@ -132,7 +134,7 @@ def users_frame() -> FrameType | None:
         if file not in _NOBODYS:
             origin = _origin(file)
             if origin is Origin.USER:
-                if not _generated(frame):
+                if file != GENERATED or not _is_ours(frame):
                     return frame
             elif origin is Origin.NOBODY:
                 _NOBODYS.add(file)

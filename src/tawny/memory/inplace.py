@@ -39,9 +39,11 @@ def declared_refusal(problem: Problem, step: Step, i: int, o: int) -> Refusal | 
         return Refusal.KEPT
     if not values[result].bytes == values[operand].bytes == values[root].bytes:
         return Refusal.SIZE
-    for other, v in enumerate(step.inputs):
-        if roots[v] == root and (other, o) not in step.overwrites:
-            return Refusal.ALIAS
+    read = [roots[v] for v in step.inputs]
+    if read.count(root) > 1:
+        for other, r in enumerate(read):
+            if r == root and (other, o) not in step.overwrites:
+                return Refusal.ALIAS
     return None
 
 

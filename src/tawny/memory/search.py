@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from functools import reduce
 from heapq import heappop, heappush
-from operator import or_
 
 from tawny.memory.effort import Effort
 from tawny.memory.model import KEPT, Model
@@ -60,8 +59,8 @@ def masks(model: Model) -> Masks:
         shared = [c for c in cells if 1 < model.readers[c] < KEPT]
         result.shared.append(tuple([(readers[c] ^ 1 << s, model.size[c]) for c in shared]))
         result.others.append({c: readers[c] ^ 1 << s for c, _ in model.slides[s]})
-        result.nets.append(reduce(or_, [others for others, _ in result.shared[s]], 0))
-        result.needs.append(reduce(or_, result.others[s].values(), 0))
+        result.nets.append(reduce(int.__or__, [others for others, _ in result.shared[s]], 0))
+        result.needs.append(reduce(int.__or__, result.others[s].values(), 0))
     return result
 
 

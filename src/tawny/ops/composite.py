@@ -43,8 +43,9 @@ def _copied(x: Array) -> Array:
 
 def _truth(condition: ArrayLike, op: str) -> Node:
     node = lift(condition, op)
-    zero = scalar(0, node.dtype, op)
-    return node if node.dtype == dt.BOOL else make(ELEMENTWISE["not_equal"], (node, zero))
+    if node.dtype == dt.BOOL:
+        return node
+    return make(ELEMENTWISE["not_equal"], (node, scalar(0, node.dtype, op)))
 
 
 @public()
