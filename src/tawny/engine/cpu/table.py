@@ -407,7 +407,7 @@ class Table(Unique):
                 cell(e.row),
                 e.threads,
                 cell(e.status),
-                0 if e.threads or e.status is not None else site[e.kernel],
+                0 if e.threads or e.status is not None else site.get(e.kernel, 0),
             )
             for e in self._entries
         ]
