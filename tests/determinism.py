@@ -221,18 +221,25 @@ def named(op: Any) -> Any:
 
 def described(kernel: Any) -> Any:
     """What is the same of a kernel in every process, whatever the number of threads."""
-    library = kernel.library
+    code = getattr(kernel.library, "code", kernel.library)
     return [
         *(kernel.symbol, kernel.after, kernel.provider, kernel.fallible, kernel.drawn),
-        *(library.size, library.instructions, sorted(library.addresses)),
+        *(code.size, sorted(code.addresses)),
     ]
 
 
 def dealt(kernel: Any) -> Any:
     """How a kernel deals its work to threads, and what is the same for so many of them."""
-    numbers = [None if n >= ADDRESSES else n for n in kernel.parameters]
+    numbers = [_parameter(one) for one in kernel.parameters]
     arranged = [(operand, made.nbytes) for operand, made in kernel.prepared]
     return [numbers, kernel.parallel, kernel.scratch, arranged]
+
+
+def _parameter(given: Any) -> Any:
+    """A number; of a function its name and its code."""
+    if isinstance(given, int):
+        return None if given >= ADDRESSES else given
+    return given.symbol, given.library.code.size, sorted(given.library.code.addresses)
 
 
 def results(program: Any) -> Iterator[Any]:

@@ -73,7 +73,7 @@ def test_kernels_are_compiled_several_at_a_time(monkeypatch: pytest.MonkeyPatch)
     seen = compiling_threads(monkeypatch, together=2)
     program = tw.Graph([x], y).compile(engine=ENGINE)
     assert len(set(seen)) >= 2, "none of them is alone"
-    assert threading.current_thread().name not in seen, "all kernels are foreseen"
+    assert threading.current_thread().name not in seen, "all kernels are compiled together"
     value = np.linspace(0, 1, 2100).reshape(7, 300)
     want = np.sort(np.cos(np.sin(np.cos(value) + 1.5) - value), axis=0)
     want = np.sum(np.cos(np.sin(np.cos(want) + 1.5) - want) * 3.0625, axis=0)

@@ -19,7 +19,7 @@ import tawny.numpy as tnp
 from tawny.codegen import cache, library
 from tawny.codegen.builder import I64, Module
 from tawny.codegen.cache import IndexEntry, find_entry, note_entry, stable_key
-from tawny.codegen.library import NotAtHandError, at_hand, compiled, written
+from tawny.codegen.library import written
 from tawny.op import ELEMENTWISE
 from tawny.ops.fused import Activation, Epilogue
 from tawny.ops.linalg import Matmul
@@ -98,7 +98,7 @@ def writer() -> tuple[Callable[..., library.Library], list[object]]:
         with module.function("answer", {}, I64) as f:
             wanted = number if isinstance(number, int) else 99
             f.return_(f.constant(I64, wanted * (2 if twice else 1)))
-        return f"{module.text()}\n; instructions {wanted}\n"
+        return module.text()
 
     return written(answering), texts
 
@@ -118,7 +118,7 @@ def test_a_text_is_written_once_for_all_processes(fresh: Path) -> None:
         find, texts = writer()
         for number in (5, 6, 5):
             found = find(number)
-            assert (answer(found), found.instructions) == (number, number)
+            assert answer(found) == number
         assert texts == wanted
         del found, find
         forget()
@@ -301,17 +301,17 @@ def test_damaged_lines_are_passed_over(fresh: Path, damage: Callable[[bytes], by
 def test_of_several_lines_for_a_structure_the_last_counts(fresh: Path) -> None:
     name = f"{7:064}"
     for count in range(3):
-        note_entry(name, IndexEntry(name, ("answer",), (), count))
+        note_entry(name, IndexEntry(name, (f"answer{count}",), ()))
     assert len(index(fresh).read_bytes().splitlines()) == 3
     forget()
-    assert find_entry(name) == IndexEntry(name, ("answer",), (), 2)
-    note_entry(name, IndexEntry(name, ("answer",), (), 2))
+    assert find_entry(name) == IndexEntry(name, ("answer2",), ())
+    note_entry(name, IndexEntry(name, ("answer2",), ()))
     assert len(index(fresh).read_bytes().splitlines()) == 3, "known"
 
 
 def test_the_index_is_bounded(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MOST_BYTES", 1000)
-    records = {f"{n:064}": IndexEntry(f"{n + 1:064}", ("answer",), (), n) for n in range(100)}
+    records = {f"{n:064}": IndexEntry(f"{n + 1:064}", (f"answer{n}",), ()) for n in range(100)}
     for name, one in records.items():
         note_entry(name, one)
         assert find_entry(name) == one
@@ -333,19 +333,30 @@ def test_old_indices_are_swept(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == [f"{cache.INDEX}20"]
 
 
-def test_at_hand_nothing_is_made(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("given", [3, object()], ids=["spelled", "not spelled"])
+def test_libraries_are_made_when_an_address_is_asked_for(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, given: object
+) -> None:
     find, texts = writer()
-    text = "define i64 @answer() {\n ret i64 3\n}\n"
-    with at_hand():
-        for make in (lambda: find(3), lambda: compiled(text)):
-            with pytest.raises(NotAtHandError):
-                make()
+    found = find(given)
+    assert not found.load()
     assert not texts
-    assert answer(find(3)) == answer(compiled(text)) == 3
+    assert answer(found) == answer(find(given)) == (3 if given == 3 else 99)
+    assert len(texts) == 1
+    assert found.load()
+
+
+def test_loading_takes_code_from_the_disk(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find, _ = writer()
+    assert answer(find(3)) == 3
+    del find
     forget()
     monkeypatch.setattr(library, "object_code", None)
-    with at_hand():
-        assert answer(find(3)) == answer(compiled(text)) == 3
+    find, texts = writer()
+    assert find(3).load()
+    assert answer(find(3)) == 3
+    assert not find(4).load()
+    assert not texts
 
 
 def test_programs_find_their_kernels_without_writing_them(

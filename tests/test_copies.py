@@ -16,7 +16,7 @@ import pytest
 import tawny as tw
 import tawny.numpy as np
 from tawny.codegen import loading
-from tawny.codegen.library import Library
+from tawny.codegen.library import MachineCode
 from tawny.unique import Unique
 
 
@@ -42,8 +42,8 @@ def parts(p: tw.Program) -> dict[str, Any]:
         "executable": executable,
         "table": table,
         "pool": executable._pool,
-        "library": kernel.library,
-        "code": kernel.library.tracker,
+        "library": kernel.library.code,
+        "code": kernel.library.code.tracker,
     }
 
 
@@ -83,7 +83,7 @@ def test_code_is_given_back_once_whatever_was_copied() -> None:
                 way({"part": part})
     gc.collect()
     assert len(loading._released) == before
-    assert isinstance(held["library"], Library)
+    assert isinstance(held["library"], MachineCode)
 
 
 def test_whatever_frees_memory_is_unique() -> None:

@@ -69,3 +69,14 @@ def test_interpolation_between_complex_heights(name) -> None:
     expected = np.interp(at, [0, 1], heights)
     np.testing.assert_array_equal(got.real, expected.real)
     np.testing.assert_array_equal(got.imag, expected.imag)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
+def test_the_transform_of_nothing_is_zero(name, engine, monkeypatch) -> None:
+    monkeypatch.setenv("TAWNY_DEBUG", "1")  # memory that nobody wrote is NaN
+    dtype = "float64" if name == "rfft" else "complex128"
+    x = np.zeros((0, 2), dtype)
+    for _ in range(3):
+        got = on(engine, lambda z: getattr(tnp.fft, name)(z, n=3, axis=0) + 0, x)
+        assert got.tolist() == np.zeros_like(getattr(np.fft, name)(x, n=3, axis=0)).tolist()

@@ -373,7 +373,6 @@ def test_scratch_and_a_function_that_finishes(monkeypatch: pytest.MonkeyPatch) -
         return Kernel(library, "first", parallel=True, scratch=512, after=(("second", False),))
 
     monkeypatch.setitem(NATIVE, Copy, rule)
-    monkeypatch.setattr("tawny.engine.cpu.bands.SCRATCHLESS", frozenset())
     kernels._ANSWERS.clear()
     try:
         x = tw.var("x")

@@ -57,6 +57,13 @@ def test_values_of_2_to_the_63_bytes_are_refused_with_their_line(engine: str) ->
             build()
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_empty_axis_excuses_no_other(engine: str) -> None:
+    x = tw.var("x", shape=(0, 2**62))
+    with pytest.raises(MemoryError, match="no array can have"):
+        tw.Graph([x], x + 1).compile(engine=engine)
+
+
 def test_transforms_of_any_length_are_planned_at_once() -> None:
     for n in (2**61 - 1, 2**62, 10**18 + 9, 97**9):
         assert 2 * n <= _row(n) <= 8 * n

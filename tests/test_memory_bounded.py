@@ -78,7 +78,7 @@ def test_what_is_used_goes_last(monkeypatch: Any) -> None:
     made = library.compiled("define void @nothing() { ret void }")
     for name in names:
         library._held(name, lambda: made)
-        assert library._held(names[0], lambda: library.Library({}, None, (), 0)) is made
+        assert library._held(names[0], lambda: library.MachineCode({}, None, (), 0)) is made
     assert len(library._recent) == 8
     first = hashlib.sha256(names[0].encode()).hexdigest()
     assert first in library._recent

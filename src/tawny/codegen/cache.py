@@ -151,7 +151,7 @@ def _head(key: str, code: bytes) -> bytes:
 MOST_BYTES: Final = 2**20
 """A longer file is begun anew."""
 
-_PARTS: Final = 6
+_PARTS: Final = 5
 
 
 class IndexEntry(NamedTuple):
@@ -164,7 +164,6 @@ class IndexEntry(NamedTuple):
     key: str
     symbols: tuple[str, ...]
     requires: tuple[str, ...]
-    instructions: int
 
 
 def find_entry(structure: str) -> IndexEntry | None:
@@ -178,10 +177,8 @@ def note_entry(structure: str, entry: IndexEntry) -> None:
     path = _path()
     if path is None or find_entry(structure) == entry:
         return
-    key, symbols, requires, instructions = entry
-    text = " ".join(
-        [structure, key, ",".join(symbols), ",".join(requires) or "-", str(instructions)]
-    )
+    key, symbols, requires = entry
+    text = " ".join([structure, key, ",".join(symbols), ",".join(requires) or "-"])
     line = f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
     _lines(path)[structure.encode()] = line.rstrip()
     with contextlib.suppress(OSError):
@@ -223,9 +220,9 @@ def _read(line: bytes) -> IndexEntry | None:
     parts = text.decode("ascii", "replace").split(" ")
     if check != b"%08x" % zlib.crc32(text) or len(parts) != _PARTS - 1:
         return None
-    _, key, symbols, requires, count = parts
+    _, key, symbols, requires = parts
     required = () if requires == "-" else tuple(requires.split(","))
-    return IndexEntry(key, tuple(symbols.split(",")), required, int(count))
+    return IndexEntry(key, tuple(symbols.split(",")), required)
 
 
 # ------------------------------------------------------------------- structures

@@ -65,6 +65,15 @@ MANY_FUNCTIONS: Final = 3
 SHARED_WORK: Final = 30_000
 """Vector instructions from which the work is shared by threads."""
 
+LOOP: Final = 10
+"""Instructions of a loop around the steps, ..."""
+
+PLACE: Final = 3
+"""... of loading or storing a vector, ..."""
+
+FUNCTION: Final = 50
+"""... and of a mathematical function: the middle of what the generators of float32 write."""
+
 
 class Pattern(NamedTuple):
     """All that compiled code depends on, besides the code of one element."""
@@ -106,9 +115,9 @@ def kernel_for(
         for r in planned.reads
     ]
     plan = _planned(planned, strides, len(operands))
-    library = _library(planned.code, plan.pattern)
-    work = library.instructions * math.prod(planned.space) // register_lanes(planned.code)
-    return Compiled(library, SYMBOL, plan.parameters, work > SHARED_WORK, 0)
+    vectors = math.prod(planned.space) // register_lanes(planned.code)
+    shared = vectors * _instructions(planned.code) > SHARED_WORK
+    return Compiled(_library(planned.code, plan.pattern), SYMBOL, plan.parameters, shared, 0)
 
 
 def _fits(planned: Program) -> bool:
@@ -278,28 +287,45 @@ def vector_lanes(code: Code) -> int:
     """
     lanes = register_lanes(code)
     dtypes = [*code.reads, *[i.dtype for i in code.instructions]]
-    many = sum(map(_functions, code.instructions)) >= MANY_FUNCTIONS
+    many = sum(len(_functions(i)) for i in code.instructions) >= MANY_FUNCTIONS
     real = all(d.kind != "c" for d in dtypes)
     return 2 * lanes if many and real and host().avx512 else lanes
 
 
-def _functions(instruction: Instruction) -> int:
-    """How many mathematical functions an instruction computes."""
+@lru_cache(4096)
+def _instructions(code: Code) -> int:
+    """About how many instructions a register of elements takes."""
+    count = LOOP + PLACE * (len(code.reads) + len(code.results))
+    for instruction in code.instructions:
+        calls, functions = len(_calls(instruction)), len(_functions(instruction))
+        parts = 4 if instruction.dtype.kind == "c" else 1
+        count += parts * (max(calls, 1) + FUNCTION * functions)
+    return count
+
+
+def _functions(instruction: Instruction) -> list[Call]:
+    """The mathematical functions that an instruction computes."""
+    return [call for call in _calls(instruction) if call.prim in FUNCTIONS]
+
+
+def _calls(instruction: Instruction) -> list[Call]:
+    """The primitives that an instruction computes, each call once."""
     op = instruction.op
-    found, stack = set[Expr](), list[Expr]([op.scalar] if isinstance(op, Elementwise) else [])
+    found, stack = (
+        dict[Call, None](),
+        list[Expr]([op.scalar] if isinstance(op, Elementwise) else []),
+    )
     while stack:
         expr = stack.pop()
         if isinstance(expr, Call) and expr not in found:
-            found.add(expr)
+            found[expr] = None
             stack.extend(expr.args)
-    return sum(isinstance(expr, Call) and expr.prim in FUNCTIONS for expr in found)
+    return list(found)
 
 
 @written
 def _library(code: Code, pattern: Pattern) -> str:
-    """The kernel; it says how many instructions a register of elements takes, more or less."""
-    generator = _Generator(code, pattern)
-    return f"{generator.text()}\n; instructions {generator.instructions}\n"
+    return _Generator(code, pattern).text()
 
 
 class _Generator:
@@ -311,8 +337,6 @@ class _Generator:
         self.lanes = vector_lanes(code)
         self.results = [code.dtype(r) for r in code.results]
         self.module = Module()
-        self.instructions = 0
-        """How many a vector takes."""
 
     def text(self) -> str:
         """The IR of the whole."""
@@ -346,7 +370,6 @@ class _Generator:
             for i, kind in enumerate(self.pattern.kinds):
                 if kind in (Kind.COUNTED, Kind.NUMBERED):
                     fixed[i] = self._numbers(f, bases[i], i)
-            before = f.length
             with f.loop(start, start + vectors * self.lanes, self.lanes) as loop:
                 addresses = [
                     f.advanced(base, loop.index * dtype.itemsize)
@@ -365,7 +388,6 @@ class _Generator:
                 targets = addresses[len(numbers) :]
                 for dtype, number, address in zip(self.results, results, targets, strict=True):
                     store(f, dtype, number, address)
-            self.instructions = f.length - before
 
     def _numbers(self, f: Function, base: Value, read: int) -> Value:
         """The numbers of the first places of a read that counts, as they are before the start."""

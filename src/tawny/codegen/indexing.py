@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
 from tawny.codegen.builder import I1, I64, KERNEL, PTR, Function, Module, Type, Value
 from tawny.codegen.copying import ELEMENTS, Axis, walk
 from tawny.codegen.kernel import Compiled, Layout
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.walking import Cells, share
 from tawny.dtype import DType
 from tawny.named import NamedTuple
@@ -103,12 +102,12 @@ class _Shape(NamedTuple):
     itemsize: int
 
 
-@lru_cache(256)
-def _library(*numbers: Any) -> Library:
+@written
+def _library(*numbers: Any) -> str:
     module = Module()
     with module.function("gather", KERNEL) as f:
         _Gathering(f, _Shape(*numbers)).write()
-    return compiled(module.text())
+    return module.text()
 
 
 class _Gathering:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final, Protocol, SupportsIndex
 
 import numpy as np
 
-from tawny.codegen.library import Library
+from tawny.codegen.library import Library, MachineCode
 from tawny.dtype import DType
 from tawny.named import NamedTuple
 from tawny.shape import Shape
@@ -33,9 +33,10 @@ class Layout(Protocol):
 class Compiled(NamedTuple):
     """A compiled function of (row, worker, workers) and what its row holds after the addresses."""
 
-    library: Library
+    library: Library | MachineCode
     symbol: str
-    parameters: tuple[int, ...]
+    parameters: tuple[SupportsIndex, ...]
+    """Numbers; a function is an `Address`, which is a number once its code is made."""
     parallel: bool
     scratch: int
     """Bytes of scratch memory; its address comes after those of operands and results, if any."""

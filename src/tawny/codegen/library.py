@@ -1,9 +1,10 @@
 """Compiled libraries: IR text in, addresses of functions out.
 
-A library is found by what it was made from: the text, LLVM's version and the machine.  It is looked
-for in memory, then on disk as object code, and compiled only then.  Threads compile different
-texts at the same time.  Where a text is made from a structure, it need not be written for finding
-the code: `written`.
+A library costs nothing until an address in it is asked for; then its code is made.  Code is found
+by what it was made from: the text, LLVM's version and the machine.  It is looked for in memory,
+then on disk as object code, and compiled only then.  Threads compile different texts at the same
+time.  Where a text is made from a structure, it need not be written for finding the code:
+`written`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import itertools
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any, Final, ParamSpec, cast
 from weakref import WeakValueDictionary
@@ -47,28 +48,84 @@ _EXPORTED: Final = re.compile(
 
 
 @record(slots=True, weakref_slot=True, eq=False)
-class Library(Unique):
+class MachineCode(Unique):
     """Code in memory; it stays there as long as this object."""
 
     addresses: Mapping[str, int]
     tracker: Any
-    uses: tuple[Library, ...]
-    """The shared libraries it is linked with."""
+    uses: tuple[MachineCode, ...]
+    """The shared code it is linked with."""
     size: int
     """Bytes of object code."""
-    instructions: int = 0
-    """How many a vector of elements takes, where the text says so."""
 
     def address(self, symbol: str) -> int:
         """Where a function begins."""
         return self.addresses[symbol]
 
 
+class Library(Unique):
+    """Functions whose code is made when it is first asked for, and kept as long as this object."""
+
+    __slots__ = ("__weakref__", "_code", "_made_from", "_text")
+
+    def __init__(self, text: Callable[[], str], made_from: Callable[[], str]) -> None:
+        """`text` writes its IR; `made_from` spells out all that the text depends on.
+
+        `made_from` raises TypeError where that cannot be spelled; then the text is written first.
+        """
+        self._text = text
+        self._made_from = made_from
+        self._code: MachineCode | None = None
+
+    @property
+    def code(self) -> MachineCode:
+        """The code, which is made now if it was not before."""
+        if self._code is None:
+            self._code = self._loaded(self._text)
+        return self._code
+
+    def load(self) -> bool:
+        """Whether the code is in memory now: it is taken from the disk, but not made."""
+        with suppress(_MissingError):
+            if self._code is None:
+                self._code = self._loaded(_raise_missing)
+        return self._code is not None
+
+    def address(self, symbol: str) -> int:
+        """Where a function begins."""
+        return self.code.address(symbol)
+
+    def _loaded(self, text: Callable[[], str]) -> MachineCode:
+        try:
+            made_from = self._made_from()
+        except TypeError:
+            return compiled(text())
+        return _held(made_from, lambda: _recalled(made_from, text))
+
+
+class _MissingError(Exception):
+    """Code is neither in memory nor on the disk."""
+
+
+def _raise_missing() -> str:
+    raise _MissingError
+
+
+@record(slots=True)
+class Address:
+    """A function as a parameter of a kernel: a number once its library's code is asked for."""
+
+    library: Library | MachineCode
+    symbol: str
+
+    def __index__(self) -> int:
+        return self.library.address(self.symbol)
+
+
 _SHARED: Final[dict[str, Callable[[], str]]] = {}
 """Libraries that others are linked with: the IR of each, made when it is first needed."""
 
 _REQUIRED: Final = re.compile(r"^; requires (\w+)$", re.MULTILINE)
-_INSTRUCTIONS: Final = re.compile(r"^; instructions (\d+)$", re.MULTILINE)
 _FINISHED: Final = re.compile(r"^; finished$", re.MULTILINE)
 
 
@@ -83,12 +140,14 @@ _making: Final[dict[str, Lock]] = {}
 """Held by the thread that makes the library of a text."""
 _linking: Final = lock()
 _numbers: Final = itertools.count()
-_living: Final[WeakValueDictionary[str, Library]] = WeakValueDictionary()
-_recent: Final[OrderedDict[str, Library]] = OrderedDict()
+_living: Final[WeakValueDictionary[str, MachineCode]] = WeakValueDictionary()
+_recent: Final[OrderedDict[str, MachineCode]] = OrderedDict()
+_libraries: Final[WeakValueDictionary[Hashable, Library]] = WeakValueDictionary()
+"""Libraries by what they are made from."""
 
 
-def compiled(ir: str) -> Library:
-    """The library that a text of IR describes.
+def compiled(ir: str) -> MachineCode:
+    """The code that a text of IR describes.
 
     The text needs no triple or layout.  Functions that are not `internal` can be found in it.
     """
@@ -103,37 +162,16 @@ def written(text: Callable[P, str]) -> Callable[P, Library]:
     """
 
     def library(*arguments: P.args, **named: P.kwargs) -> Library:
-        try:
-            made_from = stable_key((text.__module__, text.__qualname__, arguments, *named.items()))
-        except TypeError:
-            return compiled(text(*arguments, **named))
-        return _held(made_from, lambda: _recalled(made_from, lambda: text(*arguments, **named)))
+        given = text.__module__, text.__qualname__, arguments, *named.items()
+        new = Library(lambda: text(*arguments, **named), lambda: stable_key(given))
+        return _libraries.setdefault(given, new)
 
     remembered: Callable[P, Library] = cast("Any", lru_cache(_ASKED)(library))
     return remembered
 
 
-class NotAtHandError(Exception):
-    """A library would have to be made."""
-
-
-@contextmanager
-def at_hand() -> Generator[None]:
-    """Inside, on this thread, libraries are found and not made: `NotAtHandError` is raised."""
-    _own.finds = True
-    try:
-        yield
-    finally:
-        _own.finds = False
-
-
-def _check_may_make() -> None:
-    if _own.finds:
-        raise NotAtHandError
-
-
-def _held(name: str, make: Callable[[], Library]) -> Library:
-    """The library of this name, made if there is none in memory.
+def _held(name: str, make: Callable[[], MachineCode]) -> MachineCode:
+    """The code of this name, made if there is none in memory.
 
     Names are long; it is found by their checksum.
     """
@@ -156,8 +194,8 @@ def _held(name: str, make: Callable[[], Library]) -> Library:
     return library
 
 
-def _made(name: str, making: threading.Lock, make: Callable[[], Library]) -> Library:
-    """A new library, unless another thread made it while this one waited."""
+def _made(name: str, making: threading.Lock, make: Callable[[], MachineCode]) -> MachineCode:
+    """New code, unless another thread made it while this one waited."""
     with LLVM_WORK, making:
         library = _living.get(name)
         if library is None:
@@ -173,7 +211,7 @@ def _key(text: str) -> str:
     return hashlib.sha256(f"{PIPELINE} {host().identity}\n{text}".encode()).hexdigest()
 
 
-def _recalled(made_from: str, text: Callable[[], str]) -> Library:
+def _recalled(made_from: str, text: Callable[[], str]) -> MachineCode:
     """From the disk, if it is known there what was made from the same; else from the text."""
     structure = _key(made_from)
     entry = find_entry(structure)
@@ -181,7 +219,6 @@ def _recalled(made_from: str, text: Callable[[], str]) -> Library:
         library = _stored(entry)
         if library is not None:
             return library
-    _check_may_make()
     ir = text()
     note_entry(structure, _entry(ir))
     return compiled(ir)
@@ -189,17 +226,11 @@ def _recalled(made_from: str, text: Callable[[], str]) -> Library:
 
 def _entry(ir: str) -> IndexEntry:
     """What is to be known of a text for finding its code and using it."""
-    counted = _INSTRUCTIONS.search(ir)
-    return IndexEntry(
-        _key(ir),
-        tuple(_EXPORTED.findall(ir)),
-        tuple(_REQUIRED.findall(ir)),
-        int(counted[1]) if counted else 0,
-    )
+    return IndexEntry(_key(ir), tuple(_EXPORTED.findall(ir)), tuple(_REQUIRED.findall(ir)))
 
 
-def _stored(entry: IndexEntry) -> Library | None:
-    """A library that is on disk."""
+def _stored(entry: IndexEntry) -> MachineCode | None:
+    """Code that is on disk."""
     code = disk.load(entry.key)
     if code is None:
         return None
@@ -212,12 +243,11 @@ def _stored(entry: IndexEntry) -> Library | None:
         return None
 
 
-def _loaded(ir: str) -> Library:
+def _loaded(ir: str) -> MachineCode:
     """From the disk or, where it has none, compiled."""
     entry = _entry(ir)
     library = _stored(entry)
     if library is None:
-        _check_may_make()
         code = object_code(ir)
         disk.save(entry.key, code)
         library = _linked(code, entry)
@@ -225,8 +255,8 @@ def _loaded(ir: str) -> Library:
 
 
 @cache
-def _shared(name: str) -> Library:
-    """A shared library, which stays."""
+def _shared(name: str) -> MachineCode:
+    """The code of a shared library, which stays."""
     return _held(f"shared {name}", lambda: _recalled(f"shared {name}", _SHARED[name]))
 
 
@@ -300,7 +330,7 @@ def _unlocked(name: str) -> Any:
     return getattr(function, "_cfn", function)
 
 
-def _linked(code: bytes, entry: IndexEntry) -> Library:
+def _linked(code: bytes, entry: IndexEntry) -> MachineCode:
     """Object code brought into memory; raises RuntimeError where LLVM, asked last, refuses it.
 
     Raises NoPagesError where no code can be run.
@@ -313,7 +343,7 @@ def _linked(code: bytes, entry: IndexEntry) -> Library:
     except RefusedError:
         held = _linked_by_llvm(code, entry.symbols, given)
         found = {symbol: held[symbol] for symbol in entry.symbols}
-    return Library(found, held, uses, len(code), entry.instructions)
+    return MachineCode(found, held, uses, len(code))
 
 
 def _linked_by_llvm(code: bytes, symbols: tuple[str, ...], given: Mapping[str, int]) -> Any:
@@ -328,9 +358,6 @@ def _linked_by_llvm(code: bytes, symbols: tuple[str, ...], given: Mapping[str, i
 
 class _Own(threading.local):
     """What each thread has for itself."""
-
-    finds = False
-    """Whether libraries are only to be found."""
 
     @cached_property
     def target(self) -> Any:

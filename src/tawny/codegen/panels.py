@@ -8,12 +8,11 @@ of the whole, moved on to the panel, and the kernel's own parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
+from typing import Final, SupportsIndex
 
 from tawny.codegen.builder import I64, KERNEL, PTR, Module
 from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import written
+from tawny.codegen.library import Address, written
 from tawny.codegen.products.row import Names, Numbers
 from tawny.named import NamedTuple
 
@@ -90,16 +89,17 @@ def panels_kernel(
         "low_at": first + (len(told[0]) if cut.tall else 0),
     }
     parameters = (*_NUMBERS.values(numbers), *[n for several in told for n in several])
-    library = _library(addresses)
-    used = tuple(dict.fromkeys([call.code.library for several in calls for call in several]))
-    library = replace(library, uses=(*library.uses, *used))
-    return Compiled(library, SYMBOL, parameters, cut.panels > 1, slot * slots)
+    return Compiled(_library(addresses), SYMBOL, parameters, cut.panels > 1, slot * slots)
 
 
-def _told(call: Call) -> list[int]:
+def _told(call: Call) -> list[SupportsIndex]:
     """What the code is told of a call."""
     code, moves = call
-    head = [code.library.address(code.symbol), len(moves), len(code.parameters)]
+    head: list[SupportsIndex] = [
+        Address(code.library, code.symbol),
+        len(moves),
+        len(code.parameters),
+    ]
     return [*head, *[n for move in moves for n in move], *code.parameters]
 
 

@@ -6,7 +6,6 @@ Philox4x32-10 gives four words for the counter (place, run) under the key of a s
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
 from typing import Final
 
 from tawny.codegen.builder import (
@@ -25,7 +24,7 @@ from tawny.codegen.builder import (
     Value,
 )
 from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.machine import host
 from tawny.codegen.vectormath import cos, log1p
 from tawny.codegen.walking import share
@@ -66,8 +65,8 @@ def _kernel(kind: str, count: int, dtype: DType, key: tuple[int, int]) -> Compil
     return Compiled(_library(kind, stored), "draw", parameters, count > SHARED_ELEMENTS, 0)
 
 
-@lru_cache(256)
-def _library(kind: str, stored: Type) -> Library:
+@written
+def _library(kind: str, stored: Type) -> str:
     """A loop over blocks of a vector's elements, and what is left."""
     module = Module()
     number = F64 if stored == F64 else F32
@@ -93,11 +92,11 @@ def _library(kind: str, stored: Type) -> Library:
                 drawn = f.convert("fptrunc", drawn, F16)
             left = f.minimum(count - loop.index, lanes)
             _store(f, drawn, f.element(result, loop.index, stored), left, lanes)
-    return compiled(module.text())
+    return module.text()
 
 
-@cache
-def _integers_library(dtype: DType) -> Library:
+@written
+def _integers_library(dtype: DType) -> str:
     """A loop over blocks of a vector's elements, each made of 64 random bits."""
     module = Module()
     lanes, stored = host().vector_bytes // 8, _INTEGERS[dtype.itemsize]
@@ -120,7 +119,7 @@ def _integers_library(dtype: DType) -> Library:
                 drawn = f.convert("trunc", drawn, stored)
             left = f.minimum(count - loop.index, lanes)
             _store(f, drawn, f.element(result, loop.index, stored), left, lanes)
-    return compiled(module.text())
+    return module.text()
 
 
 _INTEGERS: Final = {1: I8, 2: I16, 4: I32, 8: I64}

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from tawny.codegen.builder import KERNEL, PTR, Function, Module, Value
 from tawny.codegen.casts import cast
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.lanes import flat, load_scalar, store_scalar, unflat
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.machine import host
 from tawny.codegen.numbers import Number, constant, lane_bytes, loaded, store
 from tawny.codegen.scalar import applied, supported
@@ -80,12 +79,12 @@ class _Code(NamedTuple):
     """Vectors of rows that are walked at once; 0 where rows are walked one by one."""
 
 
-@lru_cache(256)
-def _library(*numbers: Any) -> Library:
+@written
+def _library(*numbers: Any) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
         _Scan(f, _Code(*numbers)).write()
-    return compiled(module.text())
+    return module.text()
 
 
 class _Scan:

@@ -9,7 +9,6 @@ thread sees all indices, and handles the places of its own share of the first in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from tawny.codegen.builder import I1, I64, KERNEL, PTR, Function, Module, Value
@@ -17,7 +16,7 @@ from tawny.codegen.copying import ELEMENTS, walk
 from tawny.codegen.indexing import SHARED_BYTES, Loop, load_index, merged
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.lanes import load_scalar, store_scalar
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.machine import host
 from tawny.codegen.numbers import lane_bytes, loaded, loaded_everywhere, store
 from tawny.codegen.scalar import applied, supported
@@ -112,15 +111,15 @@ class _Shape(NamedTuple):
     combine: Elementwise | None
 
 
-@lru_cache(256)
-def _library(*numbers: Any) -> Library:
+@written
+def _library(*numbers: Any) -> str:
     module, shape = Module(), _Shape(*numbers)
     arguments = KERNEL
     with module.function(COPY, arguments) as f:
         _Scattering(f, shape).copy()
     with module.function(PUT, arguments) as f:
         _Scattering(f, shape).put()
-    return compiled(module.text())
+    return module.text()
 
 
 class _Scattering:

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any, Final
 
 from tawny import dtype as dt
@@ -19,7 +18,7 @@ from tawny.codegen.elementwise import collapsed
 from tawny.codegen.indexing import load_index
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.lanes import load_scalar
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import written
 from tawny.codegen.numbers import real
 from tawny.codegen.scalar import primitive
 from tawny.codegen.walking import digits, share
@@ -68,15 +67,15 @@ def searching(ordered: Layout, wanted: Layout, *, right: bool, edges: bool) -> C
     return Compiled(_searches(*code), symbol, (*cells, 0, 0), count > SHARED_ELEMENTS, 0)
 
 
-@lru_cache(256)
-def _searches(*numbers: Any) -> Library:
+@written
+def _searches(*numbers: Any) -> str:
     module, code = Module(), _Search(*numbers)
     if code.edges:
         with module.function("edges", KERNEL) as f:
             _Searching(f, code).look()
     with module.function(SEARCH, KERNEL) as f:
         _Searching(f, code).search()
-    return compiled(module.text())
+    return module.text()
 
 
 class _Searching:
@@ -175,8 +174,8 @@ def counting(given: Layout, weights: Layout | None, length: int) -> Compiled | N
     return Compiled(library, "count", (length, count, *steps, 0), count > SHARED_ELEMENTS, 0)
 
 
-@lru_cache(256)
-def _counts(kind: DType, weighted: bool) -> Library:
+@written
+def _counts(kind: DType, weighted: bool) -> str:
     module, stored = Module(), F64 if weighted else I64
     with module.function("count", KERNEL) as f:
         row = f.arguments[0]
@@ -198,4 +197,4 @@ def _counts(kind: DType, weighted: bool) -> Library:
             if weighted:
                 more = f.load(stored, f.advanced(weights, loop.index * step))
             f.store(f.load(stored, place) + more, place)
-    return compiled(module.text())
+    return module.text()

@@ -10,7 +10,7 @@ from typing import Final, final, get_args
 
 from tawny.errors import PerformanceWarning, value_error, warn
 from tawny.graph.banding import BANDS
-from tawny.graph.engine import Executable, Task, engine_named
+from tawny.graph.engine import Executable, StalePlanError, Task, engine_named
 from tawny.graph.fitting import ALIGNMENT, Planning, smaller
 from tawny.graph.incremental import Dependence, boundary, closed, dependence
 from tawny.graph.lowering import is_leaf, lower, views_of, with_scratch
@@ -96,26 +96,32 @@ class Compiled(Unique):
         if plan == "seed" and budget is not None:
             raise value_error("compile", "plan='seed' is the report's, which has no budgets")
         self._planning: Planning = plan
-        self._engine.begin()
+        self._budget, self._optimise = budget, optimise
         self._targets, self._incremental = tuple(targets), incremental
-        flow = Flow(self._asked)
+        self.run_sets: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
+        """What `run_set` gave."""
+        self._make_plan()
+
+    def _make_plan(self) -> None:
+        """Optimise, choose kernels, plan the memory; no code is made."""
+        targets, flow = self._targets, Flow(self._asked)
         check_addressable(flow.order())
-        versions = self._versions(flow, tuple(targets), optimise, incremental)
-        found, adapted = self._found([*versions], tuple(targets), budget, incremental, optimise)
+        versions = self._versions(flow, targets, self._optimise, self._incremental)
+        found, adapted = self._found(
+            [*versions], targets, self._budget, self._incremental, self._optimise
+        )
         version, (self._fitted, self.homes) = found
         """`homes`: sources of updates computed in the memory of the variable they update."""
         self.results, self._rewrites = version.results, version.rewrites
         fitted = self._fitted
         self._scratches.clear()
         self.plan = Plan(
-            *(fitted.lowered, fitted.layout, fitted.kept, engine, self._asked, self.homes),
+            *(fitted.lowered, fitted.layout, fitted.kept, self.engine, self._asked, self.homes),
             *(self._threads, adapted),
         )
         changing = zip(targets, self.results[len(self.results) - len(targets) :], strict=True)
         there = set(self.homes.values())
         self._updates = tuple([(t, s) for t, s in changing if t not in there and t is not s])
-        self.run_sets: dict[int | None, tuple[frozenset[Node], list[int]]] = {}
-        """What `run_set` gave."""
 
     # -------------------------------------------------------------- optimising
 
@@ -233,7 +239,6 @@ class Compiled(Unique):
 
         def settle(flow: Flow, budget: int | None = None) -> Settled:
             known = self._dependence_of(flow.order())
-            self._engine.foresee(flow.order())
             return settled(flow, targets, known, scratch, incremental, budget, self._planning)
 
         least: MemoryBudgetError | None = None
@@ -352,9 +357,13 @@ class Compiled(Unique):
 
     @cached_property
     def executable(self) -> Executable:
-        """The steps made runnable; asking for it allocates the memory."""
-        check_room(self._fitted.layout.arena, self._least_bytes)
-        return self._engine.prepare(self.task)
+        """The steps made runnable; asking for it makes the code and allocates the memory."""
+        while True:
+            check_room(self._fitted.layout.arena, self._least_bytes)
+            try:
+                return self._engine.prepare(self.task)
+            except StalePlanError:
+                self._make_plan()
 
     def _least_bytes(self) -> int:
         """The smallest budget that was found to be possible for what is computed now."""

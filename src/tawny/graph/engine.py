@@ -32,6 +32,10 @@ class Task:
     """How many threads may work at once: `layout` has the scratch memory of so many."""
 
 
+class StalePlanError(Exception):
+    """A kernel that a plan counts on cannot be made; another plan must be."""
+
+
 class Executable(Protocol):
     """A task made runnable: it holds the memory."""
 
@@ -88,11 +92,7 @@ class Engine(Protocol):
         ...
 
     def begin(self) -> None:
-        """Start to load what every program needs; called when a graph is about to be optimised."""
-        ...
-
-    def foresee(self, nodes: Sequence[Node]) -> None:
-        """Make ready what these nodes need to run; what is not foreseen is made when asked for."""
+        """Start to load what every program needs; called when a graph is about to be compiled."""
         ...
 
     @property
@@ -105,7 +105,10 @@ class Engine(Protocol):
         ...
 
     def scratch(self, node: Node, threads: int) -> int:
-        """Bytes that a step needs while it runs: `task.layout.scratch[position]` says where."""
+        """Bytes that a step needs while it runs: `task.layout.scratch[position]` says where.
+
+        Kernels are chosen for that; no code is made.
+        """
         ...
 
     def account(self, steps: Sequence[Node], threads: int | None = None) -> str:
@@ -113,7 +116,10 @@ class Engine(Protocol):
         ...
 
     def prepare(self, task: Task) -> Executable:
-        """Allocate the memory and lower the steps."""
+        """Make the code of the kernels that were chosen, allocate the memory, lower the steps.
+
+        Raises StalePlanError where code cannot be made: the next plan chooses without it.
+        """
         ...
 
 

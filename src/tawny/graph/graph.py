@@ -11,6 +11,7 @@ from tawny.array import Array, array_for, check_untraced, evaluator, former_vari
 from tawny.errors import PerformanceWarning, type_error, value_error, warn
 from tawny.gc_paused import gc_paused
 from tawny.graph.compiled import RULES, Compiled
+from tawny.graph.engine import engine_named
 from tawny.graph.fitting import Planning
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
@@ -209,6 +210,7 @@ class Graph(Unique):
         check_untraced(self.results, "compile")
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
         start = perf_counter()
+        engine_named(engine).begin()
         with gc_paused():
             compiled = self._compiled(engine, memory, often, switches, incremental, threads, plan)
             program = Program(self, compiled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -11,8 +12,7 @@ from typing import Final
 from tawny.errors import PerformanceWarning, located, warn
 from tawny.memory.budget import MemoryBudgetError
 from tawny.node import Node
-from tawny.ops.fused import nbytes
-from tawny.shape import size
+from tawny.shape import Shape
 from tawny.source import describe
 
 WORTH_ASKING: Final = 2**26
@@ -27,8 +27,8 @@ MOST_ELEMENTS: Final = sys.maxsize // 16
 
 
 def check_addressable(nodes: Sequence[Node]) -> None:
-    """Refuse values that no machine can hold."""
-    if all(size(shape) <= MOST_ELEMENTS for shape in {node.shape for node in nodes}):
+    """Refuse values that no machine can hold, as NumPy does: an axis of size 0 excuses no other."""
+    if all(_extent(shape) <= MOST_ELEMENTS for shape in {node.shape for node in nodes}):
         return
     largest = max(nodes, key=_bytes)
     if _bytes(largest) > sys.maxsize:
@@ -40,7 +40,12 @@ def check_addressable(nodes: Sequence[Node]) -> None:
 
 
 def _bytes(node: Node) -> int:
-    return nbytes((node.shape, node.dtype))
+    return _extent(node.shape) * node.dtype.itemsize
+
+
+def _extent(shape: Shape) -> int:
+    """Elements of an array, axes of size 0 left aside."""
+    return math.prod([n or 1 for n in shape])
 
 
 def check_room(arena: int, least: Callable[[], int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from itertools import pairwise
+from operator import index
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from tawny import pages
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import Library
+from tawny.codegen.library import Address
 from tawny.codegen.products.blocking import Blocking
 from tawny.dtype import DType
 from tawny.named import NamedTuple
@@ -106,8 +107,8 @@ class Preparation:
 class Panel(NamedTuple):
     """A panel that compiled code packs: some columns of an array."""
 
-    pack: Library
-    """Its function `pack` takes numbers, source, target and how many columns there are."""
+    pack: Address
+    """A function of numbers, source, target and how many columns there are."""
     source: int
     """Bytes from the first element of the array."""
     target: int
@@ -129,7 +130,7 @@ class CompiledPreparation:
         numbers = np.array(self.numbers, np.int64)
         source, target = array.ctypes.data, made.ctypes.data
         for panel in self.panels:
-            pack = _PACK(panel.pack.address("pack"))
+            pack = _PACK(index(panel.pack))
             places = source + panel.source, target + panel.target
             pack(numbers.ctypes.data, *places, panel.columns)
         return made

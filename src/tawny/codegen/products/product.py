@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import SupportsIndex
 
 from tawny.codegen.element import Element
 from tawny.codegen.kernel import NEVER, Compiled
-from tawny.codegen.library import Library, written
+from tawny.codegen.library import Address, written
 from tawny.codegen.products.blocking import Blocking, Panels, Room
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.form import (
@@ -28,8 +29,8 @@ from tawny.codegen.products.stack import Axis
 from tawny.ops.fused import PLAIN
 from tawny.record import record
 
-Functions = dict[str, tuple[Library, str]]
-"""What a product calls, by the names of `FUNCTIONS`: a library, and the function's name in it."""
+Functions = dict[str, Address]
+"""What a product calls, by the names of `FUNCTIONS`."""
 
 
 @record(slots=True)
@@ -61,16 +62,16 @@ class Product:
                 continue
             tiles, any_height = strip.shapes, replace(strip.tile, rows=1)
             library = _tiles(source, element, kept, tiles)
-            found[f"{prefix}tall_tile"] = library, tile_symbol(tiles[0])
-            found[f"{prefix}short_tile"] = library, tile_symbol(tiles[-1])
+            found[f"{prefix}tall_tile"] = Address(library, tile_symbol(tiles[0]))
+            found[f"{prefix}short_tile"] = Address(library, tile_symbol(tiles[-1]))
             if source.finishes:
                 finish = _finish(source, element, ending, any_height)
-                found[f"{prefix}finish"] = finish, "finish"
+                found[f"{prefix}finish"] = Address(finish, "finish")
             if self.panels is Panels.PACKED:
                 pack = _packing(source, element, any_height, self.order)
-                found[f"{prefix}pack"] = pack, "pack"
+                found[f"{prefix}pack"] = Address(pack, "pack")
         if source.gathers:
-            found["gather"] = _gather(source, element), "gather"
+            found["gather"] = Address(_gather(source, element), "gather")
         return found
 
     @property
@@ -89,10 +90,10 @@ class Product:
         workers: int,
         slot: int,
         scale_at: int = 0,
-    ) -> list[int]:
+    ) -> list[SupportsIndex]:
         """All numbers, for slots of scratch memory so large, and a scale so far from the bias."""
         names, stack = names_of(self.source), [n for axis in self.stack for n in axis]
-        given = {
+        given: dict[str, SupportsIndex] = {
             "slices": 1,
             "slice_a": 0,
             "slice_b": 0,
@@ -101,7 +102,7 @@ class Product:
             **self.room.numbers(workers, slot),
             **{f"{name}_cell": cells.get(name, -1) for name in (*OPERANDS, "scratch")},
             **dict.fromkeys(FUNCTIONS, 0),
-            **{name: code.address(symbol) for name, (code, symbol) in functions.items()},
+            **functions,
             "length": len(names) + len(stack),
             "panels": self.panels.value,
             "bias_moves": not self.ending.constant_bias,
@@ -125,16 +126,15 @@ def packed_before(product: Product, packed_by: Collection[str]) -> Product:
     columns = cut.full.tile.vectors * product.element.lanes
     functions = product.functions
 
-    def found(pack: Library, block: int, count: int) -> Panel:
+    def found(pack: Address, block: int, count: int) -> Panel:
         source = numbers["b_start"] + block * columns * numbers["b_column"]
         return Panel(pack, source, block * panel, count)
 
     panels: list[Panel] = []
     if "pack" in functions:
-        pack, _ = functions["pack"]
-        panels += [found(pack, block, columns) for block in range(cut.blocks)]
+        panels += [found(functions["pack"], block, columns) for block in range(cut.blocks)]
     if "tail_pack" in functions:
-        panels.append(found(functions["tail_pack"][0], cut.blocks, cut.rest))
+        panels.append(found(functions["tail_pack"], cut.blocks, cut.rest))
     told = [numbers[name] if name in packed_by else 0 for name in names_of(product.source).names]
     nbytes = cut.prepared_bytes(product.element, length)
     return replace(
@@ -161,18 +161,14 @@ def kernel_of(
     slots = workers if shared else 1
     slot = max([product.room.slot for product in products], default=0)
     cells = {name: i for i, name in enumerate([*operands, *["scratch"] * (slot > 0)])}
-    parameters, used = [len(products)], list[Library]()
+    parameters: list[SupportsIndex] = [len(products)]
     for product in products:
-        functions = product.functions
-        parameters += product.told(functions, cells, slots, slot, scale_at)
-        used += [code for code, _ in functions.values()]
+        parameters += product.told(product.functions, cells, slots, slot, scale_at)
     most = MOST_ADDRESSES
     while most < len(cells):
         most *= 2
-    library = products_library(most)
-    library = replace(library, uses=(*library.uses, *dict.fromkeys(used)))
     symbol = kernel_symbol(len(cells))
-    return Compiled(library, symbol, tuple(parameters), shared, slot * slots)
+    return Compiled(products_library(most), symbol, tuple(parameters), shared, slot * slots)
 
 
 _tiles = written(tiles_text)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from tawny.codegen.builder import I64, Function, Value
+
+N = TypeVar("N")
 
 
 class Names:
@@ -25,7 +28,7 @@ class Names:
     def __getitem__(self, name: str) -> int:
         return self._places[name]
 
-    def values(self, given: Mapping[str, int]) -> tuple[int, ...]:
+    def values(self, given: Mapping[str, N]) -> tuple[N, ...]:
         """Numbers in the order of their cells."""
         return tuple([given[name] for name in self.names])
 

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import dropwhile
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tawny.codegen.library import NotAtHandError, at_hand
 from tawny.codegen.machine import LLVM_WORK, host
 from tawny.engine.cpu import (
     bodies,
@@ -33,28 +30,22 @@ from tawny.engine.cpu import (
 )
 from tawny.engine.cpu.bands import scratch_of, steps_of, strips_of
 from tawny.engine.cpu.bodies import compilable, folds
+from tawny.engine.cpu.compilation import compile_kernels
 from tawny.engine.cpu.executable import CpuExecutable
 from tawny.engine.cpu.interpreter import interpreter
-from tawny.engine.cpu.kernels import NATIVE, Kernel
+from tawny.engine.cpu.kernels import Kernel
 from tawny.engine.cpu.pool import NOMINAL_THREADS, default_threads
 from tawny.engine.cpu.pool_code import pool_library
+from tawny.engine.cpu.providers import choose
 from tawny.engine.cpu.telling import warn_of_engine, warn_of_numpy
 from tawny.engine.cpu.views import Views
 from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.forking import lock
-from tawny.graph.engine import Executable, Task
-from tawny.graph.lowering import is_leaf
-from tawny.later import Later
+from tawny.graph.engine import Executable, StalePlanError, Task
 from tawny.node import Node, make
-from tawny.op import Op
 from tawny.ops.bands import Bands
 from tawny.ops.fused import Body, ProductGroup
 from tawny.shape import size
-
-if TYPE_CHECKING:
-    from concurrent import futures
-else:
-    futures = Later("concurrent.futures")
 
 __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]
 
@@ -76,9 +67,6 @@ CHAPTERS = (
 
 TINY: Final = 256
 """Elementwise ops on fewer elements run one by one, by kernels that all of them share."""
-
-MOST_COMPILING: Final = 8
-"""Threads that compile at the same time; one more writes what is compiled next."""
 
 
 @cache
@@ -121,18 +109,6 @@ def _load() -> None:
         pool_library()
 
 
-def _in_turn(nodes: Iterable[Node]) -> list[Node]:
-    """The first node of each kind of op, the second of each, and so on.
-
-    Kernels of one kind share code: most of the work is done when all have had their first turn.
-    """
-    turns, met = list[tuple[int, Node]](), Counter[type[Op]]()
-    for node in nodes:
-        turns.append((met[type(node.op)], node))
-        met[type(node.op)] += 1
-    return [node for _, node in sorted(turns, key=itemgetter(0))]
-
-
 class CpuEngine:
     """Compiled kernels, and NumPy for nodes that have none."""
 
@@ -154,8 +130,6 @@ class CpuEngine:
 
     def in_bands(self, node: Node) -> bool:
         """Where all steps of all bands have kernels that need nothing of Python."""
-        if unavailable() is not None:
-            return False
         views = Views()
         strips = strips_of(node, NOMINAL_THREADS)
         given = {operand for kind in strips.kinds for operand in kind.operands}
@@ -173,37 +147,6 @@ class CpuEngine:
         if default_threads() > 1:
             _begun()
 
-    def foresee(self, nodes: Sequence[Node]) -> None:
-        """Find kernels and, from the first that is not at hand on, make them several at a time.
-
-        Finding them is Python's work, in which threads would only wait for each other.
-        """
-        if not _compiles() or default_threads() == 1:
-            return
-        kinds: dict[object, Node] = {}
-        for node in self._one_by_one(nodes):
-            if type(node.op) in NATIVE and not is_leaf(node):
-                shapes = [(source.shape, type(source.op)) for source in node.inputs]
-                kinds.setdefault((node.op, tuple(shapes)), node)
-        missing = _in_turn(dropwhile(self._is_at_hand, kinds.values()))
-        if missing:
-            with (
-                suppress(RuntimeError),  # no more threads: each is made where it is needed
-                futures.ThreadPoolExecutor(min(default_threads(), MOST_COMPILING) + 1) as pool,
-            ):
-                pool.submit(pool_library)
-                for _ in pool.map(self._kernel, missing):
-                    pass
-
-    def _is_at_hand(self, node: Node) -> bool:
-        """Whether a node's kernel, if it has one, need not be made."""
-        try:
-            with at_hand():
-                self._kernel(node)
-        except NotAtHandError:
-            return False
-        return True
-
     @property
     def nominal_threads(self) -> int:
         """What plans are chosen for."""
@@ -215,7 +158,7 @@ class CpuEngine:
 
     def scratch(self, node: Node, threads: int) -> int:
         """What the node's kernel asks for."""
-        return scratch_of(node, threads) if unavailable() is None else 0
+        return scratch_of(node, threads) if _compiles() else 0
 
     def prepare(self, task: Task) -> Executable:
         """Allocate the arena and lower the steps."""
@@ -223,6 +166,10 @@ class CpuEngine:
         if reason is not None:
             warn_of_engine(task, reason)
             return ReferenceExecutable(task)
+        nodes, views = self._one_by_one(task.lowered.steps, task.threads), Views()
+        found = [choose(node, task.threads, views) for node in nodes]
+        if not compile_kernels([choice for choice in found if choice is not None]):
+            raise StalePlanError
         executable = CpuExecutable(task)
         warn_of_numpy(task, executable.by_numpy)
         return executable
@@ -232,8 +179,8 @@ class CpuEngine:
         reason = unavailable()
         if reason is not None:
             return f"cpu: by NumPy, since compiled code cannot be run here ({reason})"
-        listed = list(self._one_by_one(steps))
         count = self.threads(threads)
+        listed = list(self._one_by_one(steps, count))
         kernels = [(node, self._kernel(node, count)) for node in listed]
         left = Counter(node.name for node, kernel in kernels if kernel is None)
         native = f"cpu: {len(steps) - left.total()} of {len(steps)} steps compiled"
@@ -250,11 +197,11 @@ class CpuEngine:
         return f"{native}; by NumPy: {words}" if left else native
 
     @staticmethod
-    def _one_by_one(nodes: Sequence[Node]) -> Iterator[Node]:
+    def _one_by_one(nodes: Sequence[Node], threads: int) -> Iterator[Node]:
         """The nodes, those of bands in place of bands."""
         for node in nodes:
             if isinstance(node.op, Bands):
-                yield from steps_of(strips_of(node, NOMINAL_THREADS))
+                yield from steps_of(strips_of(node, threads))
             else:
                 yield node
 

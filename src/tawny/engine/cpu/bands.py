@@ -8,9 +8,8 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from tawny.engine.cpu.beside import beside
-from tawny.engine.cpu.kernels import SCRATCHLESS
 from tawny.engine.cpu.pool import NOMINAL_THREADS
-from tawny.engine.cpu.providers import kernel_alone, may_offer
+from tawny.engine.cpu.providers import kernel_alone
 from tawny.engine.cpu.views import Views
 from tawny.graph.engine import Task
 from tawny.graph.lowering import is_leaf, lower, overwrites, with_scratch
@@ -18,10 +17,7 @@ from tawny.memory.plan import plan, replanned
 from tawny.named import NamedTuple
 from tawny.node import Node, Variable, make, variable, written_at
 from tawny.ops.bands import Bands, place
-from tawny.ops.joining import Concat
-from tawny.ops.pooling import MaxPoolGradient, MaxPoolSelect, Pool
 from tawny.ops.rows import Band
-from tawny.ops.sorting import BinCount
 
 ALIGNMENT: Final = 64
 
@@ -148,27 +144,8 @@ def scratch_of(node: Node, threads: int = NOMINAL_THREADS) -> int:
     """Bytes that a step needs while it runs."""
     if isinstance(node.op, Bands):
         return strips_of(node, threads).scratch
-    if type(node.op) in SCRATCHLESS and not may_offer(node) and not _may_be_numpys(node):
-        return 0
     kernel = kernel_alone(node, threads)
     return beside(node) if kernel is None else kernel.scratch
-
-
-def _may_be_numpys(node: Node) -> bool:
-    """Whether NumPy may have to compute a node whose kernels ask for no scratch memory.
-
-    Some functions of complex numbers have no kernel, and those that copy, pool or count take
-    arrays of one dtype.
-    """
-    if node.dtype.kind == "c":
-        return True
-    alike = all(i.dtype == node.dtype for i in node.inputs)
-    if isinstance(node.op, (Concat, BinCount)):
-        return not alike
-    return isinstance(node.op, _POOLS) and not (alike and node.dtype.kind == "f")
-
-
-_POOLS: Final = (Pool, MaxPoolGradient, MaxPoolSelect)
 
 
 def _known(root: Node) -> bool:

@@ -29,11 +29,11 @@ from tawny.ops.reduction import (
 )
 
 
-@native(Elementwise, scratch=False)
-@native(Cast, scratch=False)
-@native(Arange, scratch=False)
-@native(Linspace, scratch=False)
-@native(Eye, scratch=False)
+@native(Elementwise)
+@native(Cast)
+@native(Arange)
+@native(Linspace)
+@native(Eye)
 @native(Sum)
 @native(Prod)
 @native(Mean)

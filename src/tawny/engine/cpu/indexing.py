@@ -23,7 +23,7 @@ def _together(op: str, given: Sequence[Memory]) -> tuple[Memory, ...]:
     return tuple([Memory(shape, broadcast_strides(m, shape), m.dtype) for m in given])
 
 
-@native(Gather, scratch=False)
+@native(Gather)
 def gather(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Runs of elements from the places the index arrays name."""
     assert isinstance(node.op, Gather)
@@ -34,7 +34,7 @@ def gather(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     return Kernel(*gathering(picks, results[0]), fallible=True)
 
 
-@native(GatherPieces, scratch=False)
+@native(GatherPieces)
 def gather_pieces(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
     """Runs of elements from the piece in which each index lies."""
     del node
@@ -43,7 +43,7 @@ def gather_pieces(node: Node, operands: Sequence[Memory], results: Sequence[Memo
     return Kernel(*gathering(picks, results[0]), fallible=True)
 
 
-@native(Scatter, scratch=False)
+@native(Scatter)
 def scatter(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """A copy, and runs of elements put into the places the index arrays name."""
     op, (source, value, *given) = node.op, operands

@@ -13,12 +13,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final, Protocol, TypeVar, final
+from typing import Final, Protocol, SupportsIndex, TypeVar, final
 
-from tawny.codegen.library import Library, NotAtHandError
-from tawny.codegen.loading import NoPagesError
+from tawny.codegen.library import Library, MachineCode
 from tawny.dtype import DType
 from tawny.errors import PerformanceWarning, warn
+from tawny.named import NamedTuple
 from tawny.node import Node, Value
 from tawny.op import Op
 from tawny.record import record
@@ -75,9 +75,9 @@ class Preparation(Protocol):
 class Kernel:
     """Compiled code that computes a node."""
 
-    library: Library
+    library: Library | MachineCode
     symbol: str
-    parameters: tuple[int, ...] = ()
+    parameters: tuple[SupportsIndex, ...] = ()
     parallel: bool = False
     """Whether all threads take part; each works on its share alone."""
     scratch: int = 0
@@ -107,21 +107,15 @@ NATIVE: Final[dict[type[Op], Callable[..., Kernel | None]]] = {}
 THREADED: Final[set[type[Op]]] = set()
 """Ops whose kernels deal their work to so many threads as they are made for."""
 
-SCRATCHLESS: Final[set[type[Op]]] = set()
-"""Ops whose kernels ask for no scratch memory, so that plans are made without compiling them."""
 
-
-def native(op: type[Op], *, scratch: bool = True) -> Callable[[R], R]:
+def native(op: type[Op]) -> Callable[[R], R]:
     """Declare the native kernel of `op`: a function of a node and of operands' and results' memory.
 
     What it gives may depend on the node's op and on the memory alone: answers are remembered.
-    Without `scratch` no kernel it gives asks for scratch memory.
     """
 
     def declare(rule: R) -> R:
         _declare(op, rule)
-        if not scratch:
-            SCRATCHLESS.add(op)
         return rule
 
     return declare
@@ -155,27 +149,26 @@ def _answer(
     results: Sequence[Memory],
     *threads: int,
 ) -> Kernel | None:
-    """What a rule gives; where making a kernel fails, a warning, and NumPy computes the node.
-
-    Where the system lets no code run, `tawny doctor` says so, and every node is NumPy's.
-    """
+    """What a rule gives; where it fails, a warning, and NumPy computes the node."""
     try:
         return rule(node, operands, results, *threads)
-    except NotAtHandError:
-        raise
-    except NoPagesError:
-        return None
     except Exception as error:  # a program must run wherever the reference engine runs it
-        warn(
-            f"{node!r} has no native kernel, since making one failed; NumPy computes it: "
-            f"{type(error).__name__}: {error}",
-            PerformanceWarning,
-            about=node.sources,
-        )
+        warn_of_failure(node, error)
         return None
+
+
+def warn_of_failure(node: Node, error: Exception) -> None:
+    """Say that a node's kernel cannot be made."""
+    warn(
+        f"{node!r} has no native kernel, since making one failed; NumPy computes it: "
+        f"{type(error).__name__}: {error}",
+        PerformanceWarning,
+        about=node.sources,
+    )
 
 
 Question = tuple[Op, tuple[Memory, ...], tuple[Memory, ...], tuple[int, ...]]
+"""All that the choice of a kernel depends on."""
 
 
 @final
@@ -192,6 +185,26 @@ class _Answer:
 _ANSWERS: Final[dict[Question, _Answer]] = {}
 _asking: Final = itertools.count()
 
+_REFUSED: Final[set[tuple[Op, tuple[Memory, ...], tuple[Memory, ...]]]] = set()
+"""What has no kernel on any number of threads, since the code of one cannot be made."""
+
+
+class Choice(NamedTuple):
+    """A node, how its operands and results lie in memory, and the kernel that computes it."""
+
+    node: Node
+    operands: tuple[Memory, ...]
+    results: tuple[Memory, ...]
+    kernel: Kernel
+
+
+def refuse(choice: Choice) -> None:
+    """Let NumPy compute whatever this kernel was chosen for."""
+    refused = choice.node.op, choice.operands, choice.results
+    _REFUSED.add(refused)
+    for question in [q for q in _ANSWERS.copy() if q[:3] == refused]:
+        _ANSWERS[question] = _Answer(None, next(_asking))
+
 
 def kernel_for(
     node: Node, operands: tuple[Memory, ...], results: tuple[Memory, ...], threads: int
@@ -207,7 +220,7 @@ def kernel_for(
     if known is not None:
         known.asked = next(_asking)
         return known.kernel
-    kernel = _answer(rule, node, operands, results, *own)
+    kernel = None if question[:3] in _REFUSED else _answer(rule, node, operands, results, *own)
     _ANSWERS[question] = _Answer(kernel, next(_asking))
     if len(_ANSWERS) > MOST:
         _forget()

@@ -37,8 +37,8 @@ def _whole(operand: int, given: Memory, place: int, steps: tuple[int, ...]) -> B
     return Block(operand, 0, given.shape, given.strides, place, steps)
 
 
-@native(Copy, scratch=False)
-@native(Reshape, scratch=False)
+@native(Copy)
+@native(Reshape)
 def copy(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """All elements, row by row; by tiles where rows lie crosswise."""
     del node
@@ -49,7 +49,7 @@ def copy(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     return _copied(operands, results, iter([_whole(0, given, 0, steps)]))
 
 
-@native(Again, scratch=False)
+@native(Again)
 def again(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The first operand as it is."""
     del node
@@ -74,7 +74,7 @@ def _turned(given: Memory) -> Kernel | None:
     return None if found is None else Kernel(*found)
 
 
-@native(Concat, scratch=False)
+@native(Concat)
 def concat(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """A block for each operand."""
     assert isinstance(node.op, Concat)
@@ -89,7 +89,7 @@ def concat(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     return _copied(operands, results, blocks())
 
 
-@native(Pad, scratch=False)
+@native(Pad)
 def pad(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The operand, and blocks of the fill value before and after it along each axis."""
     assert isinstance(node.op, Pad)
@@ -117,7 +117,7 @@ def _place(index: Sequence[int], strides: Sequence[int]) -> int:
     return sum([i * s for i, s in zip(index, strides, strict=True)])
 
 
-@native(Roll, scratch=False)
+@native(Roll)
 def roll(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Along each moved axis, what stays in order before and after the seam."""
     assert isinstance(node.op, Roll)
@@ -137,7 +137,7 @@ def roll(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     return _copied(operands, results, blocks())
 
 
-@native(Tile, scratch=False)
+@native(Tile)
 def tile(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Each axis twice: the repetitions, then the elements."""
     assert isinstance(node.op, Tile)
@@ -146,7 +146,7 @@ def tile(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     return _copied(operands, results, iter([_spread(repeated, results[0])]))
 
 
-@native(Repeat, scratch=False)
+@native(Repeat)
 def repeat(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Along the axis the elements, then the repetitions."""
     assert isinstance(node.op, Repeat)

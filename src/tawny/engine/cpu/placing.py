@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final, final
 
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import MachineCode, compiled
 from tawny.engine.cpu.sleeping import address_of, zeroed
 from tawny.named import NamedTuple
 
@@ -179,7 +179,7 @@ class Places:
 
 
 @cache
-def _library() -> Library:
+def _library() -> MachineCode:
     return compiled(
         IR.format(
             RECORD_BYTES=RECORD_BYTES,

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, final
 
-from tawny.codegen.library import Library
+from tawny.codegen.library import MachineCode
 from tawny.engine.cpu.placing import Places, way_to_place
 from tawny.engine.cpu.pool_code import (
     BUSY,
@@ -167,7 +167,7 @@ def _started(work: int, state: int, threads: int) -> list[threading.Thread]:
     return workers
 
 
-def _spins(library: Library) -> int:
+def _spins(library: MachineCode) -> int:
     """How many turns of the spinning loop take `SPIN_SECONDS`."""
     turns = 300
     spin = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library.address("pool_spin"))

@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from typing import Final
 
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import MachineCode, compiled
 
 PAUSE: Final = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -318,7 +318,7 @@ done:
 
 
 @cache
-def pool_library() -> Library:
+def pool_library() -> MachineCode:
     """The functions of the pool."""
     declared, pause = PAUSE.get(platform.machine(), ("", ""))
     return compiled(

@@ -57,19 +57,19 @@ def _pooled(
     return None if found is None else Kernel(*found)
 
 
-@native(MaxPool, scratch=False)
+@native(MaxPool)
 def max_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The greatest element of each window."""
     return _pooled(Kind.MAX, node, operands[0].shape, results[0].shape, operands, results)
 
 
-@native(AvgPool, scratch=False)
+@native(AvgPool)
 def avg_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The mean of each window."""
     return _pooled(Kind.MEAN, node, operands[0].shape, results[0].shape, operands, results)
 
 
-@native(MaxPoolSelect, scratch=False)
+@native(MaxPoolSelect)
 def max_pool_select(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
@@ -77,7 +77,7 @@ def max_pool_select(
     return _pooled(Kind.MAX_SELECT, node, operands[0].shape, results[0].shape, operands, results)
 
 
-@native(MaxPoolGradient, scratch=False)
+@native(MaxPoolGradient)
 def max_pool_gradient(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
@@ -86,7 +86,7 @@ def max_pool_gradient(
     return _pooled(Kind.MAX_GRADIENT, node, *shapes, operands, results)
 
 
-@native(AvgPoolGradient, scratch=False)
+@native(AvgPoolGradient)
 def avg_pool_gradient(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
@@ -95,7 +95,7 @@ def avg_pool_gradient(
     return _pooled(Kind.MEAN_GRADIENT, node, *shapes, operands, results)
 
 
-@native(Upsampling, scratch=False)
+@native(Upsampling)
 def upsampling(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
     """Each spatial axis twice: the elements, then their repetitions."""
     assert isinstance(node.op, Upsampling)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, kernel_for
+from tawny.engine.cpu.kernels import Choice, Kernel, Memory, contiguous, kernel_for
 from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.cpu.views import Views
 from tawny.errors import value_error
@@ -35,10 +35,10 @@ __all__ = [
     "OPTION",
     "Provider",
     "account",
+    "choose",
     "described",
     "kernel_alone",
     "kernel_of",
-    "may_offer",
     "provider",
 ]
 
@@ -85,15 +85,17 @@ def kernel_of(
 
 def kernel_alone(node: Node, threads: int = NOMINAL_THREADS) -> Kernel | None:
     """The kernel that computes a node whose results lie as new arrays would."""
-    views = Views()
+    choice = choose(node, threads)
+    return None if choice is None else choice.kernel
+
+
+def choose(node: Node, threads: int, views: Views | None = None) -> Choice | None:
+    """The kernel that computes a node whose results lie as new arrays would, and what it is for."""
+    views = Views() if views is None else views
     operands = tuple([views(source).memory for source in node.inputs])
     results = tuple([contiguous(*kind) for kind in types(node)])
-    return kernel_of(node, operands, results, threads)
-
-
-def may_offer(node: Node) -> bool:
-    """Whether oneDNN is asked for whatever it computes, and this is of that kind."""
-    return provider() is Provider.ONEDNN and type(node.op) in offers.OFFERS
+    kernel = kernel_of(node, operands, results, threads)
+    return None if kernel is None else Choice(node, operands, results, kernel)
 
 
 # ----------------------------------------------------------------------- rules

@@ -14,21 +14,21 @@ from tawny.ops.random import Draw, Integers, Normal, Uniform
 from tawny.shape import size
 
 
-@native(Uniform, scratch=False)
+@native(Uniform)
 def uniform(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
     """The same bits as the reference."""
     del operands
     return _drawn(random.uniform, node, results)
 
 
-@native(Normal, scratch=False)
+@native(Normal)
 def normal(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
     """By the same transform as the reference."""
     del operands
     return _drawn(random.normal, node, results)
 
 
-@native(Integers, scratch=False)
+@native(Integers)
 def integers(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The same bits as the reference; bounds that are arrays are left to NumPy."""
     if any(size(m.shape) != 1 for m in operands):

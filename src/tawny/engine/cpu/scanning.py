@@ -20,13 +20,13 @@ def _scanned(
     return None if found is None else Kernel(*found)
 
 
-@native(CumulativeSum, scratch=False)
+@native(CumulativeSum)
 def running_sum(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Each element added to the sum before it."""
     return _scanned("add", 0, node, operands, results)
 
 
-@native(CumulativeProd, scratch=False)
+@native(CumulativeProd)
 def running_product(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:

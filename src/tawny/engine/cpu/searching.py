@@ -39,7 +39,7 @@ def argsort(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -
     return _sorted(node, operands, results, places=True)
 
 
-@native(SearchSorted, scratch=False)
+@native(SearchSorted)
 def searchsorted(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
@@ -50,7 +50,7 @@ def searchsorted(
     return None if found is None else Kernel(*found)
 
 
-@native(Digitize, scratch=False)
+@native(Digitize)
 def digitize(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """By bisection of edges that rise or fall: an edge itself belongs before it if `right`."""
     del results
@@ -60,7 +60,7 @@ def digitize(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) 
     return None if found is None else Kernel(*found, after=((SEARCH, True),), fallible=True)
 
 
-@native(BinCount, scratch=False)
+@native(BinCount)
 def bincount(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Counts, or sums of weights."""
     del results

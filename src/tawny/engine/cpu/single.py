@@ -7,13 +7,15 @@ convolutions and pooling so; whatever else has a kernel can be computed so too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any, Final
 
 import numpy as np
 
+from tawny.engine.cpu.compilation import compile_kernels
 from tawny.engine.cpu.executable import aligned
 from tawny.engine.cpu.interpreter import interpreter
-from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, kernel_for
+from tawny.engine.cpu.kernels import Choice, Kernel, Memory, contiguous, kernel_for
 from tawny.engine.cpu.pool import default_threads, pool_of
 from tawny.engine.cpu.table import address, useful_threads
 from tawny.graph.lowering import seconds, types
@@ -28,7 +30,7 @@ def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     memories = tuple([Memory(x.shape, x.strides, x.dtype) for x in given])
     kinds = tuple([contiguous(*kind) for kind in types(node)])
     kernel = kernel_for(node, memories, kinds, default_threads())
-    if kernel is None:
+    if kernel is None or not compile_kernels([Choice(node, memories, kinds, kernel)]):
         return None
     results = [_new(kind) for kind in kinds]
     if not _called(kernel, [*given, *results], useful_threads(seconds(node)), draw):
@@ -45,7 +47,7 @@ def _new(kind: Memory) -> Value:
 def _called(kernel: Kernel, arrays: Sequence[Value], threads: int, draw: int) -> bool:
     """Whether the kernel's functions did their work on the arrays, operands before results."""
     scratch = [aligned(kernel.scratch)] if kernel.scratch else []
-    cells = np.array([*map(address, [*arrays, *scratch]), *kernel.parameters], np.int64)
+    cells = np.array([*map(address, [*arrays, *scratch]), *map(index, kernel.parameters)], np.int64)
     if kernel.drawn:
         cells[-1 - kernel.fallible] = draw
     status = address(cells[-1:]) if kernel.fallible else 0

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import MachineCode, compiled
 from tawny.named import NamedTuple
 
 FUTEX: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
@@ -118,7 +118,7 @@ class Sleeping(NamedTuple):
 
 
 @cache
-def _library() -> Library:
+def _library() -> MachineCode:
     return compiled(IR)
 
 

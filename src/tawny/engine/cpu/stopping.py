@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import MachineCode, compiled
 from tawny.engine.cpu.interpreter import Run
 
 LONG_SECONDS: Final = 0.02
@@ -65,7 +65,7 @@ done:
 
 
 @cache
-def pieces_library() -> Library:
+def pieces_library() -> MachineCode:
     """The kernel `pieces`, which runs another one piece by piece until it is told to stop."""
     return compiled(IR)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy.typing as npt
 
 from tawny.codegen.copying import Block, copies
 from tawny.codegen.kernel import NEVER
-from tawny.codegen.library import Library
 from tawny.dtype import DType
 from tawny.engine.cpu.bands import strips_of
 from tawny.engine.cpu.interpreter import ENTRY, sites
@@ -97,7 +97,7 @@ class Table(Unique):
         self._kernels: dict[int, Kernel | None] = {}
         self._taken: list[Table] = []
         """Tables whose entries are among these: they own what is called."""
-        self._copying: list[Library] = []
+        self._copying: list[object] = []
         """Code that copies, which is called too."""
         self._told: Cells = np.zeros(1, np.int64) if beside is None else beside._told
         self.stop = address(self._told)
@@ -213,10 +213,11 @@ class Table(Unique):
             self._in(self._made(node, result, offsets[storage]))
         if kernel.scratch:
             self._row.append(self._arena + layout.scratch[position])
+        numbers = map(index, kernel.parameters)
         if self.long(position):
-            self._row.extend([self.stop if n == NEVER else n for n in kernel.parameters])
+            self._row.extend([self.stop if n == NEVER else n for n in numbers])
         else:
-            self._row.extend(kernel.parameters)
+            self._row.extend(numbers)
         last = len(self._row) - 1
         if kernel.drawn:
             self._draws.append(last - kernel.fallible)
@@ -321,7 +322,7 @@ class Table(Unique):
         steps = contiguous(memory.shape, memory.dtype).strides
         block = Block(0, 0, memory.shape, memory.strides, 0, steps)
         code = copies([block], 1, memory.dtype.itemsize)
-        self._row.extend(code.parameters)
+        self._row.extend(map(index, code.parameters))
         nbytes = size(memory.shape) * memory.dtype.itemsize
         threads = useful_threads(2 * nbytes / BANDWIDTH) if code.parallel else 0
         kernel = code.library.address(code.symbol)

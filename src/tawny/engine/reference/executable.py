@@ -211,10 +211,6 @@ class ReferenceEngine:
     def begin(self) -> None:
         """Nothing: NumPy is there."""
 
-    def foresee(self, nodes: Sequence[Node]) -> None:
-        """Nothing: there is nothing to be made."""
-        del nodes
-
     @property
     def nominal_threads(self) -> int:
         """NumPy is called by one thread."""

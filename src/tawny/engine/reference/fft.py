@@ -26,7 +26,11 @@ def rfft(op: RealFFT, x: Value, out: Value | None = None) -> Any:
 
 @kernel(InverseRealFFT)
 def irfft(op: InverseRealFFT, x: Value, out: Value | None = None) -> Any:
-    """NumPy's own."""
+    """NumPy's own, which leaves memory as it was where an axis has nothing to be transformed."""
+    if any(x.shape[axis] == 0 for axis in op.axes):
+        result = np.empty(op.infer_shape(x.shape), op.infer_dtype(x.dtype)) if out is None else out
+        result.fill(0)
+        return result
     transform: Any = np.fft.irfftn
     return transform(x, op.sizes, op.axes, op.norm, out=out)
 

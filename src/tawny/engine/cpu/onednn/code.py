@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from tawny.codegen.library import Library, compiled
+from tawny.codegen.library import MachineCode, compiled
 
 LIBRARY: Final = ("memory_create", "memory_destroy", "primitive_execute")
 OPENMP: Final = (
@@ -241,7 +241,7 @@ define void @execute{cells}(ptr %row, i64 %worker, i64 %workers) {{
 
 
 @cache
-def interpreter() -> Library:
+def interpreter() -> MachineCode:
     """Functions `execute2` and so on, for rows of so many addresses."""
     openmp = [len(LIBRARY) + number for number in range(len(OPENMP))]
     get, put, number, team, parallel = openmp

@@ -6,13 +6,14 @@ import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from operator import index
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import Library
+from tawny.codegen.library import MachineCode
 from tawny.engine.cpu.kernels import Kernel, Preparation
 from tawny.engine.cpu.onednn.code import (
     ALONE,
@@ -100,7 +101,7 @@ class Recipe:
 
     def finish(self, code: Compiled) -> None:
         """Add a kernel of ours that reads the result and writes it anew."""
-        cells = [self.result, self.result, *[Place(NO_CELL, n) for n in code.parameters]]
+        cells = [self.result, self.result, *[Place(NO_CELL, index(n)) for n in code.parameters]]
         if code.scratch or len(cells) > MOST_ARGUMENTS:
             raise RefusedError("a kernel of ours with such a row", UNIMPLEMENTED)
         kind = SHARED if code.parallel and self.threads > 1 else ALONE
@@ -127,9 +128,9 @@ class Recipe:
             raise ValueError(f"{cells} addresses; at most {MOST_CELLS} are possible")
         text = self._cells()
         code = interpreter()
-        held = Library(code.addresses, (code, text, tuple(self.calls)), (), 0)
+        kept = MachineCode(code.addresses, (code, text, tuple(self.calls)), (), 0)
         return Kernel(
-            held,
+            kept,
             f"execute{cells}",
             (self.threads, address(text), pool_of(self.threads).resting, 0),
             scratch=scratch,
@@ -189,7 +190,7 @@ def execute(kernel: Kernel, *arrays: npt.NDArray[Any]) -> None:
     """Run a kernel on its operands and result, with scratch memory of its own."""
     scratch = [aligned(kernel.scratch)] if kernel.scratch else []
     places = [address(array) for array in (*arrays, *scratch)]
-    row = np.array([*places, *kernel.parameters], np.int64)
+    row = np.array([*places, *map(index, kernel.parameters)], np.int64)
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     kind(kernel.library.address(kernel.symbol))(address(row), 0, 1)
     if row[-1]:

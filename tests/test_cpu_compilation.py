@@ -1,0 +1,124 @@
+"""Kernels are chosen while a program is planned; their code is made afterwards."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tawny as tw
+import tawny.engine.cpu as cpu
+import tawny.numpy as tnp
+from tawny.codegen import library
+from tawny.engine.cpu import CpuEngine, kernels, unavailable
+
+native = pytest.mark.skipif(unavailable() is not None, reason="needs compiled code")
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Texts that are compiled; nothing is known before."""
+    monkeypatch.setenv("TAWNY_CACHE", str(tmp_path))
+    monkeypatch.setattr(kernels, "_ANSWERS", dict[Any, Any]())
+    monkeypatch.setattr(library, "_recent", OrderedDict[Any, Any]())
+    texts: list[str] = []
+    make = library.object_code
+
+    def compiling(text: str) -> bytes:
+        texts.append(text)
+        return make(text)
+
+    monkeypatch.setattr(library, "object_code", compiling)
+    return texts
+
+
+def networks() -> dict[str, tw.Graph]:
+    """Graphs of all kinds of kernels, the sizes of which no other test has."""
+    x = tw.var("x", shape=(3, 17, 17, 8), dtype="float32")
+    k = tw.var("k", shape=(3, 3, 8, 12), dtype="float32")
+    m = tw.var("m", shape=(33, 65))
+    convolved = tnp.max_pool2d(tnp.relu(tnp.conv2d(x, k)), 2)
+    gradients = tw.gradients(tnp.sum(tnp.sin(convolved)), [x, k])
+    folds = tnp.softmax(tnp.tanh(m @ m.T), axis=-1) + tnp.cumsum(tnp.sort(m @ m.T), axis=0)
+    large = tw.var("large", shape=(1700, 1700))
+    wide = tnp.sum(tnp.exp(large @ large) * large)
+    return {
+        "convolutions": tw.Graph([x, k], [convolved, *gradients]),
+        "folds": tw.Graph([m], [folds, m[::-1, 3:9], tnp.argmax(m, axis=1)]),
+        "bands": tw.Graph([large], wide),
+    }
+
+
+@native
+@pytest.mark.parametrize("name", list(networks()))
+@pytest.mark.parametrize("memory", [None, "least"])
+def test_planning_compiles_nothing(name: str, memory: str | None, counted: list[str]) -> None:
+    graph = networks()[name]
+    peak = graph.plan().peak_bytes
+    if memory is not None:
+        with suppress(tw.MemoryBudgetError):
+            graph.plan(memory=0.95 * peak)
+    assert not counted
+    if memory is None:
+        assert graph.compile().plan.peak_bytes == peak
+        assert counted
+
+
+@native
+def test_code_that_cannot_be_made_is_planned_without(
+    monkeypatch: pytest.MonkeyPatch, counted: list[str]
+) -> None:
+    """The choice of a kernel is taken back, with its workspace, and the plan is made anew."""
+    make = library.object_code
+
+    def failing(text: str) -> bytes:
+        if "@tile" in text:
+            raise RuntimeError("no tiles today")
+        return make(text)
+
+    monkeypatch.setattr(library, "object_code", failing)
+    monkeypatch.setattr(kernels, "_REFUSED", set[Any]())
+    x = tw.var("x", shape=(37, 211))
+    graph = tw.Graph([x], tnp.sin(x) @ tnp.cos(x).T)
+    with pytest.warns(tw.PerformanceWarning, match="NumPy computes it: RuntimeError: no tiles"):
+        program = graph.compile()
+    assert "by NumPy: " in str(program.plan)
+    value = np.random.default_rng(0).random((37, 211))
+    np.testing.assert_allclose(program(value), np.sin(value) @ np.cos(value).T, rtol=1e-12)
+    assert program.plan.peak_bytes == graph.plan().peak_bytes
+    np.testing.assert_allclose(tw.evaluate(tnp.asarray(value) @ value.T), value @ value.T)
+
+
+@native
+def test_the_optimiser_does_not_wait_for_what_runs_kernels(monkeypatch):
+    def asked() -> str | None:
+        raise AssertionError("whether code can be run was asked for")
+
+    monkeypatch.setattr(cpu, "unavailable", asked)
+    assert CpuEngine().groups
+
+
+@native
+def test_groups_are_run_by_numpy_where_code_turns_out_not_to_run(monkeypatch):
+    def refuse() -> None:
+        raise OSError("no memory that can be run")
+
+    unavailable.cache_clear()
+    monkeypatch.setattr(cpu, "interpreter", refuse)
+    try:
+        x = tw.var("x", shape=(64, 500), dtype="float32")
+        w = np.random.default_rng(0).random((500, 40), np.float32)
+        y = tnp.softmax(tnp.relu(tnp.sin(x) * 2 + tnp.sqrt(tnp.abs(x))) @ w, axis=-1)
+        graph = tw.Graph([x], y + tnp.sum(tnp.exp(x * x), axis=1, keepdims=True))
+        value = np.random.default_rng(1).random((64, 500), np.float32)
+        found = graph.compile(engine="cpu")(value)
+        assert "no memory that can be run" in CpuEngine().account([y.node])
+        expected = graph.compile(engine="reference", optimise=False)(value)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    finally:
+        monkeypatch.undo()
+        unavailable.cache_clear()
