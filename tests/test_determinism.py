@@ -149,8 +149,13 @@ def test_programs_do_not_depend_on_seeds_histories_and_clocks(
 def test_threads_change_how_work_is_dealt_and_nothing_else(
     threads: int, first: dict[str, dict[str, str]]
 ) -> None:
-    """Scratch memory, and with it offsets: no step, order, band, kernel or bit."""
+    """Scratch memory, and with it offsets: no step, order, band, kernel or bit.
+
+    Large networks within half of their memory have no room for the scratch memory of many threads.
+    """
     found = differing(told(started("0", TAWNY_THREADS=str(threads))), first)
-    assert [one for one in found if one[1] not in BY_THREADS] == []
+    adapted = {name for name, stage in found if stage == "adapted"}
+    assert all(LARGE and "within" in name for name in adapted)
+    assert [one for one in found if one[1] not in BY_THREADS and one[0] not in adapted] == []
     if threads == 16:
         assert {stage for _, stage in found} == BY_THREADS, "they are looked at for a reason"
