@@ -13,7 +13,7 @@ import pytest
 import tawny as tw
 import tawny.eager
 import tawny.numpy as tnp
-from tawny.array import Array
+from tawny.array import _INSTEAD, Array
 
 
 @pytest.fixture
@@ -476,3 +476,9 @@ def test_complex_numbers_lose_their_imaginary_part_only_with_a_warning() -> None
         assert tnp.linalg.trace(tnp.asarray([[1 + 2j]]), dtype="uint8").item() == 1
     with pytest.raises(TypeError, match="astype: operand 0 has dtype complex128"):
         tnp.astype(z, "float64")
+
+
+@pytest.mark.parametrize("name", _INSTEAD)
+def test_names_of_other_libraries_say_what_is_written_here(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'; write .+"):
+        getattr(tnp.ones(2), name)

@@ -80,6 +80,10 @@ _INSTEAD: Final = {
     "view": "x.reshape(shape)",
     "permute": "np.permute_dims(x, axes)",
     "cpu": "x.numpy()",
+    "block_until_ready": "x.numpy(), which computes it",
+    "numel": "x.size",
+    "clone": "x.copy()",
+    "dim": "x.ndim",
 }
 """What other libraries' arrays have, and what is written here."""
 
