@@ -195,3 +195,21 @@ def test_a_step_in_pieces_fails_as_a_whole_one(threads: int) -> None:
         program(values, places)
     places[[5, 2999]] = 3999
     np.testing.assert_allclose(program(i=places), np.sin(values[places] * 2.0) + 1.0)
+
+
+@pytest.mark.parametrize("all_are", ["short", "long"])
+def test_programs_may_have_more_kernels_than_the_interpreter_places(
+    all_are: str, request: pytest.FixtureRequest
+) -> None:
+    if all_are == "long":
+        request.getfixturevalue("all_long")
+    names = (
+        "sin cos tan exp expm1 log1p sqrt abs negative square floor ceil trunc sinh cosh tanh "
+        "arcsinh arctan exp2 sign"
+    ).split()
+    x = tw.var("x", shape=(4,))
+    outputs = [getattr(tnp, name)(x) for name in names]
+    program = tw.Graph([x], outputs).compile(engine="cpu", optimise=False, threads=1)
+    value = np.array([0.2, 1.5, 0.7, 2.0])
+    for name, found in zip(names, program(value), strict=True):
+        np.testing.assert_allclose(found, getattr(np, name)(value), err_msg=name)
