@@ -82,6 +82,8 @@ class Prim(enum.Enum):
     BIT_NOT = enum.auto()
     SHL = enum.auto()
     SHR = enum.auto()
+    GCD = enum.auto()
+    LCM = enum.auto()
     AND = enum.auto()
     OR = enum.auto()
     XOR = enum.auto()

@@ -306,6 +306,8 @@ FLAT: Final = frozenset(
         Prim.BIT_XOR,
         Prim.SHL,
         Prim.SHR,
+        Prim.GCD,
+        Prim.LCM,
         Prim.AND,
         Prim.OR,
         Prim.XOR,

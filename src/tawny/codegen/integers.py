@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from tawny import dtype as dt
 from tawny.codegen.builder import I1, Function, Value
 from tawny.codegen.casts import cast
@@ -124,6 +126,39 @@ def _shift_down(f: Function, dtype: DType, x: Value, y: Value) -> Value:
     return f.select(inside, x.shifted_down(f.select(inside, y, 0)), 0)
 
 
+def _gcd(f: Function, dtype: DType, x: Value, y: Value) -> Value:
+    """By Stein's method: powers of two apart, odd numbers by differences.
+
+    Each stands for the other where one is 0, and 1 for both where both are.
+    """
+    a, b = _absolute(f, dtype, x), _absolute(f, dtype, y)
+    none = (a | b).equals(0)
+    left, right = (f.select(none, 1, f.select(m.equals(0), n, m)) for m, n in ((a, b), (b, a)))
+    twos = _twos(f, left | right)
+    first = left.shifted_down(_twos(f, left))
+    with f.repeat(first, right) as repeat:
+        one, other = repeat.carried
+        other = f.select(other.equals(0), one, other.shifted_down(_twos(f, other)))
+        least = f.intrinsic("umin", one.type, one, other)
+        rest = f.intrinsic("umax", one.type, one, other) - least
+        repeat.again(any_lane(f, rest.differs(0)), least, rest)
+    return f.select(none, 0, repeat.carried[0] << twos)
+
+
+def _twos(f: Function, x: Value) -> Value:
+    """How often 2 divides a number; 0 for 0."""
+    count = f.intrinsic("cttz", x.type, x, f.constant(I1, 0))
+    return count & (x.type.bits - 1)
+
+
+def _lcm(f: Function, dtype: DType, x: Value, y: Value) -> Value:
+    """The product of one and of the other's share that is no common divisor; 0 beside 0."""
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    divisor = _gcd(f, dtype, x, y)
+    share, _ = _quotient(f, unsigned, _absolute(f, dtype, x), divisor)
+    return share * _absolute(f, dtype, y)
+
+
 def _always(answer: bool) -> Rule:
     return written_one(lambda f, x: f.constant(I1.like(x.type), answer))
 
@@ -178,6 +213,8 @@ INTEGERS: Final[dict[Prim, Rule]] = {
     Prim.FMIN: _extreme("smin", "umin"),
     Prim.SHL: written_two(_shift_up),
     Prim.SHR: _shift_down,
+    Prim.GCD: _gcd,
+    Prim.LCM: _lcm,
 }
 """Rules by primitive.  Powers of signed integers refuse negative exponents: see `supported`."""
 

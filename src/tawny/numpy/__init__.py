@@ -36,8 +36,6 @@ from tawny.ops.arrangement import apply_over_axes as apply_over_axes
 from tawny.ops.arrangement import block as block
 from tawny.ops.arrangement import resize as resize
 from tawny.ops.arrangement import sliding_window_view as sliding_window_view
-from tawny.ops.bits import gcd as gcd
-from tawny.ops.bits import lcm as lcm
 from tawny.ops.bits import packbits as packbits
 from tawny.ops.bits import unpackbits as unpackbits
 from tawny.ops.calculus import corrcoef as corrcoef
@@ -166,6 +164,7 @@ from tawny.ops.elementwise import fma as fma
 from tawny.ops.elementwise import fmax as fmax
 from tawny.ops.elementwise import fmin as fmin
 from tawny.ops.elementwise import fmod as fmod
+from tawny.ops.elementwise import gcd as gcd
 from tawny.ops.elementwise import greater as greater
 from tawny.ops.elementwise import greater_equal as greater_equal
 from tawny.ops.elementwise import heaviside as heaviside
@@ -174,6 +173,7 @@ from tawny.ops.elementwise import imag as imag
 from tawny.ops.elementwise import isfinite as isfinite
 from tawny.ops.elementwise import isinf as isinf
 from tawny.ops.elementwise import isnan as isnan
+from tawny.ops.elementwise import lcm as lcm
 from tawny.ops.elementwise import less as less
 from tawny.ops.elementwise import less_equal as less_equal
 from tawny.ops.elementwise import log as log

@@ -1,67 +1,21 @@
-"""Integers as bits, and what they divide by."""
+"""Integers as bits."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, lift, lift_all, wrap
+from tawny.array import Array, ArrayLike, fresh, lift, wrap
 from tawny.dtype import check_categories
 from tawny.errors import type_error, value_error
-from tawny.node import constant, make
-from tawny.op import Gradient, Op, Overwrites, Trait, integer
+from tawny.node import constant
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import astype, promoted
+from tawny.ops.creation import astype
 from tawny.ops.movement import moveaxis, ravel, reshape
 from tawny.ops.padding import pad
 from tawny.ops.reduction import sum
-from tawny.shape import Shape, as_int, broadcast, normalise_axis
-
-
-class Divisibility(Op):
-    """A function of pairs of integers, which broadcast."""
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        return broadcast(self.facts().name, shapes)
-
-
-class Gcd(
-    Divisibility,
-    name="gcd",
-    arity=2,
-    dtype=integer,
-    overwrites=Overwrites.NONE,
-    traits=Trait.COMMUTATIVE,
-    gradient=Gradient.ZERO,
-    oracle="numpy.gcd",
-):
-    """Greatest common divisor."""
-
-
-class Lcm(
-    Divisibility,
-    name="lcm",
-    arity=2,
-    dtype=integer,
-    overwrites=Overwrites.NONE,
-    traits=Trait.COMMUTATIVE,
-    gradient=Gradient.ZERO,
-    oracle="numpy.lcm",
-):
-    """Least common multiple."""
-
-
-@public(ufunc=True)
-def gcd(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Greatest common divisor of two integers, never negative."""
-    return wrap(make(Gcd(), promoted(lift_all("gcd", (x1, x2)))))
-
-
-@public(ufunc=True)
-def lcm(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Least common multiple of two integers, never negative."""
-    return wrap(make(Lcm(), promoted(lift_all("lcm", (x1, x2)))))
+from tawny.shape import as_int, normalise_axis
 
 
 def _places(bitorder: str, op: str) -> Array:

@@ -631,6 +631,18 @@ def bitwise_right_shift(x: Scalar, y: Scalar) -> Scalar:
     return call(Prim.SHR, x, y)
 
 
+@elementwise(dtype=integer, gradient=ZERO, traits=COMMUTATIVE)
+def gcd(x: Scalar, y: Scalar) -> Scalar:
+    """Greatest common divisor of two integers, never negative."""
+    return call(Prim.GCD, x, y)
+
+
+@elementwise(dtype=integer, gradient=ZERO, traits=COMMUTATIVE)
+def lcm(x: Scalar, y: Scalar) -> Scalar:
+    """Least common multiple of two integers, never negative."""
+    return call(Prim.LCM, x, y)
+
+
 @elementwise(dtype=truth, gradient=ZERO, traits=FIELD, identity=1, weak=Weak.TRUTH)
 def logical_and(x: Scalar, y: Scalar) -> Scalar:
     """Whether both are true."""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tawny.engine.reference import (
-    bits,
     boxes,
     convolution,
     creation,
@@ -57,7 +56,6 @@ CHAPTERS = (
     fft,
     sorting,
     sets,
-    bits,
     boxes,
     fused,
     differentiation,

@@ -78,6 +78,8 @@ SPELLING: Final[dict[Prim, Callable[..., Any]]] = {
     Prim.BIT_NOT: np.invert,
     Prim.SHL: np.left_shift,
     Prim.SHR: np.right_shift,
+    Prim.GCD: np.gcd,
+    Prim.LCM: np.lcm,
     Prim.AND: np.logical_and,
     Prim.OR: np.logical_or,
     Prim.XOR: np.logical_xor,
