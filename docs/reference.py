@@ -17,7 +17,7 @@ from reference_examples import NUMPY
 from tawny import nn, optim
 from tawny.array import Array
 from tawny.graph.plan import Plan
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 
 NAMES: Final = {
     "np": np,

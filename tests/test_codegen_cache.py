@@ -8,6 +8,7 @@ import gc
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,6 @@ from tawny.op import ELEMENTWISE
 from tawny.ops.fused import Activation, Epilogue
 from tawny.ops.linalg import Matmul
 from tawny.ops.reduction import Sum
-from tawny.record import record
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
@@ -39,7 +39,7 @@ class Twin(NamedTuple):
     b: object = None
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Box:
     a: object
 

@@ -25,8 +25,6 @@ CLOSED = {
     "tawny.codegen.cache._lines": "files of the cache's directory, each bounded",
     "tawny.codegen.machine._users_cache": "places that the environment names",
     "tawny.codegen.random._integers_library": "dtypes",
-    "tawny.constructing._compiled": "numbers of fields",
-    "tawny.constructing._standing": "numbers of fields",
     "tawny.dtype._limits": "dtypes",
     "tawny.eager._at": "functions",
     "tawny.engine.cpu.pool._quota": "one file",

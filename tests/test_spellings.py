@@ -12,7 +12,7 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from tawny import nn, optim
-from tawny.calling import ELSEWHERE
+from tawny.bad_calls import ELSEWHERE
 from tawny.nn import elsewhere
 
 X = np.zeros((4, 3), "float32")

@@ -21,7 +21,7 @@ import tawny as tw
 import tawny.numpy as np
 from tawny import forking, node
 from tawny.forking import Whole, lock
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.node import LEAST_ENTRIES, make, remake
 from tawny.op import ELEMENTWISE
 

@@ -443,10 +443,6 @@ def wrap(node: Node) -> Array:
     return array
 
 
-fresh = wrap
-"""The same, for creation functions and copies."""
-
-
 def view_of(x: Any, node: Node) -> Array:
     """The array that stands for `node`, a view of `x`: `x` itself where that is all of it."""
     return x if isinstance(x, Array) and x.node is node else wrap(node)

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 from tawny.errors import type_error, value_error
-from tawny.named import NamedTuple
 from tawny.settings import CHOSEN, text
 from tawny.shape import as_int
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tawny.calling import guarded
+from tawny.bad_calls import explain_bad_calls
 from tawny.registry import FUNCTIONS
 
 if TYPE_CHECKING:
@@ -234,17 +234,17 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """The imaginary part."""
         return _call("imag", self)
 
-    @guarded
+    @explain_bad_calls
     def conj(self) -> Array:
         """The complex conjugate."""
         return _call("conj", self)
 
-    @guarded
+    @explain_bad_calls
     def conjugate(self) -> Array:
         """The complex conjugate."""
         return _call("conj", self)
 
-    @guarded
+    @explain_bad_calls
     def astype(
         self,
         dtype: Any,
@@ -256,50 +256,50 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """The same values as another dtype, which `casting` must allow."""
         return _call("convert", self, dtype, order, casting, copy)
 
-    @guarded
+    @explain_bad_calls
     def copy(self, order: str | None = "C") -> Array:
         """A new array of the same value."""
         return _call("copy", self, order)
 
-    @guarded
+    @explain_bad_calls
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
         """The same elements in another shape."""
         sizes = shape[0] if len(shape) == 1 else shape
         return _call("reshape", self, sizes, order, copy=copy)
 
-    @guarded
+    @explain_bad_calls
     def transpose(self, *axes: Any) -> Array:
         """The axes permuted; reversed when none are given."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             return _call("transpose", self, axes[0])
         return _call("transpose", self, axes or None)
 
-    @guarded
+    @explain_bad_calls
     def swapaxes(self, axis1: int, axis2: int, /) -> Array:
         """Two axes exchanged."""
         return _call("swapaxes", self, axis1, axis2)
 
-    @guarded
+    @explain_bad_calls
     def squeeze(self, axis: Axis = None) -> Array:
         """Axes of size 1 removed."""
         return _call("squeeze", self, axis)
 
-    @guarded
+    @explain_bad_calls
     def flatten(self, order: str = "C") -> Array:
         """All elements on one axis, as a copy."""
         return _call("ravel", self, order).__copy__()
 
-    @guarded
+    @explain_bad_calls
     def ravel(self, order: str = "C") -> Array:
         """All elements on one axis."""
         return _call("ravel", self, order)
 
-    @guarded
+    @explain_bad_calls
     def dot(self, other: ArrayLike, /, out: Any = None) -> Array:
         """NumPy's dot product."""
         return _call("dot", self, other, out)
 
-    @guarded
+    @explain_bad_calls
     def sum(
         self,
         axis: Axis = None,
@@ -312,7 +312,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """Sum over axes."""
         return _call("sum", self, axis, dtype, out, keepdims, initial, where)
 
-    @guarded
+    @explain_bad_calls
     def prod(
         self,
         axis: Axis = None,
@@ -325,7 +325,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """Product over axes."""
         return _call("prod", self, axis, dtype, out, keepdims, initial, where)
 
-    @guarded
+    @explain_bad_calls
     def mean(
         self,
         axis: Axis = None,
@@ -338,7 +338,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """Mean over axes."""
         return _call("mean", self, axis, dtype, out, keepdims, where=where)
 
-    @guarded
+    @explain_bad_calls
     def var(
         self,
         axis: Axis = None,
@@ -355,7 +355,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         options = {"where": where, "mean": mean, "correction": correction}
         return _call("var", self, axis, dtype, out, ddof, keepdims, **options)
 
-    @guarded
+    @explain_bad_calls
     def std(
         self,
         axis: Axis = None,
@@ -372,7 +372,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         options = {"where": where, "mean": mean, "correction": correction}
         return _call("std", self, axis, dtype, out, ddof, keepdims, **options)
 
-    @guarded
+    @explain_bad_calls
     def min(
         self,
         axis: Axis = None,
@@ -384,7 +384,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """Least element over axes."""
         return _call("min", self, axis, out, keepdims, initial, where)
 
-    @guarded
+    @explain_bad_calls
     def max(
         self,
         axis: Axis = None,
@@ -396,17 +396,17 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """Greatest element over axes."""
         return _call("max", self, axis, out, keepdims, initial, where)
 
-    @guarded
+    @explain_bad_calls
     def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Array:
         """Index of the least element."""
         return _call("argmin", self, axis, out, keepdims=keepdims)
 
-    @guarded
+    @explain_bad_calls
     def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Array:
         """Index of the greatest element."""
         return _call("argmax", self, axis, out, keepdims=keepdims)
 
-    @guarded
+    @explain_bad_calls
     def any(
         self,
         axis: Axis = None,
@@ -418,7 +418,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """Whether some element is true."""
         return _call("any", self, axis, out, keepdims, where=where)
 
-    @guarded
+    @explain_bad_calls
     def all(
         self,
         axis: Axis = None,
@@ -430,58 +430,58 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """Whether every element is true."""
         return _call("all", self, axis, out, keepdims, where=where)
 
-    @guarded
+    @explain_bad_calls
     def cumsum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
         """Running sum."""
         return _call("cumsum", self, axis, dtype, out)
 
-    @guarded
+    @explain_bad_calls
     def cumprod(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
         """Running product."""
         return _call("cumprod", self, axis, dtype, out)
 
-    @guarded
+    @explain_bad_calls
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Array:
         """Elements limited to an interval."""
         return _call("clip", self, min, max, out, **kwargs)
 
-    @guarded
+    @explain_bad_calls
     def round(self, decimals: int = 0, out: Any = None) -> Array:
         """Elements rounded to `decimals`."""
         return _call("round", self, decimals, out)
 
-    @guarded
+    @explain_bad_calls
     def take(
         self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise"
     ) -> Array:
         """Elements at `indices`."""
         return _call("take", self, indices, axis, out, mode)
 
-    @guarded
+    @explain_bad_calls
     def choose(
         self, choices: Sequence[ArrayLike] | ArrayLike, out: Any = None, mode: str = "raise"
     ) -> Array:
         """At each place the element of the choice that is numbered there."""
         return _call("choose", self, choices, out, mode)
 
-    @guarded
+    @explain_bad_calls
     def compress(self, condition: ArrayLike, axis: int | None = None, out: Any = None) -> Array:
         """The slices along `axis` that `condition` marks."""
         return _call("compress", condition, self, axis, out)
 
-    @guarded
+    @explain_bad_calls
     def repeat(self, repeats: Any, /, axis: int | None = None) -> Array:
         """Each element repeated."""
         return _call("repeat", self, repeats, axis)
 
-    @guarded
+    @explain_bad_calls
     def searchsorted(
         self, v: ArrayLike, /, side: str = "left", sorter: ArrayLike | None = None
     ) -> Array:
         """Where among these sorted elements those of `v` belong."""
         return _call("searchsorted", self, v, side, sorter)
 
-    @guarded
+    @explain_bad_calls
     def argsort(
         self,
         axis: int | None = -1,
@@ -495,7 +495,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         options = {"stable": stable, "descending": bool(descending)}
         return _call("argsort", self, axis, kind, order, **options)
 
-    @guarded
+    @explain_bad_calls
     def argpartition(
         self,
         kth: Any,
@@ -507,13 +507,13 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """Indices that put the `kth` elements where sorting puts them."""
         return _call("argpartition", self, kth, axis, kind, order)
 
-    @guarded
+    @explain_bad_calls
     def nonzero(self) -> tuple[Array, ...]:
         """Indices of the elements that are not zero."""
         result: tuple[Array, ...] = FUNCTIONS["nonzero"](self)
         return result
 
-    @guarded
+    @explain_bad_calls
     def trace(
         self,
         offset: int = 0,
@@ -525,14 +525,14 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """Sum of a diagonal."""
         return _call("trace", self, offset, axis1, axis2, dtype, out)
 
-    @guarded
+    @explain_bad_calls
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         """A diagonal."""
         return _call("diagonal", self, offset, axis1, axis2)
 
     # ------------------------------------------------- what changes the array itself
 
-    @guarded
+    @explain_bad_calls
     def sort(
         self,
         axis: int = -1,
@@ -546,19 +546,19 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         options = {"stable": stable, "descending": bool(descending)}
         _replace(self, _call("sort", self, axis, kind, order, **options))
 
-    @guarded
+    @explain_bad_calls
     def partition(
         self, kth: Any, /, axis: int = -1, kind: str = "introselect", order: None = None
     ) -> None:
         """Put the `kth` elements of this array where sorting puts them."""
         _replace(self, _call("partition", self, kth, axis, kind, order))
 
-    @guarded
+    @explain_bad_calls
     def fill(self, value: ArrayLike) -> None:
         """Put `value` everywhere in this array."""
         _replace(self, value)
 
-    @guarded
+    @explain_bad_calls
     def put(self, indices: ArrayLike, values: ArrayLike, /, mode: str = "raise") -> None:
         """Put `values` at `indices` of this array, as if it were flat."""
         FUNCTIONS["put"](self, indices, values, mode)

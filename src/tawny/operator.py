@@ -9,8 +9,8 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
-from tawny.array import Array, ArrayLike, Out, Weak, fresh, lift, lift_all, store, wrap
-from tawny.calling import guarded, renaming_answer
+from tawny.array import Array, ArrayLike, Out, Weak, lift, lift_all, store, wrap
+from tawny.bad_calls import explain_bad_calls, renaming_answer
 from tawny.dtype import as_dtype, is_weak
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, make_parts
@@ -78,11 +78,6 @@ def emit(op: Op, *operands: ArrayLike) -> Array:
     return wrap(emit_node(op, *operands))
 
 
-def emit_new(op: Op, *operands: ArrayLike) -> Array:
-    """As `emit`, for creation functions: a new array each time, so that it can be changed alone."""
-    return fresh(emit_node(op, *operands))
-
-
 def emit_node(op: Op, *operands: ArrayLike) -> Node:
     """The node `op` makes of `operands`."""
     name = op.facts().name
@@ -110,7 +105,7 @@ def public(
     def declare(function: Callable[P, R]) -> Callable[P, R]:
         name = f"{module}.{function.__name__}" if module else function.__name__
         renaming = None if spelled is None else renaming_answer(spelled)
-        boundary = guarded(function, ufunc_answer if ufunc else renaming)
+        boundary = explain_bad_calls(function, ufunc_answer if ufunc else renaming)
         if ufunc:
             cast("Any", boundary).__signature__ = _ufunc_signature(function)
         for key in (name, *names):

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from typing import Final
-
-from tawny.named import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Prim(enum.Enum):

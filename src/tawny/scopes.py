@@ -14,7 +14,7 @@ from contextvars import Token
 from typing import Final, final
 
 from tawny.array import Array, ArrayLike, lift, wrap
-from tawny.calling import guarded
+from tawny.bad_calls import explain_bad_calls
 from tawny.errors import type_error, value_error
 from tawny.node import Constant, Node, Variable
 from tawny.source import SCOPE, Source, caller
@@ -59,7 +59,7 @@ def join(outer: str, inner: str) -> str:
     return f"{outer}.{inner}" if outer and inner else outer or inner
 
 
-@guarded
+@explain_bad_calls
 def name(x: ArrayLike, name: str) -> Array:
     """The array `x`, which plans, errors and pictures call by `name` from then on.
 

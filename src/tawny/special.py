@@ -19,7 +19,7 @@ import tawny.numpy as np
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.autodiff.custom import custom_jvp
 from tawny.autodiff.functions import jvp
-from tawny.calling import guarded
+from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import REAL, check_categories, inexact_dtype
 from tawny.errors import value_error
 from tawny.ops import bessel, incomplete, normal
@@ -98,7 +98,7 @@ def _function(name: str, body: Function, slope: Function, doc: str) -> Unary:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return guarded(function)
+    return explain_bad_calls(function)
 
 
 # ----------------------------------------------------------------- gamma and beta
@@ -120,7 +120,7 @@ def _derivative_of_digamma(n: int) -> Unary:
     return _POLYGAMMA[n]
 
 
-@guarded
+@explain_bad_calls
 def polygamma(n: int, x: ArrayLike, /) -> Array:
     """The `n`-th derivative of `digamma`, n an integer from 0; from 2 on NaN for negative `x`."""
     number = as_int(n, "polygamma", "n")
@@ -157,7 +157,7 @@ gamma: Unary = _function(
 )
 
 
-@guarded
+@explain_bad_calls
 def betaln(a: ArrayLike, b: ArrayLike, /) -> Array:
     """The logarithm of the magnitude of `beta`."""
     first, second = _real(a, "betaln"), _real(b, "betaln", 1)
@@ -167,7 +167,7 @@ def betaln(a: ArrayLike, b: ArrayLike, /) -> Array:
     return np.astype(total, dtype, copy=False)
 
 
-@guarded
+@explain_bad_calls
 def beta(a: ArrayLike, b: ArrayLike, /) -> Array:
     """`gamma(a) gamma(b) / gamma(a + b)`, of positive numbers."""
     first, second = _real(a, "beta"), _real(b, "beta", 1)
@@ -226,19 +226,19 @@ _gammaincc = _share("gammaincc", incomplete.gammaincc, incomplete.gamma_density,
 _betainc = _share("betainc", incomplete.betainc, incomplete.beta_density)
 
 
-@guarded
+@explain_bad_calls
 def gammainc(a: ArrayLike, x: ArrayLike, /) -> Array:
     """The share of the gamma distribution of shape `a` below `x`, from 0 to 1."""
     return _gammainc(a, x)
 
 
-@guarded
+@explain_bad_calls
 def gammaincc(a: ArrayLike, x: ArrayLike, /) -> Array:
     """The share of the gamma distribution of shape `a` above `x`, accurate where it is small."""
     return _gammaincc(a, x)
 
 
-@guarded
+@explain_bad_calls
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Array:
     """The share of the beta distribution of `a` and `b` below `x`, which is from 0 to 1."""
     return _betainc(a, b, x)
@@ -397,13 +397,13 @@ log_ndtr: Unary = _function(
 # ---------------------------------------------------------------- odds and products
 
 
-@guarded
+@explain_bad_calls
 def expit(x: ArrayLike, /) -> Array:
     """`1 / (1 + exp(-x))`."""
     return _wide(np.sigmoid, _real(x, "expit"))
 
 
-@guarded
+@explain_bad_calls
 def logit(p: ArrayLike, /) -> Array:
     """`log(p / (1 - p))`, the inverse of `expit`."""
     return _wide(_logit, _real(p, "logit"))
@@ -421,19 +421,19 @@ def _product(x: Array, y: Array, logarithm: Function, neutral: float) -> Array:
     return chosen(none, 0.0, x) * logarithm(chosen(none, neutral, y))
 
 
-@guarded
+@explain_bad_calls
 def xlogy(x: ArrayLike, y: ArrayLike, /) -> Array:
     """`x log(y)`, 0 where `x` is 0."""
     return _product(_real(x, "xlogy"), _real(y, "xlogy", 1), np.log, 1.0)
 
 
-@guarded
+@explain_bad_calls
 def xlog1py(x: ArrayLike, y: ArrayLike, /) -> Array:
     """`x log1p(y)`, 0 where `x` is 0."""
     return _product(_real(x, "xlog1py"), _real(y, "xlog1py", 1), np.log1p, 0.0)
 
 
-@guarded
+@explain_bad_calls
 def entr(x: ArrayLike, /) -> Array:
     """`-x log(x)`, 0 at 0, -inf below."""
     return _wide(_entropy, _real(x, "entr"))
@@ -457,7 +457,7 @@ SQUARINGS: Final = 16
 """Matrices of a norm up to `NORM` times 2 to this power are computed."""
 
 
-@guarded
+@explain_bad_calls
 def expm(a: ArrayLike, /) -> Array:
     """The exponential of a square matrix, or of each of a stack; NaN for norms above 352,000.
 

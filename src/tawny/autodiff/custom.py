@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, Generic, TypeVar, cast, final
+from typing import Any, Generic, NamedTuple, TypeVar, cast, final
 
 import numpy as np
 
 from tawny.array import Array, lift, wrap
 from tawny.autodiff.rules.registry import forward, reverse
 from tawny.errors import type_error, value_error
-from tawny.named import NamedTuple
 from tawny.node import Node, make_parts
 from tawny.ops.creation import zeros_like
 from tawny.ops.differentiation import CustomForward, CustomReverse

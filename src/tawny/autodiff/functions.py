@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from tawny.array import Array, fresh, lift, wrap
+from tawny.array import Array, lift, wrap
 from tawny.autodiff.fitting import converted, zero
 from tawny.autodiff.forward import pushed_forward
 from tawny.autodiff.reverse import gathered, pulled_back
@@ -268,7 +268,7 @@ def _one(node: Node) -> Node:
 
 def _slope(slope: Node | None, x: Node) -> Array:
     """A slope as an array; one that nothing reached is zeros."""
-    return fresh(zero(x.shape, x.dtype)) if slope is None else wrap(broadcasted(slope, x.shape))
+    return wrap(zero(x.shape, x.dtype)) if slope is None else wrap(broadcasted(slope, x.shape))
 
 
 def _paired(op: str, given: Any, expected: Any, what: str) -> list[tuple[Node, Node]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tawny.autodiff.terms import OPS, Term, apply, choose, evaluated
@@ -20,13 +21,12 @@ from tawny.node import Constant, Node, constant, make
 from tawny.op import Elementwise, Gradient
 from tawny.ops.creation import Cast
 from tawny.ops.differentiation import quiet_divide, quiet_multiply
-from tawny.record import record
 from tawny.scalar import LN2, Arg, Call, Const, Expr, Prim
 
 ROOT_PI: Final = math.sqrt(math.pi)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Arithmetic:
     """How a slope is scaled; and, for slopes that ops declare themselves, what else is at hand."""
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, fresh, lift, wrap
+from tawny.array import Array, lift, wrap
 from tawny.dtype import DType
 from tawny.errors import type_error
 from tawny.node import Node, make, remake, scalar, toposort
 from tawny.ops.differentiation import Argument
-from tawny.record import record
 from tawny.tree import leaves, map_leaves, paths
 
 
-@record
+@dataclass(frozen=True)
 class Traced:
     """A function's results in terms of its arguments."""
 
@@ -154,5 +154,5 @@ def _result(op: str, x: Any) -> Array:
     if isinstance(x, Array):
         return x
     if dt.is_weak(x) or _is_array(x):
-        return fresh(lift(x, op))
+        return wrap(lift(x, op))
     raise type_error(op, f"the function gives {type(x).__name__} {x!r}; accepted: arrays")

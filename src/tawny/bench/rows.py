@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tawny.bench.workloads import WORKLOADS, Reported
-from tawny.record import record
 
 
-@record
+@dataclass(frozen=True)
 class Row:
     """What was measured of one network; times in seconds for one evaluation.
 

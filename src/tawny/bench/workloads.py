@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,11 +15,9 @@ from tawny.engine.evaluation import at_once, compute
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
 from tawny.memory.budget import MemoryBudgetError
-from tawny.named import NamedTuple
 from tawny.nn.binding import BINDING, Binding
 from tawny.nn.stepping import held_by
 from tawny.node import Node, Value
-from tawny.record import record
 from tawny.tree import leaves
 
 IMAGE: Final = (1, 299, 299, 3)
@@ -40,7 +39,7 @@ class Reported(NamedTuple):
     graph_mb: float
 
 
-@record
+@dataclass(frozen=True)
 class Workload:
     """A program of the table."""
 

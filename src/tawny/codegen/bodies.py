@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from tawny.codegen.builder import Function
 from tawny.codegen.casts import cast
@@ -19,7 +20,6 @@ from tawny.codegen.counting import COUNTER, SOURCES, canonical, counted, counts,
 from tawny.codegen.numbers import Number, lane_bytes
 from tawny.codegen.scalar import applied, loop_dtype, supported
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 from tawny.op import Elementwise, Op
 from tawny.ops.creation import BroadcastTo, Cast, Copy
 from tawny.ops.fused import Body, Step

@@ -20,19 +20,18 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from tawny.codegen.machine import cache_directory, is_ours, remember, remembered
-from tawny.later import Later
-from tawny.named import NamedTuple
+from tawny.lazy import LazyModule
 from tawny.op import ELEMENTWISE, Elementwise, Op
 
 if TYPE_CHECKING:
     import tempfile
 else:
-    tempfile = Later("tempfile")
+    tempfile = LazyModule("tempfile")
 
 LIMIT_BYTES: Final = 64 << 20
 """When the entries together are larger, those that were used longest ago go."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen import vectormath as vm
 from tawny.codegen.builder import F32, F64, Function, Type, Value
 from tawny.codegen.numbers import Pair
 from tawny.codegen.vectormath.common import INF, NAN, Double, exact_product, exact_sum
-from tawny.record import record
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Range:
     """Where numbers of one format must be scaled, by powers of two."""
 

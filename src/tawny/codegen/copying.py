@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.codegen.builder import (
     I8,
@@ -25,7 +25,6 @@ from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import written
 from tawny.codegen.machine import host
 from tawny.codegen.walking import share
-from tawny.named import NamedTuple
 from tawny.shape import Shape, size
 
 ELEMENTS: Final = {1: I8, 2: I16, 4: I32, 8: I64, 16: I64.by(2)}

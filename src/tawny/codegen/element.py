@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from tawny.codegen.builder import F16, F32, F64, I8, I16, I32, I64, Function, Type, Value
 from tawny.codegen.machine import host
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 
 
 class Element(NamedTuple):

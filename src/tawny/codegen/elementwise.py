@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.codegen.bodies import Code, Instruction, Program, Read, emit, program
 from tawny.codegen.builder import I64, PTR, Function, Module, Value
@@ -40,7 +40,6 @@ from tawny.codegen.numbers import computed, loaded, loaded_everywhere, real, sto
 from tawny.codegen.reals import FUNCTIONS
 from tawny.codegen.rolled import ROLLED
 from tawny.codegen.tiled import TILES
-from tawny.named import NamedTuple
 from tawny.op import Elementwise
 from tawny.ops.fused import Body
 from tawny.scalar import Call, Expr

@@ -42,7 +42,6 @@ from tawny.ops.reduction import (
     Sum,
     Var,
 )
-from tawny.record import record
 from tawny.scalar import Call, Expr, Prim
 from tawny.shape import Shape
 
@@ -66,7 +65,7 @@ class Apply:
 Item = Read | Apply | Fold
 
 
-@record
+@dataclass(frozen=True)
 class Folding:
     """A body in stages: its items in order, where each belongs, and what it gives."""
 

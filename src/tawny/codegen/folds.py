@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,11 +15,10 @@ from tawny.codegen.lanes import load_scalar, store_scalar
 from tawny.codegen.numbers import Number, Pair, constant, loaded, real, store
 from tawny.codegen.scalar import primitive
 from tawny.dtype import DType
-from tawny.record import record
 from tawny.scalar import Prim
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Fold:
     """A value folded over all elements of a row with a primitive, then divided."""
 
@@ -86,7 +86,7 @@ class Fold:
         return kept(f, self.dtype, place, lanes)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Foremost(Fold):
     """The place of the element that exceeds all others, the first if there are several.
 

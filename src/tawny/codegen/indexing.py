@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tawny.codegen.builder import I1, I64, KERNEL, PTR, Function, Module, Type, Value
 from tawny.codegen.copying import ELEMENTS, Axis, walk
@@ -12,7 +12,6 @@ from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import written
 from tawny.codegen.walking import Cells, share
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 from tawny.shape import size
 
 SHARED_BYTES: Final = 1 << 17

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol, SupportsIndex
+from typing import Final, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
 
 from tawny.codegen.library import Library, MachineCode
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 from tawny.shape import Shape
 
 _ZERO: Final = np.zeros(1, np.int64)

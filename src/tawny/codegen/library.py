@@ -17,6 +17,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final, ParamSpec, cast
 from weakref import WeakValueDictionary
@@ -27,8 +28,7 @@ from tawny.codegen.loading import NoPagesError, load
 from tawny.codegen.machine import LLVM_WORK, host, llvm
 from tawny.codegen.objects import RefusedError
 from tawny.forking import Lock, lock
-from tawny.later import cached_property
-from tawny.record import record
+from tawny.lazy import cached_property
 from tawny.unique import Unique
 
 P = ParamSpec("P")
@@ -47,7 +47,7 @@ _EXPORTED: Final = re.compile(
 )
 
 
-@record(slots=True, weakref_slot=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class MachineCode(Unique):
     """Code in memory; it stays there as long as this object."""
 
@@ -111,7 +111,7 @@ def _raise_missing() -> str:
     raise _MissingError
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Address:
     """A function as a parameter of a kernel: a number once its library's code is asked for."""
 

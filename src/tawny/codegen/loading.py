@@ -16,11 +16,10 @@ import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tawny.codegen.objects import ObjectFile, RefusedError
 from tawny.forking import lock
-from tawny.named import NamedTuple
 from tawny.unique import Unique
 
 CHUNK: Final = 1 << 20

@@ -20,13 +20,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.codegen.builder import I8, I64, KERNEL, PTR, VOID, Function, Module, Value
 from tawny.codegen.gather import call_gather
 from tawny.codegen.library import provide
 from tawny.codegen.machine import host
-from tawny.named import NamedTuple
 
 LIBRARY: Final = "loops"
 BLOCK: Final = 256

@@ -13,15 +13,14 @@ import os
 import platform
 import stat
 import sys
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tawny.codegen.processor import fingerprint, survives
 from tawny.errors import value_error
 from tawny.forking import Whole
-from tawny.named import NamedTuple
-from tawny.record import record
 from tawny.settings import text
 
 LIMIT: Final = "TAWNY_ISA"
@@ -43,7 +42,7 @@ def llvm() -> Any:
     return binding
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Level:
     """An instruction set: its CPU name in LLVM, what CPUID must announce, its vectors' bytes."""
 
@@ -101,7 +100,7 @@ LEVELS: Final = (AVX512, AVX2)
 """The instruction sets of x86-64, greatest first."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Machine:
     """What code is generated for."""
 

@@ -7,7 +7,7 @@ Where there are few elements, or the set is small, all are compared.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny import dtype as dt
 from tawny.codegen.builder import I1, I8, I64, KERNEL, PTR, Function, Module, Value
@@ -23,7 +23,6 @@ from tawny.codegen.radix import MOST_LENGTH, Moved, RowSort
 from tawny.codegen.scalar import primitive
 from tawny.codegen.walking import digits, share
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 from tawny.scalar import Prim
 
 FEW: Final = 8

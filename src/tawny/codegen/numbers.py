@@ -13,12 +13,11 @@ A number is a value, scalar or vector, or a pair of them for a complex number.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny import dtype as dt
 from tawny.codegen.builder import F16, F32, F64, I1, I8, I16, I32, I64, Function, Type, Value
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 
 
 class Pair(NamedTuple):

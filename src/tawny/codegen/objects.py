@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Final
-
-from tawny.named import NamedTuple
+from typing import Final, NamedTuple
 
 MOST_ALIGNED: Final = 4096
 """The place of an object is a multiple of this, so that none of its sections may ask for more."""

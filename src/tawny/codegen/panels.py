@@ -8,13 +8,12 @@ of the whole, moved on to the panel, and the kernel's own parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, SupportsIndex
+from typing import Final, NamedTuple, SupportsIndex
 
 from tawny.codegen.builder import I64, KERNEL, PTR, Module
 from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import Address, written
 from tawny.codegen.products.row import Names, Numbers
-from tawny.named import NamedTuple
 
 SYMBOL: Final = "kernel"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.codegen.builder import (
     I1,
@@ -28,7 +28,6 @@ from tawny.codegen.element import Element
 from tawny.codegen.kernel import Compiled, Layout
 from tawny.codegen.library import written
 from tawny.codegen.walking import nest, share
-from tawny.named import NamedTuple
 from tawny.shape import Shape, size
 
 SHARED_ELEMENTS: Final = 1 << 14

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tawny.later import Later
+from tawny.lazy import LazyModule
 
 if TYPE_CHECKING:
     import signal
     import subprocess
 else:
-    signal, subprocess = Later("signal"), Later("subprocess")
+    signal, subprocess = LazyModule("signal"), LazyModule("subprocess")
 
 CPUINFO: Final = Path("/proc/cpuinfo")
 

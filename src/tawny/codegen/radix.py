@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.codegen.builder import I64, KERNEL, PTR, Function, Module, Type, Value
 from tawny.codegen.kernel import Compiled, Layout
@@ -26,7 +26,6 @@ from tawny.codegen.library import written
 from tawny.codegen.order import not_a_number, unsigned_key
 from tawny.codegen.walking import digits, share
 from tawny.dtype import DType, real_dtype
-from tawny.named import NamedTuple
 
 BITS: Final = 8
 """Bits of a digit."""

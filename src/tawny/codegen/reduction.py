@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.codegen.bodies import Read, View
 from tawny.codegen.counting import COUNTER
@@ -24,7 +24,6 @@ from tawny.codegen.kernel import Compiled, InTurn, Layout
 from tawny.codegen.machine import host
 from tawny.codegen.reduction_code import Code, Way
 from tawny.codegen.reduction_rows import reduction_library, stages
-from tawny.named import NamedTuple
 from tawny.ops.fused import Body
 from tawny.shape import Shape
 

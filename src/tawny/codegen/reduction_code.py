@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tawny.codegen.builder import I64, PTR, Function, Value
 from tawny.codegen.counting import COUNTER
@@ -19,7 +20,6 @@ from tawny.codegen.numbers import (
     stored,
 )
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 
 
 class Way(NamedTuple):

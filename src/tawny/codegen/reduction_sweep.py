@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.codegen.builder import Value
 from tawny.codegen.folding import Apply
@@ -13,7 +13,6 @@ from tawny.codegen.numbers import Number
 from tawny.codegen.reduction_code import Arrays, Code, Numbers, Row
 from tawny.codegen.scalar import select
 from tawny.codegen.walking import nest
-from tawny.named import NamedTuple
 
 BLOCK: Final = 1 << 12
 """Elements of a row whose lanes are added up before the next: errors grow with the number of blocks

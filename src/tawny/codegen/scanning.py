@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tawny.codegen.builder import KERNEL, PTR, Function, Module, Value
 from tawny.codegen.casts import cast
@@ -21,7 +21,6 @@ from tawny.codegen.numbers import Number, constant, lane_bytes, loaded, store
 from tawny.codegen.scalar import applied, supported
 from tawny.codegen.walking import digits, share
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 from tawny.op import Elementwise
 
 SYMBOL: Final = "scan"

@@ -9,7 +9,7 @@ thread sees all indices, and handles the places of its own share of the first in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tawny.codegen.builder import I1, I64, KERNEL, PTR, Function, Module, Value
 from tawny.codegen.copying import ELEMENTS, walk
@@ -22,7 +22,6 @@ from tawny.codegen.numbers import lane_bytes, loaded, loaded_everywhere, store
 from tawny.codegen.scalar import applied, supported
 from tawny.codegen.walking import Cells, share
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 from tawny.op import Elementwise
 from tawny.shape import size
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tawny import dtype as dt
 from tawny.codegen.builder import F64, I1, I64, KERNEL, PTR, Function, Module, Value
@@ -23,7 +23,6 @@ from tawny.codegen.numbers import real
 from tawny.codegen.scalar import primitive
 from tawny.codegen.walking import digits, share
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 from tawny.scalar import Prim
 
 SEARCH: Final = "search"

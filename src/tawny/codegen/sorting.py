@@ -9,7 +9,7 @@ are done before others have begun.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.codegen.builder import I64, KERNEL, PTR, Function, Module, Type, Value
 from tawny.codegen.kernel import Compiled, Layout
@@ -18,7 +18,6 @@ from tawny.codegen.machine import host
 from tawny.codegen.order import signed_key
 from tawny.codegen.walking import digits, share
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 
 LONGEST: Final = 256
 """Elements of a row at most..."""

@@ -7,7 +7,7 @@ computes, so that the same boxes are kept.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from tawny.codegen.machine import host
 from tawny.codegen.numbers import stored
 from tawny.codegen.radix import MOST_LENGTH, Moved, RowSort
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 
 SYMBOL: Final = "suppress"
 

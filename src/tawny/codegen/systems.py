@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny import dtype as dt
 from tawny.codegen.builder import F64, I64, KERNEL, PTR, Function, Module, Type, Value
@@ -22,7 +22,6 @@ from tawny.codegen.numbers import real, stored
 from tawny.codegen.scalar import applied
 from tawny.codegen.walking import digits, share
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 from tawny.op import ELEMENTWISE
 
 SYMBOL: Final = "system"

@@ -32,7 +32,7 @@ from typing import Any, Final, cast, final
 import numpy as _numpy
 
 import tawny.numpy as _lazy
-from tawny.array import Array, ArrayLike, check_unmasked, fresh, is_traced
+from tawny.array import Array, ArrayLike, check_unmasked, is_traced, wrap
 from tawny.engine.evaluation import at_once as at_once
 from tawny.engine.evaluation import run
 from tawny.errors import type_error
@@ -94,7 +94,7 @@ def _lifted(x: Any) -> Any:
     if isinstance(x, _numpy.ndarray):
         check_unmasked(x, "tawny.eager", "an argument")
         value: Value = _numpy.asarray(cast("Any", x))
-        return fresh(borrowed(value))
+        return wrap(borrowed(value))
     return x
 
 

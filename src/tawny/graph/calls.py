@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from tawny import dtype as dt
 from tawny.array import Array, value_of
 from tawny.dtype import DType, Number
 from tawny.errors import type_error
-from tawny.named import NamedTuple
 from tawny.node import Value
 from tawny.tree import outline
 

@@ -20,7 +20,7 @@ from tawny.graph.room import check_addressable, check_room, least_of
 from tawny.graph.settling import Settled, settled
 from tawny.graph.updating import apart
 from tawny.graph.written import Written, written_out
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.memory.plan import as_reported, plan_below, replanned
 from tawny.memory.plan import plan as planned

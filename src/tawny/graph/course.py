@@ -11,11 +11,10 @@ and so is what it is made from.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from tawny.graph.lowering import is_leaf, overwrites, views_of
-from tawny.later import cached_property
-from tawny.named import NamedTuple
+from tawny.lazy import cached_property
 from tawny.node import Node, Part, make, part, toposort, written_at
 from tawny.op import Op, Type
 from tawny.ops.bands import Bands, cut

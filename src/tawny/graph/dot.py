@@ -6,12 +6,12 @@ import colorsys
 import enum
 import html
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tawny.graph.trace import attributes, kind, listing, printable, reads, small_value
 from tawny.node import Constant, Node, Variable
-from tawny.record import record
 
 if TYPE_CHECKING:
     from tawny.graph.graph import Graph
@@ -40,7 +40,7 @@ UPDATE: Final = "#c2410c"
 OUTPUT: Final = "#15803d"
 
 
-@record
+@dataclass(frozen=True)
 class Box:
     """What a picture says of a node."""
 

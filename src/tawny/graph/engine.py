@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tawny.array import DEFAULT_ENGINES
@@ -12,10 +13,9 @@ from tawny.graph.lowering import Lowered
 from tawny.memory.plan import Layout
 from tawny.node import Node, Value
 from tawny.ops.fused import Body, ProductGroup
-from tawny.record import record
 
 
-@record
+@dataclass(frozen=True)
 class Task:
     """Everything an engine needs to run a graph: the steps, their order, every byte's place."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal, final
 
 from tawny.graph.incremental import (
@@ -23,7 +23,6 @@ from tawny.memory.plan import Layout, as_reported, plan, plan_below
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import Schedule, schedule
 from tawny.node import Node
-from tawny.record import record
 
 ALIGNMENT: Final = 64
 
@@ -38,7 +37,7 @@ FEWEST: Final = 2
 """Each further problem that is to be put within a budget has half the looks, so often halved."""
 
 
-@record
+@dataclass(frozen=True)
 class Fitted:
     """A plan, what stays right from run to run, and whether a run may skip what did not change."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, final
 
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
 from tawny.errors import PerformanceWarning, type_error, value_error, warn
@@ -15,8 +15,7 @@ from tawny.graph.engine import engine_named
 from tawny.graph.fitting import Planning
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
-from tawny.later import Later, cached_property
-from tawny.named import NamedTuple
+from tawny.lazy import LazyModule, cached_property
 from tawny.node import Node, Variable, toposort
 from tawny.rewrite.flow import Flow, Pass
 from tawny.rewrite.ledger import Rewrites
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from tawny.graph import dot, files, saving, svg, trace
 else:
     dot, files, saving, svg, trace = (
-        Later(f"tawny.graph.{name}") for name in ("dot", "files", "saving", "svg", "trace")
+        LazyModule(f"tawny.graph.{name}") for name in ("dot", "files", "saving", "svg", "trace")
     )
 
 

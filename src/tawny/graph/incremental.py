@@ -7,17 +7,17 @@ mask meets the changed inputs.  A value read by a step that may run without it m
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tawny.graph.lowering import is_leaf, result_of
 from tawny.node import Node, Part
 from tawny.ops.delay import Delay
-from tawny.record import record
 
 VOLATILE = 1
 """The bit of what changes in every run: random draws, functions that run always, updates."""
 
 
-@record
+@dataclass(frozen=True)
 class Dependence:
     """The inputs each node depends on, as bits; `bit` gives each variable's."""
 

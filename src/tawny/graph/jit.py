@@ -7,11 +7,22 @@ import inspect
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, final, overload
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    final,
+    overload,
+)
 
 import numpy as np
 
-from tawny.array import Array, fresh, lift, wrap
+from tawny.array import Array, lift, wrap
 from tawny.autodiff.tracing import substituted
 from tawny.errors import PerformanceWarning, ValuesNeededError, type_error, warn
 from tawny.forking import lock
@@ -35,7 +46,6 @@ from tawny.graph.jit_options import (
     static_places,
 )
 from tawny.graph.program import Program
-from tawny.named import NamedTuple
 from tawny.node import Node, Variable, constant, toposort, variable
 from tawny.op import Trait
 from tawny.tree import leaves, map_leaves, paths
@@ -327,7 +337,7 @@ class Jitted(Generic[P, R]):
                 while path in inputs:
                     path += "'"
                 inputs[path] = variable(path, np.shape(value), dtype_of(value, beside))
-                return fresh(inputs[path])
+                return wrap(inputs[path])
 
             placed[place] = argument if place in self._static else map_leaves(put, argument)
         try:
@@ -352,7 +362,7 @@ class Jitted(Generic[P, R]):
         if not arrays:
             raise type_error(self._name, "a jitted function gives arrays; this one gives none")
         whole = len(arrays) == len(found) and not isinstance(result, list)
-        variables = [fresh(x) for x in inputs]
+        variables = [wrap(x) for x in inputs]
         graph = Graph(variables, result if whole else arrays, name=self._name, unused="ignore")
         program = graph.compile(**self._options)
         if whole:
@@ -377,7 +387,7 @@ def _output(x: Any, name: str) -> Array | None:
     if isinstance(x, Array) or x is None:
         return x
     if is_data(x) or isinstance(x, (int, bool)):
-        return fresh(lift(x, name))
+        return wrap(lift(x, name))
     raise type_error(name, f"a jitted function gives arrays, not {type(x).__name__} {x!r}")
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, ParamSpec, Protocol, TypeVar, final
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, final
 
 from tawny.graph.graph import Graph
 from tawny.graph.plan import Plan
 from tawny.graph.program import Program
-from tawny.named import NamedTuple
 
 Q = ParamSpec("Q")
 R_co = TypeVar("R_co", covariant=True)

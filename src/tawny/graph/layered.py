@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right, insort
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
-
-from tawny.named import NamedTuple
-from tawny.record import record
+from typing import Final, NamedTuple
 
 GAP: Final = 26.0
 """Room between two boxes of a layer."""
@@ -44,7 +42,7 @@ class Lane(NamedTuple):
     bottom: float
 
 
-@record
+@dataclass(frozen=True)
 class Placed:
     """Centres of the boxes, and the lanes of the edges.
 

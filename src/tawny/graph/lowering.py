@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.graph.failing import cannot_fail
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.memory.problem import Problem, Step, Value
-from tawny.named import NamedTuple
 from tawny.node import Constant, Node, Part, Variable, toposort
 from tawny.op import Elementwise, Op, Type, overwritable
 from tawny.ops.bands import Bands
 from tawny.ops.delay import Delay
 from tawny.ops.fused import Group, ProductGroup
 from tawny.ops.movement import Reshape
-from tawny.record import record
 from tawny.rewrite.cost import cost
 from tawny.shape import size, splits
 
@@ -34,7 +32,7 @@ Place = tuple[Node, int]
 """A node and which of its results; 0 for nodes that have one."""
 
 
-@record
+@dataclass(frozen=True)
 class Lowered:
     """A graph's nodes as a planning problem.
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import final
+from typing import NamedTuple, final
 
 from tawny.graph.banding import GAIN, MOST_CUT, WORTH, banding, copyings, cuttings, reliefs
 from tawny.graph.course import Cutting, Moment
 from tawny.graph.engine import Engine
 from tawny.graph.settling import Settled
-from tawny.named import NamedTuple
 from tawny.node import Node
 from tawny.rewrite.flow import Flow, Pass
 from tawny.rewrite.ledger import Rewrites

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from tawny.array import Array, fresh
+from tawny.array import Array, wrap
 from tawny.graph.safetensors import GraphFileError, blocks, read_from
 from tawny.graph.saving import ARRAYS, VERSION
 from tawny.node import Value, constant
@@ -25,7 +25,7 @@ def reduced_array(value: Value) -> Any:
 
 def array_from(data: bytes) -> Array:
     """A known array."""
-    return fresh(constant(value_from(data)))
+    return wrap(constant(value_from(data)))
 
 
 def value_bytes(value: Value) -> bytes:

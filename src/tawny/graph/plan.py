@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal, final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 from tawny.array import Array, array_for
 from tawny.errors import type_error, value_error
@@ -12,11 +12,9 @@ from tawny.graph.engine import engine_named
 from tawny.graph.lowering import Lowered, is_leaf, result_of
 from tawny.graph.unfused import Unfused, unfused
 from tawny.graph.written import Written, simplified, written_out
-from tawny.later import Later, cached_property
+from tawny.lazy import LazyModule, cached_property
 from tawny.memory.plan import Layout
-from tawny.named import NamedTuple
 from tawny.node import Node
-from tawny.record import record
 from tawny.source import describe
 from tawny.unique import Unique
 
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
     from tawny.graph import plan_pickling
 else:
-    html, plan_pickling = Later("html"), Later("tawny.graph.plan_pickling")
+    html, plan_pickling = LazyModule("html"), LazyModule("tawny.graph.plan_pickling")
 
 Kind = Literal["kept", "transient", "scratch"]
 
@@ -78,7 +76,7 @@ class Moment(NamedTuple):
 
 
 @final
-@record
+@dataclass(frozen=True)
 class Plan(Unique):
     """Where every value of a run lies; made before anything is allocated, and followed exactly.
 

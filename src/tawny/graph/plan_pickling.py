@@ -6,6 +6,7 @@ constants are not written: variables stand for them, and so do names for users' 
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import pickle
 from collections.abc import Sequence
@@ -143,8 +144,8 @@ class _Writer(pickle.Pickler):
             return Held, (self._stand_ins.setdefault(id(obj.it), _Named(repr(obj))),)
         if isinstance(obj, Body):
             return Body.of, (obj.operands, obj.steps, obj.results)
-        if not isinstance(obj, type) and hasattr(obj, "__record__"):
-            return obj.__class__, obj.__record__.values(obj)
+        if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
+            return obj.__class__, tuple([getattr(obj, f.name) for f in dataclasses.fields(obj)])
         return NotImplemented
 
 

@@ -18,7 +18,7 @@ from tawny.graph.compiled import Compiled
 from tawny.graph.engine import Executable
 from tawny.graph.fitting import ALIGNMENT
 from tawny.graph.plan import Plan
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.node import Node, Value
 from tawny.rewrite.ledger import Rewrites
 from tawny.shape import as_int

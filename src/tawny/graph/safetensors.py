@@ -16,16 +16,15 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Mapping, Sized
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
 from tawny.dtype import DTYPES, FLOAT32, FLOAT64, DType
 from tawny.errors import type_error, value_error
 from tawny.graph.replacing import write_whole
-from tawny.named import NamedTuple
 from tawny.node import Value
-from tawny.record import record
 from tawny.shape import Shape, size
 
 MAX_HEADER: Final = 100_000_000
@@ -75,7 +74,7 @@ Fail = Callable[[str, str], GraphFileError]
 """The error for a place in a file and what is wrong there."""
 
 
-@record
+@dataclass(frozen=True)
 class Contents:
     """What a file holds."""
 

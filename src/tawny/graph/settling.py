@@ -7,12 +7,12 @@ variable must run before; plans with that order and plans without are both made.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tawny.graph.fitting import Fitted, Fitting, Planning
 from tawny.graph.incremental import Dependence
 from tawny.graph.lowering import lower
 from tawny.graph.updating import NOWHERE, Updating
-from tawny.named import NamedTuple
 from tawny.node import Node
 from tawny.rewrite.flow import Flow
 

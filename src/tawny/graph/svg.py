@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,6 @@ from tawny.errors import value_error
 from tawny.graph.dot import FAINT, LINE, OUTPUT, UPDATE, BlockPlan, Box, Role, boxes, to_dot
 from tawny.graph.layered import ASIDE, Placed, place, port
 from tawny.graph.trace import attributes, kind, listing, places, printable
-from tawny.record import record
 
 if TYPE_CHECKING:
     from tawny.graph.graph import Graph
@@ -119,7 +119,7 @@ def _note(text: str) -> str:
     )
 
 
-@record
+@dataclass(frozen=True)
 class _Row:
     """A line of text in a box."""
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.graph.lowering import is_leaf
-from tawny.named import NamedTuple
 from tawny.node import Node, make, remake, toposort, written_at
 from tawny.op import ELEMENTWISE
 from tawny.ops.convolution import Convolution

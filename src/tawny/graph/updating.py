@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, final
 
 from tawny.graph.failing import fails_first, infallible, question
@@ -14,7 +15,6 @@ from tawny.memory.schedule import Schedule
 from tawny.node import Node, make, written_at
 from tawny.ops.creation import Copy
 from tawny.ops.scatter import Scatter
-from tawny.record import record
 from tawny.rewrite.flow import Flow
 from tawny.shape import size
 
@@ -25,7 +25,7 @@ MOST_ROUNDS: Final = 30
 """So many sources are given up one by one, then all that are in the way of each other."""
 
 
-@record
+@dataclass(frozen=True)
 class Homes:
     """Sources of updates that lie in the variables they update, and what that asks of the order."""
 

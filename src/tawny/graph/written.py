@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.array import evaluator
 from tawny.graph.lowering import is_leaf
-from tawny.named import NamedTuple
 from tawny.node import Node, Part, make, remake, toposort, written_at
 from tawny.op import Trait
 from tawny.ops.bands import Bands

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
@@ -18,7 +19,6 @@ import numpy
 from numpy.typing import NDArray
 
 from tawny.memory.effort import Effort
-from tawny.record import record
 
 Ints = NDArray[numpy.int64]
 """Integers; those that are many are 32 bits wide where that is enough."""
@@ -49,7 +49,7 @@ class Score(Enum):
     LOG = "by its logarithm"
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Sections:
     """The buffers of a placement problem over its sections."""
 
@@ -142,7 +142,7 @@ def rank(order: Ints) -> Ints:
     return ranks
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Beam:
     """Partial placements, one a column."""
 
@@ -222,7 +222,7 @@ def first_of_each(names: Ints, value: Reals) -> Ints:
     return order[is_first]
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Grown:
     """The children of a beam, each with one more buffer placed."""
 

@@ -14,14 +14,14 @@ allocated when all are known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from tawny.errors import value_error
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.memory.inplace import declared_refusal
 from tawny.memory.problem import Problem, Step
-from tawny.named import NamedTuple
-from tawny.record import record
 
 
 class How(Enum):
@@ -52,7 +52,7 @@ class Choice(NamedTuple):
     """Bytes of the block from then on."""
 
 
-@record
+@dataclass(frozen=True)
 class Blocks:
     """Which block each value lives in, and how large the blocks are."""
 

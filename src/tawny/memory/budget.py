@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tawny.errors import type_error, value_error
 from tawny.forking import lock
-from tawny.later import Later
+from tawny.lazy import LazyModule
 from tawny.memory.effort import SECOND
 from tawny.memory.folding import fold
 from tawny.memory.model import model
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tawny.memory import remat_search
 else:
-    decimal, remat_search = Later("decimal"), Later("tawny.memory.remat_search")
+    decimal, remat_search = LazyModule("decimal"), LazyModule("tawny.memory.remat_search")
 
 UNITS = {
     "": 1,

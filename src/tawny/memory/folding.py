@@ -9,15 +9,15 @@ running all of it takes no more room than what it leaves.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from tawny.memory.model import Model
-from tawny.record import record
 
 WORTHWHILE = 0.005
 """A model is left as it is where no larger share of its steps can be folded."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Folded:
     """A model whose steps stand for one or more steps of another."""
 

@@ -8,9 +8,9 @@ long, repetitive runs that are tight at every moment, such as recurrent networks
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tawny.memory.effort import Effort
-from tawny.named import NamedTuple
 
 STRETCH = 16
 """After how many buffers the layouts are remembered, to come back to."""

@@ -7,16 +7,16 @@ dies with the last step that reads it or a view of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tawny.memory.inplace import match
 from tawny.memory.problem import Problem
-from tawny.record import record
 
 KEPT = 1 << 40
 """Added to the number of readers of a kept cell: it never falls to zero."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Model:
     """Parallel lists, by step or by cell (value)."""
 

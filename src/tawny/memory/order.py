@@ -10,15 +10,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.folding import Folded, fold
 from tawny.memory.least import least_peak
 from tawny.memory.model import Model, model
 from tawny.memory.problem import Problem
 from tawny.memory.search import Search
-from tawny.named import NamedTuple
 
 LARGEST_SEARCHED = 4000
 """Steps above which the exact search is not tried."""

@@ -8,6 +8,7 @@ is left.  Of more storages than these can take, the largest are placed first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, count
 from math import gcd
 
@@ -16,7 +17,6 @@ from tawny.memory.effort import SECOND, Effort
 from tawny.memory.schedule import Storage
 from tawny.memory.skyline import skyline
 from tawny.memory.sweep import fit, outward
-from tawny.record import record
 
 LARGEST_SEARCHED = 4000
 """Storages above which only near-linear methods are used."""
@@ -36,7 +36,7 @@ TIES = (beam.Tie.AREA, beam.Tie.LOAD, beam.Tie.LIFE)
 """In which order depth-first searches try them."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Placement:
     """Offsets in one arena."""
 
@@ -47,7 +47,7 @@ class Placement:
     """No arena is smaller: the most bytes that live at once, each storage rounded up."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Buffers:
     """What is placed: storages with bytes and a lifetime, rounded up and in units of `unit`."""
 

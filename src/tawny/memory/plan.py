@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from bisect import insort
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.memory.blocks import Blocks, How, allocate
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import Refusal, declared_refusal
@@ -26,7 +26,6 @@ from tawny.memory.schedule import (
     live_bytes,
     schedule,
 )
-from tawny.record import record
 
 ORDERING = 0.5
 """The share of the looks that is for finding a better order."""
@@ -42,7 +41,7 @@ LARGEST_SEARCHED = 1200
 """Steps above which no order is searched for otherwise: with so few looks none is found."""
 
 
-@record
+@dataclass(frozen=True)
 class Layout:
     """Where every value of a schedule lives in one arena."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.memory.inplace import declared_refusal
-from tawny.named import NamedTuple
-from tawny.record import record
 
 
 class Value(NamedTuple):
@@ -49,7 +48,7 @@ class Step(NamedTuple):
     """Steps that must not run once this one has: it overwrites what they read outside the arena."""
 
 
-@record
+@dataclass(frozen=True)
 class Problem:
     """Values and steps; every value is an input of the problem or made by exactly one step.
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from typing import NamedTuple
 
 from tawny.memory.remat_tables import Tables
-from tawny.named import NamedTuple
 
 NEVER = 1 << 60
 """A position after every other."""

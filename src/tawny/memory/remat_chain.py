@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tawny.memory.remat import Walk
 from tawny.memory.remat_tables import Tables
-from tawny.named import NamedTuple
 
 MOST_STAGES = 110
 MOST_SLOTS = 160

@@ -15,8 +15,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from math import gcd, inf
+from typing import NamedTuple
 
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.memory.effort import Effort
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
@@ -26,7 +27,6 @@ from tawny.memory.remat_place import lay_out, squeeze
 from tawny.memory.remat_tables import Tables, tables
 from tawny.memory.remat_trim import Path
 from tawny.memory.schedule import schedule
-from tawny.named import NamedTuple
 
 MOST_LEVELS = 256
 MOST_WORK = 110

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tawny.memory.problem import Problem
-from tawny.record import record
 
 OUTSIDE = -1
 """The root of values that live outside the arena."""
 
 
-@record
+@dataclass(frozen=True)
 class Tables:
     """A problem as the simulation reads it: by steps and by roots (values with own memory)."""
 

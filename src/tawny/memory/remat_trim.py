@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.memory.remat_tables import OUTSIDE, Tables
 
 REFRESH = 16

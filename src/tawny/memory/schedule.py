@@ -7,13 +7,13 @@ is a run of cells, each written in place over the one before: one piece of memor
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.memory.inplace import match
 from tawny.memory.problem import Problem
-from tawny.named import NamedTuple
-from tawny.record import record
 
 Slides = tuple[tuple[int, int], ...]
 """Pairs (input, output) of one step that are written in place."""
@@ -34,7 +34,7 @@ class Storage(NamedTuple):
     death: int
 
 
-@record
+@dataclass(frozen=True)
 class Schedule:
     """A sequence of steps (one that occurs again is recomputed) with its storages."""
 

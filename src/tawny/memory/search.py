@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from functools import reduce
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from tawny.memory.effort import Effort
 from tawny.memory.model import KEPT, Model
-from tawny.named import NamedTuple
 
 LOOKS = 2
 """What asking a step counts as."""

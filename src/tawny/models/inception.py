@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import tawny.numpy as np
 from tawny import nn
 from tawny.array import Array
 from tawny.models.sizes import IMAGE, at_least, channels, chosen
-from tawny.record import record
 
 FORMS: Final = {"torchvision": True, "keras": False}
 """Whether batch norm has a scale beside its shift, and averages at the edge count the padding."""
@@ -49,7 +48,7 @@ class Unit(nn.Module):
         return np.relu(self.bn(self.conv(x)))
 
 
-@record
+@dataclass(frozen=True)
 class Spec:
     """A unit of a block; one with a stride has windows that lie within the map."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import tawny.numpy as np
@@ -14,13 +15,12 @@ from tawny import nn
 from tawny.array import Array
 from tawny.models.sizes import IMAGE, at_least, channels, chosen
 from tawny.ops.window import Padding
-from tawny.record import record
 
 EXPANSION: Final = 4
 """Channels a block gives for each of its inner ones."""
 
 
-@record
+@dataclass(frozen=True)
 class Form:
     """Where published versions of the same network differ."""
 

@@ -23,7 +23,6 @@ from tawny.graph.safetensors import GraphFileError, natural, parse, read, shown,
 from tawny.nn.history import History
 from tawny.node import Value
 from tawny.optim.stopping import Memory
-from tawny.record import record
 
 FORMAT: Final = "tawny.training"
 VERSION: Final = "1"
@@ -32,7 +31,7 @@ _PLACE: Final = ("step", "epoch", "position", "rows")
 _HISTORY: Final = ("batch_loss", "rate", "loss")
 
 
-@record
+@dataclass(frozen=True)
 class Checkpoint:
     """Where and when training is written to a file.
 

@@ -10,15 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.array import Array
 from tawny.errors import value_error
 from tawny.node import Node, Value
-from tawny.record import record
 
 
-@record
+@dataclass(frozen=True)
 class Demand(ABC):
     """What the targets of a loss must be."""
 
@@ -30,7 +30,7 @@ class Demand(ABC):
         """Refuse other values."""
 
 
-@record
+@dataclass(frozen=True)
 class Classes(Demand):
     """Integers from 0 up to the number of classes."""
 
@@ -46,7 +46,7 @@ class Classes(Demand):
             )
 
 
-@record
+@dataclass(frozen=True)
 class Signs(Demand):
     """Numbers that are -1 or 1."""
 
@@ -56,7 +56,7 @@ class Signs(Demand):
             raise value_error(self.op, f"the target has {wrong[0]}; accepted: -1 and 1")
 
 
-@record
+@dataclass(frozen=True)
 class Shares(Demand):
     """Numbers from 0 to 1."""
 

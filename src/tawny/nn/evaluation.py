@@ -9,7 +9,7 @@ import numpy as np
 
 import tawny.numpy as tnp
 from tawny.array import Array
-from tawny.calling import guarded
+from tawny.bad_calls import explain_bad_calls
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.nn.feeding import Batch, Source, as_batch, source, taken
@@ -110,7 +110,7 @@ def measures(loss: Loss, metrics: Metrics | None, op: str) -> dict[str, Callable
     return {"loss": loss, **extra}
 
 
-@guarded
+@explain_bad_calls
 def evaluate(
     model: Module,
     loss: Loss,
@@ -150,7 +150,7 @@ def evaluate(
     return Judge(asked, Remembered(model, purpose, build, engine, memory)).measured(given)
 
 
-@guarded
+@explain_bad_calls
 def predict(
     model: Module,
     *inputs: Any,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
 from tawny.array import Array, check_unmasked
 from tawny.errors import type_error, value_error
-from tawny.named import NamedTuple
 from tawny.node import Value
 from tawny.optim.batches import Batches, Rows
 from tawny.tree import leaves, map_leaves, paths

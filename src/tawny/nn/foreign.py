@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tawny.errors import type_error, value_error
-from tawny.named import NamedTuple
 from tawny.nn.assigning import assign, declared
 from tawny.nn.binding import Declaration, Path, written
 from tawny.nn.layouts import Rule, Table, rule_for, same_name

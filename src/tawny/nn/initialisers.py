@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from numbers import Number
 from typing import Any, Final, cast
@@ -21,7 +22,6 @@ from tawny.dtype import FLOAT32, FLOAT64, DType
 from tawny.errors import type_error, value_error
 from tawny.node import Value
 from tawny.optim.numbers import real
-from tawny.record import record
 from tawny.shape import Shape, size
 
 __all__ = [
@@ -45,7 +45,7 @@ __all__ = [
 Draw = Callable[[np.random.Generator, Shape, DType], Value]
 
 
-@record
+@dataclass(frozen=True)
 class Initialiser:
     """A rule for the first value of a parameter."""
 

@@ -7,6 +7,7 @@ are the same there as here, in the same layout.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, cast
 
 import numpy as np
@@ -19,7 +20,6 @@ from tawny.nn.module import Module
 from tawny.nn.normalisation import BatchNorm, GroupNorm, LayerNorm
 from tawny.nn.recurrent import GRU, Recurrent
 from tawny.node import Value
-from tawny.record import record
 
 Convert = Callable[..., Value]
 """From arrays to our parameter."""
@@ -32,7 +32,7 @@ def _any(layer: Module, *_: Value) -> None:
     """Nothing; the shape of the result is checked anyway."""
 
 
-@record
+@dataclass(frozen=True)
 class Rule:
     """One parameter of a layer: the arrays it is made of, and how."""
 

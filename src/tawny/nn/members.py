@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Self, cast
 
 from tawny.array import Array, wrap
-from tawny.calling import check_words
+from tawny.bad_calls import check_words
 from tawny.nn.binding import BINDING, Declaration, Key, Path
 
 Member = Any

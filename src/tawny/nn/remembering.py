@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from tawny.forking import lock
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
-from tawny.named import NamedTuple
 from tawny.nn.feeding import Batch
 from tawny.nn.module import Module
 from tawny.nn.stepping import Programs, batch_variables, signature, values_of

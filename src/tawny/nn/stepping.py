@@ -8,7 +8,7 @@ so a last batch with fewer rows is computed as exactly as any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import tawny.numpy as tnp
 from tawny.array import Array
@@ -17,7 +17,6 @@ from tawny.errors import type_error, value_error
 from tawny.gc_paused import gc_paused
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program, aligned_copy
-from tawny.named import NamedTuple
 from tawny.nn.binding import Declaration
 from tawny.nn.demands import Demand, demands_collected
 from tawny.nn.feeding import Batch

@@ -10,20 +10,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from tawny.array import Array, fresh, lift, wrap
+from tawny.array import Array, lift, wrap
 from tawny.dtype import FLOAT32
 from tawny.nn.binding import BINDING, Binding, Declaration, written
 from tawny.nn.flops import multiply_adds
 from tawny.nn.module import Module, check_module
 from tawny.node import Node, toposort, variable
-from tawny.record import record
 from tawny.shape import Shape, as_shape
 from tawny.tree import leaves, map_leaves
 
 HEADINGS: Final = ("layer", "kind", "output", "parameters", "multiply-adds")
 
 
-@record
+@dataclass(frozen=True)
 class Row:
     """A layer, and what it gave when it was called."""
 
@@ -41,7 +40,7 @@ class Row:
         return name, self.kind, shapes, f"{self.parameters:,}", f"{self.flops:,}"
 
 
-@record
+@dataclass(frozen=True)
 class Summary:
     """The layers of a model in the order they are called; printed, it is a table."""
 
@@ -158,7 +157,7 @@ def summary(model: Module, *inputs: Any) -> Summary:
     check_module(model, "summary")
     declarations = [m for _, m in model.walk() if isinstance(m, Declaration)]
     binding = Binding(
-        {d: fresh(variable(None, d.shape, d.dtype)) for d in declarations},
+        {d: wrap(variable(None, d.shape, d.dtype)) for d in declarations},
         {m: path for path, m in model.walk() if isinstance(m, Module)},
     )
     given = [_input(x) for x in inputs]
@@ -183,6 +182,6 @@ def _input(given: Any) -> Any:
     if isinstance(given, (tuple, list)):
         items = cast("tuple[Any, ...]", given)
         if all(isinstance(n, int) for n in items):
-            return fresh(variable(None, as_shape(items, "summary"), FLOAT32))
+            return wrap(variable(None, as_shape(items, "summary"), FLOAT32))
         return map_leaves(lambda x: wrap(lift(x, "summary")), items)
     return wrap(lift(given, "summary"))

@@ -6,15 +6,15 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from tawny.calling import guarded
+from tawny.bad_calls import explain_bad_calls
 from tawny.errors import type_error, value_error, warn
 from tawny.graph.graph import Graph
-from tawny.named import NamedTuple
 from tawny.nn import checkpoints
 from tawny.nn.checkpoints import Checkpoint, Position, as_checkpoint, settled
 from tawny.nn.evaluation import Judge, Metrics, measures, sharing_judge
@@ -34,12 +34,11 @@ from tawny.nn.stepping import (
 from tawny.optim.batches import Batches, Mini, Sample, as_batches
 from tawny.optim.optimiser import as_optimiser
 from tawny.optim.stopping import Stopping
-from tawny.record import record
 from tawny.shape import as_int
 from tawny.tree import map_leaves
 
 
-@record
+@dataclass(frozen=True)
 class Moment:
     """What a callback is told after each step ("batch") and after each epoch ("epoch")."""
 
@@ -73,7 +72,7 @@ class Moment:
 Callback = Callable[[Moment], Any]
 
 
-@guarded
+@explain_bad_calls
 def train(
     model: Module,
     loss: Loss,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -11,7 +12,6 @@ from tawny.array import Array, ArrayLike, lift
 from tawny.dtype import Category, DType, Number, as_dtype, own_dtype
 from tawny.errors import type_error, value_error
 from tawny.operator import public
-from tawny.record import record
 
 KINDS: Final[dict[str, frozenset[Category]]] = {
     "bool": dt.BOOLEAN,
@@ -29,7 +29,7 @@ CASTINGS: Final = ("no", "equiv", "safe", "same_kind", "unsafe")
 """NumPy's rules of conversion, from the strictest on."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class FloatInfo:
     """Limits of a floating-point dtype, as Python numbers."""
 
@@ -41,7 +41,7 @@ class FloatInfo:
     dtype: DType
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class IntegerInfo:
     """Limits of an integer dtype, as Python numbers."""
 

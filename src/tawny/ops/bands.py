@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.dtype import DType
 from tawny.errors import value_error
-from tawny.named import NamedTuple
 from tawny.op import Gradient, Op, Type
 from tawny.ops.fused import Body, nbytes
 from tawny.ops.rows import Band, Rows, band, count

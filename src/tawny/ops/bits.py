@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import constant
@@ -23,7 +23,7 @@ def _places(bitorder: str, op: str) -> Array:
     if bitorder not in ("big", "little"):
         raise value_error(op, f"bitorder is {bitorder!r}; accepted: 'big', 'little'")
     places = np.arange(8, dtype=np.uint8)
-    return fresh(constant(places[::-1].copy() if bitorder == "big" else places))
+    return wrap(constant(places[::-1].copy() if bitorder == "big" else places))
 
 
 @public()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, Out, fresh, lift, lift_all, store, wrap
+from tawny.array import Array, ArrayLike, Out, lift, lift_all, store, wrap
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, scalar
@@ -27,7 +27,7 @@ from tawny.shape import as_int, normalise_axis, replaced
 
 
 def _array(x: ArrayLike, op: str, position: int = 0) -> Array:
-    return x if isinstance(x, Array) else fresh(lift(x, op, position))
+    return x if isinstance(x, Array) else wrap(lift(x, op, position))
 
 
 def _converted(node: Node, dtype: DType) -> Node:
@@ -35,7 +35,7 @@ def _converted(node: Node, dtype: DType) -> Node:
 
 
 def _copied(x: Array) -> Array:
-    return fresh(make(Copy(), (x.node,)))
+    return wrap(make(Copy(), (x.node,)))
 
 
 # -------------------------------------------------------------------- choosing
@@ -327,7 +327,7 @@ def _inexact(x: ArrayLike, op: str) -> ArrayLike:
         return x if isinstance(x, (float, complex)) else float(x)  # type: ignore[arg-type]
     node = lift(x, op, 1)
     if node.dtype.kind in "fc":
-        return x if isinstance(x, Array) else fresh(node)
+        return x if isinstance(x, Array) else wrap(node)
     return wrap(make(Cast(dt.FLOAT64), (node,)))
 
 
@@ -348,7 +348,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays have the same shape and elements."""
     first, second = _array(a1, "array_equal"), _array(a2, "array_equal", 1)
     if first.shape != second.shape:
-        return fresh(scalar(False, dt.BOOL, "array_equal"))
+        return wrap(scalar(False, dt.BOOL, "array_equal"))
     same = e.equal(first, second)
     if equal_nan:
         same = e.logical_or(same, e.logical_and(e.isnan(first), e.isnan(second)))
@@ -396,7 +396,7 @@ def diff(
         raise value_error("diff", "operand 0 has no axes; it must have one or more")
     along = normalise_axis(axis, len(node.shape), "diff")
     if times == 0:
-        return fresh(make(Copy(), (node,)))
+        return wrap(make(Copy(), (node,)))
     ends = [_end(node, end, along) for end in (prepend, append)]
     pieces = [p for p in (ends[0], node, ends[1]) if p is not None]
     node = joined(pieces, along) if len(pieces) > 1 else node

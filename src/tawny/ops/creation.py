@@ -16,19 +16,18 @@ from tawny.array import (
     as_value,
     check_device,
     check_unmasked,
-    fresh,
     is_traced,
     lift,
     value_of,
     view_of,
     wrap,
 )
-from tawny.calling import guarded
+from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import located, overflow_error, type_error, value_error, warn
 from tawny.node import Node, Value, borrowed, constant, make, scalar, variable
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait
-from tawny.operator import check_layout, check_like, emit_new, public
+from tawny.operator import check_layout, check_like, emit, public
 from tawny.registry import FUNCTIONS
 from tawny.shape import Shape, as_int, as_shape
 
@@ -141,7 +140,7 @@ class Copy(
     """The same value in memory of its own."""
 
 
-@guarded
+@explain_bad_calls
 def var(name: str | None = None, shape: int | Sequence[int] = (), dtype: Any = None) -> Array:
     """A variable: an input of graphs, whose value is given when they run.
 
@@ -161,7 +160,7 @@ def var(name: str | None = None, shape: int | Sequence[int] = (), dtype: Any = N
     """
     if name is not None and (not isinstance(name, str) or not name):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("var", f"name must be a non-empty string, not {name!r}")
-    return fresh(variable(name, as_shape(shape, "var"), _dtype_or(dtype, dt.FLOAT64, "var")))
+    return wrap(variable(name, as_shape(shape, "var"), _dtype_or(dtype, dt.FLOAT64, "var")))
 
 
 @public()
@@ -188,7 +187,7 @@ def array(
     missing = as_int(ndmin, "array", "ndmin") - result.ndim
     if missing <= 0:
         return result
-    return fresh(make(Copy(), (FUNCTIONS["reshape"](result, (1,) * missing + result.shape).node,)))
+    return wrap(make(Copy(), (FUNCTIONS["reshape"](result, (1,) * missing + result.shape).node,)))
 
 
 @public()
@@ -222,12 +221,12 @@ def asarray(
         if node.value is None:
             return wrap(node) if wanted is None else wrap(make(Cast(wanted), (node,)))
     if wanted is not None and isinstance(a, int):  # perhaps too large for any integer dtype
-        return fresh(constant(_numbers_as(a, wanted)))
+        return wrap(constant(_numbers_as(a, wanted)))
     value = as_value(a, "asarray")
     if wanted is not None and wanted != value.dtype:
         arrays = isinstance(a, np.ndarray)
         value = value.astype(wanted) if arrays else _numbers_as(a, wanted)
-    return fresh(constant(value))
+    return wrap(constant(value))
 
 
 def _numbers_as(obj: Any, wanted: DType) -> Value:
@@ -239,7 +238,7 @@ def _numbers_as(obj: Any, wanted: DType) -> Value:
 
 
 def _copy(x: Array) -> Array:
-    return fresh(make(Copy(), (x.node,)))
+    return wrap(make(Copy(), (x.node,)))
 
 
 @public()
@@ -247,7 +246,7 @@ def copy(a: ArrayLike, order: str | None = "K", subok: bool = False) -> Array:
     """A new array of the same value, which can be changed alone."""
     del subok
     check_layout(order, "copy")
-    return fresh(make(Copy(), (lift(a, "copy"),)))
+    return wrap(make(Copy(), (lift(a, "copy"),)))
 
 
 @public()
@@ -256,7 +255,7 @@ def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True, device: str | None
     check_device(device, "astype")
     node, wanted = lift(x, "astype"), as_dtype(dtype, "astype")
     if node.dtype == wanted:
-        return fresh(make(Copy(), (node,))) if copy else view_of(x, node)
+        return wrap(make(Copy(), (node,))) if copy else view_of(x, node)
     if node.dtype.kind == "c" and wanted.kind != "c":
         raise type_error(
             "astype",
@@ -309,8 +308,8 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     check_device(device, "from_dlpack")
     check_unmasked(x, "from_dlpack", "operand 0")
     if copy is False:
-        return fresh(borrowed(np.from_dlpack(x, copy=False)))
-    return fresh(constant(np.array(np.from_dlpack(x))))
+        return wrap(borrowed(np.from_dlpack(x, copy=False)))
+    return wrap(constant(np.array(np.from_dlpack(x))))
 
 
 def filled(value: Any, shape: Shape, dtype: DType, op: str) -> Array:
@@ -318,7 +317,7 @@ def filled(value: Any, shape: Shape, dtype: DType, op: str) -> Array:
     node = value.node if isinstance(value, Array) else scalar(value, dtype, op)
     if node.dtype != dtype:
         node = make(Cast(dtype), (node,))
-    return fresh(make(BroadcastTo(shape), (node,)))
+    return wrap(make(BroadcastTo(shape), (node,)))
 
 
 def _dtype_or(dtype: Any, default: DType, op: str) -> DType:
@@ -508,7 +507,7 @@ def arange(
     spacing: list[Any] = [start, step]
     if any(isinstance(v, Array) and is_traced(v.node) for v in spacing):
         return _spaced(start, step, count, wanted)
-    return emit_new(Arange(first, stride, count, wanted))
+    return emit(Arange(first, stride, count, wanted))
 
 
 def _length(first: float, last: float, stride: float) -> int:
@@ -556,7 +555,7 @@ def eye(
     _check_making("eye", order, device, like)
     (rows,) = as_shape(as_int(N, "eye", "N"), "eye", "N")
     (columns,) = (rows,) if M is None else as_shape(as_int(M, "eye", "M"), "eye", "M")
-    return emit_new(Eye(rows, columns, as_int(k, "eye", "k"), _dtype_or(dtype, dt.FLOAT64, "eye")))
+    return emit(Eye(rows, columns, as_int(k, "eye", "k"), _dtype_or(dtype, dt.FLOAT64, "eye")))
 
 
 @public()

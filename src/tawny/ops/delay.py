@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TextIO, final
 
-from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
@@ -310,4 +310,4 @@ def lazy_print(
         Held(format),
         Held(file),
     )
-    return fresh(make(made, (node,)))
+    return wrap(make(made, (node,)))

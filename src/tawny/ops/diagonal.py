@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, Out, fresh, lift, store, wrap
+from tawny.array import Array, ArrayLike, Out, lift, store, wrap
 from tawny.dtype import as_dtype
 from tawny.errors import value_error
 from tawny.node import Node, make, scalar
@@ -135,4 +135,4 @@ def tri(
     check_like(like, "tri")
     rows, columns = as_shape((N, N if M is None else M), "tri", "N, M")
     wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, "tri")
-    return fresh(make(Cast(wanted), (_triangle(rows, columns, as_int(k, "tri", "k")),)))
+    return wrap(make(Cast(wanted), (_triangle(rows, columns, as_int(k, "tri", "k")),)))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 from tawny.array import Array, ArrayLike, lift, wrap
-from tawny.calling import guarded
+from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType
 from tawny.node import Node, Part, make, remake, toposort
 from tawny.op import Domain, Gradient, Op, Overwrites, Trait, Type, floating, inexact
@@ -31,7 +31,7 @@ class StopGradient(Op, name="stop_gradient", traits=Trait.VIEW, gradient=Gradien
     """Operand 0, taken for a constant by every derivative."""
 
 
-@guarded
+@explain_bad_calls
 def stop_gradient(x: ArrayLike, /) -> Array:
     """`x`, taken for a constant by every derivative.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType
 from tawny.errors import linalg_error, type_error, value_error
-from tawny.named import NamedTuple
 from tawny.node import Node, make, make_parts
 from tawny.op import Gradient, Op, Type
 from tawny.operator import public

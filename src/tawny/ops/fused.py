@@ -9,13 +9,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, final
+from typing import Final, NamedTuple, final
 from weakref import WeakValueDictionary
 
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
-from tawny.named import NamedTuple
 from tawny.node import Node, make, written_at
 from tawny.op import ELEMENTWISE, Elementwise, Gradient, Op, Type, not_boolean
 from tawny.ops.convolution import Windowed
@@ -25,7 +25,6 @@ from tawny.ops.linalg import Matmul
 from tawny.ops.movement import Roll
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.reduction import ArgExtremum, Reduction
-from tawny.record import record
 from tawny.scalar import Call, Expr
 from tawny.shape import Shape, size
 
@@ -86,7 +85,7 @@ class Step(NamedTuple):
 
 
 @final
-@record(slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Body:
     """A straight-line program: what a group computes, whatever arrays it is applied to.
 
@@ -300,7 +299,7 @@ class Activation(enum.Enum):
         return ELEMENTWISE[self.value] if self.value else None
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Epilogue:
     """`activation(product * scale + bias + residual)`, each part optional, in this order.
 

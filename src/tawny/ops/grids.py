@@ -9,16 +9,7 @@ from typing import Any, Final, cast, final
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import (
-    Array,
-    ArrayLike,
-    check_device,
-    fresh,
-    known_value,
-    lift,
-    lift_all,
-    wrap,
-)
+from tawny.array import Array, ArrayLike, check_device, known_value, lift, lift_all, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import value_error
 from tawny.node import Value, constant, make
@@ -60,7 +51,7 @@ def linspace(
     if any(n.shape for n in ends):
         numbers = _rows_between(wrap(ends[0]), wrap(ends[1]), length, endpoint, wanted)
     else:
-        numbers = fresh(make(Linspace(length, bool(endpoint), wanted), ends))
+        numbers = wrap(make(Linspace(length, bool(endpoint), wanted), ends))
     result = moveaxis(numbers, 0, normalise_axis(axis, numbers.ndim, "linspace"))
     if not retstep:
         return result
@@ -197,7 +188,7 @@ def _places(x: ArrayLike, position: int) -> Array:
         )
     if node.dtype == dt.BOOL:
         way_out = "how many elements are true must be known: give the places as integers"
-        return fresh(constant(known_value(wrap(node), "ix_", way_out).nonzero()[0]))
+        return wrap(constant(known_value(wrap(node), "ix_", way_out).nonzero()[0]))
     if isinstance(x, Sequence) and not node.shape[0]:
         return filled(0, (0,), dt.INT64, "ix_")
     return wrap(node)
@@ -220,7 +211,7 @@ def _triangle(op: str, n: int, k: int, m: int | None, lower: bool) -> tuple[Arra
     offset = as_int(k, op, "k")
     below = np.tri(rows, columns, offset if lower else offset - 1, dtype=bool)
     first, second = np.nonzero(below if lower else ~below)
-    return fresh(constant(first)), fresh(constant(second))
+    return wrap(constant(first)), wrap(constant(second))
 
 
 @public()
@@ -280,8 +271,8 @@ class Grid:
         """The coordinates along each axis."""
         result = self._grid[key]
         if isinstance(result, (tuple, list)):
-            return tuple([fresh(constant(x)) for x in cast("Sequence[Any]", result)])
-        return fresh(constant(result))
+            return tuple([wrap(constant(x)) for x in cast("Sequence[Any]", result)])
+        return wrap(constant(result))
 
 
 mgrid: Final = Grid(sparse=False)

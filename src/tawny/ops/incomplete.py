@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from tawny.array import Array, fresh
+from tawny.array import Array, wrap
 from tawny.node import Node, constant
 from tawny.ops import elementwise as e
 from tawny.ops import series_tables as tables
@@ -55,7 +55,7 @@ def _integral(g: Exponent, end: Array, middle: Array) -> Array:
     """
     first = expand_dims(stop_gradient(middle), axis=-1)
     second = expand_dims(stop_gradient(end), axis=-1) - first
-    near, far, near_weights, far_weights = map(fresh, _rule())
+    near, far, near_weights, far_weights = map(wrap, _rule())
     values = e.exp(-g(first * near + second * far))
     return total(values * (first * near_weights + second * far_weights), axis=-1)
 

@@ -9,24 +9,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import (
-    Array,
-    ArrayLike,
-    Out,
-    as_value,
-    fresh,
-    known_value,
-    lift,
-    store,
-    view_of,
-    wrap,
-)
+from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, store, view_of, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, needs_values, type_error, value_error
 from tawny.node import Node, Value, constant, make, variables
@@ -35,7 +25,6 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Arange, Cast
 from tawny.ops.movement import expanded, flattened, reshaped
-from tawny.record import record
 from tawny.shape import Shape, as_shape, broadcast, normalise_axis
 
 Range = tuple[int, int, int]
@@ -106,7 +95,7 @@ def gathered(
 # ------------------------------------------------------------------------ keys
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Selection:
     """What a key selects from an array; axes count after its new axes are put in."""
 
@@ -292,7 +281,7 @@ def _item(part: Any, op: str) -> Item:
         if 0 in node.shape:  # it selects nothing, whatever its values
             return np.zeros(node.shape, bool)
         return known_value(
-            part if isinstance(part, Array) else fresh(node),
+            part if isinstance(part, Array) else wrap(node),
             op,
             "the number of elements a boolean index selects must be known: "
             "use np.where(mask, x, y), or x.at[mask].add(v)",
@@ -498,7 +487,7 @@ def one_hot(x: ArrayLike, /, num_classes: int, *, dtype: Any = None, axis: int =
 
 
 def _nonzero(x: ArrayLike, op: str) -> Value:
-    array = x if isinstance(x, Array) else fresh(constant(as_value(x, op)))
+    array = x if isinstance(x, Array) else wrap(constant(as_value(x, op)))
     return known_value(
         array, op, "how many elements are not zero must be known: use np.where(x, a, b)"
     )
@@ -510,16 +499,16 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
     value = _nonzero(a, "nonzero")
     if not value.ndim:
         raise value_error("nonzero", "operand 0 has no axes; use np.atleast_1d(x)")
-    return tuple(fresh(constant(i)) for i in value.nonzero())
+    return tuple(wrap(constant(i)) for i in value.nonzero())
 
 
 @public()
 def argwhere(a: ArrayLike) -> Array:
     """Indices of the elements that are not zero, a row for each."""
-    return fresh(constant(np.argwhere(_nonzero(a, "argwhere"))))
+    return wrap(constant(np.argwhere(_nonzero(a, "argwhere"))))
 
 
 @public()
 def flatnonzero(a: ArrayLike) -> Array:
     """Indices, in the flattened array, of the elements that are not zero."""
-    return fresh(constant(np.flatnonzero(_nonzero(a, "flatnonzero"))))
+    return wrap(constant(np.flatnonzero(_nonzero(a, "flatnonzero"))))

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tawny.array import Array, ArrayLike, Out, as_value, fresh, known_value, lift, store, wrap
+from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, store, wrap
 from tawny.dtype import DType, as_dtype, promote
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
@@ -265,7 +265,7 @@ def meshgrid(
     common = np.broadcast_shapes(*(n.shape for n in lines))
     grids = lines if sparse else [broadcasted(n, common) for n in lines]
     return tuple(
-        fresh(make(Copy(), (g,))) if g is n else wrap(g) for g, n in zip(grids, nodes, strict=True)
+        wrap(make(Copy(), (g,))) if g is n else wrap(g) for g, n in zip(grids, nodes, strict=True)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, lift_each, wrap
 from tawny.dtype import DType
 from tawny.errors import linalg_error, value_error
-from tawny.named import NamedTuple
 from tawny.node import make
 from tawny.operator import emit, public
 from tawny.ops import elementwise as e

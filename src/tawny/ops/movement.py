@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from tawny.array import Array, ArrayLike, fresh, lift, view_of, wrap
+from tawny.array import Array, ArrayLike, lift, view_of, wrap
 from tawny.errors import value_error
 from tawny.node import Node, make
 from tawny.op import Gradient, Op, Trait
@@ -161,7 +161,7 @@ def reshape(
     With `order="F"` elements are read and written column by column.
     """
     result = _reordered(lift(a, "reshape"), shape, order, "reshape")
-    return fresh(make(Copy(), (result,))) if copy else view_of(a, result)
+    return wrap(make(Copy(), (result,))) if copy else view_of(a, result)
 
 
 def _reordered(node: Node, shape: int | Sequence[int], order: str, op: str) -> Node:

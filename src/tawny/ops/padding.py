@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, known_value, lift, wrap
+from tawny.array import Array, ArrayLike, known_value, lift, wrap
 from tawny.errors import value_error
 from tawny.node import Node, Value, constant, make
 from tawny.operator import public
@@ -71,14 +71,14 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
             )
     widths = _widths(pad_width, len(node.shape))
     result = _padded(node, widths, mode, kwargs)
-    return fresh(make(Copy(), (node,))) if result is node else wrap(result)
+    return wrap(make(Copy(), (node,))) if result is node else wrap(result)
 
 
 def _by_function(array: Array, pad_width: Any, function: Any, options: dict[str, Any]) -> Array:
     """The array padded by a Python function that changes vectors in place."""
     value = known_value(array, "pad", "a function needs values: use a mode, or tw.delay")
     by_numpy = cast("Callable[..., Value]", np.pad)
-    return fresh(constant(by_numpy(value, pad_width, mode=function, **options)))
+    return wrap(constant(by_numpy(value, pad_width, mode=function, **options)))
 
 
 def _padded(node: Node, widths: Widths, mode: str, options: Mapping[str, Any]) -> Node:

@@ -10,8 +10,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, fresh, lift, wrap
-from tawny.calling import guarded
+from tawny.array import Array, lift, wrap
+from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType
 from tawny.node import make
 from tawny.ops.creation import Cast
@@ -37,7 +37,7 @@ def in_single(function: Callable[P, R]) -> Callable[P, R]:
     Results are float16 if that is the common dtype of all operands that are arrays, and neither
     `dtype` nor `out` asks for another.
     """
-    call: Callable[..., R] = guarded(function)
+    call: Callable[..., R] = explain_bad_calls(function)
 
     @functools.wraps(function)
     def in_steps(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -75,7 +75,7 @@ def _widened(x: Any) -> Any:
         return x
     if isinstance(x, (list, tuple)):
         return [_widened(item) for item in cast("list[Any]", x)]
-    return widened(x if isinstance(x, Array) else fresh(lift(x, "astype")))
+    return widened(x if isinstance(x, Array) else wrap(lift(x, "astype")))
 
 
 def _narrowed(x: Any) -> Any:

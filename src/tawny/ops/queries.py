@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, Out, fresh, known_value, lift, lift_all, store, wrap
+from tawny.array import Array, ArrayLike, Out, known_value, lift, lift_all, store, wrap
 from tawny.errors import value_error
 from tawny.node import Value, constant, scalar
 from tawny.operator import public
@@ -94,7 +94,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     try:
         broadcast("array_equiv", [first.shape, second.shape])
     except ValueError:
-        return fresh(scalar(False, dt.BOOL, "array_equiv"))
+        return wrap(scalar(False, dt.BOOL, "array_equiv"))
     return reduction.all(e.equal(first, second))
 
 
@@ -153,14 +153,14 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
     marks = _known(condition, "compress")
     if marks.ndim != 1:
         raise value_error("compress", f"operand 0 has shape {marks.shape}; it must have one axis")
-    result = take(a, fresh(constant(marks.nonzero()[0])), axis=axis)
+    result = take(a, wrap(constant(marks.nonzero()[0])), axis=axis)
     return result if out is None else store(out, result, "compress")
 
 
 @public()
 def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
     """The elements of the flattened `arr` where the flattened `condition` holds."""
-    return take(arr, fresh(constant(_known(condition, "extract").ravel().nonzero()[0])))
+    return take(arr, wrap(constant(_known(condition, "extract").ravel().nonzero()[0])))
 
 
 @public()

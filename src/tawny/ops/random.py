@@ -17,7 +17,7 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
 from tawny.forking import lock
@@ -235,7 +235,7 @@ def uniform(
     wanted = floating_dtype(dtype, "uniform")
     _check_ordered(low, high, "uniform")
     bounds = parameter_node(low, wanted, "uniform", 0), parameter_node(high, wanted, "uniform", 1)
-    base = fresh(make(Uniform(*_stream(), drawn_shape(shape, bounds, "uniform"), wanted)))
+    base = wrap(make(Uniform(*_stream(), drawn_shape(shape, bounds, "uniform"), wanted)))
     first, last = map(wrap, bounds)
     if isinstance(low, (int, float)) and isinstance(high, (int, float)):
         if not math.isfinite(high - low):
@@ -269,7 +269,7 @@ def normal(
     if spread is not None and not np.all(spread >= 0):
         raise value_error("normal", f"std is {std!r}; it must be at least 0")
     parameters = parameter_node(mean, wanted, "normal", 0), parameter_node(std, wanted, "normal", 1)
-    base = fresh(make(Normal(*_stream(), drawn_shape(shape, parameters, "normal"), wanted)))
+    base = wrap(make(Normal(*_stream(), drawn_shape(shape, parameters, "normal"), wanted)))
     centre, scale = map(wrap, parameters)
     scaled = base if dt.is_weak(std) and std == 1 else e.multiply(base, scale)
     return scaled if dt.is_weak(mean) and mean == 0 else e.add(scaled, centre)
@@ -346,7 +346,7 @@ def integers(
         for i, bound in enumerate((low, last))
     )
     shape = drawn_shape(shape, bounds, op)
-    return fresh(make(Integers(*_stream(), shape, wanted), bounds))
+    return wrap(make(Integers(*_stream(), shape, wanted), bounds))
 
 
 def _whole(bound: Any, dtype: DType, op: str, position: int) -> Any:
@@ -368,7 +368,7 @@ def _whole(bound: Any, dtype: DType, op: str, position: int) -> Any:
 
 
 def _shuffled(population: int, length: int) -> Array:
-    return fresh(make(Permutation(*_stream(), (length,), dt.INT64, population)))
+    return wrap(make(Permutation(*_stream(), (length,), dt.INT64, population)))
 
 
 def _population(x: Any, axis: int, op: str) -> tuple[Array | None, int, int]:

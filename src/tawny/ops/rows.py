@@ -8,9 +8,8 @@ range of rows of the result; ops without a rule are computed whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from tawny.named import NamedTuple
 from tawny.op import Elementwise, Op
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient, Windowed
 from tawny.ops.creation import BroadcastTo, Cast

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeGuard, final
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType
 from tawny.errors import needs_values, type_error, value_error
 from tawny.node import Node, Value, make, variables
@@ -209,7 +209,7 @@ def _where(x: Node, mask: Node, value: Node, mode: str, op: str) -> Node | None:
 @public()
 def setitem(x: Array, key: Any, value: ArrayLike, /) -> Array:
     """`x` after `x[key] = value`, by NumPy's rules."""
-    return fresh(_updated(x.node, key, value, "set", "setitem"))
+    return wrap(_updated(x.node, key, value, "set", "setitem"))
 
 
 @final
@@ -249,7 +249,7 @@ class Place:
     def _update(self, value: ArrayLike, mode: str) -> Array:
         x = self._array.node
         node = _updated(x, self._key, value, mode, f"at[...].{mode}")
-        return fresh(make(Copy(), (node,))) if _is_operand(node, x, value) else wrap(node)
+        return wrap(make(Copy(), (node,))) if _is_operand(node, x, value) else wrap(node)
 
 
 def _is_operand(node: Node, x: Node, value: ArrayLike) -> bool:
@@ -280,4 +280,4 @@ def at(x: ArrayLike, /) -> At:
         np.at([1, 2, 3])[0].set(9).numpy().tolist()   # -> [9, 2, 3]
         np.at([1, 2, 3])[[0, 0]].add(5).numpy().tolist()   # -> [11, 2, 3]
     """
-    return At(x if isinstance(x, Array) else fresh(lift(x, "at")))
+    return At(x if isinstance(x, Array) else wrap(lift(x, "at")))

@@ -6,7 +6,7 @@ that depend on no variable.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from tawny.array import (
     Array,
     ArrayLike,
     Weak,
-    fresh,
     is_traced,
     known_value,
     lift,
@@ -25,7 +24,6 @@ from tawny.array import (
 )
 from tawny.dtype import DType
 from tawny.errors import value_error
-from tawny.named import NamedTuple
 from tawny.node import Value, constant, make
 from tawny.op import Gradient, Op
 from tawny.operator import public
@@ -104,7 +102,7 @@ def _narrowed(value: Value, *operands: ArrayLike) -> Value:
 
 
 def _constant(value: Any) -> Array:
-    return fresh(constant(np.array(value)))
+    return wrap(constant(np.array(value)))
 
 
 def _elements(value: Value, *sources: ArrayLike) -> Array:
@@ -118,7 +116,7 @@ def _elements(value: Value, *sources: ArrayLike) -> Array:
         return _constant(value)
     all_elements = concat(arrays, axis=None)
     distinct, first = np.unique(value_of(all_elements, "unique"), return_index=True)
-    return take(all_elements, fresh(constant(first[np.searchsorted(distinct, value)])))
+    return take(all_elements, wrap(constant(first[np.searchsorted(distinct, value)])))
 
 
 @public()

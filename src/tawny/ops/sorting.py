@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from tawny.array import (
     Array,
     ArrayLike,
     Weak,
-    fresh,
     is_traced,
     known_value,
     lift,
@@ -22,7 +21,6 @@ from tawny.array import (
 )
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
-from tawny.named import NamedTuple
 from tawny.node import Node, constant, make
 from tawny.op import Gradient, Op, Overwrites
 from tawny.operator import public
@@ -417,7 +415,7 @@ def _estimated_edges(
         edges = np.histogram_bin_edges(values, bins, range)
     except ValueError as error:
         raise value_error("histogram", str(error)) from None
-    return fresh(constant(edges))
+    return wrap(constant(edges))
 
 
 @public()

@@ -10,7 +10,7 @@ from typing import Final, cast
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.array import Array, ArrayLike, fresh, lift, wrap
+from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import check_categories
 from tawny.errors import type_error
 from tawny.node import Value, constant
@@ -54,7 +54,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         )
     result = astype(array, dt.FLOAT64, copy=False)
     left = astype(exponent, dt.INT64, copy=False)
-    powers = fresh(constant(np.ldexp(1.0, np.arange(_LEAST, _MOST + 1))))
+    powers = wrap(constant(np.ldexp(1.0, np.arange(_LEAST, _MOST + 1))))
     # a power too small is reached in steps that leave room for all digits, so that only the last
     # one rounds
     for low in (_LEAST + _DIGITS, _LEAST + _DIGITS, _LEAST):

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
 
 from tawny.errors import type_error, value_error
-from tawny.record import record
 from tawny.shape import as_int
 
 Rows = slice | npt.NDArray[np.int64]
 
 
-@record
+@dataclass(frozen=True)
 class Batches(ABC):
     """A way to cut an epoch into batches."""
 
@@ -33,7 +33,7 @@ class Batches(ABC):
         """The rows of each batch of an epoch, from batch number `start` on."""
 
 
-@record
+@dataclass(frozen=True)
 class Full(Batches):
     """All rows in each step."""
 
@@ -44,7 +44,7 @@ class Full(Batches):
         yield from [slice(0, total)][start:]
 
 
-@record
+@dataclass(frozen=True)
 class Mini(Batches):
     """`size` rows in each step, every row once in an epoch; the last batch may be smaller.
 
@@ -67,7 +67,7 @@ class Mini(Batches):
             yield place if order is None else order[place]
 
 
-@record
+@dataclass(frozen=True)
 class Sample(Batches):
     """`size` different rows drawn anew for each step; an epoch is as long as with `Mini`."""
 
@@ -88,7 +88,7 @@ class Sample(Batches):
             )
 
 
-@record
+@dataclass(frozen=True)
 class Stochastic(Sample):
     """One row drawn for each step."""
 

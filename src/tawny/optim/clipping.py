@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import tawny.numpy as np
@@ -11,11 +12,10 @@ from tawny.array import Array
 from tawny.errors import value_error
 from tawny.optim.numbers import check_number
 from tawny.optim.vectors import fitted, squared_norm
-from tawny.record import record
 from tawny.tree import map_leaves
 
 
-@record
+@dataclass(frozen=True)
 class Clipping(ABC):
     """A limit to slopes."""
 
@@ -24,7 +24,7 @@ class Clipping(ABC):
         """The slope within the limit."""
 
 
-@record
+@dataclass(frozen=True)
 class ClipValue(Clipping):
     """Every element of the slope is at least `low` and at most `high`.
 
@@ -54,7 +54,7 @@ class ClipValue(Clipping):
         return map_leaves(lambda g: np.clip(g, low, high), slope)
 
 
-@record
+@dataclass(frozen=True)
 class ClipNorm(Clipping):
     """The slope is scaled down to length `limit` if it is longer.
 

@@ -13,24 +13,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, Self, cast
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy
 
 import tawny.numpy as np
 from tawny.array import Array, lift
 from tawny.autodiff.functions import grad, value_and_grad
-from tawny.calling import check_words
+from tawny.bad_calls import check_words
 from tawny.dtype import DTYPES
 from tawny.errors import type_error, value_error
-from tawny.named import NamedTuple
 from tawny.node import Value
 from tawny.optim.clipping import Clipping
 from tawny.optim.directions import Direction
 from tawny.optim.momentum import Inertia
 from tawny.optim.regularisation import Regularisation
 from tawny.optim.vectors import Number
-from tawny.record import record
 from tawny.scopes import scope
 from tawny.tree import leaves, like, map_leaves, map_together, paths
 
@@ -75,7 +74,7 @@ class RateRule(Protocol):
         ...
 
 
-@record
+@dataclass(frozen=True)
 class Parts:
     """What an optimiser is composed of."""
 

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy
@@ -22,7 +22,6 @@ from tawny.optim.numbers import check_count
 from tawny.optim.searching import Place, StrongWolfe
 from tawny.optim.variables import variables_for
 from tawny.optim.vectors import flat
-from tawny.record import record
 from tawny.tree import leaves, like
 
 Function = Callable[[Any], Any]
@@ -118,7 +117,7 @@ class Guide(ABC):
         """Start afresh, where nothing lower was found; False if that changes nothing."""
 
 
-@record
+@dataclass(frozen=True)
 class Descent(ABC):
     """A method that searches along lines."""
 
@@ -159,7 +158,10 @@ class Descent(ABC):
         return None if place is None else place.found
 
 
-@record
+_SEARCH: Final = StrongWolfe()
+
+
+@dataclass(frozen=True)
 class LBFGS(Descent):
     """Limited-memory BFGS: second derivatives from the last steps and slopes; for `minimise`.
 
@@ -174,7 +176,7 @@ class LBFGS(Descent):
     """
 
     memory: int = 10
-    search: StrongWolfe = field(default_factory=StrongWolfe)
+    search: StrongWolfe = _SEARCH
 
     def __post_init__(self) -> None:
         check_count(self, "memory")
@@ -226,7 +228,7 @@ class _Pairs(Guide):
         return known
 
 
-@record
+@dataclass(frozen=True)
 class NewtonDescent(Descent):
     """Newton's method with a line search, going down where the function is not convex too.
 

@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.autodiff.jacobian import hessian, hvp
 from tawny.optim.vectors import combined, difference, dot, flat, negated, ratio, squared_norm
-from tawny.record import record
 
 Function = Callable[[Any], Array]
 """From parameters to the number that is to become small."""
 
 
-@record
+@dataclass(frozen=True)
 class Direction(ABC):
     """A gradient method."""
 
@@ -42,7 +42,7 @@ class Direction(ABC):
         """The way to go from `parameters`, where `function` has this slope."""
 
 
-@record
+@dataclass(frozen=True)
 class GD(Direction):
     """Steepest descent: `p' = -g'`."""
 
@@ -52,7 +52,7 @@ class GD(Direction):
         return negated(slope)
 
 
-@record
+@dataclass(frozen=True)
 class Conjugate(Direction):
     """A method of conjugate gradients; they differ in `b`."""
 
@@ -70,7 +70,7 @@ class Conjugate(Direction):
         """`b` as dividend and divisor, which is 0 while `g` and `p` are."""
 
 
-@record
+@dataclass(frozen=True)
 class CG(Conjugate):
     """Hestenes and Stiefel: `b = g'.(g' - g) / p.(g' - g)`."""
 
@@ -79,7 +79,7 @@ class CG(Conjugate):
         return dot(slope, change), dot(direction, change)
 
 
-@record
+@dataclass(frozen=True)
 class CD(Conjugate):
     """Conjugate descent, Fletcher: `b = g'.g' / -p.g`."""
 
@@ -87,7 +87,7 @@ class CD(Conjugate):
         return squared_norm(slope), -dot(direction, slope_before)
 
 
-@record
+@dataclass(frozen=True)
 class NonlinearCG(Conjugate):
     """Fletcher and Reeves: `b = g'.g' / g.g`."""
 
@@ -95,7 +95,7 @@ class NonlinearCG(Conjugate):
         return squared_norm(slope), squared_norm(slope_before)
 
 
-@record
+@dataclass(frozen=True)
 class DaiYuanCG(Conjugate):
     """Dai and Yuan: `b = g'.g' / p.(g' - g)`."""
 
@@ -103,7 +103,7 @@ class DaiYuanCG(Conjugate):
         return squared_norm(slope), dot(direction, difference(slope, slope_before))
 
 
-@record
+@dataclass(frozen=True)
 class NewtonCG(Direction):
     """Directions conjugate in the Hessian H: `b = (H p).g' / (H p).p`; H is never formed."""
 
@@ -122,7 +122,7 @@ class NewtonCG(Direction):
         return combined(negated(slope), share, direction)
 
 
-@record
+@dataclass(frozen=True)
 class Newton(Direction):
     """The way to the bottom of the parabola that fits best: `H p' = -g'`.
 

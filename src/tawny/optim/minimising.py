@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ import numpy
 
 import tawny.numpy as np
 from tawny.array import Array
-from tawny.calling import guarded
+from tawny.bad_calls import explain_bad_calls
 from tawny.engine import evaluate
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
@@ -24,12 +25,11 @@ from tawny.optim.optimiser import as_optimiser
 from tawny.optim.stopping import Stopping
 from tawny.optim.variables import variables_for
 from tawny.optim.vectors import largest
-from tawny.record import record
 from tawny.shape import as_int
 from tawny.tree import leaves, like, map_leaves, map_together
 
 
-@record
+@dataclass(frozen=True)
 class Result:
     """Where the search ended."""
 
@@ -55,7 +55,7 @@ class Result:
         return self.reason == "converged"
 
 
-@guarded
+@explain_bad_calls
 def minimise(
     function: Callable[[Any], Any],
     x0: Any,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 from tawny.array import Array
 from tawny.optim.numbers import check_share
-from tawny.record import record
 
 
-@record
+@dataclass(frozen=True)
 class Inertia(ABC):
     """How a step depends on the velocity, the decaying sum of the changes before."""
 
@@ -27,7 +27,7 @@ class Inertia(ABC):
         """What is added to the parameter."""
 
 
-@record
+@dataclass(frozen=True)
 class Momentum(Inertia):
     """Standard momentum: the step is the velocity, the decaying sum of the changes before.
 
@@ -42,7 +42,7 @@ class Momentum(Inertia):
         return velocity
 
 
-@record
+@dataclass(frozen=True)
 class Nesterov(Inertia):
     """Nesterov's momentum: the step is `factor * velocity + change`, a look ahead.
 

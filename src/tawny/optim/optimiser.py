@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass
 from numbers import Real
-from typing import cast
+from typing import Final, cast
 
-from tawny.calling import guarded
+from tawny.bad_calls import explain_bad_calls
 from tawny.errors import type_error
 from tawny.optim.clipping import Clipping
 from tawny.optim.composition import Parts, Steps
@@ -15,10 +15,12 @@ from tawny.optim.directions import GD, Direction, Newton
 from tawny.optim.momentum import Inertia, Momentum, Nesterov
 from tawny.optim.rates import Adam, Constant, Rate, Scheduled
 from tawny.optim.regularisation import Regularisation
-from tawny.record import record
+
+_RATE: Final = Adam()
+_GRADIENT: Final = GD()
 
 
-@record
+@dataclass(frozen=True)
 class Optimiser(Steps):
     """A rate, a gradient method, and what else a step is made of.
 
@@ -37,8 +39,8 @@ class Optimiser(Steps):
         float(value)                                  # -> 2.0
     """
 
-    rate: Rate | float = field(default_factory=Adam)
-    gradient: Direction = field(default_factory=GD)
+    rate: Rate | float = _RATE
+    gradient: Direction = _GRADIENT
     momentum: Inertia | float | None = None
     regularisation: Regularisation | None = None
     clipping: Clipping | None = None
@@ -73,7 +75,7 @@ class Optimiser(Steps):
         )
 
 
-@guarded
+@explain_bad_calls
 def SGD(  # noqa: N802  (reads as the other optimisers do)
     rate: float | Scheduled = 0.01, momentum: float | Inertia | None = None, nesterov: bool = False
 ) -> Optimiser:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, cast
 
@@ -22,10 +23,9 @@ from tawny.optim.composition import Moment, Parts, Steps
 from tawny.optim.directions import GD
 from tawny.optim.numbers import check_count, check_not_negative, check_share
 from tawny.optim.vectors import Number, fitted
-from tawny.record import record
 
 
-@record
+@dataclass(frozen=True)
 class Rate(Steps):
     """A learning rate."""
 
@@ -60,12 +60,12 @@ class Rate(Steps):
 # -------------------------------------------------------- by the step's number
 
 
-@record
+@dataclass(frozen=True)
 class Scheduled(Rate):
     """A rate that depends on the number of the step, or on the losses so far, alone."""
 
 
-@record
+@dataclass(frozen=True)
 class Constant(Scheduled):
     """Always the same rate.
 
@@ -85,7 +85,7 @@ class Constant(Scheduled):
         return self.rate
 
 
-@record
+@dataclass(frozen=True)
 class Decay(Scheduled):
     """`rate / (1 + k i)` after i steps.
 
@@ -108,7 +108,7 @@ class Decay(Scheduled):
         return self.rate / (1.0 + self.k * np.astype(step, np.float64))
 
 
-@record
+@dataclass(frozen=True)
 class ExponentialDecay(Scheduled):
     """`rate * exp(-k i)` after i steps.
 
@@ -131,7 +131,7 @@ class ExponentialDecay(Scheduled):
         return self.rate * np.exp(-self.k * np.astype(step, np.float64))
 
 
-@record
+@dataclass(frozen=True)
 class Schedule(Scheduled):
     """Rates one by one: the i-th after i steps, then the last for ever.
 
@@ -175,7 +175,7 @@ class Schedule(Scheduled):
         return np.take(np.asarray(list(self.rates), dtype=np.float64), place)
 
 
-@record
+@dataclass(frozen=True)
 class Cosine(Scheduled):
     """From `rate` down to `end` in `steps` steps, along half a cosine; then `end` for ever.
 
@@ -202,7 +202,7 @@ class Cosine(Scheduled):
         return self.end + (self.rate - self.end) * 0.5 * (1.0 + np.cos(math.pi * share))
 
 
-@record
+@dataclass(frozen=True)
 class WarmUp(Scheduled):
     """Step by step up to a rate, then that rate.
 
@@ -240,7 +240,7 @@ class WarmUp(Scheduled):
         return self._warmed(step, lambda i: followed_by(self.rate, i, memory))
 
 
-@record
+@dataclass(frozen=True)
 class Plateau(Scheduled):
     """A rate that falls whenever the loss has not become better for a while.
 
@@ -339,7 +339,7 @@ def _numbers(given: object) -> tuple[float, ...]:
 # ------------------------------------------------------- adapting to each element
 
 
-@record
+@dataclass(frozen=True)
 class Adaptive(Rate):
     """A rate of its own for every element, scaled by `rate`: a number or a rate by step."""
 
@@ -361,7 +361,7 @@ class Adaptive(Rate):
         return followed_by(self.rate, step, memory)
 
 
-@record
+@dataclass(frozen=True)
 class AdaGrad(Adaptive):
     """`rate / sqrt(c + epsilon)`, c the sum of all squared slopes so far.
 
@@ -388,7 +388,7 @@ class AdaGrad(Adaptive):
         return now.direction * rate, {"squares": squares}
 
 
-@record
+@dataclass(frozen=True)
 class RMSprop(Adaptive):
     """`rate / sqrt(c + epsilon)`, c the decaying mean of squared slopes.
 
@@ -420,7 +420,7 @@ class RMSprop(Adaptive):
         return now.direction * rate, {"squares": squares}
 
 
-@record
+@dataclass(frozen=True)
 class Adam(Adaptive):
     """`rate * m / (sqrt(v) + epsilon)`, with means corrected for their start at zero.
 
@@ -459,7 +459,7 @@ class Adam(Adaptive):
         return mean / below * fitted(scale, dtype), {"mean": mean, "squares": squares}
 
 
-@record
+@dataclass(frozen=True)
 class AdamW(Adam):
     """Adam, and in each step the parameters lose a share of themselves.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.optim.numbers import check_not_negative
 from tawny.optim.vectors import added, squared_norm
-from tawny.record import record
 from tawny.tree import leaves
 
 
-@record
+@dataclass(frozen=True)
 class Regularisation(ABC):
     """A price of parameters."""
 
@@ -22,7 +22,7 @@ class Regularisation(ABC):
         """What is added to the loss."""
 
 
-@record
+@dataclass(frozen=True)
 class L1(Regularisation):
     """`weight` times the sum of magnitudes.
 
@@ -42,7 +42,7 @@ class L1(Regularisation):
         return self.weight * _magnitudes(parameters)
 
 
-@record
+@dataclass(frozen=True)
 class L2(Regularisation):
     """`weight` times the sum of squares.
 
@@ -62,7 +62,7 @@ class L2(Regularisation):
         return self.weight * squared_norm(parameters)
 
 
-@record
+@dataclass(frozen=True)
 class ElasticNet(Regularisation):
     """`l1` times the sum of magnitudes plus `l2` times the sum of squares.
 

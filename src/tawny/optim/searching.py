@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from tawny.errors import value_error
-from tawny.named import NamedTuple
 from tawny.optim.numbers import check_count, check_not_negative
-from tawny.record import record
 
 
 class Place(NamedTuple):
@@ -35,7 +34,7 @@ NOISE: Final = 1e3
 """Values that differ by so many roundings are taken for equal: sums of many terms err so much."""
 
 
-@record
+@dataclass(frozen=True)
 class StrongWolfe:
     """A step that falls enough and after which the line is flat enough.
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Literal
 
 from tawny.errors import value_error
 from tawny.optim.numbers import check_not_negative, check_number
-from tawny.record import record
 from tawny.shape import as_int
 
 Memory = dict[str, float | None]
 """What a rule remembers: plain numbers, so that it can be written to a file."""
 
 
-@record
+@dataclass(frozen=True)
 class Stopping(ABC):
     """A rule that may end training; it changes nothing itself.
 
@@ -41,7 +41,7 @@ class Stopping(ABC):
         """Why to stop; None to go on."""
 
 
-@record
+@dataclass(frozen=True)
 class Below(Stopping):
     """Stop once the loss is less than a constant.
 
@@ -80,7 +80,7 @@ class Below(Stopping):
         return f"loss below {self.loss:g}" if below else None
 
 
-@record
+@dataclass(frozen=True)
 class Early(Stopping):
     """Stop after some losses in a row of which none was better.
 

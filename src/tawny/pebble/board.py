@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.pebble.game import Game, Move, Place, Remove, Slide, Vertex
-from tawny.record import record
 
 
-@record
+@dataclass(frozen=True)
 class Board:
     """The part of a game that its outputs need; everything is indexed by vertex, in order."""
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from tawny.errors import value_error
-from tawny.record import record
 
 Vertex: TypeAlias = Hashable
 Edge: TypeAlias = tuple[Vertex, Vertex]
 Item = TypeVar("Item", bound=Hashable)
 
 
-@record(slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class Place:
     """Put a fresh pebble on a vertex whose predecessors all hold one: compute it."""
 
@@ -24,7 +24,7 @@ class Place:
         return f"Place({self.vertex!r})"
 
 
-@record(slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class Slide:
     """Move the pebble of a predecessor to the vertex: compute it in place."""
 
@@ -35,7 +35,7 @@ class Slide:
         return f"Slide({self.source!r}, {self.vertex!r})"
 
 
-@record(slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class Remove:
     """Take the pebble off a vertex: free its memory."""
 
@@ -66,7 +66,7 @@ class GoalNotReached(ValueError):  # noqa: N818 - named for what the player did
         self.missing = missing
 
 
-@record(eq=False)
+@dataclass(frozen=True, eq=False)
 class Game:
     """A directed acyclic graph to pebble; made by `Game.of` or `Game.from_edges`."""
 
@@ -140,7 +140,7 @@ class Game:
         return f"<Game: {len(self.predecessors)} vertices, {edges} edges>"
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Result:
     """What a strategy costs."""
 

@@ -9,13 +9,12 @@ counts in the time of a strategy as the values do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tawny.errors import value_error
 from tawny.memory.inplace import declared_refusal
 from tawny.memory.problem import Problem, Step
 from tawny.memory.schedule import Schedule
-from tawny.named import NamedTuple
 from tawny.pebble.game import Edge, Game, Move, Place, Remove, Result, Slide, Vertex, play
 
 Taken: TypeAlias = Mapping[int, frozenset[int]]

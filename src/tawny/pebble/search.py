@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
+from typing import NamedTuple
 
-from tawny.named import NamedTuple
 from tawny.pebble.board import Board, bits
 from tawny.pebble.game import Move, Remove
 

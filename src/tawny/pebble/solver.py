@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import dataclass
 
 from tawny.errors import value_error
 from tawny.pebble.board import Board
 from tawny.pebble.game import Game, Move, play
 from tawny.pebble.search import least_space_once, least_time
-from tawny.record import record
 
 LIMIT = 16
 """The most vertices the solver takes unless told otherwise."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Strategy:
     """Moves that reach the goal, with what they cost."""
 

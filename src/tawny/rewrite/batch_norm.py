@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,6 @@ from tawny.node import Node, Value, constant, make, written_at
 from tawny.op import ELEMENTWISE, Op
 from tawny.ops.convolution import Windowed
 from tawny.ops.fused import Activation, Epilogue, FusedMatmul, is_bias_shape
-from tawny.record import record
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
 from tawny.rewrite.fusion import PRODUCTS, epilogue_of, with_epilogue
 from tawny.rewrite.group_lifetime import is_leaf
@@ -45,7 +45,7 @@ _AFFINE: Final = frozenset({_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _NEGATIVE, _FMA
 _SCALES: Final = _AFFINE - {_ADD, _SUBTRACT}
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Chain:
     """A product and the affine steps after it, each with the place of the value it continues."""
 

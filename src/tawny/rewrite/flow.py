@@ -11,12 +11,12 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Protocol, final
 
 from tawny.node import Node, Value, remake, toposort
 from tawny.op import Family
-from tawny.record import record
 from tawny.source import Source
 
 Evaluate = Callable[[Sequence[Node]], "list[Value]"]
@@ -36,7 +36,7 @@ class Kind(enum.Enum):
     """The same but for rounding, and for overflow in between.  Off unless asked for by name."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class RuleInfo:
     """What is known of a rule by name: its class and the equation it stands for."""
 
@@ -57,7 +57,7 @@ class Recorder(Protocol):
         ...
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Context:
     """What every pass is given besides the flow."""
 
@@ -66,7 +66,7 @@ class Context:
     assume_finite: bool = False
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Pass:
     """A named step of the pipeline, with the rules it may apply."""
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Final
 
-from tawny.later import cached_property
+from tawny.lazy import cached_property
 from tawny.node import Node, make, written_at
 from tawny.op import ELEMENTWISE, Elementwise, Family, Op
 from tawny.ops.convolution import Convolution

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, overload
+from typing import Any, Final, NamedTuple, overload
 
 from tawny.dtype import DType
 from tawny.errors import value_error
-from tawny.named import NamedTuple
 from tawny.node import Node, Variable
 from tawny.op import Op
 from tawny.ops.fused import Cost

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 from tawny.node import Constant, Node, make
 from tawny.op import ELEMENTWISE, Elementwise, Family, Op, Trait
 from tawny.ops.creation import BroadcastTo, Cast
-from tawny.record import record
 from tawny.rewrite.facts import Facts, broadcasted
 from tawny.rewrite.flow import Kind, RuleInfo
 
@@ -43,7 +42,7 @@ class Match:
         return self.facts.fill(self.captured[name])
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Capture:
     """Any node; the same name twice is the same node."""
 
@@ -53,7 +52,7 @@ class Capture:
         return match.captured.setdefault(self.name, node) is node
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Filled:
     """A constant with one value everywhere, known without computing anything."""
 
@@ -67,7 +66,7 @@ class Filled:
         return match.captured.setdefault(self.name, node) is node
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """An op applied to patterns; without `args` to anything, without `ops` any op.
 
@@ -157,7 +156,7 @@ def always(match: Match) -> bool:
     return True
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One row of a table: where `pattern` matches and `when` holds, `result` has the same value.
 

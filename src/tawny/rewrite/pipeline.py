@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.gc_paused import gc_paused
 from tawny.node import Node
-from tawny.record import record
 from tawny.rewrite import (
     algebra,
     broadcasting,
@@ -97,7 +97,7 @@ def rules(pipeline: Sequence[Pass] = PIPELINE) -> tuple[RuleInfo, ...]:
     return tuple({r.name: r for p in pipeline for r in p.rules}.values())
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Optimised:
     """A graph that computes the same with less, and what was done to make it."""
 

@@ -6,13 +6,13 @@ Nothing here changes a result: each sum is made in the order of the common axis.
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.element import Element
 from tawny.codegen.products.packing import Order
 from tawny.codegen.products.sharing import Extents, over, tasks_of
 from tawny.codegen.products.tile import Tile, tallest, vectors_for
-from tawny.record import record
 
 PANEL_BYTES: Final = 2**18
 """A panel of a block of the common axis has at most so many bytes, to stay in the second cache.
@@ -58,7 +58,7 @@ class Panels(enum.Enum):
     """From panels that were packed before the run."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Strip:
     """Tiles of one width, one below the other; the first `tall` are a row higher than the rest."""
 
@@ -96,7 +96,7 @@ STRIP_NUMBERS: Final = ("tiles", "tall", "height", "width", "columns", "sums", "
 """What the code is told of a strip; bytes of a tile's width and of its sums."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Blocking:
     """Blocks of columns as wide as the `full` strip; the rest of the columns is the `tail`'s."""
 
@@ -166,7 +166,7 @@ class Blocking:
         return length * width
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Extent:
     """A stack of products of (rows, taps * depth) and (taps * depth, columns) matrices."""
 
@@ -230,7 +230,7 @@ def cut(
     return Blocking(full, tail, blocks, rest, *tasks, CHUNK_TILES, streamed)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Room:
     """Bytes of scratch memory that each worker needs, one thing after another."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tawny.codegen.element import product_element
 from tawny.codegen.kernel import Compiled, Layout
@@ -11,7 +11,6 @@ from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.matmul import product_kernel
 from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.stack import Axis
-from tawny.named import NamedTuple
 from tawny.ops.fused import PLAIN
 
 LEAST_PRODUCT: Final = 256

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tawny.codegen.builder import I1, I64, Value
@@ -22,7 +22,6 @@ from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.tile import Walk, accumulate, spaced
 from tawny.codegen.products.windows import AXIS_NUMBERS, WindowAxis, following
 from tawny.ops.convolution import Windowed
-from tawny.record import record
 
 FEW_BYTES: Final = 8
 """Channels of at most so many bytes are copied line by line."""
@@ -31,7 +30,7 @@ LINE_BYTES: Final = 2**13
 """Longer lines are not copied: they would not fit where the copy is."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Correlation:
     """What windows see, summed over all positions with the outputs' gradients.
 
@@ -147,7 +146,7 @@ class Kind(enum.Enum):
     LINES = "channels at all taps of the last axis"
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Taps(Source):
     """What taps of a window over so many spatial axes see, for all positions.
 
@@ -174,7 +173,7 @@ class Taps(Source):
         return rows.code.f.constant(I1, 1) if self.kind is Kind.LINES else None
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Run:
     """Positions of one line that are walked together."""
 

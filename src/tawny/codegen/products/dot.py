@@ -7,6 +7,7 @@ busy; they are added in one order in the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.builder import I64, KERNEL, PTR, Function, Module, Value
@@ -19,7 +20,6 @@ from tawny.codegen.products.packing import lanes_of
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.stack import Offsets, offsets_of, shares, stack_size
 from tawny.codegen.products.tile import Tile, spaced
-from tawny.record import record
 
 HEIGHT: Final = 6
 """The most rows that are walked side by side."""
@@ -53,7 +53,7 @@ _NUMBERS: Final = (
 """What the code is told, before the axes of the stack."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class DotForm:
     """All that the code depends on."""
 

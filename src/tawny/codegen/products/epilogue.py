@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from tawny.codegen.builder import I64, PTR, Function, Value
 from tawny.codegen.element import Element
@@ -12,13 +14,11 @@ from tawny.codegen.numbers import real
 from tawny.codegen.products.tile import Tile
 from tawny.codegen.scalar import applied, supported
 from tawny.dtype import DType
-from tawny.named import NamedTuple
 from tawny.ops.fused import Activation, Epilogue
-from tawny.record import record
 from tawny.shape import Shape
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Ending:
     """An epilogue at a dtype, and whether its bias is one number for all columns."""
 
@@ -56,7 +56,7 @@ def without_scale(extra: Sequence[Layout], epilogue: Epilogue) -> tuple[int, Seq
     return both.strides[0], (_Row(both.shape[1:], both.strides[1:], both.dtype), *others)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Places:
     """Addresses at the first column of a tile: of bias and scale, and of each row of the others."""
 
@@ -73,7 +73,7 @@ class Affine(NamedTuple):
     scales: Sequence[Value]
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The end of a product while it is written; one mask for each vector of columns."""
 

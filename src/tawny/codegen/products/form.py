@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tawny.codegen.builder import I1, I64, PTR, VOID, Function, Module, Value
@@ -25,7 +26,6 @@ from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.packing import Order, declare_pack
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.tile import FIRST_CACHE, Tile, prefetch, unusual
-from tawny.record import record
 
 OPERANDS: Final = ("a", "b", "c", "residual", "bias")
 """What a product may have in memory: factors, result, and the operands of its epilogue."""
@@ -125,7 +125,7 @@ FINISH_ARGUMENTS: Final = {
 }
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class TileCode:
     """The code of a tile while it is written."""
 
@@ -188,7 +188,7 @@ class TileCode:
             self.f.store(value, self.f.advanced(place, i * nbytes), nbytes)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class PackCode:
     """The packing of a panel while it is written."""
 
@@ -213,7 +213,7 @@ class PackCode:
         self.f.call(self.function, VOID, source, *steps, count, target, self.columns)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class FinishCode:
     """The making of results from sums while it is written."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 from tawny.codegen.kernel import Layout
@@ -12,10 +12,9 @@ from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.windows import WindowAxis
 from tawny.ops.convolution import Windowed
-from tawny.record import record
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """What windows see of `a`, times a kernel `b`: a part of a result `c`.  Steps are in bytes."""
 

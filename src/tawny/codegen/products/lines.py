@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tawny.codegen.builder import I1, I64, Function, Value
@@ -20,13 +20,12 @@ from tawny.codegen.products.geometry import Sweep
 from tawny.codegen.products.row import Numbers
 from tawny.codegen.products.tile import Walk, accumulate
 from tawny.codegen.products.windows import Seen, WindowAxis, Windows, each_tap
-from tawny.record import record
 
 LINE_NUMBERS: Final = ("pixel_bytes", "pixels", "first", "low", "high", "a_step", "together")
 """What the code is told of a line."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Line:
     """What the windows of a line of positions see of one line of the input."""
 
@@ -67,7 +66,7 @@ class Line:
         return dict(zip(LINE_NUMBERS, own, strict=True))
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Copied:
     """A sweep over copied lines."""
 
@@ -113,7 +112,7 @@ def copied(sweep: Sweep, item: int) -> Copied:
     return Copied(seen, line, -last.reach[0], math.prod([axis.taps for axis in outer]))
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Lines(Source):
     """Copied lines of an input with so many spatial axes."""
 

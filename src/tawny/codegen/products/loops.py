@@ -11,6 +11,7 @@ The loops are compiled once: products bring the numbers of `NUMBERS`, functions 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.builder import I64, KERNEL, PTR, VOID, Function, Module, Value
@@ -25,7 +26,6 @@ from tawny.codegen.products.form import (
 )
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.stack import offsets_of, shares, stack_size
-from tawny.record import record
 
 _SHARE: Final = {"row": PTR, "numbers": PTR, "worker": I64, "workers": I64}
 
@@ -66,7 +66,7 @@ def products_library(most: int) -> str:
     return module.text()
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Bases:
     """Addresses of one product of the stack."""
 
@@ -88,7 +88,7 @@ class _Bases:
     """... and by how many blocks of columns the chunk is further on."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Strip:
     """The strip of whole blocks, which is number 0, or that of the rest, number 1."""
 
@@ -96,7 +96,7 @@ class _Strip:
     told: Numbers
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Group:
     """Tiles of a strip, one below the other, and the blocks of columns they are computed for."""
 

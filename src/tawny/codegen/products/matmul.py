@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tawny.codegen.builder import Value
@@ -20,7 +20,6 @@ from tawny.codegen.products.preparation import Made, Preparation
 from tawny.codegen.products.product import Product, kernel_of
 from tawny.codegen.products.tile import Walk, accumulate, spaced, widest
 from tawny.ops.fused import PLAIN, Epilogue
-from tawny.record import record
 
 PACKING_ROWS: Final = 128
 """With fewer rows packing the right matrix costs more than it brings, if its panels are wide."""
@@ -142,7 +141,7 @@ def panels_for(element: Element, rows: int, right: int, order: Order, prepared: 
     return Panels.PACKED if large or order is not Order.ROWS else Panels.DIRECT
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class StridedRows(Source):
     """Rows that are evenly spaced in memory, as are their elements."""
 
@@ -154,7 +153,7 @@ class StridedRows(Source):
         return _Spaced(code)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Spaced:
     """Rows of a tile that are evenly spaced."""
 

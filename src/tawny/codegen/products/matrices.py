@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tawny.codegen.kernel import Layout
 from tawny.codegen.products.stack import Axis
-from tawny.named import NamedTuple
 from tawny.ops.fused import Epilogue
-from tawny.record import record
 from tawny.shape import Shape
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Matrices:
     """A stack of products of (rows, depth) and (depth, columns); steps are in bytes.
 

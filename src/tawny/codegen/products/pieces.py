@@ -7,7 +7,7 @@ what the code needs at one place is all in registers, and the product is never s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,6 @@ from tawny.codegen.products.preparation import Array, Made, Preparation
 from tawny.codegen.products.product import Product, kernel_of
 from tawny.codegen.products.row import Numbers
 from tawny.codegen.products.tile import FIRST_CACHE, Walk, accumulate, prefetch, spaced, tallest
-from tawny.record import record
 
 LEAST_SUMS: Final = 12
 """Tiles have at least so many vectors of sums: with fewer, loading takes the time."""
@@ -53,7 +52,7 @@ _ARGUMENTS: Final = {
 }
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Operand:
     """What the code reads or writes at a place: a cell of the row, and bytes from row to row."""
 
@@ -62,7 +61,7 @@ class Operand:
     kind: int = MOVING
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class PiecePreparation:
     """Packs a right matrix so that panels have vectors of all pieces side by side."""
 
@@ -163,7 +162,7 @@ def pieces_kernel(
     return Made(made, PiecePreparation(count, Preparation(element, blocking, *shape, transposed)))
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class PieceRows(Source):
     """Rows that are evenly spaced, and what is computed from a place of each piece."""
 
@@ -304,7 +303,7 @@ class _Use:
         return self.f.shuffle(first, second, range(2 * self.element.lanes))
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Apart:
     """Rows of a tile whose vectors of columns are one of each piece."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from itertools import pairwise
 from operator import index
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,6 @@ from tawny.codegen.kernel import Compiled
 from tawny.codegen.library import Address
 from tawny.codegen.products.blocking import Blocking
 from tawny.dtype import DType
-from tawny.named import NamedTuple
-from tawny.record import record
 
 Array = npt.NDArray[Any]
 
@@ -42,7 +41,7 @@ class Made(NamedTuple):
     preparation: Prepares | None = None
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Preparation:
     """Packs a kernel of (*window, channels, groups * outputs), or a matrix, as tiles read it.
 
@@ -116,7 +115,7 @@ class Panel(NamedTuple):
     columns: int
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class CompiledPreparation:
     """Packs an array by the code that would pack it in every run."""
 

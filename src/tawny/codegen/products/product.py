@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import SupportsIndex
 
 from tawny.codegen.element import Element
@@ -27,13 +27,12 @@ from tawny.codegen.products.packing import Order
 from tawny.codegen.products.preparation import CompiledPreparation, Panel, Prepares
 from tawny.codegen.products.stack import Axis
 from tawny.ops.fused import PLAIN
-from tawny.record import record
 
 Functions = dict[str, Address]
 """What a product calls, by the names of `FUNCTIONS`."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Product:
     """A stack of products."""
 

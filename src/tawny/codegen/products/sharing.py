@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate, product
-from typing import Final
-
-from tawny.named import NamedTuple
+from typing import Final, NamedTuple
 
 READ: Final = 6
 """A worker that begins with some columns reads them as long as it multiplies so many rows."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 from tawny.codegen.builder import I64, Function, Value
-from tawny.named import NamedTuple
-from tawny.record import record
 
 
 class Axis(NamedTuple):
@@ -18,7 +19,7 @@ class Axis(NamedTuple):
     bias: int = 0
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Offsets:
     """Bytes to the operands of one product of a stack."""
 

@@ -9,13 +9,13 @@ depend on how a product is cut into tiles.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.builder import I64, Function, Value
 from tawny.codegen.element import Element
 from tawny.codegen.machine import host
 from tawny.codegen.vectormath.common import any_lane
-from tawny.record import record
 
 _HEIGHTS: Final = {
     32: {1: 12, 2: 12, 3: 8, 4: 6, 5: 4, 6: 3, 7: 2, 8: 2},
@@ -51,7 +51,7 @@ def vectors_for(rows: int) -> int:
     return max([*fitting, widest()]) if rows <= 3 else widest()
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Tile:
     """Rows, vectors of columns, and whether the last vector is only partly used."""
 
@@ -72,7 +72,7 @@ class Tile:
         return masks
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Walk:
     """The common axis: elements of rows of the left matrix, and rows of a panel of the right one.
 

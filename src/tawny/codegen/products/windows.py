@@ -8,7 +8,7 @@ spatial axis.  Position `p` and tap `t` of an axis see the coordinate
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Final
 
 from tawny.codegen.builder import I1, I64, Function, Value
@@ -17,10 +17,9 @@ from tawny.codegen.products.blocking import LEAST_DEPTH, PANEL_BYTES
 from tawny.codegen.products.form import PackCode, Rows, Source, TileCode, zeros
 from tawny.codegen.products.row import Numbers
 from tawny.codegen.products.tile import MOST_VECTORS, Walk, accumulate, widest
-from tawny.record import record
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class WindowAxis:
     """A spatial axis; bytes are from one coordinate, tap or position to the next."""
 
@@ -55,7 +54,7 @@ AXIS_NUMBERS: Final = (*[field.name for field in fields(WindowAxis)], "low", "hi
 """What the code is told of each axis."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Windows(Source):
     """Channels, side by side, at every tap of a window over so many spatial axes."""
 
@@ -140,7 +139,7 @@ def following(
     return after, carry
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Position:
     """Where a row is: an element of the batch, a place along each axis."""
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tawny.codegen.builder import I64, PTR, VOID, Function, Value
@@ -61,7 +61,6 @@ from tawny.codegen.products.winograd_direct import (
     Direct,
     position,
 )
-from tawny.record import record
 
 LEAST_POSITIONS: Final = 49
 """With fewer positions the transformation of the kernel takes too long."""
@@ -261,7 +260,7 @@ def _sliced(element: Element, extent: Extent, blocking: Blocking) -> tuple[Block
     return replace(blocking, chunk_tiles=tiles), slices
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Squares(Source):
     """Squares of outputs."""
 

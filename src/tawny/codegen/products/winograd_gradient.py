@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.builder import I64, KERNEL, PTR, VOID, Function, Module, Value
@@ -35,7 +36,6 @@ from tawny.codegen.products.tile import Tile, Walk, accumulate, spaced, tallest,
 from tawny.codegen.products.windows import WindowAxis
 from tawny.codegen.products.winograd import of_inputs
 from tawny.codegen.products.winograd_direct import POINTS, TAPS
-from tawny.record import record
 
 LEAST_POSITIONS: Final = 40
 LEAST_CHANNELS: Final = 32
@@ -281,7 +281,7 @@ def _declare_direct(module: Module, element: Element, vectors: int) -> None:
                 element.store(f, total, f.advanced(place, v * element.vector_bytes))
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Segment:
     """Some squares."""
 

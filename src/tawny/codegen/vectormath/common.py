@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from tawny.codegen.builder import F32, F64, I8, I16, I32, Function, Type, Value
 from tawny.codegen.machine import host
-from tawny.named import NamedTuple
-from tawny.record import record
 
 Unary = Callable[[Function, Value], Value]
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Format:
     """A floating-point format: `fraction` bits stored, exponents biased by `bias`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.builder import F32, F64, Function, Type, Value
@@ -14,12 +15,11 @@ from tawny.codegen.vectormath.common import (
     power_of_two,
     scaled,
 )
-from tawny.record import record
 
 LOG2_E: Final = 1 / math.log(2.0)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Exponential:
     """Constants of one format."""
 

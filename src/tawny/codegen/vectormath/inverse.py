@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 from tawny.codegen.builder import F32, F64, Function, Type, Value
 from tawny.codegen.vectormath.common import INF, NAN, format_of, is_nan, polynomial, quick_sum
-from tawny.record import record
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Inverse:
     """Constants of one format."""
 

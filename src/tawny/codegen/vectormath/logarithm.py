@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from tawny.codegen.builder import F32, F64, Function, Type, Value
 from tawny.codegen.vectormath.common import (
@@ -16,11 +17,9 @@ from tawny.codegen.vectormath.common import (
     polynomial,
     small_integer,
 )
-from tawny.named import NamedTuple
-from tawny.record import record
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Base:
     """A base: its log(e) and log(2), each as the sum of two numbers."""
 

@@ -7,7 +7,8 @@ it are reduced one by one: see `far`.
 from __future__ import annotations
 
 import math
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from tawny.codegen.builder import F32, F64, I64, Function, Type, Value
 from tawny.codegen.vectormath.common import (
@@ -19,11 +20,9 @@ from tawny.codegen.vectormath.common import (
     with_sign_of,
 )
 from tawny.codegen.vectormath.far import call_far
-from tawny.named import NamedTuple
-from tawny.record import record
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Trigonometric:
     """Constants of one format."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from tawny.engine.cpu.beside import beside
@@ -14,7 +14,6 @@ from tawny.engine.cpu.views import Views
 from tawny.graph.engine import Task
 from tawny.graph.lowering import is_leaf, lower, overwrites, with_scratch
 from tawny.memory.plan import plan, replanned
-from tawny.named import NamedTuple
 from tawny.node import Node, Variable, make, variable, written_at
 from tawny.ops.bands import Bands, place
 from tawny.ops.rows import Band

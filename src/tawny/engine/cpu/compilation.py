@@ -12,12 +12,12 @@ from tawny.codegen.products.preparation import CompiledPreparation
 from tawny.engine.cpu.kernels import Choice, Kernel, refuse, warn_of_failure
 from tawny.engine.cpu.pool import default_threads
 from tawny.engine.cpu.pool_code import pool_library
-from tawny.later import Later
+from tawny.lazy import LazyModule
 
 if TYPE_CHECKING:
     from concurrent import futures
 else:
-    futures = Later("concurrent.futures")
+    futures = LazyModule("concurrent.futures")
 
 MOST_COMPILING: Final = 8
 """Threads that compile at the same time; one more writes what is compiled next."""

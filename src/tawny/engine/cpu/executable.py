@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from tawny.engine.cpu.stopping import Listening
 from tawny.engine.cpu.table import Cells, Table, address
 from tawny.engine.reference.executable import POISON, Moment, ReferenceExecutable
 from tawny.graph.engine import Task
-from tawny.named import NamedTuple
 from tawny.node import Node, Value
 from tawny.pages import give_back
 from tawny.settings import debugging

@@ -12,23 +12,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Protocol, SupportsIndex, TypeVar, final
+from typing import Final, NamedTuple, Protocol, SupportsIndex, TypeVar, final
 
 from tawny.codegen.library import Library, MachineCode
 from tawny.dtype import DType
 from tawny.errors import PerformanceWarning, warn
-from tawny.named import NamedTuple
 from tawny.node import Node, Value
 from tawny.op import Op
-from tawny.record import record
 from tawny.shape import Shape
 
 MOST: Final = 1024
 """So many answers of rules are remembered, those that were asked for last."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Memory:
     """How an operand or result lies in memory: strides are in bytes, 0 along repeated axes."""
 
@@ -71,7 +70,7 @@ class Preparation(Protocol):
         ...
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """Compiled code that computes a node."""
 

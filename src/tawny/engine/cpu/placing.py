@@ -14,11 +14,10 @@ import ctypes
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from tawny.codegen.library import MachineCode, compiled
 from tawny.engine.cpu.sleeping import address_of, zeroed
-from tawny.named import NamedTuple
 
 MASK_BYTES: Final = 1024
 """A bit for each processor: more than any system has."""

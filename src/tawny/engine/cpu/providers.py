@@ -10,15 +10,14 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tawny.engine.cpu.kernels import Choice, Kernel, Memory, contiguous, kernel_for
 from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.cpu.views import Views
 from tawny.errors import value_error
 from tawny.graph.lowering import types
-from tawny.later import Later
-from tawny.named import NamedTuple
+from tawny.lazy import LazyModule
 from tawny.node import Node
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient, Windowed
 from tawny.ops.fused import FusedConvolution
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from tawny.engine.cpu.onednn import library as onednn
     from tawny.engine.cpu.onednn import offers
 else:
-    onednn = Later("tawny.engine.cpu.onednn.library")
-    offers = Later("tawny.engine.cpu.onednn.offers")
+    onednn = LazyModule("tawny.engine.cpu.onednn.library")
+    offers = LazyModule("tawny.engine.cpu.onednn.offers")
 
 __all__ = [
     "OPTION",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from operator import index
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from tawny.engine.cpu.views import Seen, Views
 from tawny.graph.engine import Task
 from tawny.graph.lowering import BANDWIDTH, is_leaf, result_of, types
 from tawny.memory.schedule import RESIDENT
-from tawny.named import NamedTuple
 from tawny.node import Node, Value
 from tawny.ops.bands import Bands
 from tawny.shape import size

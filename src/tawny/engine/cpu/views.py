@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tawny.engine.cpu.kernels import Memory, contiguous
 from tawny.graph.lowering import is_leaf, types
-from tawny.named import NamedTuple
 from tawny.node import Node, Part, Variable
 from tawny.op import Op
 from tawny.ops.creation import BroadcastTo

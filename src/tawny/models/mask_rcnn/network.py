@@ -6,7 +6,7 @@ published: ResNet101, feature pyramid, region proposals, class and box heads, ma
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy
 
@@ -21,7 +21,6 @@ from tawny.models.mask_rcnn.regions import pyramid_crop
 from tawny.models.mask_rcnn.settings import Settings
 from tawny.models.resnet import ResNet
 from tawny.models.sizes import IMAGE, channels
-from tawny.named import NamedTuple
 
 MEAN_PIXEL: Final = (123.7, 116.8, 103.9)
 """What is to be subtracted from the red, green and blue of an image."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tawny.record import record
+from dataclasses import dataclass
 
 
-@record
+@dataclass(frozen=True)
 class Settings:
     """Everything that can be chosen; the defaults are the published network's."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from operator import index
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +37,7 @@ from tawny.engine.cpu.onednn.primitive import (
     reorder,
 )
 from tawny.engine.cpu.pool import pool_of
-from tawny.named import NamedTuple
 from tawny.node import Value
-from tawny.record import record
 
 PROVIDER: Final = "oneDNN"
 LINE: Final = 64
@@ -165,7 +163,7 @@ def _functions() -> Cells:
     return np.array(places, np.int64)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Arrangement:
     """Brings an operand that is known before the run to where a primitive wants its elements."""
 

@@ -17,7 +17,7 @@ Answer = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """What a call gives that Python could not bind; NotImplemented where it is wrong altogether."""
 
 
-def guarded(function: Callable[P, R], answer: Answer | None = None) -> Callable[P, R]:
+def explain_bad_calls(function: Callable[P, R], answer: Answer | None = None) -> Callable[P, R]:
     """`function`, saying which arguments it takes when it is called with others.
 
     `answer` knows further arguments: it is asked after a call that Python could not bind, so that

@@ -36,7 +36,7 @@ class cached_property(Generic[T]):  # noqa: N801  (used as Python's own)
 
 
 @final
-class Later:
+class LazyModule:
     """Stands for a module that few programs use, so that the others need not wait for it.
 
     What the type checker should see is imported beside it, under `TYPE_CHECKING`.
