@@ -27,7 +27,7 @@ test: setup lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 lint: setup
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target types style
+	$(MAKE) --no-print-directory --jobs=2 types style
 
 types: setup
 	$(BIN)/pyright

@@ -1,0 +1,151 @@
+"""Names and docstrings: one word for one thing, nouns for types, verbs for functions.
+
+What is checked is a short list of shapes; `docs/design.md` has the glossary.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "tawny"
+
+PENDING = {
+    "autodiff",
+    "bench",
+    "codegen",
+    "eager",
+    "engine",
+    "graph",
+    "memory",
+    "models",
+    "nn",
+    "numpy",
+    "ops",
+    "optim",
+    "pebble",
+    "rewrite",
+    "top",
+}
+"""Packages whose names are not yet judged; `top` are the modules beside them."""
+
+IRREGULAR = frozenset(
+    "begun bent born bought broken built caught chosen come dealt done drawn driven eaten fallen "
+    "fed felt forgotten found frozen given gone grown heard held hidden kept known laid lain led "
+    "left lent lost made meant met paid said seen sent shown sold sought spelled spent spoken stood "
+    "struck sunk swept taken taught thought thrown told torn understood woken won worn woven "
+    "written".split()
+)
+
+NO_PARTICIPLES = frozenset(
+    "bed bleed breed embed exceed feed need proceed red seed shed speed succeed".split()
+)
+"""Words in -ed that are nouns, adjectives or verbs in their plain form."""
+
+FOREIGN = {"sorted", "vectorized"}
+"""Names that others gave: NumPy's, PyTorch's, JAX's, Python's."""
+
+TWINS = {
+    "Convolution", "Constant", "Reshape", "Slice", "Max", "Checkpoint", "Activation", "Module",
+}  # fmt: skip
+"""Layers and rates of the public namespaces whose names users bring along."""
+
+PHRASES = re.compile(
+    r"\b[Ss]o (many|much|long|often|far)\b|^The same\b|^What it\b|^As `|^All of it"
+)
+
+
+def is_participle(name: str) -> bool:
+    """Whether a name is a bare participle: one word that says what was done to something."""
+    word = name.strip("_")
+    if not re.fullmatch(r"[a-z]+", word) or word in FOREIGN | NO_PARTICIPLES:
+        return False
+    return word.endswith("ed") or word in IRREGULAR
+
+
+def package_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE).parts
+    return parts[0] if len(parts) > 1 else "top"
+
+
+@cache
+def modules() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text("utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def judged() -> Iterator[tuple[Path, ast.Module]]:
+    for path, tree in modules().items():
+        if package_of(path) not in PENDING:
+            yield path, tree
+
+
+def definitions(
+    tree: ast.Module,
+) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Functions, classes and methods; what is local to a function is its own business."""
+    stack: list[ast.AST] = [tree]
+    while stack:
+        for node in ast.iter_child_nodes(stack.pop()):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                yield node
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                stack.append(node)
+
+
+def where(path: Path, node: ast.AST) -> str:
+    return f"{path.relative_to(SOURCE.parent)}:{getattr(node, 'lineno', 1)}"
+
+
+def test_the_lists_know_what_a_participle_is() -> None:
+    assert all(map(is_participle, ["made", "_kept", "settled", "told", "found"]))
+    assert not any(map(is_participle, ["seed", "embed", "make", "is_made", "kept_bytes", "sorted"]))
+
+
+def test_no_module_class_or_function_is_a_bare_participle() -> None:
+    bad = [str(path.relative_to(SOURCE)) for path, _ in judged() if is_participle(path.stem)]
+    bad += [
+        f"{where(path, node)}: {node.name}"
+        for path, tree in judged()
+        for node in definitions(tree)
+        if is_participle(node.name.lower() if isinstance(node, ast.ClassDef) else node.name)
+    ]
+    assert not bad, "\n".join(bad)
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path, tree in judged():
+        for node in definitions(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name.lstrip("_")].append(where(path, node))
+    twice = {n: p for n, p in places.items() if len(p) > 1 and n not in TWINS}
+    assert not twice, "\n".join(f"{name}: {', '.join(found)}" for name, found in twice.items())
+
+
+def documented(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    """Docstrings, and the strings that stand below constants and fields."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str() as text)):
+                yield node, text
+
+
+def test_docstrings_stand_for_themselves() -> None:
+    bad = [
+        f"{where(path, node)}: {text.splitlines()[0]}"
+        for path, tree in judged()
+        for node, text in documented(tree)
+        if PHRASES.search(text)
+    ]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("package", sorted(PENDING))
+def test_what_is_pending_exists(package: str) -> None:
+    assert package == "top" or (SOURCE / package).is_dir()
