@@ -181,7 +181,7 @@ def test_python_numbers_are_weak(op: Elementwise, data: st.DataObject) -> None:
         with np.errstate(all="ignore"):
             expected = witness(op)(*operands)
     except (TypeError, OverflowError, ValueError) as error:
-        with pytest.raises(type(error)):
+        with pytest.raises(TypeError if isinstance(error, TypeError) else type(error)):
             getattr(tawny.eager, op.info.name)(*operands)
         return
     got = getattr(tawny.eager, op.info.name)(*operands)

@@ -171,6 +171,7 @@ quotient: Final = DTypeRule(
 magnitude: Final = DTypeRule("the promoted dtype, real", ALL_LOOPS, dt.real_dtype)
 bits: Final = DTypeRule("the promoted boolean or integer dtype", ALL_LOOPS[:9], _same)
 integer: Final = DTypeRule("the promoted integer dtype", INTEGER_LOOPS, _same)
+whole: Final = DTypeRule("the promoted integer dtype", INTEGER_LOOPS, _same, dt.BOOLEAN)
 chosen: Final = DTypeRule("the promoted dtype of the choices", ALL_LOOPS, _same, ignores=1)
 truth: Final = DTypeRule("bool", ALL_LOOPS, _bool)
 real_truth: Final = DTypeRule("bool", FLOAT_LOOPS, _bool)

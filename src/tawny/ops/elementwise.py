@@ -30,6 +30,7 @@ from tawny.op import (
     real_numeric,
     real_truth,
     truth,
+    whole,
 )
 from tawny.op import (
     real as real_rule,
@@ -631,13 +632,13 @@ def bitwise_right_shift(x: Scalar, y: Scalar) -> Scalar:
     return call(Prim.SHR, x, y)
 
 
-@elementwise(dtype=integer, gradient=ZERO, traits=COMMUTATIVE)
+@elementwise(dtype=whole, gradient=ZERO, traits=COMMUTATIVE)
 def gcd(x: Scalar, y: Scalar) -> Scalar:
     """Greatest common divisor of two integers, never negative."""
     return call(Prim.GCD, x, y)
 
 
-@elementwise(dtype=integer, gradient=ZERO, traits=COMMUTATIVE)
+@elementwise(dtype=whole, gradient=ZERO, traits=COMMUTATIVE)
 def lcm(x: Scalar, y: Scalar) -> Scalar:
     """Least common multiple of two integers, never negative."""
     return call(Prim.LCM, x, y)
