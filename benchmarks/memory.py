@@ -21,8 +21,8 @@ from typing import TypeVar
 from memory_data import CAPACITY, graph, graph_names, trace, trace_names
 from tawny.memory.blocks import allocate
 from tawny.memory.effort import SECOND
-from tawny.memory.order import depth_first
-from tawny.memory.placement import place
+from tawny.memory.ordering.portfolio import depth_first
+from tawny.memory.placement.place import place
 from tawny.memory.plan import plan
 from tawny.memory.problem import Problem, Step, Value
 

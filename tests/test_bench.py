@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tawny import cli, models
-from tawny.bench import WORKLOADS, Row, child, command, measured, measuring, workloads
+from tawny.bench import WORKLOADS, Row, child, command, measured, measurement, workloads
 from tawny.bench.picture import series
 from tawny.bench.rows import text
 from tawny.bench.workloads import Made
@@ -164,7 +164,7 @@ def test_each_figure_comes_from_its_process(monkeypatch: pytest.MonkeyPatch) -> 
             "first_build_s": 11,
         },
     }
-    monkeypatch.setattr(measuring, "_in_a_process", lambda name, mode, seconds: found[mode])
+    monkeypatch.setattr(measurement, "_in_a_process", lambda name, mode, seconds: found[mode])
     said: list[str] = []
     (row,) = measured(["ResNet50"], said.append)
     assert said == ["ResNet50: without the graph", "ResNet50: with the graph"]

@@ -27,7 +27,7 @@ from tawny.graph import fitting, lowering
 from tawny.graph import program as program_module
 from tawny.graph.lowering import bound, is_leaf, lower, result_of
 from tawny.memory import plan as planning
-from tawny.memory.placement import Placement, place
+from tawny.memory.placement.place import Placement, place
 from tawny.memory.plan import NONE_BELOW, PLANS, plan, plan_below
 from tawny.memory.problem import Problem, Step, Value
 from tawny.node import Node, make, toposort

@@ -22,8 +22,8 @@ from tawny.engine import cpu
 from tawny.engine.cpu import TINY, CpuEngine, kernels
 from tawny.graph.incremental import boundary, dependence
 from tawny.graph.lowering import is_leaf, lower, overwrites, views_of
-from tawny.memory.model import model
-from tawny.memory.order import best_order, orders
+from tawny.memory.ordering.model import model
+from tawny.memory.ordering.portfolio import best_order, orders
 from tawny.memory.problem import Problem, Step, Value
 from tawny.node import Node, Part, Variable, toposort
 from tawny.ops.fused import Group
@@ -139,7 +139,7 @@ print(*sys.modules)
 RARE = (
     "concurrent.futures decimal html json logging shutil signal subprocess tempfile "
     "tawny.engine.cpu.onednn tawny.graph.dot tawny.graph.saving tawny.graph.svg "
-    "tawny.memory.remat tawny.memory.remat_search"
+    "tawny.memory.recompute.eviction tawny.memory.recompute.search"
 )
 
 

@@ -19,10 +19,10 @@ from memory_checks import random_problem
 from tawny.memory import budget as budgets
 from tawny.memory import plan as plans
 from tawny.memory.budget import Budget, MemoryBudgetError
+from tawny.memory.lru import Recent
 from tawny.memory.plan import plan, plan_below
 from tawny.memory.problem import Problem, Step, Value
-from tawny.memory.recent import Recent
-from tawny.memory.remat_search import Search
+from tawny.memory.recompute.search import Search
 
 UNIT = 64
 

@@ -21,12 +21,13 @@ from memory_checks import (
     runs_in_time,
     with_after,
 )
-from tawny.memory import least
 from tawny.memory.effort import SECOND, Effort
-from tawny.memory.folding import fold
 from tawny.memory.inplace import match
-from tawny.memory.model import model
-from tawny.memory.order import (
+from tawny.memory.ordering import lower_bound
+from tawny.memory.ordering.contract import fold
+from tawny.memory.ordering.exact_order import Search
+from tawny.memory.ordering.model import model
+from tawny.memory.ordering.portfolio import (
     Portfolio,
     Way,
     best_order,
@@ -37,10 +38,9 @@ from tawny.memory.order import (
     peak_of,
     prompt,
 )
-from tawny.memory.placement import place
+from tawny.memory.placement.place import place
 from tawny.memory.problem import Problem, Step, Value
 from tawny.memory.schedule import RESIDENT, Storage, schedule
-from tawny.memory.search import Search
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from memory_data import graph
@@ -123,9 +123,9 @@ def test_no_order_needs_less_than_is_there_around_its_steps(seed):
     order = rng.choice(all_of_them)
     needs = needs_of(graph, order)
     assert max(needs) == peak_of(graph, order) == peak_of_order(problem, order)
-    assert all(least.around(graph, s) <= need for s, need in zip(order, needs, strict=True))
+    assert all(lower_bound.around(graph, s) <= need for s, need in zip(order, needs, strict=True))
     best = min(peak_of_order(problem, other) for other in all_of_them)
-    found = least.least_peak(graph, order, needs, graph.floor())
+    found = lower_bound.least_peak(graph, order, needs, graph.floor())
     assert graph.floor() <= found <= best
 
 
@@ -134,7 +134,7 @@ def test_what_waits_between_two_halves_is_needed_by_every_order():
     problem = momentum(layers)
     graph, order = model(problem), best_order(problem).sequence
     assert graph.floor() == 3 * 64, "no step needs more"
-    assert least.least_peak(graph, order, needs_of(graph, order), 0) == 64 * (layers + 1)
+    assert lower_bound.least_peak(graph, order, needs_of(graph, order), 0) == 64 * (layers + 1)
 
 
 @pytest.mark.parametrize("name", ["inceptionv3_b16_r299_train", "gpt2_b4_t512_L12_train"])

@@ -11,14 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_checks import assert_apart, check_layout, random_problem
-from tawny.memory import placement
-from tawny.memory.beam import Score, Tie, search, sections
 from tawny.memory.blocks import allocate
-from tawny.memory.canonical import search as depth_first_search
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import Refusal
-from tawny.memory.order import depth_first
-from tawny.memory.placement import Placement, place
+from tawny.memory.ordering.portfolio import depth_first
+from tawny.memory.placement import place as placement
+from tawny.memory.placement.beam import (
+    SlackScore,
+    TieBreak,
+    beam_search,
+    depth_first_search,
+    sections,
+)
+from tawny.memory.placement.place import Placement, place
 from tawny.memory.plan import as_blocks, plan, replanned
 from tawny.memory.problem import Problem, Step, Value
 from tawny.memory.schedule import Storage, schedule
@@ -92,12 +97,12 @@ def test_every_method_gives_valid_placements(seed):
             assert race.enter(offsets) >= problem.bound
     within = sections(problem.births, problem.deaths, problem.sizes)
     assert within.bound == problem.bound
-    found = search(
+    found = beam_search(
         within,
         width=8,
         branching=3,
-        tie=rng.choice(list(Tie)),
-        score=rng.choice(list(Score)),
+        tie=rng.choice(list(TieBreak)),
+        score=rng.choice(list(SlackScore)),
         capacity=problem.bound,
         limit=1 << 40,
         effort=Effort(),
@@ -109,7 +114,7 @@ def test_every_method_gives_valid_placements(seed):
     offsets = found.tolist()
     assert_apart(zip(problem.sizes, problem.births, problem.deaths, offsets, strict=True))
     exact = depth_first_search(
-        within, tie=Tie.LIFE, capacity=problem.bound, nodes=500, effort=Effort()
+        within, tie=TieBreak.LIFE, capacity=problem.bound, nodes=500, effort=Effort()
     )
     if exact is not None:
         offsets = exact.tolist()

@@ -16,7 +16,7 @@ import tawny.numpy as tnp
 from program_checks import programs
 from tawny.graph.updating import in_cycles
 from tawny.memory.blocks import allocate
-from tawny.memory.order import depth_first
+from tawny.memory.ordering.portfolio import depth_first
 from tawny.pebble import from_schedule, play
 
 mpl.use("Agg")

@@ -18,7 +18,7 @@ from tawny.array import Array
 from tawny.engine.reference import run
 from tawny.graph.lowering import lower
 from tawny.memory.effort import UNLIMITED
-from tawny.memory.order import best_order
+from tawny.memory.ordering.portfolio import best_order
 from tawny.node import Node, toposort
 from tawny.ops.fused import Group
 from tawny.rewrite.flow import Flow

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
-from tawny.bench.resident import give_back_at_once, most, settle
+from tawny.bench.resident_memory import give_back_at_once, most, settle
 from tawny.bench.workloads import WORKLOADS, Made
 
 MOST_EVALUATIONS: Final = 30

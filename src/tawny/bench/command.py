@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tawny.bench.measuring import machine, measured
+from tawny.bench.measurement import machine, measured
 from tawny.bench.picture import draw
 from tawny.bench.rows import Row, text
 from tawny.bench.workloads import LARGE_BUDGET, WORKLOADS

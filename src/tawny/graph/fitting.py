@@ -18,7 +18,7 @@ from tawny.graph.lowering import Lowered, bound, is_leaf, result_of
 from tawny.graph.updating import NOWHERE, Homes
 from tawny.memory.budget import Budget, MemoryBudgetError, takes
 from tawny.memory.effort import SECOND
-from tawny.memory.placement import Placement
+from tawny.memory.placement.place import Placement
 from tawny.memory.plan import Layout, as_reported, plan, plan_below
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import Schedule, schedule

@@ -10,7 +10,7 @@ from typing import Final, final
 from tawny.graph.failing import fails_first, infallible, question
 from tawny.graph.incremental import VOLATILE, Dependence
 from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of, views_of
-from tawny.memory.model import predecessors
+from tawny.memory.ordering.model import predecessors
 from tawny.memory.schedule import Schedule
 from tawny.node import Node, make, written_at
 from tawny.ops.creation import Copy

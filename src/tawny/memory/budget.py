@@ -14,20 +14,27 @@ from tawny.errors import type_error, value_error
 from tawny.forking import lock
 from tawny.lazy import LazyModule
 from tawny.memory.effort import SECOND
-from tawny.memory.folding import fold
-from tawny.memory.model import model
-from tawny.memory.order import LARGEST_SEARCHED, NEAR, best_order, eager, natural, prompt
+from tawny.memory.lru import Recent
+from tawny.memory.ordering.contract import fold
+from tawny.memory.ordering.model import model
+from tawny.memory.ordering.portfolio import (
+    LARGEST_SEARCHED,
+    NEAR,
+    best_order,
+    eager,
+    natural,
+    prompt,
+)
 from tawny.memory.plan import ENTRY, Layout
 from tawny.memory.problem import Problem
-from tawny.memory.recent import Recent
 from tawny.memory.schedule import Schedule
 
 if TYPE_CHECKING:
     import decimal
 
-    from tawny.memory import remat_search
+    from tawny.memory.recompute import search as recompute_search
 else:
-    decimal, remat_search = LazyModule("decimal"), LazyModule("tawny.memory.remat_search")
+    decimal, recompute_search = LazyModule("decimal"), LazyModule("tawny.memory.recompute.search")
 
 UNITS = {
     "": 1,
@@ -108,7 +115,7 @@ class Answers:
     An answer depends on the problem and the budget, never on what was asked before.
     """
 
-    def __init__(self, search: remat_search.Search) -> None:
+    def __init__(self, search: recompute_search.Search) -> None:
         self.search = search
         self._lock = lock()
         self._given = Recent[tuple[Layout | None]](MOST_REMEMBERED)
@@ -154,7 +161,7 @@ class Budget:
         def answers() -> Answers:
             plain = problem.unlabelled
             tried = good_orders(plain, alignment) if given is None else given
-            return Answers(remat_search.Search(plain, tried, alignment, looks))
+            return Answers(recompute_search.Search(plain, tried, alignment, looks))
 
         key = problem.structure, problem.costs, given, alignment, looks
         self.answers = ANSWERS.get_or_make(key, answers, len(problem.steps) + ENTRY)

@@ -12,10 +12,10 @@ from tawny.lazy import cached_property
 from tawny.memory.blocks import Blocks, How, allocate
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import Refusal, declared_refusal
-from tawny.memory.order import Portfolio, Way, depth_first
-from tawny.memory.placement import Placement, basic_looks, place
+from tawny.memory.lru import Recent
+from tawny.memory.ordering.portfolio import Portfolio, Way, depth_first
+from tawny.memory.placement.place import Placement, basic_looks, place
 from tawny.memory.problem import Problem
-from tawny.memory.recent import Recent
 from tawny.memory.schedule import (
     RESIDENT,
     Cells,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.memory.order import Portfolio
+from tawny.memory.ordering.portfolio import Portfolio
 from tawny.rewrite.group_memory import Memory
 from tawny.rewrite.group_places import ALIGNMENT, PLAIN, Places
 from tawny.rewrite.group_schedule import Item, Planned, Work, found_fast

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from tawny.memory.effort import UNLIMITED, Effort
-from tawny.memory.model import Model
-from tawny.memory.order import Order, Portfolio, best_order, depth_first, needs_of
+from tawny.memory.ordering.model import Model
+from tawny.memory.ordering.portfolio import Order, Portfolio, best_order, depth_first, needs_of
 from tawny.memory.problem import Problem, Step, Value
 from tawny.rewrite.group_memory import Memory
 from tawny.rewrite.group_places import ALIGNMENT

@@ -35,7 +35,7 @@ class Trail(NamedTuple):
 Layouts = dict[tuple[Piece, ...], Trail | None]
 
 
-def search(
+def search_gaps(
     births: Sequence[int],
     deaths: Sequence[int],
     sizes: Sequence[int],

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tawny.lazy import cached_property
-from tawny.memory.remat_tables import OUTSIDE, Tables
+from tawny.memory.recompute.tables import OUTSIDE, Tables
 
 REFRESH = 16
 """After so many levels the order of what is taken back is worked out afresh."""

@@ -1,4 +1,4 @@
-"""Beam search for a placement: many partial placements grow side by side, in NumPy.
+"""Beam search for a placement: many partial placements grow side by side, in NumPy; or one alone.
 
 Buffers are placed by growing offset, each at the lowest offset that what is placed allows.  Of
 each partial placement remain: for each unplaced buffer that lowest offset, for each *section* (a
@@ -33,7 +33,7 @@ RENEW = 16
 """After how many placements the buffers that are placed everywhere are left out."""
 
 
-class Tie(Enum):
+class TieBreak(Enum):
     """Which of the buffers with the lowest offset are tried first."""
 
     LIFE = "the longest-lived"
@@ -41,7 +41,7 @@ class Tie(Enum):
     AREA = "the largest in bytes times life"
 
 
-class Score(Enum):
+class SlackScore(Enum):
     """How the slack of the sections is added up."""
 
     SUM = "plainly"
@@ -64,7 +64,7 @@ class Sections:
 
     The sections are by falling number of buffers, so a layer is that of the first few.
     """
-    ranks: dict[Tie, Ints]
+    ranks: dict[TieBreak, Ints]
     far: int
     """Higher than any offset."""
 
@@ -125,9 +125,9 @@ def sections(births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int])
     life = stop - first
     fullest = numpy.where(cover, load[:, None], 0).max(axis=0)
     keys = {
-        Tie.LIFE: [-size, -life],
-        Tie.LOAD: [-size, -life, -fullest],
-        Tie.AREA: [-life, -(size * life)],
+        TieBreak.LIFE: [-size, -life],
+        TieBreak.LOAD: [-size, -life, -fullest],
+        TieBreak.AREA: [-life, -(size * life)],
     }
     ranks = {tie: rank(numpy.lexsort(by)) for tie, by in keys.items()}
     whole = Sections(size, clash, parts, load, [], ranks, far)
@@ -156,13 +156,13 @@ class Beam:
     """A number for the set of placed buffers."""
 
 
-def search(
+def beam_search(
     problem: Sections,
     *,
     width: int,
     branching: int,
-    tie: Tie,
-    score: Score,
+    tie: TieBreak,
+    score: SlackScore,
     capacity: int,
     limit: int,
     effort: Effort,
@@ -273,11 +273,44 @@ def grow(problem: Sections, beam: Beam, branching: int, ranks: Ints, names: Ints
     return Grown(parent, buffer, offset, lowest, rest, floor, name, looks)
 
 
-def total_slack(score: Score, capacity: int, needed: Ints) -> Reals:
+def total_slack(score: SlackScore, capacity: int, needed: Ints) -> Reals:
     """How much room each column leaves."""
     slack = (capacity - needed).astype(numpy.float32)
-    if score is Score.ROOT:
+    if score is SlackScore.ROOT:
         numpy.sqrt(slack, out=slack)
-    elif score is Score.LOG:
+    elif score is SlackScore.LOG:
         numpy.log(slack + capacity / 3000, out=slack)
     return cast("Reals", slack.sum(axis=0))
+
+
+def depth_first_search(
+    problem: Sections, *, tie: TieBreak, capacity: int, nodes: int, effort: Effort
+) -> Ints | None:
+    """Offsets within `capacity`; None if there are none or `nodes` were not enough.
+
+    The moves and what rules them out are those of the beam search; here the best-ranked move is
+    followed to the end, and each partial placement is looked at once.
+    """
+    count, ranks = len(problem.sizes), problem.ranks[tie]
+    names = numpy.random.default_rng(0).integers(1, 1 << 40, count)
+    index = numpy.arange(count)
+    nothing = numpy.zeros((count, 1), problem.sizes.dtype)
+    start = Beam(nothing, problem.load[:, None], nothing, numpy.zeros(1, numpy.int64))
+    stack: list[tuple[int, Beam]] = [(0, start)]
+    seen: set[int] = set()
+    for _ in range(nodes):
+        if not stack or effort.is_over:
+            return None
+        placed, node = stack.pop()
+        if placed == count:
+            return node.offsets[:, 0]
+        grown = grow(problem, node, count, ranks, names)
+        effort.spend(grown.looks)
+        fits = numpy.flatnonzero((grown.floor + grown.rest).max(axis=0) <= capacity)
+        fits = fits[numpy.lexsort((-ranks[grown.buffer[fits]], -grown.offset[fits]))]
+        keys = (grown.name[fits] + names @ grown.lowest[:, fits]).tolist()
+        for column, key in zip(fits.tolist(), keys, strict=True):
+            if key not in seen:
+                seen.add(key)
+                stack.append((placed + 1, grown.chosen(node, numpy.array([column]), index)))
+    return None

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tawny.memory import beam, gaps
 from tawny.memory.effort import Effort
-from tawny.memory.placement import Buffers, Placement, buffers
+from tawny.memory.placement.beam import (
+    SlackScore,
+    TieBreak,
+    beam_search,
+    looks_for_sections,
+    sections,
+)
+from tawny.memory.placement.gap_search import search_gaps
+from tawny.memory.placement.place import Buffers, Placement, buffers
+from tawny.memory.placement.skyline import skyline
+from tawny.memory.placement.sweep import outward
 from tawny.memory.plan import Layout
 from tawny.memory.schedule import Schedule
-from tawny.memory.skyline import skyline
-from tawny.memory.sweep import outward
 
 LARGEST_WIDE = 400
 """Storages above which no wide searches are made; above four times as many, none at all."""
@@ -74,7 +81,7 @@ def _thorough(todo: Buffers, limit: int, effort: Effort) -> Iterator[list[int] |
     life = [death - birth for birth, death in zip(todo.births, todo.deaths, strict=True)]
 
     def in_time(pieces: int) -> list[int] | None:
-        return gaps.search(
+        return search_gaps(
             todo.births,
             todo.deaths,
             todo.sizes,
@@ -87,18 +94,18 @@ def _thorough(todo: Buffers, limit: int, effort: Effort) -> Iterator[list[int] |
         )
 
     yield in_time(FEWEST_PIECES)
-    effort.spend(beam.looks_for_sections(count))
+    effort.spend(looks_for_sections(count))
     if effort.is_over:
         return
-    parts = beam.sections(todo.births, todo.deaths, todo.sizes)
+    parts = sections(todo.births, todo.deaths, todo.sizes)
     for width, branching in ((1, 2), (6, 4)) if count <= LARGEST_WIDE else ((1, 2),):
-        for tie in beam.Tie:
-            found = beam.search(
+        for tie in TieBreak:
+            found = beam_search(
                 parts,
                 width=width,
                 branching=branching,
                 tie=tie,
-                score=beam.Score.SUM,
+                score=SlackScore.SUM,
                 capacity=todo.bound,
                 limit=limit,
                 effort=effort,

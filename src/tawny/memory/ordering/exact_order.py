@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from tawny.memory.effort import Effort
-from tawny.memory.model import KEPT, Model
+from tawny.memory.ordering.model import KEPT, Model
 
 LOOKS = 2
 """What asking a step counts as."""

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from tawny.lazy import cached_property
 from tawny.memory.effort import SECOND, Effort
-from tawny.memory.folding import Folded, fold
-from tawny.memory.least import least_peak
-from tawny.memory.model import Model, model
+from tawny.memory.ordering.contract import Folded, fold
+from tawny.memory.ordering.exact_order import Search
+from tawny.memory.ordering.lower_bound import least_peak
+from tawny.memory.ordering.model import Model, model
 from tawny.memory.problem import Problem
-from tawny.memory.search import Search
 
 LARGEST_SEARCHED = 4000
 """Steps above which the exact search is not tried."""

@@ -21,11 +21,11 @@ from tawny.lazy import cached_property
 from tawny.memory.effort import Effort
 from tawny.memory.plan import Layout
 from tawny.memory.problem import Problem
-from tawny.memory.remat import Score, Simulation, Stuck, Walk, walk
-from tawny.memory.remat_chain import Chain
-from tawny.memory.remat_place import lay_out, squeeze
-from tawny.memory.remat_tables import Tables, tables
-from tawny.memory.remat_trim import Path
+from tawny.memory.recompute.checkpoints import Chain
+from tawny.memory.recompute.eviction import Score, Simulation, Stuck, Walk, walk
+from tawny.memory.recompute.layout import lay_out, squeeze
+from tawny.memory.recompute.relax import Path
+from tawny.memory.recompute.tables import Tables, tables
 from tawny.memory.schedule import schedule
 
 MOST_LEVELS = 256

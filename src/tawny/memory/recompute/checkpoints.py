@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tawny.memory.remat import Walk
-from tawny.memory.remat_tables import Tables
+from tawny.memory.recompute.eviction import Walk
+from tawny.memory.recompute.tables import Tables
 
 MOST_STAGES = 110
 MOST_SLOTS = 160

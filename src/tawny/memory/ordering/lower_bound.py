@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from heapq import nlargest
 from typing import Final
 
-from tawny.memory.model import KEPT, Model
+from tawny.memory.ordering.model import KEPT, Model
 
 ASKED: Final = 4
 """So many steps are looked at."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tawny.memory.model import Model
+from tawny.memory.ordering.model import Model
 
 WORTHWHILE = 0.005
 """A model is left as it is where no larger share of its steps can be folded."""

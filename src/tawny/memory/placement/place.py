@@ -12,11 +12,20 @@ from dataclasses import dataclass
 from itertools import accumulate, count
 from math import gcd
 
-from tawny.memory import beam, canonical, gaps
 from tawny.memory.effort import SECOND, Effort
+from tawny.memory.placement.beam import (
+    Ints,
+    SlackScore,
+    TieBreak,
+    beam_search,
+    depth_first_search,
+    looks_for_sections,
+    sections,
+)
+from tawny.memory.placement.gap_search import search_gaps
+from tawny.memory.placement.skyline import skyline
+from tawny.memory.placement.sweep import fit, outward
 from tawny.memory.schedule import Storage
-from tawny.memory.skyline import skyline
-from tawny.memory.sweep import fit, outward
 
 LARGEST_SEARCHED = 4000
 """Storages above which only near-linear methods are used."""
@@ -32,7 +41,7 @@ FITTED_A_LOOK = 400
 """Pairs of storages that are compared in the time of a look."""
 SWEEP, SKYLINE = 2, 11
 """Looks that a sweep, or a skyline, counts as for each storage."""
-TIES = (beam.Tie.AREA, beam.Tie.LOAD, beam.Tie.LIFE)
+TIES = (TieBreak.AREA, TieBreak.LOAD, TieBreak.LIFE)
 """In which order depth-first searches try them."""
 
 
@@ -226,7 +235,7 @@ def gap_tries(race: Race, tries: Iterable[tuple[Start, bool]], pieces: int) -> I
     for (moment, key), tight in tries:
         if race.effort.is_over or race.crowded():
             return
-        found = gaps.search(
+        found = search_gaps(
             problem.births,
             problem.deaths,
             problem.sizes,
@@ -265,14 +274,14 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
     """
     problem = race.problem
     effort = race.effort
-    effort.spend(beam.looks_for_sections(len(problem.sizes)))
+    effort.spend(looks_for_sections(len(problem.sizes)))
     if not problem.sizes or effort.is_over:
         return
-    within = beam.sections(problem.births, problem.deaths, problem.sizes)
+    within = sections(problem.births, problem.deaths, problem.sizes)
     bound, seeds = problem.bound, count()
 
-    def narrow(tie: beam.Tie, score: beam.Score, width: int, noise: float) -> beam.Ints | None:
-        return beam.search(
+    def narrow(tie: TieBreak, score: SlackScore, width: int, noise: float) -> Ints | None:
+        return beam_search(
             within,
             width=width,
             branching=5,
@@ -285,8 +294,8 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
             seed=next(seeds) if noise else 0,
         )
 
-    def wide(tie: beam.Tie, score: beam.Score, capacity: int) -> beam.Ints | None:
-        return beam.search(
+    def wide(tie: TieBreak, score: SlackScore, capacity: int) -> Ints | None:
+        return beam_search(
             within,
             width=WIDEST_BEAM,
             branching=8,
@@ -300,18 +309,20 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
             distinct=True,
         )
 
-    def round(number: int) -> Iterator[beam.Ints | None]:
+    def round(number: int) -> Iterator[Ints | None]:
         nodes = 2 * len(problem.sizes) * 2 ** min(number, 8)
-        for score, own_tie in zip(beam.Score, TIES, strict=True):
-            for tie in beam.Tie if number == 0 else (own_tie,):
+        for score, own_tie in zip(SlackScore, TIES, strict=True):
+            for tie in TieBreak if number == 0 else (own_tie,):
                 width = NARROWEST_BEAM * (number + 1)
                 yield narrow(tie, score, width, NOISE if number else 0.0)
-            yield canonical.search(within, tie=own_tie, capacity=bound, nodes=nodes, effort=effort)
+            yield depth_first_search(
+                within, tie=own_tie, capacity=bound, nodes=nodes, effort=effort
+            )
             if number:
-                yield wide(beam.Tie.LIFE, beam.Score.ROOT, bound)
-                yield wide(beam.Tie.LOAD, beam.Score.LOG, bound)
-                yield wide(beam.Tie.LOAD, beam.Score.LOG, (bound + race.height) // 2)
-                yield wide(beam.Tie.LOAD, beam.Score.LOG, bound)
+                yield wide(TieBreak.LIFE, SlackScore.ROOT, bound)
+                yield wide(TieBreak.LOAD, SlackScore.LOG, bound)
+                yield wide(TieBreak.LOAD, SlackScore.LOG, (bound + race.height) // 2)
+                yield wide(TieBreak.LOAD, SlackScore.LOG, bound)
 
     for number in count():
         for found in round(number):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
-from tawny.memory.remat_tables import Tables
+from tawny.memory.recompute.tables import Tables
 
 NEVER = 1 << 60
 """A position after every other."""
