@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.codegen.elementwise import kernel_for
-from tawny.codegen.kernel import Compiled
+from tawny.codegen.kernels.elementwise import kernel_for
+from tawny.codegen.kernels.kernel import Compiled
 from tawny.op import ELEMENTWISE, Op
 from tawny.ops.fused import Body, Step
 

@@ -17,8 +17,8 @@ import numpy as np
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.codegen import library
-from tawny.codegen.objects import RefusedError
+from tawny.codegen.runtime import library
+from tawny.codegen.runtime.elf import RefusedError
 from tawny.engine.cpu import CpuEngine
 
 HOW: list[str] = []

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from codegen_harness import SIGNATURE, Memory, guarded, poisoned
-from tawny.codegen.element import element_of
-from tawny.codegen.kernel import Compiled
+from tawny.codegen.kernels.element import element_of
+from tawny.codegen.kernels.kernel import Compiled
 from tawny.codegen.products.epilogue import Ending
 from tawny.ops.fused import Activation, Epilogue
 

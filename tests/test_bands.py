@@ -16,8 +16,9 @@ import tawny as tw
 import tawny.numpy as tnp
 from random_graphs import assert_close, graph_of
 from tawny.array import Array, array_for
-from tawny.codegen import copying, elementwise, library
+from tawny.codegen.kernels import copies, elementwise
 from tawny.codegen.products import loops, product
+from tawny.codegen.runtime import library
 from tawny.engine.cpu import kernels, unavailable
 from tawny.engine.reference import run
 from tawny.graph import banding, course
@@ -463,7 +464,7 @@ def test_programs_own_the_code_that_their_bands_call(eager_cutting: None) -> Non
     called = {entry.kernel for entry in program._compiled.executable._table._entries}
     kernels._ANSWERS.clear()
     library._recent.clear()
-    for home in (copying, elementwise, loops, product):
+    for home in (copies, elementwise, loops, product):
         for one in vars(home).values():
             if hasattr(one, "cache_clear"):
                 one.cache_clear()

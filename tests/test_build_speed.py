@@ -17,7 +17,7 @@ from hypothesis import given, settings
 import tawny as tw
 import tawny.numpy as tnp
 from random_graphs import RandomGraph, graphs
-from tawny.codegen import library
+from tawny.codegen.runtime import library
 from tawny.engine import cpu
 from tawny.engine.cpu import TINY, CpuEngine, kernels
 from tawny.graph.incremental import boundary, dependence

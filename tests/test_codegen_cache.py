@@ -17,10 +17,10 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.codegen import cache, library
-from tawny.codegen.builder import I64, Module
-from tawny.codegen.cache import IndexEntry, find_entry, note_entry, stable_key
-from tawny.codegen.library import written
+from tawny.codegen.ir.builder import I64, Module
+from tawny.codegen.runtime import cache, library
+from tawny.codegen.runtime.cache import IndexEntry, find_entry, note_entry, stable_key
+from tawny.codegen.runtime.library import written
 from tawny.op import ELEMENTWISE
 from tawny.ops.fused import Activation, Epilogue
 from tawny.ops.linalg import Matmul
@@ -184,7 +184,7 @@ def test_the_checksum_is_that_of_the_source(
     for folder in cache.GENERATORS:
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "a.py").write_text("1")
-    monkeypatch.setattr(cache, "__file__", str(tmp_path / "codegen" / "cache.py"))
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "codegen" / "runtime" / "cache.py"))
     seen = {before, checksum()}
     for folder in cache.GENERATORS:
         (tmp_path / folder / "a.py").write_text("2")
@@ -199,13 +199,21 @@ def test_the_checksum_is_that_of_the_source(
     cache.source_checksum.cache_clear()
 
 
+def test_the_checksum_is_of_all_generators() -> None:
+    root = Path(cache.__file__).parents[2]
+    folders = {path.parent for path in (root / "codegen").rglob("*.py")}
+    assert {str(folder.relative_to(root)) for folder in folders} <= set(cache.GENERATORS)
+
+
 @pytest.fixture
 def package(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package whose sources are an hour old, as far as programs can tell."""
     for folder in cache.GENERATORS:
         (fresh / "package" / folder).mkdir(parents=True, exist_ok=True)
         (fresh / "package" / folder / "a.py").write_text("1")
-    monkeypatch.setattr(cache, "__file__", str(fresh / "package" / "codegen" / "cache.py"))
+    monkeypatch.setattr(
+        cache, "__file__", str(fresh / "package" / "codegen" / "runtime" / "cache.py")
+    )
     monkeypatch.setattr(cache, "YOUNG", -1.0)
     yield fresh / "package"
     cache.source_checksum.cache_clear()
@@ -363,7 +371,8 @@ def test_programs_find_their_kernels_without_writing_them(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Products, convolutions, pooling, reductions, groups: no module of IR is begun."""
-    from tawny.codegen import elementwise, pooling, reduction_rows
+    from tawny.codegen.kernels import elementwise, pooling
+    from tawny.codegen.kernels.reduction import rows
     from tawny.codegen.products import loops, product
     from tawny.engine.cpu import kernels
 
@@ -371,7 +380,7 @@ def test_programs_find_their_kernels_without_writing_them(
         for home, name in (
             (elementwise, "_library"),
             (pooling, "_library"),
-            (reduction_rows, "reduction_library"),
+            (rows, "reduction_library"),
             (loops, "products_library"),
             (product, "_tiles"),
             (product, "_gather"),

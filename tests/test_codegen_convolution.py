@@ -22,7 +22,7 @@ from product_harness import (
     judge,
     layouts,
 )
-from tawny.codegen.element import element_of
+from tawny.codegen.kernels.element import element_of
 from tawny.codegen.products import (
     blocking,
     convolution,

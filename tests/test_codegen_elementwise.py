@@ -20,9 +20,9 @@ from codegen_harness import (
     same_bits,
 )
 from tawny import dtype as dt
-from tawny.codegen.bodies import program
-from tawny.codegen.elementwise import collapsed, kernel_for, register_lanes, vector_lanes
-from tawny.codegen.machine import host
+from tawny.codegen.kernels.elementwise import collapsed, kernel_for, register_lanes, vector_lanes
+from tawny.codegen.runtime.host import host
+from tawny.codegen.scalar.bodies import program
 from tawny.engine.reference.kernel import KERNELS
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import BroadcastTo, Cast, Copy

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from product_harness import computed, layouts
-from tawny.codegen import library
-from tawny.codegen.element import element_of
+from tawny.codegen.kernels.element import element_of
 from tawny.codegen.products import loops, product
 from tawny.codegen.products.convolution import convolution_kernel
 from tawny.codegen.products.matmul import matmul_kernel
 from tawny.codegen.products.row import Names
 from tawny.codegen.products.tile import widest
+from tawny.codegen.runtime import library
 from tawny.ops.convolution import Convolution
 from tawny.ops.fused import PLAIN, Activation, Epilogue
 

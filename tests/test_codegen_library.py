@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tawny.codegen import cache, library, machine, processor
-from tawny.codegen.builder import F32, I32, I64, PTR, Module
-from tawny.codegen.library import compiled
-from tawny.codegen.machine import AVX512, LEVELS, Level, cache_directory, host
+from tawny.codegen.ir.builder import F32, I32, I64, PTR, Module
+from tawny.codegen.runtime import cache, library, processor
+from tawny.codegen.runtime import host as host_module
+from tawny.codegen.runtime.host import AVX512, LEVELS, Level, cache_directory, host
+from tawny.codegen.runtime.library import compiled
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
@@ -329,7 +330,7 @@ def test_the_machine_is_one_of_the_levels():
 
 
 LIMITED = """
-from tawny.codegen.machine import host
+from tawny.codegen.runtime.host import host
 print(host().vector_bytes, host().fused)
 """
 
@@ -359,8 +360,8 @@ def test_an_unknown_limit_is_refused():
 )
 def test_an_instruction_that_dies_is_found_out(fresh):
     dying = Level("dying", "x86-64", frozenset(), 16, TRAP)
-    assert not machine._runs(dying, host().triple, "here")
-    assert machine._runs(Level("fine", "x86-64", frozenset(), 16, FINE), host().triple, "there")
+    assert not host_module._runs(dying, host().triple, "here")
+    assert host_module._runs(Level("fine", "x86-64", frozenset(), 16, FINE), host().triple, "there")
 
 
 UD2, FAULT, RETURN = (
@@ -386,9 +387,9 @@ def test_where_nothing_can_be_tried_code_is_believed(monkeypatch):
 @pytest.mark.skipif(not host().avx512, reason="the machine has no AVX-512")
 def test_trials_are_remembered(fresh, monkeypatch):
     tried = []
-    monkeypatch.setattr(machine, "_tried", lambda level, triple: not tried.append(level))
-    assert machine._runs(AVX512, host().triple, "some")
-    assert machine._runs(AVX512, host().triple, "some")
+    monkeypatch.setattr(host_module, "_tried", lambda level, triple: not tried.append(level))
+    assert host_module._runs(AVX512, host().triple, "some")
+    assert host_module._runs(AVX512, host().triple, "some")
     assert len(tried) == 1
 
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tawny.codegen import library, loading
-from tawny.codegen.library import compiled, object_code
-from tawny.codegen.loading import NoPagesError, check_supported, load
-from tawny.codegen.objects import MOST_ALIGNED, ObjectFile, RefusedError
+from tawny.codegen.runtime import elf_loader, library
+from tawny.codegen.runtime.elf import MOST_ALIGNED, ObjectFile, RefusedError
+from tawny.codegen.runtime.elf_loader import NoPagesError, check_supported, load
+from tawny.codegen.runtime.library import compiled, object_code
 
 try:
     check_supported()
@@ -322,7 +322,7 @@ def test_the_same_as_linked_by_llvm() -> None:
     assert answers == behaviour({symbol: linked[symbol] for symbol in SYMBOLS})
     assert answers[:5] == [1, 40, 3, 5, 2 / 3]
     assert answers[5:-1] == [-1, 7, 1, 30, 9, 250, -1]
-    assert answers[-1] == loading._of_process("memmove")
+    assert answers[-1] == elf_loader._of_process("memmove")
 
 
 def child(script: Path, *arguments: str, cache: Path) -> list[str]:
@@ -415,7 +415,7 @@ def returning(number: int, nbytes: int = 6) -> bytes:
     return made([Section(".text", content.ljust(nbytes, b"\xcc"), 6)], ONE)
 
 
-def called(found: loading.Loaded) -> int:
+def called(found: elf_loader.Loaded) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_uint32)(found.addresses["f"])()
 
 
@@ -428,10 +428,10 @@ def test_code_is_never_writable_and_executable() -> None:
         return b"\xc3"
 
     for _ in range(2):
-        room = loading._filled(5 * mmap.PAGESIZE, content)
+        room = elf_loader._filled(5 * mmap.PAGESIZE, content)
         assert protections(room.address) == "r-xp"
         assert protections(room.address + 5 * mmap.PAGESIZE - 1) == "r-xp"
-        loading._released.append(room)
+        elf_loader._released.append(room)
     assert seen == ["rw-p", "rw-p"]
     found = load(returning(17), ["f"], {})
     assert protections(found.addresses["f"]) == "r-xp"
@@ -459,9 +459,9 @@ def test_pages_are_used_again() -> None:
 
 
 def test_a_large_object_has_a_mapping_of_its_own() -> None:
-    found = load(returning(5, 3 * loading.CHUNK), ["f"], {})
+    found = load(returning(5, 3 * elf_loader.CHUNK), ["f"], {})
     assert called(found) == 5
-    assert protections(found.addresses["f"] + 3 * loading.CHUNK - 1) == "r-xp"
+    assert protections(found.addresses["f"] + 3 * elf_loader.CHUNK - 1) == "r-xp"
 
 
 def test_what_is_refused_leaves_pages_to_others() -> None:
@@ -471,12 +471,12 @@ def test_what_is_refused_leaves_pages_to_others() -> None:
     gc.collect()
     with pytest.raises(RefusedError, match="too far"):
         load(made([text], ONE), ["f"], {})
-    (*_, room) = loading._free[mmap.PAGESIZE]
+    (*_, room) = elf_loader._free[mmap.PAGESIZE]
     assert load(returning(8), ["f"], {}).addresses["f"] == room.address
 
 
 def test_threads_load_at_once() -> None:
-    found: dict[int, loading.Loaded] = {}
+    found: dict[int, elf_loader.Loaded] = {}
 
     def work(start: int) -> None:
         for n in range(start, start + 100):
@@ -552,7 +552,7 @@ class Failing:
     """The process, in which a function of the system fails."""
 
     def __init__(self, name: str, result: int) -> None:
-        self._name, self._result, self._whole = name, result, loading._process()
+        self._name, self._result, self._whole = name, result, elf_loader._process()
 
     def __getattr__(self, name: str) -> Any:
         return (lambda *_: self._result) if name == self._name else getattr(self._whole, name)
@@ -573,10 +573,10 @@ def test_where_the_system_refuses_pages_llvm_is_not_asked(
     kept = sorted(fresh.glob("*.object"))
     failing = Failing(name, result)
     with monkeypatch.context() as patch:
-        patch.setattr(loading, "_process", lambda: failing)
-        patch.setattr(loading, "_rests", [])
-        patch.setattr(loading, "_free", type(loading._free)(list))
-        patch.setattr(loading, "_released", type(loading._released)())
+        patch.setattr(elf_loader, "_process", lambda: failing)
+        patch.setattr(elf_loader, "_rests", [])
+        patch.setattr(elf_loader, "_free", type(elf_loader._free)(list))
+        patch.setattr(elf_loader, "_released", type(elf_loader._released)())
         with pytest.raises(NoPagesError, match="the system"):
             compiled(text)
     assert sorted(fresh.glob("*.object")) == kept

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tawny.codegen import library, machine, processor
-from tawny.codegen.machine import Facts
-from tawny.codegen.processor import description, fingerprint
+from tawny.codegen.runtime import host as host_module
+from tawny.codegen.runtime import library, processor
+from tawny.codegen.runtime.host import Facts
+from tawny.codegen.runtime.processor import description, fingerprint
 
 
 @pytest.fixture
@@ -28,13 +29,13 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Facts]:
     """What LLVM answers from here on."""
     answers: list[Facts] = []
-    original = machine._asked
+    original = host_module._asked
 
     def noted() -> Facts:
         answers.append(original())
         return answers[-1]
 
-    monkeypatch.setattr(machine, "_asked", noted)
+    monkeypatch.setattr(host_module, "_asked", noted)
     return answers
 
 
@@ -62,7 +63,7 @@ def test_the_fingerprint_is_that_of_all_processes_and_times(
 ) -> None:
     here = fingerprint()
     assert here is not None
-    code = "from tawny.codegen.processor import fingerprint; print(fingerprint())"
+    code = "from tawny.codegen.runtime.processor import fingerprint; print(fingerprint())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == here
     first = said(monkeypatch, tmp_path / "info", CPUINFO)
@@ -124,11 +125,11 @@ def test_another_llvm_changes_the_fingerprint(
 
 
 def test_what_llvm_says_is_remembered(fresh: Path, asked: list[Facts]) -> None:
-    first = machine._facts()
+    first = host_module._facts()
     assert asked == [first]
-    assert machine._facts() == first
+    assert host_module._facts() == first
     assert len(asked) == 1
-    assert machine.host().identity == machine.host.__wrapped__().identity
+    assert host_module.host().identity == host_module.host.__wrapped__().identity
 
 
 @pytest.mark.parametrize(
@@ -142,12 +143,12 @@ def test_what_llvm_says_is_remembered(fresh: Path, asked: list[Facts]) -> None:
     ],
 )
 def test_a_damaged_record_is_not_believed(fresh: Path, asked: list[Facts], damage: Any) -> None:
-    first = machine._facts()
+    first = host_module._facts()
     (record,) = fresh.glob("machine-*")
     whole = record.read_bytes()
     assert damage(whole) != whole
     record.write_bytes(damage(whole))
-    assert machine._facts() == first
+    assert host_module._facts() == first
     assert len(asked) == 2
     assert record.read_bytes() == whole
 
@@ -156,14 +157,14 @@ def test_a_record_of_another_processor_is_not_used(
     fresh: Path, asked: list[Facts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though it lies where this one's would."""
-    machine._facts()
+    host_module._facts()
     (record,) = fresh.glob("machine-*")
     name = record.name.partition("-")[2]
-    monkeypatch.setattr(machine, "fingerprint", lambda: name + "0" * 40)
-    machine._facts()
+    monkeypatch.setattr(host_module, "fingerprint", lambda: name + "0" * 40)
+    host_module._facts()
     assert len(asked) == 2
-    monkeypatch.setattr(machine, "fingerprint", lambda: "1" * 64)
-    machine._facts()
+    monkeypatch.setattr(host_module, "fingerprint", lambda: "1" * 64)
+    host_module._facts()
     assert len(asked) == 3
 
 
@@ -176,7 +177,7 @@ def test_llvm_is_asked_where_nothing_can_be_remembered(
     else:
         monkeypatch.setattr(processor, "description", tuple)
     for _ in range(2):
-        machine._facts()
+        host_module._facts()
     assert len(asked) == 2
     assert not fresh.exists() or not list(fresh.glob("machine-*"))
 
@@ -185,8 +186,8 @@ def test_code_of_other_features_has_other_keys(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fewer features, another processor to tune for, another LLVM: none finds the others' code."""
-    real = machine._facts()
-    monkeypatch.setattr(machine, "_runs", lambda *_: True)
+    real = host_module._facts()
+    monkeypatch.setattr(host_module, "_runs", lambda *_: True)
     whole = "+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
     fewer = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe"
     kinds = [
@@ -200,8 +201,8 @@ def test_code_of_other_features_has_other_keys(
     ]
     keys: list[str] = []
     for facts in kinds:
-        monkeypatch.setattr(machine, "_facts", lambda facts=facts: facts)
-        there = machine.host.__wrapped__()
+        monkeypatch.setattr(host_module, "_facts", lambda facts=facts: facts)
+        there = host_module.host.__wrapped__()
         monkeypatch.setattr(library, "host", lambda there=there: there)
         keys.append(library._key("the same text"))
     assert len(set(keys)) == len(kinds)

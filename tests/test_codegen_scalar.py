@@ -10,7 +10,7 @@ import pytest
 import tawny.numpy  # noqa: F401
 from codegen_harness import body_of, numbers, run, run_body, same_bits
 from tawny import dtype as dt
-from tawny.codegen.scalar import supported
+from tawny.codegen.scalar.expressions import supported
 from tawny.dtype import DTYPES
 from tawny.engine.reference.creation import astype
 from tawny.engine.reference.elementwise import compute
@@ -35,7 +35,7 @@ LEFT_TO_NUMPY = {
     "signed": {"pow"},
     "always": {"dawsn"},
 }
-"""What `codegen.scalar` says it does not generate."""
+"""What `codegen.scalar.expressions` says it does not generate."""
 
 ULP = {"f2": 1.0, "f4": 4.0, "f8": 5.0}
 """How far a mathematical function may be from NumPy's, which has an error of its own."""

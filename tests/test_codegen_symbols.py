@@ -16,12 +16,12 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from tawny import dtype as dt
-from tawny.codegen.builder import PTR, Module
-from tawny.codegen.casts import cast
-from tawny.codegen.library import _SHARED, object_code
-from tawny.codegen.numbers import loaded, store
-from tawny.codegen.objects import ObjectFile
-from tawny.codegen.scalar import applied, supported
+from tawny.codegen.ir.builder import PTR, Module
+from tawny.codegen.runtime.elf import ObjectFile
+from tawny.codegen.runtime.library import _SHARED, object_code
+from tawny.codegen.scalar.casts import cast
+from tawny.codegen.scalar.expressions import applied, supported
+from tawny.codegen.scalar.numbers import loaded, store
 from tawny.dtype import DType
 from tawny.op import ELEMENTWISE
 
@@ -113,7 +113,7 @@ def test_halves_are_converted_as_numpy_converts_them() -> None:
 def test_the_same_without_instructions_for_halves() -> None:
     code = (
         "import numpy, test_codegen_symbols as t; t.check_halves();"
-        "from tawny.codegen.machine import host; assert not host().converts_halves;"
+        "from tawny.codegen.runtime.host import host; assert not host().converts_halves;"
         "print(*((t.of_casts() | t.of_ops((numpy.dtype('f2'),))) - t.LIBRARIES))"
     )
     done = subprocess.run(

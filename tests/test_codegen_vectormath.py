@@ -13,9 +13,9 @@ import pytest
 import tawny as tw
 from tawny import nn
 from tawny.codegen import vectormath
-from tawny.codegen.builder import F32, F64, I64, PTR, Module, Type
-from tawny.codegen.library import assembly, compiled
-from tawny.codegen.machine import host
+from tawny.codegen.ir.builder import F32, F64, I64, PTR, Module, Type
+from tawny.codegen.runtime.host import host
+from tawny.codegen.runtime.library import assembly, compiled
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

@@ -15,8 +15,8 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.codegen import loading
-from tawny.codegen.library import MachineCode
+from tawny.codegen.runtime import elf_loader
+from tawny.codegen.runtime.library import MachineCode
 from tawny.unique import Unique
 
 
@@ -75,14 +75,14 @@ def test_programs_say_what_to_do_instead(way: Any) -> None:
 
 def test_code_is_given_back_once_whatever_was_copied() -> None:
     p = program()
-    before = len(loading._released)
+    before = len(elf_loader._released)
     held = parts(p)
     for part in held.values():
         for way in (copy.copy, copy.deepcopy, pickle.dumps):
             with suppress(TypeError):
                 way({"part": part})
     gc.collect()
-    assert len(loading._released) == before
+    assert len(elf_loader._released) == before
     assert isinstance(held["library"], MachineCode)
 
 
@@ -98,7 +98,7 @@ def test_whatever_frees_memory_is_unique() -> None:
         and str(kind.__module__).startswith("tawny")
         and "__del__" in vars(kind)
     ]
-    assert loading.Loaded in owners
+    assert elf_loader.Loaded in owners
     assert all(issubclass(kind, Unique) for kind in [*owners, Handle])
 
 

@@ -13,7 +13,7 @@ import pytest
 import tawny as tw
 import tawny.engine.cpu as cpu
 import tawny.numpy as tnp
-from tawny.codegen import library
+from tawny.codegen.runtime import library
 from tawny.engine.cpu import CpuEngine, kernels, unavailable
 
 native = pytest.mark.skipif(unavailable() is not None, reason="needs compiled code")

@@ -12,7 +12,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from cpu_checks import DTYPES, check, sampled, tolerance, viewed
 from tawny.array import Array, array_for
-from tawny.codegen.library import compiled
+from tawny.codegen.runtime.library import compiled
 from tawny.engine.cpu import CHAPTERS, kernels
 from tawny.engine.cpu.kernels import NATIVE, Kernel, contiguous, kernel_for
 from tawny.engine.cpu.views import Views

@@ -20,7 +20,7 @@ from codegen_harness import poisoned
 from onednn_harness import FLOAT, by_onednn, called, drawn, kernel, needs_onednn, node_of
 from tawny import cli
 from tawny.array import array_for
-from tawny.codegen.library import compiled
+from tawny.codegen.runtime.library import compiled
 from tawny.engine.cpu import CpuEngine
 from tawny.engine.cpu.kernels import Memory, contiguous
 from tawny.engine.cpu.onednn import library

@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tawny.codegen.library import compiled
+from tawny.codegen.runtime.library import compiled
 from tawny.engine.cpu import pool as pools
 from tawny.engine.cpu import sleeping
 from tawny.engine.cpu.pool import Pool

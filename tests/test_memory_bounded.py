@@ -15,16 +15,16 @@ from typing import Any
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.codegen import library
+from tawny.codegen.runtime import library
 from tawny.engine.cpu import kernels
 from tawny.memory.budget import ANSWERS
 from tawny.memory.plan import ENTRY, NONE_BELOW, PLANS
 
 CLOSED = {
-    "tawny.codegen.library._shared": "the libraries that others are linked with",
-    "tawny.codegen.cache._lines": "files of the cache's directory, each bounded",
-    "tawny.codegen.machine._users_cache": "places that the environment names",
-    "tawny.codegen.random._integers_library": "dtypes",
+    "tawny.codegen.runtime.library._shared": "the libraries that others are linked with",
+    "tawny.codegen.runtime.cache._lines": "files of the cache's directory, each bounded",
+    "tawny.codegen.runtime.host._users_cache": "places that the environment names",
+    "tawny.codegen.kernels.random._integers_library": "dtypes",
     "tawny.dtype._limits": "dtypes",
     "tawny.eager._at": "functions",
     "tawny.engine.cpu.pool._quota": "one file",
@@ -130,7 +130,7 @@ def test_what_programs_leave_behind_is_in_the_caches_alone() -> None:
 
 COMPILING = r"""
 import ctypes, gc
-from tawny.codegen import library
+from tawny.codegen.runtime import library
 
 class Held(ctypes.Structure):
     _fields_ = [(n, ctypes.c_size_t) for n in ("arena", "a", "b", "c", "mapped", "d", "e", "used")]

@@ -20,6 +20,7 @@ PENDING = {
     "autodiff",
     "bench",
     "codegen",
+    "codegen/products",
     "eager",
     "engine",
     "graph",
@@ -71,6 +72,8 @@ def is_participle(name: str) -> bool:
 
 def package_of(path: Path) -> str:
     parts = path.relative_to(SOURCE).parts
+    if parts[:2] == ("codegen", "products"):
+        return "codegen/products"
     return parts[0] if len(parts) > 1 else "top"
 
 

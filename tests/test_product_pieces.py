@@ -16,7 +16,7 @@ from cpu_checks import tolerance
 from product_group_checks import BodyToBe, node_of, several
 from recurrent_graphs import unrolled
 from tawny.array import Array, array_for
-from tawny.codegen.element import element_of
+from tawny.codegen.kernels.element import element_of
 from tawny.codegen.products.pieces import LEAST_SUMS
 from tawny.codegen.products.tile import tallest
 from tawny.engine.cpu import CpuEngine, kernels, panels, unavailable

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tawny import __version__
-from tawny.codegen.machine import cache_directory, host, llvm
+from tawny.codegen.runtime.host import cache_directory, host, llvm
 from tawny.engine.cpu import unavailable
 from tawny.engine.cpu.pool import default_threads, processors
 from tawny.engine.cpu.providers import described

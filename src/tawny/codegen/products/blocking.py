@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.element import Element
+from tawny.codegen.kernels.element import Element
 from tawny.codegen.products.packing import Order
 from tawny.codegen.products.sharing import Extents, over, tasks_of
 from tawny.codegen.products.tile import Tile, tallest, vectors_for

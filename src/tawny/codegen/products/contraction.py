@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from tawny.codegen.element import product_element
-from tawny.codegen.kernel import Compiled, Layout
+from tawny.codegen.kernels.element import product_element
+from tawny.codegen.kernels.kernel import Compiled, Layout
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.matmul import product_kernel
 from tawny.codegen.products.matrices import Matrices

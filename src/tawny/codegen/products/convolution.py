@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.codegen.element import Element, product_element
-from tawny.codegen.kernel import Compiled, Layout
+from tawny.codegen.kernels.element import Element, product_element
+from tawny.codegen.kernels.kernel import Compiled, Layout
 from tawny.codegen.products.blocking import Panels, cut
 from tawny.codegen.products.correlation import Kind, Taps, correlation
 from tawny.codegen.products.epilogue import Ending, without_scale

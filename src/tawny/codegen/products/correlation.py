@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tawny.codegen.builder import I1, I64, Value
-from tawny.codegen.kernel import Layout
+from tawny.codegen.ir.builder import I1, I64, Value
+from tawny.codegen.kernels.kernel import Layout
 from tawny.codegen.products.blocking import Extent
 from tawny.codegen.products.form import Rows, Source, TileCode
 from tawny.codegen.products.lines import LINE_NUMBERS, Line, copy_line

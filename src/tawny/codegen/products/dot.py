@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.builder import I64, KERNEL, PTR, Function, Module, Value
-from tawny.codegen.element import Element
-from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import written
+from tawny.codegen.ir.builder import I64, KERNEL, PTR, Function, Module, Value
+from tawny.codegen.kernels.element import Element
+from tawny.codegen.kernels.kernel import Compiled
 from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.packing import lanes_of
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.stack import Offsets, offsets_of, shares, stack_size
 from tawny.codegen.products.tile import Tile, spaced
+from tawny.codegen.runtime.library import written
 
 HEIGHT: Final = 6
 """The most rows that are walked side by side."""

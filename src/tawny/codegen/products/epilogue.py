@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tawny.codegen.builder import I64, PTR, Function, Value
-from tawny.codegen.element import Element
-from tawny.codegen.kernel import Layout
-from tawny.codegen.machine import host
-from tawny.codegen.numbers import real
+from tawny.codegen.ir.builder import I64, PTR, Function, Value
+from tawny.codegen.kernels.element import Element
+from tawny.codegen.kernels.kernel import Layout
 from tawny.codegen.products.tile import Tile
-from tawny.codegen.scalar import applied, supported
+from tawny.codegen.runtime.host import host
+from tawny.codegen.scalar.expressions import applied, supported
+from tawny.codegen.scalar.numbers import real
 from tawny.dtype import DType
 from tawny.ops.fused import Activation, Epilogue
 from tawny.shape import Shape

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tawny.codegen.builder import I1, I64, PTR, VOID, Function, Module, Value
-from tawny.codegen.element import Element
+from tawny.codegen.ir.builder import I1, I64, PTR, VOID, Function, Module, Value
+from tawny.codegen.kernels.element import Element
 from tawny.codegen.products.blocking import STRIP_NUMBERS
 from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.packing import Order, declare_pack

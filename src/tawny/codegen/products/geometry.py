@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from itertools import product
 
-from tawny.codegen.kernel import Layout
+from tawny.codegen.kernels.kernel import Layout
 from tawny.codegen.products.blocking import Extent
 from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.stack import Axis

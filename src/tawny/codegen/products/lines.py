@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tawny.codegen.builder import I1, I64, Function, Value
-from tawny.codegen.element import Element
+from tawny.codegen.ir.builder import I1, I64, Function, Value
+from tawny.codegen.kernels.element import Element
 from tawny.codegen.products.blocking import Blocking, aligned
 from tawny.codegen.products.form import PackCode, Rows, Source, TileCode
 from tawny.codegen.products.geometry import Sweep

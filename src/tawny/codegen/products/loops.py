@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.builder import I64, KERNEL, PTR, VOID, Function, Module, Value
-from tawny.codegen.library import written
+from tawny.codegen.ir.builder import I64, KERNEL, PTR, VOID, Function, Module, Value
 from tawny.codegen.products.blocking import STRIP_NUMBERS
 from tawny.codegen.products.form import (
     FINISH_ARGUMENTS,
@@ -26,6 +25,7 @@ from tawny.codegen.products.form import (
 )
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.stack import offsets_of, shares, stack_size
+from tawny.codegen.runtime.library import written
 
 _SHARE: Final = {"row": PTR, "numbers": PTR, "worker": I64, "workers": I64}
 

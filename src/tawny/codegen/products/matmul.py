@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tawny.codegen.builder import Value
-from tawny.codegen.element import Element, product_element
-from tawny.codegen.kernel import Layout
+from tawny.codegen.ir.builder import Value
+from tawny.codegen.kernels.element import Element, product_element
+from tawny.codegen.kernels.kernel import Layout
 from tawny.codegen.products import dot
 from tawny.codegen.products.blocking import Extent, Panels, cut
 from tawny.codegen.products.epilogue import Ending, without_scale

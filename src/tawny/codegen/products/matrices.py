@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tawny.codegen.kernel import Layout
+from tawny.codegen.kernels.kernel import Layout
 from tawny.codegen.products.stack import Axis
 from tawny.ops.fused import Epilogue
 from tawny.shape import Shape

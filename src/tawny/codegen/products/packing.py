@@ -9,8 +9,8 @@ import enum
 from collections.abc import Iterable
 from typing import Final
 
-from tawny.codegen.builder import I64, PTR, Function, Module, Type, Value
-from tawny.codegen.element import Element
+from tawny.codegen.ir.builder import I64, PTR, Function, Module, Type, Value
+from tawny.codegen.kernels.element import Element
 from tawny.codegen.products.tile import Tile
 
 LONGEST: Final = 16

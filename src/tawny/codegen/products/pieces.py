@@ -12,11 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from tawny.codegen.bodies import Code, emit
-from tawny.codegen.builder import I64, PTR, VOID, Function, Value
-from tawny.codegen.element import Element
-from tawny.codegen.elementwise import vector_lanes
-from tawny.codegen.numbers import Number, loaded, loaded_everywhere, real, store
+from tawny.codegen.ir.builder import I64, PTR, VOID, Function, Value
+from tawny.codegen.kernels.element import Element
+from tawny.codegen.kernels.elementwise import vector_lanes
 from tawny.codegen.products.blocking import Extent, Panels, cut
 from tawny.codegen.products.epilogue import Ending, Finish, kept
 from tawny.codegen.products.form import Source, TileCode
@@ -27,6 +25,8 @@ from tawny.codegen.products.preparation import Array, Made, Preparation
 from tawny.codegen.products.product import Product, kernel_of
 from tawny.codegen.products.row import Numbers
 from tawny.codegen.products.tile import FIRST_CACHE, Walk, accumulate, prefetch, spaced, tallest
+from tawny.codegen.scalar.bodies import Code, emit
+from tawny.codegen.scalar.numbers import Number, loaded, loaded_everywhere, real, store
 
 LEAST_SUMS: Final = 12
 """Tiles have at least so many vectors of sums: with fewer, loading takes the time."""

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny import pages
-from tawny.codegen.element import Element
-from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import Address
+from tawny.codegen.kernels.element import Element
+from tawny.codegen.kernels.kernel import Compiled
 from tawny.codegen.products.blocking import Blocking
+from tawny.codegen.runtime.library import Address
 from tawny.dtype import DType
 
 Array = npt.NDArray[Any]

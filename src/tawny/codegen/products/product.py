@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import SupportsIndex
 
-from tawny.codegen.element import Element
-from tawny.codegen.kernel import NEVER, Compiled
-from tawny.codegen.library import Address, written
+from tawny.codegen.kernels.element import Element
+from tawny.codegen.kernels.kernel import NEVER, Compiled
 from tawny.codegen.products.blocking import Blocking, Panels, Room
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.form import (
@@ -26,6 +25,7 @@ from tawny.codegen.products.loops import MOST_ADDRESSES, kernel_symbol, products
 from tawny.codegen.products.packing import Order
 from tawny.codegen.products.preparation import CompiledPreparation, Panel, Prepares
 from tawny.codegen.products.stack import Axis
+from tawny.codegen.runtime.library import Address, written
 from tawny.ops.fused import PLAIN
 
 Functions = dict[str, Address]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from tawny.codegen.builder import I64, Function, Value
+from tawny.codegen.ir.builder import I64, Function, Value
 
 N = TypeVar("N")
 

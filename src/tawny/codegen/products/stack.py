@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tawny.codegen.builder import I64, Function, Value
+from tawny.codegen.ir.builder import I64, Function, Value
 
 
 class Axis(NamedTuple):

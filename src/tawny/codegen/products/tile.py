@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.builder import I64, Function, Value
-from tawny.codegen.element import Element
-from tawny.codegen.machine import host
+from tawny.codegen.ir.builder import I64, Function, Value
+from tawny.codegen.kernels.element import Element
+from tawny.codegen.runtime.host import host
 from tawny.codegen.vectormath.common import any_lane
 
 _HEIGHTS: Final = {

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
-from tawny.codegen.builder import I1, I64, Function, Value
-from tawny.codegen.element import Element
+from tawny.codegen.ir.builder import I1, I64, Function, Value
+from tawny.codegen.kernels.element import Element
 from tawny.codegen.products.blocking import LEAST_DEPTH, PANEL_BYTES
 from tawny.codegen.products.form import PackCode, Rows, Source, TileCode, zeros
 from tawny.codegen.products.row import Numbers

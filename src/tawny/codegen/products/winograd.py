@@ -25,8 +25,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tawny.codegen.builder import I64, PTR, VOID, Function, Value
-from tawny.codegen.element import Element
+from tawny.codegen.ir.builder import I64, PTR, VOID, Function, Value
+from tawny.codegen.kernels.element import Element
 from tawny.codegen.products.blocking import Blocking, Extent, Panels, aligned, cut
 from tawny.codegen.products.epilogue import Ending, Finish
 from tawny.codegen.products.form import (

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tawny.codegen.builder import I1, I64, PTR, Function, Value
-from tawny.codegen.element import Element
+from tawny.codegen.ir.builder import I1, I64, PTR, Function, Value
+from tawny.codegen.kernels.element import Element
 from tawny.codegen.products.form import zeros
 from tawny.codegen.products.row import Numbers
 from tawny.codegen.vectormath.common import any_lane

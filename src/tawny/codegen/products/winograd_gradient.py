@@ -23,10 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.builder import I64, KERNEL, PTR, VOID, Function, Module, Value
-from tawny.codegen.element import Element
-from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import written
+from tawny.codegen.ir.builder import I64, KERNEL, PTR, VOID, Function, Module, Value
+from tawny.codegen.kernels.element import Element
+from tawny.codegen.kernels.kernel import Compiled
 from tawny.codegen.products.blocking import aligned
 from tawny.codegen.products.correlation import Correlation
 from tawny.codegen.products.row import Names, Numbers
@@ -36,6 +35,7 @@ from tawny.codegen.products.tile import Tile, Walk, accumulate, spaced, tallest,
 from tawny.codegen.products.windows import WindowAxis
 from tawny.codegen.products.winograd import of_inputs
 from tawny.codegen.products.winograd_direct import POINTS, TAPS
+from tawny.codegen.runtime.library import written
 
 LEAST_POSITIONS: Final = 40
 LEAST_CHANNELS: Final = 32

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tawny.codegen.builder import F32, F64, I8, I16, I32, Function, Type, Value
-from tawny.codegen.machine import host
+from tawny.codegen.ir.builder import F32, F64, I8, I16, I32, Function, Type, Value
+from tawny.codegen.runtime.host import host
 
 Unary = Callable[[Function, Value], Value]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tawny.codegen.builder import F32, F64, Function, Type, Value
+from tawny.codegen.ir.builder import F32, F64, Function, Type, Value
 from tawny.codegen.vectormath.common import (
     Double,
     exact_product,

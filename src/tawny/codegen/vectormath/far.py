@@ -10,8 +10,8 @@ import math
 from itertools import pairwise
 from typing import Final
 
-from tawny.codegen.builder import F64, I1, I64, PTR, VOID, Function, Module, Type, Value
-from tawny.codegen.library import provide
+from tawny.codegen.ir.builder import F64, I1, I64, PTR, VOID, Function, Module, Type, Value
+from tawny.codegen.runtime.library import provide
 from tawny.codegen.vectormath.common import FORMATS, INF, NAN, quick_sum
 
 _I128: Final = Type("i128")

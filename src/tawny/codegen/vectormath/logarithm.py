@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tawny.codegen.builder import F32, F64, Function, Type, Value
+from tawny.codegen.ir.builder import F32, F64, Function, Type, Value
 from tawny.codegen.vectormath.common import (
     INF,
     NAN,

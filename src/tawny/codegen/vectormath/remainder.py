@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tawny.codegen.builder import Function, Value
+from tawny.codegen.ir.builder import Function, Value
 from tawny.codegen.vectormath.common import (
     INF,
     NAN,

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tawny.codegen.builder import F32, F64, I64, Function, Type, Value
+from tawny.codegen.ir.builder import F32, F64, I64, Function, Type, Value
 from tawny.codegen.vectormath.common import (
     any_lane,
     narrow,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from tawny.codegen.machine import LLVM_WORK, host
+from tawny.codegen.runtime.host import LLVM_WORK, host
 from tawny.engine.cpu import (
     bodies,
     boxes,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.bodies import program
-from tawny.codegen.elementwise import kernel_for
-from tawny.codegen.folding import folding
-from tawny.codegen.machine import host
-from tawny.codegen.reduction import reduction
+from tawny.codegen.kernels.elementwise import kernel_for
+from tawny.codegen.kernels.reduction.plan import reduction
+from tawny.codegen.runtime.host import host
+from tawny.codegen.scalar.bodies import program
+from tawny.codegen.scalar.reduction_bodies import folding
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.op import Elementwise

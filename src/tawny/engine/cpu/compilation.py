@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from tawny.codegen.library import Address, Library
-from tawny.codegen.loading import NoPagesError
 from tawny.codegen.products.preparation import CompiledPreparation
+from tawny.codegen.runtime.elf_loader import NoPagesError
+from tawny.codegen.runtime.library import Address, Library
 from tawny.engine.cpu.kernels import Choice, Kernel, refuse, warn_of_failure
 from tawny.engine.cpu.pool import default_threads
 from tawny.engine.cpu.pool_code import pool_library

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tawny.codegen.kernel import Compiled
-from tawny.codegen.systems import Matrices, elimination, triangle_of_definite, triangular
+from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.kernels.linear_systems import (
+    Matrices,
+    elimination,
+    triangle_of_definite,
+    triangular,
+)
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.ops.factorisation import Cholesky, Det, Inv, Slogdet, Solve, SolveTriangular

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.indexing import Picks, gathering
-from tawny.codegen.scattering import PUT, Puts, scattering
+from tawny.codegen.kernels.indexing import Picks, gathering
+from tawny.codegen.kernels.scatter import PUT, Puts, scattering
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.engine.cpu.views import broadcast_strides
 from tawny.node import Node

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Final
 
-from tawny.codegen.library import compiled
+from tawny.codegen.runtime.library import compiled
 from tawny.engine.cpu.pool_code import ENTER
 
 ENTRY: Final = 5

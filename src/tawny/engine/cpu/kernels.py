@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, SupportsIndex, TypeVar, final
 
-from tawny.codegen.library import Library, MachineCode
+from tawny.codegen.runtime.library import Library, MachineCode
 from tawny.dtype import DType
 from tawny.errors import PerformanceWarning, warn
 from tawny.node import Node, Value

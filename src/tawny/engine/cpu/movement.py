@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from tawny.codegen.copying import Block, copies
-from tawny.codegen.elementwise import kernel_for
+from tawny.codegen.kernels.copies import Block, copies
+from tawny.codegen.kernels.elementwise import kernel_for
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.node import Node
 from tawny.ops.creation import Copy

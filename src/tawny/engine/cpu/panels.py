@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from tawny.codegen.bodies import Read, program
-from tawny.codegen.element import element_of
-from tawny.codegen.elementwise import kernel_for
-from tawny.codegen.machine import host
-from tawny.codegen.panels import OWN, Call, Cut, Move, panels_kernel
+from tawny.codegen.kernels.element import element_of
+from tawny.codegen.kernels.elementwise import kernel_for
+from tawny.codegen.kernels.panels import OWN, Call, Cut, Move, panels_kernel
 from tawny.codegen.products.blocking import Extent
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.matmul import matmul_kernel
 from tawny.codegen.products.matrices import matrices_of
 from tawny.codegen.products.pieces import FIXED, MOVING, Operand, fits, pieces_kernel
+from tawny.codegen.runtime.host import host
+from tawny.codegen.scalar.bodies import Read, program
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, threaded
 from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.cpu.products import prepares

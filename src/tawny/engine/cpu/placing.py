@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final, NamedTuple, final
 
-from tawny.codegen.library import MachineCode, compiled
+from tawny.codegen.runtime.library import MachineCode, compiled
 from tawny.engine.cpu.sleeping import address_of, zeroed
 
 MASK_BYTES: Final = 1024

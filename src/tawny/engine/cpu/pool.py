@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, final
 
-from tawny.codegen.library import MachineCode
+from tawny.codegen.runtime.library import MachineCode
 from tawny.engine.cpu.placing import Places, way_to_place
 from tawny.engine.cpu.pool_code import (
     BUSY,

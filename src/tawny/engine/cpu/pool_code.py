@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from typing import Final
 
-from tawny.codegen.library import MachineCode, compiled
+from tawny.codegen.runtime.library import MachineCode, compiled
 
 PAUSE: Final = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.copying import Block, copies
-from tawny.codegen.element import element_of
-from tawny.codegen.pooling import Geometry, Kind, pooling
-from tawny.codegen.reduction import reduction
+from tawny.codegen.kernels.copies import Block, copies
+from tawny.codegen.kernels.element import element_of
+from tawny.codegen.kernels.pooling import Geometry, Kind, pooling
+from tawny.codegen.kernels.reduction.plan import reduction
 from tawny.dtype import BOOL, UINT8
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.node import Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.kernel import Compiled
+from tawny.codegen.kernels.kernel import Compiled
 from tawny.codegen.products.contraction import contraction_kernel
 from tawny.codegen.products.convolution import (
     convolution_kernel,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tawny.codegen import random
-from tawny.codegen.kernel import Compiled
+from tawny.codegen.kernels import random
+from tawny.codegen.kernels.kernel import Compiled
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.engine.reference.philox import stream_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.scanning import Scanned, scanning
+from tawny.codegen.kernels.scan import Scanned, scanning
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.op import ELEMENTWISE

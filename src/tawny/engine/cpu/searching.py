@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.membership import membership
-from tawny.codegen.radix import radix_sorting
-from tawny.codegen.searching import SEARCH, counting, searching
-from tawny.codegen.sorting import sorting
+from tawny.codegen.kernels.sorting.membership import membership
+from tawny.codegen.kernels.sorting.radix_sort import radix_sorting
+from tawny.codegen.kernels.sorting.rank_sort import sorting
+from tawny.codegen.kernels.sorting.searching import SEARCH, counting, searching
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.ops.sets import IsIn

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from tawny.codegen.library import MachineCode, compiled
+from tawny.codegen.runtime.library import MachineCode, compiled
 from tawny.engine.cpu.interpreter import Run
 
 LONG_SECONDS: Final = 0.02

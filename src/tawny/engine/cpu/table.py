@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tawny.codegen.copying import Block, copies
-from tawny.codegen.kernel import NEVER
+from tawny.codegen.kernels.copies import Block, copies
+from tawny.codegen.kernels.kernel import NEVER
 from tawny.dtype import DType
 from tawny.engine.cpu.bands import strips_of
 from tawny.engine.cpu.interpreter import ENTRY, sites

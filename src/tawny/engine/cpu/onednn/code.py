@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from tawny.codegen.library import MachineCode, compiled
+from tawny.codegen.runtime.library import MachineCode, compiled
 
 LIBRARY: Final = ("memory_create", "memory_destroy", "primitive_execute")
 OPENMP: Final = (

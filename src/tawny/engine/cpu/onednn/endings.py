@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tawny.codegen.elementwise import kernel_for
+from tawny.codegen.kernels.elementwise import kernel_for
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous
 from tawny.engine.cpu.onednn.library import UNIMPLEMENTED, RefusedError
 from tawny.engine.cpu.onednn.primitive import (

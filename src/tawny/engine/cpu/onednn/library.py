@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tawny.codegen.machine import host
+from tawny.codegen.runtime.host import host
 from tawny.forking import lock
 
 PACKAGE: Final = "onednn-cpu-gomp"

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tawny.codegen.kernel import Compiled
-from tawny.codegen.library import MachineCode
+from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.runtime.library import MachineCode
 from tawny.engine.cpu.kernels import Kernel, Preparation
 from tawny.engine.cpu.onednn.code import (
     ALONE,

@@ -1,0 +1,1 @@
+"""IR being written: types, values, functions, and the loops inside them."""

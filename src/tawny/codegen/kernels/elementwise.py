@@ -1,0 +1,401 @@
+"""Elementwise kernels: a body of steps as a loop over its elements, with broadcasting and strides.
+
+The code of one element stands in the innermost loop, over whole vectors of neighbours; the loops
+around it are shared by all kernels (see `loops`).  They bring it neighbours:
+
+- *flat*: each operand lies as the result does, or is one element for all;
+- *rows*: in each of many long rows it is so;
+- *tiles*: some operands lie crosswise, and tiles of them are transposed into a buffer;
+- *rolled*: row by row, some operands read from elsewhere in the row or in another one;
+- *blocks*: as flat, but the elements of some operands are gathered in a buffer, block by block.
+
+Compiled code depends on the steps, the dtypes and which of these it is, for the loops and for each
+operand; sizes and strides are parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from tawny.codegen.ir.builder import I64, PTR, Function, Module, Value
+from tawny.codegen.kernels.kernel import Compiled, Layout
+from tawny.codegen.kernels.loops.rolls import ROLLED
+from tawny.codegen.kernels.loops.shared import (
+    LIBRARY,
+    MOST_AXES,
+    MOST_PLACES,
+    SPAN,
+    Kind,
+    Place,
+    Way,
+    write_kernel,
+)
+from tawny.codegen.kernels.loops.tiles import TILES
+from tawny.codegen.runtime.host import host
+from tawny.codegen.runtime.library import written
+from tawny.codegen.scalar.bodies import Code, Instruction, Program, Read, emit, program
+from tawny.codegen.scalar.coordinates import COUNTER
+from tawny.codegen.scalar.numbers import computed, loaded, loaded_everywhere, real, store
+from tawny.codegen.scalar.reals import FUNCTIONS
+from tawny.op import Elementwise
+from tawny.ops.fused import Body
+from tawny.scalar import Call, Expr
+from tawny.shape import Shape
+
+SYMBOL: Final = "kernel"
+LONG_ROW: Final = 256
+"""Rows of so many elements are walked one by one; shorter ones are gathered..."""
+
+WHOLE_ROW: Final = 64
+"""... but for rows of so many elements that are whole vectors."""
+
+LEAST_SIDE: Final = 8
+"""Tiles are used where both their sides can be so long."""
+
+CLOSER: Final = 4
+"""... and where elements lie so many times closer along the one than along the other."""
+
+MANY_FUNCTIONS: Final = 3
+"""Of so many mathematical functions two vectors are computed at a time."""
+
+SHARED_WORK: Final = 30_000
+"""Vector instructions from which the work is shared by threads."""
+
+LOOP: Final = 10
+"""Instructions of a loop around the steps, ..."""
+
+PLACE: Final = 3
+"""... of loading or storing a vector, ..."""
+
+FUNCTION: Final = 50
+"""... and of a mathematical function: the middle of what the generators of float32 write."""
+
+
+class Pattern(NamedTuple):
+    """All that compiled code depends on, besides the code of one element."""
+
+    operands: tuple[int, ...]
+    """For each read, the operand it is of, or that it counts."""
+    arity: int
+    """How many operands there are."""
+    kinds: tuple[Kind, ...]
+    way: Way
+
+
+Strides = tuple[int, ...]
+
+
+class Plan(NamedTuple):
+    """A pattern and the parameters that go with it."""
+
+    pattern: Pattern
+    parameters: tuple[int, ...]
+
+
+def kernel_for(
+    body: Body, operands: Sequence[Layout], results: Sequence[Layout]
+) -> Compiled | None:
+    """A compiled kernel of a body of elementwise steps, given how its operands lie in memory.
+
+    The results lie as new arrays do.  A result may lie exactly over an operand that lies as it
+    does.  None where a step is no elementwise one, or one that is left to NumPy.
+    """
+    if not host().fused:
+        return None
+    planned = program(body)
+    if planned is None or not _fits(planned):
+        return None
+    del results
+    strides = [
+        _over_space(planned, r, (1,) if r.operand == COUNTER else operands[r.operand].strides)
+        for r in planned.reads
+    ]
+    plan = _planned(planned, strides, len(operands))
+    vectors = math.prod(planned.space) // register_lanes(planned.code)
+    shared = vectors * _instructions(planned.code) > SHARED_WORK
+    return Compiled(_library(planned.code, plan.pattern), SYMBOL, plan.parameters, shared, 0)
+
+
+def _fits(planned: Program) -> bool:
+    """Whether the shared loops have room for it."""
+    places = len(planned.reads) + len(planned.code.results)
+    return places <= MOST_PLACES and len(planned.space) <= MOST_AXES
+
+
+# -------------------------------------------------------------------- planning
+
+
+def _over_space(planned: Program, read: Read, numbers: Sequence[int]) -> Strides:
+    """Numbers for the axes of a read, such as its strides, along each axis of the space."""
+    out = [0] * len(planned.space)
+    for axis, number in zip(read.view, numbers, strict=True):
+        if axis is not None:
+            out[axis] = number
+    return tuple(out)
+
+
+def _planned(planned: Program, strides: Sequence[Strides], arity: int) -> Plan:
+    """Flat where every operand is whole or one element, or rows are short; else by rows."""
+    total = math.prod(planned.space)
+    counts = [r.operand == COUNTER for r in planned.reads]
+    items = [
+        1 if is_counter else d.itemsize
+        for is_counter, d in zip(counts, planned.code.reads, strict=True)
+    ]
+    operands = tuple([r.operand for r in planned.reads])
+    first = (0, total) if any(counts) else (total,)
+
+    def plan(way: Way, kinds: Sequence[Kind], *parameters: int) -> Plan:
+        return Plan(Pattern(operands, arity, tuple(kinds), way), (*first, *parameters))
+
+    if total and any(any(r.shifts) for r in planned.reads):
+        sizes, moves, shifts = _rolled(planned, strides)
+        inner = _kinds(sizes[-1:], [m[-1:] for m in moves], items, counts)
+        pairs = zip(moves, shifts, strict=True)
+        each = [n for m, s in pairs for n in (*m[:-1], *s[:-1], m[-1], s[-1])]
+        return plan(Way.ROLLED, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *each)
+    sizes, moves = collapsed(planned.space, [*strides, contiguous(planned.space, 1)])
+    moves = moves[:-1]
+    kinds = _kinds(sizes, moves, items, counts)
+    inner = _kinds(sizes[-1:], [m[-1:] for m in moves], items, counts)
+    if Kind.GATHERED not in kinds and Kind.NUMBERED not in inner:
+        return plan(Way.FLAT, kinds)
+    whole = sizes[-1] >= WHOLE_ROW and sizes[-1] % vector_lanes(planned.code) == 0
+    long = whole or sizes[-1] >= LONG_ROW
+    if (long or Kind.NUMBERED in inner) and Kind.GATHERED not in inner:
+        outer = [n for m in moves for n in m[:-1]]
+        return plan(Way.ROWS, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *outer)
+    axis = _crosswise(sizes, moves, inner)
+    if axis is not None:
+        return plan(Way.TILES, inner, *_tiled(sizes, moves, axis))
+    far = [n for m, kind in zip(moves, kinds, strict=True) if kind is Kind.GATHERED for n in m]
+    return plan(Way.BLOCKS, kinds, len(sizes), *sizes, *far)
+
+
+def _rolled(
+    planned: Program, strides: Sequence[Strides]
+) -> tuple[Shape, list[Strides], list[Strides]]:
+    """Sizes, strides and shifts of all reads; there is an axis around the rows.
+
+    Neighbouring axes are one where all step over both alike and none is rolled along the inner.
+    """
+    space = planned.space
+    shifts = [_over_space(planned, r, r.shifts or [0] * len(r.view)) for r in planned.reads]
+    arrays = [*strides, contiguous(space, 1)]
+    parts, first = list[tuple[int, int]](), 0
+    for axis in range(1, len(space)):
+        if any(s[axis] for s in shifts):
+            parts.append((first, axis))
+            first = axis
+    parts.append((first, len(space)))
+    sizes, moves, turns = [1], [[0] for _ in strides], [[0] for _ in strides]
+    for low, high in parts:
+        lengths, steps = collapsed(space[low:high], [a[low:high] for a in arrays])
+        inside = math.prod(space[low + 1 : high]) // math.prod(lengths[1:])
+        sizes += lengths
+        for n, shift in enumerate(shifts):
+            moves[n].extend(steps[n])
+            turns[n].extend([shift[low] * inside, *[0] * (len(lengths) - 1)])
+    return tuple(sizes), [tuple(m) for m in moves], [tuple(t) for t in turns]
+
+
+def _crosswise(sizes: Shape, moves: Sequence[Strides], inner: Sequence[Kind]) -> int | None:
+    """The axis along which all reads that are no runs in a row have much smaller strides."""
+    far = [m for m, kind in zip(moves, inner, strict=True) if kind is Kind.GATHERED]
+    if not far or sizes[-1] < LEAST_SIDE:
+        return None
+    for axis in range(len(sizes) - 2, -1, -1):
+        if sizes[axis] >= LEAST_SIDE and all(0 < CLOSER * abs(m[axis]) <= abs(m[-1]) for m in far):
+            return axis
+    return None
+
+
+def _tiled(sizes: Shape, moves: Sequence[Strides], axis: int) -> tuple[int, ...]:
+    """Parameters of the way by tiles: `axis` becomes the last of the outer ones."""
+    order = [a for a in range(len(sizes) - 1) if a != axis] + [axis]
+    strides = [n for m in moves for n in (*[m[a] for a in order], m[-1])]
+    own = contiguous(sizes, 1)
+    outer = [sizes[a] for a in order]
+    return (sizes[-1], len(order), *outer, *strides, *[own[a] for a in order])
+
+
+def _kinds(
+    sizes: Shape, moves: Sequence[Strides], items: Sequence[int], counts: Sequence[bool]
+) -> list[Kind]:
+    """How each read lies over some axes."""
+    found = [_kind(sizes, m, item) for m, item in zip(moves, items, strict=True)]
+    return [_COUNTS.get(k, k) if c else k for k, c in zip(found, counts, strict=True)]
+
+
+_COUNTS: Final = {Kind.ONE: Kind.NUMBERED, Kind.RUN: Kind.COUNTED}
+
+
+def _kind(sizes: Shape, strides: Strides, itemsize: int) -> Kind:
+    """How a read lies over some axes."""
+    if not any(strides):
+        return Kind.ONE
+    return Kind.RUN if strides == contiguous(sizes, itemsize) else Kind.GATHERED
+
+
+def contiguous(sizes: Shape, itemsize: int) -> Strides:
+    """The strides of a new array."""
+    out, step = list[int](), itemsize
+    for n in reversed(sizes):
+        out.append(step)
+        step *= n
+    return tuple(reversed(out))
+
+
+def collapsed(sizes: Shape, arrays: Sequence[Strides]) -> tuple[Shape, list[Strides]]:
+    """Neighbouring axes made one wherever every array steps over both alike.
+
+    The sizes are not 1; at least one axis remains.
+    """
+    if not sizes:
+        return (1,), [(0,) for _ in arrays]
+    lengths, columns = [sizes[-1]], [[a[-1] for a in arrays]]
+    for axis in range(len(sizes) - 2, -1, -1):
+        steps = [a[axis] for a in arrays]
+        if steps == [s * lengths[-1] for s in columns[-1]]:
+            lengths[-1] *= sizes[axis]
+        else:
+            lengths.append(sizes[axis])
+            columns.append(steps)
+    lengths.reverse()
+    columns.reverse()
+    return tuple(lengths), [tuple([c[i] for c in columns]) for i in range(len(arrays))]
+
+
+# ------------------------------------------------------------------ generation
+
+
+def register_lanes(code: Code) -> int:
+    """Lanes of a register: as many as the widest numbers leave room for."""
+    return max(host().vector_bytes // code.widest(), 1)
+
+
+@lru_cache(4096)
+def vector_lanes(code: Code) -> int:
+    """Lanes that are computed at a time: a register, or two of them where functions are many.
+
+    Steps of two vectors stand side by side then, so that one does not wait for the other however
+    far ahead the next vector is.
+    """
+    lanes = register_lanes(code)
+    dtypes = [*code.reads, *[i.dtype for i in code.instructions]]
+    many = sum(len(_functions(i)) for i in code.instructions) >= MANY_FUNCTIONS
+    real = all(d.kind != "c" for d in dtypes)
+    return 2 * lanes if many and real and host().avx512 else lanes
+
+
+@lru_cache(4096)
+def _instructions(code: Code) -> int:
+    """About how many instructions a register of elements takes."""
+    count = LOOP + PLACE * (len(code.reads) + len(code.results))
+    for instruction in code.instructions:
+        calls, functions = len(_calls(instruction)), len(_functions(instruction))
+        parts = 4 if instruction.dtype.kind == "c" else 1
+        count += parts * (max(calls, 1) + FUNCTION * functions)
+    return count
+
+
+def _functions(instruction: Instruction) -> list[Call]:
+    """The mathematical functions that an instruction computes."""
+    return [call for call in _calls(instruction) if call.prim in FUNCTIONS]
+
+
+def _calls(instruction: Instruction) -> list[Call]:
+    """The primitives that an instruction computes, each call once."""
+    op = instruction.op
+    found, stack = (
+        dict[Call, None](),
+        list[Expr]([op.scalar] if isinstance(op, Elementwise) else []),
+    )
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, Call) and expr not in found:
+            found[expr] = None
+            stack.extend(expr.args)
+    return list(found)
+
+
+@written
+def _library(code: Code, pattern: Pattern) -> str:
+    return _Generator(code, pattern).text()
+
+
+class _Generator:
+    """Writes the kernel of one code and pattern."""
+
+    def __init__(self, code: Code, pattern: Pattern) -> None:
+        self.code = code
+        self.pattern = pattern
+        self.lanes = vector_lanes(code)
+        self.results = [code.dtype(r) for r in code.results]
+        self.module = Module()
+
+    def text(self) -> str:
+        """The IR of the whole."""
+        self._write_span()
+        arity = self.pattern.arity
+        counter = arity + len(self.results)
+        reads = [
+            Place(counter, 1, kind) if operand == COUNTER else Place(operand, dtype.itemsize, kind)
+            for operand, dtype, kind in zip(
+                self.pattern.operands, self.code.reads, self.pattern.kinds, strict=True
+            )
+        ]
+        writes = [Place(arity + i, d.itemsize, Kind.RUN) for i, d in enumerate(self.results)]
+        way = self.pattern.way
+        library = {Way.TILES: TILES, Way.ROLLED: ROLLED}.get(way, LIBRARY)
+        write_kernel(self.module, SYMBOL, way, reads, writes, self.lanes, library)
+        return self.module.text()
+
+    def _write_span(self) -> None:
+        """The loop over whole vectors."""
+        with self.module.function("span", SPAN, internal=True) as f:
+            places, start, vectors = f.arguments
+            dtypes = [*self.code.reads, *self.results]
+            kinds = [*self.pattern.kinds, *[Kind.RUN] * len(self.results)]
+            bases = [f.cell(places, i, PTR) for i in range(len(dtypes))]
+            fixed = {
+                i: loaded_everywhere(f, self.code.reads[i], bases[i], self.lanes)
+                for i, kind in enumerate(self.pattern.kinds)
+                if kind is Kind.ONE
+            }
+            for i, kind in enumerate(self.pattern.kinds):
+                if kind in (Kind.COUNTED, Kind.NUMBERED):
+                    fixed[i] = self._numbers(f, bases[i], i)
+            with f.loop(start, start + vectors * self.lanes, self.lanes) as loop:
+                addresses = [
+                    f.advanced(base, loop.index * dtype.itemsize)
+                    if kind in (Kind.RUN, Kind.GATHERED)
+                    else base
+                    for base, dtype, kind in zip(bases, dtypes, kinds, strict=True)
+                ]
+                numbers = [
+                    fixed[i] if i in fixed else loaded(f, dtype, addresses[i], self.lanes)
+                    for i, dtype in enumerate(self.code.reads)
+                ]
+                for i, kind in enumerate(self.pattern.kinds):
+                    if kind is Kind.COUNTED:
+                        numbers[i] = real(fixed[i]) + self._spread(f, loop.index, i)
+                results = emit(f, self.code, numbers)
+                targets = addresses[len(numbers) :]
+                for dtype, number, address in zip(self.results, results, targets, strict=True):
+                    store(f, dtype, number, address)
+
+    def _numbers(self, f: Function, base: Value, read: int) -> Value:
+        """The numbers of the first places of a read that counts, as they are before the start."""
+        first = self._spread(f, f.convert("ptrtoint", base, I64), read)
+        if self.pattern.kinds[read] is Kind.NUMBERED:
+            return first
+        return first + f.counting(first.type.scalar, self.lanes)
+
+    def _spread(self, f: Function, number: Value, read: int) -> Value:
+        """A number of a place in every lane."""
+        kind = computed(self.code.reads[read])
+        return f.splat(number if kind == I64 else f.convert("trunc", number, kind), self.lanes)

@@ -1,0 +1,49 @@
+"""What generators of kernels take and give."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol, SupportsIndex
+
+import numpy as np
+
+from tawny.codegen.runtime.library import Library, MachineCode
+from tawny.dtype import DType
+from tawny.shape import Shape
+
+_ZERO: Final = np.zeros(1, np.int64)
+NEVER: Final[int] = _ZERO.__array_interface__["data"][0]
+"""The address of a cell that is always 0: it tells those that could be stopped to go on.
+
+A program puts the address of its own cell in its place.
+"""
+
+
+class Layout(Protocol):
+    """How an array lies in memory: strides are in bytes, 0 along repeated axes."""
+
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> DType: ...
+
+
+class Compiled(NamedTuple):
+    """A compiled function of (row, worker, workers) and what its row holds after the addresses."""
+
+    library: Library | MachineCode
+    symbol: str
+    parameters: tuple[SupportsIndex, ...]
+    """Numbers; a function is an `Address`, which is a number once its code is made."""
+    parallel: bool
+    scratch: int
+    """Bytes of scratch memory; its address comes after those of operands and results, if any."""
+
+
+class InTurn(NamedTuple):
+    """A compiled function, and those of its library that are called after it with the same row."""
+
+    kernel: Compiled
+    after: tuple[tuple[str, bool], ...]
+    """Their symbols, and whether workers share them."""

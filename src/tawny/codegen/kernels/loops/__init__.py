@@ -1,0 +1,1 @@
+"""Loops around elementwise code, as functions that all kernels share."""

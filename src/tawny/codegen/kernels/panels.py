@@ -1,0 +1,139 @@
+"""Kernels called one after another for panels: a few rows of what all of them compute.
+
+What one of them makes and the next one reads lies in scratch memory, a panel for each worker.  The
+kernels are told where by rows of cells that are written anew for each panel: addresses in the row
+of the whole, moved on to the panel, and the kernel's own parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, SupportsIndex
+
+from tawny.codegen.ir.builder import I64, KERNEL, PTR, Module
+from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.products.row import Names, Numbers
+from tawny.codegen.runtime.library import Address, written
+
+SYMBOL: Final = "kernel"
+
+OWN: Final = -1
+"""In place of a cell: the scratch memory of the worker."""
+
+_NUMBERS: Final = Names(
+    ("panels", "tall", "rows", "slots", "slot_bytes", "row_at", "calls", "tall_at", "low_at")
+)
+_HEAD: Final = 3
+"""What comes first of a call: its function, how many addresses, how many parameters."""
+
+_MOVE: Final = 3
+"""Cells that tell an address."""
+
+
+class Cut(NamedTuple):
+    """Rows in panels, the first `tall` of them of `rows + 1` rows, the others of `rows`."""
+
+    panels: int
+    tall: int
+    rows: int
+
+    @staticmethod
+    def of(rows: int, panels: int) -> Cut:
+        """Panels of nearly equal height."""
+        return Cut(panels, rows % panels, rows // panels)
+
+    @property
+    def heights(self) -> tuple[int, ...]:
+        """The heights that occur, the greatest first."""
+        return (self.rows + 1, self.rows) if self.tall else (self.rows,)
+
+
+class Move(NamedTuple):
+    """An address: `offset` bytes past a cell of the row, and `step` more for each row before."""
+
+    cell: int
+    step: int = 0
+    offset: int = 0
+
+
+class Call(NamedTuple):
+    """A kernel and the addresses that its row begins with."""
+
+    code: Compiled
+    moves: tuple[Move, ...]
+
+
+def panels_kernel(
+    cut: Cut, calls: Sequence[Sequence[Call]], addresses: int, slots: int, room: int
+) -> Compiled:
+    """The kernel that makes the calls for each panel: some for each of the cut's heights.
+
+    Its row begins with so many addresses, that of scratch memory the last.  At most `slots` workers
+    take part, each with `room` bytes of it for what the calls keep there.
+    """
+    told = [[n for call in several for n in _told(call)] for several in calls]
+    row = 8 * max([len(c.moves) + len(c.code.parameters) for several in calls for c in several])
+    room = -(-room // 64) * 64
+    slot = room + -(-row // 64) * 64
+    first = len(_NUMBERS)
+    numbers = {
+        "panels": cut.panels,
+        "tall": cut.tall,
+        "rows": cut.rows,
+        "slots": slots,
+        "slot_bytes": slot,
+        "row_at": room,
+        "calls": len(calls[0]),
+        "tall_at": first,
+        "low_at": first + (len(told[0]) if cut.tall else 0),
+    }
+    parameters = (*_NUMBERS.values(numbers), *[n for several in told for n in several])
+    return Compiled(_library(addresses), SYMBOL, parameters, cut.panels > 1, slot * slots)
+
+
+def _told(call: Call) -> list[SupportsIndex]:
+    """What the code is told of a call."""
+    code, moves = call
+    head: list[SupportsIndex] = [
+        Address(code.library, code.symbol),
+        len(moves),
+        len(code.parameters),
+    ]
+    return [*head, *[n for move in moves for n in move], *code.parameters]
+
+
+@written
+def _library(addresses: int) -> str:
+    """The loop over a worker's panels, for rows that begin with so many addresses."""
+    module = Module()
+    with module.function(SYMBOL, KERNEL) as f:
+        row, worker, workers = f.arguments
+        numbers = f.element(row, addresses, I64)
+        told = Numbers(f, _NUMBERS, numbers)
+        panels, tall, rows, calls = (told[name] for name in ("panels", "tall", "rows", "calls"))
+        tall_at, low_at, row_at = (told[name] for name in ("tall_at", "low_at", "row_at"))
+        share = f.minimum(workers, told["slots"])
+        own = f.cell(row, addresses - 1) + worker * told["slot_bytes"]
+        cells = f.emit(PTR, f"inttoptr {own + row_at} to ptr")
+        first = f.select(worker < share, worker, panels)
+        with f.loop(first, panels, share) as panel:
+            before = panel.index * rows + f.minimum(panel.index, tall)
+            at = f.select(panel.index < tall, tall_at, low_at)
+            with f.loop(0, calls, carried=[f.element(numbers, at, I64)]) as call:
+                (head,) = call.carried
+                function, count, length = f.cell(head, 0, PTR), f.cell(head, 1), f.cell(head, 2)
+                moves = f.element(head, _HEAD, I64)
+                with f.loop(0, count) as move:
+                    place = f.element(moves, move.index * _MOVE, I64)
+                    cell, step, offset = (f.cell(place, i) for i in range(_MOVE))
+                    given = f.load(I64, f.element(row, f.maximum(cell, 0), I64), 8)
+                    base = f.select(cell < 0, own, given)
+                    f.store(base + before * step + offset, f.element(cells, move.index, I64), 8)
+                parameters = f.element(moves, count * _MOVE, I64)
+                target = f.element(cells, count, I64)
+                with f.loop(0, length) as copied:
+                    number = f.load(I64, f.element(parameters, copied.index, I64), 8)
+                    f.store(number, f.element(target, copied.index, I64), 8)
+                f.call_address(function, cells, worker.of(0), worker.of(1))
+                call.carry(f.element(parameters, length, I64))
+    return module.text()

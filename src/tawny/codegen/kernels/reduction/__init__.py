@@ -1,0 +1,1 @@
+"""Reductions, and elementwise steps around them: plan, code, rows, sweeps."""

@@ -1,0 +1,290 @@
+"""The code of reductions: rows and their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tawny.codegen.ir.builder import I64, KERNEL, Function, Module, Value
+from tawny.codegen.kernels.reduction.code import Arrays, Code, Row, Way
+from tawny.codegen.kernels.reduction.sweep import Sweep, Swept
+from tawny.codegen.kernels.workshare import digits, share
+from tawny.codegen.runtime.library import written
+from tawny.codegen.scalar.folds import SLOT, Fold, keep, kept, spread
+from tawny.codegen.scalar.numbers import Number, flat, load_scalar, store_scalar, unflat
+from tawny.codegen.scalar.reduction_bodies import Apply
+
+
+def stages(code: Code, way: Way) -> list[tuple[str, bool]]:
+    """The functions of a reduction in the order they are called, and whether threads share each.
+
+    Where rows are cut, a sweep over all parts is followed by one that combines them.
+    """
+    if not way.parts:
+        return [("reduce", True)]
+    last = code.sweeps - 1
+    out: list[tuple[str, bool]] = []
+    for sweep in range(code.sweeps):
+        out.append((f"reduce{sweep}", True))
+        if code.folds_in(sweep) or (sweep == last and any(of_row for _, of_row in code.results)):
+            out.append((f"finish{sweep}", False))
+    return out
+
+
+@written
+def reduction_library(code: Code, way: Way) -> str:
+    """The compiled functions that `stages` names."""
+    module = Module()
+    arguments = KERNEL
+    for name, shared in stages(code, way):
+        with module.function(name, arguments) as f:
+            writing = _Writing(f, code, way)
+            if not way.parts:
+                writing.rows()
+            elif shared:
+                writing.parts(int(name.removeprefix("reduce")))
+            else:
+                writing.finish(int(name.removeprefix("finish")))
+    return module.text()
+
+
+class _Writing:
+    """A function being written."""
+
+    def __init__(self, f: Function, code: Code, way: Way) -> None:
+        self.f, self.code, self.way = f, code, way
+        self.arrays = Arrays(f, code, way)
+        self.order = {i: n for n, (i, _) in enumerate(code.folds)}
+        """Numbers of the folds among all of them."""
+        self.spilled = None if way.parts else self._spilled()
+
+    # --------------------------------------------------------------------- rows
+
+    def rows(self) -> None:
+        """All rows of a worker, each sweep by sweep."""
+        f = self.f
+        begin, end = share(self.arrays.units, *f.arguments[1:])
+        with f.loop(begin, end) as loop:
+            row = self._row(loop.index)
+            self._read_row(row)
+            for sweep in range(self.code.sweeps):
+                self._apply_row(row, sweep)
+                self._folded(row, self._swept(row, sweep, f.constant(I64, 0)))
+            self._apply_row(row, self.code.sweeps)
+            self._store_row(row)
+
+    def parts(self, sweep: int) -> None:
+        """One sweep over all parts of a worker."""
+        f, pieces = self.f, self.arrays.pieces
+        begin, end = share(self.arrays.units * pieces, *f.arguments[1:])
+        with f.loop(begin, end) as loop:
+            unit, piece = loop.index.unsigned_over(pieces), loop.index.unsigned_rest(pieces)
+            row = self._recalled(unit, sweep)
+            totals = self._swept(row, sweep, piece)
+            for i, fold in self.code.folds_in(sweep):
+                for k, total in enumerate(totals[i]):
+                    fold.keep(f, total, self._slot(loop.index, i, k))
+
+    def finish(self, sweep: int) -> None:
+        """Combine the parts of each row after a sweep."""
+        f, folds = self.f, self.code.folds_in(sweep)
+        with f.loop(0, self.arrays.units) as loop:
+            row = self._recalled(loop.index, sweep)
+            width, first = len(row.counts), loop.index * self.arrays.pieces
+            found = self._kept(folds, first)
+            with f.loop(first + 1, first + self.arrays.pieces, carried=flat(found)) as piece:
+                both = zip(
+                    [fold for _, fold in folds for _ in range(width)],
+                    unflat(piece.carried, found),
+                    self._kept(folds, piece.index),
+                    strict=True,
+                )
+                piece.carry(*flat([fold.combined(f, a, b) for fold, a, b in both]))
+            totals = unflat(piece.carried, found)
+            self._folded(
+                row,
+                {i: totals[n * width : (n + 1) * width] for n, (i, _) in enumerate(folds)},
+            )
+            if sweep == self.code.sweeps - 1:
+                self._apply_row(row, self.code.sweeps)
+                self._store_row(row)
+            else:
+                self._remember(row, folds, loop.index)
+
+    def _row(self, unit: Value) -> Row:
+        """The row, or rows side by side, with a number."""
+        f, number, first = self.f, unit, None
+        counts: Sequence[Value | None] = [None]
+        if self.way.columns:
+            number = unit.unsigned_over(self.arrays.blocks)
+            first = unit.unsigned_rest(self.arrays.blocks) * (self.way.lanes * self.way.unroll)
+            counts = [
+                self.arrays.count(self.arrays.length - first, k) for k in range(self.way.unroll)
+            ]
+        places = digits(number, self.arrays.outer)
+        bases = self.arrays.moved(self.arrays.bases, places, self.arrays.outer_steps)
+        if first is not None:
+            bases = [
+                f.advanced(b, first * s) for b, s in zip(bases, self.arrays.steps, strict=True)
+            ]
+        return Row(bases, counts)
+
+    def _read_row(self, row: Row) -> None:
+        """Load what belongs to the row."""
+        for number, item in enumerate(self.code.reads):
+            if self.code.of_row[item]:
+                for k, count in enumerate(row.counts):
+                    row.numbers[k][item] = self._load(number, row.bases[number], k, count)
+
+    def _apply_row(self, row: Row, stage: int) -> None:
+        """Compute what belongs to the row and needs the folds before a stage."""
+        for i, item in enumerate(self.code.items):
+            if isinstance(item, Apply) and self.code.of_row[i] and self.code.stages[i] == stage:
+                for numbers in row.numbers:
+                    numbers[i] = item.emit(self.f, [numbers[n] for n in item.inputs])
+
+    def _folded(self, row: Row, totals: dict[int, list[Number]]) -> None:
+        """Note the results of folds."""
+        for i, parts_of in totals.items():
+            fold = self.code.items[i]
+            assert isinstance(fold, Fold)
+            for numbers, total in zip(row.numbers, parts_of, strict=True):
+                numbers[i] = fold.finished(self.f, total)
+
+    def _store_row(self, row: Row) -> None:
+        """Write the results that belong to the row."""
+        for number, (item, of_row) in enumerate(self.code.results, len(self.code.reads)):
+            if of_row:
+                for k, count in enumerate(row.counts):
+                    self._write(number, row.numbers[k][item], row.bases[number], k, count)
+
+    def _load(self, number: int, base: Value, k: int, count: Value | None) -> Number:
+        """What belongs to a row: a scalar, or a vector of rows side by side."""
+        arrays = self.arrays
+        if count is None:
+            return load_scalar(self.f, arrays.dtypes[number], base)
+        return arrays.load(number, arrays.at(number, base, k * self.way.lanes), count)
+
+    def _write(self, number: int, value: Number, base: Value, k: int, count: Value | None) -> None:
+        arrays = self.arrays
+        if count is None:
+            store_scalar(self.f, arrays.dtypes[number], value, base)
+        else:
+            arrays.store(number, value, arrays.at(number, base, k * self.way.lanes), count)
+
+    # ------------------------------------------------------------------- sweeps
+
+    def _swept(self, row: Row, sweep: int, piece: Value) -> dict[int, list[Number]]:
+        """Walk over the elements: fold what is folded now, and write results at last."""
+        code = self.code
+        folds = code.folds_in(sweep)
+        last = sweep == code.sweeps - 1
+        written = [n for n, (_, of_row) in enumerate(code.results) if not of_row and last]
+        if not folds and not written:
+            return {}
+        stored = {n: code.results[n][0] for n in written}
+        wanted = [*[i for _, fold in folds for i in fold.inputs], *stored.values()]
+        recalled: dict[int, int] = {}
+        if self.spilled is not None and last:
+            recalled = dict([self.spilled])
+        elif self.spilled is not None and sweep == code.sweeps - 2:
+            stored = {self.spilled[1]: self.spilled[0]}
+        needed = self._needed(wanted, recalled)
+        lanes, width = self.way.lanes, len(row.counts)
+        around = [
+            {i: spread(self.f, n, lanes) for i, n in numbers.items() if i in needed}
+            for numbers in row.numbers
+        ]
+        scalar = lanes if self.way.columns else 0
+        start = [fold.start(self.f, scalar) for _, fold in folds for _ in range(width)]
+        chosen = [fold for _, fold in folds]
+        plan = Swept(chosen, stored, recalled, needed, around)
+        sweeping = Sweep(self.arrays, self.code, plan, row)
+        totals = sweeping.run(start, piece)
+        return {i: totals[n * width : (n + 1) * width] for n, (i, _) in enumerate(folds)}
+
+    def _spilled(self) -> tuple[int, int] | None:
+        """What the last sweep need not compute again, and the result that holds it until then.
+
+        All that the only result over all elements is made from in the last sweep, rows apart, is
+        one costly item of its dtype, which the sweep before it computes as well.
+        """
+        code = self.code
+        whole = [(n, item) for n, (item, of_row) in enumerate(code.results) if not of_row]
+        last = code.sweeps - 1
+        if len(whole) != 1 or last == 0:
+            return None
+        ((number, result),) = whole
+        before = [i for _, fold in code.folds_in(last - 1) for i in fold.inputs]
+        for item in reversed(self._needed(before)):
+            made = code.items[item]
+            if (
+                item == result
+                or not isinstance(made, Apply)
+                or not made.costly
+                or code.of_row[item]
+            ):
+                continue
+            rest = [i for i in self._needed([result], [item]) if not code.of_row[i] and i != item]
+            alone = all(isinstance(code.items[i], Apply) for i in rest)
+            if made.dtype == code.dtypes[result] and alone and not code.folds_in(last):
+                return item, number
+        return None
+
+    def _needed(self, wanted: Sequence[int], known: Collection[int] = ()) -> list[int]:
+        """Items that elements are made of, in order; those that are known need nothing."""
+        found, stack = set[int](), list(wanted)
+        while stack:
+            i = stack.pop()
+            if i in found:
+                continue
+            found.add(i)
+            item = self.code.items[i]
+            if isinstance(item, Apply) and not self.code.of_row[i] and i not in known:
+                stack += item.inputs
+        return sorted(found)
+
+    # -------------------------------------------------------------------- parts
+
+    @property
+    def _lanes(self) -> int:
+        """Lanes of a row's numbers."""
+        return self.way.lanes if self.way.columns else 0
+
+    @property
+    def _width(self) -> int:
+        """Vectors of rows side by side."""
+        return self.way.unroll if self.way.columns else 1
+
+    def _slot(self, unit: Value, fold: int, k: int) -> Value:
+        """Where a result of a fold waits; behind all parts those of whole rows."""
+        index = unit * (len(self.order) * self._width) + (self.order[fold] * self._width + k)
+        return self.f.advanced(self.arrays.scratch, index * (SLOT * max(self._lanes, 1)))
+
+    def _kept(self, folds: Sequence[tuple[int, Fold]], unit: Value) -> list[Number]:
+        """Partial results of a part."""
+        return [
+            fold.kept(self.f, self._slot(unit, i, k), self._lanes)
+            for i, fold in folds
+            for k in range(self._width)
+        ]
+
+    def _remember(self, row: Row, folds: Sequence[tuple[int, Fold]], unit: Value) -> None:
+        """Write the results of folds of a whole row, for the sweeps to come."""
+        whole = self.arrays.units * self.arrays.pieces + unit
+        for i, _ in folds:
+            for k, numbers in enumerate(row.numbers):
+                keep(self.f, self.code.dtypes[i], numbers[i], self._slot(whole, i, k))
+
+    def _recalled(self, unit: Value, sweep: int) -> Row:
+        """A row as the sweeps before left it."""
+        row = self._row(unit)
+        self._read_row(row)
+        whole = self.arrays.units * self.arrays.pieces + unit
+        for earlier in range(sweep):
+            self._apply_row(row, earlier)
+            for i, _ in self.code.folds_in(earlier):
+                for k, numbers in enumerate(row.numbers):
+                    place = self._slot(whole, i, k)
+                    numbers[i] = kept(self.f, self.code.dtypes[i], place, self._lanes)
+        self._apply_row(row, sweep)
+        return row

@@ -1,0 +1,306 @@
+"""Scattering: elements, or runs of them, put into or combined with places index arrays name.
+
+The first function looks at all indices, so that one outside its axis stops the run before anything
+is put, and copies the operand, unless the result lies over it; the second puts the values.
+Those for one place are taken in the order of the index arrays whatever the number of threads: each
+thread sees all indices, and handles the places of its own share of the first indexed axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from tawny.codegen.ir.builder import I1, I64, KERNEL, PTR, Function, Module, Value
+from tawny.codegen.kernels.copies import ELEMENTS, walk
+from tawny.codegen.kernels.indexing import SHARED_BYTES, Loop, load_index, merged
+from tawny.codegen.kernels.kernel import Compiled, Layout
+from tawny.codegen.kernels.workshare import Cells, share
+from tawny.codegen.runtime.host import host
+from tawny.codegen.runtime.library import written
+from tawny.codegen.scalar.expressions import applied, supported
+from tawny.codegen.scalar.numbers import (
+    lane_bytes,
+    load_scalar,
+    loaded,
+    loaded_everywhere,
+    store,
+    store_scalar,
+)
+from tawny.dtype import DType
+from tawny.op import Elementwise
+from tawny.shape import size
+
+Range = tuple[int, int, int]
+
+COPY: Final = "copy"
+PUT: Final = "put"
+
+
+class Puts(NamedTuple):
+    """Where values go: `axes` of a part of the result are indexed, as in gathering."""
+
+    source: Layout
+    """What the result is made from."""
+    value: Layout
+    """Broadcast to the shape of the part."""
+    indices: tuple[Layout, ...]
+    """All of one shape."""
+    ranges: tuple[Range, ...]
+    """For each axis of the result start, length and step of the part."""
+    axes: tuple[int, ...]
+    place: int
+    combine: Elementwise | None
+    """What an old element and a value become; None where the value replaces it."""
+
+
+def scattering(puts: Puts, result: Layout) -> Compiled | None:
+    """The kernel, to be followed by `PUT`; None where NumPy must combine.
+
+    Its last parameter is set where an index is outside its axis.
+    """
+    dtype = result.dtype
+    if puts.combine is not None and not supported(puts.combine, (dtype, dtype)):
+        return None
+    steps = [
+        step * stride for (_, _, step), stride in zip(puts.ranges, result.strides, strict=True)
+    ]
+    left = [a for a in range(len(puts.ranges)) if a not in puts.axes]
+    place, rank = puts.place, len(puts.indices[0].shape) if puts.indices else 0
+    given = puts.value.strides
+
+    def kept(axes: Sequence[int], strides: Sequence[int]) -> list[Loop]:
+        return merged((puts.ranges[a][1], steps[a], s) for a, s in zip(axes, strides, strict=True))
+
+    before = kept(left[:place], given[:place])
+    after = kept(left[place:], given[place + rank :])
+    middle = merged(
+        zip(
+            puts.value.shape[place : place + rank],
+            given[place : place + rank],
+            *[m.strides for m in puts.indices],
+            strict=True,
+        )
+    )
+    first = sum([start * s for (start, _, _), s in zip(puts.ranges, result.strides, strict=True)])
+    sizes = [(puts.ranges[a][1], steps[a]) for a in puts.axes]
+    copied = merged(zip(puts.source.shape, puts.source.strides, result.strides, strict=True))
+    item = dtype.itemsize
+    shape = _Shape(
+        tuple([m.dtype for m in puts.indices]),
+        len(before),
+        len(middle),
+        len(after),
+        len(copied),
+        dtype,
+        puts.combine,
+    )
+    loops = [*before, *middle, *after, *sizes, *(copied or [(1, item, item)])]
+    parameters = [n for loop in loops for n in loop]
+    shared = max(size(puts.value.shape), size(result.shape)) * item > SHARED_BYTES
+    return Compiled(_library(*shape), COPY, (first, *parameters, 0), shared, 0)
+
+
+class _Shape(NamedTuple):
+    """What the code depends on."""
+
+    kinds: tuple[DType, ...]
+    """Dtypes of the index arrays."""
+    before: int
+    """Loops over axes that are not indexed and stand before those of the index arrays."""
+    middle: int
+    after: int
+    copied: int
+    """Loops over the operand."""
+    dtype: DType
+    combine: Elementwise | None
+
+
+@written
+def _library(*numbers: Any) -> str:
+    module, shape = Module(), _Shape(*numbers)
+    arguments = KERNEL
+    with module.function(COPY, arguments) as f:
+        _Scattering(f, shape).copy()
+    with module.function(PUT, arguments) as f:
+        _Scattering(f, shape).put()
+    return module.text()
+
+
+class _Scattering:
+    """A function being written."""
+
+    def __init__(self, f: Function, shape: _Shape) -> None:
+        self.f, self.shape = f, shape
+        row, count = f.arguments[0], len(shape.kinds)
+        self.source, self.value = f.cell(row, 0, PTR), f.cell(row, 1, PTR)
+        self.indices = [f.cell(row, 2 + i, PTR) for i in range(count)]
+        self.result = f.cell(row, 2 + count, PTR)
+        self.first = f.cell(row, 3 + count)
+        cells = Cells(f, 4 + count)
+        self.before = cells.take(shape.before, 3)
+        self.middle = cells.take(shape.middle, 2 + count)
+        self.after = cells.take(shape.after, 3)
+        self.sizes = cells.take(count, 2)
+        self.copied = cells.take(max(shape.copied, 1), 3)
+        self.status = f.element(row, cells.place, I64)
+        self.element = ELEMENTS[shape.dtype.itemsize]
+        self.share = f.constant(I64, 0), f.constant(I64, 0)
+        """Places along the first indexed axis that are this thread's."""
+        self.aside = f.room(16)
+
+    def copy(self) -> None:
+        """The operand, unless the result lies over it; notes indices outside their axes."""
+        if self.sizes:
+            self._look(0, self.indices)
+        f, ((count, stride, step), *inner) = self.f, self.copied
+        with f.when(self.source.differs(self.result)):
+            begin, end = share(count, *f.arguments[1:])
+            walk(
+                f,
+                self.element,
+                f.advanced(self.source, begin * stride),
+                f.advanced(self.result, begin * step),
+                [(end - begin, stride, step), *[(n, a, b) for n, a, b in inner]],
+            )
+
+    def _look(self, level: int, indices: Sequence[Value]) -> None:
+        """Note whether an index lies outside; the outermost loop is shared."""
+        f = self.f
+        if level < len(self.middle):
+            count, _, *strides = self.middle[level]
+            whole = f.constant(I64, 0), count
+            begin, end = share(count, *f.arguments[1:]) if level == 0 else whole
+            with f.loop(begin, end) as loop:
+                pairs = zip(indices, strides, strict=True)
+                self._look(level + 1, [f.advanced(i, loop.index * s) for i, s in pairs])
+            return
+        inside = f.constant(I1, 1)
+        for at, kind, (count, _) in zip(indices, self.shape.kinds, self.sizes, strict=True):
+            index = load_index(f, at, kind)
+            inside = inside & f.select(index < 0, index + count, index).unsigned_below(count)
+
+        def note() -> Sequence[Value]:
+            f.store(f.constant(I64, 1), self.status, 8)
+            return []
+
+        f.either(inside, list, note)
+
+    def put(self) -> None:
+        """The values: the outermost loop is shared, or places along the first indexed axis."""
+        f = self.f
+        target = f.advanced(self.result, self.first)
+        if self.before or self.sizes:
+            if not self.before:
+                self.share = share(self.sizes[0][0], *f.arguments[1:])
+            self._before(0, target, self.value)
+        elif self.after:
+            (count, step, stride), *inner = self.after
+            begin, end = share(count, *f.arguments[1:])
+            self._run(
+                f.advanced(target, begin * step),
+                f.advanced(self.value, begin * stride),
+                [[end - begin, step, stride], *inner],
+            )
+        else:
+            with f.when(f.arguments[1].equals(0)):
+                self._run(target, self.value, [])
+
+    def _before(self, level: int, target: Value, value: Value) -> None:
+        f = self.f
+        if level == len(self.before):
+            self._middle(0, target, value, self.indices)
+            return
+        count, step, stride = self.before[level]
+        whole = f.constant(I64, 0), count
+        begin, end = share(count, *f.arguments[1:]) if level == 0 else whole
+        with f.loop(begin, end) as loop:
+            place = f.advanced(target, loop.index * step)
+            self._before(level + 1, place, f.advanced(value, loop.index * stride))
+
+    def _middle(self, level: int, target: Value, value: Value, indices: Sequence[Value]) -> None:
+        f = self.f
+        if level == len(self.middle):
+            self._pick(target, value, indices)
+            return
+        count, stride, *strides = self.middle[level]
+        with f.loop(0, count) as loop:
+            moved = [f.advanced(i, loop.index * s) for i, s in zip(indices, strides, strict=True)]
+            self._middle(level + 1, target, f.advanced(value, loop.index * stride), moved)
+
+    def _pick(self, target: Value, value: Value, indices: Sequence[Value]) -> None:
+        """Put what belongs to the indices, if it is this thread's."""
+        f = self.f
+        mine = f.constant(I1, 1)
+        pairs = zip(indices, self.shape.kinds, self.sizes, strict=True)
+        for number, (at, kind, (count, step)) in enumerate(pairs):
+            index = load_index(f, at, kind)
+            wrapped = f.select(index < 0, index + count, index)
+            target = f.advanced(target, wrapped * step)
+            if number == 0 and not self.before:
+                low, high = self.share
+                mine = (wrapped >= low) & (wrapped < high)
+
+        if self.after:
+            with f.when(mine):
+                self._run(target, value, self.after)
+        else:  # a place that nobody reads costs less than a branch that is hard to foresee
+            self._run(f.select(mine, target, self.aside), value, [])
+
+    # ----------------------------------------------------------------- elements
+
+    def _run(self, target: Value, value: Value, axes: Sequence[Sequence[Value]]) -> None:
+        """Put what the axes span."""
+        f = self.f
+        if self.shape.combine is None:
+            if axes:
+                walk(f, self.element, value, target, [(n, a, b) for n, b, a in axes])
+            else:
+                f.store(f.load(self.element, value), target)
+        elif not axes:
+            self._one(target, value)
+        elif len(axes) == 1:
+            self._line(target, value, *axes[0])
+        else:
+            (count, step, stride), *inner = axes
+            with f.loop(0, count) as loop:
+                self._run(
+                    f.advanced(target, loop.index * step),
+                    f.advanced(value, loop.index * stride),
+                    inner,
+                )
+
+    def _one(self, target: Value, value: Value) -> None:
+        f, dtype, combine = self.f, self.shape.dtype, self.shape.combine
+        assert combine is not None
+        numbers = load_scalar(f, dtype, target), load_scalar(f, dtype, value)
+        store_scalar(f, dtype, applied(f, combine, (dtype, dtype), numbers), target)
+
+    def _line(self, target: Value, value: Value, count: Value, step: Value, stride: Value) -> None:
+        """Neighbours by vectors, others one by one."""
+        f, dtype = self.f, self.shape.dtype
+        item, lanes = dtype.itemsize, max(host().vector_bytes // lane_bytes(dtype), 1)
+        whole = count & -lanes
+
+        def vectors(repeated: bool) -> Sequence[Value]:
+            combine = self.shape.combine
+            assert combine is not None
+            with f.loop(0, whole, lanes) as loop:
+                place = f.advanced(target, loop.index * item)
+                new = (
+                    loaded_everywhere(f, dtype, value, lanes)
+                    if repeated
+                    else loaded(f, dtype, f.advanced(value, loop.index * item), lanes)
+                )
+                old = loaded(f, dtype, place, lanes)
+                store(f, dtype, applied(f, combine, (dtype, dtype), (old, new)), place)
+            return [whole]
+
+        def sparse() -> Sequence[Value]:
+            return f.either(
+                step.equals(item) & stride.equals(0), lambda: vectors(True), lambda: [count.of(0)]
+            )
+
+        (done,) = f.either(step.equals(item) & stride.equals(item), lambda: vectors(False), sparse)
+        with f.loop(done, count) as loop:
+            self._one(f.advanced(target, loop.index * step), f.advanced(value, loop.index * stride))

@@ -1,0 +1,1 @@
+"""Sorting, and what is looked up among sorted elements."""

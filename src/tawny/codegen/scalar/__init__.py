@@ -1,0 +1,1 @@
+"""Arithmetic of elements, scalars or vectors of them: dtypes, casts, primitives, bodies, folds."""
