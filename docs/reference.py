@@ -91,7 +91,7 @@ def _lines() -> Iterator[str]:
 def _section(title: str, prefix: str, module: ModuleType) -> Iterator[str]:
     yield f"## {title}"
     yield ""
-    for name in sorted(module.__all__, key=str.lower):
+    for name in sorted(sorted(module.__all__), key=str.lower):
         value = getattr(module, name)
         own = getattr(value, "__module__", "").startswith("tawny")
         if not callable(value) or not own or value in CLASSES.values():

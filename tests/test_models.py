@@ -17,7 +17,7 @@ from shared_weights import all_drawn, drawn, image
 from tawny import models, nn, optim
 from tawny.models.mask_rcnn import Settings
 from tawny.nn import weights
-from tawny.nn.binding import BINDING, Binding, Declaration
+from tawny.nn.parameters import BINDING, Binding, Declaration
 
 DATA = np.load(Path(__file__).parent / "data" / "networks.npz")
 

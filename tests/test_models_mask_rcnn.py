@@ -26,7 +26,7 @@ from tawny.models.mask_rcnn import (
 from tawny.models.mask_rcnn.boxes import clipped, shifted, suppression_by_class
 from tawny.models.mask_rcnn.network import of_class
 from tawny.nn import weights
-from tawny.nn.binding import Declaration
+from tawny.nn.parameters import Declaration
 
 RNG = np.random.default_rng()
 DATA = np.load(Path(__file__).parent / "data" / "mask_rcnn.npz")

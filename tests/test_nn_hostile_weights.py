@@ -21,7 +21,7 @@ from graph_file_checks import entry, raw_file
 from tawny import nn, optim
 from tawny.graph.files import load_arrays
 from tawny.nn import weights
-from tawny.nn.hdf5 import ALWAYS, KERAS_WEIGHTS
+from tawny.nn.interop.hdf5 import ALWAYS, KERAS_WEIGHTS
 
 HERE = Path(__file__).parent / "data"
 

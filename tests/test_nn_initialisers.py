@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tawny import nn, pages
-from tawny.nn.initialisers import fans
+from tawny.nn.init import fans
 
 SHAPES = {
     (300, 200): (300, 200),

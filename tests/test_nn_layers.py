@@ -286,7 +286,7 @@ ACTIVATIONS = {
 
 
 def test_every_activation_has_a_formula() -> None:
-    assert set(ACTIVATIONS) == set(nn.activations.ACTIVATIONS)
+    assert set(ACTIVATIONS) == set(nn.layers.activations.ACTIVATIONS)
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

@@ -16,7 +16,7 @@ import tawny.numpy as tnp
 from optimiser_oracle import OPTIMISERS
 from tawny import nn, optim
 from tawny.graph import safetensors
-from tawny.nn.demands import Classes
+from tawny.nn.target_checks import Classes
 from tawny.node import toposort
 from tawny.tree import leaves, map_leaves
 from training_loop import Slopes, flat, loop

@@ -12,8 +12,8 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from tawny import nn, optim
-from tawny.nn.feeding import as_batch
-from tawny.nn.progress import Bar
+from tawny.nn.training.data import as_batch
+from tawny.nn.training.terminal import Bar
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 4)).astype("float32")

@@ -15,7 +15,7 @@ import tawny as tw
 from shared_weights import all_drawn, image
 from tawny import nn, pages
 from tawny.nn import weights
-from tawny.nn.binding import Declaration
+from tawny.nn.parameters import Declaration
 from tawny.tree import paths
 
 RNG = np.random.default_rng()

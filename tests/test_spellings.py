@@ -13,7 +13,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from tawny import nn, optim
 from tawny.bad_calls import ELSEWHERE
-from tawny.nn import elsewhere
+from tawny.nn import foreign_names
 
 X = np.zeros((4, 3), "float32")
 IMAGES = np.ones((2, 6, 6, 3), "float32")
@@ -103,7 +103,7 @@ def test_every_word_has_its_place() -> None:
                 continue
     assert {ours for names in ELSEWHERE.values() for ours in names} <= known
     for name in ("ReLU", "Tanh", "Softmax", "GELU"):
-        said = elsewhere.here(name)
+        said = foreign_names.here(name)
         assert said is not None
         assert callable(getattr(nn, said.partition(",")[0].removeprefix("nn.")))
 

@@ -15,8 +15,8 @@ from tawny.engine.evaluation import at_once, compute
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
 from tawny.memory.budget import MemoryBudgetError
-from tawny.nn.binding import BINDING, Binding
-from tawny.nn.stepping import held_by
+from tawny.nn.parameters import BINDING, Binding
+from tawny.nn.training.step import held_by
 from tawny.node import Node, Value
 from tawny.tree import leaves
 

@@ -9,7 +9,7 @@ import tawny.numpy as np
 from tawny.array import Array
 from tawny.errors import value_error
 from tawny.ops.window import Pads
-from tawny.optim.numbers import real
+from tawny.optim.arguments import real
 from tawny.shape import as_int
 
 T = TypeVar("T")

@@ -15,10 +15,10 @@ from typing import Any, TypeVar, cast
 from tawny import numpy as np
 from tawny.array import Array, ArrayLike
 from tawny.errors import type_error, value_error
-from tawny.nn.demands import Classes, Shares, Signs, demand
+from tawny.nn.target_checks import Classes, Shares, Signs, demand
 from tawny.ops.elementwise import where
 from tawny.ops.precision import narrowed, widened
-from tawny.optim.numbers import real
+from tawny.optim.arguments import real
 from tawny.shape import size
 
 Loss = TypeVar("Loss", bound=Callable[..., Array])

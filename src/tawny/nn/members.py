@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 
 from tawny.array import Array, wrap
 from tawny.bad_calls import check_words
-from tawny.nn.binding import BINDING, Declaration, Key, Path
+from tawny.nn.parameters import BINDING, Declaration, Key, Path
 
 Member = Any
 """A declaration, a module, or a list, tuple or dict that holds some."""

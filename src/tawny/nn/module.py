@@ -20,7 +20,6 @@ import numpy as np
 
 from tawny.array import Array, lift, wrap
 from tawny.errors import type_error, value_error
-from tawny.nn.binding import BINDING, Binding, Declaration, Key, Path, owner_of, written
 from tawny.nn.members import (
     Holder,
     holds_members,
@@ -30,7 +29,8 @@ from tawny.nn.members import (
     values_in,
     walked,
 )
-from tawny.nn.structure import matched, nested
+from tawny.nn.parameters import BINDING, Binding, Declaration, Key, Path, owner_of, written
+from tawny.nn.values import matched, nested
 from tawny.shape import as_int
 from tawny.source import SCOPE
 from tawny.tree import map_leaves

@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 
 from tawny.array import Array, lift, wrap
 from tawny.dtype import FLOAT32
-from tawny.nn.binding import BINDING, Binding, Declaration, written
 from tawny.nn.flops import multiply_adds
 from tawny.nn.module import Module, check_module
+from tawny.nn.parameters import BINDING, Binding, Declaration, written
 from tawny.node import Node, toposort, variable
 from tawny.shape import Shape, as_shape
 from tawny.tree import leaves, map_leaves

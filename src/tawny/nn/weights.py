@@ -18,14 +18,14 @@ from typing import Any, Final, cast
 from tawny.errors import value_error
 from tawny.graph.safetensors import GraphFileError, read, shown, write
 from tawny.graph.saving import ARRAYS
-from tawny.nn import checkpoints
-from tawny.nn.assigning import assign, declared
-from tawny.nn.binding import written
-from tawny.nn.flattening import Shapes, known_shapes, reordering
-from tawny.nn.foreign import Rename, load_foreign, plain, renaming
-from tawny.nn.layouts import KERAS, TORCH, unlike_torch
+from tawny.nn.interop.conversion import Rename, load_foreign, plain, renaming
+from tawny.nn.interop.flattened_maps import Shapes, known_shapes, reordering
+from tawny.nn.interop.layouts import KERAS, TORCH, unlike_torch
+from tawny.nn.interop.readers import File, keras_arrays, torch_arrays
 from tawny.nn.module import Module, check_module
-from tawny.nn.sources import File, keras_arrays, torch_arrays
+from tawny.nn.parameters import written
+from tawny.nn.training import checkpoints
+from tawny.nn.values import assign, declared
 from tawny.node import Value
 
 __all__ = ["load", "load_keras", "load_torch", "save"]

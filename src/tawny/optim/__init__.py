@@ -13,88 +13,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tawny.optim.batches import Batches, Full, Mini, Sample, Stochastic, as_batches
-from tawny.optim.clipping import ClipNorm, Clipping, ClipValue
-from tawny.optim.composition import Step, Steps
-from tawny.optim.descending import LBFGS, Descent
-from tawny.optim.directions import CD, CG, GD, DaiYuanCG, Direction, Newton, NewtonCG, NonlinearCG
-from tawny.optim.minimising import Result, minimise
-from tawny.optim.momentum import Inertia, Momentum, Nesterov
-from tawny.optim.optimiser import SGD, Optimiser, as_optimiser
-from tawny.optim.rates import (
-    AdaGrad,
-    Adam,
-    AdamW,
-    Constant,
-    Cosine,
-    Decay,
-    ExponentialDecay,
-    Plateau,
-    Rate,
-    RMSprop,
-    Schedule,
-    WarmUp,
-)
-from tawny.optim.regularisation import L1, L2, ElasticNet, Regularisation
-from tawny.optim.searching import StrongWolfe
-from tawny.optim.stopping import Below, Early, Stopping
-
-__all__ = [
-    "AdaGrad",
-    "Adam",
-    "AdamW",
-    "Batches",
-    "Below",
-    "CD",
-    "CG",
-    "ClipNorm",
-    "ClipValue",
-    "Clipping",
-    "Constant",
-    "Cosine",
-    "DaiYuanCG",
-    "Decay",
-    "Descent",
-    "Direction",
-    "Early",
-    "ElasticNet",
-    "ExponentialDecay",
-    "Full",
-    "GD",
-    "Inertia",
-    "L1",
-    "L2",
-    "LBFGS",
-    "Mini",
-    "Momentum",
-    "Nesterov",
-    "Newton",
-    "NewtonCG",
-    "NonlinearCG",
-    "Optimiser",
-    "Plateau",
-    "RMSprop",
-    "Rate",
-    "Regularisation",
-    "Result",
-    "SGD",
-    "Sample",
-    "Schedule",
-    "Step",
-    "Steps",
-    "Stochastic",
-    "Stopping",
-    "StrongWolfe",
-    "WarmUp",
-    "as_batches",
-    "as_optimiser",
-    "minimise",
-]
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
-
+from tawny.optim.batches import Batches as Batches
+from tawny.optim.batches import Full as Full
+from tawny.optim.batches import Mini as Mini
+from tawny.optim.batches import Sample as Sample
+from tawny.optim.batches import Stochastic as Stochastic
+from tawny.optim.batches import as_batches as as_batches
+from tawny.optim.clipping import ClipNorm as ClipNorm
+from tawny.optim.clipping import Clipping as Clipping
+from tawny.optim.clipping import ClipValue as ClipValue
+from tawny.optim.composition import Step as Step
+from tawny.optim.composition import Steps as Steps
+from tawny.optim.descent import LBFGS as LBFGS
+from tawny.optim.descent import Descent as Descent
+from tawny.optim.directions import CD as CD
+from tawny.optim.directions import CG as CG
+from tawny.optim.directions import GD as GD
+from tawny.optim.directions import DaiYuanCG as DaiYuanCG
+from tawny.optim.directions import Direction as Direction
+from tawny.optim.directions import Newton as Newton
+from tawny.optim.directions import NewtonCG as NewtonCG
+from tawny.optim.directions import NonlinearCG as NonlinearCG
+from tawny.optim.line_search import StrongWolfe as StrongWolfe
+from tawny.optim.minimisation import Result as Result
+from tawny.optim.minimisation import minimise as minimise
+from tawny.optim.momentum import Inertia as Inertia
+from tawny.optim.momentum import Momentum as Momentum
+from tawny.optim.momentum import Nesterov as Nesterov
+from tawny.optim.optimiser import SGD as SGD
+from tawny.optim.optimiser import Optimiser as Optimiser
+from tawny.optim.optimiser import as_optimiser as as_optimiser
+from tawny.optim.rates import AdaGrad as AdaGrad
+from tawny.optim.rates import Adam as Adam
+from tawny.optim.rates import AdamW as AdamW
+from tawny.optim.rates import Constant as Constant
+from tawny.optim.rates import Cosine as Cosine
+from tawny.optim.rates import Decay as Decay
+from tawny.optim.rates import ExponentialDecay as ExponentialDecay
+from tawny.optim.rates import Plateau as Plateau
+from tawny.optim.rates import Rate as Rate
+from tawny.optim.rates import RMSprop as RMSprop
+from tawny.optim.rates import Schedule as Schedule
+from tawny.optim.rates import WarmUp as WarmUp
+from tawny.optim.regularisation import L1 as L1
+from tawny.optim.regularisation import L2 as L2
+from tawny.optim.regularisation import ElasticNet as ElasticNet
+from tawny.optim.regularisation import Regularisation as Regularisation
+from tawny.optim.stopping import Below as Below
+from tawny.optim.stopping import Early as Early
+from tawny.optim.stopping import Stopping as Stopping
 
 _ELSEWHERE = {
     "Adagrad": "optim.AdaGrad",
@@ -110,7 +77,15 @@ _ELSEWHERE = {
 }
 
 
-if not TYPE_CHECKING:  # which would take every name for one of the module
+if not TYPE_CHECKING:  # checkers go by the imports
+    __all__ = [
+        name
+        for name, value in globals().items()
+        if getattr(value, "__module__", "").startswith("tawny.optim.")
+    ]
+
+    def __dir__() -> list[str]:
+        return list(__all__)
 
     def __getattr__(name: str) -> object:
         said = f"; write {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""

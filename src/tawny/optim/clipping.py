@@ -10,8 +10,8 @@ from typing import Any
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.errors import value_error
-from tawny.optim.numbers import check_number
-from tawny.optim.vectors import fitted, squared_norm
+from tawny.optim.arguments import check_number
+from tawny.optim.structures import fitted, squared_norm
 from tawny.tree import map_leaves
 
 

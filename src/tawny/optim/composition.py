@@ -29,7 +29,7 @@ from tawny.optim.clipping import Clipping
 from tawny.optim.directions import Direction
 from tawny.optim.momentum import Inertia
 from tawny.optim.regularisation import Regularisation
-from tawny.optim.vectors import Number
+from tawny.optim.structures import Number
 from tawny.scopes import scope
 from tawny.tree import leaves, like, map_leaves, map_together, paths
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.autodiff.jacobian import hessian, hvp
-from tawny.optim.vectors import combined, difference, dot, flat, negated, ratio, squared_norm
+from tawny.optim.structures import combined, difference, dot, flat, negated, ratio, squared_norm
 
 Function = Callable[[Any], Array]
 """From parameters to the number that is to become small."""

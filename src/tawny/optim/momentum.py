@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from tawny.array import Array
-from tawny.optim.numbers import check_share
+from tawny.optim.arguments import check_share
 
 
 @dataclass(frozen=True)

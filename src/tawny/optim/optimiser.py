@@ -10,7 +10,7 @@ from tawny.bad_calls import explain_bad_calls
 from tawny.errors import type_error
 from tawny.optim.clipping import Clipping
 from tawny.optim.composition import Parts, Steps
-from tawny.optim.descending import Descent
+from tawny.optim.descent import Descent
 from tawny.optim.directions import GD, Direction, Newton
 from tawny.optim.momentum import Inertia, Momentum, Nesterov
 from tawny.optim.rates import Adam, Constant, Rate, Scheduled

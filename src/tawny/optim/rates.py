@@ -19,10 +19,10 @@ import numpy
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.errors import type_error, value_error
+from tawny.optim.arguments import check_count, check_not_negative, check_share
 from tawny.optim.composition import Moment, Parts, Steps
 from tawny.optim.directions import GD
-from tawny.optim.numbers import check_count, check_not_negative, check_share
-from tawny.optim.vectors import Number, fitted
+from tawny.optim.structures import Number, fitted
 
 
 @dataclass(frozen=True)

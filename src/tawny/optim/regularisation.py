@@ -8,8 +8,8 @@ from typing import Any
 
 import tawny.numpy as np
 from tawny.array import Array
-from tawny.optim.numbers import check_not_negative
-from tawny.optim.vectors import added, squared_norm
+from tawny.optim.arguments import check_not_negative
+from tawny.optim.structures import added, squared_norm
 from tawny.tree import leaves
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tawny.errors import value_error
-from tawny.optim.numbers import check_not_negative, check_number
+from tawny.optim.arguments import check_not_negative, check_number
 from tawny.shape import as_int
 
 Memory = dict[str, float | None]

@@ -1,0 +1,1 @@
+"""Weights of other libraries in models of this one."""

@@ -1,0 +1,1 @@
+"""Layers: modules with `forward`, a file for each family."""

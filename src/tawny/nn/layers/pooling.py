@@ -1,0 +1,190 @@
+"""Pooling over windows of 1, 2 and 3 spatial axes, and over all of them; channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from tawny import numpy as np
+from tawny.array import Array
+from tawny.nn.layers.sizes import pads, windows
+from tawny.nn.module import Module
+
+Sizes = int | tuple[int, ...] | list[int]
+
+
+class Pool(Module):
+    """A fold of each window; windows are `stride` apart, by default as far as they are wide."""
+
+    rank: ClassVar[int]
+    pooled: ClassVar[Callable[..., Array]]
+
+    def __init__(
+        self, window: Sizes, *, stride: Sizes | None = None, padding: Any = "valid"
+    ) -> None:
+        op, rank = type(self).__name__, type(self).rank
+        self.window = windows(window, rank, op, "window")
+        self.stride = self.window if stride is None else windows(stride, rank, op, "stride")
+        self.padding = pads(padding, rank, op)
+
+    def forward(self, x: Array) -> Array:
+        self.check_image(x, type(self).rank)
+        return type(self).pooled(x, self.window, stride=self.stride, padding=self.padding)
+
+    def extra(self) -> str:
+        return f"{self.window}, stride={self.stride}"
+
+
+class MaxPool1d(Pool):
+    """Greatest element of each window of (batch, n, channels).
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.MaxPool1d(2)(numpy.ones((1, 4, 3), "float32")).shape   # -> (1, 2, 3)
+    """
+
+    rank = 1
+    pooled = np.max_pool1d
+
+
+class MaxPool2d(Pool):
+    """Greatest element of each window of (batch, rows, columns, channels).
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.MaxPool2d(2)(numpy.ones((1, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 3)
+    """
+
+    rank = 2
+    pooled = np.max_pool2d
+
+
+class MaxPool3d(Pool):
+    """Greatest element of each window of (batch, planes, rows, columns, channels).
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.MaxPool3d(2)(numpy.ones((1, 4, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 2, 3)
+    """
+
+    rank = 3
+    pooled = np.max_pool3d
+
+
+class AvgPool1d(Pool):
+    """Mean of each window of (batch, n, channels); padding is not counted.
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.AvgPool1d(2)(numpy.ones((1, 4, 3), "float32")).shape   # -> (1, 2, 3)
+    """
+
+    rank = 1
+    pooled = np.avg_pool1d
+
+
+class AvgPool2d(Pool):
+    """Mean of each window of (batch, rows, columns, channels); padding is not counted.
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.AvgPool2d(2)(numpy.ones((1, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 3)
+    """
+
+    rank = 2
+    pooled = np.avg_pool2d
+
+
+class AvgPool3d(Pool):
+    """Mean of each window of (batch, planes, rows, columns, channels); padding is not counted.
+
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.AvgPool3d(2)(numpy.ones((1, 4, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 2, 3)
+    """
+
+    rank = 3
+    pooled = np.avg_pool3d
+
+
+class GlobalPool(Module):
+    """A fold over all spatial axes: (batch, *spatial, channels) gives (batch, channels)."""
+
+    rank: ClassVar[int]
+    pooled: ClassVar[Callable[..., Array]]
+
+    def forward(self, x: Array) -> Array:
+        self.check_image(x, type(self).rank)
+        return type(self).pooled(x)
+
+
+class GlobalMaxPool1d(GlobalPool):
+    """Greatest element of each channel of (batch, n, channels)."""
+
+    rank = 1
+    pooled = np.global_max_pool
+
+
+class GlobalMaxPool2d(GlobalPool):
+    """Greatest element of each channel of (batch, rows, columns, channels)."""
+
+    rank = 2
+    pooled = np.global_max_pool
+
+
+class GlobalMaxPool3d(GlobalPool):
+    """Greatest element of each channel over three spatial axes."""
+
+    rank = 3
+    pooled = np.global_max_pool
+
+
+class GlobalAvgPool1d(GlobalPool):
+    """Mean of each channel of (batch, n, channels)."""
+
+    rank = 1
+    pooled = np.global_avg_pool
+
+
+class GlobalAvgPool2d(GlobalPool):
+    """Mean of each channel of (batch, rows, columns, channels)."""
+
+    rank = 2
+    pooled = np.global_avg_pool
+
+
+class GlobalAvgPool3d(GlobalPool):
+    """Mean of each channel over three spatial axes."""
+
+    rank = 3
+    pooled = np.global_avg_pool

@@ -1,0 +1,55 @@
+"""Sizes as layers take them in their constructors."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tawny.errors import type_error, value_error
+from tawny.ops.window import Pads, explicit_padding, per_axis
+from tawny.optim.arguments import real
+from tawny.shape import as_int
+
+
+def positive(value: Any, op: str, word: str) -> int:
+    """A size, at least 1."""
+    number = as_int(value, op, word)
+    if number < 1:
+        raise value_error(op, f"{word} is {number}; it must be at least 1")
+    return number
+
+
+def windows(value: Any, rank: int, op: str, word: str) -> tuple[int, ...]:
+    """A size for each spatial axis, given as one number or one for each."""
+    return per_axis(value, rank, op, word)
+
+
+def pads(value: Any, rank: int, op: str) -> str | Pads:
+    """Padding: "same", "valid", a number for both sides of every axis, or pairs, one an axis."""
+    accepted = (
+        'accepted: "same", "valid", a number from 0, a number for each axis, '
+        f"or {rank} pairs (before, after)"
+    )
+    if isinstance(value, str):
+        if value.upper() not in ("SAME", "VALID"):
+            raise value_error(op, f"padding is {value!r}; {accepted}")
+        return value.upper()
+    if isinstance(value, (tuple, list)):
+        items = cast("list[Any]", value)
+        if any(isinstance(item, (tuple, list)) for item in items):
+            return explicit_padding(items, rank, op)
+        numbers = [as_int(item, op, "padding") for item in items]
+    elif isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise type_error(op, f"padding is {value!r}; {accepted}")
+    else:
+        numbers = [as_int(value, op, "padding")] * rank
+    if len(numbers) != rank or min(numbers) < 0:
+        raise value_error(op, f"padding is {value!r}; {accepted}")
+    return tuple((n, n) for n in numbers)
+
+
+def share(value: Any, op: str, word: str) -> float:
+    """A number from 0 up to but not including 1."""
+    number = real(value, op, word, "a number from 0 up to 1")
+    if not 0 <= number < 1:
+        raise value_error(op, f"{word} is {value!r}; it must be from 0 up to but not including 1")
+    return number

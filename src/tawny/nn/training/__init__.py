@@ -1,0 +1,1 @@
+"""Training and evaluation: data, steps, the loop over epochs, checkpoints, callbacks."""

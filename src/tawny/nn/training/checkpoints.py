@@ -1,0 +1,253 @@
+"""Training written to a file, so that it can be taken up again and give the same bits.
+
+A checkpoint is one safetensors file: parameters, running statistics, everything the optimiser
+remembers and the history are its arrays; where training stands is JSON text beside them.  Random
+numbers and the order of rows depend on the seed, the epoch and the step alone, so these three are
+all that is written of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+import numpy as np
+
+from tawny.errors import located, type_error, value_error
+from tawny.graph.safetensors import GraphFileError, natural, parse, read, shown, write
+from tawny.nn.training.history import History
+from tawny.node import Value
+from tawny.optim.stopping import Memory
+
+FORMAT: Final = "tawny.training"
+VERSION: Final = "1"
+
+_PLACE: Final = ("step", "epoch", "position", "rows")
+_HISTORY: Final = ("batch_loss", "rate", "loss")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and when training is written to a file.
+
+    `path` may have the fields `{step}` and `{epoch}`; without them each file replaces the one
+    before.  `every` is "epoch", "batch", a number of steps, or a function that is given the
+    moment (see callbacks) after each step and each epoch and says whether to write.
+    """
+
+    path: str | os.PathLike[str]
+    every: Literal["epoch", "batch"] | int | Callable[[Any], bool] = "epoch"
+
+    def __post_init__(self) -> None:
+        given = cast("object", self.every)
+        if not (callable(given) or given in ("epoch", "batch") or _is_count(given)):
+            raise value_error(
+                "Checkpoint",
+                f"every is {given!r}; accepted: 'epoch', 'batch', a number of steps, a function",
+            )
+        path = cast("object", self.path)
+        if not isinstance(path, (str, os.PathLike)):
+            raise type_error("Checkpoint", f"path is {path!r}; accepted: text or a path")
+        try:
+            self.file(0, 0)
+        except (KeyError, IndexError, ValueError):
+            path = os.fspath(self.path)
+            raise value_error(
+                "Checkpoint", f"path is {path!r}; its fields may be {{step}} and {{epoch}}"
+            ) from None
+
+    def due(self, moment: Any) -> bool:
+        """Whether to write at this moment."""
+        if callable(self.every):
+            return bool(self.every(moment))
+        if isinstance(self.every, int):
+            return bool(moment.event == "batch" and moment.step % self.every == 0)
+        return bool(moment.event == self.every)
+
+    def file(self, step: int, epoch: int) -> Path:
+        """The file for this step."""
+        return Path(os.fspath(self.path).format(step=step, epoch=epoch))
+
+
+def as_checkpoint(given: object) -> Checkpoint | None:
+    """A checkpoint, from a path too; its folder must be there, and it must be no folder itself."""
+    if given is None:
+        return None
+    if isinstance(given, (str, os.PathLike)):
+        given = Checkpoint(cast("str", given))
+    if isinstance(given, Checkpoint):
+        folder = Path(given.path).parent
+        if "{" not in str(folder) and not folder.is_dir():
+            raise FileNotFoundError(located(f"nn.Checkpoint: there is no folder {folder}"))
+        if Path(given.path).is_dir():
+            raise IsADirectoryError(
+                located(f"nn.Checkpoint: {given.path} is a folder; accepted: the path of a file")
+            )
+        return given
+    raise type_error("nn.train", f"checkpoint is {given!r}; accepted: nn.Checkpoint, or a path")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+@dataclass
+class Position:
+    """Where training stands: all that a step depends on beside the arrays."""
+
+    step: int = 0
+    """Updates made."""
+    epoch: int = 0
+    """The epoch under way, from 0."""
+    position: int = 0
+    """Batches of it that are done."""
+    rows: int = 0
+    """Rows of these batches."""
+    total: float = 0.0
+    """The sum of their losses, each times its rows."""
+    stopping: list[Memory] = field(default_factory=list[Memory])
+    """What each rule of stopping remembers."""
+
+
+def settled(text: str) -> str:
+    """A description without addresses, which differ from process to process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
+
+
+def save(
+    path: Path,
+    arrays: Mapping[str, Value],
+    where: Position,
+    history: History,
+    about: Mapping[str, str],
+) -> None:
+    """Write all that training depends on; `about` says what must be the same when it goes on."""
+    place = {name: getattr(where, name) for name in _PLACE}
+    text = {
+        "format": FORMAT,
+        "version": VERSION,
+        "training": json.dumps({**place, "stopping": where.stopping, "about": dict(about)}),
+    }
+    kept = {f"history.{n}": np.array(getattr(history, n), np.float64) for n in _HISTORY}
+    for name, values in history.validation.items():
+        kept[f"validation.{name}"] = np.array(values, np.float64)
+    kept["progress"] = np.array([where.total, history.seconds])
+    write(path, {**arrays, **kept}, text, "nn.Checkpoint")
+
+
+def restore(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, Value],
+    about: Mapping[str, str],
+    stopping: Sequence[Memory],
+) -> tuple[Position, History]:
+    """Fill `arrays` with what a file holds; gives where training stood and its history.
+
+    `stopping` is what the rules of stopping remember at the start.  Nothing is changed unless
+    everything fits.
+    """
+    contents = read(path)
+
+    def fail(place: str, detail: str) -> GraphFileError:
+        return GraphFileError(os.fspath(path), place, detail)
+
+    text, found = contents.text, contents.arrays
+    if text.get("format") != FORMAT or text.get("version") != VERSION:
+        raise fail("format", f"expected {FORMAT!r} of version {VERSION}")
+    data = parse(text.get("training", ""), "training", fail)
+    if not isinstance(data, dict) or data.keys() != {*_PLACE, "stopping", "about"}:
+        raise fail("training", f"expected {', '.join(_PLACE)}, stopping and about")
+    if not all(natural(data[name]) for name in _PLACE):
+        raise fail("training", f"{', '.join(_PLACE)} must be integers from 0")
+    said = data["about"]
+    for name, wanted in about.items():
+        if not isinstance(said, dict) or said.get(name) != wanted:
+            was = shown(said.get(name) if isinstance(said, dict) else said)
+            raise value_error(
+                "nn.train",
+                f"{os.fspath(path)} was written with {name} {was}; here it is {wanted!r}, and "
+                "training would not go on as it began",
+            )
+    memories = _memories(data["stopping"], fail)
+    if [m.keys() for m in memories] != [m.keys() for m in stopping]:
+        raise value_error(
+            "nn.train",
+            f"{os.fspath(path)} was written with {_rules(memories)}; here are {_rules(stopping)}",
+        )
+    history, progress = _history(found, fail)
+    _check_arrays(found, arrays, fail)
+    place = {name: cast("int", data[name]) for name in _PLACE}
+    where = Position(**place, total=progress[0], stopping=memories)
+    history.seconds = progress[1]
+    for name, own in arrays.items():
+        np.copyto(own, found[name])
+    return where, history
+
+
+def weights_in(names: Iterable[str]) -> dict[str, str]:
+    """What a model takes of a checkpoint: the arrays' names there by the paths in the model."""
+    kinds = ("parameters.", "state.")
+    return {n.partition(".")[2]: n for n in names if n.startswith(kinds)}
+
+
+def _history(
+    found: dict[str, Value], fail: Callable[[str, str], GraphFileError]
+) -> tuple[History, list[float]]:
+    """The history, taken out of the arrays found."""
+    names = [*(f"history.{n}" for n in _HISTORY), "progress"]
+    names += [n for n in found if n.startswith("validation.")]
+    values: dict[str, list[float]] = {}
+    for name in names:
+        array = found.pop(name, None)
+        if array is None or array.dtype != np.float64 or array.ndim != 1:
+            raise fail(f"array {name}", "expected a list of double-precision numbers")
+        values[name] = array.tolist()
+    if len(values["progress"]) != 2:
+        raise fail("array progress", "expected two numbers")
+    if len(values["history.rate"]) != len(values["history.batch_loss"]):
+        raise fail("array history.rate", "expected a rate for each loss")
+    validation = {
+        n.removeprefix("validation."): v for n, v in values.items() if n.startswith("validation.")
+    }
+    lists = {n: values[f"history.{n}"] for n in _HISTORY}
+    history = History(lists["batch_loss"], lists["rate"], lists["loss"], validation)
+    return history, values["progress"]
+
+
+def _check_arrays(
+    found: Mapping[str, Value],
+    arrays: Mapping[str, Value],
+    fail: Callable[[str, str], GraphFileError],
+) -> None:
+    wrong = [f"{n} is missing" for n in arrays if n not in found]
+    wrong += [f"{n} is not expected" for n in found if n not in arrays]
+    for name in arrays.keys() & found.keys():
+        own, other = arrays[name], found[name]
+        if (own.shape, own.dtype) != (other.shape, other.dtype):
+            wrong.append(
+                f"{name} is {other.dtype}{list(other.shape)}, not {own.dtype}{list(own.shape)}"
+            )
+    if wrong:
+        raise fail("arrays", "they are not this model's: " + "; ".join(sorted(wrong)))
+
+
+def _memories(data: Any, fail: Callable[[str, str], GraphFileError]) -> list[Memory]:
+    rules = cast("list[Any]", data)
+    if not isinstance(data, list) or not all(
+        isinstance(m, dict)
+        and all(v is None or type(v) in (int, float) for v in cast("dict[str, Any]", m).values())
+        for m in rules
+    ):
+        raise fail("stopping", "expected a list of tables of numbers")
+    return cast("list[Memory]", rules)
+
+
+def _rules(memories: Sequence[Memory]) -> str:
+    """Rules of stopping by what they remember."""
+    said = ", ".join(" and ".join(m) or "nothing" for m in memories)
+    return f"{len(memories)} rules of stopping" + (f", remembering {said}" if said else "")

@@ -1,0 +1,381 @@
+"""Training: epochs of steps, each of them one run of one program."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterable, Sequence
+from numbers import Real
+from typing import Any, Literal, NamedTuple, cast
+
+from tawny.bad_calls import explain_bad_calls
+from tawny.errors import type_error, value_error, warn
+from tawny.graph.graph import Graph
+from tawny.nn.module import Module, as_seed, check_module
+from tawny.nn.training import checkpoints
+from tawny.nn.training.callbacks import Callback, TrainingEvent, as_callbacks
+from tawny.nn.training.checkpoints import Checkpoint, Position, as_checkpoint, settled
+from tawny.nn.training.data import (
+    Batch,
+    IteratorSource,
+    Source,
+    as_batch,
+    batch_variables,
+    not_finite,
+    source,
+)
+from tawny.nn.training.evaluation import Judge, Metrics, measures, sharing_judge
+from tawny.nn.training.history import History
+from tawny.nn.training.step import (
+    Loss,
+    Stepper,
+    check_loss,
+    held_by,
+    step_graph,
+)
+from tawny.nn.training.terminal import Interrupts, Progress, interrupts_deferred, progress_shown
+from tawny.optim.batches import Batches, Mini, Sample, as_batches
+from tawny.optim.optimiser import as_optimiser
+from tawny.optim.stopping import Stopping
+from tawny.shape import as_int
+
+
+@explain_bad_calls
+def train(
+    model: Module,
+    loss: Loss,
+    data: Any,
+    optimiser: Any,
+    epochs: float = 1,
+    *,
+    batch: int | Batches | None = None,
+    seed: int = 0,
+    steps: int | None = None,
+    validation: Any = None,
+    metrics: Metrics | None = None,
+    stopping: Stopping | Sequence[Stopping] | None = None,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    callbacks: Iterable[Callback] = (),
+    progress: bool | None = None,
+    engine: str = "cpu",
+    memory: str | int | None = None,
+) -> History:
+    """Train a model on data; it has the trained values at the end, however training ends.
+
+    - `model`: an `nn.Module`.
+    - `loss`: a function `loss(prediction, target)` that gives one number.
+    - `data`: `(x, y)`, arrays whose first axis counts the samples (a tuple x has one for each
+      argument of the model), or an iterable of such pairs, one for each batch.
+    - `optimiser`: an optimiser of `tawny.optim`, as `optim.Adam(0.001)`.
+    - `epochs`: how often all rows are seen; 0.1 epochs are a tenth of an epoch's steps.
+    - `batch`: how arrays are cut: a number of rows, 100 when None, or one of `optim.Full`,
+      `Mini`, `Sample` and `Stochastic`.
+    - `seed`: decides the order of rows and what random layers draw.
+    - `steps`: the most updates to make; None sets no limit.
+    - `validation`: data, given as `data` are, that are judged after each epoch.
+    - `metrics`: further functions by name, measured beside the loss on the validation data.
+    - `stopping`: a rule such as `optim.Early()`, or several, that may end training.
+    - `checkpoint`: a path, or `nn.Checkpoint`: where and when to write files to resume from.
+    - `resume`: such a file; training goes on from there to the same bits.  Where a rule of
+      `stopping` had said to end, it makes no further step.
+    - `callbacks`: functions that are called with what is going on after each step and epoch.
+    - `progress`: whether to show a bar; None shows it on terminals.
+    - `engine`: as for `Graph.compile`.
+    - `memory`: a budget for what a step computes, `"2GB"` or bytes; None sets no limit.
+
+    Gives a `History`: `loss` of each epoch, `batch_loss` and `rate` of each step, `validation`,
+    `reason` why it ended, and `seconds`.
+
+        x = numpy.linspace(-1, 1, 20, dtype="float32").reshape(20, 1)
+        model = nn.Linear(1, 1)
+        history = nn.train(model, nn.mean_squared, (x, 3 * x), optim.SGD(0.5), epochs=20, batch=5)
+        history.loss[-1] < history.loss[0]            # -> True
+    """
+    check_module(model, "nn.train")
+    check_loss(loss, "nn.train")
+    _check_length(epochs, steps)
+    rule = as_optimiser(optimiser, "nn.train")
+    cut = Mini(100) if batch is None else as_batches(batch, "nn.train")
+    number = _seed(seed, "nn.train")
+    if progress not in (True, False, None):
+        raise type_error("nn.train", f"progress is {progress!r}; accepted: True, False and None")
+    given = source(data, cut, number, "nn.train")
+    if batch is not None and isinstance(given, IteratorSource):
+        raise value_error(
+            "nn.train",
+            f"batch is {batch!r}, but the data come in batches; arrays (x, y) are cut into such",
+        )
+    stepper = Stepper(model, loss, rule, number, engine, memory)
+    judged = None
+    if validation is not None:
+        table = measures(loss, metrics, "nn.train")
+        judge = sharing_judge(model, table, stepper.held, engine, memory)
+        judged = judge, source(validation, _in_order(cut), 0, "nn.train: validation")
+    elif metrics:
+        raise value_error("nn.train", "metrics are measured on validation data; none are given")
+    training = TrainingRun(
+        model,
+        stepper,
+        given,
+        judged,
+        _rules(stopping),
+        as_checkpoint(checkpoint),
+        as_callbacks(callbacks),
+        {
+            "optimiser": settled(repr(rule)),
+            "data": given.description(),
+            "seed": str(number),
+        },
+    )
+    if judged is not None:
+        judge, data_to_judge = judged
+        judge.prepare(data_to_judge)  # what cannot be judged is refused before the first step
+    if resume is not None:
+        if not isinstance(cast("object", resume), (str, os.PathLike)):
+            raise type_error(
+                "nn.train", f"resume is {resume!r}; accepted: the path of a checkpoint"
+            )
+        training.resume(resume)
+    training.run(_length(epochs, steps, given), progress)
+    return training.history
+
+
+def training_graph(model: Module, loss: Loss, data: Any, optimiser: Any, *, seed: int = 0) -> Graph:
+    """The graph of one training step for a batch: forward, backward and update.
+
+    - `model`, `loss`, `optimiser`: as for `nn.train`.
+    - `data`: a batch `(x, y)`, of which shapes and dtypes matter alone.
+    - `seed`: decides what random layers draw.
+
+    Its outputs are the loss and the rate; parameters, running statistics and what the optimiser
+    remembers are variables with update edges.
+
+        batch = numpy.zeros((5, 3), "float32"), numpy.zeros((5, 1), "float32")
+        graph = nn.training_graph(nn.Linear(3, 1), nn.mean_squared, batch, optim.SGD(0.1))
+        graph.plan().peak_bytes > 0                   # -> True
+    """
+    check_module(model, "nn.training_graph")
+    check_loss(loss, "nn.training_graph")
+    rule = as_optimiser(optimiser, "nn.training_graph")
+    variables = held_by(model, rule).variables()
+    batch = batch_variables(as_batch(data, "nn.training_graph"))
+    return step_graph(model, loss, rule, variables, batch, _seed(seed, "nn.training_graph"))
+
+
+class TrainingRun:
+    """A training under way."""
+
+    def __init__(
+        self,
+        model: Module,
+        stepper: Stepper,
+        data: Source,
+        judge: tuple[Judge, Source] | None,
+        rules: tuple[Stopping, ...],
+        checkpoint: Checkpoint | None,
+        callbacks: tuple[Callback, ...],
+        about: dict[str, str],
+    ) -> None:
+        self.model = model
+        self.stepper = stepper
+        self.data = data
+        self.judge = judge
+        self.rules = rules
+        self.checkpoint = checkpoint
+        self.callbacks = callbacks
+        self.about = about
+        self.history = History()
+        self.where = Position(stopping=[rule.start() for rule in rules])
+        self._reason: str | None = None
+        self._warned = False
+
+    # ------------------------------------------------------------------ control
+
+    def stop(self, reason: str) -> None:
+        """End at the next occasion; the first reason stands."""
+        self._reason = self._reason or reason
+
+    def update_model(self) -> None:
+        """Let the model have copies of the values of now."""
+        held = self.stepper.held
+        self.model.parameters, self.model.state = held.parameters, held.state
+
+    def resume(self, path: str | os.PathLike[str]) -> None:
+        """Go on where a checkpoint was written."""
+        where, history = checkpoints.restore(
+            path, self.stepper.held.named(), self.about, self.where.stopping
+        )
+        self.where, self.history = where, history
+        self._heed_rules()
+
+    # -------------------------------------------------------------------- loops
+
+    def run(self, length: Length, show: bool | None) -> None:
+        """All epochs; whatever happens, the model gets the values reached."""
+        with interrupts_deferred() as interrupts:
+            try:
+                with progress_shown(show, length.epochs, self.data.count()) as progress:
+                    while self.where.epoch < length.epochs and (
+                        self._reason is None or self._is_over()
+                    ):
+                        self._epoch(length, progress, interrupts)
+                interrupts.check()
+                self.history.reason = self._reason or "epochs"
+            except KeyboardInterrupt as interrupt:
+                self.history.reason = "interrupted"
+                interrupt.add_note(
+                    f"training was interrupted after step {self.where.step}; "
+                    "the model has the values reached by then"
+                )
+                raise
+            finally:
+                self.history.program = self.stepper.programs.first
+                self.update_model()
+
+    def _epoch(self, length: Length, progress: Progress, interrupts: Interrupts) -> None:
+        """One epoch, or what is left of it."""
+        where = self.where
+        batches = self.data.epoch(where.epoch, where.position)
+        while True:
+            if where.step >= length.steps:
+                self.stop(length.reason)
+            interrupts.check()
+            if self._reason is not None:
+                if self._is_over():
+                    break
+                return
+            batch = next(batches, None)
+            if batch is None:
+                break
+            self._step(batch, progress)
+        self._end_of_epoch(progress)
+
+    def _is_over(self) -> bool:
+        """Whether all batches of the epoch are done but its end, where their number is known."""
+        return self.where.position > 0 and self.where.position == self.data.count()
+
+    def _step(self, batch: Batch, progress: Progress) -> None:
+        where, history = self.where, self.history
+        start = time.perf_counter()
+        loss, rate = self.stepper.step(batch, where.step)
+        history.seconds += time.perf_counter() - start
+        history.batch_loss.append(loss)
+        history.rate.append(rate)
+        where.step += 1
+        where.position += 1
+        where.rows += batch.rows
+        where.total += loss * batch.rows
+        if not math.isfinite(loss) and not self._warned:
+            self._warned = True
+            self._warn(loss, batch)
+        progress.step(where.epoch, where.position, loss, rate)
+        self._judge_stopping("batch", loss)
+        self._tell("batch", where.epoch, loss, {})
+
+    def _warn(self, loss: float, batch: Batch) -> None:
+        """Say once that the loss is no finite number, and of which data."""
+        names = not_finite(batch)
+        cause = f"; its batch has NaN or infinities in {' and '.join(names)}" if names else ""
+        warn(f"nn.train: the loss of step {self.where.step} is {loss}{cause}", RuntimeWarning)
+
+    def _end_of_epoch(self, progress: Progress) -> None:
+        where, history = self.where, self.history
+        done, loss = where.epoch, where.total / where.rows
+        found: dict[str, float] = {}
+        if self.judge is not None:
+            judge, data = self.judge
+            found = judge.measured(data)
+        history.loss.append(loss)
+        for name, value in found.items():
+            history.validation.setdefault(name, []).append(value)
+        where.epoch, where.position, where.rows, where.total = done + 1, 0, 0, 0.0
+        progress.epoch(done, loss, found)
+        self._judge_stopping("epoch", found.get("loss", loss))
+        self._tell("epoch", done, loss, found)
+
+    def _judge_stopping(self, event: str, loss: float) -> None:
+        for i, rule in enumerate(self.rules):
+            if rule.every == event:
+                self.where.stopping[i] = rule.seen(self.where.stopping[i], loss)
+        self._heed_rules()
+
+    def _heed_rules(self) -> None:
+        """Stop if a rule says so by what it remembers."""
+        for rule, memory in zip(self.rules, self.where.stopping, strict=True):
+            if (reason := rule.reason(memory)) is not None:
+                self.stop(reason)
+
+    def _tell(
+        self, event: Literal["batch", "epoch"], epoch: int, loss: float, found: dict[str, float]
+    ) -> None:
+        """Tell callbacks and write a checkpoint, if it is time to."""
+        if not self.callbacks and self.checkpoint is None:
+            return
+        where = self.where
+        rate = self.history.rate[-1]
+        moment = TrainingEvent(event, epoch, where.step, loss, rate, found, self.history, self)
+        for callback in self.callbacks:
+            callback(moment)
+        if self.checkpoint is not None and self.checkpoint.due(moment):
+            path = self.checkpoint.file(where.step, epoch)
+            arrays = self.stepper.held.named()
+            checkpoints.save(path, arrays, where, self.history, self.about)
+
+
+def _seed(value: object, op: str) -> int:
+    """A seed that random draws in graphs can take."""
+    number = as_seed(value, op)
+    if number >= 2**64:
+        raise value_error(op, f"seed is {number}; it must be less than 2**64")
+    return number
+
+
+def _check_length(epochs: object, steps: object) -> None:
+    if isinstance(epochs, bool) or not isinstance(epochs, Real):
+        raise type_error("nn.train", f"epochs is {epochs!r}; accepted: a number")
+    count = 0 if steps is None else as_int(steps, "nn.train", "steps")
+    if not 0 <= float(epochs) < math.inf:
+        raise value_error("nn.train", f"epochs is {epochs}; it must be finite and at least 0")
+    if count < 0:
+        raise value_error("nn.train", f"steps is {steps}; it must be at least 0")
+
+
+class Length(NamedTuple):
+    """How long to train."""
+
+    epochs: int
+    """Epochs to begin."""
+    steps: float
+    """The most steps to make."""
+    reason: str = "steps"
+    """Why training ends with these steps."""
+
+
+def _length(epochs: float, steps: int | None, data: Source) -> Length:
+    most = math.inf if steps is None else steps
+    if epochs == int(epochs):
+        return Length(int(epochs), most)
+    count = data.count()
+    if count is None:
+        raise value_error(
+            "nn.train", f"epochs is {epochs}; of data without a length only whole ones can be seen"
+        )
+    share = round(epochs * count)
+    return Length(math.ceil(epochs), min(most, share), "steps" if most < share else "epochs")
+
+
+def _in_order(batches: Batches) -> Batches:
+    """How validation data are cut: as training data, but in order."""
+    size = batches.size if isinstance(batches, (Mini, Sample)) else 0
+    return Mini(max(size, 100), shuffle=False)
+
+
+def _rules(given: Stopping | Sequence[Stopping] | None) -> tuple[Stopping, ...]:
+    several = isinstance(cast("object", given), (tuple, list))
+    rules = () if given is None else tuple(cast("list[Any]", given)) if several else (given,)
+    for rule in rules:
+        if not isinstance(rule, Stopping):
+            raise type_error("nn.train", f"stopping is {rule!r}; accepted: rules of tawny.optim")
+    return cast("tuple[Stopping, ...]", rules)

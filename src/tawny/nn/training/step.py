@@ -1,0 +1,136 @@
+"""Training steps: forward, backward and update in one graph.
+
+Parameters, running statistics and everything the optimiser remembers are variables with update
+edges.  Their values lie in arrays that several programs share, one program for each size of batch,
+so a last batch with fewer rows is computed as exactly as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import tawny.numpy as tnp
+from tawny.array import Array
+from tawny.autodiff.fitting import zero
+from tawny.errors import type_error, value_error
+from tawny.graph.graph import Graph
+from tawny.graph.program import aligned_copy
+from tawny.nn.module import Module
+from tawny.nn.parameters import Declaration
+from tawny.nn.training.data import Batch
+from tawny.nn.training.programs import Programs
+from tawny.ops.random import seeded
+from tawny.optim.composition import Steps
+from tawny.optim.structures import variables_for
+from tawny.scopes import scope
+from tawny.tree import leaves, map_leaves, paths
+
+Loss = Callable[[Any, Any], Any]
+"""From predictions and targets to one number."""
+
+
+def check_loss(value: object, op: str) -> None:
+    """Refuse what is no function."""
+    if not callable(value):
+        raise type_error(op, f"the loss is {type(value).__name__}; it is a function")
+
+
+class Held(NamedTuple):
+    """All that changes in training: values, or the variables that stand for them."""
+
+    parameters: Any
+    state: Any
+    optimiser: Any
+
+    def named(self) -> dict[str, Any]:
+        """Every value by its kind and path: `parameters.0.weight`."""
+        return {
+            name: value
+            for kind, structure in zip(self._fields, self, strict=True)
+            for name, value in paths(structure, kind)
+        }
+
+    def variables(self) -> Held:
+        """Variables for all of it, called by these names."""
+        return Held(*(variables_for(x, kind) for kind, x in zip(self._fields, self, strict=True)))
+
+
+def held_by(model: Module, optimiser: Steps) -> Held:
+    """The values before the first step, in memory of their own."""
+    if not leaves(model.parameters):
+        held = any(isinstance(m, Declaration) and m.parameter for _, m in model.walk())
+        frozen = " that is not frozen" if held else ""
+        raise type_error(
+            "nn", f"{type(model).__name__} has no parameter{frozen}: there is nothing to train"
+        )
+    parameters = map_leaves(aligned_copy, model.parameters)
+    state = map_leaves(aligned_copy, model.state)
+    return Held(parameters, state, map_leaves(aligned_copy, optimiser.start(parameters)))
+
+
+def step_graph(
+    model: Module, loss: Loss, optimiser: Steps, held: Held, batch: Batch, seed: int
+) -> Graph:
+    """One step over variables: gives the loss and the rate, and updates all that is `held`."""
+
+    def objective(parameters: Any) -> tuple[Any, Any]:
+        with seeded(seed):  # every trace of the loss draws the same numbers
+            prediction, state = model.advance(parameters, held.state, *batch.inputs)
+            with scope("loss"):
+                value = one_number(loss(prediction, batch.target), "the loss")
+            if value.dtype.kind != "f":
+                accepted = "accepted: real floating-point numbers"
+                raise type_error("nn", f"the loss has dtype {value.dtype}; {accepted}")
+            return value, state
+
+    made = optimiser.advance(objective, held.parameters, held.optimiser, has_aux=True)
+    if all(s.node is zero(s.shape, s.dtype) for s in leaves(made.slope)):
+        raise value_error(
+            "nn", "the loss does not depend on any parameter of the model: nothing could be learnt"
+        )
+    sources = leaves(Held(made.parameters, made.aux, made.state))
+    targets = leaves(held)
+    updates = {t: s for t, s in zip(targets, sources, strict=True) if t.node is not s.node}
+    fixed = [t for t in targets if t not in updates]
+    rate = tnp.asarray(made.rate, dtype=tnp.float64)
+    inputs = [*batch.arrays, *fixed]
+    return Graph(inputs, (made.value, rate), updates, "training", unused="ignore")
+
+
+def one_number(value: Any, what: str) -> Array:
+    """A loss or metric as an array without axes."""
+    if value is None or isinstance(value, (str, list, tuple, dict)):
+        kind = type(cast("object", value)).__name__
+        raise type_error("nn", f"{what} is {kind}; it must be one number")
+    array = tnp.asarray(value)
+    if array.shape:
+        raise value_error("nn", f"{what} has shape {array.shape}; it must be one number")
+    return array
+
+
+class Stepper:
+    """Steps of training: each sees a batch and changes what is held."""
+
+    def __init__(
+        self,
+        model: Module,
+        loss: Loss,
+        optimiser: Steps,
+        seed: int,
+        engine: str,
+        memory: str | int | None,
+    ) -> None:
+        self.held = held_by(model, optimiser)
+        variables = self.held.variables()
+        self.programs = Programs(
+            lambda batch: step_graph(model, loss, optimiser, variables, batch, seed),
+            self.held.named(),
+            engine,
+            memory,
+        )
+
+    def step(self, batch: Batch, number: int) -> tuple[float, float]:
+        """The loss before step `number` and its rate, after all updates."""
+        loss, rate = self.programs.run(batch, number)
+        return float(loss), float(rate)

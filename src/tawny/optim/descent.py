@@ -1,0 +1,282 @@
+"""Methods that search along lines: each step looks at the function as often as it needs."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy
+
+from tawny.array import Array
+from tawny.autodiff.functions import value_and_grad
+from tawny.autodiff.jacobian import hessian
+from tawny.errors import type_error
+from tawny.graph.graph import Graph
+from tawny.graph.program import Program
+from tawny.node import Value
+from tawny.optim.arguments import check_count
+from tawny.optim.line_search import Place, StrongWolfe
+from tawny.optim.structures import flat, variables_for
+from tawny.tree import leaves, like
+
+Function = Callable[[Any], Any]
+
+
+class Objective:
+    """A function of one vector, made of all parameters: value, slope and second derivatives.
+
+    Each look is one run of one program.
+    """
+
+    def __init__(self, function: Function, start: Any, engine: str, memory: Any) -> None:
+        self._function, self._start = function, start
+        self._options = engine, memory
+        self._parts: list[Value] = leaves(start)
+        variables = variables_for(start, "x")
+        self._names: list[str] = [v.node.name for v in leaves(variables)]
+        value, slopes = value_and_grad(function)(variables)
+        self.rounding = float(numpy.finfo(value.dtype).eps)
+        self._program = self._compiled(variables, (value, leaves(slopes)))
+        self._second: Program | None = None
+        self.looks = 0
+
+    @property
+    def start(self) -> Value:
+        """The vector to start from."""
+        return numpy.concatenate([numpy.ravel(p).astype(numpy.float64) for p in self._parts])
+
+    def at(self, x: Value) -> tuple[float, Value]:
+        """The value and the slope."""
+        self.looks += 1
+        value, slopes = self._program(**self._given(x))
+        return float(value), numpy.concatenate([numpy.ravel(s) for s in slopes], dtype=float)
+
+    def curvature(self, x: Value) -> Value:
+        """The matrix of second derivatives."""
+        if self._second is None:
+            variables = variables_for(self._start, "x")
+            vector, back = flat(variables)
+
+            def of_vector(moved: Array) -> Any:
+                return self._function(back(moved))
+
+            self._second = self._compiled(variables, hessian(of_vector)(vector))
+        return numpy.asarray(self._second(**self._given(x)), dtype=float)
+
+    def structured(self, x: Value) -> Any:
+        """The vector as the parameters came."""
+        return like(self._start, self._pieces(x))
+
+    def _compiled(self, variables: Any, outputs: Any) -> Program:
+        engine, memory = self._options
+        graph = Graph(leaves(variables), outputs, unused="ignore")
+        return graph.compile(engine, memory=memory, incremental=False)
+
+    def _pieces(self, x: Value) -> list[Value]:
+        ends = numpy.cumsum([part.size for part in self._parts])
+        pieces = numpy.split(x, ends[:-1])
+        return [
+            piece.reshape(part.shape).astype(part.dtype)
+            for piece, part in zip(pieces, self._parts, strict=True)
+        ]
+
+    def _given(self, x: Value) -> dict[str, Value]:
+        return dict(zip(self._names, self._pieces(x), strict=True))
+
+
+class Point:
+    """Where a search stands."""
+
+    def __init__(self, x: Value, value: float, slope: Value) -> None:
+        self.x, self.value, self.slope = x, value, slope
+
+    @property
+    def steepest(self) -> float:
+        """The greatest magnitude of the slope's elements."""
+        return float(numpy.max(numpy.abs(self.slope), initial=0.0))
+
+
+class Guide(ABC):
+    """Says which way to go; remembers what it saw."""
+
+    @abstractmethod
+    def direction(self, here: Point) -> tuple[Value, float]:
+        """The way to go, and how far to look first."""
+
+    @abstractmethod
+    def moved(self, before: Point, after: Point) -> None:
+        """See a step that was made."""
+
+    @abstractmethod
+    def forget(self) -> bool:
+        """Start afresh, where nothing lower was found; False if that changes nothing."""
+
+
+@dataclass(frozen=True)
+class Descent(ABC):
+    """A method that searches along lines."""
+
+    def line_search(self) -> StrongWolfe:
+        """How far to go along a line."""
+        return StrongWolfe()
+
+    @abstractmethod
+    def guide(self, objective: Objective) -> Guide:
+        """What leads a search."""
+
+    def next(self, objective: Objective, guide: Guide, here: Point) -> Point | None:
+        """The point after one step; None if nothing lower is found."""
+        with numpy.errstate(all="ignore"):  # what overflows leads nowhere, and is not taken
+            while True:
+                direction, first = guide.direction(here)
+                found = self._along(objective, here, direction, first)
+                if found is not None:
+                    guide.moved(here, found)
+                    return found
+                if not guide.forget():
+                    return None
+
+    def _along(
+        self, objective: Objective, here: Point, direction: Value, first: float
+    ) -> Point | None:
+        steep = float(direction @ here.slope)
+        if not steep < 0 or not math.isfinite(steep):
+            return None
+
+        def line(far: float) -> Place:
+            x = here.x + far * direction
+            value, slope = objective.at(x)
+            return Place(far, value, float(slope @ direction), Point(x, value, slope))
+
+        start = Place(0.0, here.value, steep)
+        place = self.line_search().step(line, start, first, objective.rounding)
+        return None if place is None else place.found
+
+
+_SEARCH: Final = StrongWolfe()
+
+
+@dataclass(frozen=True)
+class LBFGS(Descent):
+    """Limited-memory BFGS: second derivatives from the last steps and slopes; for `minimise`.
+
+    - `memory`: of how many steps.
+    - `search`: how far to go along a line.
+
+    The direction is -H g, where H is the inverse Hessian that fits the steps s and the changes y
+    of the slope, begun as (s.y / y.y) times the identity (Nocedal's two loops).
+
+        found = optim.minimise(lambda x: np.sum(x**4), [1.0, 2.0], optim.LBFGS(memory=5))
+        found.converged                               # -> True
+    """
+
+    memory: int = 10
+    search: StrongWolfe = _SEARCH
+
+    def __post_init__(self) -> None:
+        check_count(self, "memory")
+        given = cast("object", self.search)
+        if not isinstance(given, StrongWolfe):
+            raise type_error("LBFGS", f"search is {given!r}; accepted: optim.StrongWolfe")
+
+    def line_search(self) -> StrongWolfe:
+        return self.search
+
+    def guide(self, objective: Objective) -> Guide:
+        return _Pairs(self.memory)
+
+
+LEAST_CURVATURE: Final = 1e-10
+"""Steps along which the slope grows by a smaller share are not remembered: H stays positive."""
+
+
+class _Pairs(Guide):
+    """The last steps and changes of the slope."""
+
+    def __init__(self, most: int) -> None:
+        self._pairs: deque[tuple[Value, Value, float]] = deque(maxlen=most)
+
+    def direction(self, here: Point) -> tuple[Value, float]:
+        if not self._pairs:
+            size = float(numpy.sum(numpy.abs(here.slope)))
+            return -here.slope, min(1.0, 1.0 / size) if size else 1.0
+        q, shares = here.slope.copy(), list[float]()
+        for s, y, rho in reversed(self._pairs):
+            share = rho * float(s @ q)
+            shares.append(share)
+            q -= share * y
+        s, y, rho = self._pairs[-1]
+        q /= rho * float(y @ y)
+        for (s, y, rho), share in zip(self._pairs, reversed(shares), strict=True):
+            q += (share - rho * float(y @ q)) * s
+        return -q, 1.0
+
+    def moved(self, before: Point, after: Point) -> None:
+        s, y = after.x - before.x, after.slope - before.slope
+        bent = float(s @ y)
+        if bent > LEAST_CURVATURE * float(y @ y) and math.isfinite(1 / bent):
+            self._pairs.append((s, y, 1 / bent))
+
+    def forget(self) -> bool:
+        known = bool(self._pairs)
+        self._pairs.clear()
+        return known
+
+
+@dataclass(frozen=True)
+class NewtonDescent(Descent):
+    """Newton's method with a line search, going down where the function is not convex too.
+
+    Where the Hessian H is not positive definite, the least power of ten times its size is added to
+    its diagonal that makes it so.
+    """
+
+    def guide(self, objective: Objective) -> Guide:
+        return _Parabola(objective)
+
+
+LEAST_SHIFT: Final = 1e-6
+"""The share of a Hessian's size that is first added to its diagonal."""
+
+
+class _Parabola(Guide):
+    """The bottom of the parabola that fits best."""
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        self._plain = False
+        """Whether to go down the steepest way, the parabola having led nowhere."""
+
+    def direction(self, here: Point) -> tuple[Value, float]:
+        if self._plain:
+            size = float(numpy.sum(numpy.abs(here.slope)))
+            return -here.slope, min(1.0, 1.0 / size) if size else 1.0
+        matrix = self._objective.curvature(here.x)
+        return _downwards(matrix, here.slope), 1.0
+
+    def moved(self, before: Point, after: Point) -> None:
+        self._plain = False
+
+    def forget(self) -> bool:
+        tried, self._plain = self._plain, True
+        return not tried
+
+
+def _downwards(matrix: Value, slope: Value) -> Value:
+    """`-(H + c I)^-1 g` for the least c tried with which the matrix is positive definite."""
+    symmetric = (matrix + matrix.T) / 2
+    size = float(numpy.max(numpy.abs(symmetric), initial=0.0))
+    if not math.isfinite(size) or size == 0:
+        return -slope
+    shifts: Sequence[float] = [0.0, *(size * LEAST_SHIFT * 10.0**k for k in range(9))]
+    for shift in shifts:
+        try:
+            root = numpy.linalg.cholesky(symmetric + shift * numpy.eye(len(slope)))
+        except numpy.linalg.LinAlgError:
+            continue
+        return -numpy.linalg.solve(root.T, numpy.linalg.solve(root, slope))
+    return -slope
