@@ -77,7 +77,7 @@ def correlate(x, kernel, **options):
     x, kernel, out = x.reshape(inputs), kernel.reshape(weights), np.zeros(outputs, x.dtype)
     for where, at, seen in found:
         out[:, *where] += np.einsum("bgi,igo->bgo", x[:, *seen], kernel[at])
-    return out.reshape(*outputs[:-2], -1).astype(dtype)
+    return out.reshape(*outputs[:-2], kernel.shape[-2] * kernel.shape[-1]).astype(dtype)
 
 
 def input_gradient(kernel, gradient, *, input_shape, **options):

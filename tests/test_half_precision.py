@@ -70,7 +70,7 @@ def of_floats(case) -> bool:
 
 def table():
     """Operands in float16, the arrays a function makes of variables, and the exact results."""
-    for case in filter(of_floats, CASES):
+    for case in filter(of_floats, [case for _, case in CASES]):
         for scale in spaced(case):
             operands = list(halves(case, scale))
             given = [tw.var(shape=x.shape, dtype=x.dtype) for x in operands]
