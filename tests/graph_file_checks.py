@@ -15,10 +15,10 @@ import tawny.numpy as tnp
 from cases import parts
 from random_graphs import evaluated
 from tawny.array import Array, array_for
+from tawny.files.safetensors import _without_digest
 from tawny.graph.files import load, save
 from tawny.graph.graph import Graph
-from tawny.graph.safetensors import _without_digest
-from tawny.graph.trace import listing
+from tawny.graph.report.trace import listing
 from tawny.node import Variable, toposort
 from tawny.ops.differentiation import Rewritten
 

@@ -43,13 +43,13 @@ from cases import parts
 from graph_file_checks import graph_over, sample_graph
 from tawny.array import Array, array_for
 from tawny.engine.reference import run
-from tawny.graph.encoding import decode_op
+from tawny.files.encoding import decode_op
+from tawny.files.functions import register_function
+from tawny.files.safetensors import file_blocks, read_from
 from tawny.graph.files import GraphFileError, from_bytes
 from tawny.graph.graph import Graph
-from tawny.graph.registry import register_function
-from tawny.graph.safetensors import blocks, read_from
+from tawny.graph.report.trace import listing
 from tawny.graph.saving import to_bytes
-from tawny.graph.trace import listing
 from tawny.node import Constant, Node, Variable, make, part
 from tawny.op import CLASSES, ELEMENTWISE
 from tawny.ops.boxes import non_maximum_suppression, suppression_by_class
@@ -85,7 +85,7 @@ class File:
     def bytes(self) -> bytes:
         """The file, with the checksum that its bytes have."""
         text = {"format": "tawny.graph", "version": "1", "graph": json.dumps(self.graph)}
-        return b"".join(blocks(self.arrays, text, "fuzz"))
+        return b"".join(file_blocks(self.arrays, text, "fuzz"))
 
 
 def opened(graph: Graph) -> File:

@@ -21,10 +21,10 @@ from tawny.codegen.products import loops, product
 from tawny.codegen.runtime import library
 from tawny.engine.cpu import kernels, unavailable
 from tawny.engine.reference import run
-from tawny.graph import banding, course
-from tawny.graph.course import Course, Stretch
+from tawny.graph.bands import cuts, search
+from tawny.graph.bands.planner import Narrowing
+from tawny.graph.bands.search import Course, Stretch
 from tawny.graph.graph import Graph
-from tawny.graph.narrowing import Narrowing
 from tawny.graph.program import Program
 from tawny.node import Node, make, toposort, variable
 from tawny.ops.bands import Bands, cut, place
@@ -127,10 +127,10 @@ def stretch(seed: int, steps: int) -> tuple[list[Array], list[Array]]:
 @pytest.fixture
 def eager_cutting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut wherever it saves a byte, into as many bands as can be."""
-    monkeypatch.setattr("tawny.graph.narrowing.WORTH", 0)
-    monkeypatch.setattr("tawny.graph.narrowing.GAIN", 1.0)
+    monkeypatch.setattr("tawny.graph.bands.planner.WORTH", 0)
+    monkeypatch.setattr("tawny.graph.bands.planner.GAIN", 1.0)
     for name, value in {"BAND_BYTES": 1, "PART": 0.0, "LONGER": 1e9}.items():
-        monkeypatch.setattr(course, name, value)
+        monkeypatch.setattr(search, name, value)
 
 
 def feeds(inputs: Sequence[Array], seed: int) -> dict[str, np.ndarray]:
@@ -320,9 +320,9 @@ def test_programs_in_bands_are_right(seed: int, steps: int, threads: int) -> Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAWNY_DEBUG", "1")
         for name in ("WORTH", "GAIN"):
-            patch.setattr(f"tawny.graph.narrowing.{name}", {"WORTH": 0, "GAIN": 1.0}[name])
+            patch.setattr(f"tawny.graph.bands.planner.{name}", {"WORTH": 0, "GAIN": 1.0}[name])
         for name, value in {"BAND_BYTES": 1, "PART": 0.0, "LONGER": 1e9}.items():
-            patch.setattr(course, name, value)
+            patch.setattr(search, name, value)
         inputs, outputs = stretch(seed, steps)
         graph = Graph(inputs, outputs, unused="ignore")
         program = graph.compile(threads=threads)
@@ -335,7 +335,7 @@ def test_programs_in_bands_are_right(seed: int, steps: int, threads: int) -> Non
 
 def _peak_without_bands(graph: Graph) -> int:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.narrowing.WORTH", 10**18)
+        patch.setattr("tawny.graph.bands.planner.WORTH", 10**18)
         return graph.plan().peak_bytes
 
 
@@ -353,9 +353,9 @@ def test_most_random_stretches_are_cut(eager_cutting: None) -> None:
 @given(st.integers(0, 10**9), st.integers(5, 40))
 def test_random_graphs_of_all_ops_are_right_in_bands(seed: int, steps: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.narrowing.WORTH", 0)
+        patch.setattr("tawny.graph.bands.planner.WORTH", 0)
         for name, value in {"BAND_BYTES": 1, "PART": 0.0, "LONGER": 1e9}.items():
-            patch.setattr(course, name, value)
+            patch.setattr(search, name, value)
         graph = graph_of(seed, steps, impure=False)
         inputs = [array_for(n) for n in graph.feeds]
         made = Graph(inputs, [array_for(n) for n in graph.outputs], unused="ignore")
@@ -397,7 +397,7 @@ def test_a_result_is_written_over_an_operand_that_dies(
 ) -> None:
     """Two convolutions between what needs all rows: one memory, and a few rows."""
     monkeypatch.setenv("TAWNY_DEBUG", "1")
-    monkeypatch.setattr(course, "BAND_BYTES", 8000)
+    monkeypatch.setattr(search, "BAND_BYTES", 8000)
     rng = random.Random(0)
     x = tw.var("x", shape=(1, 2, 32, 8), dtype="float32")
     y = tnp.repeat(x, 32, axis=1)
@@ -475,7 +475,7 @@ def test_programs_own_the_code_that_their_bands_call(eager_cutting: None) -> Non
 
 def _plain(graph: Graph) -> Program:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.narrowing.WORTH", 10**18)
+        patch.setattr("tawny.graph.bands.planner.WORTH", 10**18)
         return graph.compile()
 
 
@@ -512,7 +512,7 @@ def test_updates_of_variables_in_bands(eager_cutting: None) -> None:
 def test_small_programs_are_left_alone() -> None:
     x, y = narrow()
     assert not bands_of(Graph([x], [y]).compile())
-    assert banding.WORTH == 2**24
+    assert cuts.WORTH == 2**24
 
 
 @native
@@ -595,9 +595,9 @@ def waiting(depth: int = 6) -> Graph:
 @pytest.fixture
 def scarce(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs of any size are cut; bands have some thousand bytes, and may take much longer."""
-    monkeypatch.setattr("tawny.graph.narrowing.WORTH", 0)
+    monkeypatch.setattr("tawny.graph.bands.planner.WORTH", 0)
     for name, value in {"BAND_BYTES": 2**16, "LONGER": 1.5, "SPARE": 1.0}.items():
-        monkeypatch.setattr(course, name, value)
+        monkeypatch.setattr(search, name, value)
 
 
 def least_bytes(graph: Graph, threads: int | None = None) -> int:
@@ -651,9 +651,9 @@ def test_tight_programs_are_right(seed: int, steps: int, threads: int) -> None:
     """Random stretches within the least bytes that can be reached, in poisoned memory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAWNY_DEBUG", "1")
-        patch.setattr("tawny.graph.narrowing.WORTH", 0)
+        patch.setattr("tawny.graph.bands.planner.WORTH", 0)
         for name, value in {"BAND_BYTES": 256, "PART": 0.0, "LONGER": 1e9, "SPARE": 1e9}.items():
-            patch.setattr(course, name, value)
+            patch.setattr(search, name, value)
         inputs, outputs = stretch(seed, steps)
         graph = Graph(inputs, outputs, unused="ignore")
         least = least_bytes(graph, threads=threads)
@@ -672,9 +672,9 @@ def test_tight_programs_run_what_changed(seed: int, steps: int) -> None:
     """Parts that run at different times are cut apart, whatever is computed again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAWNY_DEBUG", "1")
-        patch.setattr("tawny.graph.narrowing.WORTH", 0)
+        patch.setattr("tawny.graph.bands.planner.WORTH", 0)
         for name, value in {"BAND_BYTES": 256, "PART": 0.0, "LONGER": 1e9, "SPARE": 1e9}.items():
-            patch.setattr(course, name, value)
+            patch.setattr(search, name, value)
         inputs, outputs = stretch(seed, steps)
         scale = tw.var("scale", shape=(), dtype="float32")
         scaled = [tnp.tanh(y * scale) + y for y in outputs]
@@ -711,8 +711,8 @@ def test_a_wide_program_of_two_inputs_has_a_budget() -> None:
 def test_opened_bands_are_what_they_were_made_of() -> None:
     node, body = chain()
     banded = make(Bands(body, 4), node.inputs)
-    assert banding.opened(banded) == {banded: node}
-    assert banding.opened(node) == {}
+    assert cuts.opened(banded) == {banded: node}
+    assert cuts.opened(node) == {}
 
 
 def test_a_step_alone_is_written_over_its_operand_in_bands() -> None:
@@ -731,11 +731,11 @@ def test_finer_bands_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     node, body = chain()
     coarse = make(Bands(body, 12), node.inputs)
     stretches = Course([tnp.sum(array_for(coarse), axis=1).node], None)
-    monkeypatch.setattr(course, "SPARE", 1e9)
+    monkeypatch.setattr(search, "SPARE", 1e9)
     found = stretches.finer(coarse)
     assert found is not None
     assert (found.bands.op.body, found.bands.op.height) == (body, 8)
     assert found.replacements == {coarse: found.bands}
     assert stretches.finer(node) is None
-    monkeypatch.setattr(course, "SPARE", -1.0)
+    monkeypatch.setattr(search, "SPARE", -1.0)
     assert stretches.finer(coarse) is None

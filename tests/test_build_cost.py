@@ -23,7 +23,7 @@ from random_graphs import RandomGraph, graphs
 from tawny import models, nn, optim
 from tawny.engine.cpu import kernels
 from tawny.gc_paused import gc_paused
-from tawny.graph import fitting, lowering
+from tawny.graph import lowering, plan_choice
 from tawny.graph import program as program_module
 from tawny.graph.lowering import bound, is_leaf, lower, result_of
 from tawny.memory import plan as planning
@@ -334,7 +334,7 @@ def test_an_unrolled_training_step_is_planned_once_and_at_its_bound(
         others.append(plan_below(problem, bytes, **options))
         return others[-1]
 
-    monkeypatch.setattr(fitting, "plan_below", noted)
+    monkeypatch.setattr(plan_choice, "plan_below", noted)
     layout = graph.plan(incremental=False).layout
     assert layout.arena == layout.bound
     assert others == [None], "with updates anywhere it needs as much at least"

@@ -24,8 +24,8 @@ from tawny.engine.cpu import indexing, kernels, unavailable
 from tawny.engine.cpu.kernels import Memory
 from tawny.engine.reference import compute, run
 from tawny.engine.reference.kernel import KERNELS
-from tawny.graph.encoding import decode_op, encode_op
-from tawny.graph.wellformed import MalformedError, check
+from tawny.files.encoding import decode_op, encode_op
+from tawny.files.op_checks import MalformedError, check_op
 from tawny.models.mask_rcnn import pyramid_crop
 from tawny.node import Node, make, toposort, variable
 from tawny.ops.fused import expanded
@@ -164,10 +164,10 @@ def test_files_keep_it_and_are_checked() -> None:
     op = GatherPieces(3)
     assert decode_op(encode_op(op)) == op
     kind = ((3,), np.dtype("int64"))
-    check(op, [kind] * 4)
+    check_op(op, [kind] * 4)
     for wrong, count in ((op, 3), (op, 5), (GatherPieces(0), 1), (GatherPieces(-1), 0)):
         with pytest.raises(MalformedError, match="gather_pieces"):
-            check(wrong, [kind] * count)
+            check_op(wrong, [kind] * count)
 
 
 def test_it_costs_as_much_as_the_gather_alone() -> None:

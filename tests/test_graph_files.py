@@ -39,13 +39,13 @@ from graph_file_checks import (
 from random_graphs import assert_same_bits
 from tawny.array import Array, array_for
 from tawny.engine.reference import run
-from tawny.graph.encoding import decode, encode, field_types
+from tawny.files.encoding import decode, encode, field_types
+from tawny.files.functions import register_function
+from tawny.files.op_checks import AT_LEAST, BELOW, CHOICES, FREE, OPERANDS, MalformedError
+from tawny.files.safetensors import read
 from tawny.graph.files import GraphFileError, load, load_arrays, save, save_arrays
 from tawny.graph.graph import Graph
-from tawny.graph.registry import register_function
-from tawny.graph.safetensors import read
-from tawny.graph.trace import trace
-from tawny.graph.wellformed import AT_LEAST, BELOW, CHOICES, FREE, OPERANDS, MalformedError
+from tawny.graph.report.trace import trace
 from tawny.node import toposort
 from tawny.op import CLASSES
 from tawny.ops.delay import Delay, LazyPrint, UserFunction

@@ -29,10 +29,10 @@ from graph_file_checks import (
 from random_graphs import evaluated
 from tawny.array import array_for
 from tawny.engine.reference import run
+from tawny.files.safetensors import MAX_HEADER
 from tawny.graph.files import GraphFileError, load, load_arrays, save
 from tawny.graph.graph import Graph
-from tawny.graph.safetensors import MAX_HEADER
-from tawny.graph.trace import listing
+from tawny.graph.report.trace import listing
 from tawny.rewrite.pipeline import optimise
 
 LIMITED = settings(

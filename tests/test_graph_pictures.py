@@ -19,11 +19,11 @@ import random_graphs
 import tawny as tw
 import tawny.numpy as tnp
 from tawny.array import Array, array_for
-from tawny.graph.dot import block_colour, to_dot
 from tawny.graph.graph import Graph
-from tawny.graph.layered import LANE, place
-from tawny.graph.svg import MOST_DRAWN, html, svg, visualize
-from tawny.graph.trace import listing, reads, trace
+from tawny.graph.report.box_layout import LANE, place
+from tawny.graph.report.dot import block_colour, to_dot
+from tawny.graph.report.svg import MOST_DRAWN, html, svg, visualize
+from tawny.graph.report.trace import listing, reads, trace
 from tawny.node import Constant, Node, Variable, toposort
 
 SVG = "{http://www.w3.org/2000/svg}"

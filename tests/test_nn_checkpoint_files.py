@@ -12,7 +12,7 @@ import pytest
 
 import tawny as tw
 from tawny import nn, optim
-from tawny.graph import safetensors
+from tawny.files import safetensors
 from training_loop import flat
 
 DATA = np.random.default_rng(2)

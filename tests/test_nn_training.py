@@ -15,7 +15,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from optimiser_oracle import OPTIMISERS
 from tawny import nn, optim
-from tawny.graph import safetensors
+from tawny.files import safetensors
 from tawny.nn.target_checks import Classes
 from tawny.node import toposort
 from tawny.tree import leaves, map_leaves

@@ -24,8 +24,8 @@ from random_graphs import assert_same_bits
 from tawny import nn, optim
 from tawny.array import array_for
 from tawny.engine.cpu import unavailable
+from tawny.files.functions import register_function
 from tawny.graph.plan_pickling import plan_from
-from tawny.graph.registry import register_function
 from tawny.tree import paths
 
 ENGINES = ("cpu", "reference")
@@ -331,10 +331,10 @@ def test_plans_answer_the_same_after_pickling(name: str) -> None:
 
 @pytest.mark.skipif(unavailable() is not None, reason="needs compiled code")
 def test_plans_of_programs_in_bands_answer_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tawny.graph.narrowing.WORTH", 0)
-    monkeypatch.setattr("tawny.graph.narrowing.GAIN", 1.0)
+    monkeypatch.setattr("tawny.graph.bands.planner.WORTH", 0)
+    monkeypatch.setattr("tawny.graph.bands.planner.GAIN", 1.0)
     for name, value in {"BAND_BYTES": 1, "PART": 0.0, "LONGER": 1e9}.items():
-        monkeypatch.setattr(f"tawny.graph.course.{name}", value)
+        monkeypatch.setattr(f"tawny.graph.bands.search.{name}", value)
     x = tw.var("x", shape=(1, 64, 32, 8), dtype="float32")
     rng = np.random.default_rng(0)
     wide = tnp.relu(tnp.conv2d(x, rng.normal(size=(3, 3, 8, 96)).astype("float32")))

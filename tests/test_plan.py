@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tawny as tw
 import tawny.numpy as tnp
 from program_checks import programs
-from tawny.graph.updating import in_cycles
+from tawny.graph.in_place_updates import in_cycles
 from tawny.memory.blocks import allocate
 from tawny.memory.ordering.portfolio import depth_first
 from tawny.pebble import from_schedule, play

@@ -15,7 +15,7 @@ import tawny.numpy as tnp
 from memory_checks import assert_apart
 from random_programs import ProgramBuilder
 from tawny.array import array_for
-from tawny.graph import fitting
+from tawny.graph import plan_choice
 from tawny.graph.lowering import is_leaf, result_of
 from tawny.graph.plan import Plan
 from tawny.memory.plan import Layout
@@ -166,7 +166,7 @@ def test_where_nothing_better_is_found_all_else_stays_in_place(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sources that an order lets lie in variables do, also where laying it out again gains none."""
-    found, plain = list[Layout](), fitting._where_it_was
+    found, plain = list[Layout](), plan_choice._where_it_was
 
     def stays(layout: Layout, lent: Problem) -> Layout:
         found.append(plain(layout, lent))
@@ -177,7 +177,7 @@ def test_where_nothing_better_is_found_all_else_stays_in_place(
     def unlucky(problem: Problem, *, order: Any = None, **options: Any) -> Any:
         return SimpleNamespace(arena=2**60) if order is not None else planned(problem, **options)
 
-    monkeypatch.setattr(fitting, "_where_it_was", stays)
-    monkeypatch.setattr(fitting, "plan", unlucky)
+    monkeypatch.setattr(plan_choice, "_where_it_was", stays)
+    monkeypatch.setattr(plan_choice, "plan", unlucky)
     test_random_updates(engine)
     assert found

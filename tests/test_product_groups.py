@@ -26,8 +26,8 @@ from tawny.engine.cpu.kernels import Kernel, Memory
 from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.reference import run
 from tawny.engine.reference.kernel import KERNELS
-from tawny.graph import compiled
-from tawny.graph.encoding import decode_op, encode_op
+from tawny.files.encoding import decode_op, encode_op
+from tawny.graph import compilation
 from tawny.graph.engine import ENGINES
 from tawny.graph.lowering import overwrites
 from tawny.memory.inplace import match
@@ -450,7 +450,7 @@ def any_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small products are joined, too, and small arrays grouped."""
     monkeypatch.setattr("tawny.engine.cpu.TINY", 0)
     monkeypatch.setitem(ENGINES, "joining", JoiningEngine())
-    monkeypatch.setattr(compiled, "joining", lambda joins, moments: joining(joins, moments, 0))
+    monkeypatch.setattr(compilation, "joining", lambda joins, moments: joining(joins, moments, 0))
 
 
 @st.composite

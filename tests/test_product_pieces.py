@@ -24,7 +24,7 @@ from tawny.engine.cpu.kernels import Kernel, Memory
 from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.reference import run
 from tawny.engine.reference.kernel import KERNELS
-from tawny.graph.encoding import decode_op, encode_op
+from tawny.files.encoding import decode_op, encode_op
 from tawny.graph.lowering import overwrites
 from tawny.memory.inplace import match
 from tawny.node import Node, make, toposort, variable

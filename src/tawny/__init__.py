@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from tawny.configuration import config as config
     from tawny.engine import evaluate as evaluate
     from tawny.errors import PerformanceWarning as PerformanceWarning
+    from tawny.files.functions import register_function as register_function
+    from tawny.files.safetensors import GraphFileError as GraphFileError
     from tawny.graph.files import load as load
     from tawny.graph.files import load_arrays as load_arrays
     from tawny.graph.files import save_arrays as save_arrays
@@ -55,8 +57,6 @@ if TYPE_CHECKING:
     from tawny.graph.jit import jit as jit
     from tawny.graph.largest import largest as largest
     from tawny.graph.program import Program as Program
-    from tawny.graph.registry import register_function as register_function
-    from tawny.graph.safetensors import GraphFileError as GraphFileError
     from tawny.memory.budget import MemoryBudgetError as MemoryBudgetError
     from tawny.ops.creation import var as var
     from tawny.ops.delay import delay as delay
@@ -154,7 +154,7 @@ _HOME: Final = {
     "delay": "tawny.numpy",
     "evaluate": "tawny.engine",
     "fold": "tawny.numpy",
-    "GraphFileError": "tawny.graph.safetensors",
+    "GraphFileError": "tawny.files.safetensors",
     "jit": "tawny.graph.jit",
     "largest": "tawny.graph.largest",
     "optimise": "tawny.graph.graph",
@@ -162,7 +162,7 @@ _HOME: Final = {
     "load": "tawny.graph.files",
     "load_arrays": "tawny.graph.files",
     "map_elements": "tawny.numpy",
-    "register_function": "tawny.graph.registry",
+    "register_function": "tawny.files.functions",
     "save_arrays": "tawny.graph.files",
     "scan": "tawny.numpy",
     "scope": "tawny.scopes",

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import tawny.numpy  # noqa: F401  # pyright: ignore[reportUnusedImport]  (declares every op)
 from tawny.array import Array, array_for, as_value
 from tawny.errors import type_error
-from tawny.graph.encoding import (
+from tawny.files.encoding import (
     decode_dtype,
     decode_index,
     decode_indices,
@@ -26,17 +26,19 @@ from tawny.graph.encoding import (
     decode_shape,
     decode_type,
 )
-from tawny.graph.graph import Graph
-from tawny.graph.safetensors import (
+from tawny.files.op_checks import MalformedError, check_op
+from tawny.files.safetensors import (
     Contents,
     GraphFileError,
     Json,
-    parse,
+    excerpt,
+    parse_json,
     read,
     read_from,
-    shown,
     write,
 )
+from tawny.graph.graph import Graph
+from tawny.graph.report.trace import kind
 from tawny.graph.saving import (
     ARRAYS,
     GRAPH,
@@ -47,8 +49,6 @@ from tawny.graph.saving import (
     array_name,
     save,
 )
-from tawny.graph.trace import kind
-from tawny.graph.wellformed import MalformedError, check
 from tawny.node import Constant, Node, Part, Value, Variable, constant, make, part, written_at
 from tawny.source import Source
 
@@ -85,15 +85,15 @@ class _Loader:
         self.values = contents.arrays
         text = contents.text
         if text.get("format") != GRAPH:
-            raise self.fail("format", f"{shown(text.get('format'))}; expected {GRAPH!r}")
+            raise self.fail("format", f"{excerpt(text.get('format'))}; expected {GRAPH!r}")
         if text.get("version") != str(VERSION):
             raise self.fail(
-                "version", f"{shown(text.get('version'))}; this library reads version {VERSION}"
+                "version", f"{excerpt(text.get('version'))}; this library reads version {VERSION}"
             )
         if text.keys() != {"format", "version", "graph"}:
             raise self.fail("metadata", "expected format, version and graph")
         self.data = self.members(
-            parse(text["graph"], "graph", self.fail),
+            parse_json(text["graph"], "graph", self.fail),
             "graph",
             {"name": (str, type(None)), "sources": (list,), "nodes": (list,), "inputs": (list,),
              "outputs": (int, dict), "updates": (list,)},
@@ -113,7 +113,7 @@ class _Loader:
         for name, accepted in kinds.items():
             if type(data[name]) not in accepted:
                 words = " or ".join(k.__name__ for k in accepted)
-                raise self.fail(f"{place}, {name}", f"expected {words}, not {shown(data[name])}")
+                raise self.fail(f"{place}, {name}", f"expected {words}, not {excerpt(data[name])}")
         return data
 
     def graph(self) -> Graph:
@@ -125,7 +125,7 @@ class _Loader:
         for number, record in enumerate(records):
             self.nodes.append(self.node(number, record))
         if self.values:
-            raise self.fail("arrays", f"{shown(min(self.values))} belongs to no constant")
+            raise self.fail("arrays", f"{excerpt(min(self.values))} belongs to no constant")
         try:
             inputs = decode_indices(self.data["inputs"], len(self.nodes), "inputs")
             outputs = self.structure(self.data["outputs"], 0)
@@ -143,7 +143,7 @@ class _Loader:
             if source is None:
                 raise self.fail(
                     f"source {number}",
-                    f"{shown(text)}; expected 'file:line', or a list of it, a scope and a name",
+                    f"{excerpt(text)}; expected 'file:line', or a list of it, a scope and a name",
                 )
             out.append(source)
         return out
@@ -151,8 +151,8 @@ class _Loader:
     def node(self, number: int, record: Json) -> Node:
         """The node of a record, whose shape and dtype are those written."""
         if not isinstance(record, dict):
-            raise self.fail(f"node {number}", f"expected an object, not {shown(record)}")
-        place = f"node {number} ({shown(record.get('op'))})"
+            raise self.fail(f"node {number}", f"expected an object, not {excerpt(record)}")
+        place = f"node {number} ({excerpt(record.get('op'))})"
         try:
             return self.made(number, dict(record))
         except GraphFileError:
@@ -170,7 +170,7 @@ class _Loader:
             for position, node in enumerate(inputs):
                 if node.parts:
                     raise MalformedError(f"input {position} has several results; take a part")
-        check(op, [(i.shape, i.dtype) for i in inputs])
+        check_op(op, [(i.shape, i.dtype) for i in inputs])
         several = record.keys() == {"parts"}
         if not several and record.keys() != {"shape", "dtype"}:
             raise MalformedError(f"expected shape and dtype beside the op, not {list(record)}")
@@ -208,19 +208,19 @@ class _Loader:
                 raise MalformedError(f"outputs: {node.name} has several results; take a part")
             return array_for(node)
         if len(item) != 1 or not item.keys() <= {"tuple", "list", "dict"}:
-            raise MalformedError(f"outputs: {shown(item)}; expected a tuple, list or dict")
+            raise MalformedError(f"outputs: {excerpt(item)}; expected a tuple, list or dict")
         ((word, items),) = item.items()
         if not isinstance(items, list):
-            raise MalformedError(f"outputs: {shown(items)}; expected a list")
+            raise MalformedError(f"outputs: {excerpt(items)}; expected a list")
         if word != "dict":
             inner = [self.structure(i, depth + 1) for i in items]
             return tuple(inner) if word == "tuple" else inner
         out: dict[Any, Any] = {}
         for pair in items:
             if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) not in _KEYS:
-                raise MalformedError(f"outputs: {shown(pair)}; expected a key and what it is for")
+                raise MalformedError(f"outputs: {excerpt(pair)}; expected a key and what it is for")
             if pair[0] in out:
-                raise MalformedError(f"outputs: the key {shown(pair[0])} occurs twice")
+                raise MalformedError(f"outputs: the key {excerpt(pair[0])} occurs twice")
             out[pair[0]] = self.structure(pair[1], depth + 1)
         return out
 
@@ -230,7 +230,7 @@ class _Loader:
         for pair in self.data["updates"]:
             ends = [self.nodes[i] for i in decode_indices(pair, len(self.nodes), "updates")]
             if len(ends) != 2 or ends[1].parts:
-                raise MalformedError(f"updates: {shown(pair)}; expected a variable and a value")
+                raise MalformedError(f"updates: {excerpt(pair)}; expected a variable and a value")
             target = array_for(ends[0])
             if target in out:
                 raise MalformedError(f"updates: variable {ends[0].name!r} is updated twice")
@@ -316,6 +316,6 @@ def load_arrays(path: Path) -> dict[str, Value]:
         raise GraphFileError(
             name,
             "version",
-            f"{shown(contents.text.get('version'))}; this library reads version {VERSION}",
+            f"{excerpt(contents.text.get('version'))}; this library reads version {VERSION}",
         )
     return contents.arrays

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, final
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
 from tawny.errors import PerformanceWarning, type_error, value_error, warn
 from tawny.gc_paused import gc_paused
-from tawny.graph.compiled import RULES, Compiled
+from tawny.graph.compilation import RULES, Compiled
 from tawny.graph.engine import engine_named
-from tawny.graph.fitting import Planning
 from tawny.graph.plan import Plan
+from tawny.graph.plan_choice import Planning
 from tawny.graph.program import Program
 from tawny.lazy import LazyModule, cached_property
 from tawny.node import Node, Variable, toposort
@@ -27,11 +27,11 @@ from tawny.tree import leaves, map_leaves
 from tawny.unique import Unique
 
 if TYPE_CHECKING:
-    from tawny.graph import dot, files, saving, svg, trace
+    from tawny.graph import files, saving
+    from tawny.graph.report import dot, svg, trace
 else:
-    dot, files, saving, svg, trace = (
-        LazyModule(f"tawny.graph.{name}") for name in ("dot", "files", "saving", "svg", "trace")
-    )
+    files, saving = LazyModule("tawny.graph.files"), LazyModule("tawny.graph.saving")
+    dot, svg, trace = (LazyModule(f"tawny.graph.report.{name}") for name in ("dot", "svg", "trace"))
 
 
 class Switches(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from tawny.graph.failing import cannot_fail
+from tawny.graph.failure import cannot_fail
 from tawny.lazy import cached_property
 from tawny.memory.problem import Problem, Step, Value
 from tawny.node import Constant, Node, Part, Variable, toposort

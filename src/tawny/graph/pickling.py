@@ -10,7 +10,7 @@ import io
 from typing import Any
 
 from tawny.array import Array, wrap
-from tawny.graph.safetensors import GraphFileError, blocks, read_from
+from tawny.files.safetensors import GraphFileError, file_blocks, read_from
 from tawny.graph.saving import ARRAYS, VERSION
 from tawny.node import Value, constant
 
@@ -31,7 +31,7 @@ def array_from(data: bytes) -> Array:
 def value_bytes(value: Value) -> bytes:
     """A value as the bytes of a file."""
     text = {"format": ARRAYS, "version": str(VERSION)}
-    return b"".join(blocks({_NAME: value}, text, "pickle"))
+    return b"".join(file_blocks({_NAME: value}, text, "pickle"))
 
 
 def value_from(data: bytes) -> Value:

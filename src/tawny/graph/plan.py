@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 from tawny.array import Array, array_for
 from tawny.errors import type_error, value_error
 from tawny.graph.engine import engine_named
+from tawny.graph.expansion import Unfused, Written, simplified, unfused, written_out
 from tawny.graph.lowering import Lowered, is_leaf, result_of
-from tawny.graph.unfused import Unfused, unfused
-from tawny.graph.written import Written, simplified, written_out
 from tawny.lazy import LazyModule, cached_property
 from tawny.memory.plan import Layout
 from tawny.node import Node
@@ -512,7 +511,7 @@ class Plan(Unique):
             x = tw.var("x", (1000,))
             axes = tw.Graph([x], np.cumsum(np.cumsum(x))).plan().plot()
         """
-        from tawny.graph.plot import draw  # noqa: PLC0415  (matplotlib is an extra)
+        from tawny.graph.report.plot import draw  # noqa: PLC0415  (matplotlib is an extra)
 
         return draw(self, ax)
 

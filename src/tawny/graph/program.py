@@ -14,10 +14,10 @@ from tawny.array import Array, array_for, as_value, check_unmasked, value_outsid
 from tawny.dtype import check_all_fit
 from tawny.errors import located, type_error, value_error
 from tawny.forking import lock
-from tawny.graph.compiled import Compiled
+from tawny.graph.compilation import Compiled
 from tawny.graph.engine import Executable
-from tawny.graph.fitting import ALIGNMENT
 from tawny.graph.plan import Plan
+from tawny.graph.plan_choice import ALIGNMENT
 from tawny.lazy import cached_property
 from tawny.node import Node, Value
 from tawny.rewrite.ledger import Rewrites

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tawny.array import array_for
 from tawny.errors import type_error, value_error
-from tawny.graph.encoding import encode_dtype, encode_op, encode_shape, encode_type
-from tawny.graph.safetensors import Json, blocks, write
-from tawny.graph.trace import listing, places
-from tawny.graph.wellformed import MalformedError, check
+from tawny.files.encoding import encode_dtype, encode_op, encode_shape, encode_type
+from tawny.files.op_checks import MalformedError, check_op
+from tawny.files.safetensors import Json, file_blocks, write
+from tawny.graph.report.trace import listing, places
 from tawny.node import Constant, Node, Value
 from tawny.ops.differentiation import undecorated
 from tawny.source import Source
@@ -41,7 +41,7 @@ def save(graph: Graph, path: Path) -> None:
 
 def to_bytes(graph: Graph, op: str) -> bytes:
     """The bytes that `save` writes to a file."""
-    return b"".join(blocks(*_contents(graph, op), op))
+    return b"".join(file_blocks(*_contents(graph, op), op))
 
 
 def _contents(graph: Graph, op: str) -> tuple[dict[str, Value], dict[str, str]]:
@@ -122,7 +122,7 @@ class _Lines:
 
 
 def _record(node: Node, number: Mapping[Node, int], lines: _Lines) -> dict[str, Json]:
-    check(node.op, [(i.shape, i.dtype) for i in node.inputs])
+    check_op(node.op, [(i.shape, i.dtype) for i in node.inputs])
     record = encode_op(node.op)
     if node.inputs:
         record["inputs"] = [number[i] for i in node.inputs]

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from tawny.errors import value_error
-from tawny.graph.safetensors import GraphFileError, read, shown, write
+from tawny.files.safetensors import GraphFileError, excerpt, read, write
 from tawny.graph.saving import ARRAYS
 from tawny.nn.interop.conversion import Rename, load_foreign, plain, renaming
 from tawny.nn.interop.flattened_maps import Shapes, known_shapes, reordering
@@ -58,7 +58,7 @@ def load(model: Module, path: File) -> None:
         raise GraphFileError(
             os.fspath(path),
             "format",
-            f"{shown(kind)}, version {shown(version)}; expected {FORMAT!r} or "
+            f"{excerpt(kind)}, version {excerpt(version)}; expected {FORMAT!r} or "
             f"{checkpoints.FORMAT!r}, version {VERSION!r}",
         )
     names = {name: name for name in contents.arrays}

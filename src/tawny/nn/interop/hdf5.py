@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny.errors import located
-from tawny.graph.safetensors import GraphFileError, opened
+from tawny.files.safetensors import GraphFileError, open_regular
 from tawny.node import Value
 
 File = str | os.PathLike[str]
@@ -50,7 +50,7 @@ UNNAMED: Final = {
 def from_archive(op: str, path: File) -> dict[str, Value]:
     """The weights of `x.keras`."""
     name = os.fspath(path)
-    with opened(path) as file:
+    with open_regular(path) as file:
         most = _most(os.fstat(file.fileno()).st_size)
         try:
             with zipfile.ZipFile(file) as archive:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from tawny.errors import type_error, value_error
-from tawny.graph.safetensors import GraphFileError, opened, read
+from tawny.files.safetensors import GraphFileError, open_regular, read
 from tawny.nn.interop.hdf5 import File, from_archive, from_hdf5, under
 from tawny.node import Value
 
@@ -60,7 +60,7 @@ def keras_arrays(op: str, source: Any) -> Mapping[str, Any]:
 
 
 def _beginning(path: File) -> bytes:
-    with opened(path) as file:
+    with open_regular(path) as file:
         return file.read(8)
 
 

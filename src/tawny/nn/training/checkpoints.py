@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, cast
 import numpy as np
 
 from tawny.errors import located, type_error, value_error
-from tawny.graph.safetensors import GraphFileError, natural, parse, read, shown, write
+from tawny.files.safetensors import GraphFileError, excerpt, is_natural, parse_json, read, write
 from tawny.nn.training.history import History
 from tawny.node import Value
 from tawny.optim.stopping import Memory
@@ -159,15 +159,15 @@ def restore(
     text, found = contents.text, contents.arrays
     if text.get("format") != FORMAT or text.get("version") != VERSION:
         raise fail("format", f"expected {FORMAT!r} of version {VERSION}")
-    data = parse(text.get("training", ""), "training", fail)
+    data = parse_json(text.get("training", ""), "training", fail)
     if not isinstance(data, dict) or data.keys() != {*_PLACE, "stopping", "about"}:
         raise fail("training", f"expected {', '.join(_PLACE)}, stopping and about")
-    if not all(natural(data[name]) for name in _PLACE):
+    if not all(is_natural(data[name]) for name in _PLACE):
         raise fail("training", f"{', '.join(_PLACE)} must be integers from 0")
     said = data["about"]
     for name, wanted in about.items():
         if not isinstance(said, dict) or said.get(name) != wanted:
-            was = shown(said.get(name) if isinstance(said, dict) else said)
+            was = excerpt(said.get(name) if isinstance(said, dict) else said)
             raise value_error(
                 "nn.train",
                 f"{os.fspath(path)} was written with {name} {was}; here it is {wanted!r}, and "

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tawny.errors import value_error
-from tawny.graph.dot import FAINT, LINE, OUTPUT, UPDATE, BlockPlan, Box, Role, boxes, to_dot
-from tawny.graph.layered import ASIDE, Placed, place, port
-from tawny.graph.trace import attributes, kind, listing, places, printable
+from tawny.graph.report.box_layout import ASIDE, Placed, place, port
+from tawny.graph.report.dot import FAINT, LINE, OUTPUT, UPDATE, BlockPlan, Box, Role, boxes, to_dot
+from tawny.graph.report.trace import attributes, kind, listing, places, printable
 
 if TYPE_CHECKING:
     from tawny.graph.graph import Graph

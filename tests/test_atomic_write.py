@@ -15,8 +15,8 @@ import pytest
 
 import tawny as tw
 from tawny import nn
+from tawny.files.atomic_write import write_atomically
 from tawny.graph.files import save_arrays
-from tawny.graph.replacing import write_whole
 from tawny.nn import weights
 
 
@@ -83,7 +83,7 @@ def _killed(path: str) -> None:
         yield b"half of it" * 100_000
         os.kill(os.getpid(), signal.SIGKILL)
 
-    write_whole(path, blocks())
+    write_atomically(path, blocks())
 
 
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
         assert process.exitcode == -signal.SIGKILL
         assert path.read_bytes() == b"before"
         assert len([*tmp_path.iterdir()]) == 3  # the next one removes what the last one left
-    write_whole(str(path), [b"after"])
+    write_atomically(str(path), [b"after"])
     assert path.read_bytes() == b"after"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f", "f.unfinished"]
 
@@ -113,11 +113,11 @@ def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
         assert go_on.wait(20)
         yield b"writer"
 
-    thread = threading.Thread(target=write_whole, args=(str(path), blocks()))
+    thread = threading.Thread(target=write_atomically, args=(str(path), blocks()))
     thread.start()
     assert begun.wait(20)
     for _ in range(3):
-        write_whole(str(path), [b"quick writer"])
+        write_atomically(str(path), [b"quick writer"])
         assert path.read_bytes() == b"quick writer"
     go_on.set()
     thread.join()
@@ -134,7 +134,7 @@ def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_whole(str(path), blocks())
+        write_atomically(str(path), blocks())
     assert path.read_bytes() == b"before"
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
 

@@ -42,12 +42,12 @@ def register_function(name: str, f: Function) -> None:
         _FUNCTIONS[name] = f
 
 
-def function_named(name: str) -> Function | None:
+def registered_function(name: str) -> Function | None:
     """The function registered as `name`."""
     return _FUNCTIONS.get(name)
 
 
-def name_of(f: object) -> str | None:
+def registered_name(f: object) -> str | None:
     """The name `f` itself was last registered under."""
     with _LOCK:
         return next((n for n, g in reversed(_FUNCTIONS.items()) if g is f), None)

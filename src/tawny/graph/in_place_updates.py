@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from tawny.graph.failing import fails_first, infallible, question
+from tawny.graph.failure import fails_first, infallible, question
 from tawny.graph.incremental import VOLATILE, Dependence
 from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of, views_of
 from tawny.memory.ordering.model import predecessors

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from tawny.graph.course import SMALL, Course, Cutting, Moment
+from tawny.graph.bands.search import SMALL, Course, Cutting, Moment
 from tawny.graph.lowering import Lowered, is_leaf, result_of
 from tawny.memory.plan import Layout
 from tawny.node import Node, make, part, toposort, written_at

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tawny.graph.trace import attributes, kind, listing, printable, reads, small_value
+from tawny.graph.report.trace import attributes, kind, listing, printable, reads, small_value
 from tawny.node import Constant, Node, Variable
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import numpy as np
 
 from tawny.dtype import DTYPES, FLOAT32, FLOAT64, DType
 from tawny.errors import type_error, value_error
-from tawny.graph.replacing import write_whole
+from tawny.files.atomic_write import write_atomically
 from tawny.node import Value
 from tawny.shape import Shape, size
 
@@ -33,7 +33,7 @@ MAX_HEADER: Final = 100_000_000
 MAX_RANK: Final = 64
 """Axes of an array, as NumPy has it."""
 
-_MOST_BYTES: Final = 2**63 - 1
+_MAX_BYTES: Final = 2**63 - 1
 _DIGEST: Final = "sha256"
 _COMPLEX: Final = "complex"
 _NO_DIGEST: Final = "0" * 64
@@ -82,7 +82,7 @@ class Contents:
     text: dict[str, str]
 
 
-class _Entry(NamedTuple):
+class _ArrayEntry(NamedTuple):
     """An array as the header describes it; offsets count from the end of the header."""
 
     name: str
@@ -95,7 +95,7 @@ class _Entry(NamedTuple):
 # ------------------------------------------------------------------------ JSON
 
 
-def parse(text: str | bytes, place: str, fail: Fail) -> Json:
+def parse_json(text: str | bytes, place: str, fail: Fail) -> Json:
     """The JSON value `text` is, refusing what readers disagree about: repeated keys, NaN."""
 
     def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -103,7 +103,7 @@ def parse(text: str | bytes, place: str, fail: Fail) -> Json:
         if len(table) != len(pairs):
             times = Counter([name for name, _ in pairs])
             twice = next(name for name, count in times.items() if count > 1)
-            raise fail(place, f"the key {shown(twice)} occurs twice in one object")
+            raise fail(place, f"the key {excerpt(twice)} occurs twice in one object")
         return table
 
     def constant(name: str) -> Json:
@@ -119,7 +119,7 @@ def parse(text: str | bytes, place: str, fail: Fail) -> Json:
     return result
 
 
-def shown(value: object) -> str:
+def excerpt(value: object) -> str:
     """`value` for an error message, cut short."""
     if isinstance(value, Sized) and len(value) > 100:
         return f"a {type(value).__name__} of length {len(value)}"
@@ -130,9 +130,9 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def natural(value: object) -> bool:
+def is_natural(value: object) -> bool:
     """Whether a JSON value is an integer from 0 that an array's size can be."""
-    return type(value) is int and 0 <= value <= _MOST_BYTES
+    return type(value) is int and 0 <= value <= _MAX_BYTES
 
 
 # --------------------------------------------------------------------- reading
@@ -140,11 +140,11 @@ def natural(value: object) -> bool:
 
 def read(path: str | os.PathLike[str]) -> Contents:
     """The arrays and the text of a file, all of it checked."""
-    with opened(path) as file:
+    with open_regular(path) as file:
         return read_from(file, os.fstat(file.fileno()).st_size, os.fspath(path))
 
 
-def opened(path: str | os.PathLike[str]) -> io.BufferedReader:
+def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     """A regular file to read; a pipe or device is refused, and never waited for."""
     name = os.fspath(path)
     descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FLAGS)
@@ -170,7 +170,7 @@ def read_from(file: io.BufferedIOBase, total: int, name: str) -> Contents:
         return GraphFileError(name, place, detail)
 
     raw = _header(file, total, fail)
-    header = parse(raw, "header", fail)
+    header = parse_json(raw, "header", fail)
     if not isinstance(header, dict):
         raise fail("header", "expected a JSON object")
     text = _text(header.pop(_METADATA, {}), fail)
@@ -184,7 +184,7 @@ def read_from(file: io.BufferedIOBase, total: int, name: str) -> Contents:
     if claimed is not None and claimed != digest.hexdigest():
         raise fail("checksum", "the bytes are not those that were written: the file is damaged")
     for key in _complex_names(text.pop(_COMPLEX, "[]"), fail):
-        arrays[key] = _paired(key, arrays.get(key), fail)
+        arrays[key] = _complex_from_pairs(key, arrays.get(key), fail)
     return Contents({e.name: arrays[e.name] for e in entries}, text)
 
 
@@ -212,42 +212,42 @@ def _text(metadata: Json, fail: Fail) -> dict[str, str]:
     return cast("dict[str, str]", metadata)
 
 
-def _entry(name: str, value: Json, fail: Fail) -> _Entry:
-    place = f"array {shown(name)}"
+def _entry(name: str, value: Json, fail: Fail) -> _ArrayEntry:
+    place = f"array {excerpt(name)}"
     if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
         raise fail(place, "expected an object of dtype, shape and data_offsets")
     code, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(code, str) or code not in _CODES:
-        raise fail(place, f"dtype is {shown(code)}; expected one of {', '.join(_CODES)}")
+        raise fail(place, f"dtype is {excerpt(code)}; expected one of {', '.join(_CODES)}")
     dtype = _CODES[code]
-    if not isinstance(shape, list) or len(shape) > MAX_RANK or not all(map(natural, shape)):
-        raise fail(place, f"shape is {shown(shape)}; expected at most {MAX_RANK} sizes from 0")
+    if not isinstance(shape, list) or len(shape) > MAX_RANK or not all(map(is_natural, shape)):
+        raise fail(place, f"shape is {excerpt(shape)}; expected at most {MAX_RANK} sizes from 0")
     sizes = cast("list[int]", shape)
-    if math.prod(n for n in sizes if n) * dtype.itemsize > _MOST_BYTES:
-        raise fail(place, f"shape {shown(shape)} is larger than any array")
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(natural, offsets)):
-        raise fail(place, f"data_offsets are {shown(offsets)}; expected [begin, end]")
+    if math.prod(n for n in sizes if n) * dtype.itemsize > _MAX_BYTES:
+        raise fail(place, f"shape {excerpt(shape)} is larger than any array")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(is_natural, offsets)):
+        raise fail(place, f"data_offsets are {excerpt(offsets)}; expected [begin, end]")
     begin, end = cast("list[int]", offsets)
     needed = size(tuple(sizes)) * dtype.itemsize
     if end - begin != needed:
         raise fail(
-            place, f"{shown(shape)} of {code} is {needed} bytes; its place has {end - begin}"
+            place, f"{excerpt(shape)} of {code} is {needed} bytes; its place has {end - begin}"
         )
-    return _Entry(name, dtype, tuple(sizes), begin, end)
+    return _ArrayEntry(name, dtype, tuple(sizes), begin, end)
 
 
-def _by_place(entries: list[_Entry]) -> list[_Entry]:
+def _by_place(entries: list[_ArrayEntry]) -> list[_ArrayEntry]:
     return sorted(entries, key=lambda e: (e.begin, e.end))
 
 
-def _check_places(entries: list[_Entry], available: int, fail: Fail) -> None:
+def _check_places(entries: list[_ArrayEntry], available: int, fail: Fail) -> None:
     """Refuse arrays that overlap, leave holes, or are not all of the bytes that are there."""
     reached = 0
     for entry in _by_place(entries):
         if entry.begin != reached:
             problem = "overlaps another" if entry.begin < reached else "leaves a hole before it"
             raise fail(
-                f"array {shown(entry.name)}",
+                f"array {excerpt(entry.name)}",
                 f"it {problem}: expected to begin at {reached}, not {entry.begin}",
             )
         reached = entry.end
@@ -256,16 +256,16 @@ def _check_places(entries: list[_Entry], available: int, fail: Fail) -> None:
 
 
 def _array(
-    file: io.BufferedIOBase, entry: _Entry, seen: Callable[[memoryview], None], fail: Fail
+    file: io.BufferedIOBase, entry: _ArrayEntry, seen: Callable[[memoryview], None], fail: Fail
 ) -> Value:
     """The bytes of one array; `_check_places` has found that the file has them."""
     raw = np.empty(entry.end - entry.begin, np.uint8)
     view = raw.data
     if (count := file.readinto(view)) != len(raw):
-        raise fail(f"array {shown(entry.name)}", f"expected {len(raw)} bytes, found {count}")
+        raise fail(f"array {excerpt(entry.name)}", f"expected {len(raw)} bytes, found {count}")
     seen(view)
     if entry.dtype.kind == "b" and raw.size and int(raw.max()) > 1:
-        raise fail(f"array {shown(entry.name)}", "a boolean is neither 0 nor 1")
+        raise fail(f"array {excerpt(entry.name)}", "a boolean is neither 0 nor 1")
     if entry.dtype == _CODES["BF16"]:  # which NumPy lacks: single precision has all its numbers
         return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(entry.shape)
     shaped = raw.view(entry.dtype).reshape(entry.shape)
@@ -278,7 +278,7 @@ def _without_digest(raw: bytes, text: Mapping[str, str]) -> bytes:
 
 
 def _complex_names(listed: str, fail: Fail) -> list[str]:
-    names = parse(listed, "the list of complex arrays", fail)
+    names = parse_json(listed, "the list of complex arrays", fail)
     if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
         raise fail("the list of complex arrays", "expected a list of names")
     if len(set(map(str, names))) != len(names):
@@ -286,10 +286,10 @@ def _complex_names(listed: str, fail: Fail) -> list[str]:
     return cast("list[str]", names)
 
 
-def _paired(name: str, value: Value | None, fail: Fail) -> Value:
+def _complex_from_pairs(name: str, value: Value | None, fail: Fail) -> Value:
     """A complex array from pairs of real numbers."""
     if value is None or value.dtype not in (FLOAT32, FLOAT64) or value.shape[-1:] != (2,):
-        raise fail(f"array {shown(name)}", "expected pairs of F32 or F64 numbers: it is complex")
+        raise fail(f"array {excerpt(name)}", "expected pairs of F32 or F64 numbers: it is complex")
     return value.view(np.result_type(value.dtype, np.complex64))[..., 0]
 
 
@@ -300,10 +300,10 @@ def write(
     path: str | os.PathLike[str], arrays: Mapping[str, Value], text: Mapping[str, str], op: str
 ) -> None:
     """Write a file whole: what stood at `path` before is replaced when all is written."""
-    write_whole(os.path.realpath(path), blocks(arrays, text, op))
+    write_atomically(os.path.realpath(path), file_blocks(arrays, text, op))
 
 
-def blocks(
+def file_blocks(
     arrays: Mapping[str, Value], text: Mapping[str, str], op: str
 ) -> list[bytes | memoryview]:
     """The bytes of a file, one after another.
@@ -342,7 +342,7 @@ def blocks(
 def _plain(name: str, value: Value, op: str) -> Value:
     """`value` as the format stores it: contiguous, little endian, real."""
     if name == _METADATA or not _is_text(name):
-        raise value_error(op, f"an array cannot be called {shown(name)}")
+        raise value_error(op, f"an array cannot be called {excerpt(name)}")
     if value.dtype not in DTYPES:
         raise type_error(
             op,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, final
 
-from tawny.graph.banding import GAIN, MOST_CUT, WORTH, banding, copyings, cuttings, reliefs
-from tawny.graph.course import Cutting, Moment
+from tawny.graph.bands.cuts import GAIN, MOST_CUT, WORTH, banding, copyings, cuttings, reliefs
+from tawny.graph.bands.search import Cutting, Moment
 from tawny.graph.engine import Engine
-from tawny.graph.settling import Settled
+from tawny.graph.plan_choice import Settled
 from tawny.node import Node
 from tawny.rewrite.flow import Flow, Pass
 from tawny.rewrite.ledger import Rewrites

@@ -17,10 +17,10 @@ try:
 except ImportError:  # a system without locks on files
     fcntl = None  # type: ignore[assignment]
 
-_ENDING: Final = ".unfinished"
+_SUFFIX: Final = ".unfinished"
 
 
-def write_whole(path: str, blocks: Iterable[bytes | memoryview]) -> None:
+def write_atomically(path: str, blocks: Iterable[bytes | memoryview]) -> None:
     """Write a file, or replace it with one of the same mode and owner.
 
     What is written is on the disk before it takes the place of what stood there.  What killed
@@ -33,12 +33,12 @@ def write_whole(path: str, blocks: Iterable[bytes | memoryview]) -> None:
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "there is no folder for this file", path)
-    beginning = _beginning(path)
+    beginning = _prefix(path)
     _remove_abandoned(folder, beginning)
-    file = _begun(os.path.join(folder, beginning))
+    file = _create_unfinished(os.path.join(folder, beginning))
     with file:
         try:
-            _take_after(file, path)
+            _copy_mode_and_owner(file, path)
             file.writelines(blocks)
             file.flush()
             os.fsync(file.fileno())
@@ -50,16 +50,16 @@ def write_whole(path: str, blocks: Iterable[bytes | memoryview]) -> None:
     _fsync_folder(folder)
 
 
-def _beginning(path: str) -> str:
+def _prefix(path: str) -> str:
     """How the names of unfinished files of a path begin: short, however long its own name is."""
     digest = hashlib.sha256(os.fsencode(os.path.basename(path))).hexdigest()
     return f".tawny-{digest[:16]}-"
 
 
-def _begun(beginning: str) -> io.BufferedWriter:
+def _create_unfinished(beginning: str) -> io.BufferedWriter:
     """A new file of a name that begins so, locked as long as it is open."""
     while True:
-        file = open(f"{beginning}{secrets.token_hex(8)}{_ENDING}", "xb")  # noqa: SIM115
+        file = open(f"{beginning}{secrets.token_hex(8)}{_SUFFIX}", "xb")  # noqa: SIM115
         if fcntl is None:
             return file
         try:
@@ -78,7 +78,7 @@ def _remove_abandoned(folder: str, beginning: str) -> None:
     if fcntl is None:
         return
     try:
-        names = [n for n in os.listdir(folder) if n.startswith(beginning) and n.endswith(_ENDING)]
+        names = [n for n in os.listdir(folder) if n.startswith(beginning) and n.endswith(_SUFFIX)]
     except OSError:  # a folder that may be written to, but not read
         return
     for name in names:
@@ -88,7 +88,7 @@ def _remove_abandoned(folder: str, beginning: str) -> None:
             os.unlink(left)
 
 
-def _take_after(file: io.BufferedWriter, path: str) -> None:
+def _copy_mode_and_owner(file: io.BufferedWriter, path: str) -> None:
     """Give a new file the mode of the one it is to replace, and its owner where that may be."""
     try:
         old = os.stat(path)

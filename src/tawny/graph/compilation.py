@@ -9,17 +9,16 @@ from math import ceil
 from typing import Final, final, get_args
 
 from tawny.errors import PerformanceWarning, value_error, warn
-from tawny.graph.banding import BANDS
+from tawny.graph.bands.cuts import BANDS
+from tawny.graph.bands.planner import Narrowing, Optimise, Planned, Version
 from tawny.graph.engine import Executable, StalePlanError, Task, engine_named
-from tawny.graph.fitting import ALIGNMENT, Planning, smaller
+from tawny.graph.expansion import Written, written_out
+from tawny.graph.in_place_updates import apart
 from tawny.graph.incremental import Dependence, boundary, closed, dependence
 from tawny.graph.lowering import is_leaf, lower, views_of, with_scratch
-from tawny.graph.narrowing import Narrowing, Optimise, Planned, Version
+from tawny.graph.memory_limits import check_addressable, check_room, least_of
 from tawny.graph.plan import Plan
-from tawny.graph.room import check_addressable, check_room, least_of
-from tawny.graph.settling import Settled, settled
-from tawny.graph.updating import apart
-from tawny.graph.written import Written, written_out
+from tawny.graph.plan_choice import ALIGNMENT, Planning, Settled, settled, smaller
 from tawny.lazy import cached_property
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.memory.plan import as_reported, plan_below, replanned

@@ -113,7 +113,7 @@ UNSAVED: Final = (Bands, Rewritten)
 """Ops that no graph a user can save has: made while a program is compiled, or holding Python."""
 
 
-def check(op: Op, types: Sequence[Type]) -> None:
+def check_op(op: Op, types: Sequence[Type]) -> None:
     """Refuse an op that no maker gives operands of these types."""
     name = op.facts().name
     if isinstance(op, UNSAVED):
@@ -130,14 +130,14 @@ def check(op: Op, types: Sequence[Type]) -> None:
                 raise MalformedError(f"{name}: {problem}")
 
 
-_MOST: Final = 2**63 - 1
+_MAX_INTEGER: Final = 2**63 - 1
 _ANY_SIZE: Final = {"shape", "start", "step"}
 """Integers no machine word has to hold: those of a shape are held against the result's."""
 
 
 def _check_numbers(name: str, field: str, value: Any) -> None:
     """Refuse integers that no op has in an attribute of this name."""
-    word = None if field in _ANY_SIZE else _MOST
+    word = None if field in _ANY_SIZE else _MAX_INTEGER
     least = AT_LEAST.get(field, None if word is None else -word)
     below = BELOW.get(field, word)
     for number in _integers(value):
@@ -189,7 +189,7 @@ RULES: Final[dict[type[Op], list[Rule]]] = {}
 R = TypeVar("R", bound=Rule)
 
 
-def _of(*kinds: type[Op]) -> Callable[[R], R]:
+def _rule_for(*kinds: type[Op]) -> Callable[[R], R]:
     """Declare a rule for the ops of some classes."""
 
     def declare(rule: R) -> R:
@@ -200,7 +200,7 @@ def _of(*kinds: type[Op]) -> Callable[[R], R]:
     return declare
 
 
-@_of(Op)
+@_rule_for(Op)
 def _has_axes(op: Op, types: Sequence[Type]) -> str | None:
     """Axes are those of operand 0, each named once."""
     rank = len(types[0][0]) if types else 0
@@ -215,17 +215,17 @@ def _has_axes(op: Op, types: Sequence[Type]) -> str | None:
     return None
 
 
-@_of(Variable)
+@_rule_for(Variable)
 def _is_named(op: Variable, _: Sequence[Type]) -> str | None:
     return None if op.name else "name is empty"
 
 
-@_of(Reduction, Gather, Scatter)
+@_rule_for(Reduction, Gather, Scatter)
 def _in_order(op: Reduction | Gather | Scatter, _: Sequence[Type]) -> str | None:
     return None if list(op.axes) == sorted(op.axes) else f"axes are {op.axes}; expected in order"
 
 
-@_of(Accumulation, Scan)
+@_rule_for(Accumulation, Scan)
 def _adds_in(op: Accumulation | Scan, types: Sequence[Type]) -> str | None:
     """Operands that adding in another dtype would change are converted first."""
     dtype = types[0][1]
@@ -234,33 +234,33 @@ def _adds_in(op: Accumulation | Scan, types: Sequence[Type]) -> str | None:
     return f"dtype is {op.dtype}; operand 0 has {dtype} and must have the same"
 
 
-@_of(Var, LogSumExp)
+@_rule_for(Var, LogSumExp)
 def _computes_in(op: Var | LogSumExp, types: Sequence[Type]) -> str | None:
     wanted = dt.inexact_dtype(types[0][1])
     return None if op.dtype == wanted else f"dtype is {op.dtype}; expected {wanted}"
 
 
-@_of(Cast)
+@_rule_for(Cast)
 def _converts(op: Cast, types: Sequence[Type]) -> str | None:
     if types[0][1].kind == "c" and op.dtype.kind != "c":
         return "complex numbers have no value of its dtype"
     return None
 
 
-@_of(Arange)
+@_rule_for(Arange)
 def _counts(op: Arange, _: Sequence[Type]) -> str | None:
     if not op.step or op.step != op.step:
         return f"step is {op.step}; it must not be 0"
     return None
 
 
-@_of(Linspace)
+@_rule_for(Linspace)
 def _between_numbers(_: Linspace, types: Sequence[Type]) -> str | None:
     shapes = [shape for shape, _ in types]
     return f"operands have shapes {shapes}; they must have no axes" if any(shapes) else None
 
 
-@_of(Roll)
+@_rule_for(Roll)
 def _rolls_less_than_round(op: Roll, types: Sequence[Type]) -> str | None:
     shape = types[0][0]
     fits = len(op.shifts) == len(shape)
@@ -269,7 +269,7 @@ def _rolls_less_than_round(op: Roll, types: Sequence[Type]) -> str | None:
     return f"shifts are {op.shifts}; expected one for each axis of {shape}, from 0 below its size"
 
 
-@_of(Diagonal)
+@_rule_for(Diagonal)
 def _is_inside(op: Diagonal, types: Sequence[Type]) -> str | None:
     shape = types[0][0]
     if len(shape) < 2:
@@ -279,22 +279,22 @@ def _is_inside(op: Diagonal, types: Sequence[Type]) -> str | None:
     return None
 
 
-@_of(Slice, Scatter)
+@_rule_for(Slice, Scatter)
 def _has_ranges(op: Slice | Scatter, types: Sequence[Type]) -> str | None:
     """Those of two elements and more are held against the axes as the shape is inferred."""
     if any(length < 0 or not step for _, length, step in op.ranges):
         return f"ranges are {op.ranges}; lengths from 0, steps not 0"
     for (start, length, step), n in zip(op.ranges, types[0][0], strict=False):
-        if length < 2 and (abs(step) >= _LONGEST_STEP or not 0 <= start <= n):
+        if length < 2 and (abs(step) >= _MAX_LONE_STEP or not 0 <= start <= n):
             return f"ranges are {op.ranges}; operand 0 has shape {types[0][0]}"
     return None
 
 
-_LONGEST_STEP: Final = 2**31
-"""A step that leads to no second element is at most so long."""
+_MAX_LONE_STEP: Final = 2**31
+"""The bound of a step in a range of fewer than two elements, where no axis bounds it."""
 
 
-@_of(Tile)
+@_rule_for(Tile)
 def _repeats_each(op: Tile, types: Sequence[Type]) -> str | None:
     rank = len(types[0][0])
     if len(op.repetitions) != rank:
@@ -302,15 +302,15 @@ def _repeats_each(op: Tile, types: Sequence[Type]) -> str | None:
     return None
 
 
-@_of(Pad)
+@_rule_for(Pad)
 def _fills(op: Pad, types: Sequence[Type]) -> str | None:
     rank = len(types[0][0])
     if len(op.widths) != rank:
         return f"widths are {op.widths}; operand 0 has {rank} axes"
-    return _unlike(types)
+    return _dtype_mismatch(types)
 
 
-def _unlike(types: Sequence[Type]) -> str | None:
+def _dtype_mismatch(types: Sequence[Type]) -> str | None:
     """Operands of different dtypes, where their makers convert them."""
     first = types[0][1]
     for position, (_, dtype) in enumerate(types):
@@ -319,7 +319,7 @@ def _unlike(types: Sequence[Type]) -> str | None:
     return None
 
 
-@_of(Transform)
+@_rule_for(Transform)
 def _has_points(op: Transform, _: Sequence[Type]) -> str | None:
     fits = len(op.sizes) == len(op.axes) and (op.axes or not isinstance(op, RealFFT))
     if not fits or min(op.sizes, default=1) < 1:
@@ -327,16 +327,16 @@ def _has_points(op: Transform, _: Sequence[Type]) -> str | None:
     return None
 
 
-@_of(Matmul, FusedMatmul, ProductGroup, FusedConvolution)
+@_rule_for(Matmul, FusedMatmul, ProductGroup, FusedConvolution)
 def _multiplies_alike(_: Op, types: Sequence[Type]) -> str | None:
-    return _unlike(types[:2])
+    return _dtype_mismatch(types[:2])
 
 
-@_of(Einsum)
+@_rule_for(Einsum)
 def _contracts(op: Einsum, types: Sequence[Type]) -> str | None:
     if not _is_contraction(op.subscripts):
         return f"subscripts are {op.subscripts!r}; expected letters as they appear: 'ab,bc->ac'"
-    return _unlike(types)
+    return _dtype_mismatch(types)
 
 
 _CONTRACTION: Final = re.compile(r"[a-zA-Z]*(,[a-zA-Z]*)*->([a-zA-Z]*)")
@@ -352,19 +352,23 @@ def _is_contraction(subscripts: str) -> bool:
     return in_order and len(set(output)) == len(output) and set(output) <= set(labels)
 
 
-@_of(Correlate)
+@_rule_for(Correlate)
 def _correlates(op: Correlate, types: Sequence[Type]) -> str | None:
     modes = ("full", "same", "valid")
-    return _unlike(types) if op.mode in modes else f"mode is {op.mode!r}; expected one of {modes}"
+    return (
+        _dtype_mismatch(types)
+        if op.mode in modes
+        else f"mode is {op.mode!r}; expected one of {modes}"
+    )
 
 
-@_of(Scatter)
+@_rule_for(Scatter)
 def _scatters(op: Scatter, _: Sequence[Type]) -> str | None:
     modes = ("set", *COMBINE)
     return None if op.mode in modes else f"mode is {op.mode!r}; expected one of {modes}"
 
 
-@_of(Lapack)
+@_rule_for(Lapack)
 def _is_lapacks(op: Lapack, types: Sequence[Type]) -> str | None:
     given = types[:1] if isinstance(op, Pinv) else types
     wanted = lapack_dtype(op.facts().name, tuple([dtype for _, dtype in given]))
@@ -374,7 +378,7 @@ def _is_lapacks(op: Lapack, types: Sequence[Type]) -> str | None:
     return None
 
 
-@_of(Windowed)
+@_rule_for(Windowed)
 def _sweeps(op: Windowed, _: Sequence[Type]) -> str | None:
     rank = len(op.strides)
     if not 1 <= rank <= 3 or len(op.padding) != rank or len(op.dilation) != rank:
@@ -385,7 +389,7 @@ def _sweeps(op: Windowed, _: Sequence[Type]) -> str | None:
     return None
 
 
-@_of(Pool)
+@_rule_for(Pool)
 def _pools(op: Pool, _: Sequence[Type]) -> str | None:
     rank = len(op.window)
     if not 1 <= rank <= 3 or len(op.padding) != rank or len(op.strides) != rank:
@@ -396,14 +400,14 @@ def _pools(op: Pool, _: Sequence[Type]) -> str | None:
     return None
 
 
-@_of(Upsampling, UpsamplingGradient)
+@_rule_for(Upsampling, UpsamplingGradient)
 def _scales(op: Upsampling | UpsamplingGradient, _: Sequence[Type]) -> str | None:
     if not 1 <= len(op.factors) <= 3:
         return f"factors are {op.factors}; expected one for each of 1 to 3 axes"
     return None
 
 
-@_of(Draw)
+@_rule_for(Draw)
 def _draws(op: Draw, _: Sequence[Type]) -> str | None:
     whole = isinstance(op, (Integers, Permutation))
     if op.dtype.kind not in ("iu" if whole else "f"):
@@ -415,7 +419,7 @@ def _draws(op: Draw, _: Sequence[Type]) -> str | None:
     return None if op.dtype == dt.INT64 else f"dtype is {op.dtype}; expected int64"
 
 
-@_of(UserFunction)
+@_rule_for(UserFunction)
 def _gives(op: UserFunction, types: Sequence[Type]) -> str | None:
     """The declared shape is what the function's way of being applied gives."""
     if op.function.it is None:
@@ -437,7 +441,7 @@ def _gives(op: UserFunction, types: Sequence[Type]) -> str | None:
 # ---------------------------------------------------------------------- bodies
 
 
-@_of(Group)
+@_rule_for(Group)
 def _is_one_kernel(op: Group, _: Sequence[Type]) -> str | None:
     return None if is_group(op.body) else f"{op.body!r} is no body of one kernel"
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.dtype import DType
-from tawny.graph.registry import function_named, name_of
-from tawny.graph.safetensors import MAX_RANK, Json, natural, shown
-from tawny.graph.wellformed import MalformedError, check
+from tawny.files.functions import registered_function, registered_name
+from tawny.files.op_checks import MalformedError, check_op
+from tawny.files.safetensors import MAX_RANK, Json, excerpt, is_natural
 from tawny.node import Constant, Part, Variable
 from tawny.op import CLASSES, ELEMENTWISE, Elementwise, Op, Type
 from tawny.ops.delay import Delay, Held
@@ -30,7 +30,7 @@ from tawny.shape import Shape
 _DTYPES: Final = {str(d): d for d in dt.DTYPES}
 _NAMES: Final = {d: name for name, d in _DTYPES.items()}
 _FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-_MOST_BITS: Final = 1024
+_MAX_BITS: Final = 1024
 _UNIONS: Final = (Union, types.UnionType)
 
 
@@ -53,7 +53,7 @@ def encode_op(op: Op) -> dict[str, Json]:
     return {"op": name, "attributes": attributes} if attributes else {"op": name}
 
 
-ADDED: Final = {"always": False}
+LATER_ATTRIBUTES: Final = {"always": False}
 """Attributes that not all files of this version have, and what they are there."""
 
 
@@ -61,21 +61,21 @@ def decode_op(record: dict[str, Json]) -> Op:
     """The op that `encode_op` wrote; its keys are taken out of `record`."""
     name, attributes = record.pop("op", None), record.pop("attributes", {})
     if not isinstance(name, str) or (name not in ELEMENTWISE and name not in CLASSES):
-        raise MalformedError(f"op {shown(name)} is not known")
+        raise MalformedError(f"op {excerpt(name)} is not known")
     if not isinstance(attributes, dict):
         raise MalformedError(f"op {name}: expected an object of attributes")
     kinds = {} if name in ELEMENTWISE else field_types(CLASSES[name])
     for field in attributes:
         if field not in kinds:
             raise MalformedError(
-                f"op {name}: attribute {shown(field)} is not known; {_listed(kinds)}"
+                f"op {name}: attribute {excerpt(field)} is not known; {_expected_names(kinds)}"
             )
     values: list[Any] = []
     for field, kind in kinds.items():
         if field not in attributes:
-            if field not in ADDED:
+            if field not in LATER_ATTRIBUTES:
                 raise MalformedError(f"op {name}: attribute {field} is missing")
-            values.append(ADDED[field])
+            values.append(LATER_ATTRIBUTES[field])
             continue
         try:
             values.append(decode(attributes[field], kind))
@@ -84,7 +84,7 @@ def decode_op(record: dict[str, Json]) -> Op:
     return ELEMENTWISE[name] if name in ELEMENTWISE else CLASSES[name](*values)
 
 
-def _listed(names: Sequence[str] | dict[str, Any]) -> str:
+def _expected_names(names: Sequence[str] | dict[str, Any]) -> str:
     return f"expected: {', '.join(names) or 'none'}"
 
 
@@ -176,9 +176,9 @@ def _decode_plain(data: Json, kind: type[Any]) -> Any:
 
 
 def _integer(value: int) -> int:
-    if value.bit_length() > _MOST_BITS:
+    if value.bit_length() > _MAX_BITS:
         raise MalformedError(
-            f"an integer of {value.bit_length()} bits; expected at most {_MOST_BITS}"
+            f"an integer of {value.bit_length()} bits; expected at most {_MAX_BITS}"
         )
     return value
 
@@ -205,16 +205,16 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
 
 def _no_form(value: object, kind: Any) -> MalformedError:
     return MalformedError(
-        f"{type(value).__name__} {shown(value)} cannot be written as plain data; "
-        f"it is declared {_spelled(kind)}"
+        f"{type(value).__name__} {excerpt(value)} cannot be written as plain data; "
+        f"it is declared {_type_text(kind)}"
     )
 
 
 def _mismatch(data: Json, kind: Any) -> MalformedError:
-    return MalformedError(f"{shown(data)} is not of the declared type {_spelled(kind)}")
+    return MalformedError(f"{excerpt(data)} is not of the declared type {_type_text(kind)}")
 
 
-def _spelled(kind: Any) -> str:
+def _type_text(kind: Any) -> str:
     return kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
 
 
@@ -225,15 +225,17 @@ def encode_shape(shape: Shape) -> Json:
     """A shape as data."""
     if len(shape) > MAX_RANK:
         raise MalformedError(f"{len(shape)} axes; at most {MAX_RANK} can be written")
-    if not all(map(natural, shape)):
-        raise MalformedError(f"shape {shown(shape)} is larger than any array")
+    if not all(map(is_natural, shape)):
+        raise MalformedError(f"shape {excerpt(shape)} is larger than any array")
     return list(shape)
 
 
 def decode_shape(data: Json) -> Shape:
     """A shape, of at most as many axes as NumPy's arrays have."""
-    if not isinstance(data, list) or len(data) > MAX_RANK or not all(map(natural, data)):
-        raise MalformedError(f"shape is {shown(data)}; expected at most {MAX_RANK} integers from 0")
+    if not isinstance(data, list) or len(data) > MAX_RANK or not all(map(is_natural, data)):
+        raise MalformedError(
+            f"shape is {excerpt(data)}; expected at most {MAX_RANK} integers from 0"
+        )
     return tuple(cast("list[int]", data))
 
 
@@ -245,7 +247,7 @@ def encode_dtype(dtype: DType) -> str:
 def decode_dtype(data: Json) -> DType:
     """A supported dtype, by name."""
     if not isinstance(data, str) or data not in _DTYPES:
-        raise MalformedError(f"dtype is {shown(data)}; {_listed(_DTYPES)}")
+        raise MalformedError(f"dtype is {excerpt(data)}; {_expected_names(_DTYPES)}")
     return _DTYPES[data]
 
 
@@ -257,21 +259,21 @@ def encode_type(kind: Type) -> Json:
 def decode_type(data: Json) -> Type:
     """A shape and a dtype."""
     if not isinstance(data, list) or len(data) != 2:
-        raise MalformedError(f"{shown(data)}; expected a shape and a dtype")
+        raise MalformedError(f"{excerpt(data)}; expected a shape and a dtype")
     return decode_shape(data[0]), decode_dtype(data[1])
 
 
 def decode_indices(data: Json, below: int, what: str) -> list[int]:
     """A list of integers from 0, all less than `below`."""
     if not isinstance(data, list):
-        raise MalformedError(f"{what} are {shown(data)}; expected a list of integers")
+        raise MalformedError(f"{what} are {excerpt(data)}; expected a list of integers")
     return [decode_index(i, below, what) for i in data]
 
 
 def decode_index(data: Json, below: int, what: str) -> int:
     """An integer from 0, less than `below`."""
-    if type(data) is not int or not natural(data) or data >= below:
-        raise MalformedError(f"{what}: {shown(data)} is not an integer from 0 to {below - 1}")
+    if type(data) is not int or not is_natural(data) or data >= below:
+        raise MalformedError(f"{what}: {excerpt(data)} is not an integer from 0 to {below - 1}")
     return data
 
 
@@ -282,7 +284,7 @@ def _encode_held(value: Any) -> Json:
     held: object = value.it
     if held is None:
         return None
-    name = name_of(held)
+    name = registered_name(held)
     if name is None:
         raise MalformedError(
             f"{value!r} is not registered; give it a name with tw.register_function(name, f), "
@@ -295,12 +297,12 @@ def _decode_held(data: Json) -> Held:
     if data is None:
         return Held(None)
     if not isinstance(data, str):
-        raise MalformedError(f"{shown(data)}; expected the name of a registered function")
-    function = function_named(data)
+        raise MalformedError(f"{excerpt(data)}; expected the name of a registered function")
+    function = registered_function(data)
     if function is None:
         raise MalformedError(
-            f"no function is registered as {shown(data)}; "
-            f"call tw.register_function({shown(data)}, f) before loading"
+            f"no function is registered as {excerpt(data)}; "
+            f"call tw.register_function({excerpt(data)}, f) before loading"
         )
     return Held(function)
 
@@ -343,17 +345,17 @@ _NO_STEPS: Final = (Constant, Variable, Part, Delay, Draw, Group)
 
 def _decode_step(record: Json, values: Sequence[Type]) -> Step:
     if not isinstance(record, dict):
-        raise MalformedError(f"{shown(record)}; expected an object")
+        raise MalformedError(f"{excerpt(record)}; expected an object")
     rest = dict(record)
     op = decode_op(rest)
     if rest.keys() != {"inputs", "type"} or isinstance(op, _NO_STEPS) or op.several:
-        raise MalformedError(f"{op.facts().name} cannot be a step with {_listed(rest)}")
+        raise MalformedError(f"{op.facts().name} cannot be a step with {_expected_names(rest)}")
     inputs = decode_indices(rest["inputs"], len(values), "inputs")
     given = [values[i] for i in inputs]
-    check(op, given)
+    check_op(op, given)
     shape, dtype = op.infer_shape(*(s for s, _ in given)), op.infer_dtype(*(d for _, d in given))
     if (shape, dtype) != decode_type(rest["type"]):
         raise MalformedError(
-            f"{op.facts().name} gives {dtype}{list(shape)}, not {shown(rest['type'])}"
+            f"{op.facts().name} gives {dtype}{list(shape)}, not {excerpt(rest['type'])}"
         )
     return Step(op, tuple(inputs), shape, dtype)

@@ -1,11 +1,16 @@
-"""What a program keeps from run to run, and its plan, within a budget of bytes."""
+"""What a program keeps from run to run, and its plan, chosen together within a budget of bytes.
+
+A source of an update that is computed in its variable's memory takes none of the arena.  Then all
+that reads the variable must run before; plans with that order and plans without are both made.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, final
+from typing import Final, Literal, NamedTuple, final
 
+from tawny.graph.in_place_updates import NOWHERE, Homes, Updating
 from tawny.graph.incremental import (
     VOLATILE,
     Dependence,
@@ -13,9 +18,7 @@ from tawny.graph.incremental import (
     called_on_change,
     closed,
 )
-from tawny.graph.keeping import by_worth, most_kept
-from tawny.graph.lowering import Lowered, bound, is_leaf, result_of
-from tawny.graph.updating import NOWHERE, Homes
+from tawny.graph.lowering import Lowered, bound, is_leaf, lower, result_of, seconds
 from tawny.memory.budget import Budget, MemoryBudgetError, takes
 from tawny.memory.effort import SECOND
 from tawny.memory.placement.place import Placement
@@ -23,6 +26,8 @@ from tawny.memory.plan import Layout, as_reported, plan, plan_below
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import Schedule, schedule
 from tawny.node import Node
+from tawny.rewrite.flow import Flow
+from tawny.shape import size
 
 ALIGNMENT: Final = 64
 
@@ -222,3 +227,111 @@ def smaller(one: MemoryBudgetError | None, other: MemoryBudgetError) -> MemoryBu
 def _may_wait(node: Node, known: Dependence) -> bool:
     """Whether a result may be needed after a run that does not compute it."""
     return not is_leaf(node) and known.moment(node) != VOLATILE
+
+
+# --------------------------------------------------------- what is worth keeping
+
+
+MOST_WEIGHED: Final = 48
+"""So few values are weighed anew whenever one of them is dropped; more are weighed once."""
+
+MOST_ADDED: Final = 16
+"""So often it is tried to keep one more value that fits by its bytes."""
+
+
+def bytes_of(node: Node) -> int:
+    """Bytes of a value."""
+    return size(node.shape) * node.dtype.itemsize
+
+
+def by_worth(
+    values: Sequence[Node], always: Sequence[Node], views: Mapping[Node, Node]
+) -> list[Node]:
+    """Values that may be kept, those whose bytes save least first.
+
+    What a value saves is the time of all that must run for it if it is not kept, while those after
+    it and what is `always` kept are there.
+    """
+    kept = dict.fromkeys([*always, *values])
+
+    def worth(node: Node) -> float:
+        others = kept.keys() - {node}
+        steps = closed([result_of(node)[0]], others, views)
+        return sum(sorted(map(seconds, steps))) / max(1, bytes_of(node))
+
+    if len(values) > MOST_WEIGHED:
+        return sorted(values, key=worth)
+    left, order = dict.fromkeys(values), list[Node]()
+    while left:
+        least = min(left, key=worth)
+        order.append(least)
+        del left[least], kept[least]
+    return order
+
+
+def most_kept(
+    order: Sequence[Node], room: Callable[[Sequence[Node]], int | None]
+) -> list[Node] | None:
+    """Which values to keep of those that are ordered by worth; None if not even none of them fits.
+
+    `room` gives the bytes that are left where some values are kept, None where they do not fit.  As
+    many as fit of those that are worth most are kept; then what else fits, by its worth.
+    """
+    left = room(())
+    if left is None:
+        return None
+    low, high = 0, len(order)
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = room(order[middle:])
+        if found is None:
+            low = middle
+        else:
+            high, left = middle, found
+    chosen, tries = list(order[high:]), MOST_ADDED
+    for node in reversed(order[:high]):
+        if bytes_of(node) <= left and tries:
+            tries -= 1
+            found = room([node, *chosen])
+            if found is not None:
+                chosen, left = [node, *chosen], found
+    return chosen
+
+
+# ------------------------------------------------------------- plan and updates
+
+
+class Settled(NamedTuple):
+    """A plan, and for each source of an update that lies in a variable, that variable."""
+
+    fitted: Fitted
+    homes: dict[Node, Node]
+
+
+def settled(
+    flow: Flow,
+    targets: Sequence[Node],
+    known: Dependence,
+    scratch: Callable[[Node], int],
+    incremental: bool,
+    budget: int | None,
+    planning: Planning,
+) -> Settled:
+    """The plan within a budget, and for each source that lies in a variable, that variable.
+
+    The last outputs are the sources of update edges to `targets`.
+    """
+    results = flow.outputs
+    lowered = lower(results, scratch=scratch, order=flow.order())
+    kept = known if incremental else None
+    if not targets or planning == "seed":
+        return Settled(Fitting(lowered, kept, planning=planning).within(budget), {})
+    updates = list(zip(targets, results[len(results) - len(targets) :], strict=True))
+    updating = Updating(updates, lowered, known)
+    possible = updating.possible_homes()
+    ways = [possible, NOWHERE] if possible.variable else [NOWHERE]
+    fitted = Fitting(lowered, kept, ways, planning, updating.homes).within(budget)
+    found = updating.homes(fitted.layout.schedule)
+    if not fitted.elsewhere <= found.keys():
+        raise AssertionError("an update would overwrite what is still read")
+    return Settled(fitted, {n: target for n, target in found.items() if n in fitted.elsewhere})

@@ -1,0 +1,1 @@
+"""What users read of graphs and plans: tables of text and pictures."""
