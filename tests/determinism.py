@@ -237,8 +237,12 @@ def dealt(kernel: Any) -> Any:
 
 def _parameter(given: Any) -> Any:
     """A number; of a function its name and its code."""
+    from tawny.codegen.kernels.kernel import NEVER
+
     if isinstance(given, int):
         return None if given >= ADDRESSES else given
+    if given is NEVER:
+        return "stop"
     return given.symbol, given.library.code.size, sorted(given.library.code.addresses)
 
 

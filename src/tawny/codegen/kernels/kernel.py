@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol, SupportsIndex
+from typing import Final, NamedTuple, Protocol, SupportsIndex, final
 
 import numpy as np
 
@@ -10,12 +10,24 @@ from tawny.codegen.runtime.library import Library, MachineCode
 from tawny.dtype import DType
 from tawny.shape import Shape
 
-_ZERO: Final = np.zeros(1, np.int64)
-NEVER: Final[int] = _ZERO.__array_interface__["data"][0]
-"""The address of a cell that is always 0: it tells those that could be stopped to go on.
 
-A program puts the address of its own cell in its place.
-"""
+@final
+class StopCell:
+    """The address of a cell that is always 0: it tells kernels that could be stopped to go on.
+
+    It is no plain number, since sizes and strides among the parameters could equal it.
+    """
+
+    def __init__(self) -> None:
+        self._cell = np.zeros(1, np.int64)
+
+    def __index__(self) -> int:
+        place: int = self._cell.__array_interface__["data"][0]
+        return place
+
+
+NEVER: Final = StopCell()
+"""A program puts the address of its own cell in its place."""
 
 
 class Layout(Protocol):

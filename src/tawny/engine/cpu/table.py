@@ -212,11 +212,8 @@ class Table(Unique):
             self._in(self._made(node, result, offsets[storage]))
         if kernel.scratch:
             self._row.append(self._arena + layout.scratch[position])
-        numbers = map(index, kernel.parameters)
-        if self.long(position):
-            self._row.extend([self.stop if n == NEVER else n for n in numbers])
-        else:
-            self._row.extend(numbers)
+        stop = self.stop if self.long(position) else NEVER
+        self._row.extend([index(stop if n is NEVER else n) for n in kernel.parameters])
         last = len(self._row) - 1
         if kernel.drawn:
             self._draws.append(last - kernel.fallible)
