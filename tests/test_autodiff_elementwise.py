@@ -9,7 +9,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.autodiff.slopes import BINARY, FLAT, UNARY
+from tawny.autodiff.elementwise_rules import BINARY, CONSTANT_PRIMS, UNARY
 from tawny.node import toposort
 from tawny.op import ELEMENTWISE, Elementwise, Gradient
 from tawny.operator import emit
@@ -85,9 +85,9 @@ def test_slopes_behind_where_are_the_same(op: Elementwise) -> None:
 
 
 def test_every_primitive_is_answered_for() -> None:
-    assert set(UNARY) | set(BINARY) | FLAT | {Prim.SELECT} == set(Prim)
+    assert set(UNARY) | set(BINARY) | CONSTANT_PRIMS | {Prim.SELECT} == set(Prim)
     assert not set(UNARY) & set(BINARY)
-    assert not FLAT & (set(UNARY) | set(BINARY))
+    assert not CONSTANT_PRIMS & (set(UNARY) | set(BINARY))
 
 
 # --------------------------------------------------------------- edges and ties

@@ -13,7 +13,7 @@ import tawny as tw
 import tawny.autodiff.checkpoint
 import tawny.autodiff.custom
 import tawny.numpy as tnp
-from tawny.autodiff.batching import RULES, batched
+from tawny.autodiff.batching import RULES, batch
 from tawny.autodiff.rules import FORWARD, REVERSE
 from tawny.autodiff.rules.registry import key_of
 from tawny.node import toposort, variable
@@ -241,12 +241,16 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         ValueError,
         r"2 tangents came for 1 primals",
     ),
-    "slope": (
+    "cotangent": (
         lambda: tw.vjp(tnp.sin, X)[1](M),
         ValueError,
-        r"slope has shape \(3, 3\); it must have shape \(3,\)",
+        r"cotangent has shape \(3, 3\); it must have shape \(3,\)",
     ),
-    "slopes": (lambda: tw.vjp(lambda x: (x, x), X)[1](X), ValueError, r"must have the structure"),
+    "cotangents": (
+        lambda: tw.vjp(lambda x: (x, x), X)[1](X),
+        ValueError,
+        r"must have the structure",
+    ),
     "wrt": (
         lambda: tw.gradients(tnp.sum(tnp.asarray(X)), [X]),
         TypeError,
@@ -455,7 +459,7 @@ def test_every_op_written_with_one_more_axis_is_right(op: type) -> None:
 
         result = function(wrap(holder)).node
         directions = tnp.asarray(RNG.uniform(-1, 1, (3, *shape)))
-        (got,) = batched([result], holder, directions.node)
+        (got,) = batch([result], holder, directions.node)
         one = tw.Graph([wrap(holder)], wrap(result)).compile()
         expected = [one(d) for d in directions.numpy()]
         np.testing.assert_allclose(wrap(got).numpy(), expected)
@@ -577,12 +581,12 @@ def test_custom_rules_are_checked() -> None:
     with pytest.raises(TypeError, match=r"function: forward gives a pair"):
         function(tnp.asarray(X))
     function.defvjp(lambda x: (x * 2, None), lambda kept, s: (s, s))
-    with pytest.raises(TypeError, match=r"function: backward gives a tuple of 1 slopes"):
+    with pytest.raises(TypeError, match=r"function: backward gives a tuple of 1 cotangents"):
         tw.grad(lambda x: tnp.sum(function(x)))(X)
     function.defvjp(lambda x: (x * 2, None), lambda kept, s: (tnp.sum(s),))
     with pytest.raises(
         ValueError,
-        match=r"function: backward gives a slope of shape \(\) for an argument of \(3,\)",
+        match=r"function: backward gives a cotangent of shape \(\) for an argument of \(3,\)",
     ):
         tw.grad(lambda x: tnp.sum(function(x)))(X)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from random_graphs import RandomGraph, evaluated, graph_of
-from tawny.autodiff.forward import pushed_forward
-from tawny.autodiff.reverse import gathered, pulled_back, reached
+from tawny.autodiff.forward import push_forward
+from tawny.autodiff.reverse import active_nodes, pull_back, sum_seeds
 from tawny.node import Node, Value, constant, toposort
 from tawny.op import Gradient
 from tawny.rewrite.pipeline import optimise
@@ -21,7 +21,7 @@ def smooth_ends(graph: RandomGraph) -> tuple[list[Node], list[Node]]:
     variables = [v for v in graph.feeds if v.dtype.kind in "fc"]
     outputs = [n for n in dict.fromkeys(graph.outputs) if n.dtype.kind in "fc" and not n.parts]
     order = toposort(outputs)
-    active = reached(order, frozenset(variables))
+    active = active_nodes(order, frozenset(variables))
     if any(n in active and n.op.facts().gradient is Gradient.NONE for n in order):
         return [], []
     return variables, outputs
@@ -55,8 +55,8 @@ def test_modes_are_adjoint_on_random_graphs(batch: int) -> None:
         rng = np.random.default_rng(seed)
         tangents = {v: direction(v, rng) for v in variables}
         slopes = {n: direction(n, rng) for n in outputs}
-        pushed = pushed_forward({v: constant(t) for v, t in tangents.items()}, outputs)
-        pulled = pulled_back(gathered([(n, constant(s)) for n, s in slopes.items()]), variables)
+        pushed = push_forward({v: constant(t) for v, t in tangents.items()}, outputs)
+        pulled = pull_back(sum_seeds([(n, constant(s)) for n, s in slopes.items()]), variables)
         made = [n for n in pushed if n is not None]
         values = evaluated([*made, *pulled.values()], graph.feeds)
         if not all(np.isfinite(v).all() for v in values):
@@ -91,7 +91,7 @@ def test_derivatives_of_smooth_graphs_are_differences_and_survive_the_optimiser(
             continue
         rng = np.random.default_rng(seed)
         tangents = {v: direction(v, rng) for v in variables}
-        pushed = pushed_forward({v: constant(t) for v, t in tangents.items()}, outputs)
+        pushed = push_forward({v: constant(t) for v, t in tangents.items()}, outputs)
         made = [n for n in pushed if n is not None]
         values = evaluated(made, graph.feeds)
         if not all(np.isfinite(v).all() for v in values):

@@ -134,9 +134,8 @@ def test_the_namespace_is_one_hand_written_list() -> None:
 def test_eager_has_the_same_names() -> None:
     assert set(tawny.eager.__all__) == set(tnp.__all__)
     for name in FUNCTION_NAMES:
-        assert inspect.signature(getattr(tawny.eager, name)) == inspect.signature(
-            getattr(tnp, name)
-        )
+        eager, lazy = (inspect.signature(getattr(m, name)) for m in (tawny.eager, tnp))
+        assert eager.parameters == lazy.parameters
 
 
 STANDARD = [n for n in array_api_strict.__all__ if not n.startswith("_") and n not in {

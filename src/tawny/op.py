@@ -64,7 +64,7 @@ class Overwrites(enum.Enum):
 
 
 class Gradient(enum.Enum):
-    """How an op is differentiated; elementwise ops may declare their slopes instead."""
+    """How an op is differentiated; elementwise ops may declare pullbacks instead."""
 
     DERIVED = "derived from the scalar expression"
     LINEAR = "linear in all floating-point operands together: a tangent goes through the op itself"
@@ -74,12 +74,15 @@ class Gradient(enum.Enum):
     NONE = "has no derivative"
 
 
-Slope1 = Callable[[Any, Any, Any, Any], Any]
-Slope2 = Callable[[Any, Any, Any, Any, Any], Any]
-"""The slope of one operand, given arithmetic, slope and value of the result, and the operands."""
+UnaryPullback = Callable[[Any, Any, Any, Any], Any]
+BinaryPullback = Callable[[Any, Any, Any, Any, Any], Any]
+"""From arithmetic, cotangent and value of the result, and operands to an operand's cotangent."""
 
-Slopes = tuple[Slope1] | tuple[Slope2 | None, Slope2 | None]
-"""The slope of each operand of an elementwise op, None where zero: see `tawny.autodiff.slopes`."""
+Pullbacks = tuple[UnaryPullback] | tuple[BinaryPullback | None, BinaryPullback | None]
+"""A pullback for each operand of an elementwise op, None where the derivative is zero.
+
+See `tawny.autodiff.elementwise_rules`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +190,7 @@ class Facts:
     arity: int | None
     dtype: DTypeRule
     overwrites: Overwrites = Overwrites.NONE
-    gradient: Gradient | Slopes = Gradient.NONE
+    gradient: Gradient | Pullbacks = Gradient.NONE
     traits: Trait = Trait.NONE
     identity: complex | None = None
     domain: Domain = Domain()
@@ -227,7 +230,7 @@ class Op:
         dtype: DTypeRule = promoted,
         arity: int | None = 1,
         overwrites: Overwrites = Overwrites.NONE,
-        gradient: Gradient | Slopes = Gradient.NONE,
+        gradient: Gradient | Pullbacks = Gradient.NONE,
         traits: Trait = Trait.NONE,
         identity: complex | None = None,
         domain: Domain = Domain(),  # noqa: B008  (immutable)

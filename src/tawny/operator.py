@@ -22,7 +22,7 @@ from tawny.op import (
     Gradient,
     Op,
     Overwrites,
-    Slopes,
+    Pullbacks,
     Trait,
     register,
 )
@@ -273,7 +273,7 @@ class Declare(Protocol):
 def elementwise(
     *names: str,
     dtype: DTypeRule,
-    gradient: Gradient | Slopes = Gradient.DERIVED,
+    gradient: Gradient | Pullbacks = Gradient.DERIVED,
     traits: Trait = Trait.NONE,
     identity: complex | None = None,
     domain: Domain = Domain(),  # noqa: B008  (immutable)
@@ -311,7 +311,7 @@ def elementwise(
 def scalar_op(
     *,
     dtype: DTypeRule,
-    gradient: Gradient | Slopes = Gradient.DERIVED,
+    gradient: Gradient | Pullbacks = Gradient.DERIVED,
     traits: Trait = Trait.NONE,
     identity: complex | None = None,
     domain: Domain = Domain(),  # noqa: B008  (immutable)

@@ -30,7 +30,7 @@ RULES: Final[dict[type[Op], Rule]] = {}
 """How an op is written with one more axis; a rule may give None to say that it cannot be."""
 
 
-def batched(results: Sequence[Node], holder: Node, directions: Node) -> list[Node]:
+def batch(results: Sequence[Node], holder: Node, directions: Node) -> list[Node]:
     """`results`, linear in `holder`, for each of the `directions` along their first axis."""
     count = directions.shape[0]
     made: dict[Node, Node] = {holder: directions}
@@ -43,9 +43,9 @@ def batched(results: Sequence[Node], holder: Node, directions: Node) -> list[Nod
                 made[node] = several[node.inputs[0]][node.op.index]
                 continue
             if node.parts:
-                several[node] = _each(node, made, count)
+                several[node] = _apply_to_each(node, made, count)
                 continue
-            made[node] = _with_axis(node, made, count)
+            made[node] = _add_axis(node, made, count)
     return [made[r] if r in made else broadcasted(r, (count, *r.shape)) for r in results]
 
 
@@ -63,16 +63,16 @@ def rule(*ops: type[Op]) -> Callable[[R], R]:
     return declare
 
 
-def _with_axis(node: Node, made: dict[Node, Node], count: int) -> Node:
+def _add_axis(node: Node, made: dict[Node, Node], count: int) -> Node:
     operands = [(made.get(x, x), x in made) for x in node.inputs]
     if isinstance(node.op, Elementwise):
-        return make(node.op, tuple([_ranked(x, has, len(node.shape)) for x, has in operands]))
-    how = RULES.get(type(node.op))
-    found = None if how is None else how(node.op, count, *operands)
-    return _each(node, made, count)[0] if found is None else found
+        return make(node.op, tuple([_align_rank(x, has, len(node.shape)) for x, has in operands]))
+    write = RULES.get(type(node.op))
+    found = None if write is None else write(node.op, count, *operands)
+    return _apply_to_each(node, made, count)[0] if found is None else found
 
 
-def _ranked(x: Node, has_axis: bool, rank: int) -> Node:
+def _align_rank(x: Node, has_axis: bool, rank: int) -> Node:
     """An operand whose further axes line up with those of a result of `rank`."""
     missing = rank + 1 - len(x.shape)
     if not has_axis or missing <= 0:
@@ -80,7 +80,7 @@ def _ranked(x: Node, has_axis: bool, rank: int) -> Node:
     return reshaped(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
 
 
-def _each(node: Node, made: dict[Node, Node], count: int) -> list[Node]:
+def _apply_to_each(node: Node, made: dict[Node, Node], count: int) -> list[Node]:
     """The op applied to each direction; each of its results stacked."""
     kinds = node.parts or ((node.shape, node.dtype),)
     rows: list[list[Node]] = [[] for _ in kinds]
@@ -103,7 +103,7 @@ def _row(x: Node, i: int) -> Node:
 Operand = tuple[Node, bool]
 
 
-def _filled(operand: Operand, count: int) -> Node:
+def _with_batch_axis(operand: Operand, count: int) -> Node:
     """The operand with the axis, repeated along it if it had none."""
     x, has_axis = operand
     return x if has_axis else broadcasted(x, (count, *x.shape))
@@ -131,7 +131,7 @@ def _(op: Reshape, count: int, x: Operand) -> Node:
 
 @rule(BroadcastTo)
 def _(op: BroadcastTo, count: int, x: Operand) -> Node:
-    return broadcasted(_ranked(*x, len(op.shape)), (count, *op.shape))
+    return broadcasted(_align_rank(*x, len(op.shape)), (count, *op.shape))
 
 
 @rule(Transpose)
@@ -161,7 +161,7 @@ def _(op: Pad, count: int, x: Operand, fill: Operand) -> Node | None:
 
 @rule(Concat)
 def _(op: Concat, count: int, *operands: Operand) -> Node:
-    return make(Concat(op.axis + 1), tuple([_filled(x, count) for x in operands]))
+    return make(Concat(op.axis + 1), tuple([_with_batch_axis(x, count) for x in operands]))
 
 
 @rule(Slice)
@@ -183,9 +183,9 @@ def _(op: Scatter, count: int, x: Operand, value: Operand, *indices: Operand) ->
         return None
     ranges = ((0, count, 1), *op.ranges)
     moved = Scatter(ranges, tuple(a + 1 for a in op.axes), op.place + 1, op.mode)
-    whole = _filled(x, count)
+    whole = _with_batch_axis(x, count)
     rank = len(_part_shape(op, x, indices))
-    return make(moved, (whole, _ranked(*value, rank), *[i for i, _ in indices]))
+    return make(moved, (whole, _align_rank(*value, rank), *[i for i, _ in indices]))
 
 
 def _part_shape(op: Scatter, x: Operand, indices: Sequence[Operand]) -> tuple[int, ...]:
@@ -203,20 +203,20 @@ def _(op: Matmul, count: int, a: Operand, b: Operand) -> Node | None:
     if x_rank == 1 or y_rank == 1:
         return None
     rank = max(x_rank, y_rank)
-    return make(op, (_ranked(x, x_has, rank), _ranked(y, y_has, rank)))
+    return make(op, (_align_rank(x, x_has, rank), _align_rank(y, y_has, rank)))
 
 
 @rule(Convolution)
 def _(op: Convolution, count: int, x: Operand, kernel: Operand) -> Node | None:
-    return None if kernel[1] else _many(op, x[0], lambda n: (n, kernel[0]))
+    return None if kernel[1] else _apply_to_batch(op, x[0], lambda n: (n, kernel[0]))
 
 
 @rule(ConvolutionInputGradient)
-def _(op: ConvolutionInputGradient, count: int, kernel: Operand, slope: Operand) -> Node | None:
-    return None if kernel[1] else _many(op, slope[0], lambda n: (kernel[0], n))
+def _(op: ConvolutionInputGradient, count: int, kernel: Operand, cotangent: Operand) -> Node | None:
+    return None if kernel[1] else _apply_to_batch(op, cotangent[0], lambda n: (kernel[0], n))
 
 
-def _many(op: Op, x: Node, operands: Callable[[Node], tuple[Node, Node]]) -> Node:
+def _apply_to_batch(op: Op, x: Node, operands: Callable[[Node], tuple[Node, Node]]) -> Node:
     """Directions as further images of the batch."""
     count, batch, *rest = x.shape
     made = make(op, operands(reshaped(x, (count * batch, *rest))))

@@ -35,7 +35,7 @@ def check_grads(
     - `order`: the highest derivative to check; higher orders check the derivatives' own
       derivatives, in every combination of modes.
     - `modes`: `"forward"` compares the change along a random direction with a central difference,
-      `"reverse"` compares slopes with forward mode by pairing them with the direction.
+      `"reverse"` compares cotangents with forward mode by pairing them with the direction.
     - `step`: of the differences; None chooses by dtype.
     - `rtol`, `atol`: how far they may differ; None chooses by dtype.
 
@@ -69,9 +69,9 @@ def _check(
     rng: np.random.Generator,
     path: str,
 ) -> None:
-    direction = map_leaves(lambda x: _random(x, rng), places)
+    direction = map_leaves(lambda x: _random_direction(x, rng), places)
     value, tangent = jvp(function, places, direction)
-    weights = map_leaves(lambda x: _random(_computed(x), rng), value)
+    weights = map_leaves(lambda x: _random_direction(_value(x), rng), value)
     if "forward" in modes:
         _compare_difference(function, places, direction, tangent, tolerances, f"{path}forward")
     if "reverse" in modes:
@@ -104,11 +104,11 @@ def _compare_difference(
     digits = max((float(np.finfo(k).eps) for k in kinds), default=1e-16)
     step, rtol, atol = tolerances
     width = digits ** (1 / 3) if step is None else step
-    ahead = _results(function, places, direction, width)
-    behind = _results(function, places, direction, -width)
+    ahead = _results_beside(function, places, direction, width)
+    behind = _results_beside(function, places, direction, -width)
     for (name, got), one, two in zip(paths(tangent), ahead, behind, strict=True):
         difference = (one - two) / (2 * width)
-        exact = _computed(got)
+        exact = _value(got)
         close = 30 * digits ** (2 / 3)
         scale = float(np.max(np.abs(difference), initial=1.0))
         np.testing.assert_allclose(
@@ -120,25 +120,27 @@ def _compare_difference(
         )
 
 
-def _results(function: Callable[..., Any], places: Any, direction: Any, by: float) -> list[Value]:
+def _results_beside(
+    function: Callable[..., Any], places: Any, direction: Any, by: float
+) -> list[Value]:
     steps = iter(leaves(direction))
     moved = map_leaves(lambda x: _array(np.asarray(x + by * next(steps), x.dtype)), places)
-    return [_computed(x).astype(_wide(_computed(x).dtype)) for x in leaves(function(*moved))]
+    return [_value(x).astype(_wide(_value(x).dtype)) for x in leaves(function(*moved))]
 
 
 def _compare_pairing(
     tangent: Any,
     weights: Any,
-    slopes: Any,
+    cotangents: Any,
     direction: Any,
     tolerances: Tolerances,
     path: str,
 ) -> None:
     """Both modes are one linear map: what it does to a direction, seen from either side."""
     _, rtol, atol = tolerances
-    forward = _paired(weights, tangent)
-    reverse = _paired(slopes, direction)
-    kinds = [dt.real_dtype(_computed(x).dtype) for x in (*leaves(tangent), *leaves(slopes))]
+    forward = _inner_product(weights, tangent)
+    reverse = _inner_product(cotangents, direction)
+    kinds = [dt.real_dtype(_value(x).dtype) for x in (*leaves(tangent), *leaves(cotangents))]
     digits = max((float(np.finfo(k).eps) for k in kinds), default=1e-16)
     np.testing.assert_allclose(
         reverse,
@@ -149,10 +151,10 @@ def _compare_pairing(
     )
 
 
-def _paired(first: Any, second: Any) -> float:
+def _inner_product(first: Any, second: Any) -> float:
     total = 0.0
     for a, b in zip(leaves(first), leaves(second), strict=True):
-        x, y = _computed(a), _computed(b)
+        x, y = _value(a), _value(b)
         products: Value = x.astype(_wide(x.dtype)) * y.astype(_wide(y.dtype))
         total += complex(np.sum(products)).real
     return total
@@ -162,11 +164,11 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dt.COMPLEX128 if dtype.kind == "c" else dt.FLOAT64
 
 
-def _computed(x: Any) -> Value:
+def _value(x: Any) -> Value:
     return value_of(x, "check_grads") if isinstance(x, Array) else np.asarray(x)
 
 
-def _random(x: Value, rng: np.random.Generator) -> Value:
+def _random_direction(x: Value, rng: np.random.Generator) -> Value:
     """A direction for `x`; only what can change by a little moves."""
     if x.dtype.kind not in "fc":
         return np.zeros(x.shape, dt.FLOAT64)

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from tawny.array import Array, array_for, lift, wrap
-from tawny.autodiff.forward import pushed_forward
+from tawny.autodiff.forward import push_forward
 from tawny.autodiff.functions import Function
-from tawny.autodiff.reverse import gathered, pulled_back
+from tawny.autodiff.reverse import pull_back, sum_seeds
 from tawny.autodiff.rules.registry import forward, reverse
-from tawny.autodiff.tracing import substituted
+from tawny.autodiff.tracing import substitute
 from tawny.node import Node, make, make_parts, toposort, variable
 from tawny.ops.differentiation import Again, Checkpoint
 from tawny.tree import leaves, map_leaves
 
 
-class Segment:
-    """The arguments of one call, told from every other: the attribute of its op."""
+class CheckpointRule:
+    """The rule of one call, which equals no other: the attribute of its op."""
 
     def __init__(self, arguments: int) -> None:
         self.arguments = arguments
@@ -38,26 +38,26 @@ def checkpoint(function: Function) -> Function:
     """
 
     @functools.wraps(function)
-    def remembered(*args: Any, **kwargs: Any) -> Any:
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
         given = [x.node for x in leaves((args, kwargs)) if isinstance(x, Array)]
         arguments = list(dict.fromkeys(given))
         results = [lift(x, "checkpoint") for x in leaves(result)]
-        inner = _between(results, arguments)
+        inner = _nodes_between(results, arguments)
         made = [r for r in results if r in inner]
         if not made:
             return result
         besides = list(dict.fromkeys(x for n in inner for x in n.inputs if x not in inner))
         besides = [x for x in besides if x not in arguments]
-        op = Checkpoint(len(made), Segment(len(arguments)))
+        op = Checkpoint(len(made), CheckpointRule(len(arguments)))
         parts = dict(zip(made, make_parts(op, (*made, *arguments, *besides)), strict=True))
         nodes = iter(results)
         return map_leaves(lambda _: wrap(parts.get(n := next(nodes), n)), result)
 
-    return remembered
+    return checkpointed
 
 
-def _between(results: Sequence[Node], arguments: Sequence[Node]) -> set[Node]:
+def _nodes_between(results: Sequence[Node], arguments: Sequence[Node]) -> set[Node]:
     """The nodes on the way from arguments to results."""
     start, inner = frozenset(arguments), set[Node]()
     for node in toposort(results, lambda n: n in start):
@@ -66,40 +66,46 @@ def _between(results: Sequence[Node], arguments: Sequence[Node]) -> set[Node]:
     return inner
 
 
-Several = tuple[Array | None, ...]
+Derivatives = tuple[Array | None, ...]
 
 
-def _held(op: Checkpoint, operands: Sequence[Array]) -> tuple[list[Node], list[Node], list[Node]]:
+def _write_in_placeholders(
+    op: Checkpoint, operands: Sequence[Array]
+) -> tuple[list[Node], list[Node], list[Node]]:
     """The segment's results written in placeholders, these, and what they stand for."""
     results = [x.node for x in operands[: op.results]]
     given = [x.node for x in operands[op.results :]]
     holders = [variable(None, x.shape, x.dtype) for x in given]
-    return substituted(results, dict(zip(given, holders, strict=True))), holders, given
+    return substitute(results, dict(zip(given, holders, strict=True))), holders, given
 
 
 @reverse(Checkpoint)
-def _(op: Checkpoint, slopes: Several, results: tuple[Array, ...], *operands: Array) -> list[Any]:
-    assert isinstance(op.rule, Segment)
-    made, holders, given = _held(op, operands)
-    seeds = [(y, s.node) for y, s in zip(made, slopes, strict=True) if s is not None]
-    found = pulled_back(gathered(seeds), holders)
+def _(
+    op: Checkpoint, cotangents: Derivatives, results: tuple[Array, ...], *operands: Array
+) -> list[Any]:
+    assert isinstance(op.rule, CheckpointRule)
+    made, holders, given = _write_in_placeholders(op, operands)
+    seeds = [(y, s.node) for y, s in zip(made, cotangents, strict=True) if s is not None]
+    found = pull_back(sum_seeds(seeds), holders)
     after = seeds[0][1]
     behind = {
         h: make(Again(), (x, after)) if i < op.rule.arguments else x
         for i, (h, x) in enumerate(zip(holders, given, strict=True))
     }
     reached = [h for h in holders if h in found]
-    written = dict(zip(reached, substituted([found[h] for h in reached], behind), strict=True))
+    written = dict(zip(reached, substitute([found[h] for h in reached], behind), strict=True))
     passed = [array_for(written[h]) if h in written else None for h in holders]
     return [*(None,) * op.results, *passed]
 
 
 @forward(Checkpoint)
-def _(op: Checkpoint, tangents: Several, results: tuple[Array, ...], *operands: Array) -> list[Any]:
-    made, holders, given = _held(op, operands)
+def _(
+    op: Checkpoint, tangents: Derivatives, results: tuple[Array, ...], *operands: Array
+) -> list[Any]:
+    made, holders, given = _write_in_placeholders(op, operands)
     moved = {
         h: t.node for h, t in zip(holders, tangents[op.results :], strict=True) if t is not None
     }
-    found = pushed_forward(moved, made)
+    found = push_forward(moved, made)
     back = dict(zip(holders, given, strict=True))
-    return [None if t is None else array_for(substituted([t], back)[0]) for t in found]
+    return [None if t is None else array_for(substitute([t], back)[0]) for t in found]

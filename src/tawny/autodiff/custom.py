@@ -29,34 +29,34 @@ class Slot:
         self.number = number
 
 
-class Call(NamedTuple):
-    """One call of a function with a derivative of its own; structures hold slots for arrays."""
+class CustomCall(NamedTuple):
+    """A call of a function with a derivative of its own; structures hold slots for arrays."""
 
     name: str
     function: Function
     arguments: Any
     results: Any
-    kept: Any = None
+    residuals: Any = None
 
 
-class Rule:
-    """A call, told from every other: the attribute of its op."""
+class CustomRule:
+    """The rule of one call, which equals no other: the attribute of its op."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CustomCall) -> None:
         self.call = call
 
 
 @final
 class custom_vjp(Generic[F]):  # noqa: N801  (used as a decorator)
-    """A function with slopes of its own in reverse mode; used as a decorator.
+    """A function with a derivative of its own in reverse mode; used as a decorator.
 
     - `function`: computes arrays, or a structure of arrays, from positional arguments.
 
-    `f.defvjp(forward, backward)` says the slopes.  `forward(x, y)` gives the function's result
-    and a structure of arrays to keep; where it calls `f`, that is the function as it was
-    written.  `backward(kept, slope)` gives a slope for each argument, or None.  The slope has the
-    structure of the result.  Forward mode follows from it, if `backward` is made of arrays'
-    operations.
+    `f.defvjp(forward, backward)` declares it.  `forward(x, y)` gives the function's result and
+    residuals, a structure of arrays to keep; where it calls `f`, that is the function as it was
+    written.  `backward(residuals, cotangent)` takes the cotangent of the result, in the structure
+    of the result, and gives one for each argument, or None.  Forward mode follows from it, if
+    `backward` is made of arrays' operations.
 
         @tw.custom_vjp
         def clipped(x):
@@ -65,8 +65,8 @@ class custom_vjp(Generic[F]):  # noqa: N801  (used as a decorator)
         def forward(x):
             return clipped(x), ()
 
-        def backward(kept, slope):
-            return (slope,)                           # as if nothing were clipped
+        def backward(residuals, cotangent):
+            return (cotangent,)                       # as if nothing were clipped
 
         clipped.defvjp(forward, backward)
         float(tw.grad(clipped)(5.0))                  # -> 1.0
@@ -80,11 +80,11 @@ class custom_vjp(Generic[F]):  # noqa: N801  (used as a decorator)
         """Whether `forward` is being called, which may call the function itself."""
 
     def defvjp(self, forward: Function, backward: Function) -> None:
-        """Say how the function is computed when it is differentiated, and its slopes.
+        """Declare how the function is computed when it is differentiated, and its derivative.
 
-        - `forward`: takes the arguments; gives the result and what to keep.
-        - `backward`: takes what was kept and the slope of the result; gives a slope, or None, for
-          each argument.
+        - `forward`: takes the arguments; gives the result and the residuals to keep.
+        - `backward`: takes the residuals and the cotangent of the result; gives a cotangent, or
+          None, for each argument.
         """
         self._rules = forward, backward
 
@@ -100,7 +100,7 @@ class custom_vjp(Generic[F]):  # noqa: N801  (used as a decorator)
         pair = cast("tuple[Any, ...]", made)
         if not isinstance(made, tuple) or len(pair) != 2:
             raise type_error(_name(self), "forward gives a pair: the result and what to keep")
-        return _marked(CustomReverse, backward, _name(self), pair[0], args, pair[1])
+        return _attach_rule(CustomReverse, backward, _name(self), pair[0], args, pair[1])
 
 
 @final
@@ -142,7 +142,7 @@ class custom_jvp(Generic[F]):  # noqa: N801  (used as a decorator)
         result = self._function(*args)
         if self._rule is None:
             return result
-        return _marked(CustomForward, self._rule, _name(self), result, args, None)
+        return _attach_rule(CustomForward, self._rule, _name(self), result, args, None)
 
 
 def _name(function: Any) -> str:
@@ -152,13 +152,13 @@ def _name(function: Any) -> str:
 # ------------------------------------------------------------------- structures
 
 
-def _marked(
+def _attach_rule(
     op: type[CustomReverse | CustomForward],
     function: Function,
     name: str,
     result: Any,
     args: Any,
-    kept: Any,
+    residuals: Any,
 ) -> Any:
     """The result, with its derivative said to be what `function` makes it."""
     nodes: list[Node] = []
@@ -173,71 +173,77 @@ def _marked(
     count = len(nodes)
     if count == 0 or any(not isinstance(x, Slot) for x in leaves(results)):
         raise type_error(name, "the function gives arrays, or a structure of arrays")
-    call = Call(name, function, map_leaves(place, args), results, map_leaves(place, kept))
-    made = make_parts(op(count, Rule(call)), tuple(nodes))
-    return _filled(results, [wrap(n) for n in made])
+    call = CustomCall(
+        name, function, map_leaves(place, args), results, map_leaves(place, residuals)
+    )
+    made = make_parts(op(count, CustomRule(call)), tuple(nodes))
+    return _fill_slots(results, [wrap(n) for n in made])
 
 
-def _filled(structure: Any, arrays: Sequence[Any]) -> Any:
+def _fill_slots(structure: Any, arrays: Sequence[Any]) -> Any:
     """The structure with arrays in its slots."""
     return map_leaves(lambda x: arrays[x.number] if isinstance(x, Slot) else x, structure)
 
 
-def _call(op: CustomReverse | CustomForward) -> Call:
-    assert isinstance(op.rule, Rule)
+def _call(op: CustomReverse | CustomForward) -> CustomCall:
+    assert isinstance(op.rule, CustomRule)
     return op.rule.call
 
 
-Slopes = tuple[Array | None, ...]
+Derivatives = tuple[Array | None, ...]
 
 
 @reverse(CustomReverse)
 def _(
-    op: CustomReverse, slopes: Slopes, results: tuple[Array, ...], *operands: Array
+    op: CustomReverse, cotangents: Derivatives, results: tuple[Array, ...], *operands: Array
 ) -> list[Array | None]:
     call = _call(op)
-    whole = [zeros_like(y) if s is None else s for s, y in zip(slopes, results, strict=True)]
-    made: Any = call.function(_filled(call.kept, operands), _filled(call.results, whole))
+    whole = [zeros_like(y) if s is None else s for s, y in zip(cotangents, results, strict=True)]
+    made: Any = call.function(
+        _fill_slots(call.residuals, operands), _fill_slots(call.results, whole)
+    )
     given = cast("tuple[Any, ...]", made)
     if not isinstance(made, (tuple, list)) or len(given) != len(call.arguments):
         raise type_error(
             call.name,
-            f"backward gives a tuple of {len(call.arguments)} slopes, one for each argument",
+            f"backward gives a tuple of {len(call.arguments)} cotangents, one for each argument",
         )
     found: list[Array | None] = [None] * len(operands)
-    for argument, slope in zip(call.arguments, given, strict=True):
-        if slope is None:
+    for argument, cotangent in zip(call.arguments, given, strict=True):
+        if cotangent is None:
             continue
-        places, parts = leaves(argument), leaves(slope)
+        places, parts = leaves(argument), leaves(cotangent)
         if len(places) != len(parts):
             raise value_error(
-                call.name, "a slope must be None or have the structure of its argument"
+                call.name, "a cotangent must be None or have the structure of its argument"
             )
         for place, part in zip(places, parts, strict=True):
             if isinstance(place, Slot) and part is not None:
-                found[place.number] = _fitting(call.name, part, operands[place.number])
+                found[place.number] = _array_of_shape(call.name, part, operands[place.number])
     return found
 
 
-def _fitting(name: str, slope: Any, x: Array) -> Array:
-    array = wrap(lift(slope, name))
+def _array_of_shape(name: str, cotangent: Any, x: Array) -> Array:
+    array = wrap(lift(cotangent, name))
     if array.shape != x.shape:
         raise value_error(
-            name, f"backward gives a slope of shape {array.shape} for an argument of {x.shape}"
+            name, f"backward gives a cotangent of shape {array.shape} for an argument of {x.shape}"
         )
     return array
 
 
 @forward(CustomForward)
 def _(
-    op: CustomForward, tangents: Slopes, results: tuple[Array, ...], *operands: Array
+    op: CustomForward, tangents: Derivatives, results: tuple[Array, ...], *operands: Array
 ) -> list[Array | None]:
     call = _call(op)
     moved = [
         None if x.dtype.kind not in "fc" else zeros_like(x) if t is None else t
         for t, x in zip(tangents, operands, strict=True)
     ]
-    made: Any = call.function(_filled(call.arguments, operands), _filled(call.arguments, moved))
+    made: Any = call.function(
+        _fill_slots(call.arguments, operands), _fill_slots(call.arguments, moved)
+    )
     pair = cast("tuple[Any, ...]", made)
     if not isinstance(made, tuple) or len(pair) != 2:
         raise type_error(call.name, "the rule gives a pair: the result and its tangent")
@@ -245,6 +251,6 @@ def _(
     if len(found) != len(results):
         raise value_error(call.name, "the tangent must have the structure of the result")
     return [
-        None if t is None else _fitting(call.name, t, y)
+        None if t is None else _array_of_shape(call.name, t, y)
         for t, y in zip(found, results, strict=True)
     ]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from tawny.array import Array, lift, wrap
-from tawny.autodiff.fitting import converted, zero
-from tawny.autodiff.forward import pushed_forward
-from tawny.autodiff.reverse import gathered, pulled_back
-from tawny.autodiff.tracing import Traced, check_callable, trace
+from tawny.autodiff.forward import push_forward
+from tawny.autodiff.reverse import pull_back, sum_seeds
+from tawny.autodiff.tracing import TracedFunction, check_callable, trace
+from tawny.autodiff.unbroadcast import convert, zeros
 from tawny.errors import type_error, value_error
 from tawny.node import Node, scalar
 from tawny.ops.movement import broadcasted
@@ -42,16 +42,16 @@ def grad(
         def loss(weights, x):
             return np.sum((x @ weights) ** 2)
 
-        slope = tw.grad(loss)(numpy.ones(2), numpy.eye(2))
-        slope.numpy().tolist()                        # -> [2.0, 2.0]
+        gradient = tw.grad(loss)(numpy.ones(2), numpy.eye(2))
+        gradient.numpy().tolist()                     # -> [2.0, 2.0]
         float(tw.grad(tw.grad(lambda a: a**3))(2.0))  # -> 12.0
     """
     both = value_and_grad(function, argnums, has_aux=has_aux, holomorphic=holomorphic, op="grad")
 
     @functools.wraps(function)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, slopes = both(*args, **kwargs)
-        return (slopes, value[1]) if has_aux else slopes
+        value, grads = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
 
     return gradient
 
@@ -72,8 +72,8 @@ def value_and_grad(
     Gives a function of the same arguments, whose result is a pair; with `has_aux` the value is
     a pair itself.
 
-        value, slope = tw.value_and_grad(lambda a: a**3)(2.0)
-        float(value), float(slope)                    # -> (8.0, 12.0)
+        value, gradient = tw.value_and_grad(lambda a: a**3)(2.0)
+        float(value), float(gradient)                 # -> (8.0, 12.0)
     """
     check_callable(op, function)
 
@@ -81,13 +81,13 @@ def value_and_grad(
     def both(*args: Any, **kwargs: Any) -> Any:
         numbers = argument_numbers(op, argnums, args)
         traced = trace(op, function, args, kwargs, numbers, has_aux)
-        result = _one_number(op, traced, holomorphic)
-        found = pulled_back({result: _one(result)}, traced.arguments)
-        slopes = traced.like_arguments([_slope(found.get(a), a) for a in traced.arguments])
-        value, slopes, aux = traced.in_given((traced.result, slopes, traced.aux))
+        result = _scalar_result(op, traced, holomorphic)
+        found = pull_back({result: _unit_seed(result)}, traced.arguments)
+        grads = traced.like_arguments([_as_array(found.get(a), a) for a in traced.arguments])
+        value, grads, aux = traced.in_given((traced.result, grads, traced.aux))
         if isinstance(argnums, Sequence) and len(argnums) == 1:
-            slopes = (slopes,)
-        return ((value, aux) if has_aux else value), slopes
+            grads = (grads,)
+        return ((value, aux) if has_aux else value), grads
 
     return both
 
@@ -103,14 +103,14 @@ def gradients(output: Array, wrt: Sequence[Array]) -> list[Array]:
 
         x = tw.var("x", (2,))
         y = np.sum(x**3)
-        (slope,) = tw.gradients(y, [x])
-        program = tw.Graph([x], [y, slope]).compile()
+        (gradient,) = tw.gradients(y, [x])
+        program = tw.Graph([x], [y, gradient]).compile()
         program([1.0, 2.0])[1].tolist()               # -> [3.0, 12.0]
     """
     if not isinstance(output, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("gradients", f"output is {type(output).__name__}; accepted: an array")
     nodes: list[Node] = []
-    for position, x in enumerate(_listed(wrt)):
+    for position, x in enumerate(_check_list(wrt)):
         if not isinstance(x, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("gradients", f"wrt {position} is {type(x).__name__}; accepted: arrays")
         if x.dtype.kind not in "fc":
@@ -124,30 +124,30 @@ def gradients(output: Array, wrt: Sequence[Array]) -> list[Array]:
                 "become a constant when its value was asked for; use tw.grad, or a tw.var",
             )
         nodes.append(x.node)
-    _check_number("gradients", output, holomorphic=False)
-    found = pulled_back({output.node: _one(output.node)}, nodes)
-    return [_slope(found.get(n), n) for n in nodes]
+    _check_scalar("gradients", output, holomorphic=False)
+    found = pull_back({output.node: _unit_seed(output.node)}, nodes)
+    return [_as_array(found.get(n), n) for n in nodes]
 
 
 def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """The value of `function` and a function from slopes of the result to slopes of `primals`.
+    """The value of `function`, and the function from cotangents of the value to those of `primals`.
 
     - `function`: computes arrays, or a structure of arrays, from arrays.
     - `primals`: its arguments, at which it is differentiated.
     - `has_aux`: the function gives a pair, whose second part is passed on as a third result.
 
-    Gives `value, pullback`.  `pullback(slopes)` takes what has the structure and shapes of the
-    value and gives a tuple with a slope for each argument.
+    Gives `value, pullback`.  `pullback(cotangents)` takes what has the structure and shapes of the
+    value and gives a tuple with a cotangent for each argument.
 
         value, pullback = tw.vjp(lambda a, b: a * b, 3.0, 4.0)
-        [float(slope) for slope in pullback(1.0)]     # -> [4.0, 3.0]
+        [float(gradient) for gradient in pullback(1.0)]   # -> [4.0, 3.0]
     """
     traced = trace("vjp", function, primals, {}, range(len(primals)), has_aux)
 
-    def pullback(slopes: Any) -> tuple[Any, ...]:
-        seeds = _paired("vjp", slopes, traced.result, "slope")
-        found = pulled_back(gathered(seeds), traced.arguments)
-        made = traced.like_arguments([_slope(found.get(a), a) for a in traced.arguments])
+    def pullback(cotangents: Any) -> tuple[Any, ...]:
+        seeds = _pair_leaves("vjp", cotangents, traced.result, "cotangent")
+        found = pull_back(sum_seeds(seeds), traced.arguments)
+        made = traced.like_arguments([_as_array(found.get(a), a) for a in traced.arguments])
         made = traced.in_given(made)
         return (made,) if len(primals) == 1 else made
 
@@ -202,10 +202,10 @@ def linearize(
         if len(tangents) != len(primals):
             raise value_error(op, f"{len(tangents)} tangents came for {len(primals)} primals")
         standing = traced.like_arguments([wrap(a) for a in traced.arguments])
-        pairs = _paired(op, given, standing, "tangent")
-        seeds = {x: converted(tangent, x.dtype) for x, tangent in pairs}
-        found = pushed_forward(seeds, traced.results)
-        made = iter([_slope(t, n) for t, n in zip(found, traced.results, strict=True)])
+        pairs = _pair_leaves(op, given, standing, "tangent")
+        seeds = {x: convert(tangent, x.dtype) for x, tangent in pairs}
+        found = push_forward(seeds, traced.results)
+        made = iter([_as_array(t, n) for t, n in zip(found, traced.results, strict=True)])
         return traced.in_given(map_leaves(lambda _: next(made), traced.result))
 
     value, aux = traced.in_given((traced.result, traced.aux))
@@ -215,7 +215,7 @@ def linearize(
 # --------------------------------------------------------------------- helpers
 
 
-def _listed(wrt: Any) -> Sequence[Any]:
+def _check_list(wrt: Any) -> Sequence[Any]:
     if not isinstance(wrt, (list, tuple)):
         raise type_error("gradients", f"wrt is {type(wrt).__name__}; accepted: a list of arrays")
     return cast("Sequence[Any]", wrt)
@@ -236,18 +236,18 @@ def argument_numbers(op: str, argnums: Argnums, args: Sequence[Any]) -> tuple[in
     return tuple(numbers)
 
 
-def _one_number(op: str, traced: Traced, holomorphic: bool) -> Node:
+def _scalar_result(op: str, traced: TracedFunction, holomorphic: bool) -> Node:
     if not isinstance(traced.result, Array):
         raise type_error(
             op,
             f"the function gives {type(traced.result).__name__}; its result must be one number: "
             "with further results give a pair and say has_aux=True",
         )
-    _check_number(op, traced.result, holomorphic)
+    _check_scalar(op, traced.result, holomorphic)
     return traced.result.node
 
 
-def _check_number(op: str, result: Array, holomorphic: bool) -> None:
+def _check_scalar(op: str, result: Array, holomorphic: bool) -> None:
     if result.shape:
         raise type_error(
             op,
@@ -262,16 +262,17 @@ def _check_number(op: str, result: Array, holomorphic: bool) -> None:
         )
 
 
-def _one(node: Node) -> Node:
+def _unit_seed(node: Node) -> Node:
     return scalar(1, node.dtype, "grad")
 
 
-def _slope(slope: Node | None, x: Node) -> Array:
-    """A slope as an array; one that nothing reached is zeros."""
-    return wrap(zero(x.shape, x.dtype)) if slope is None else wrap(broadcasted(slope, x.shape))
+def _as_array(derivative: Node | None, x: Node) -> Array:
+    """A cotangent or tangent of `x` as an array; None is zeros."""
+    node = zeros(x.shape, x.dtype) if derivative is None else broadcasted(derivative, x.shape)
+    return wrap(node)
 
 
-def _paired(op: str, given: Any, expected: Any, what: str) -> list[tuple[Node, Node]]:
+def _pair_leaves(op: str, given: Any, expected: Any, what: str) -> list[tuple[Node, Node]]:
     """The leaves of `expected` beside those given for them, which must be of the same shapes."""
     theirs, ours = list(paths(given)), list(paths(expected))
     if [p for p, _ in theirs] != [p for p, _ in ours]:

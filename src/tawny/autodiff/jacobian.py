@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tawny.array import Array, wrap
-from tawny.autodiff.batching import batched
-from tawny.autodiff.fitting import zero
-from tawny.autodiff.forward import pushed_forward
+from tawny.autodiff.batching import batch
+from tawny.autodiff.forward import push_forward
 from tawny.autodiff.functions import Argnums, Function, argument_numbers, grad, jvp, linearize, vjp
-from tawny.autodiff.reverse import pulled_back
-from tawny.autodiff.tracing import Traced, check_callable, trace
+from tawny.autodiff.reverse import pull_back
+from tawny.autodiff.tracing import TracedFunction, check_callable, trace
+from tawny.autodiff.unbroadcast import zeros
 from tawny.errors import type_error
 from tawny.node import Node, variable
 from tawny.ops.creation import eye, ones_like
@@ -30,8 +30,8 @@ def jacrev(function: Function, argnums: Argnums = 0, *, holomorphic: bool = Fals
     - `holomorphic`: permit complex numbers, of a function that has a complex derivative.
 
     Gives a function of the same arguments.  The shape of its result is the result's followed by
-    the argument's; for structures it is a structure of such arrays.  A slope is computed for
-    each element of the result: best where it has fewer elements than the argument.
+    the argument's; for structures it is a structure of such arrays.  A cotangent is pulled back
+    for each element of the result: best where it has fewer elements than the argument.
 
         matrix = tw.jacrev(lambda a: np.stack([a[0] * a[1], a[0]]))(numpy.array([2.0, 3.0]))
         matrix.numpy().tolist()                       # -> [[3.0, 2.0], [1.0, 0.0]]
@@ -64,7 +64,7 @@ def jacobian(function: Function, argnums: Argnums = 0, *, holomorphic: bool = Fa
         matrix.numpy().tolist()                       # -> [[1.0, 0.0], [1.0, 1.0]]
     """
 
-    def by_shape(traced: Traced) -> list[list[Node]]:
+    def by_shape(traced: TracedFunction) -> list[list[Node]]:
         columns = sum(size(a.shape) for a in traced.arguments)
         rows = sum(size(r.shape) for r in traced.results)
         by_columns = columns <= rows or any(r.dtype.kind == "c" for r in traced.results)
@@ -94,8 +94,8 @@ def gradhessian(function: Function) -> Function:
 
     Gives a function of the same arguments, whose result is a pair.
 
-        slope, matrix = tw.gradhessian(lambda a: np.sum(a**3))(numpy.array([1.0, 2.0]))
-        slope.numpy().tolist()                        # -> [3.0, 12.0]
+        gradient, matrix = tw.gradhessian(lambda a: np.sum(a**3))(numpy.array([1.0, 2.0]))
+        gradient.numpy().tolist()                     # -> [3.0, 12.0]
     """
 
     @functools.wraps(function)
@@ -187,24 +187,24 @@ def jacobianTv(function: Function, x: Any, v: Any) -> Any:  # noqa: N802  (trans
 
     - `function`: computes an array, or a structure of arrays, from one argument.
     - `x`: where, an array or a structure of arrays.
-    - `v`: slopes, of the structure and shapes of the function's result.
+    - `v`: a cotangent, of the structure and shapes of the function's result.
 
     Gives what has the structure of `x`.
 
-        slope = tw.jacobianTv(lambda a: np.sum(a * a), numpy.array([1.0, 2.0]), 1.0)
-        slope.numpy().tolist()                        # -> [2.0, 4.0]
+        product = tw.jacobianTv(lambda a: np.sum(a * a), numpy.array([1.0, 2.0]), 1.0)
+        product.numpy().tolist()                      # -> [2.0, 4.0]
     """
     return vjp(function, x)[1](v)[0]
 
 
 # --------------------------------------------------------------------- helpers
 
-Passes = Callable[[Traced], list[list[Node]]]
+JacobianMode = Callable[[TracedFunction], list[list[Node]]]
 """From a traced function to the derivatives of each result in each argument."""
 
 
 def _jacobian(
-    op: str, function: Function, argnums: Argnums, passes: Passes, holomorphic: bool
+    op: str, function: Function, argnums: Argnums, mode: JacobianMode, holomorphic: bool
 ) -> Function:
     check_callable(op, function)
 
@@ -213,7 +213,7 @@ def _jacobian(
         numbers = argument_numbers(op, argnums, args)
         traced = trace(op, function, args, kwargs, numbers)
         _check_dtypes(op, traced, holomorphic)
-        rows = iter(passes(traced))
+        rows = iter(mode(traced))
         made = map_leaves(
             lambda _: traced.like_arguments([wrap(n) for n in next(rows)]), traced.result
         )
@@ -224,7 +224,7 @@ def _jacobian(
     return matrix
 
 
-def _check_dtypes(op: str, traced: Traced, holomorphic: bool) -> None:
+def _check_dtypes(op: str, traced: TracedFunction, holomorphic: bool) -> None:
     """Only a holomorphic function of complex numbers has one derivative in them."""
     for result in traced.results:
         if result.dtype.kind not in "fc":
@@ -240,44 +240,44 @@ def _check_dtypes(op: str, traced: Traced, holomorphic: bool) -> None:
         )
 
 
-def _by_rows(traced: Traced) -> list[list[Node]]:
+def _by_rows(traced: TracedFunction) -> list[list[Node]]:
     """Reverse mode: a pass for each element of each result."""
     table: list[list[Node]] = []
     for result in traced.results:
         holder = variable(None, result.shape, result.dtype)
-        found = pulled_back({result: holder}, traced.arguments)
-        made = iter(batched(list(found.values()), holder, _basis(result)))
-        slopes = dict(zip(found, made, strict=True))
+        found = pull_back({result: holder}, traced.arguments)
+        made = iter(batch(list(found.values()), holder, _basis(result)))
+        cotangents = dict(zip(found, made, strict=True))
         table.append(
             [
-                reshaped(slopes[a], (*result.shape, *a.shape))
-                if a in slopes
-                else zero((*result.shape, *a.shape), a.dtype)
+                reshaped(cotangents[a], (*result.shape, *a.shape))
+                if a in cotangents
+                else zeros((*result.shape, *a.shape), a.dtype)
                 for a in traced.arguments
             ]
         )
     return table
 
 
-def _by_columns(traced: Traced) -> list[list[Node]]:
+def _by_columns(traced: TracedFunction) -> list[list[Node]]:
     """Forward mode: a pass for each element of each argument."""
     columns: list[list[Node]] = []
     for argument in traced.arguments:
         holder = variable(None, argument.shape, argument.dtype)
-        tangents = pushed_forward({argument: holder}, traced.results)
-        made = iter(batched([t for t in tangents if t is not None], holder, _basis(argument)))
+        tangents = push_forward({argument: holder}, traced.results)
+        made = iter(batch([t for t in tangents if t is not None], holder, _basis(argument)))
         columns.append(
             [
-                zero((*r.shape, *argument.shape), r.dtype)
+                zeros((*r.shape, *argument.shape), r.dtype)
                 if t is None
-                else _last(next(made), (*r.shape, *argument.shape))
+                else _move_first_axis_last(next(made), (*r.shape, *argument.shape))
                 for t, r in zip(tangents, traced.results, strict=True)
             ]
         )
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _last(stacked: Node, shape: Shape) -> Node:
+def _move_first_axis_last(stacked: Node, shape: Shape) -> Node:
     """Derivatives along the first axis, as axes behind the others."""
     rank = len(stacked.shape)
     return reshaped(permuted(stacked, (*range(1, rank), 0)), shape)

@@ -1,13 +1,19 @@
-"""Reverse mode: slopes go from results back to what they depend on."""
+"""Reverse mode: cotangents go from results back to what they depend on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from tawny.autodiff.applying import Nodes, forward_rule, is_derived, refuse_undefined, reverse_rule
-from tawny.autodiff.fitting import fitted, is_smooth, total
-from tawny.autodiff.slopes import PLAIN, QUIET, slope_of
+from tawny.autodiff.dispatch import (
+    Derivatives,
+    apply_forward_rule,
+    apply_reverse_rule,
+    check_differentiable,
+    has_scalar_derivative,
+)
+from tawny.autodiff.elementwise_rules import PLAIN, ZERO_SAFE, multiply_by_derivative
+from tawny.autodiff.unbroadcast import accumulate, is_inexact, unbroadcast
 from tawny.errors import value_error
 from tawny.node import Node, Part, toposort, variable, written_at
 from tawny.op import ELEMENTWISE, Gradient
@@ -16,22 +22,22 @@ from tawny.ops.differentiation import Rewritten
 _WHERE = ELEMENTWISE["where"]
 
 
-def pulled_back(
+def pull_back(
     seeds: Mapping[Node, Node],
     wrt: Iterable[Node],
-    edge: AbstractSet[Node] = frozenset(),
+    boundary: AbstractSet[Node] = frozenset(),
     *,
     masked: bool = False,
 ) -> dict[Node, Node]:
-    """Slopes of `wrt`, given those of some results; what reaches no result has none.
+    """Cotangents of `wrt`, given those of some results; what reaches no result has none.
 
-    Slopes that come through `where` are zero behind the branch that was not taken, and are kept
-    so: see `tawny.autodiff.slopes`; all of them if `masked`.  Behind the nodes of `edge` there is
-    nothing to be found.
+    Cotangents that come through `where` are zero behind the branch that was not taken, and stay
+    so: see `tawny.autodiff.elementwise_rules`; all of them if `masked`.  The graph is not followed
+    behind the nodes of `boundary`.
     """
     sources = frozenset(wrt)
-    order = toposort(seeds, edge.__contains__)
-    active = reached(order, sources)
+    order = toposort(seeds, boundary.__contains__)
+    active = active_nodes(order, sources)
     incoming: dict[Node, list[Node]] = {n: [s] for n, s in seeds.items()}
     several: dict[Node, list[Node | None]] = {}
     quiet = set(seeds) if masked else set[Node]()
@@ -39,109 +45,111 @@ def pulled_back(
     for node in reversed(order):
         if node not in active:
             continue
-        slopes: Nodes
+        cotangents: Derivatives
         with written_at(node.sources):
             if node.parts:
                 if node not in several:
                     continue
-                slopes = several.pop(node)
+                cotangents = several.pop(node)
             elif node in incoming:
-                slope = total(incoming.pop(node))
-                slopes = (slope,)
+                cotangent = accumulate(incoming.pop(node))
+                cotangents = (cotangent,)
                 if node in sources:
-                    found[node] = slope
+                    found[node] = cotangent
             else:
                 continue
             if isinstance(node.op, Part):
                 whole = node.inputs[0]
-                several.setdefault(whole, [None] * len(whole.parts))[node.op.index] = slopes[0]
+                several.setdefault(whole, [None] * len(whole.parts))[node.op.index] = cotangents[0]
                 if node in quiet:
                     quiet.add(whole)
                 continue
             hidden = node in quiet or node.op is _WHERE
-            for x, passed in _passed_on(node, slopes, active, hidden):
+            for x, passed in _operand_cotangents(node, cotangents, active, hidden):
                 incoming.setdefault(x, []).append(passed)
                 if hidden:
                     quiet.add(x)
     return found
 
 
-def reached(order: Iterable[Node], sources: frozenset[Node]) -> set[Node]:
-    """The nodes through which a change of `sources` is felt."""
+def active_nodes(order: Iterable[Node], sources: frozenset[Node]) -> set[Node]:
+    """The nodes that change smoothly with `sources`."""
     active: set[Node] = set()
     for node in order:
         if node in sources or (
             node.inputs
             and not active.isdisjoint(node.inputs)
-            and (node.parts or is_smooth(node))
+            and (node.parts or is_inexact(node))
             and node.op.facts().gradient is not Gradient.ZERO
         ):
             active.add(node)
     return active
 
 
-def _passed_on(
-    node: Node, slopes: Nodes, active: AbstractSet[Node], masked: bool
+def _operand_cotangents(
+    node: Node, cotangents: Derivatives, active: AbstractSet[Node], masked: bool
 ) -> Iterable[tuple[Node, Node]]:
-    """The slopes that a node passes on to its operands."""
+    """The cotangents that a node passes on to its operands."""
     if active.isdisjoint(node.inputs):
         return
-    if is_derived(node):
-        (slope,) = slopes
-        assert slope is not None
-        refuse_undefined(node)
-        how = QUIET if masked else PLAIN
+    if has_scalar_derivative(node):
+        (cotangent,) = cotangents
+        assert cotangent is not None
+        check_differentiable(node)
+        arith = ZERO_SAFE if masked else PLAIN
         for position, x in enumerate(node.inputs):
             if x in active:
-                passed = slope_of(node, position, slope, how)
+                passed = multiply_by_derivative(node, position, cotangent, arith)
                 if passed is not None:
-                    yield x, fitted(passed, x)
+                    yield x, unbroadcast(passed, x)
         return
-    ruled = reverse_rule(node, slopes, masked)
-    if ruled is None:
-        ruled = _transposed(node, slopes, active, masked)
-    for x, passed in zip(node.inputs, ruled, strict=True):
+    derivatives = apply_reverse_rule(node, cotangents, masked)
+    if derivatives is None:
+        derivatives = _transpose_forward_rule(node, cotangents, active, masked)
+    for x, passed in zip(node.inputs, derivatives, strict=True):
         if passed is not None and x in active:
-            yield x, fitted(passed, x)
+            yield x, unbroadcast(passed, x)
 
 
-def _transposed(node: Node, slopes: Nodes, active: AbstractSet[Node], masked: bool) -> Nodes:
-    """Slopes of the operands from the op's rule of forward mode, which is a linear map.
+def _transpose_forward_rule(
+    node: Node, cotangents: Derivatives, active: AbstractSet[Node], masked: bool
+) -> Derivatives:
+    """Cotangents of the operands from the op's rule of forward mode, which is a linear map.
 
     It is written down for placeholders and then differentiated in them.
     """
-    refuse_undefined(node)
+    check_differentiable(node)
     holders = [variable(None, x.shape, x.dtype) if x in active else None for x in node.inputs]
-    tangents = forward_rule(node, holders)
+    tangents = apply_forward_rule(node, holders)
     if tangents is None:
         raise AssertionError(f"{node!r} declares a rule of differentiation and has none")
     pairs = [
-        (t, s) for t, s in zip(tangents, slopes, strict=True) if t is not None and s is not None
+        (t, c) for t, c in zip(tangents, cotangents, strict=True) if t is not None and c is not None
     ]
     given = [h for h in holders if h is not None]
-    edge = edge_of(node, slopes)
+    boundary = boundary_of(node, cotangents)
     check_transposable(
         node,
         [t for t, _ in pairs],
         given,
-        edge,
-        "reverse mode: use forward mode (tw.jvp, tw.jacfwd), or give it slopes with tw.custom_vjp",
+        boundary,
+        "reverse mode: use forward mode (tw.jvp, tw.jacfwd), or give it a rule with tw.custom_vjp",
     )
-    found = pulled_back(gathered(pairs), given, edge, masked=masked)
-    check_linear(node, found.values(), given, edge)
+    found = pull_back(sum_seeds(pairs), given, boundary, masked=masked)
+    check_linear(node, found.values(), given, boundary)
     return [None if h is None else found.get(h) for h in holders]
 
 
-def gathered(pairs: Iterable[tuple[Node, Node]]) -> dict[Node, Node]:
-    """Seeds of nodes, summed for one that comes twice."""
+def sum_seeds(pairs: Iterable[tuple[Node, Node]]) -> dict[Node, Node]:
+    """The cotangent of each node, summed where one comes twice."""
     seeds: dict[Node, list[Node]] = {}
-    for node, slope in pairs:
-        seeds.setdefault(node, []).append(fitted(slope, node))
-    return {node: total(slopes) for node, slopes in seeds.items()}
+    for node, cotangent in pairs:
+        seeds.setdefault(node, []).append(unbroadcast(cotangent, node))
+    return {node: accumulate(cotangents) for node, cotangents in seeds.items()}
 
 
-def edge_of(node: Node, given: Nodes) -> set[Node]:
-    """What a rule of `node` is written in besides placeholders: it need not be looked behind."""
+def boundary_of(node: Node, given: Derivatives) -> set[Node]:
+    """The nodes that a rule of `node` uses besides placeholders: it does not depend on more."""
     return {node, *node.inputs, *[g for g in given if g is not None]}
 
 
@@ -149,14 +157,14 @@ def check_transposable(
     node: Node,
     made: Iterable[Node],
     holders: Iterable[Node],
-    edge: AbstractSet[Node],
+    boundary: AbstractSet[Node],
     way_out: str,
 ) -> None:
     """Refuse the other mode of a user's rule that is not made of operations with derivatives."""
     if not isinstance(node.op, Rewritten):
         return
-    order = toposort(made, edge.__contains__)
-    active = reached(order, frozenset(holders))
+    order = toposort(made, boundary.__contains__)
+    active = active_nodes(order, frozenset(holders))
     for inner in order:
         if inner in active and inner.op.facts().gradient is Gradient.NONE:
             raise value_error(
@@ -167,9 +175,9 @@ def check_transposable(
 
 
 def check_linear(
-    node: Node, found: Iterable[Node], holders: Iterable[Node], edge: AbstractSet[Node]
+    node: Node, found: Iterable[Node], holders: Iterable[Node], boundary: AbstractSet[Node]
 ) -> None:
     """A rule is linear: what it transposes to does not mention what it is linear in."""
-    left = set(holders).intersection(toposort(found, edge.__contains__))
+    left = set(holders).intersection(toposort(found, boundary.__contains__))
     if left:
         raise AssertionError(f"the rule of {node!r} is not linear")

@@ -24,7 +24,7 @@ from tawny.tree import leaves, map_leaves, paths
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedFunction:
     """A function's results in terms of its arguments."""
 
     op: str
@@ -47,7 +47,7 @@ class Traced:
     def in_given(self, structure: Any) -> Any:
         """Arrays in a structure, written in the arrays that were passed."""
         nodes = [x.node for x in leaves(structure) if isinstance(x, Array)]
-        new = substituted(nodes, dict(zip(self.arguments, self.given, strict=True)))
+        new = substitute(nodes, dict(zip(self.arguments, self.given, strict=True)))
         replaced = iter(new)
         return map_leaves(lambda x: wrap(next(replaced)) if isinstance(x, Array) else x, structure)
 
@@ -63,7 +63,7 @@ def trace(
     kwargs: Mapping[str, Any],
     argnums: Sequence[int],
     has_aux: bool = False,
-) -> Traced:
+) -> TracedFunction:
     """`function` called on arguments that stand for those at `argnums`."""
     check_callable(op, function)
     beside = [_dtype(x) for a in args for x in leaves(a) if _is_array(x)]
@@ -77,13 +77,13 @@ def trace(
 
         def place(x: Any, number: int = number, named: Any = named, counter: Any = counter) -> Any:
             path, _ = named[next(counter)]
-            given.append(_lifted(op, x, number, path, beside))
+            given.append(_lift_argument(op, x, number, path, beside))
             standing.append(make(Argument(), (given[-1],)))
             return wrap(standing[-1])
 
         first = len(given)
         placed[number] = map_leaves(place, args[number])
-        structure.append(_numbered(args[number], first))
+        structure.append(_number_leaves(args[number], first))
     result: Any = function(*placed, **kwargs)
     aux: Any = None
     if has_aux:
@@ -93,7 +93,7 @@ def trace(
         result, aux = pair
     result = map_leaves(lambda x: _result(op, x), result)
     whole = structure[0] if len(argnums) == 1 else tuple(structure)
-    return Traced(op, tuple(given), tuple(standing), result, aux, whole)
+    return TracedFunction(op, tuple(given), tuple(standing), result, aux, whole)
 
 
 def check_callable(op: str, function: object) -> None:
@@ -102,13 +102,13 @@ def check_callable(op: str, function: object) -> None:
         raise type_error(op, f"the first argument is {type(function).__name__}; it is a function")
 
 
-def _numbered(structure: Any, first: int) -> Any:
+def _number_leaves(structure: Any, first: int) -> Any:
     """The structure with a number for each leaf, from `first` on."""
     numbers = itertools.count(first)
     return map_leaves(lambda _: next(numbers), structure)
 
 
-def substituted(nodes: Sequence[Node], mapping: Mapping[Node, Node]) -> list[Node]:
+def substitute(nodes: Sequence[Node], mapping: Mapping[Node, Node]) -> list[Node]:
     """`nodes` with others in place of some they depend on."""
     new: dict[Node, Node] = dict(mapping)
     for node in toposort(nodes, lambda n: n in mapping):
@@ -127,7 +127,7 @@ def _dtype(x: Any) -> DType:
     return dt.own_dtype(x.dtype, "grad")
 
 
-def _lifted(op: str, x: Any, number: int, path: str, beside: Sequence[DType]) -> Node:
+def _lift_argument(op: str, x: Any, number: int, path: str, beside: Sequence[DType]) -> Node:
     """A leaf of an argument as a node that can change by a little."""
     where = f"argument {number}" + (f", {path}," if path else "")
     if dt.is_weak(x):

@@ -44,10 +44,10 @@ from tawny.tree import items_of, leaves, map_leaves
 __all__ = _lazy.__all__  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def now(function: Callable[..., Any]) -> Callable[..., Any]:
+def make_eager(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` of lazy arrays as one of NumPy arrays."""
     place = _place_of_out(function)
-    finished = FINISHED.get(function.__name__, _computed)
+    finished = CONVERSIONS.get(function.__name__, _compute)
 
     @functools.wraps(function)
     def eager(*args: Any, **kwargs: Any) -> Any:
@@ -59,13 +59,13 @@ def now(function: Callable[..., Any]) -> Callable[..., Any]:
         if lazy and is_traced(*lazy):
             return function(*args, **kwargs)
         out = args[place] if len(args) > place else kwargs.get("out")
-        result = function(*map_leaves(_lifted, args), **map_leaves(_lifted, kwargs))
+        result = function(*map_leaves(_lift, args), **map_leaves(_lift, kwargs))
         if kwargs.get("copy", True) is False and isinstance(result, Array):
             for given in leaves(args):
                 if result.node.value is given:
                     return given
         result = finished(result)
-        return result if out is None else _filled(out, result)
+        return result if out is None else _fill_out(out, result)
 
     return eager
 
@@ -77,11 +77,11 @@ def _place_of_out(function: Callable[..., Any]) -> int:
     return positional.index("out") if "out" in positional else sys.maxsize
 
 
-def _filled(out: Any, result: Any) -> Any:
+def _fill_out(out: Any, result: Any) -> Any:
     """The arrays of `out`, with the results that they asked for in them."""
     if isinstance(out, tuple):
         pairs = zip(items_of(out), items_of(result), strict=True)
-        filled = [_filled(o, r) for o, r in pairs]
+        filled = [_fill_out(o, r) for o, r in pairs]
         return tuple(filled) if len(filled) > 1 else filled[0]
     if out is None:
         return result
@@ -89,7 +89,7 @@ def _filled(out: Any, result: Any) -> Any:
     return out
 
 
-def _lifted(x: Any) -> Any:
+def _lift(x: Any) -> Any:
     """An array as a lazy one over its memory; numbers, NumPy's too, stay numbers."""
     if isinstance(x, _numpy.ndarray):
         check_unmasked(x, "tawny.eager", "an argument")
@@ -98,7 +98,7 @@ def _lifted(x: Any) -> Any:
     return x
 
 
-def _computed(result: Any) -> Any:
+def _compute(result: Any) -> Any:
     """`result` with every lazy array in it computed, all in one run."""
     arrays = [x for x in leaves(result) if isinstance(x, Array)]
     values = iter(run([x.node for x in arrays]))
@@ -107,31 +107,31 @@ def _computed(result: Any) -> Any:
 
 def _truth(result: Any) -> bool:
     """The answer to a question about whole arrays, as Python says it."""
-    return bool(_computed(result))
+    return bool(_compute(result))
 
 
-def _viewed(result: Any) -> Any:
+def _broadcast_view(result: Any) -> Any:
     """Broadcast arrays as NumPy gives them: read-only views that take no memory."""
     if isinstance(result, tuple):
-        return tuple([_viewed(x) for x in items_of(result)])
+        return tuple([_broadcast_view(x) for x in items_of(result)])
     node = result.node
     source = node.inputs[0] if node.inputs else node
     value = run([source])[0] if source.value is None else source.value
     return _numpy.broadcast_to(value, node.shape)
 
 
-FINISHED: Final[dict[str, Callable[[Any], Any]]] = {
+CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "allclose": _truth,
     "array_equal": _truth,
     "array_equiv": _truth,
-    "broadcast_to": _viewed,
-    "broadcast_arrays": _viewed,
+    "broadcast_to": _broadcast_view,
+    "broadcast_arrays": _broadcast_view,
 }
 """How results become what NumPy gives, where it is not an array of their values."""
 
 
 @final
-class Place:
+class EagerPart:
     """A part of an array, to be read or updated; updates give a new array."""
 
     def __init__(self, array: Any, key: Any) -> None:
@@ -171,23 +171,23 @@ def _at(mode: str) -> Callable[..., Any]:
         return getattr(_lazy.at(x)[key], mode)(*value)
 
     update.__name__ = f"at[...].{mode}"
-    return now(update)
+    return make_eager(update)
 
 
 @final
-class At:
+class EagerAt:
     """An array that waits for a key."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
 
-    def __getitem__(self, key: Any) -> Place:
-        return Place(self._array, key)
+    def __getitem__(self, key: Any) -> EagerPart:
+        return EagerPart(self._array, key)
 
 
-def at(x: ArrayLike, /) -> At:
+def at(x: ArrayLike, /) -> EagerAt:
     """Functional updates: `at(x)[key].set(value)`, `.add`, `.mul`, `.min`, `.max`, `.get()`."""
-    return At(x)
+    return EagerAt(x)
 
 
 class _Namespace:
@@ -208,7 +208,7 @@ class _Namespace:
         return list(self.__all__)
 
 
-CHANGING: Final = ("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask")
+IN_PLACE: Final = ("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask")
 """Functions that change an array, which NumPy does to its own."""
 
 
@@ -220,12 +220,12 @@ def _eager(value: Any, name: str) -> Any:
         return getattr(_numpy, "ogrid" if value is _lazy.ogrid else "mgrid")
     if not callable(value) or isinstance(value, type) or value.__module__.startswith("numpy"):
         return value
-    function = _numpys(value) if value.__name__ in CHANGING else now(value)
+    function = _numpy_function(value) if value.__name__ in IN_PLACE else make_eager(value)
     function.__module__, function.__qualname__ = __name__, name  # where pickle finds it
     return function
 
 
-def _numpys(function: Callable[..., Any]) -> Callable[..., Any]:
+def _numpy_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """NumPy's function of the same name and arguments."""
     theirs = getattr(_numpy, function.__name__)
 
@@ -236,16 +236,16 @@ def _numpys(function: Callable[..., Any]) -> Callable[..., Any]:
     return eager
 
 
-_MADE: Final[dict[str, Any]] = {}
-"""The functions made so far; as globals they would hide Python's own `any` and `sum`."""
+_FUNCTIONS: Final[dict[str, Any]] = {}
+"""Functions by name, each made when first asked for; globals would hide Python's `any`, `sum`."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _lazy.__all__ and name != "__array_namespace_info__":
         raise absence("tawny.eager", name)
-    if name not in _MADE:
-        _MADE[name] = _eager(getattr(_lazy, name), name)
-    return _MADE[name]
+    if name not in _FUNCTIONS:
+        _FUNCTIONS[name] = _eager(getattr(_lazy, name), name)
+    return _FUNCTIONS[name]
 
 
 def __dir__() -> list[str]:

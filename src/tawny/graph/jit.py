@@ -23,7 +23,7 @@ from typing import (
 import numpy as np
 
 from tawny.array import Array, lift, wrap
-from tawny.autodiff.tracing import substituted
+from tawny.autodiff.tracing import substitute
 from tawny.errors import PerformanceWarning, ValuesNeededError, type_error, warn
 from tawny.forking import lock
 from tawny.graph.calls import (
@@ -106,7 +106,7 @@ class Recording(NamedTuple):
         """The results for `values`, lazily."""
         pairs = zip(self.inputs, values, strict=True)
         known = {x: constant(np.array(value, x.dtype)) for x, value in pairs}
-        new = iter(substituted(self.nodes, known))
+        new = iter(substitute(self.nodes, known))
         return map_leaves(lambda x: None if x is None else wrap(next(new)), self.result)
 
 

@@ -47,22 +47,25 @@ def stop_gradient(x: ArrayLike, /) -> Array:
 
 @scalar_op(
     dtype=inexact,
-    gradient=(lambda how, s, y, a, b: how.times(s, b), lambda how, s, y, a, b: how.times(s, a)),
+    gradient=(
+        lambda arith, g, y, a, b: arith.times(g, b),
+        lambda arith, g, y, a, b: arith.times(g, a),
+    ),
 )
 def quiet_multiply(x: Scalar, y: Scalar) -> Scalar:
-    """`x * y`, and 0 where `x` is 0, whatever `y` is: a slope of zero stays zero."""
+    """`x * y`, and 0 where `x` is 0, whatever `y` is: a cotangent of zero stays zero."""
     return select(call(Prim.EQ, x, 0.0), 0.0, x * y)
 
 
 @scalar_op(
     dtype=inexact,
     gradient=(
-        lambda how, s, z, a, b: how.over(s, b),
-        lambda how, s, z, a, b: -how.over(how.times(s, z), b),
+        lambda arith, g, z, a, b: arith.over(g, b),
+        lambda arith, g, z, a, b: -arith.over(arith.times(g, z), b),
     ),
 )
 def quiet_divide(x: Scalar, y: Scalar) -> Scalar:
-    """`x / y`, and 0 where `x` is 0, whatever `y` is: a slope of zero stays zero."""
+    """`x / y`, and 0 where `x` is 0, whatever `y` is: a cotangent of zero stays zero."""
     return select(call(Prim.EQ, x, 0.0), 0.0, x / y)
 
 
@@ -70,11 +73,13 @@ def quiet_divide(x: Scalar, y: Scalar) -> Scalar:
     dtype=floating,
     domain=Domain(0.0, 8.0),
     gradient=(
-        lambda how, s, y, x: how.over(s * 0.5, how.choose(how.apply(Prim.EQ, y, 0.0), math.inf, y)),
+        lambda arith, g, y, x: arith.over(
+            g * 0.5, arith.choose(arith.apply(Prim.EQ, y, 0.0), math.inf, y)
+        ),
     ),
 )
 def distance(x: Scalar) -> Scalar:
-    """The square root of a squared distance; at 0, where it has no slope, zero is taken for it."""
+    """The square root of a squared distance; zero is taken for its derivative at 0."""
     return call(Prim.SQRT, x)
 
 
@@ -106,11 +111,11 @@ def undecorated(nodes: Sequence[Node]) -> list[Node]:
 
 
 class CustomReverse(Rewritten, name="custom_vjp", arity=None, gradient=Gradient.RULE):
-    """Results with slopes that the user gives."""
+    """Results with a derivative in reverse mode that the user gives."""
 
 
 class CustomForward(Rewritten, name="custom_jvp", arity=None, gradient=Gradient.RULE):
-    """Results with tangents that the user gives."""
+    """Results with a derivative in forward mode that the user gives."""
 
 
 class Checkpoint(Rewritten, name="checkpoint", arity=None, gradient=Gradient.RULE):

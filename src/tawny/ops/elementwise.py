@@ -15,7 +15,7 @@ from tawny.op import (
     Domain,
     Elementwise,
     Gradient,
-    Slopes,
+    Pullbacks,
     Trait,
     bits,
     chosen,
@@ -193,15 +193,17 @@ def adagrad_rate(x: Scalar, rate: Scalar, epsilon: Scalar) -> Scalar:
 # -------------------------------------------------------- powers, exp and logs
 
 
-def _shares(power: Prim) -> Slopes:
-    """Slopes of a sum of powers, seen through the logarithm: each operand's share in the sum."""
+def _shares(power: Prim) -> Pullbacks:
+    """Pullbacks of the logarithm of a sum of powers: each operand's share in the sum."""
 
-    def share(how: Any, s: Any, y: Any, x: Any) -> Any:
-        return how.times(s, how.apply(power, how.choose(how.apply(Prim.EQ, x, y), 0.0, x - y)))
+    def share(arith: Any, g: Any, y: Any, x: Any) -> Any:
+        return arith.times(
+            g, arith.apply(power, arith.choose(arith.apply(Prim.EQ, x, y), 0.0, x - y))
+        )
 
     return (
-        lambda how, s, y, a, b: share(how, s, y, a),
-        lambda how, s, y, a, b: share(how, s, y, b),
+        lambda arith, g, y, a, b: share(arith, g, y, a),
+        lambda arith, g, y, a, b: share(arith, g, y, b),
     )
 
 
@@ -412,7 +414,7 @@ def dawsn(x: Scalar) -> Scalar:
 
 @elementwise(
     dtype=floating,
-    gradient=(lambda how, s, y, x: how.times(s, y * (1.0 - y)),),
+    gradient=(lambda arith, g, y, x: arith.times(g, y * (1.0 - y)),),
     oracle="scipy.special.expit",
 )
 def sigmoid(x: Scalar) -> Scalar:
@@ -429,7 +431,7 @@ def sigmoid(x: Scalar) -> Scalar:
 
 @elementwise(
     dtype=real_rule,
-    gradient=(lambda how, s, y, _: how.choose(how.apply(Prim.GT, y, 0.0), s, 0.0),),
+    gradient=(lambda arith, g, y, _: arith.choose(arith.apply(Prim.GT, y, 0.0), g, 0.0),),
     oracle="",
 )
 def relu(x: Scalar) -> Scalar:
@@ -444,7 +446,7 @@ def relu(x: Scalar) -> Scalar:
 
 @elementwise(
     dtype=floating,
-    gradient=(lambda how, s, y, x: -how.times(s, how.apply(Prim.EXPM1, -y)),),
+    gradient=(lambda arith, g, y, x: -arith.times(g, arith.apply(Prim.EXPM1, -y)),),
     oracle="",
 )
 def softplus(x: Scalar) -> Scalar:

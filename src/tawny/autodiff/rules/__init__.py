@@ -1,14 +1,12 @@
 """Derivative rules of the ops that are not elementwise, a chapter each as in `tawny.ops`."""
 
+from tawny.autodiff.rules import complex_parts as complex_parts
 from tawny.autodiff.rules import convolution as convolution
 from tawny.autodiff.rules import creation as creation
-from tawny.autodiff.rules import delay as delay
-from tawny.autodiff.rules import diagonal as diagonal
-from tawny.autodiff.rules import differentiation as differentiation
-from tawny.autodiff.rules import elementwise as elementwise
 from tawny.autodiff.rules import equations as equations
 from tawny.autodiff.rules import factorisation as factorisation
 from tawny.autodiff.rules import fft as fft
+from tawny.autodiff.rules import identity as identity
 from tawny.autodiff.rules import indexing as indexing
 from tawny.autodiff.rules import joining as joining
 from tawny.autodiff.rules import linalg as linalg

@@ -31,24 +31,26 @@ def _to_kernel(op: Windowed, kernel: Shape) -> ConvolutionKernelGradient:
 
 
 @reverse(Convolution)
-def _(op: Convolution, slope: Array, y: Array, x: Array, kernel: Array) -> Pair:
+def _(op: Convolution, cotangent: Array, y: Array, x: Array, kernel: Array) -> Pair:
     return (
-        emit(_to_input(op, x.shape), kernel, slope),
-        emit(_to_kernel(op, kernel.shape), x, slope),
+        emit(_to_input(op, x.shape), kernel, cotangent),
+        emit(_to_kernel(op, kernel.shape), x, cotangent),
     )
 
 
 @reverse(ConvolutionInputGradient)
-def _(op: ConvolutionInputGradient, slope: Array, y: Array, kernel: Array, output: Array) -> Pair:
+def _(
+    op: ConvolutionInputGradient, cotangent: Array, y: Array, kernel: Array, output: Array
+) -> Pair:
     return (
-        emit(_to_kernel(op, kernel.shape), slope, output),
-        emit(_convolution(op), slope, kernel),
+        emit(_to_kernel(op, kernel.shape), cotangent, output),
+        emit(_convolution(op), cotangent, kernel),
     )
 
 
 @reverse(ConvolutionKernelGradient)
-def _(op: ConvolutionKernelGradient, slope: Array, y: Array, x: Array, output: Array) -> Pair:
+def _(op: ConvolutionKernelGradient, cotangent: Array, y: Array, x: Array, output: Array) -> Pair:
     return (
-        emit(_to_input(op, x.shape), slope, output),
-        emit(_convolution(op), x, slope),
+        emit(_to_input(op, x.shape), cotangent, output),
+        emit(_convolution(op), x, cotangent),
     )

@@ -1,7 +1,7 @@
 """Matrix equations: a change of the coefficients changes the solution by a linear equation.
 
 The solution of a Riccati equation is taken for that of self-adjoint `q` and `r`, which change as
-such: their slopes are self-adjoint.
+such: their cotangents are self-adjoint.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Tangents = tuple[Array | None, ...]
 
 @reverse(Sylvester)
 def _(
-    op: Sylvester, slope: Array, y: Array, a: Array, b: Array, q: Array
+    op: Sylvester, cotangent: Array, y: Array, a: Array, b: Array, q: Array
 ) -> tuple[Array, Array, Array]:
     """Where no eigenvalue of `a` is the negative of one of `b`."""
-    to_right = sylvester(matrix_transpose(a), matrix_transpose(b), slope)
+    to_right = sylvester(matrix_transpose(a), matrix_transpose(b), cotangent)
     turned, minus = matrix_transpose(y), e.negative(to_right)
     return matmul(minus, turned), matmul(turned, minus), to_right
 
@@ -31,9 +31,9 @@ def _(
 def _(op: Sylvester, tangents: Tangents, y: Array, a: Array, b: Array, q: Array) -> Array:
     da, db, change = tangents
     if da is not None:
-        change = _less(change, matmul(da, y))
+        change = _subtract(change, matmul(da, y))
     if db is not None:
-        change = _less(change, matmul(y, db))
+        change = _subtract(change, matmul(y, db))
     assert change is not None
     return sylvester(a, b, change)
 
@@ -61,7 +61,7 @@ def _change(tangents: Tangents, gain: Array, weight: Array) -> Array:
     """Half of what the coefficients' changes add to an equation; its adjoint is the other half."""
     da, db, dq, dr = tangents
     terms: list[Array] = []
-    moved = da if db is None else _less(da, matmul(db, gain))
+    moved = da if db is None else _subtract(da, matmul(db, gain))
     if moved is not None:
         terms.append(matmul(weight, moved))
     halves = dq
@@ -73,6 +73,6 @@ def _change(tangents: Tangents, gain: Array, weight: Array) -> Array:
     return terms[0] if len(terms) == 1 else e.add(*terms)
 
 
-def _less(x: Array | None, y: Array) -> Array:
+def _subtract(x: Array | None, y: Array) -> Array:
     """`x - y`, where None is zero."""
     return e.negative(y) if x is None else e.subtract(x, y)

@@ -2,7 +2,7 @@
 
 A rule says under which conditions the derivative exists.  Elsewhere it is infinite or NaN, or the
 system to be solved is singular, which is an error.  Matrices that are read as self-adjoint from
-one triangle are taken to change as such: both triangles share the slope, which is self-adjoint.
+one triangle are taken to change as such: both triangles share the cotangent, which is self-adjoint.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tawny.ops.linalg import matmul
 from tawny.ops.matrix import diagonal
 from tawny.ops.movement import expand_dims, matrix_transpose, squeeze
 from tawny.ops.reduction import argmax
-from tawny.ops.reduction import sum as summed
+from tawny.ops.reduction import sum as sum_over
 
 Tangents = tuple[Array | None, ...]
 Pair = tuple[Array, Array]
@@ -84,16 +84,16 @@ def _(op: Slogdet, tangents: Tangents, y: Pair, x: Array) -> Tangents:
 
 def _relative_change(x: Array, tangent: Array) -> Array:
     """The change of determinants relative to their values: the trace of `inv(x) @ tangent`."""
-    return summed(e.multiply(matrix_transpose(inv(x)), tangent), axis=(-2, -1))
+    return sum_over(e.multiply(matrix_transpose(inv(x)), tangent), axis=(-2, -1))
 
 
 # ------------------------------------------------------------------------ systems
 
 
 @reverse(Solve)
-def _(op: Solve, slope: Array, y: Array, a: Array, b: Array) -> Pair:
+def _(op: Solve, cotangent: Array, y: Array, a: Array, b: Array) -> Pair:
     """For regular matrices."""
-    to_right = solve(matrix_transpose(a), _columns(slope, b))
+    to_right = solve(matrix_transpose(a), _columns(cotangent, b))
     to_matrix = e.negative(matmul(to_right, matrix_transpose(_columns(y, b))))
     return to_matrix, _as_given(to_right, b)
 
@@ -106,11 +106,11 @@ def _(op: Solve, tangents: Tangents, y: Array, a: Array, b: Array) -> Array:
 
 
 @reverse(SolveTriangular)
-def _(op: SolveTriangular, slope: Array, y: Array, a: Array, b: Array) -> Pair:
-    """For triangles without a zero on the diagonal; the slope is zero outside the triangle."""
+def _(op: SolveTriangular, cotangent: Array, y: Array, a: Array, b: Array) -> Pair:
+    """For triangles without a zero on the diagonal; the cotangent is zero outside the triangle."""
     back = SolveTriangular(op.lower, 0 if op.transposed else 1, op.unit)
     matrix = e.conj(a) if op.transposed == 2 and _is_complex(a) else a
-    to_right = emit(back, matrix, _columns(slope, b))
+    to_right = emit(back, matrix, _columns(cotangent, b))
     found = _columns(y, b)
     if not op.transposed:
         to_matrix = matmul(to_right, matrix_transpose(found))
@@ -187,9 +187,9 @@ def _(op: QR, tangents: Tangents, y: Pair, x: Array) -> Pair:
     moved = matrix_transpose(emit(solver, triangle, leading))
     star = adjoint(q)
     inside = matmul(star, moved)
-    turn = _skew(_padded(tril(inside, k=-1), width))
+    turn = _skew(_pad_columns(tril(inside, k=-1), width))
     if _is_complex(x):
-        turn = e.add(turn, _padded(_phases(inside), width))
+        turn = e.add(turn, _pad_columns(_phases(inside), width))
     dq = matmul(q, turn)
     if width < x.shape[-2]:
         dq = e.add(dq, e.subtract(moved, matmul(q, inside)))
@@ -228,7 +228,7 @@ def _(op: Eigvalsh, tangents: Tangents, y: Array, x: Array) -> Array:
 
 def _column_products(x: Array, y: Array) -> Array:
     """The real part of the inner product of each column of `x` with that of `y`."""
-    return _real(summed(e.multiply(_conj(x), y), axis=-2))
+    return _real(sum_over(e.multiply(_conj(x), y), axis=-2))
 
 
 # ----------------------------------------------------------------- eigenvalues, general
@@ -308,7 +308,7 @@ def _singular_vectors(
     if width > count:
         beyond = e.divide(inside[..., count:, :], scale)
         whole = concat([e.multiply(turn, 0.5), beyond], axis=-2)
-        return matmul(vectors, _skew(_padded(whole, width)))
+        return matmul(vectors, _skew(_pad_columns(whole, width)))
     change = matmul(vectors, turn)
     if width < rows:
         change = e.add(change, e.divide(e.subtract(moved, matmul(vectors, inside)), scale))
@@ -378,7 +378,7 @@ def _number(value: int, x: Array) -> Array:
     return wrap(scalar(value, x.dtype, "grad"))
 
 
-def _padded(x: Array, width: int) -> Array:
+def _pad_columns(x: Array, width: int) -> Array:
     """Matrices with columns of zeros added, up to `width` of them."""
     if x.shape[-1] == width:
         return x

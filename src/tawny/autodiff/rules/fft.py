@@ -1,4 +1,4 @@
-"""Fourier transforms: the matrix of one is symmetric, so a slope goes through the same transform.
+"""Fourier transforms: the matrix of one is symmetric, so a cotangent takes the same transform.
 
 Real values, and the half that their transform is given by, are transformed back into each other;
 but an element of that half that stands for its mirror image too counts twice.
@@ -21,21 +21,21 @@ from tawny.shape import Shape
 
 
 @reverse(FFT)
-def _(op: FFT, slope: Array, y: Array, x: Array) -> Array:
-    return _resized(emit(op, slope), x.shape)
+def _(op: FFT, cotangent: Array, y: Array, x: Array) -> Array:
+    return _resize(emit(op, cotangent), x.shape)
 
 
 @reverse(RealFFT)
-def _(op: RealFFT, slope: Array, y: Array, x: Array) -> Array:
+def _(op: RealFFT, cotangent: Array, y: Array, x: Array) -> Array:
     """The inverse adds the mirror images, so the elements that have one go in by half."""
-    halved = e.multiply(e.conj(slope), _weights(op, slope, 0.5))
-    return _resized(emit(InverseRealFFT(op.sizes, op.axes, SWAPPED[op.norm]), halved), x.shape)
+    halved = e.multiply(e.conj(cotangent), _weights(op, cotangent, 0.5))
+    return _resize(emit(InverseRealFFT(op.sizes, op.axes, SWAPPED[op.norm]), halved), x.shape)
 
 
 @reverse(InverseRealFFT)
-def _(op: InverseRealFFT, slope: Array, y: Array, x: Array) -> Array:
-    half = e.conj(emit(RealFFT(op.sizes, op.axes, SWAPPED[op.norm]), slope))
-    return _resized(e.multiply(half, _weights(op, half, 2.0)), x.shape)
+def _(op: InverseRealFFT, cotangent: Array, y: Array, x: Array) -> Array:
+    half = e.conj(emit(RealFFT(op.sizes, op.axes, SWAPPED[op.norm]), cotangent))
+    return _resize(e.multiply(half, _weights(op, half, 2.0)), x.shape)
 
 
 def _weights(op: Transform, half: Array, mirrored: float) -> Array:
@@ -48,7 +48,7 @@ def _weights(op: Transform, half: Array, mirrored: float) -> Array:
     return wrap(constant(values.reshape(-1, *(1,) * (half.ndim - 1 - axis))))
 
 
-def _resized(x: Array, shape: Shape) -> Array:
+def _resize(x: Array, shape: Shape) -> Array:
     """`x` cut or padded with zeros to `shape`: the transpose of doing the opposite."""
     node: Node = x.node
     kept = tuple(map(min, node.shape, shape))

@@ -1,6 +1,6 @@
-"""Products: the slope of a factor is the product of the incoming slope and the other factors.
+"""Products: the cotangent of a factor is the incoming cotangent times the other factors.
 
-Where a factor was repeated, as over a stack, its slope is summed inside that product.
+Where a factor was repeated, as over a stack, its cotangent is summed inside that product.
 """
 
 from __future__ import annotations
@@ -25,35 +25,38 @@ _AND: Final = ELEMENTWISE["logical_and"]
 
 
 @reverse(Matmul)
-def _(op: Matmul, slope: Array, y: Array, a: Array, b: Array) -> tuple[Array, Array]:
-    incoming, left, right = slope.node, a.node, b.node
-    return wrap(_of_left(incoming, left, right)), wrap(_of_right(incoming, left, right))
+def _(op: Matmul, cotangent: Array, y: Array, a: Array, b: Array) -> tuple[Array, Array]:
+    incoming, left, right = cotangent.node, a.node, b.node
+    to_left, to_right = (f(incoming, left, right) for f in (_left_cotangent, _right_cotangent))
+    return wrap(to_left), wrap(to_right)
 
 
-def _of_left(slope: Node, a: Node, b: Node) -> Node:
-    """The slope of the first factor of a matrix product."""
+def _left_cotangent(cotangent: Node, a: Node, b: Node) -> Node:
+    """The cotangent of the first factor of a matrix product."""
     if len(b.shape) == 1:
-        return make(_MULTIPLY, (_column(slope) if len(a.shape) > 1 else slope, b))
+        return make(_MULTIPLY, (_column(cotangent) if len(a.shape) > 1 else cotangent, b))
     if len(a.shape) == 1:
         if len(b.shape) == 2:
-            return make(_MATMUL, (b, slope))
-        return make(Einsum("abc,ac->b"), (_stacked(b, 2), _stacked(slope, 1)))
+            return make(_MATMUL, (b, cotangent))
+        return make(Einsum("abc,ac->b"), (_flatten_stack(b, 2), _flatten_stack(cotangent, 1)))
     if len(a.shape) == 2 < len(b.shape):
-        return make(Einsum("abc,adc->bd"), (_stacked(slope, 2), _stacked(b, 2)))
-    return make(_MATMUL, (slope, _turned(b)))
+        return make(Einsum("abc,adc->bd"), (_flatten_stack(cotangent, 2), _flatten_stack(b, 2)))
+    return make(_MATMUL, (cotangent, _transpose_matrices(b)))
 
 
-def _of_right(slope: Node, a: Node, b: Node) -> Node:
-    """The slope of the second factor of a matrix product."""
+def _right_cotangent(cotangent: Node, a: Node, b: Node) -> Node:
+    """The cotangent of the second factor of a matrix product."""
     if len(a.shape) == 1:
         if len(b.shape) == 1:
-            return make(_MULTIPLY, (slope, a))
-        return make(_MULTIPLY, (_row(slope), _column(a)))
+            return make(_MULTIPLY, (cotangent, a))
+        return make(_MULTIPLY, (_row(cotangent), _column(a)))
     if len(b.shape) == 1:
-        return make(_MATMUL, (_stacked(slope, 0), _stacked(a, 1)))
+        return make(_MATMUL, (_flatten_stack(cotangent, 0), _flatten_stack(a, 1)))
     if len(b.shape) == 2:
-        return make(_MATMUL, (_turned(_stacked(a, 1)), _stacked(slope, 1)))
-    return make(_MATMUL, (_turned(a), slope))
+        return make(
+            _MATMUL, (_transpose_matrices(_flatten_stack(a, 1)), _flatten_stack(cotangent, 1))
+        )
+    return make(_MATMUL, (_transpose_matrices(a), cotangent))
 
 
 def _column(x: Node) -> Node:
@@ -64,43 +67,43 @@ def _row(x: Node) -> Node:
     return expanded(x, (len(x.shape) - 1,))
 
 
-def _turned(x: Node) -> Node:
+def _transpose_matrices(x: Node) -> Node:
     """Matrices transposed."""
     rank = len(x.shape)
     return permuted(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
-def _stacked(x: Node, rank: int) -> Node:
+def _flatten_stack(x: Node, rank: int) -> Node:
     """All axes of `x` but the last `rank` made one."""
     split = len(x.shape) - rank
     return reshaped(x, (size(x.shape[:split]), *x.shape[split:]))
 
 
 @reverse(Einsum)
-def _(op: Einsum, slope: Array, y: Array, *factors: Array) -> list[Array]:
+def _(op: Einsum, cotangent: Array, y: Array, *factors: Array) -> list[Array]:
     inputs, _, output = op.subscripts.partition("->")
     terms = inputs.split(",")
-    return [_of_factor(i, slope, output, terms, factors) for i in range(len(factors))]
+    return [_factor_cotangent(i, cotangent, output, terms, factors) for i in range(len(factors))]
 
 
-def _of_factor(
-    position: int, slope: Array, output: str, terms: Sequence[str], factors: Sequence[Array]
+def _factor_cotangent(
+    position: int, cotangent: Array, output: str, terms: Sequence[str], factors: Sequence[Array]
 ) -> Array:
-    """The slope of one factor: a product by the labels of that factor.
+    """The cotangent of one factor: a product by the labels of that factor.
 
     Its axes of size 1 were stretched, so they are summed over; labels that no other factor and
-    not the result has were summed over, so the slope is the same all along them; a label that it
-    has twice picks a diagonal, outside which the slope is zero.
+    not the result has were summed over, so the cotangent is the same all along them; a label that
+    it has twice picks a diagonal, outside which the cotangent is zero.
     """
     term, x = terms[position], factors[position].node
     others = [(t, f) for i, (t, f) in enumerate(zip(terms, factors, strict=True)) if i != position]
     elsewhere = output + "".join(t for t, _ in others)
     labels = dict(zip(term, x.shape, strict=True))
     kept = "".join(label for label, n in labels.items() if n != 1 and label in elsewhere)
-    product = slope
+    product = cotangent
     if others or kept != output:
         subscripts = ",".join([output, *(t for t, _ in others)])
-        product = einsum(f"{subscripts}->{kept}", slope, *(f for _, f in others))
+        product = einsum(f"{subscripts}->{kept}", cotangent, *(f for _, f in others))
     found = dict(zip(kept, product.shape, strict=True))
     shape = tuple(found.pop(label, 1) for label in term)
     spread = _on_diagonals(reshaped(product.node, shape), term, x.shape)

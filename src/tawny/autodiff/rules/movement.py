@@ -1,4 +1,4 @@
-"""The same elements in another shape or order: slopes go the way back."""
+"""Elements in another shape or order: cotangents are moved back."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from tawny.ops.movement import Flip, Reshape, Roll, Transpose, flipped, permuted
 
 
 @reverse(Reshape)
-def _(op: Reshape, slope: Array, y: Array, x: Array) -> Array:
-    return wrap(reshaped(slope.node, x.shape))
+def _(op: Reshape, cotangent: Array, y: Array, x: Array) -> Array:
+    return wrap(reshaped(cotangent.node, x.shape))
 
 
 @reverse(Transpose)
-def _(op: Transpose, slope: Array, y: Array, x: Array) -> Array:
+def _(op: Transpose, cotangent: Array, y: Array, x: Array) -> Array:
     back = sorted(range(len(op.axes)), key=op.axes.__getitem__)
-    return wrap(permuted(slope.node, tuple(back)))
+    return wrap(permuted(cotangent.node, tuple(back)))
 
 
 @reverse(Flip)
-def _(op: Flip, slope: Array, y: Array, x: Array) -> Array:
-    return wrap(flipped(slope.node, op.axes))
+def _(op: Flip, cotangent: Array, y: Array, x: Array) -> Array:
+    return wrap(flipped(cotangent.node, op.axes))
 
 
 @reverse(Roll)
-def _(op: Roll, slope: Array, y: Array, x: Array) -> Array:
+def _(op: Roll, cotangent: Array, y: Array, x: Array) -> Array:
     back = tuple(-s % n if n else 0 for s, n in zip(op.shifts, x.shape, strict=True))
-    return wrap(make(Roll(back), (slope.node,)))
+    return wrap(make(Roll(back), (cotangent.node,)))

@@ -1,7 +1,7 @@
 """Pooling: an op and its gradient op are each other's transposes.
 
 The greatest element of a window is taken for the only one: where several are equal, the first in
-row-major order has the whole slope.
+row-major order has the whole cotangent.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def _select(op: Pool) -> MaxPoolSelect:
 
 
 @reverse(MaxPool)
-def _(op: MaxPool, slope: Array, y: Array, x: Array) -> Array:
-    return emit(_gradient(op), x, slope)
+def _(op: MaxPool, cotangent: Array, y: Array, x: Array) -> Array:
+    return emit(_gradient(op), x, cotangent)
 
 
 @forward(MaxPool)
@@ -44,32 +44,36 @@ def _(op: MaxPool, tangents: Tangents, y: Array, x: Array) -> Array:
 
 
 @reverse(MaxPoolGradient)
-def _(op: MaxPoolGradient, slope: Array, y: Array, x: Array, gradient: Array) -> tuple[None, Array]:
+def _(
+    op: MaxPoolGradient, cotangent: Array, y: Array, x: Array, gradient: Array
+) -> tuple[None, Array]:
     """Where the maxima are does not change by a little change of `x`."""
-    return None, emit(_select(op), x, slope)
+    return None, emit(_select(op), x, cotangent)
 
 
 @reverse(MaxPoolSelect)
-def _(op: MaxPoolSelect, slope: Array, y: Array, x: Array, choices: Array) -> tuple[None, Array]:
+def _(
+    op: MaxPoolSelect, cotangent: Array, y: Array, x: Array, choices: Array
+) -> tuple[None, Array]:
     """Where the maxima are does not change by a little change of `x`."""
-    return None, emit(_gradient(op), x, slope)
+    return None, emit(_gradient(op), x, cotangent)
 
 
 @reverse(AvgPool)
-def _(op: AvgPool, slope: Array, y: Array, x: Array) -> Array:
-    return emit(AvgPoolGradient(op.window, op.strides, op.padding, x.shape[1:-1]), slope)
+def _(op: AvgPool, cotangent: Array, y: Array, x: Array) -> Array:
+    return emit(AvgPoolGradient(op.window, op.strides, op.padding, x.shape[1:-1]), cotangent)
 
 
 @reverse(AvgPoolGradient)
-def _(op: AvgPoolGradient, slope: Array, y: Array, gradient: Array) -> Array:
-    return emit(AvgPool(op.window, op.strides, op.padding), slope)
+def _(op: AvgPoolGradient, cotangent: Array, y: Array, gradient: Array) -> Array:
+    return emit(AvgPool(op.window, op.strides, op.padding), cotangent)
 
 
 @reverse(Upsampling)
-def _(op: Upsampling, slope: Array, y: Array, x: Array) -> Array:
-    return emit(UpsamplingGradient(op.factors), slope)
+def _(op: Upsampling, cotangent: Array, y: Array, x: Array) -> Array:
+    return emit(UpsamplingGradient(op.factors), cotangent)
 
 
 @reverse(UpsamplingGradient)
-def _(op: UpsamplingGradient, slope: Array, y: Array, x: Array) -> Array:
-    return emit(Upsampling(op.factors), slope)
+def _(op: UpsamplingGradient, cotangent: Array, y: Array, x: Array) -> Array:
+    return emit(Upsampling(op.factors), cotangent)

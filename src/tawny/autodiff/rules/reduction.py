@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from tawny.array import Array, wrap
-from tawny.autodiff.rules.quiet import times
 from tawny.autodiff.rules.registry import reverse
+from tawny.autodiff.rules.zero_safe import scale_cotangent
 from tawny.node import Node, make, scalar
 from tawny.ops import elementwise as e
 from tawny.ops.composite import where
@@ -31,8 +31,8 @@ from tawny.ops.reduction import (
 from tawny.shape import reduced, size
 
 
-def _kept(op: Reduction, reduction: Array, x: Array) -> Array:
-    """A reduction of `x`, or its slope, with the reduced axes in place and of size 1."""
+def _keep_axes(op: Reduction, reduction: Array, x: Array) -> Array:
+    """A reduction of `x`, or its cotangent, with the reduced axes in place and of size 1."""
     return wrap(reshaped(reduction.node, reduced(x.shape, op.axes, keepdims=True)))
 
 
@@ -42,74 +42,76 @@ def _count(op: Reduction, x: Array) -> int:
 
 
 @reverse(Sum)
-def _(op: Sum, slope: Array, y: Array, x: Array) -> Array:
-    return wrap(broadcasted(_kept(op, slope, x).node, x.shape))
+def _(op: Sum, cotangent: Array, y: Array, x: Array) -> Array:
+    return wrap(broadcasted(_keep_axes(op, cotangent, x).node, x.shape))
 
 
 @reverse(Mean)
-def _(op: Mean, slope: Array, y: Array, x: Array) -> Array | None:
+def _(op: Mean, cotangent: Array, y: Array, x: Array) -> Array | None:
     count = _count(op, x)
     if not count:
         return None
-    share = e.multiply(_kept(op, slope, x), 1 / count)
+    share = e.multiply(_keep_axes(op, cotangent, x), 1 / count)
     return wrap(broadcasted(share.node, x.shape))
 
 
 @reverse(Var)
-def _(op: Var, slope: Array, y: Array, x: Array) -> Array | None:
-    """Where the mean goes matters not: the distances from it sum to zero."""
+def _(op: Var, cotangent: Array, y: Array, x: Array) -> Array | None:
+    """The change of the mean has no effect: the distances from it sum to zero."""
     if not x.size:
         return None
     left = _count(op, x) - op.correction
     away = e.subtract(x, mean(x, axis=op.axes, keepdims=True))
-    scale = e.multiply(_kept(op, slope, x), 2 / left if left > 0 else math.inf)
-    return times(scale, e.conj(away) if x.dtype.kind == "c" else away)
+    scale = e.multiply(_keep_axes(op, cotangent, x), 2 / left if left > 0 else math.inf)
+    return scale_cotangent(scale, e.conj(away) if x.dtype.kind == "c" else away)
 
 
 @reverse(Max)
 @reverse(Min)
-def _(op: Max | Min, slope: Array, y: Array, x: Array) -> Array:
-    """Elements that share the extreme share the slope, equally; if it is NaN none has a slope."""
-    extreme = e.equal(x, _kept(op, y, x))
+def _(op: Max | Min, cotangent: Array, y: Array, x: Array) -> Array:
+    """Elements that share the extreme share the cotangent, equally; if it is NaN none has any."""
+    extreme = e.equal(x, _keep_axes(op, y, x))
     count = make(Sum(op.axes, True, x.dtype), (extreme.node,))
-    shares: Array = where(extreme, e.divide(_kept(op, slope, x), wrap(count)), 0)
+    shares: Array = where(extreme, e.divide(_keep_axes(op, cotangent, x), wrap(count)), 0)
     return shares
 
 
 @reverse(LogSumExp)
-def _(op: LogSumExp, slope: Array, y: Array, x: Array) -> Array:
+def _(op: LogSumExp, cotangent: Array, y: Array, x: Array) -> Array:
     """Infinities stay out of the difference of `x` and the result.
 
-    A result of -inf passes on no slope, one of +inf only to elements that are +inf: all of it to
-    each.
+    A result of -inf passes on no cotangent, one of +inf passes all of it to each element that is
+    +inf, and nothing to the others.
     """
     most = float(np.finfo(op.dtype).max)
-    away = e.subtract(e.minimum(x, most), e.clip(_kept(op, y, x), -most, most))
-    return times(_kept(op, slope, x), e.exp(away))
+    away = e.subtract(e.minimum(x, most), e.clip(_keep_axes(op, y, x), -most, most))
+    return scale_cotangent(_keep_axes(op, cotangent, x), e.exp(away))
 
 
 # --------------------------------------------------------------------- products
 
 
 @reverse(Prod)
-def _(op: Prod, slope: Array, y: Array, x: Array) -> Array | None:
-    """Each element's slope is the product of the others, found without dividing by it.
+def _(op: Prod, cotangent: Array, y: Array, x: Array) -> Array | None:
+    """The derivative in an element is the product of the others, found without dividing by it.
 
     So it is right where elements are zero, and so are its own derivatives.
     """
     if not x.size:
         return None
     if _count(op, x) == 1:
-        return wrap(reshaped(slope.node, x.shape))
+        return wrap(reshaped(cotangent.node, x.shape))
     if len(op.axes) == 1:
-        return times(_kept(op, slope, x), wrap(_other_factors(x.node, op.axes[0])))
+        return scale_cotangent(
+            _keep_axes(op, cotangent, x), wrap(_other_factors(x.node, op.axes[0]))
+        )
     kept = tuple([a for a in range(x.ndim) if a not in op.axes])
     order = (*kept, *op.axes)
     lanes = permuted(x.node, order)
     flat = reshaped(lanes, (*[x.shape[a] for a in kept], _count(op, x)))
     others = reshaped(_other_factors(flat, len(kept)), lanes.shape)
     back = tuple(sorted(range(x.ndim), key=order.__getitem__))
-    return times(_kept(op, slope, x), wrap(permuted(others, back)))
+    return scale_cotangent(_keep_axes(op, cotangent, x), wrap(permuted(others, back)))
 
 
 def _other_factors(x: Node, axis: int) -> Node:
@@ -129,41 +131,41 @@ def _products_before(x: Node, axis: int) -> Node:
 
 
 @reverse(CumulativeSum)
-def _(op: CumulativeSum, slope: Array, y: Array, x: Array) -> Array:
-    given = sliced(slope.node, op.axis, slice(int(op.include_initial), None))
-    running = CumulativeSum(op.axis, slope.dtype, include_initial=False)
+def _(op: CumulativeSum, cotangent: Array, y: Array, x: Array) -> Array:
+    given = sliced(cotangent.node, op.axis, slice(int(op.include_initial), None))
+    running = CumulativeSum(op.axis, cotangent.dtype, include_initial=False)
     return wrap(flipped(make(running, (flipped(given, (op.axis,)),)), (op.axis,)))
 
 
 @reverse(CumulativeProd)
-def _(op: CumulativeProd, slope: Array, y: Array, x: Array) -> Array | None:
-    """The product of the elements before, times what the elements behind make of the slopes.
+def _(op: CumulativeProd, cotangent: Array, y: Array, x: Array) -> Array | None:
+    """The product of the elements before, times what the elements behind make of the cotangents.
 
-    The latter is `r[i] = slope[i] + x[i + 1] * r[i + 1]`, found without dividing by an element,
+    The latter is `r[i] = cotangent[i] + x[i + 1] * r[i + 1]`, found without dividing by an element,
     over twice the distance in each round.
     """
     n = x.shape[op.axis]
     if not x.size:
         return None
-    total = wrap(sliced(slope.node, op.axis, slice(int(op.include_initial), None)))
+    total = wrap(sliced(cotangent.node, op.axis, slice(int(op.include_initial), None)))
     factor = _later(x, op.axis, 1)
     distance = 1
     while distance < n:
-        total = e.add(total, times(_later(total, op.axis, distance), factor))
+        total = e.add(total, scale_cotangent(_later(total, op.axis, distance), factor))
         if 2 * distance < n:
             factor = e.multiply(factor, _later(factor, op.axis, distance))
         distance *= 2
     before = sliced(y.node, op.axis, slice(0, -1))
     if not op.include_initial:
-        before = _padded(before, op.axis, (1, 0), 1)
-    return times(total, wrap(before))
+        before = _pad(before, op.axis, (1, 0), 1)
+    return scale_cotangent(total, wrap(before))
 
 
 def _later(x: Array, axis: int, distance: int) -> Array:
     """The elements `distance` places behind along `axis`; zeros beyond the end."""
-    return wrap(_padded(sliced(x.node, axis, slice(distance, None)), axis, (0, distance), 0))
+    return wrap(_pad(sliced(x.node, axis, slice(distance, None)), axis, (0, distance), 0))
 
 
-def _padded(node: Node, axis: int, width: tuple[int, int], fill: int) -> Node:
+def _pad(node: Node, axis: int, width: tuple[int, int], fill: int) -> Node:
     widths = tuple(width if a == axis else (0, 0) for a in range(len(node.shape)))
     return make(Pad(widths), (node, scalar(fill, node.dtype, "cumulative_prod")))

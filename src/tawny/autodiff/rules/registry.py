@@ -1,13 +1,14 @@
-"""The table of derivative rules: for each op class that declares one, how slopes go back.
+"""The table of derivative rules: for each op class that declares one, how cotangents go back.
 
-A rule of reverse mode is a function of the op, the slope of the result, the result and the
-operands; it gives the slope of each operand, None for zero.  A rule of forward mode is a function
-of the op, the tangents of the operands (None for zero), the result and the operands; it gives the
-tangent of the result.  Where an op has several results, slopes and results are tuples.
+A rule of reverse mode is a function of the op, the cotangent of the result, the result and the
+operands; it gives the cotangent of each operand, None for zero.  A rule of forward mode is a
+function of the op, the tangents of the operands (None for zero), the result and the operands; it
+gives the tangent of the result.  Where an op has several results, cotangents and results are
+tuples.
 
-One of the two is enough: the other is its transpose, which `tawny.autodiff.transposition` finds.
-An op declared linear or multilinear has a rule of reverse mode only.
-Pairing is `sum(slope * tangent)` without conjugation, of which the real part counts: a rule for
+One of the two is enough: the other is its transpose, which `tawny.autodiff.forward` and
+`tawny.autodiff.reverse` find.  An op declared linear or multilinear has one of reverse mode only.
+Pairing is `sum(cotangent * tangent)` without conjugation, of which the real part counts: a rule for
 complex numbers is right if both sides agree in it.
 """
 
@@ -30,7 +31,7 @@ FORWARD: Final[dict[Key, Forward]] = {}
 
 
 def reverse(op: Key) -> Callable[[R], R]:
-    """Declare how the slope of the result becomes slopes of the operands."""
+    """Declare how the cotangent of the result becomes cotangents of the operands."""
 
     def declare(rule: R) -> R:
         if op in REVERSE:

@@ -1,8 +1,8 @@
 """Updates of parts of arrays.
 
-Where an index repeats, "set" keeps the last value: only that one gets a slope.  "add" passes its
-slope to every value, "mul" scales it by all the other factors, "min" and "max" share it equally
-among the old element and the values that reach the extreme.
+Where an index repeats, "set" keeps the last value: only that one gets a cotangent.  "add" passes
+its cotangent to every value, "mul" scales it by all the other factors, "min" and "max" share it
+equally among the old element and the values that reach the extreme.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, wrap
-from tawny.autodiff.fitting import zero
-from tawny.autodiff.rules.quiet import times
 from tawny.autodiff.rules.registry import reverse
+from tawny.autodiff.rules.zero_safe import scale_cotangent
+from tawny.autodiff.unbroadcast import zeros
 from tawny.node import Node, make, scalar
 from tawny.ops import elementwise as e
 from tawny.ops.composite import where
@@ -36,11 +36,11 @@ Rule = Callable[[Scatter, Array, Array, Array, Array, Indices], Pair]
 
 @reverse(Scatter)
 def _(
-    op: Scatter, slope: Array, y: Array, x: Array, value: Array, *indices: Array
+    op: Scatter, cotangent: Array, y: Array, x: Array, value: Array, *indices: Array
 ) -> list[Array | None]:
     rule = _RULES[op.mode]
     places = tuple([i.node for i in indices])
-    return [*rule(op, slope, y, x, value, places), *[None] * len(indices)]
+    return [*rule(op, cotangent, y, x, value, places), *[None] * len(indices)]
 
 
 def _part(op: Scatter, x: Array, indices: Indices) -> Array:
@@ -56,32 +56,32 @@ def _with(op: Scatter, mode: str, x: Array, value: Node, indices: Indices) -> Ar
     return wrap(make(Scatter(op.ranges, op.axes, op.place, mode), (x.node, value, *indices)))
 
 
-def _add(op: Scatter, slope: Array, y: Array, x: Array, value: Array, indices: Indices) -> Pair:
-    return slope, _part(op, slope, indices)
+def _add(op: Scatter, cotangent: Array, y: Array, x: Array, value: Array, indices: Indices) -> Pair:
+    return cotangent, _part(op, cotangent, indices)
 
 
-def _set(op: Scatter, slope: Array, y: Array, x: Array, value: Array, indices: Indices) -> Pair:
-    kept = _with(op, "set", slope, scalar(0, slope.dtype, "scatter"), indices)
-    passed = _part(op, slope, indices)
+def _set(op: Scatter, cotangent: Array, y: Array, x: Array, value: Array, indices: Indices) -> Pair:
+    kept = _with(op, "set", cotangent, scalar(0, cotangent.dtype, "scatter"), indices)
+    passed = _part(op, cotangent, indices)
     if _repeats(op, indices):
         passed = where(_is_last(op, indices), passed, 0)
     return kept, passed
 
 
-def _mul(op: Scatter, slope: Array, y: Array, x: Array, value: Array, indices: Indices) -> Pair:
+def _mul(op: Scatter, cotangent: Array, y: Array, x: Array, value: Array, indices: Indices) -> Pair:
     factor = _part(op, x, indices)
     if _repeats(op, indices):
         factor = e.multiply(factor, _other_factors(op, value, factor.shape, indices))
-    passed = times(_part(op, slope, indices), factor)
-    return _with(op, "mul", slope, value.node, indices), passed
+    passed = scale_cotangent(_part(op, cotangent, indices), factor)
+    return _with(op, "mul", cotangent, value.node, indices), passed
 
 
 def _extremum(
-    op: Scatter, slope: Array, y: Array, x: Array, value: Array, indices: Indices
+    op: Scatter, cotangent: Array, y: Array, x: Array, value: Array, indices: Indices
 ) -> Pair:
     old, new = e.equal(x, y), e.equal(value, _part(op, y, indices))
     count = _with(op, "add", _number(old, x), _number(new, x).node, indices)
-    share = e.divide(slope, count)
+    share = e.divide(cotangent, count)
     return where(old, share, 0), where(new, _part(op, share, indices), 0)
 
 
@@ -130,12 +130,12 @@ def _is_last(op: Scatter, indices: Indices) -> Array:
     numbers = wrap(reshaped(positions(places.size), places.shape))
     total = size(_lengths(op))
     writes = Scatter(((0, total, 1),), (0,), 0, "set")
-    written = make(writes, (zero((total,), dt.INT64), numbers.node, places.node))
+    written = make(writes, (zeros((total,), dt.INT64), numbers.node, places.node))
     last = e.equal(take(wrap(written), places), numbers)
-    return _aligned(last, len(op.ranges) - len(op.axes) - op.place)
+    return _align(last, len(op.ranges) - len(op.axes) - op.place)
 
 
-def _aligned(block: Array, behind: int) -> Array:
+def _align(block: Array, behind: int) -> Array:
     """An array of the index arrays' shape beside the part, which has further axes behind them."""
     return reshape(block, (*block.shape, *(1,) * behind))
 

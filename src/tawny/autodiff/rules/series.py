@@ -12,18 +12,18 @@ from tawny.ops.series import Correlate
 
 
 @reverse(Correlate)
-def _(op: Correlate, slope: Array, y: Array, a: Array, v: Array) -> tuple[Array, Array]:
-    """Both slopes are correlations with the slope of every overlap.
+def _(op: Correlate, cotangent: Array, y: Array, a: Array, v: Array) -> tuple[Array, Array]:
+    """Both cotangents are correlations with the cotangent of every overlap.
 
-    Those that `mode` leaves out have slope zero.
+    Those that `mode` leaves out have cotangent zero.
     """
     before, behind = _left_out(op.mode, a.size, v.size)
-    whole = slope.node
+    whole = cotangent.node
     if before or behind:
-        whole = make(Pad(((before, behind),)), (whole, scalar(0, slope.dtype, "correlate")))
+        whole = make(Pad(((before, behind),)), (whole, scalar(0, cotangent.dtype, "correlate")))
     valid = Correlate("valid")
     to_a = make(valid, (whole, flip(v).node))
-    conjugate = e.conj(wrap(whole)).node if slope.dtype.kind == "c" else whole
+    conjugate = e.conj(wrap(whole)).node if cotangent.dtype.kind == "c" else whole
     to_v = make(valid, (conjugate, a.node))
     return wrap(to_a), flip(wrap(to_v))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tawny import dtype as dt
 from tawny.array import Array, wrap
-from tawny.autodiff.rules.indexing import added_at
+from tawny.autodiff.rules.indexing import scatter_add
 from tawny.autodiff.rules.registry import forward, reverse
 from tawny.node import make
 from tawny.ops.creation import astype
@@ -17,10 +17,10 @@ def _order(op: Sort, x: Array) -> Array:
 
 
 @reverse(Sort)
-def _(op: Sort, slope: Array, y: Array, x: Array) -> Array:
-    """Each slope goes where its element came from; equal elements came in their own order."""
+def _(op: Sort, cotangent: Array, y: Array, x: Array) -> Array:
+    """Each cotangent goes where its element came from; equal elements came in their own order."""
     places = along_axis(x.node, _order(op, x).node, op.axis, "sort")
-    return wrap(added_at(slope.node, x.shape, tuple(range(x.ndim)), 0, places))
+    return wrap(scatter_add(cotangent.node, x.shape, tuple(range(x.ndim)), 0, places))
 
 
 @forward(Sort)
@@ -31,9 +31,9 @@ def _(op: Sort, tangents: tuple[Array | None, ...], y: Array, x: Array) -> Array
 
 
 @reverse(BinCount)
-def _(op: BinCount, slope: Array, y: Array, x: Array, *weights: Array) -> list[Array | None]:
-    """The slope of a weight is that of its bin."""
+def _(op: BinCount, cotangent: Array, y: Array, x: Array, *weights: Array) -> list[Array | None]:
+    """The cotangent of a weight is that of its bin."""
     if not weights:
         return [None]
     places = astype(x, dt.INT64, copy=False) if x.dtype == dt.BOOL else x
-    return [None, wrap(taken(slope.node, 0, places.node))]
+    return [None, wrap(taken(cotangent.node, 0, places.node))]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import tawny.numpy as tnp
 from tawny.array import Array
-from tawny.autodiff.fitting import zero
+from tawny.autodiff.unbroadcast import zeros
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.graph.program import aligned_copy
@@ -85,7 +85,7 @@ def step_graph(
             return value, state
 
     made = optimiser.advance(objective, held.parameters, held.optimiser, has_aux=True)
-    if all(s.node is zero(s.shape, s.dtype) for s in leaves(made.slope)):
+    if all(s.node is zeros(s.shape, s.dtype) for s in leaves(made.slope)):
         raise value_error(
             "nn", "the loss does not depend on any parameter of the model: nothing could be learnt"
         )

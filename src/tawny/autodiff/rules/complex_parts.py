@@ -29,8 +29,8 @@ def _(op: Elementwise, tangents: Tangents, y: Array, x: Array) -> Array:
 
 
 @reverse(CONJ)
-def _(op: Elementwise, slope: Array, y: Array, x: Array) -> Array:
-    return e.conj(slope)
+def _(op: Elementwise, cotangent: Array, y: Array, x: Array) -> Array:
+    return e.conj(cotangent)
 
 
 @forward(REAL)
@@ -39,8 +39,8 @@ def _(op: Elementwise, tangents: Tangents, y: Array, x: Array) -> Array:
 
 
 @reverse(REAL)
-def _(op: Elementwise, slope: Array, y: Array, x: Array) -> Array:
-    return slope
+def _(op: Elementwise, cotangent: Array, y: Array, x: Array) -> Array:
+    return cotangent
 
 
 @forward(IMAG)
@@ -49,8 +49,8 @@ def _(op: Elementwise, tangents: Tangents, y: Array, x: Array) -> Array:
 
 
 @reverse(IMAG)
-def _(op: Elementwise, slope: Array, y: Array, x: Array) -> Array | None:
-    return e.multiply(slope, -1j) if _is_complex(x) else None
+def _(op: Elementwise, cotangent: Array, y: Array, x: Array) -> Array | None:
+    return e.multiply(cotangent, -1j) if _is_complex(x) else None
 
 
 def _is_complex(x: Array) -> bool:
@@ -66,8 +66,8 @@ def _(op: Elementwise, tangents: Tangents, y: Array, x: Array) -> Array:
 
 
 @reverse(ABS)
-def _(op: Elementwise, slope: Array, y: Array, x: Array) -> Array:
-    return e.multiply(slope, e.conj(e.sign(x)) if _is_complex(x) else e.sign(x))
+def _(op: Elementwise, cotangent: Array, y: Array, x: Array) -> Array:
+    return e.multiply(cotangent, e.conj(e.sign(x)) if _is_complex(x) else e.sign(x))
 
 
 @forward(SIGN)

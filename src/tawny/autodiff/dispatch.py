@@ -1,4 +1,4 @@
-"""Rules applied to nodes: they are written for arrays, and may be missing in one mode."""
+"""Finds the rule of a node and applies it; rules are written for arrays."""
 
 from __future__ import annotations
 
@@ -6,33 +6,35 @@ from collections.abc import Sequence
 
 from tawny.array import Array, array_for
 from tawny.autodiff.rules import FORWARD, REVERSE
-from tawny.autodiff.rules.quiet import quietly
 from tawny.autodiff.rules.registry import key_of
+from tawny.autodiff.rules.zero_safe import keep_zeros
 from tawny.errors import value_error
 from tawny.node import Node, part
 from tawny.op import Elementwise, Gradient
 
-Nodes = Sequence[Node | None]
-"""Slopes or tangents, one for each operand or result; None for zero."""
+Derivatives = Sequence[Node | None]
+"""Cotangents or tangents, one for each operand or result; None for zero."""
 
 
-def reverse_rule(node: Node, slopes: Nodes, masked: bool = False) -> Nodes | None:
-    """Slopes of the operands by the op's own rule of reverse mode; None if it has none.
+def apply_reverse_rule(
+    node: Node, cotangents: Derivatives, masked: bool = False
+) -> Derivatives | None:
+    """Cotangents of the operands by the op's own rule of reverse mode; None if it has none.
 
-    Those that are zero since they are `masked` by `where` stay so.
+    Cotangents that are zero since they are `masked` by `where` stay zero.
     """
     rule = REVERSE.get(key_of(node.op))
     if rule is None:
         return None
-    given = _arrays(slopes)
-    with quietly(masked):
+    given = _arrays(cotangents)
+    with keep_zeros(masked):
         made = rule(
             node.op, given if node.parts else given[0], _results(node), *map(array_for, node.inputs)
         )
     return _nodes(node, made, len(node.inputs))
 
 
-def forward_rule(node: Node, tangents: Nodes) -> Nodes | None:
+def apply_forward_rule(node: Node, tangents: Derivatives) -> Derivatives | None:
     """Tangents of the results by the op's own rule of forward mode; None if it has none."""
     rule = FORWARD.get(key_of(node.op))
     if rule is None:
@@ -41,13 +43,13 @@ def forward_rule(node: Node, tangents: Nodes) -> Nodes | None:
     return _nodes(node, made, max(1, len(node.parts)))
 
 
-def is_derived(node: Node) -> bool:
-    """Whether slopes follow from what the op does to one element."""
+def has_scalar_derivative(node: Node) -> bool:
+    """Whether the derivative follows from the op's scalar expression."""
     op = node.op
     return isinstance(op, Elementwise) and op not in REVERSE and op not in FORWARD
 
 
-def refuse_undefined(node: Node) -> None:
+def check_differentiable(node: Node) -> None:
     """Refuse to differentiate what has no derivative."""
     facts = node.op.facts()
     if facts.gradient is Gradient.NONE:
@@ -58,7 +60,7 @@ def refuse_undefined(node: Node) -> None:
         )
 
 
-def _arrays(nodes: Nodes) -> tuple[Array | None, ...]:
+def _arrays(nodes: Derivatives) -> tuple[Array | None, ...]:
     return tuple([None if n is None else array_for(n) for n in nodes])
 
 
@@ -68,7 +70,7 @@ def _results(node: Node) -> Array | tuple[Array, ...]:
     return tuple([array_for(part(node, i)) for i in range(len(node.parts))])
 
 
-def _nodes(node: Node, made: Array | Sequence[Array | None] | None, expected: int) -> Nodes:
+def _nodes(node: Node, made: Array | Sequence[Array | None] | None, expected: int) -> Derivatives:
     """What a rule gave, as nodes."""
     arrays = (made,) if made is None or isinstance(made, Array) else tuple(made)
     if len(arrays) != expected:

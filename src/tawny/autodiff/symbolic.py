@@ -1,4 +1,4 @@
-"""Nodes with the operators of scalars, so that slopes can be written as formulas."""
+"""Nodes with the operators of scalars, so that derivatives can be written as formulas."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Term:
 
 
 def _table() -> dict[Prim, Elementwise]:
-    """The op that is exactly one primitive, slopes included, for each."""
+    """For each primitive the op that computes it and nothing else, and has its derivative."""
     found: dict[Prim, Elementwise] = {}
     for op in ELEMENTWISE.values():
         expr = op.scalar
@@ -90,7 +90,7 @@ def choose(condition: Term, yes: Term | float, no: Term | float) -> Term:
     return apply(Prim.SELECT, condition, yes, no)
 
 
-def evaluated(expr: Expr, operands: tuple[Node, ...]) -> Term | float:
+def evaluate(expr: Expr, operands: tuple[Node, ...]) -> Term | float:
     """A scalar expression of nodes."""
     match expr:
         case Arg(position):
@@ -98,4 +98,4 @@ def evaluated(expr: Expr, operands: tuple[Node, ...]) -> Term | float:
         case Const(value):
             return value
         case Call(prim, args):
-            return apply(prim, *[evaluated(a, operands) for a in args])
+            return apply(prim, *[evaluate(a, operands) for a in args])
