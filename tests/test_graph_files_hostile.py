@@ -172,6 +172,13 @@ UNMAKEABLE: dict[str, tuple[Callable[[], Any], Callable[[dict[str, Any]], object
     "a number that no word holds": (lambda: tnp.repeat(V, 2), _attribute("repeat", "repeats", 2**63), "repeats is"),
     "labels out of order": (lambda: tnp.einsum("ab,b->a", X.T, tnp.ones(6)), _attribute("einsum", "subscripts", "ba,a->b"), "subscripts are"),
     "a logarithm in half precision": (lambda: tnp.logsumexp(X), _attribute("logsumexp", "dtype", "float16"), "dtype is float16"),
+    "numbers from infinity on": (lambda: tnp.arange(3.0), _attribute("arange", "start", "-inf"), "must be finite"),
+    "numbers an infinity apart": (lambda: tnp.arange(3.0), _attribute("arange", "step", "inf"), "must be finite"),
+    "numbers that are none": (lambda: tnp.arange(3.0), _attribute("arange", "start", "nan"), "must be finite"),
+    "numbers that do not move": (lambda: tnp.arange(3.0), _attribute("arange", "step", 0), "step is 0"),
+    "numbers too large for floats": (lambda: tnp.arange(3.0), _attribute("arange", "start", 10**400), "finite floats|declared type"),
+    "numbers outside their dtype": (lambda: tnp.arange(3), _attribute("arange", "start", 2**63), "out of bounds for int64"),
+    "three truths": (lambda: tnp.arange(3), _attribute("arange", "dtype", "bool"), "booleans are 2 at most"),
     "an inverse of integers": (lambda: tnp.linalg.inv(X[:4]), _variable("x", dtype="int8"), "is written|operand"),
 }  # fmt: skip
 

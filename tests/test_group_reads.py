@@ -211,6 +211,31 @@ def test_arange_has_the_bits_of_numpy(dtype: str) -> None:
     compared(made, wanted)
 
 
+LOST_STEPS = [
+    (-(2**62), -(2**62) - 1, -0.25),
+    (2**62, 2**62 + 3, 0.5),
+    (2**60, 2**60 + 5, 1.5),
+    (-(2**70), -(2**70) + 2, 0.125),
+    (0, 5, float("inf")),
+    (10**300, 10**300 + 7, 1.0),
+]
+"""Integers between which there are steps, whose sums with a step are rounded back to them."""
+
+
+@pytest.mark.parametrize("optimise", [False, True])
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("spaced", LOST_STEPS)
+def test_arange_has_as_many_numbers_as_numpy_where_steps_are_lost(
+    spaced: tuple[Any, Any, Any], engine: str, optimise: bool
+) -> None:
+    for dtype in ("float64", "float32") if abs(spaced[0]) < 2**100 else ("float64",):
+        made = tnp.arange(*spaced, dtype=dtype)
+        want = np.arange(*spaced, dtype=dtype)
+        assert made.shape == want.shape
+        got = tw.Graph([], made).compile(engine=engine, optimise=optimise)()
+        same_bits(np.asarray(got), want)
+
+
 @pytest.mark.parametrize("first", [*REALS, "int32"])
 @pytest.mark.parametrize("second", REALS)
 @pytest.mark.filterwarnings("ignore:(overflow|invalid)")

@@ -410,9 +410,17 @@ def test_the_magnitude_of_a_negated_byte_is_the_negated_byte() -> None:
 def test_what_may_overflow_is_not_taken_for_finite() -> None:
     facts = Facts(run)
     large = tnp.asarray(np.array([1e308 + 1e308j, 800j]))
-    for value in (tnp.sin(large), abs(large), tnp.atan(large), tnp.arange(4, dtype="float16")):
+    counts = [
+        tnp.arange(0, 1e5, 5e4 / 7, dtype="float16"),
+        tnp.arange(0, 1e39, 1e38, dtype="float32"),
+        tnp.arange(-(10**60), -1, 10**59, dtype="complex64"),
+        tnp.arange(1e300, 2e300, 1e299, dtype="float32"),
+    ]
+    for value in (tnp.sin(large), abs(large), tnp.atan(large), *counts):
         assert not facts.finite(value.node)
     for value in (-large, tnp.real(large), tnp.sin(tnp.real(large)), tnp.arange(4.0)):
+        assert facts.finite(value.node)
+    for value in (tnp.arange(4, dtype="float16"), tnp.arange(0, 1e38, 1e36, dtype="float32")):
         assert facts.finite(value.node)
 
 

@@ -17,7 +17,7 @@ from tawny.node import Variable
 from tawny.op import Elementwise, Op, Type
 from tawny.ops.bands import Bands
 from tawny.ops.convolution import Windowed
-from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Linspace
+from tawny.ops.creation import BroadcastTo, Cast, Copy, Linspace
 from tawny.ops.delay import AlongAxis, Fold, MapElements, UserFunction
 from tawny.ops.diagonal import Diagonal
 from tawny.ops.differentiation import Rewritten
@@ -244,13 +244,6 @@ def _computes_in(op: Var | LogSumExp, types: Sequence[Type]) -> str | None:
 def _converts(op: Cast, types: Sequence[Type]) -> str | None:
     if types[0][1].kind == "c" and op.dtype.kind != "c":
         return "complex numbers have no value of its dtype"
-    return None
-
-
-@_rule_for(Arange)
-def _counts(op: Arange, _: Sequence[Type]) -> str | None:
-    if not op.step or op.step != op.step:
-        return f"step is {op.step}; it must not be 0"
     return None
 
 

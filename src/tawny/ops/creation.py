@@ -95,7 +95,30 @@ class Arange(Op, name="arange", arity=0, gradient=Gradient.ZERO, oracle="numpy.a
         return (self.length,)
 
     def infer_dtype(self, *dtypes: DType) -> DType:
+        if not self.step:
+            raise value_error("arange", "step is 0; it must be positive or negative")
+        if self.dtype == dt.BOOL and self.length > 2:
+            raise type_error("arange", f"there are {self.length} numbers; booleans are 2 at most")
+        if not all(map(_is_finite, (self.start, self.step)[: self.length])):
+            detail = f"start is {self.start} and step is {self.step}; both must be finite floats"
+            raise value_error("arange", detail)
+        for number in self.leading():
+            dt.check_fits(number, self.dtype, "arange")
         return self.dtype
+
+    def leading(self) -> list[int | float]:
+        """The first two numbers, whose difference is added to reach the others."""
+        if self.length < 2:
+            return [self.start][: self.length]
+        return [self.start, self.start + self.step]
+
+
+def _is_finite(number: float) -> bool:
+    """Whether a number is neither NaN nor more than any float."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 class Linspace(Op, name="linspace", arity=2, oracle="numpy.linspace", gradient=Gradient.LINEAR):
@@ -500,10 +523,6 @@ def arange(
     else:
         default, length = dt.FLOAT64, _length(first, last, stride)
     wanted, count = _dtype_or(dtype, default, "arange"), max(0, length)
-    if wanted == dt.BOOL and count > 2:
-        raise type_error("arange", f"there are {count} numbers; booleans are 2 at most")
-    for number in (first, first + stride)[:count]:
-        dt.check_fits(number, wanted, "arange")
     spacing: list[Any] = [start, step]
     if any(isinstance(v, Array) and is_traced(v.node) for v in spacing):
         return _spaced(start, step, count, wanted)

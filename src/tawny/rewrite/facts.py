@@ -66,7 +66,7 @@ class Facts:
         if type(op) is Constant:
             return node.value is not None and _all_finite(node.value)
         if type(op) in _FINITE_LEAVES:
-            return node.dtype.itemsize > 2 or type(op) is not Arange
+            return type(op) is not Arange or _stays_finite(op)
         if not depth or not node.inputs:
             return False
         if node.inputs[0].dtype.kind == "c" and op in _OVERFLOW_COMPLEX:
@@ -192,6 +192,13 @@ def _holds_all(source: DType, target: DType) -> bool:
 
 def _is_view(node: Node) -> bool:
     return node.op.facts().view
+
+
+def _stays_finite(op: Arange) -> bool:
+    """Whether no number is more than the dtype holds; a step more is for rounding."""
+    rise = float(abs(op.step)) * (op.length + 1) if op.length > 1 else 0.0
+    most = float(abs(op.start)) + rise
+    return most < float(np.finfo(op.dtype).max)
 
 
 def _never_wraps(node: Node) -> bool:

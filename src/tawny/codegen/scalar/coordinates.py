@@ -79,7 +79,7 @@ def _arange(f: Function, op: Arange, index: Value, kind: DType) -> Number:
     part = dt.real_dtype(op.dtype)
     wide = dt.FLOAT32 if part == dt.FLOAT16 else part
     with np.errstate(all="ignore"):
-        both = _as(np.real(np.array([op.start, op.start + op.step], op.dtype)), part)
+        both = _as(np.real(np.array(op.leading(), op.dtype)), part)
         first, second = _as(both[:1], wide), _as(both[1:], wide)
         gap = second - first
         formula = _as(first + _as(np.arange(2), wide) * gap, part)

@@ -46,14 +46,17 @@ def copy(op: Copy, x: Value) -> Value:
 
 @kernel(Arange)
 def arange(op: Arange) -> Value:
-    """NumPy's own; half a step less keeps rounding from adding an element."""
-    if op.length == 1:  # the step may be infinite
-        return np.array([op.start], op.dtype)
-    whole = isinstance(op.start, int) and isinstance(op.step, int)
-    stop = op.start + op.step * (op.length if whole else op.length - 0.5)
-    return (
-        np.arange(op.start, stop, op.step, dtype=op.dtype) if op.length else np.empty(0, op.dtype)
-    )
+    """The first two, then the first and so many times their difference, as NumPy does.
+
+    Its own function is given a last number, which cannot always tell how many there are: sums with
+    a small step are rounded.
+    """
+    out = np.empty(op.length, op.dtype)
+    out[:2] = leading = np.array(op.leading(), op.dtype)
+    if op.length > 2:
+        first, second = leading.astype(np.float32 if op.dtype == np.float16 else op.dtype)
+        out[2:] = first + np.arange(2, op.length).astype(first.dtype) * (second - first)
+    return out
 
 
 @kernel(Linspace)
