@@ -55,7 +55,7 @@ from tawny.ops.convolution import (
     ConvolutionKernelGradient,
     Windowed,
 )
-from tawny.ops.fused import FusedConvolution
+from tawny.ops.fusion import FusedConvolution
 from tawny.rewrite.cost import cost_of
 from timing import interleaved
 

@@ -12,7 +12,7 @@ from tawny import dtype as dt
 from tawny.codegen.kernels.elementwise import kernel_for
 from tawny.codegen.kernels.kernel import Compiled
 from tawny.op import ELEMENTWISE, Op
-from tawny.ops.fused import Body, Step
+from tawny.ops.fusion import Body, Step
 
 SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 

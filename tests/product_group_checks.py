@@ -10,7 +10,7 @@ import numpy as np
 
 from tawny.node import Node, make, variable
 from tawny.op import ELEMENTWISE
-from tawny.ops.fused import Body, ProductGroup, Step
+from tawny.ops.fusion import Body, ProductGroup, Step
 
 
 def node_of(op: ProductGroup, arrays: Sequence[np.ndarray]) -> Node:

@@ -10,7 +10,7 @@ from codegen_harness import SIGNATURE, Memory, guarded, poisoned
 from tawny.codegen.kernels.element import element_of
 from tawny.codegen.kernels.kernel import Compiled
 from tawny.codegen.products.epilogue import Ending
-from tawny.ops.fused import Activation, Epilogue
+from tawny.ops.fusion import Activation, Epilogue
 
 WORKERS = (1, 2, 3, 5)
 

@@ -29,7 +29,7 @@ from tawny.graph.program import Program
 from tawny.node import Node, make, toposort, variable
 from tawny.ops.bands import Bands, cut, place
 from tawny.ops.convolution import ConvolutionInputGradient
-from tawny.ops.fused import Body, Step
+from tawny.ops.fusion import Body, Step
 from tawny.ops.rows import RULES, Rows, band, count, lead, some
 
 F32 = np.dtype("float32")

@@ -32,7 +32,7 @@ from tawny.memory.plan import NONE_BELOW, PLANS, plan, plan_below
 from tawny.memory.problem import Problem, Step, Value
 from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE
-from tawny.ops import fused
+from tawny.ops import fusion as fused
 from tawny.ops.creation import Copy
 from tawny.rewrite import pipeline
 from tawny.rewrite.cost import total

@@ -26,7 +26,7 @@ from tawny.memory.ordering.model import model
 from tawny.memory.ordering.portfolio import best_order, orders
 from tawny.memory.problem import Problem, Step, Value
 from tawny.node import Node, Part, Variable, toposort
-from tawny.ops.fused import Group
+from tawny.ops.fusion import Group
 from tawny.rewrite import groups
 
 ENGINE = "cpu"

@@ -22,7 +22,7 @@ from tawny.codegen.runtime import cache, library
 from tawny.codegen.runtime.cache import IndexEntry, find_entry, note_entry, stable_key
 from tawny.codegen.runtime.library import written
 from tawny.op import ELEMENTWISE
-from tawny.ops.fused import Activation, Epilogue
+from tawny.ops.fusion import Activation, Epilogue
 from tawny.ops.linalg import Matmul
 from tawny.ops.reduction import Sum
 

@@ -26,7 +26,7 @@ from tawny.codegen.scalar.bodies import program
 from tawny.engine.reference.kernel import KERNELS
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fused import Body, Group, Step
+from tawny.ops.fusion import Body, Group, Step
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import Sum
 

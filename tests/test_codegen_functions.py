@@ -16,7 +16,7 @@ from tawny.codegen.products.row import Names
 from tawny.codegen.products.tile import widest
 from tawny.codegen.runtime import library
 from tawny.ops.convolution import Convolution
-from tawny.ops.fused import PLAIN, Activation, Epilogue
+from tawny.ops.fusion import PLAIN, Activation, Epilogue
 
 FUNCTIONS = (
     product._tiles,

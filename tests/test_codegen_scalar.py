@@ -16,7 +16,7 @@ from tawny.engine.reference.creation import astype
 from tawny.engine.reference.elementwise import compute
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import Cast
-from tawny.ops.fused import Body, Step
+from tawny.ops.fusion import Body, Step
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

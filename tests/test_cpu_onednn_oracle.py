@@ -13,7 +13,7 @@ from tawny.ops.convolution import (
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
 )
-from tawny.ops.fused import Activation, Epilogue, FusedConvolution, FusedMatmul
+from tawny.ops.fusion import Activation, Epilogue, FusedConvolution, FusedMatmul
 from tawny.ops.linalg import Matmul
 from tawny.ops.pooling import AvgPool, AvgPoolGradient, MaxPool, MaxPoolGradient
 

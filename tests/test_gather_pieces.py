@@ -28,7 +28,7 @@ from tawny.files.encoding import decode_op, encode_op
 from tawny.files.op_checks import MalformedError, check_op
 from tawny.models.mask_rcnn import pyramid_crop
 from tawny.node import Node, make, toposort, variable
-from tawny.ops.fused import expanded
+from tawny.ops.fusion import expanded
 from tawny.ops.indexing import Gather
 from tawny.ops.joining import Concat
 from tawny.ops.pieces import GatherPieces

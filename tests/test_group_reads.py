@@ -14,7 +14,7 @@ import tawny.numpy as tnp
 from cpu_checks import sampled, viewed
 from tawny.array import Array
 from tawny.graph.program import Program
-from tawny.ops.fused import Group
+from tawny.ops.fusion import Group
 from tawny.ops.movement import Roll
 
 LARGE = 300_000

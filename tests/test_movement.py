@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import tawny.numpy as tnp
 from tawny.engine.reference import run
+from tawny.numpy.padding import OPTIONS
 from tawny.ops.creation import var
 from tawny.ops.joining import Concat, Pad
 from tawny.ops.movement import Flip, Reshape, Roll, Transpose
-from tawny.ops.padding import OPTIONS
 
 X = np.arange(24.0).reshape(2, 3, 4)
 

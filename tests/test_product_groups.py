@@ -33,7 +33,7 @@ from tawny.graph.lowering import overwrites
 from tawny.memory.inplace import match
 from tawny.node import Node, make, toposort, variable
 from tawny.op import ELEMENTWISE
-from tawny.ops.fused import (
+from tawny.ops.fusion import (
     PLAIN,
     Activation,
     Body,

@@ -18,7 +18,7 @@ from tawny.array import array_for
 from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.engine.reference.fused import _apply as apply_step
 from tawny.node import Node, Part, Value, Variable, toposort
-from tawny.ops.fused import Group
+from tawny.ops.fusion import Group
 from tawny.ops.reduction import Reduction
 from test_rewrite_group_memory import wide_graph
 

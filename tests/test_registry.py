@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from pathlib import Path
 
 import array_api_strict
@@ -14,6 +15,7 @@ import pytest
 import tawny
 import tawny.eager
 import tawny.numpy as tnp
+import tawny.ops
 from numpy_calls import CALLS
 from tawny.engine.reference import KERNELS
 from tawny.op import CLASSES, ELEMENTWISE, FACTS, Facts, Gradient, Op
@@ -129,6 +131,32 @@ def test_the_namespace_is_one_hand_written_list() -> None:
     for module in SUBMODULES:
         registered = {n.partition(".")[2] for n in FUNCTIONS if n.startswith(f"{module}.")}
         assert registered <= set(getattr(tnp, module).__all__)
+
+
+def test_chapters_declare_ops_and_nothing_else_does() -> None:
+    means = {"assigning", "precision", "rows", "window"}
+    chapters = {op.__module__ for op in CLASSES.values()} | {
+        f"tawny.ops.{op.facts().chapter}" for op in ELEMENTWISE.values()
+    }
+    folder = Path(tawny.ops.__path__[0])
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__"} - means
+    assert chapters == {f"tawny.ops.{name}" for name in files} | {"tawny.node"}
+
+
+def test_public_names_are_listed_once_and_load() -> None:
+    stub = Path(tawny.__file__).with_suffix(".pyi").read_text("utf-8")
+    assert sorted(tawny.__all__) == sorted(
+        [*re.findall(r"as (\w+)$", stub, re.MULTILINE), "__version__"]
+    )
+    assert sorted(dir(tawny)) == sorted(tawny.__all__)
+    for name in tawny.__all__:
+        assert getattr(tawny, name) is not None
+    with pytest.raises(AttributeError, match="module 'tawny' has no attribute 'missing'"):
+        _ = tawny.missing
+    for module in (tawny, tnp, tnp.fft, tnp.linalg, tawny.random, tawny.eager):
+        names: dict[str, object] = {}
+        exec(f"from {module.__name__} import *", names)
+        assert names.keys() - {"__builtins__"} == set(module.__all__)
 
 
 def test_eager_has_the_same_names() -> None:

@@ -17,7 +17,7 @@ from tawny.op import ELEMENTWISE
 from tawny.operator import emit
 from tawny.ops.convolution import Convolution
 from tawny.ops.creation import var
-from tawny.ops.fused import Activation, Epilogue, FusedConvolution, FusedMatmul
+from tawny.ops.fusion import Activation, Epilogue, FusedConvolution, FusedMatmul
 from tawny.ops.linalg import Matmul
 from tawny.rewrite import batch_norm
 from tawny.rewrite.batch_norm import fold_batch_norm

@@ -20,7 +20,7 @@ from tawny.graph.lowering import lower
 from tawny.memory.effort import UNLIMITED
 from tawny.memory.ordering.portfolio import best_order
 from tawny.node import Node, toposort
-from tawny.ops.fused import Group
+from tawny.ops.fusion import Group
 from tawny.rewrite.flow import Flow
 from tawny.rewrite.group_choice import chosen
 from tawny.rewrite.group_memory import Memory

@@ -21,7 +21,7 @@ from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import BroadcastTo, Cast, var
 from tawny.ops.delay import delay
-from tawny.ops.fused import Body, Group, Step, expanded, nonunit
+from tawny.ops.fusion import Body, Group, Step, expanded, nonunit
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import Max, Reduction
 from tawny.rewrite import group_choice, group_unit, spec

@@ -16,17 +16,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import tawny.numpy as np
+from tawny.approximations import bessel, incomplete, normal
+from tawny.approximations import gamma as series
+from tawny.approximations.gamma import chosen
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.autodiff.custom import custom_jvp
 from tawny.autodiff.functions import jvp
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import REAL, check_categories, inexact_dtype
 from tawny.errors import value_error
-from tawny.ops import bessel, incomplete, normal
-from tawny.ops import gamma as series
 from tawny.ops.creation import BroadcastTo
 from tawny.ops.differentiation import stop_gradient
-from tawny.ops.gamma import chosen
 from tawny.shape import as_int
 
 __all__ = [

@@ -38,10 +38,11 @@ from tawny.engine.evaluation import run
 from tawny.errors import type_error
 from tawny.node import Value, borrowed
 from tawny.numpy.absent import absence
-from tawny.ops.grids import Grid
+from tawny.numpy.grids import Grid
+from tawny.public_names import export
 from tawny.tree import items_of, leaves, map_leaves
 
-__all__ = _lazy.__all__  # pyright: ignore[reportUnsupportedDunderAll]
+export(__name__, dir(_lazy))
 
 
 def make_eager(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -197,7 +198,7 @@ class _Namespace:
         self._module = module
         self._name = name
         self.__doc__ = module.__doc__
-        self.__all__ = module.__all__
+        self.__all__ = dir(module)
 
     def __getattr__(self, name: str) -> Any:
         value = _eager(getattr(self._module, name), f"{self._name}.{name}")
@@ -241,12 +242,8 @@ _FUNCTIONS: Final[dict[str, Any]] = {}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _lazy.__all__ and name != "__array_namespace_info__":
-        raise absence("tawny.eager", name)
     if name not in _FUNCTIONS:
+        if name not in dir(_lazy):
+            raise absence("tawny.eager", name)
         _FUNCTIONS[name] = _eager(getattr(_lazy, name), name)
     return _FUNCTIONS[name]
-
-
-def __dir__() -> list[str]:
-    return list(_lazy.__all__)

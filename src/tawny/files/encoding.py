@@ -23,7 +23,7 @@ from tawny.files.safetensors import MAX_RANK, Json, excerpt, is_natural
 from tawny.node import Constant, Part, Variable
 from tawny.op import CLASSES, ELEMENTWISE, Elementwise, Op, Type
 from tawny.ops.delay import Delay, Held
-from tawny.ops.fused import Body, Group, Step
+from tawny.ops.fusion import Body, Group, Step
 from tawny.ops.random import Draw
 from tawny.shape import Shape
 

@@ -23,7 +23,7 @@ from tawny.ops.diagonal import Diagonal
 from tawny.ops.differentiation import Rewritten
 from tawny.ops.factorisation import Lapack, Pinv, lapack_dtype
 from tawny.ops.fft import NORMS, RealFFT, Transform
-from tawny.ops.fused import (
+from tawny.ops.fusion import (
     FOLDS,
     Body,
     FusedConvolution,

@@ -12,7 +12,7 @@ from tawny.errors import value_error
 from tawny.graph.lowering import Lowered
 from tawny.memory.plan import Layout
 from tawny.node import Node, Value
-from tawny.ops.fused import Body, ProductGroup
+from tawny.ops.fusion import Body, ProductGroup
 
 
 @dataclass(frozen=True)

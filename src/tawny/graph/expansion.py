@@ -11,7 +11,7 @@ from tawny.node import Node, Part, make, remake, toposort, written_at
 from tawny.op import ELEMENTWISE, Trait
 from tawny.ops.bands import Bands
 from tawny.ops.convolution import Convolution
-from tawny.ops.fused import FusedConvolution, FusedMatmul, Group, ProductGroup
+from tawny.ops.fusion import FusedConvolution, FusedMatmul, Group, ProductGroup
 from tawny.ops.linalg import Matmul
 from tawny.ops.movement import permuted
 from tawny.ops.pieces import GatherPieces

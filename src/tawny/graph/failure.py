@@ -11,7 +11,7 @@ from tawny.op import Elementwise, Op
 from tawny.ops.bands import Bands
 from tawny.ops.convolution import Windowed
 from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Eye, Linspace
-from tawny.ops.fused import FusedMatmul, Group, ProductGroup
+from tawny.ops.fusion import FusedMatmul, Group, ProductGroup
 from tawny.ops.indexing import Slice
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
 from tawny.ops.linalg import Matmul

@@ -14,7 +14,7 @@ from tawny.node import Constant, Node, Part, Variable, toposort
 from tawny.op import Elementwise, Op, Type, overwritable
 from tawny.ops.bands import Bands
 from tawny.ops.delay import Delay
-from tawny.ops.fused import Group, ProductGroup
+from tawny.ops.fusion import Group, ProductGroup
 from tawny.ops.movement import Reshape
 from tawny.rewrite.cost import cost
 from tawny.shape import size, splits

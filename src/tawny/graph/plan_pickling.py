@@ -30,7 +30,7 @@ from tawny.node import (
 from tawny.op import ELEMENTWISE, Elementwise, Op
 from tawny.ops.delay import Held
 from tawny.ops.differentiation import Rewritten
-from tawny.ops.fused import Body
+from tawny.ops.fusion import Body
 from tawny.source import Source
 
 PROTOCOL: Final = 4

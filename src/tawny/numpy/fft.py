@@ -18,28 +18,6 @@ from tawny.ops.fft import rfft as rfft
 from tawny.ops.fft import rfft2 as rfft2
 from tawny.ops.fft import rfftfreq as rfftfreq
 from tawny.ops.fft import rfftn as rfftn
+from tawny.public_names import export_imports as _export_imports
 
-__all__ = [
-    "fft",
-    "fft2",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "ifft",
-    "ifft2",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "irfft",
-    "irfft2",
-    "irfftn",
-    "rfft",
-    "rfft2",
-    "rfftfreq",
-    "rfftn",
-]
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+_export_imports(__name__)

@@ -1,6 +1,20 @@
 """Linear algebra: the standard's `linalg`, NumPy's, and matrix equations."""
 
 from tawny.errors import LinAlgError as LinAlgError
+from tawny.numpy.matrix_functions import cond as cond
+from tawny.numpy.matrix_functions import cross as cross
+from tawny.numpy.matrix_functions import diagonal as diagonal
+from tawny.numpy.matrix_functions import lstsq as lstsq
+from tawny.numpy.matrix_functions import matrix_norm as matrix_norm
+from tawny.numpy.matrix_functions import matrix_power as matrix_power
+from tawny.numpy.matrix_functions import matrix_rank as matrix_rank
+from tawny.numpy.matrix_functions import norm as norm
+from tawny.numpy.matrix_functions import outer as outer
+from tawny.numpy.matrix_functions import pinv as pinv
+from tawny.numpy.matrix_functions import tensorinv as tensorinv
+from tawny.numpy.matrix_functions import tensorsolve as tensorsolve
+from tawny.numpy.matrix_functions import trace as trace
+from tawny.numpy.matrix_functions import vector_norm as vector_norm
 from tawny.ops.equations import care as care
 from tawny.ops.equations import dare as dare
 from tawny.ops.equations import discrete_lyapunov as discrete_lyapunov
@@ -25,65 +39,7 @@ from tawny.ops.linalg import matmul as matmul
 from tawny.ops.linalg import multi_dot as multi_dot
 from tawny.ops.linalg import tensordot as tensordot
 from tawny.ops.linalg import vecdot as vecdot
-from tawny.ops.matrix import cond as cond
-from tawny.ops.matrix import cross as cross
-from tawny.ops.matrix import diagonal as diagonal
-from tawny.ops.matrix import lstsq as lstsq
-from tawny.ops.matrix import matrix_norm as matrix_norm
-from tawny.ops.matrix import matrix_power as matrix_power
-from tawny.ops.matrix import matrix_rank as matrix_rank
-from tawny.ops.matrix import norm as norm
-from tawny.ops.matrix import outer as outer
-from tawny.ops.matrix import pinv as pinv
-from tawny.ops.matrix import tensorinv as tensorinv
-from tawny.ops.matrix import tensorsolve as tensorsolve
-from tawny.ops.matrix import trace as trace
-from tawny.ops.matrix import vector_norm as vector_norm
 from tawny.ops.movement import matrix_transpose as matrix_transpose
+from tawny.public_names import export_imports as _export_imports
 
-__all__ = [
-    "LinAlgError",
-    "care",
-    "cholesky",
-    "cond",
-    "cross",
-    "dare",
-    "det",
-    "diagonal",
-    "discrete_lyapunov",
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "inv",
-    "logdet",
-    "lq",
-    "lstsq",
-    "lyapunov",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "matrix_transpose",
-    "multi_dot",
-    "norm",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "solve_triangular",
-    "svd",
-    "svdvals",
-    "sylvester",
-    "tensordot",
-    "tensorinv",
-    "tensorsolve",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+_export_imports(__name__)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from tawny.dtype import DType
 from tawny.errors import value_error
 from tawny.op import Gradient, Op, Type
-from tawny.ops.fused import Body, nbytes
+from tawny.ops.fusion import Body, nbytes
 from tawny.ops.rows import Band, Rows, band, count
 from tawny.shape import Shape
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from tawny.op import Elementwise, Op
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient, Windowed
 from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.fused import Body, FusedConvolution, FusedMatmul, Group, Step
+from tawny.ops.fusion import Body, FusedConvolution, FusedMatmul, Group, Step
 from tawny.ops.indexing import Gather, Slice
 from tawny.ops.joining import Concat
 from tawny.ops.linalg import Matmul

@@ -1,9 +1,9 @@
-"""Sorting, searching, order statistics and histograms."""
+"""Sorting, searching, membership and counting."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,25 +12,19 @@ from tawny.array import (
     Array,
     ArrayLike,
     Weak,
-    is_traced,
     known_value,
     lift,
     lift_all,
-    value_of,
     wrap,
 )
 from tawny.dtype import DType, check_categories
 from tawny.errors import type_error, value_error
-from tawny.node import Node, constant, make
+from tawny.node import Node, make
 from tawny.op import Gradient, Op, Overwrites
 from tawny.operator import public
-from tawny.ops import elementwise as e
-from tawny.ops import reduction
-from tawny.ops.creation import Cast, asarray, astype, copy
-from tawny.ops.grids import linspace
+from tawny.ops.creation import Cast, asarray, astype
 from tawny.ops.indexing import take, take_along_axis
 from tawny.ops.movement import flattened
-from tawny.ops.reduction import sum
 from tawny.shape import Shape, as_int, as_shape, normalise_axis
 
 
@@ -95,6 +89,18 @@ class Digitize(Op, name="digitize", arity=2, gradient=Gradient.ZERO, oracle="num
         check_categories("digitize", 0, dtypes[0], dt.REAL)
         check_categories("digitize", 1, dtypes[1], dt.REAL)
         return dt.INT64
+
+
+class IsIn(Op, name="isin", arity=2, gradient=Gradient.ZERO, oracle="numpy.isin"):
+    """Whether each element of operand 0 occurs in operand 1, or does not if `invert`."""
+
+    invert: bool
+
+    def infer_shape(self, *shapes: Shape) -> Shape:
+        return shapes[0]
+
+    def infer_dtype(self, *dtypes: DType) -> DType:
+        return dt.BOOL
 
 
 class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradient=Gradient.LINEAR):
@@ -314,6 +320,24 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
 
 
 @public()
+def isin(
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
+) -> Array:
+    """Whether each element of `element` occurs in `test_elements`, or does not if `invert`."""
+    del assume_unique
+    if kind not in (None, "sort", "table"):
+        raise value_error("isin", f"kind is {kind!r}; accepted: None, 'sort', 'table'")
+    return wrap(
+        make(IsIn(bool(invert)), lift_all("isin", (element, test_elements), weak=Weak.COMPARES))
+    )
+
+
+@public()
 def bincount(
     x: ArrayLike,
     /,
@@ -347,126 +371,3 @@ def bincount(
     if weight.dtype != dt.FLOAT64:
         weight = make(Cast(dt.FLOAT64), (weight,))
     return wrap(make(BinCount(total), (array.node, weight)))
-
-
-def _interval(array: Array, range: tuple[float, float] | None) -> tuple[Any, Any]:
-    """The ends of a histogram of equal bins."""
-    if range is not None:
-        low, high = range
-    elif not array.size:
-        low, high = 0.0, 1.0
-    else:
-        values = known_value(array, "histogram", "give range=(low, high), or the edges as bins")
-        low, high = values.min(), values.max()
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise value_error("histogram", f"the range from {low} to {high} is not finite")
-    if low > high:
-        raise value_error("histogram", f"range is {range}; the second must not be less")
-    return (low - 0.5, high + 0.5) if low == high else (low, high)
-
-
-def bin_edges(
-    array: Array, bins: Any, range: tuple[float, float] | None, weights: ArrayLike | None
-) -> Array:
-    """The borders of the bins."""
-    if isinstance(bins, str):
-        return _estimated_edges(array, bins, range, weights)
-    edges = wrap(lift(bins, "histogram", 1))
-    if not edges.ndim:
-        count = as_int(bins, "histogram", "bins")
-        if count < 1:
-            raise value_error("histogram", f"bins is {count}; there must be at least 1")
-        low, high = _interval(array, range)
-        kind = np.result_type(low, high, array.dtype)
-        wanted = np.result_type(kind, float) if kind.kind in "iub" else kind
-        if range is None and is_traced(array.node):
-            least, most = reduction.min(array), reduction.max(array)
-            beyond = float(value_of(least, "histogram")) - float(low)
-            return cast("Array", linspace(least - beyond, most + beyond, count + 1, dtype=wanted))
-        if not np.all(np.diff(np.linspace(low, high, count + 1, dtype=wanted)) > 0):
-            raise value_error(
-                "histogram",
-                f"{count} bins from {low} to {high} have no width in {wanted}; use fewer bins, or "
-                "a wider range",
-            )
-        return cast("Array", linspace(float(low), float(high), count + 1, dtype=wanted))
-    if edges.ndim != 1 or not edges.size:
-        raise value_error(
-            "histogram",
-            f"bins have shape {edges.shape}; they must be a number or edges on one axis",
-        )
-    value = edges.node.value
-    if value is not None and bool(np.any(value[1:] < value[:-1])):
-        raise value_error("histogram", "bins fall somewhere; edges must rise throughout")
-    return copy(edges)
-
-
-def _estimated_edges(
-    array: Array, bins: str, range: tuple[float, float] | None, weights: ArrayLike | None
-) -> Array:
-    """The edges of as many equal bins as a rule finds right for the values."""
-    if weights is not None:
-        raise type_error(
-            "histogram", f"bins is {bins!r}; a rule does not know weights: say how many"
-        )
-    way_out = "a rule needs the values to say how many bins there are: give their number or edges"
-    values = known_value(array, "histogram", way_out)
-    try:
-        edges = np.histogram_bin_edges(values, bins, range)
-    except ValueError as error:
-        raise value_error("histogram", str(error)) from None
-    return wrap(constant(edges))
-
-
-@public()
-def histogram_bin_edges(
-    a: ArrayLike,
-    bins: int | str | ArrayLike = 10,
-    range: tuple[float, float] | None = None,
-    weights: ArrayLike | None = None,
-) -> Array:
-    """The edges that `histogram` uses for the same arguments."""
-    return bin_edges(wrap(lift(a, "histogram")), bins, range, weights)
-
-
-class HistogramResult(NamedTuple):
-    """Counts, and the edges of the bins they were counted in."""
-
-    hist: Array
-    bin_edges: Array
-
-
-@public()
-def histogram(
-    a: ArrayLike,
-    bins: int | str | ArrayLike = 10,
-    range: tuple[float, float] | None = None,
-    density: bool | None = None,
-    weights: ArrayLike | None = None,
-) -> HistogramResult:
-    """How many elements fall between each two edges; the last interval includes its end.
-
-    Equal bins need a range: `range`, or the extremes of values that are known.
-    """
-    array = wrap(flattened(lift(a, "histogram")))
-    check_categories("histogram", 0, array.dtype, dt.REAL)
-    edges = bin_edges(array, bins, range, weights)
-    count = edges.size - 1
-    place = searchsorted(edges, array, side="right")
-    inside = e.logical_and(e.greater_equal(array, edges[0]), e.less_equal(array, edges[-1]))
-    # place 1 is the first bin; what is outside goes to an extra bin 0, which is cut off
-    place = e.where(inside, e.minimum(place, count), asarray(0))
-    if weights is None:
-        counts = wrap(make(BinCount(count + 1), (place.node,)))
-    else:
-        weight = wrap(flattened(lift(weights, "histogram", 1)))
-        if weight.shape != array.shape:
-            raise value_error(
-                "histogram", f"weights have {weight.size} elements; operand 0 has {array.size}"
-            )
-        counts = wrap(make(BinCount(count + 1), (place.node, weight.node)))
-    counts = counts[1:]
-    if density:
-        widths = e.subtract(edges[1:], edges[:-1])
-        counts = e.divide(e.divide(counts, astype(widths, dt.FLOAT64)), sum(counts))
-    return HistogramResult(counts, edges)

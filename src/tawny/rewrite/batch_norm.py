@@ -22,7 +22,7 @@ import numpy as np
 from tawny.node import Node, Value, constant, make, written_at
 from tawny.op import ELEMENTWISE, Op
 from tawny.ops.convolution import Windowed
-from tawny.ops.fused import Activation, Epilogue, FusedMatmul, is_bias_shape
+from tawny.ops.fusion import Activation, Epilogue, FusedMatmul, is_bias_shape
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
 from tawny.rewrite.fusion import PRODUCTS, epilogue_of, with_epilogue
 from tawny.rewrite.group_lifetime import is_leaf

@@ -15,7 +15,7 @@ from tawny.ops.convolution import (
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
 )
-from tawny.ops.fused import (
+from tawny.ops.fusion import (
     Cost,
     FusedConvolution,
     FusedMatmul,

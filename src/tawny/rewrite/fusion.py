@@ -17,7 +17,7 @@ from tawny.lazy import cached_property
 from tawny.node import Node, make, written_at
 from tawny.op import ELEMENTWISE, Elementwise, Family, Op
 from tawny.ops.convolution import Convolution
-from tawny.ops.fused import (
+from tawny.ops.fusion import (
     ACTIVATIONS,
     PLAIN,
     Activation,

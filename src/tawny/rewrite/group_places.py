@@ -11,7 +11,7 @@ from typing import Final
 from tawny.node import Constant, Node, Part, Variable
 from tawny.op import Elementwise, Op, Trait, overwritable
 from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.fused import FOLDS, folded_axes, nonunit
+from tawny.ops.fusion import FOLDS, folded_axes, nonunit
 from tawny.ops.movement import Reshape, Roll
 from tawny.rewrite.own_reads import foreseen
 from tawny.shape import Shape, size, splits

@@ -13,7 +13,7 @@ from typing import Final
 from tawny.node import Node, make, written_at
 from tawny.op import Elementwise
 from tawny.ops.creation import Cast
-from tawny.ops.fused import FOLDS, Body, Group, Step, nonunit
+from tawny.ops.fusion import FOLDS, Body, Group, Step, nonunit
 from tawny.ops.movement import Roll
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
 from tawny.rewrite.group_lifetime import is_leaf

@@ -11,7 +11,7 @@ from typing import Final
 
 from tawny.node import Node, Part, make, part, toposort, written_at
 from tawny.op import Op, Type
-from tawny.ops.fused import FOLDS, Body, Group, Step, expanded
+from tawny.ops.fusion import FOLDS, Body, Group, Step, expanded
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, remade, united_sources
 from tawny.rewrite.group_choice import Choice, chosen

@@ -12,7 +12,7 @@ from tawny.dtype import DType
 from tawny.errors import value_error
 from tawny.node import Node, Variable
 from tawny.op import Op
-from tawny.ops.fused import Cost
+from tawny.ops.fusion import Cost
 from tawny.rewrite.cost import NOTHING, added, cost
 from tawny.rewrite.flow import Kind, RuleInfo, united
 from tawny.shape import Shape

@@ -12,7 +12,7 @@ from typing import Final
 from tawny.node import Node
 from tawny.op import Elementwise, Op
 from tawny.ops.creation import Arange, BroadcastTo, Cast, Eye, Linspace
-from tawny.ops.fused import FOLDS, nonunit
+from tawny.ops.fusion import FOLDS, nonunit
 from tawny.ops.indexing import Slice
 from tawny.ops.movement import Reshape, Roll
 from tawny.rewrite.group_lifetime import bytes_of, is_leaf, owner

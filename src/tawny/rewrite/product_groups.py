@@ -15,7 +15,7 @@ from typing import Final
 from tawny.memory.inplace import match
 from tawny.node import Node, Part, Variable, make, part, written_at
 from tawny.op import Elementwise, Family
-from tawny.ops.fused import PLAIN, Body, FusedMatmul, Group, ProductGroup, Step, is_rowwise
+from tawny.ops.fusion import PLAIN, Body, FusedMatmul, Group, ProductGroup, Step, is_rowwise
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from tawny.array import Array
 from tawny.autodiff.rules.registry import forward, reverse
+from tawny.numpy.composite import where
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops import elementwise as e
-from tawny.ops.composite import where
 
 CONJ, REAL, IMAG = (ELEMENTWISE[n] for n in ("conj", "real", "imag"))
 ABS, SIGN = (ELEMENTWISE[n] for n in ("abs", "sign"))

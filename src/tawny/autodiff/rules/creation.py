@@ -6,9 +6,9 @@ from tawny.array import Array, wrap
 from tawny.autodiff.rules.registry import forward, reverse
 from tawny.autodiff.unbroadcast import convert, zeros
 from tawny.node import make
+from tawny.numpy.grids import linspace
 from tawny.ops import elementwise as e
 from tawny.ops.creation import BroadcastTo, Cast, Copy, Linspace
-from tawny.ops.grids import linspace
 from tawny.ops.reduction import sum
 
 Tangents = tuple[Array | None, ...]

@@ -11,6 +11,7 @@ from tawny import dtype as dt
 from tawny.array import Array, wrap
 from tawny.autodiff.rules.registry import forward, reverse
 from tawny.node import make, scalar
+from tawny.numpy.matrix_functions import diagonal
 from tawny.operator import emit, emit_parts
 from tawny.ops import elementwise as e
 from tawny.ops.creation import eye
@@ -37,7 +38,6 @@ from tawny.ops.factorisation import (
 from tawny.ops.indexing import take_along_axis
 from tawny.ops.joining import Pad, concat
 from tawny.ops.linalg import matmul
-from tawny.ops.matrix import diagonal
 from tawny.ops.movement import expand_dims, matrix_transpose, squeeze
 from tawny.ops.reduction import argmax
 from tawny.ops.reduction import sum as sum_over

@@ -10,8 +10,8 @@ from tawny.array import Array, wrap
 from tawny.autodiff.rules.registry import reverse
 from tawny.autodiff.rules.zero_safe import scale_cotangent
 from tawny.node import Node, make, scalar
+from tawny.numpy.composite import where
 from tawny.ops import elementwise as e
-from tawny.ops.composite import where
 from tawny.ops.indexing import sliced
 from tawny.ops.joining import Pad
 from tawny.ops.movement import broadcasted, flipped, permuted, reshaped

@@ -18,13 +18,13 @@ from tawny.autodiff.rules.registry import reverse
 from tawny.autodiff.rules.zero_safe import scale_cotangent
 from tawny.autodiff.unbroadcast import zeros
 from tawny.node import Node, make, scalar
+from tawny.numpy.composite import where
+from tawny.numpy.grids import ravel_multi_index
+from tawny.numpy.padding import pad
 from tawny.ops import elementwise as e
-from tawny.ops.composite import where
 from tawny.ops.creation import Cast
-from tawny.ops.grids import ravel_multi_index
 from tawny.ops.indexing import Gather, Slice, positions, take
 from tawny.ops.movement import broadcasted, expand_dims, flip, moveaxis, reshape, reshaped
-from tawny.ops.padding import pad
 from tawny.ops.scatter import Scatter
 from tawny.ops.sorting import argsort
 from tawny.shape import Shape, broadcast, size

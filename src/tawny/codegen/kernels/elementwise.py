@@ -41,7 +41,7 @@ from tawny.codegen.scalar.coordinates import COUNTER
 from tawny.codegen.scalar.numbers import computed, loaded, loaded_everywhere, real, store
 from tawny.codegen.scalar.reals import FUNCTIONS
 from tawny.op import Elementwise
-from tawny.ops.fused import Body
+from tawny.ops.fusion import Body
 from tawny.scalar import Call, Expr
 from tawny.shape import Shape
 

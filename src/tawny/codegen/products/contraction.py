@@ -11,7 +11,7 @@ from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.matmul import product_kernel
 from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.stack import Axis
-from tawny.ops.fused import PLAIN
+from tawny.ops.fusion import PLAIN
 
 LEAST_PRODUCT: Final = 256
 """Products of a stack with fewer multiplications are left to NumPy."""

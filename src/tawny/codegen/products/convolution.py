@@ -20,7 +20,7 @@ from tawny.codegen.products.windows import Windows
 from tawny.codegen.products.winograd import suits, winograd_product
 from tawny.codegen.products.winograd_gradient import gradient_suits, winograd_gradient
 from tawny.ops.convolution import Windowed
-from tawny.ops.fused import PLAIN, Epilogue
+from tawny.ops.fusion import PLAIN, Epilogue
 
 FEW_BYTES: Final = 8
 """Channels of at most so many bytes are copied line by line."""

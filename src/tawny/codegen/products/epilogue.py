@@ -14,7 +14,7 @@ from tawny.codegen.runtime.host import host
 from tawny.codegen.scalar.expressions import applied, supported
 from tawny.codegen.scalar.numbers import real
 from tawny.dtype import DType
-from tawny.ops.fused import Activation, Epilogue
+from tawny.ops.fusion import Activation, Epilogue
 from tawny.shape import Shape
 
 

@@ -19,7 +19,7 @@ from tawny.codegen.products.packing import Order, order_of
 from tawny.codegen.products.preparation import Made, Preparation
 from tawny.codegen.products.product import Product, kernel_of
 from tawny.codegen.products.tile import Walk, accumulate, spaced, widest
-from tawny.ops.fused import PLAIN, Epilogue
+from tawny.ops.fusion import PLAIN, Epilogue
 
 PACKING_ROWS: Final = 128
 """With fewer rows packing the right matrix costs more than it brings, if its panels are wide."""

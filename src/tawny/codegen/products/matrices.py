@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tawny.codegen.kernels.kernel import Layout
 from tawny.codegen.products.stack import Axis
-from tawny.ops.fused import Epilogue
+from tawny.ops.fusion import Epilogue
 from tawny.shape import Shape
 
 

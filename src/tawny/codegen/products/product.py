@@ -26,7 +26,7 @@ from tawny.codegen.products.packing import Order
 from tawny.codegen.products.preparation import CompiledPreparation, Panel, Prepares
 from tawny.codegen.products.stack import Axis
 from tawny.codegen.runtime.library import Address, written
-from tawny.ops.fused import PLAIN
+from tawny.ops.fusion import PLAIN
 
 Functions = dict[str, Address]
 """What a product calls, by the names of `FUNCTIONS`."""

@@ -29,7 +29,7 @@ from tawny.codegen.scalar.numbers import Number, lane_bytes
 from tawny.dtype import DType
 from tawny.op import Elementwise, Op
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fused import Body, Step
+from tawny.ops.fusion import Body, Step
 from tawny.ops.movement import Reshape, Roll
 from tawny.shape import Shape
 

@@ -33,7 +33,7 @@ from tawny.codegen.scalar.numbers import Number, Pair, constant, lane_bytes, rea
 from tawny.dtype import DType
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fused import FOLDS, Body, Step, folded_axes
+from tawny.ops.fusion import FOLDS, Body, Step, folded_axes
 from tawny.ops.movement import Reshape, Roll
 from tawny.ops.reduction import (
     AllTrue,

@@ -44,7 +44,7 @@ from tawny.forking import lock
 from tawny.graph.engine import Executable, StalePlanError, Task
 from tawny.node import Node, make
 from tawny.ops.bands import Bands
-from tawny.ops.fused import Body, ProductGroup
+from tawny.ops.fusion import Body, ProductGroup
 from tawny.shape import size
 
 __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]

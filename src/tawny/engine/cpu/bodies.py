@@ -13,7 +13,7 @@ from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.op import Elementwise
 from tawny.ops.creation import Arange, Cast, Eye, Linspace
-from tawny.ops.fused import FOLDS, Body, Group, Step
+from tawny.ops.fusion import FOLDS, Body, Group, Step
 from tawny.ops.reduction import (
     AllTrue,
     AnyTrue,

@@ -14,7 +14,7 @@ from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.node import Node
 from tawny.ops.creation import Copy
 from tawny.ops.differentiation import Again
-from tawny.ops.fused import Body, Step
+from tawny.ops.fusion import Body, Step
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
 from tawny.ops.movement import Reshape, Roll
 from tawny.shape import Shape

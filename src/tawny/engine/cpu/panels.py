@@ -21,7 +21,7 @@ from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, threaded
 from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.cpu.products import prepares
 from tawny.node import Node
-from tawny.ops.fused import Body, ProductGroup
+from tawny.ops.fusion import Body, ProductGroup
 from tawny.shape import Shape
 
 PANEL_BYTES: Final = 2**18

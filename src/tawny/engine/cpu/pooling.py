@@ -11,7 +11,7 @@ from tawny.codegen.kernels.reduction.plan import reduction
 from tawny.dtype import BOOL, UINT8
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.node import Node
-from tawny.ops.fused import Body, Step
+from tawny.ops.fusion import Body, Step
 from tawny.ops.pooling import (
     AvgPool,
     AvgPoolGradient,

@@ -20,7 +20,7 @@ from tawny.ops.convolution import (
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
 )
-from tawny.ops.fused import PLAIN, FusedConvolution, FusedMatmul
+from tawny.ops.fusion import PLAIN, FusedConvolution, FusedMatmul
 from tawny.ops.linalg import Einsum, Matmul
 
 

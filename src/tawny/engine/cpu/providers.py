@@ -20,7 +20,7 @@ from tawny.graph.lowering import types
 from tawny.lazy import LazyModule
 from tawny.node import Node
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient, Windowed
-from tawny.ops.fused import FusedConvolution
+from tawny.ops.fusion import FusedConvolution
 from tawny.settings import text
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from tawny.codegen.kernels.sorting.rank_sort import sorting
 from tawny.codegen.kernels.sorting.searching import SEARCH, counting, searching
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
-from tawny.ops.sets import IsIn
-from tawny.ops.sorting import ArgSort, BinCount, Digitize, SearchSorted, Sort
+from tawny.ops.sorting import ArgSort, BinCount, Digitize, IsIn, SearchSorted, Sort
 
 
 def _sorted(

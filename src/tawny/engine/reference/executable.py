@@ -14,7 +14,7 @@ from tawny.graph.engine import Task
 from tawny.graph.lowering import Place, is_leaf, result_of, types, view_base
 from tawny.node import Node, Part, Value
 from tawny.op import Elementwise
-from tawny.ops.fused import Body, ProductGroup
+from tawny.ops.fusion import Body, ProductGroup
 from tawny.scalar import Arg, Call
 from tawny.shape import Shape, size
 from tawny.unique import Unique

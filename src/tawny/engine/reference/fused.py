@@ -13,7 +13,7 @@ from tawny.engine.reference.kernel import KERNELS, Value, cast, kernel
 from tawny.op import ELEMENTWISE, Elementwise, Op
 from tawny.ops.bands import Bands
 from tawny.ops.convolution import Convolution
-from tawny.ops.fused import Body, Epilogue, FusedConvolution, FusedMatmul, Group, ProductGroup
+from tawny.ops.fusion import Body, Epilogue, FusedConvolution, FusedMatmul, Group, ProductGroup
 from tawny.ops.linalg import Matmul
 
 

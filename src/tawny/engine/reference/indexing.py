@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel, kernel_into
-from tawny.ops.grids import Places, place_outside
+from tawny.ops.bounds import Places, place_outside
 from tawny.ops.indexing import Gather, Range, Slice
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.scatter import Scatter

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel
-from tawny.ops.sets import IsIn
+from tawny.ops.sorting import IsIn
 
 
 @kernel(IsIn)

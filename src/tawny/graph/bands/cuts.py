@@ -11,7 +11,7 @@ from tawny.graph.lowering import Lowered, is_leaf, result_of
 from tawny.memory.plan import Layout
 from tawny.node import Node, make, part, toposort, written_at
 from tawny.ops.bands import Bands
-from tawny.ops.fused import nbytes
+from tawny.ops.fusion import nbytes
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, rebuild
 
 BANDS: Final = RuleInfo(

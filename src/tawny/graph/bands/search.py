@@ -18,7 +18,7 @@ from tawny.lazy import cached_property
 from tawny.node import Node, Part, make, part, toposort, written_at
 from tawny.op import Op, Type
 from tawny.ops.bands import Bands, cut
-from tawny.ops.fused import Body, Step, nbytes
+from tawny.ops.fusion import Body, Step, nbytes
 from tawny.ops.indexing import Gather
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.rows import Band, count

@@ -13,7 +13,7 @@ from typing import Final
 import tawny.numpy as np
 from tawny.array import Array, ArrayLike
 from tawny.errors import value_error
-from tawny.ops.composite import clip
+from tawny.numpy.composite import clip
 from tawny.shape import Shape, as_int
 
 ROUNDING: Final = 1e-3

@@ -24,7 +24,7 @@ from tawny.codegen.scalar.bodies import Read, View
 from tawny.codegen.scalar.coordinates import COUNTER
 from tawny.codegen.scalar.folds import SLOT, Fold
 from tawny.codegen.scalar.reduction_bodies import Apply, Folding, folding, widest
-from tawny.ops.fused import Body
+from tawny.ops.fusion import Body
 from tawny.shape import Shape
 
 PART: Final = 1 << 15

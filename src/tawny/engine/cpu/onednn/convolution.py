@@ -35,7 +35,7 @@ from tawny.ops.convolution import (
     ConvolutionKernelGradient,
     Windowed,
 )
-from tawny.ops.fused import PLAIN, FusedConvolution
+from tawny.ops.fusion import PLAIN, FusedConvolution
 from tawny.shape import Shape
 
 DIRECT: Final = 1

@@ -22,7 +22,7 @@ from tawny.engine.cpu.onednn.primitive import (
     spaced,
 )
 from tawny.engine.cpu.onednn.recipe import Place, Recipe
-from tawny.ops.fused import Activation, Body, Epilogue, Step
+from tawny.ops.fusion import Activation, Body, Epilogue, Step
 
 
 def bias_of(memory: Memory, axes: int) -> Descriptor:

@@ -22,7 +22,7 @@ from tawny.engine.cpu.onednn.primitive import (
 )
 from tawny.engine.cpu.onednn.recipe import Recipe
 from tawny.node import Node
-from tawny.ops.fused import PLAIN, FusedMatmul
+from tawny.ops.fusion import PLAIN, FusedMatmul
 from tawny.shape import Shape
 
 Steps = tuple[Shape, tuple[int, ...]]

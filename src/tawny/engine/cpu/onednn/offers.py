@@ -20,7 +20,7 @@ from tawny.ops.convolution import (
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
 )
-from tawny.ops.fused import FusedConvolution, FusedMatmul
+from tawny.ops.fusion import FusedConvolution, FusedMatmul
 from tawny.ops.linalg import Matmul
 from tawny.ops.pooling import AvgPool, AvgPoolGradient, MaxPool, MaxPoolGradient
 

@@ -6,10 +6,10 @@ import math
 from typing import Final
 
 from tawny import dtype as dt
+from tawny.approximations.gamma import chosen
 from tawny.array import Array
 from tawny.ops import elementwise as e
 from tawny.ops.creation import astype
-from tawny.ops.gamma import chosen
 
 ROOT: Final = math.sqrt(0.5)
 LEVEL: Final = 0.5 * math.log(2 * math.pi)

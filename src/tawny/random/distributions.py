@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny import dtype as dt
+from tawny.approximations.gamma import chosen, log_gamma
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
@@ -20,7 +21,6 @@ from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast
 from tawny.ops.differentiation import stop_gradient
 from tawny.ops.factorisation import cholesky
-from tawny.ops.gamma import chosen, log_gamma
 from tawny.ops.linalg import matvec
 from tawny.ops.random import (
     check_broadcasts,

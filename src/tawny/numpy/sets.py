@@ -1,6 +1,6 @@
-"""Sets: distinct elements and membership.
+"""Sets of distinct elements.
 
-How many elements are distinct depends on values, so all but `isin` compute at once, on arrays
+How many elements are distinct depends on values, so these functions compute at once, on arrays
 that depend on no variable.
 """
 
@@ -14,22 +14,16 @@ from tawny import dtype as dt
 from tawny.array import (
     Array,
     ArrayLike,
-    Weak,
     is_traced,
     known_value,
     lift,
-    lift_all,
     value_of,
     wrap,
 )
-from tawny.dtype import DType
-from tawny.errors import value_error
-from tawny.node import Value, constant, make
-from tawny.op import Gradient, Op
+from tawny.node import Value, constant
 from tawny.operator import public
 from tawny.ops.indexing import take
 from tawny.ops.joining import concat
-from tawny.shape import Shape
 
 _WAY_OUT: Final = (
     "the number of distinct elements must be known: compute it first, or pass it to tw.delay"
@@ -57,36 +51,6 @@ class UniqueInverseResult(NamedTuple):
 
     values: Array
     inverse_indices: Array
-
-
-class IsIn(Op, name="isin", arity=2, gradient=Gradient.ZERO, oracle="numpy.isin"):
-    """Whether each element of operand 0 occurs in operand 1, or does not if `invert`."""
-
-    invert: bool
-
-    def infer_shape(self, *shapes: Shape) -> Shape:
-        return shapes[0]
-
-    def infer_dtype(self, *dtypes: DType) -> DType:
-        return dt.BOOL
-
-
-@public()
-def isin(
-    element: ArrayLike,
-    test_elements: ArrayLike,
-    assume_unique: bool = False,
-    invert: bool = False,
-    *,
-    kind: str | None = None,
-) -> Array:
-    """Whether each element of `element` occurs in `test_elements`, or does not if `invert`."""
-    del assume_unique
-    if kind not in (None, "sort", "table"):
-        raise value_error("isin", f"kind is {kind!r}; accepted: None, 'sort', 'table'")
-    return wrap(
-        make(IsIn(bool(invert)), lift_all("isin", (element, test_elements), weak=Weak.COMPARES))
-    )
 
 
 def _known(x: ArrayLike, op: str, position: int = 0) -> Value:

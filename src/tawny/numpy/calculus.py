@@ -12,16 +12,16 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
+from tawny.numpy.composite import complex_of, cumprod, cumsum, diff, where
+from tawny.numpy.matrix_functions import lstsq
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.composite import complex_of, cumprod, cumsum, diff, where
 from tawny.ops.creation import astype, copy, filled
 from tawny.ops.diagonal import diagonal
 from tawny.ops.factorisation import inv
 from tawny.ops.indexing import take
 from tawny.ops.joining import concat
 from tawny.ops.linalg import matmul
-from tawny.ops.matrix import lstsq
 from tawny.ops.movement import expand_dims, ravel, reshape, squeeze
 from tawny.ops.precision import in_single
 from tawny.ops.reduction import average, sum

@@ -1,27 +1,28 @@
-"""Functions of the digits and bits of numbers, and Bessel's."""
+"""Functions of the digits and bits of numbers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cache
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import check_categories
-from tawny.errors import type_error
-from tawny.node import Value, constant
+from tawny.errors import type_error, value_error
+from tawny.node import constant
+from tawny.numpy.composite import where
+from tawny.numpy.padding import pad
 from tawny.op import floating
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.composite import where
-from tawny.ops.creation import astype, full_like
+from tawny.ops.creation import astype
 from tawny.ops.differentiation import stop_gradient
 from tawny.ops.indexing import take
-from tawny.ops.precision import in_single
+from tawny.ops.movement import moveaxis, ravel, reshape
+from tawny.ops.reduction import sum
+from tawny.shape import as_int, normalise_axis
 
 
 def _floating(x: ArrayLike, op: str) -> Array:
@@ -107,52 +108,51 @@ def _bytes(byte: int) -> int:
     return byte * 0x0101010101010101
 
 
-_FAR: Final = 8.0
-"""Where the series of `i0` in its argument gives way to that in the reciprocal."""
+def _bit_places(bitorder: str, op: str) -> Array:
+    """Where the bits of a byte stand, in the order they are listed."""
+    if bitorder not in ("big", "little"):
+        raise value_error(op, f"bitorder is {bitorder!r}; accepted: 'big', 'little'")
+    places = np.arange(8, dtype=np.uint8)
+    return wrap(constant(places[::-1].copy() if bitorder == "big" else places))
 
 
 @public()
-@in_single
-def i0(x: ArrayLike) -> Array:
-    """The modified Bessel function of the first kind and order 0."""
-    array = wrap(lift(x, "i0"))
-    check_categories("i0", 0, array.dtype, dt.REAL)
-    array = astype(array, dt.inexact_dtype(array.dtype), copy=False)
-    size = where(e.less(array, 0), e.negative(array), array)  # which has a slope at 0 too
-    near, far = _series()
-    is_near = e.less_equal(size, _FAR)
-    small, large = where(is_near, size, _FAR), where(is_near, _FAR, size)
-    below = e.multiply(e.exp(small), _chebyshev(near, e.subtract(e.divide(small, _FAR / 2), 1)))
-    scaled = _chebyshev(far, e.subtract(e.divide(2 * _FAR, large), 1))
-    beyond = e.divide(e.multiply(e.exp(large), scaled), e.sqrt(large))
-    return cast("Array", where(is_near, below, beyond))
+def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: str = "big") -> Array:
+    """Elements as bits, 1 where they are not 0, eight of them in a byte along `axis`."""
+    array = wrap(lift(a, "packbits"))
+    check_categories("packbits", 0, array.dtype, dt.BOOLEAN | dt.INTEGER)
+    places = _bit_places(bitorder, "packbits")
+    array = ravel(array) if axis is None else array
+    along = normalise_axis(axis or 0, array.ndim, "packbits")
+    lines = moveaxis(e.not_equal(array, 0), along, -1)
+    *others, n = lines.shape
+    padded = pad(lines, [*[(0, 0)] * len(others), (0, -n % 8)])
+    bits = astype(reshape(padded, (*others, -(-n // 8), 8)), dt.UINT8)
+    packed = sum(e.bitwise_left_shift(bits, places), -1, dt.UINT8)
+    return moveaxis(packed, -1, along)
 
 
-@cache
-def _series() -> tuple[list[float], list[float]]:
-    """Chebyshev series of `exp(-x) i0(x)` up to `_FAR`, and of `sqrt(x)` times that beyond."""
-    # at many more points than terms, which averages their rounding errors out
-    angles = (np.arange(100) + 0.5) * (math.pi / 100)
-    points = np.cos(angles)
-    near = _damped((points + 1) * (_FAR / 2))
-    x = 2 * _FAR / (points + 1)
-    far = np.sqrt(x) * _damped(x)
-    cosines = np.cos(np.outer(np.arange(30), angles)) / 50
-    cosines[0] /= 2
-    return (cosines @ near).tolist(), (cosines[:21] @ far).tolist()
-
-
-def _damped(x: Value) -> Value:
-    """`exp(-x) i0(x)`: the mean of `exp(x (cos(a) - 1))` over the angles of a circle."""
-    halves = np.arange(4096) * (math.pi / 4096)
-    means: Value = np.exp(np.outer(x, -2 * np.sin(halves) ** 2)).mean(axis=1)
-    return means
-
-
-def _chebyshev(series: Sequence[float], t: Array) -> Array:
-    """The sum of `series[k]` times the `k`-th Chebyshev polynomial, at `t`."""
-    double = e.multiply(t, 2)
-    before, value = full_like(t, 0), full_like(t, series[-1])
-    for coefficient in reversed(series[1:-1]):
-        before, value = value, e.add(e.subtract(e.multiply(double, value), before), coefficient)
-    return e.add(e.subtract(e.multiply(t, value), before), series[0])
+@public()
+def unpackbits(
+    a: ArrayLike, /, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
+    """The bits of bytes (uint8) along `axis`, each an element; `count` of them."""
+    array = wrap(lift(a, "unpackbits"))
+    if array.dtype != dt.UINT8:
+        raise type_error("unpackbits", f"operand 0 has dtype {array.dtype}; accepted: uint8")
+    places = _bit_places(bitorder, "unpackbits")
+    array = ravel(array) if axis is None else array
+    along = normalise_axis(axis or 0, array.ndim, "unpackbits")
+    lines = moveaxis(array, along, -1)
+    *others, n = lines.shape
+    bits = e.bitwise_and(e.bitwise_right_shift(reshape(lines, (*others, n, 1)), places), 1)
+    result = reshape(bits, (*others, n * 8))
+    if count is not None:
+        wanted = as_int(count, "unpackbits", "count")
+        wanted = wanted if wanted >= 0 else n * 8 + wanted
+        if wanted < 0:
+            raise value_error("unpackbits", f"count is {count}; there are {n * 8} bits")
+        result = result[..., :wanted]
+        if wanted > n * 8:
+            result = pad(result, [*[(0, 0)] * len(others), (0, wanted - n * 8)])
+    return moveaxis(result, -1, along)

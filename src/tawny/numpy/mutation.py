@@ -10,11 +10,11 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift
 from tawny.array import wrap as array_of
 from tawny.errors import type_error, value_error
+from tawny.numpy.grids import bounded
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.assigning import assigned
 from tawny.ops.creation import astype
-from tawny.ops.grids import bounded
 from tawny.ops.indexing import along_axis, integers, nonzero, take
 from tawny.ops.movement import broadcast_to, flattened, ravel, reshape
 from tawny.ops.scatter import at

@@ -11,16 +11,16 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, known_value, lift, wrap
 from tawny.errors import value_error
 from tawny.node import Node, Value, constant, make
+from tawny.numpy.grids import linspace
+from tawny.numpy.statistics import median
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
 from tawny.ops.assigning import assigned
 from tawny.ops.creation import Copy, asarray, astype
-from tawny.ops.grids import linspace
 from tawny.ops.indexing import sliced, taken
 from tawny.ops.joining import Pad, concat, known_integers
 from tawny.ops.movement import broadcasted, flipped, reshaped
-from tawny.ops.statistics import median
 from tawny.shape import normalise_axis
 
 Widths = tuple[tuple[int, int], ...]

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from tawny.approximations import chebyshev_tables as tables
+from tawny.approximations.gamma import chebyshev, chosen
 from tawny.array import Array
 from tawny.ops import elementwise as e
-from tawny.ops import series_tables as tables
-from tawny.ops.gamma import chebyshev, chosen
 
 FAR: Final = 8.0
 """Where the series in the argument give way to those in the reciprocal."""

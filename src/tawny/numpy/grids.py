@@ -12,16 +12,15 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, check_device, known_value, lift, lift_all, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import value_error
-from tawny.node import Value, constant, make
-from tawny.op import Gradient, Op, integer
+from tawny.node import constant, make
+from tawny.numpy.composite import clip
 from tawny.operator import check_like, public
 from tawny.ops import elementwise as e
-from tawny.ops.composite import clip
+from tawny.ops.bounds import places_within
 from tawny.ops.creation import Linspace, arange, astype, filled, ones, zeros
 from tawny.ops.indexing import integers, nonzero
 from tawny.ops.joining import concat, stack
 from tawny.ops.movement import broadcast_arrays, broadcast_to, expand_dims, moveaxis, reshape
-from tawny.ops.special import i0
 from tawny.shape import Shape, as_int, as_shape, broadcast, normalise_axis, size
 
 # -------------------------------------------------------------- spaced numbers
@@ -308,35 +307,20 @@ def _indices(x: ArrayLike, op: str) -> Array:
     return astype(places, dt.INT64, copy=False)
 
 
-class Places(Op, name="places", dtype=integer, gradient=Gradient.ZERO):
-    """Operand 0, integers that must be from 0 to below `count`; refused by `function` if not."""
-
-    count: int
-    function: str
-
-
-def places_within(places: Array, n: int, op: str) -> Array:
-    """`places`, which must be from 0 to below `n`: checked at once if they are known."""
-    node = places.node
-    if node.value is None:
-        return wrap(make(Places(n, op), (node,)))
-    outside = place_outside(node.value, n)
-    if outside is not None:
-        raise value_error(op, f"index {outside} is outside; it must be from 0 to {n - 1}")
-    return places
-
-
-def place_outside(places: Value, n: int) -> int | None:
-    """A place that is not from 0 to below `n`, if there is one."""
-    if not places.size:
-        return None
-    low, high = int(places.min()), int(places.max())
-    return low if low < 0 else high if high >= n else None
-
-
 def _check_size(sizes: Shape, op: str) -> None:
     if size(sizes) > np.iinfo(np.intp).max:
         raise value_error(op, f"shape {sizes} has {size(sizes)} elements, more than can be counted")
+
+
+def bounded(places: Array, n: int, mode: str, op: str) -> Array:
+    """Indices of an axis of size `n`, those outside treated as `mode` says."""
+    if mode == "wrap":
+        return e.remainder(places, n)
+    if mode == "clip":
+        return clip(places, 0, n - 1)
+    if mode != "raise":
+        raise value_error(op, f"mode is {mode!r}; accepted: 'raise', 'wrap', 'clip'")
+    return places_within(places, n, op)
 
 
 @public()
@@ -374,71 +358,3 @@ def _rows(multi_index: Any) -> list[Array]:
         return [_indices(x, "ravel_multi_index") for x in items]
     rows = _indices(multi_index, "ravel_multi_index")
     return [rows[i] for i in range(rows.shape[0])]
-
-
-def bounded(places: Array, n: int, mode: str, op: str) -> Array:
-    """Indices of an axis of size `n`, those outside treated as `mode` says."""
-    if mode == "wrap":
-        return e.remainder(places, n)
-    if mode == "clip":
-        return clip(places, 0, n - 1)
-    if mode != "raise":
-        raise value_error(op, f"mode is {mode!r}; accepted: 'raise', 'wrap', 'clip'")
-    return places_within(places, n, op)
-
-
-# ------------------------------------------------------------ window functions
-
-
-def _window(op: str, length: object, formula: Callable[[Array, float], Array]) -> Array:
-    """`formula` of the angles from -pi to pi and of the greatest index; 1 for a single point."""
-    if isinstance(length, float) and length.is_integer():
-        length = int(length)
-    n = as_int(length, op, "M")
-    if n < 2:
-        return ones((max(n, 0),))
-    return formula(arange(1.0 - n, float(n), 2.0), n - 1.0)
-
-
-@public()
-def hanning(M: int) -> Array:  # noqa: N803
-    """A raised cosine of `M` points that falls to 0 at both ends."""
-    return _window("hanning", M, lambda n, last: _cosines(n, last, 0.5, 0.5))
-
-
-@public()
-def hamming(M: int) -> Array:  # noqa: N803
-    """A raised cosine of `M` points that falls to 0.08 at both ends."""
-    return _window("hamming", M, lambda n, last: _cosines(n, last, 0.54, 0.46))
-
-
-@public()
-def blackman(M: int) -> Array:  # noqa: N803
-    """A sum of two cosines of `M` points that falls smoothly to 0 at both ends."""
-    return _window("blackman", M, lambda n, last: _cosines(n, last, 0.42, 0.5, 0.08))
-
-
-def _cosines(n: Array, last: float, *weights: float) -> Array:
-    """The sum of `weights[k] * cos(k * pi * n / last)`."""
-    angle = e.divide(e.multiply(n, math.pi), last)
-    total = filled(weights[0], n.shape, dt.FLOAT64, "window")
-    for k, weight in enumerate(weights[1:], 1):
-        total = e.add(total, e.multiply(e.cos(e.multiply(angle, k)), weight))
-    return total
-
-
-@public()
-def bartlett(M: int) -> Array:  # noqa: N803
-    """A triangle of `M` points, 0 at both ends."""
-    return _window("bartlett", M, lambda n, last: e.subtract(1, e.divide(e.abs(n), last)))
-
-
-@public()
-def kaiser(M: int, beta: ArrayLike) -> Array:  # noqa: N803
-    """A Bessel function of `M` points; the greater `beta`, the narrower it is."""
-
-    def formula(n: Array, last: float) -> Array:
-        height = e.sqrt(e.subtract(1, e.square(e.divide(n, last))))
-        return e.divide(i0(e.multiply(height, beta)), i0(e.multiply(ones(()), beta)))
-
-    return _window("kaiser", M, formula)

@@ -13,13 +13,13 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, known_value, lift, lift_all, store, wrap
 from tawny.errors import value_error
 from tawny.node import Value, constant, scalar
+from tawny.numpy.composite import where
+from tawny.numpy.grids import bounded
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
 from tawny.ops.assigning import assigned
-from tawny.ops.composite import where
 from tawny.ops.creation import astype, copy, zeros_like
-from tawny.ops.grids import bounded
 from tawny.ops.indexing import integers, take
 from tawny.ops.joining import unstack
 from tawny.ops.movement import broadcast_to

@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from tawny.approximations import chebyshev_tables as tables
 from tawny.array import Array
+from tawny.numpy.composite import where
 from tawny.ops import elementwise as e
-from tawny.ops import series_tables as tables
-from tawny.ops.composite import where
 
 FAR: Final = 8.0
 """From here on Stirling's series is used."""

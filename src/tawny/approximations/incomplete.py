@@ -18,12 +18,12 @@ from typing import Final
 
 import numpy as np
 
+from tawny.approximations import chebyshev_tables as tables
+from tawny.approximations.gamma import FAR, between, chebyshev, chosen, powers, stirling
 from tawny.array import Array, wrap
 from tawny.node import Node, constant
 from tawny.ops import elementwise as e
-from tawny.ops import series_tables as tables
 from tawny.ops.differentiation import stop_gradient
-from tawny.ops.gamma import FAR, between, chebyshev, chosen, powers, stirling
 from tawny.ops.movement import expand_dims
 from tawny.ops.reduction import sum as total
 

@@ -1,0 +1,55 @@
+# The one list of what is public in `tawny`: `__init__.py` loads each name when it is first used.
+
+from tawny import eager as eager
+from tawny import models as models
+from tawny import nn as nn
+from tawny import numpy as numpy
+from tawny import optim as optim
+from tawny import pebble as pebble
+from tawny import random as random
+from tawny import special as special
+from tawny import testing as testing
+from tawny.array import Array as Array
+from tawny.autodiff.checkpoint import checkpoint as checkpoint
+from tawny.autodiff.custom import custom_jvp as custom_jvp
+from tawny.autodiff.custom import custom_vjp as custom_vjp
+from tawny.autodiff.functions import grad as grad
+from tawny.autodiff.functions import gradients as gradients
+from tawny.autodiff.functions import jvp as jvp
+from tawny.autodiff.functions import linearize as linearize
+from tawny.autodiff.functions import value_and_grad as value_and_grad
+from tawny.autodiff.functions import vjp as vjp
+from tawny.autodiff.jacobian import diff as diff
+from tawny.autodiff.jacobian import gradhessian as gradhessian
+from tawny.autodiff.jacobian import hessian as hessian
+from tawny.autodiff.jacobian import hvp as hvp
+from tawny.autodiff.jacobian import jacfwd as jacfwd
+from tawny.autodiff.jacobian import jacobian as jacobian
+from tawny.autodiff.jacobian import jacobianTv as jacobianTv
+from tawny.autodiff.jacobian import jacobianv as jacobianv
+from tawny.autodiff.jacobian import jacrev as jacrev
+from tawny.autodiff.jacobian import laplacian as laplacian
+from tawny.configuration import config as config
+from tawny.engine import evaluate as evaluate
+from tawny.errors import PerformanceWarning as PerformanceWarning
+from tawny.files.functions import register_function as register_function
+from tawny.files.safetensors import GraphFileError as GraphFileError
+from tawny.graph.files import load as load
+from tawny.graph.files import load_arrays as load_arrays
+from tawny.graph.files import save_arrays as save_arrays
+from tawny.graph.graph import Graph as Graph
+from tawny.graph.graph import optimise as optimise
+from tawny.graph.jit import jit as jit
+from tawny.graph.largest import largest as largest
+from tawny.graph.program import Program as Program
+from tawny.memory.budget import MemoryBudgetError as MemoryBudgetError
+from tawny.ops.creation import var as var
+from tawny.ops.delay import delay as delay
+from tawny.ops.delay import fold as fold
+from tawny.ops.delay import lazy_print as lazy_print
+from tawny.ops.delay import map_elements as map_elements
+from tawny.ops.delay import scan as scan
+from tawny.ops.differentiation import stop_gradient as stop_gradient
+from tawny.scopes import scope as scope
+
+__version__: str

@@ -1,0 +1,34 @@
+"""Indices that must lie within an axis: checked at once if they are known, else as they come."""
+
+from __future__ import annotations
+
+from tawny.array import Array, wrap
+from tawny.errors import value_error
+from tawny.node import Value, make
+from tawny.op import Gradient, Op, integer
+
+
+class Places(Op, name="places", dtype=integer, gradient=Gradient.ZERO):
+    """Operand 0, integers that must be from 0 to below `count`; refused by `function` if not."""
+
+    count: int
+    function: str
+
+
+def places_within(places: Array, n: int, op: str) -> Array:
+    """`places`, which must be from 0 to below `n`: checked at once if they are known."""
+    node = places.node
+    if node.value is None:
+        return wrap(make(Places(n, op), (node,)))
+    outside = place_outside(node.value, n)
+    if outside is not None:
+        raise value_error(op, f"index {outside} is outside; it must be from 0 to {n - 1}")
+    return places
+
+
+def place_outside(places: Value, n: int) -> int | None:
+    """A place that is not from 0 to below `n`, if there is one."""
+    if not places.size:
+        return None
+    low, high = int(places.min()), int(places.max())
+    return low if low < 0 else high if high >= n else None
