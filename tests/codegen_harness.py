@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.codegen.kernels.elementwise import kernel_for
-from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.kernels.elementwise import elementwise_kernel
+from tawny.codegen.kernels.kernel import CompiledKernel
 from tawny.op import ELEMENTWISE, Op
 from tawny.ops.fusion import Body, Step
 
@@ -31,7 +31,7 @@ class Memory:
 
 
 def call(
-    kernel: Compiled,
+    kernel: CompiledKernel,
     operands: Sequence[np.ndarray],
     results: Sequence[np.ndarray],
     workers: int = 1,
@@ -78,7 +78,9 @@ def body_of(op: Op | str, *arrays: np.ndarray) -> Body:
 def run_body(body: Body, arrays: Sequence[np.ndarray], workers: int = 1) -> list[np.ndarray] | None:
     """The results of a body's kernel; None where there is none."""
     results = [poisoned(*body.type_of(r)) for r in body.results]
-    kernel = kernel_for(body, [Memory.of(a) for a in arrays], [Memory.of(r) for r in results])
+    kernel = elementwise_kernel(
+        body, [Memory.of(a) for a in arrays], [Memory.of(r) for r in results]
+    )
     if kernel is None:
         return None
     call(kernel, arrays, results, workers)

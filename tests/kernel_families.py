@@ -18,7 +18,7 @@ import numpy as np
 import tawny as tw
 import tawny.numpy as tnp
 from tawny.codegen.runtime import library
-from tawny.codegen.runtime.elf import RefusedError
+from tawny.codegen.runtime.elf import UnsupportedObjectError
 from tawny.engine.cpu import CpuEngine
 
 HOW: list[str] = []
@@ -81,7 +81,7 @@ def watch(by_llvm: bool) -> None:
 
     def loaded(*arguments: Any) -> Any:
         if by_llvm:
-            raise RefusedError("told so")
+            raise UnsupportedObjectError("told so")
         found = load(*arguments)
         HOW.append("loaded")
         return found

@@ -8,7 +8,7 @@ import numpy as np
 
 from codegen_harness import SIGNATURE, Memory, guarded, poisoned
 from tawny.codegen.kernels.element import element_of
-from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.kernels.kernel import CompiledKernel
 from tawny.codegen.products.epilogue import Ending
 from tawny.ops.fusion import Activation, Epilogue
 
@@ -42,7 +42,7 @@ def layouts(*arrays: np.ndarray) -> list[Memory]:
 
 
 def called(
-    code: Compiled, operands: Sequence[np.ndarray], result: np.ndarray, workers: int
+    code: CompiledKernel, operands: Sequence[np.ndarray], result: np.ndarray, workers: int
 ) -> None:
     """Call a kernel once for each worker, with scratch memory that holds nothing of use."""
     scratch = poisoned((code.scratch,), np.dtype(np.uint8))
@@ -55,7 +55,7 @@ def called(
 
 
 def computed(
-    code: Compiled, operands: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype
+    code: CompiledKernel, operands: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype
 ) -> np.ndarray:
     """The result, which must have the same bits for any number of workers."""
     results: list[np.ndarray] = []

@@ -20,7 +20,7 @@ import tawny.numpy as tnp
 from tawny.codegen.ir.builder import I64, Module
 from tawny.codegen.runtime import cache, library
 from tawny.codegen.runtime.cache import IndexEntry, find_entry, note_entry, stable_key
-from tawny.codegen.runtime.library import written
+from tawny.codegen.runtime.library import lazy_library
 from tawny.op import ELEMENTWISE
 from tawny.ops.fusion import Activation, Epilogue
 from tawny.ops.linalg import Matmul
@@ -100,7 +100,7 @@ def writer() -> tuple[Callable[..., library.Library], list[object]]:
             f.return_(f.constant(I64, wanted * (2 if twice else 1)))
         return module.text()
 
-    return written(answering), texts
+    return lazy_library(answering), texts
 
 
 def answer(found: library.Library) -> int:

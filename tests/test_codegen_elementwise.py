@@ -20,9 +20,14 @@ from codegen_harness import (
     same_bits,
 )
 from tawny import dtype as dt
-from tawny.codegen.kernels.elementwise import collapsed, kernel_for, register_lanes, vector_lanes
+from tawny.codegen.kernels.elementwise import (
+    collapse_axes,
+    elementwise_kernel,
+    register_lanes,
+    vector_lanes,
+)
 from tawny.codegen.runtime.host import host
-from tawny.codegen.scalar.bodies import program
+from tawny.codegen.scalar.bodies import lower_body
 from tawny.engine.reference.kernel import KERNELS
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import BroadcastTo, Cast, Copy
@@ -232,7 +237,7 @@ def test_a_result_may_lie_over_an_operand():
         body = body_of("multiply", x, y)
         over = poisoned((n,), F4)
         over[...] = x
-        kernel = kernel_for(body, [Memory.of(over), Memory.of(y)], [Memory.of(over)])
+        kernel = elementwise_kernel(body, [Memory.of(over), Memory.of(y)], [Memory.of(over)])
         call(kernel, [over, y], [over], 3)
         np.testing.assert_array_equal(over, want)
         assert guarded(over)
@@ -293,7 +298,7 @@ def test_copies_broadcasts_and_casts_alone():
 def test_what_is_not_elementwise_has_no_kernel():
     x = sample((4, 5))
     body = Body.of(((x.shape, F4),), (Step(Sum((1,), False, F4), (0,), (4,), F4),), (1,))
-    assert kernel_for(body, [Memory.of(x)], [Memory.of(x)]) is None
+    assert elementwise_kernel(body, [Memory.of(x)], [Memory.of(x)]) is None
     assert run("dawsn", x) is None
     assert run("tan", x.astype("c8")) is None
 
@@ -301,7 +306,7 @@ def test_what_is_not_elementwise_has_no_kernel():
 def test_one_kernel_serves_all_shapes_of_a_pattern():
     def symbol_of(x: np.ndarray, y: np.ndarray) -> int:
         body = body_of("add", x, y)
-        kernel = kernel_for(body, [Memory.of(x), Memory.of(y)], [])
+        kernel = elementwise_kernel(body, [Memory.of(x), Memory.of(y)], [])
         return kernel.library.address(kernel.symbol)
 
     rows = {symbol_of(sample((n, m)), sample((m,))) for n, m in ((4, 300), (9, 401), (100, 64))}
@@ -315,7 +320,7 @@ def test_one_kernel_serves_all_shapes_of_a_pattern():
 def test_only_large_work_is_shared():
     def parallel(name: str, n: int) -> bool:
         x = np.zeros(n, "f4")
-        return kernel_for(body_of(name, x), [Memory.of(x)], []).parallel
+        return elementwise_kernel(body_of(name, x), [Memory.of(x)], []).parallel
 
     assert not parallel("negative", 1000)
     assert not parallel("exp", 1000)
@@ -392,7 +397,7 @@ def test_many_functions_of_arrays_that_lie_apart(name):
 
 def test_two_vectors_are_computed_at_a_time_where_functions_are_many():
     def lanes(dtype: str, *names: str) -> float:
-        code = program(gated([sample((64,), dtype), sample((64,), dtype)], names)).code
+        code = lower_body(gated([sample((64,), dtype), sample((64,), dtype)], names)).code
         return vector_lanes(code) / register_lanes(code)
 
     wide = 2 if host().avx512 else 1
@@ -425,7 +430,7 @@ def test_collapsing_axes_keeps_every_element(sizes, data):
         own.append(step)
         step *= n
     arrays.append(tuple(reversed(own)))
-    lengths, moved = collapsed(tuple(sizes), arrays)
+    lengths, moved = collapse_axes(tuple(sizes), arrays)
 
     def places(shape, strides):
         grid = np.indices(shape).reshape(len(shape), -1)

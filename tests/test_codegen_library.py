@@ -18,8 +18,14 @@ import pytest
 from tawny.codegen.ir.builder import F32, I32, I64, PTR, Module
 from tawny.codegen.runtime import cache, library, processor
 from tawny.codegen.runtime import host as host_module
-from tawny.codegen.runtime.host import AVX512, LEVELS, Level, cache_directory, host
-from tawny.codegen.runtime.library import compiled
+from tawny.codegen.runtime.host import (
+    AVX512,
+    INSTRUCTION_SETS,
+    InstructionSet,
+    cache_directory,
+    host,
+)
+from tawny.codegen.runtime.library import compile_ir
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
@@ -41,7 +47,7 @@ def text_of(number: int) -> str:
 
 
 def answer(text: str) -> int:
-    found = compiled(text)
+    found = compile_ir(text)
     return ctypes.CFUNCTYPE(ctypes.c_int64)(found.address("answer"))()
 
 
@@ -70,8 +76,8 @@ def count_compiled(monkeypatch) -> list[str]:
 
 def test_a_text_is_compiled_once(fresh, monkeypatch):
     texts = count_compiled(monkeypatch)
-    first = compiled(text_of(1))
-    assert compiled(text_of(1)) is first
+    first = compile_ir(text_of(1))
+    assert compile_ir(text_of(1)) is first
     del first
     forget()
     assert answer(text_of(1)) == 1
@@ -140,7 +146,7 @@ def test_the_key_depends_on_the_machine_and_on_llvm(fresh, monkeypatch):
     assert answer(text_of(8)) == 8
     forget()
     changed = type("Other", (), {})()
-    for name in ("triple", "attributes", "avx512", "vector_bytes", "fused"):
+    for name in ("triple", "attributes", "avx512", "vector_bytes", "has_fma"):
         setattr(changed, name, getattr(host(), name))
     changed.identity = host().identity + " other"
     monkeypatch.setattr(library, "host", lambda: changed)
@@ -300,13 +306,13 @@ def test_llvm_compiles_without_a_lock_that_all_calls_share(fresh):
 def test_a_text_that_cannot_be_compiled_can_be_tried_again(fresh):
     for _ in range(2):
         with pytest.raises(RuntimeError, match="expected"):
-            compiled("define i64 @answer( {")
+            compile_ir("define i64 @answer( {")
     assert not library._making
 
 
 def test_code_goes_when_nobody_holds_it(fresh):
     text = text_of(300)
-    found = compiled(text)
+    found = compile_ir(text)
     (name,) = [name for name, living in library._living.items() if living is found]
     del found
     forget()
@@ -326,12 +332,12 @@ def test_the_machine_is_one_of_the_levels():
     assert here.vector_bytes in {16, 32, 64}
     assert here.cpu in here.identity
     if here.triple.startswith("x86_64"):
-        assert here.cpu in {*[level.cpu for level in LEVELS], "x86-64"}
+        assert here.cpu in {*[level.cpu for level in INSTRUCTION_SETS], "x86-64"}
 
 
 LIMITED = """
 from tawny.codegen.runtime.host import host
-print(host().vector_bytes, host().fused)
+print(host().vector_bytes, host().has_fma)
 """
 
 
@@ -359,9 +365,11 @@ def test_an_unknown_limit_is_refused():
     os.name != "posix" or not host().triple.startswith("x86_64"), reason="trials need POSIX"
 )
 def test_an_instruction_that_dies_is_found_out(fresh):
-    dying = Level("dying", "x86-64", frozenset(), 16, TRAP)
+    dying = InstructionSet("dying", "x86-64", frozenset(), 16, TRAP)
     assert not host_module._runs(dying, host().triple, "here")
-    assert host_module._runs(Level("fine", "x86-64", frozenset(), 16, FINE), host().triple, "there")
+    assert host_module._runs(
+        InstructionSet("fine", "x86-64", frozenset(), 16, FINE), host().triple, "there"
+    )
 
 
 UD2, FAULT, RETURN = (
@@ -429,7 +437,7 @@ def test_finished_code_is_left_as_it_is_written(fresh):
     assert library._target(finished) is not library._target(other)
     numbers = (ctypes.c_int64 * 5)(1, 2, 3, 4, 5)
     for text in (finished, other):
-        found = compiled(text)
+        found = compile_ir(text)
         call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
         assert call(found.address("sum"))(ctypes.addressof(numbers), 5) == 15
 
@@ -438,7 +446,7 @@ def test_finished_code_is_left_as_it_is_written(fresh):
 
 
 def function(module: Module, name: str, *kinds):
-    found = compiled(module.text())
+    found = compile_ir(module.text())
     call = ctypes.CFUNCTYPE(*kinds)(found.address(name))
     call.library = found
     return call

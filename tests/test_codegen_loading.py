@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from tawny.codegen.runtime import elf_loader, library
-from tawny.codegen.runtime.elf import MOST_ALIGNED, ObjectFile, RefusedError
+from tawny.codegen.runtime.elf import MOST_ALIGNED, ObjectFile, UnsupportedObjectError
 from tawny.codegen.runtime.elf_loader import NoPagesError, check_supported, load
-from tawny.codegen.runtime.library import compiled, object_code
+from tawny.codegen.runtime.library import compile_ir, object_code
 
 try:
     check_supported()
-except RefusedError as error:
+except UnsupportedObjectError as error:
     pytest.skip(str(error), allow_module_level=True)
 
 HERE = Path(__file__).parent
@@ -165,20 +165,20 @@ def test_distances_are_checked(kind: int) -> None:
         image = placed([(16, kind, 2, distance - target + 16)])
         assert struct.unpack_from("<i", image, 16)[0] == distance
     for distance in (-(2**31) - 1, 2**31, 2**62):
-        with pytest.raises(RefusedError, match="g is too far away"):
+        with pytest.raises(UnsupportedObjectError, match="g is too far away"):
             placed([(16, kind, 2, distance - target + 16)])
 
 
 def test_what_is_relative_to_others_is_refused_where_they_are_far() -> None:
     image = placed([(0, 2, 3, 0)], other=FAR + 2**20)
     assert struct.unpack_from("<i", image, 0)[0] == 2**20
-    with pytest.raises(RefusedError, match="other is too far away"):
+    with pytest.raises(UnsupportedObjectError, match="other is too far away"):
         placed([(0, 2, 3, 0)], other=FAR + 2**32)
 
 
 def test_what_nobody_has_is_refused() -> None:
     for kind in (1, 2, 4, 9):
-        with pytest.raises(RefusedError, match="nobody has 'other'"):
+        with pytest.raises(UnsupportedObjectError, match="nobody has 'other'"):
             placed([(0, kind, 3, 0)])
 
 
@@ -218,7 +218,7 @@ REFUSED: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_not_understood_is_refused(what: str) -> None:
-    with pytest.raises(RefusedError, match=what.strip()):
+    with pytest.raises(UnsupportedObjectError, match=what.strip()):
         ObjectFile(REFUSED[what]())
 
 
@@ -233,14 +233,14 @@ def test_symbols_without_a_place_are_refused_where_they_are_used() -> None:
         text = TEXT._replace(relocations=((0, 1, 1, 0),))
         found = ObjectFile(made([text, Section(".comment", b"x", 0)], [symbol]))
         assert found.exported() == {}
-        with pytest.raises(RefusedError, match="nobody has"):
+        with pytest.raises(UnsupportedObjectError, match="nobody has"):
             found.at(FAR, {"f": 1})
-        with pytest.raises(RefusedError):
+        with pytest.raises(UnsupportedObjectError):
             load(made([TEXT], [symbol]), ["f"], {})
 
 
 def test_an_object_begins_at_a_page() -> None:
-    with pytest.raises(RefusedError, match="not the begin of a page"):
+    with pytest.raises(UnsupportedObjectError, match="not the begin of a page"):
         ObjectFile(made([TEXT], ONE)).at(FAR + MOST_ALIGNED // 2, {})
 
 
@@ -381,7 +381,7 @@ def damaged_often(times: int) -> None:
     for _ in range(times):
         try:
             found = load(damaged(code, rng), SYMBOLS, {})
-        except RefusedError:
+        except UnsupportedObjectError:
             refused += 1
         else:
             kept = [*kept[-20:], found]
@@ -415,7 +415,7 @@ def returning(number: int, nbytes: int = 6) -> bytes:
     return made([Section(".text", content.ljust(nbytes, b"\xcc"), 6)], ONE)
 
 
-def called(found: elf_loader.Loaded) -> int:
+def called(found: elf_loader.LoadedCode) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_uint32)(found.addresses["f"])()
 
 
@@ -469,14 +469,14 @@ def test_what_is_refused_leaves_pages_to_others() -> None:
     text = TEXT._replace(relocations=((0, 2, 1, 2**40),))
     load(returning(1), ["f"], {})
     gc.collect()
-    with pytest.raises(RefusedError, match="too far"):
+    with pytest.raises(UnsupportedObjectError, match="too far"):
         load(made([text], ONE), ["f"], {})
     (*_, room) = elf_loader._free[mmap.PAGESIZE]
     assert load(returning(8), ["f"], {}).addresses["f"] == room.address
 
 
 def test_threads_load_at_once() -> None:
-    found: dict[int, elf_loader.Loaded] = {}
+    found: dict[int, elf_loader.LoadedCode] = {}
 
     def work(start: int) -> None:
         for n in range(start, start + 100):
@@ -542,7 +542,7 @@ define i64 @counted() {
 
 
 def test_what_the_loader_refuses_is_linked_by_llvm(fresh, by_llvm) -> None:
-    found = compiled(WRITING)
+    found = compile_ir(WRITING)
     call = ctypes.CFUNCTYPE(ctypes.c_int64)(found.address("counted"))
     assert [call(), call()] == [1, 2]
     assert by_llvm == [("counted",)]
@@ -567,7 +567,7 @@ def test_where_the_system_refuses_pages_llvm_is_not_asked(
 ) -> None:
     """It would end the process.  What is on disk stays there."""
     text = f"; where {name} fails{CALLING}"
-    assert behaviour(compiled(text).addresses)[:5] == [1, 40, 3, 5, 2 / 3]
+    assert behaviour(compile_ir(text).addresses)[:5] == [1, 40, 3, 5, 2 / 3]
     library._recent.clear()
     gc.collect()
     kept = sorted(fresh.glob("*.object"))
@@ -578,9 +578,9 @@ def test_where_the_system_refuses_pages_llvm_is_not_asked(
         patch.setattr(elf_loader, "_free", type(elf_loader._free)(list))
         patch.setattr(elf_loader, "_released", type(elf_loader._released)())
         with pytest.raises(NoPagesError, match="the system"):
-            compiled(text)
+            compile_ir(text)
     assert sorted(fresh.glob("*.object")) == kept
-    assert behaviour(compiled(text).addresses)[:5] == [1, 40, 3, 5, 2 / 3]
+    assert behaviour(compile_ir(text).addresses)[:5] == [1, 40, 3, 5, 2 / 3]
     assert by_llvm == []
 
 
@@ -608,7 +608,7 @@ def test_a_process_that_may_not_run_code_runs_programs_by_numpy(fresh) -> None:
 
 def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(RefusedError, match="on Linux on x86-64 alone"):
+    with pytest.raises(UnsupportedObjectError, match="on Linux on x86-64 alone"):
         load(returning(1), ["f"], {})
 
 
@@ -630,12 +630,12 @@ def test_loaded_and_linked_code_call_each_other(fresh, by_llvm, monkeypatch, ref
 
     def picky(code: bytes, symbols: tuple[str, ...], given: Any) -> Any:
         if refused in symbols:
-            raise RefusedError("told so")
+            raise UnsupportedObjectError("told so")
         return original(code, symbols, given)
 
     monkeypatch.setattr(library, "load", picky)
     monkeypatch.setitem(library._SHARED, name, lambda: f"; {name}\n{BASE}")
-    found = compiled(USER.format(name=name))
+    found = compile_ir(USER.format(name=name))
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(found.address("user"))(8) == 42
     assert by_llvm == [(refused,)]
 
@@ -644,4 +644,4 @@ def test_what_neither_can_link_is_an_error(fresh) -> None:
     text = "declare void @nobody_has_this()\n"
     text += "define void @f() { call void @nobody_has_this()\n ret void }"
     with pytest.raises(RuntimeError, match="Failed to materialize"):
-        compiled(text)
+        compile_ir(text)

@@ -14,7 +14,7 @@ import pytest
 
 from tawny.codegen.runtime import host as host_module
 from tawny.codegen.runtime import library, processor
-from tawny.codegen.runtime.host import Facts
+from tawny.codegen.runtime.host import LlvmFacts
 from tawny.codegen.runtime.processor import description, fingerprint
 
 
@@ -26,12 +26,12 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Facts]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[LlvmFacts]:
     """What LLVM answers from here on."""
-    answers: list[Facts] = []
+    answers: list[LlvmFacts] = []
     original = host_module._asked
 
-    def noted() -> Facts:
+    def noted() -> LlvmFacts:
         answers.append(original())
         return answers[-1]
 
@@ -124,7 +124,7 @@ def test_another_llvm_changes_the_fingerprint(
     assert fingerprint() is None
 
 
-def test_what_llvm_says_is_remembered(fresh: Path, asked: list[Facts]) -> None:
+def test_what_llvm_says_is_remembered(fresh: Path, asked: list[LlvmFacts]) -> None:
     first = host_module._facts()
     assert asked == [first]
     assert host_module._facts() == first
@@ -142,7 +142,7 @@ def test_what_llvm_says_is_remembered(fresh: Path, asked: list[Facts]) -> None:
         lambda data: b"\xff" * 50,
     ],
 )
-def test_a_damaged_record_is_not_believed(fresh: Path, asked: list[Facts], damage: Any) -> None:
+def test_a_damaged_record_is_not_believed(fresh: Path, asked: list[LlvmFacts], damage: Any) -> None:
     first = host_module._facts()
     (record,) = fresh.glob("machine-*")
     whole = record.read_bytes()
@@ -154,7 +154,7 @@ def test_a_damaged_record_is_not_believed(fresh: Path, asked: list[Facts], damag
 
 
 def test_a_record_of_another_processor_is_not_used(
-    fresh: Path, asked: list[Facts], monkeypatch: pytest.MonkeyPatch
+    fresh: Path, asked: list[LlvmFacts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though it lies where this one's would."""
     host_module._facts()
@@ -170,7 +170,7 @@ def test_a_record_of_another_processor_is_not_used(
 
 @pytest.mark.parametrize("why", ["no cache", "nothing known"])
 def test_llvm_is_asked_where_nothing_can_be_remembered(
-    fresh: Path, asked: list[Facts], monkeypatch: pytest.MonkeyPatch, why: str
+    fresh: Path, asked: list[LlvmFacts], monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     if why == "no cache":
         monkeypatch.setenv("TAWNY_CACHE", "off")

@@ -10,7 +10,7 @@ import pytest
 import tawny.numpy  # noqa: F401
 from codegen_harness import body_of, numbers, run, run_body, same_bits
 from tawny import dtype as dt
-from tawny.codegen.scalar.expressions import supported
+from tawny.codegen.scalar.expressions import is_supported
 from tawny.dtype import DTYPES
 from tawny.engine.reference.creation import astype
 from tawny.engine.reference.elementwise import compute
@@ -142,7 +142,7 @@ CASES = [case for arity in (1, 2, 3) for case in grouped(arity)]
 def test_every_op_computes_what_the_reference_does(dtypes, names):
     operands = [numbers(d, 501, i) for i, d in enumerate(dtypes)]
     ops = [ELEMENTWISE[n] for n in names]
-    made = [op for op in ops if supported(op, dtypes)]
+    made = [op for op in ops if is_supported(op, dtypes)]
     assert {op.info.name for op in ops if op not in made} == {
         op.info.name for op in ops if left_out(op, dtypes)
     }

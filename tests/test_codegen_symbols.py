@@ -20,8 +20,8 @@ from tawny.codegen.ir.builder import PTR, Module
 from tawny.codegen.runtime.elf import ObjectFile
 from tawny.codegen.runtime.library import _SHARED, object_code
 from tawny.codegen.scalar.casts import cast
-from tawny.codegen.scalar.expressions import applied, supported
-from tawny.codegen.scalar.numbers import loaded, store
+from tawny.codegen.scalar.expressions import emit_op, is_supported
+from tawny.codegen.scalar.numbers import load_vector, store_vector
 from tawny.dtype import DType
 from tawny.op import ELEMENTWISE
 
@@ -48,15 +48,15 @@ def of_ops(dtypes: tuple[DType, ...]) -> set[str]:
         for name, op in ELEMENTWISE.items():
             given = (dtype,) * op.info.arity
             try:
-                if not supported(op, given):
+                if not is_supported(op, given):
                     continue
             except TypeError:
                 continue
             addresses = {f"p{i}": PTR for i in range(len(given) + 1)}
             with module.function(f"{name}{number}", addresses) as f:
-                numbers = [loaded(f, dtype, place, 4) for place in f.arguments[:-1]]
-                result = applied(f, op, given, numbers)
-                store(f, op.infer_dtype(*given), result, f.arguments[-1])
+                numbers = [load_vector(f, dtype, place, 4) for place in f.arguments[:-1]]
+                result = emit_op(f, op, given, numbers)
+                store_vector(f, op.infer_dtype(*given), result, f.arguments[-1])
     return undefined(module)
 
 
@@ -66,8 +66,8 @@ def of_casts() -> set[str]:
     for a in dt.DTYPES:
         for b in dt.DTYPES:
             with module.function(f"{a}_{b}", {"x": PTR, "y": PTR}) as f:
-                number = loaded(f, a, f.arguments[0], 4)
-                store(f, b, cast(f, number, a, b), f.arguments[1])
+                number = load_vector(f, a, f.arguments[0], 4)
+                store_vector(f, b, cast(f, number, a, b), f.arguments[1])
     return undefined(module)
 
 

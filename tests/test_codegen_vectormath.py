@@ -15,7 +15,7 @@ from tawny import nn
 from tawny.codegen import vectormath
 from tawny.codegen.ir.builder import F32, F64, I64, PTR, Module, Type
 from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import assembly, compiled
+from tawny.codegen.runtime.library import assembly, compile_ir
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -54,7 +54,7 @@ def function(name: str, dtype: str, lanes: int, arity: int):
             values = [f.load(type.by(lanes), f.element(x, loop.index, type)) for x in operands]
             result = getattr(vectormath, name)(f, *values)
             f.store(result, f.element(out, loop.index, type))
-    library = compiled(module.text())
+    library = compile_ir(module.text())
     kinds = [ctypes.c_void_p] * (arity + 1) + [ctypes.c_int64]
     return library, ctypes.CFUNCTYPE(None, *kinds)(library.address("loop"))
 

@@ -12,7 +12,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.codegen.runtime.host import LEVELS, cache_directory
+from tawny.codegen.runtime.host import INSTRUCTION_SETS, cache_directory
 from tawny.configuration import SETTINGS
 from tawny.engine.cpu.pool import default_threads
 from tawny.engine.cpu.providers import Provider, provider
@@ -107,7 +107,7 @@ def test_settings_are_listed_and_documented() -> None:
         assert f"{name}=None  ({setting.variable}" in shown
         assert f"`{name}` | `{setting.variable}`" in page
         assert name in dir(tw.config)
-    assert [level.name for level in LEVELS] == ["avx512", "avx2"]
+    assert [level.name for level in INSTRUCTION_SETS] == ["avx512", "avx2"]
     with pytest.raises(AttributeError, match="config has no setting 'thread'"):
         _ = tw.config.thread
 

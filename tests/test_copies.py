@@ -98,7 +98,7 @@ def test_whatever_frees_memory_is_unique() -> None:
         and str(kind.__module__).startswith("tawny")
         and "__del__" in vars(kind)
     ]
-    assert elf_loader.Loaded in owners
+    assert elf_loader.LoadedCode in owners
     assert all(issubclass(kind, Unique) for kind in [*owners, Handle])
 
 

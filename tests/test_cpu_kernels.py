@@ -12,7 +12,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from cpu_checks import DTYPES, check, sampled, tolerance, viewed
 from tawny.array import Array, array_for
-from tawny.codegen.runtime.library import compiled
+from tawny.codegen.runtime.library import compile_ir
 from tawny.engine.cpu import CHAPTERS, kernels
 from tawny.engine.cpu.kernels import NATIVE, Kernel, contiguous, kernel_for
 from tawny.engine.cpu.views import Views
@@ -367,7 +367,7 @@ define void @second(ptr %row, i64 %worker, i64 %workers) {
 
 
 def test_scratch_and_a_function_that_finishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = compiled(STAGED)
+    library = compile_ir(STAGED)
 
     def rule(node, operands, results):
         return Kernel(library, "first", parallel=True, scratch=512, after=(("second", False),))
@@ -418,7 +418,7 @@ def test_prepared_operands_are_made_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_kernel_that_cannot_be_made_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     def rule(node, operands, results):
-        return Kernel(compiled("define nonsense"), "nothing")
+        return Kernel(compile_ir("define nonsense"), "nothing")
 
     monkeypatch.setitem(NATIVE, Copy, rule)
     kernels._ANSWERS.clear()

@@ -20,7 +20,7 @@ from codegen_harness import poisoned
 from onednn_harness import FLOAT, by_onednn, called, drawn, kernel, needs_onednn, node_of
 from tawny import cli
 from tawny.array import array_for
-from tawny.codegen.runtime.library import compiled
+from tawny.codegen.runtime.library import compile_ir
 from tawny.engine.cpu import CpuEngine
 from tawny.engine.cpu.kernels import Memory, contiguous
 from tawny.engine.cpu.onednn import library
@@ -434,7 +434,7 @@ def test_idle_workers_sleep_at_once_while_others_work():
     enter = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(
         ctypes.c_int64.from_address(pool.state + _enter()).value
     )
-    kernel_place = compiled(nothing).address("nothing")
+    kernel_place = compile_ir(nothing).address("nothing")
     sleeping = ctypes.c_int32.from_address(pool.state + SLEEPING)
     resting = ctypes.c_int64.from_address(pool.resting)
     _await(lambda: sleeping.value == 1)

@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tawny.codegen.runtime.library import compiled
+from tawny.codegen.runtime.library import compile_ir
 from tawny.engine.cpu import pool as pools
 from tawny.engine.cpu import sleeping
 from tawny.engine.cpu.pool import Pool
@@ -86,7 +86,7 @@ class Counter:
 
     def __init__(self, pool: Pool, most: int = 1000) -> None:
         self.most = most
-        self.library = compiled(COUNTING)
+        self.library = compile_ir(COUNTING)
         self.state = pool.state
         self.enter = ENTER(pool_library().address("pool_enter"))
         self.row = np.zeros(64, np.int64)
@@ -118,7 +118,7 @@ def test_small_work_is_cut_into_fewer_shares(make_pool) -> None:
 
 
 def test_sleeping_workers_are_woken(make_pool) -> None:
-    work = compiled(
+    work = compile_ir(
         """
 define void @meet(ptr %row, i64 %worker, i64 %workers) {
 entry:

@@ -73,7 +73,7 @@ def test_what_is_used_goes_last(monkeypatch: Any) -> None:
     monkeypatch.setattr(library, "_HELD", 8)
     library._recent.clear()
     names = [f"shared {k}" for k in range(12)]
-    made = library.compiled("define void @nothing() { ret void }")
+    made = library.compile_ir("define void @nothing() { ret void }")
     for name in names:
         library._held(name, lambda: made)
         assert library._held(names[0], lambda: library.MachineCode({}, None, (), 0)) is made

@@ -17,6 +17,15 @@ def size(shape: Shape) -> int:
     return math.prod(shape)
 
 
+def contiguous_strides(shape: Shape, itemsize: int) -> tuple[int, ...]:
+    """The strides of a new array, in bytes."""
+    strides, step = list[int](), itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
 def splits(shape: Shape, into: Shape) -> tuple[tuple[int, ...], ...] | None:
     """The axes of `into` that each axis of `shape` becomes, if none becomes a part of another.
 

@@ -7,7 +7,7 @@
         with f.loop(0, n, 16) as loop:
             place = f.element(x, loop.index, F32)
             f.store(f.load(F32.by(16), place) * factors, place)
-    library = compiled(module.text())
+    library = compile_ir(module.text())
 
 Values carry their type and Python's operators; a Python number beside a value is a constant of its
 type.  Integers have no sign in LLVM: `<`, `>>` and `//` take them as signed, and there are methods
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from tawny.codegen.ir import float16 as halves
-from tawny.codegen.ir.control import Loop, Repeat
+from tawny.codegen.ir.control import Loop, RepeatLoop
 from tawny.codegen.ir.values import (
     F16,
     F32,
@@ -59,7 +59,7 @@ __all__ = [
     "Function",
     "Loop",
     "Module",
-    "Repeat",
+    "RepeatLoop",
 ]
 
 KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
@@ -123,7 +123,7 @@ class Module:
         return name
 
     def text(self) -> str:
-        """All of it as IR."""
+        """The IR of the whole module."""
         parts = [
             *["; finished"] * self._finished,
             *[f"; requires {name}" for name in sorted(self._required)],
@@ -204,8 +204,8 @@ class Function:
         items = ", ".join(f"{element} {literal(element, n)}" for n in numbers)
         return Value(self, element.by(len(numbers)), f"<{items}>")
 
-    def undefined(self, type: Type) -> Value:
-        """A value that is never looked at."""
+    def poison(self, type: Type) -> Value:
+        """LLVM's poison: a value that is never looked at."""
         return Value(self, type, "poison")
 
     def global_address(self, name: str) -> Value:
@@ -242,18 +242,18 @@ class Function:
         """LLVM's conversion `kind` (sitofp, fptosi, zext, trunc, fpext ...), lane by lane."""
         given = value.type.scalar
         if element == F16 and kind == "fptrunc":
-            value = value if given == F32 else halves.rounded_to_odd(self, value)
+            value = value if given == F32 else halves.round_to_odd(self, value)
             if not host().converts_halves:
-                return halves.narrowed(self, value)
+                return halves.narrow(self, value)
         if given == F16 and kind == "fpext" and not host().converts_halves:
-            value = halves.widened(self, value)
+            value = halves.widen(self, value)
             if element == F32:
                 return value
         to = element.like(value.type)
         return self.emit(to, f"{kind} {value} to {to}")
 
     def bitcast(self, value: Value, type: Type) -> Value:
-        """The same bits as another type of the same size."""
+        """A value's bits taken as another type of its size."""
         return self.emit(type, f"bitcast {value} to {type}")
 
     def bits(self, value: Value) -> Value:
@@ -279,7 +279,7 @@ class Function:
     ) -> Value:
         """Call `llvm.name`, overloaded on the result's type or on those given."""
         types = (returns,) if overload is None else overload
-        full = ".".join(["llvm", name, *[t.mangled for t in types]])
+        full = ".".join(["llvm", name, *[t.intrinsic_suffix for t in types]])
         self.module.declare(full, returns, [a.type for a in arguments])
         return self.call(full, returns, *arguments)
 
@@ -351,8 +351,8 @@ class Function:
         place = index if isinstance(index, Value) else self.constant(I64, index)
         return self.emit(PTR, f"getelementptr {type}, {base}, {place}")
 
-    def advanced(self, base: Value, nbytes: Value | int) -> Value:
-        """An address so many bytes further."""
+    def offset(self, base: Value, nbytes: Value | int) -> Value:
+        """The address `nbytes` bytes past another."""
         return self.element(base, nbytes, I8)
 
     def load(self, type: Type, address: Value, align: int | None = None) -> Value:
@@ -365,7 +365,7 @@ class Function:
 
     def masked_load(self, type: Type, address: Value, mask: Value, other: Value) -> Value:
         """Lanes of a vector in memory where the mask holds, those of `other` elsewhere."""
-        name = f"llvm.masked.load.{type.mangled}.p0"
+        name = f"llvm.masked.load.{type.intrinsic_suffix}.p0"
         self.module.declarations[name] = f"declare {type} @{name}(ptr, i32, {mask.type}, {type})"
         return self.emit(
             type, f"call {type} @{name}({address}, i32 {type.nbytes}, {mask}, {other})"
@@ -374,7 +374,7 @@ class Function:
     def masked_store(self, value: Value, address: Value, mask: Value) -> None:
         """Write the lanes where the mask holds."""
         type = value.type
-        name = f"llvm.masked.store.{type.mangled}.p0"
+        name = f"llvm.masked.store.{type.intrinsic_suffix}.p0"
         self.module.declarations[name] = f"declare void @{name}({type}, ptr, i32, {mask.type})"
         self.effect(f"call void @{name}({value}, {address}, i32 {type.nbytes}, {mask})")
 
@@ -382,9 +382,9 @@ class Function:
         """An 8-byte cell of a kernel's row."""
         return self.load(type, self.element(row, number, I64), 8)
 
-    def room(self, nbytes: int, align: int = 64) -> Value:
+    def stack_buffer(self, nbytes: int, align: int = 64) -> Value:
         """Bytes on the stack, reserved once however often the place is passed."""
-        name = f"%{self.fresh('room')}"
+        name = f"%{self.fresh('buffer')}"
         self._entry.append(f"  {name} = alloca [{nbytes} x i8], align {align}")
         return Value(self, PTR, name)
 
@@ -468,7 +468,7 @@ class Function:
         ]
 
     @contextmanager
-    def repeat(self, *carried: Value) -> Generator[Repeat]:
+    def repeat(self, *carried: Value) -> Generator[RepeatLoop]:
         """Do the block, and again as long as its `repeat.again(...)` says.
 
         After the block `repeat.carried` holds what the last round gave.
@@ -477,7 +477,7 @@ class Function:
         before = self._block
         self.block(body)
         hole = len(self._lines)
-        repeat = Repeat([Value(self, v.type, f"%{self.fresh('c')}") for v in carried])
+        repeat = RepeatLoop([Value(self, v.type, f"%{self.fresh('c')}") for v in carried])
         yield repeat
         if repeat.condition is None:
             raise ValueError("the loop does not say when it goes on")

@@ -22,7 +22,7 @@ class Loop:
         self.next = list(values)
 
 
-class Repeat:
+class RepeatLoop:
     """A loop that ends by a condition, while its body is written, and what it carried after."""
 
     def __init__(self, carried: list[Value]) -> None:

@@ -21,7 +21,7 @@ _SHIFT: Final = 13
 """float32 has so many more bits after the point."""
 
 
-def widened(f: Function, value: Value) -> Value:
+def widen(f: Function, value: Value) -> Value:
     """float16 as float32, exactly."""
     bits = f.convert("zext", f.bits(value), I32)
     size = bits & (_SIGN - 1)
@@ -33,7 +33,7 @@ def widened(f: Function, value: Value) -> Value:
     return f.bitcast(found, F32.like(found.type))
 
 
-def narrowed(f: Function, value: Value) -> Value:
+def narrow(f: Function, value: Value) -> Value:
     """float32 as float16, rounded to the nearest, of two the even one."""
     bits = f.bits(value)
     size = bits & 0x7FFFFFFF
@@ -49,7 +49,7 @@ def narrowed(f: Function, value: Value) -> Value:
     return f.bitcast(f.convert("trunc", signed, I16), F16.like(value.type))
 
 
-def rounded_to_odd(f: Function, value: Value) -> Value:
+def round_to_odd(f: Function, value: Value) -> Value:
     """A float64 as float32; where that is not exact, the neighbour whose last bit is set.
 
     Rounding it once more, to float16, then gives what rounding once would.

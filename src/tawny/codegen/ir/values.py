@@ -47,7 +47,7 @@ class Type(NamedTuple):
         return (self.bits + 7) // 8
 
     @property
-    def mangled(self) -> str:
+    def intrinsic_suffix(self) -> str:
         """Its name as LLVM writes it in the names of intrinsics."""
         return (f"v{self.lanes}" if self.lanes else "") + _MANGLED[self.element]
 

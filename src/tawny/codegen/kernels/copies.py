@@ -21,10 +21,10 @@ from tawny.codegen.ir.builder import (
     Type,
     Value,
 )
-from tawny.codegen.kernels.kernel import Compiled
-from tawny.codegen.kernels.workshare import share
+from tawny.codegen.kernels.kernel import CompiledKernel
+from tawny.codegen.kernels.workshare import worker_share
 from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import written
+from tawny.codegen.runtime.library import lazy_library
 from tawny.shape import Shape, size
 
 ELEMENTS: Final = {1: I8, 2: I16, 4: I32, 8: I64, 16: I64.by(2)}
@@ -51,7 +51,7 @@ TOGETHER: Final = 4
 LEAST_RANK: Final = 2
 
 
-class Block(NamedTuple):
+class CopyBlock(NamedTuple):
     """Elements of an operand and where they go; strides and places are in bytes."""
 
     operand: int
@@ -65,7 +65,7 @@ class Block(NamedTuple):
     """Strides of the result."""
 
 
-def copies(blocks: Sequence[Block], operands: int, itemsize: int) -> Compiled:
+def copy_kernel(blocks: Sequence[CopyBlock], operands: int, itemsize: int) -> CompiledKernel:
     """The kernel that copies blocks to one result."""
     total = sum(size(b.sizes) for b in blocks) * max(itemsize, LEAST_BYTES)
     cut = [piece for b in blocks if size(b.sizes) for piece in _cut(_merged(b), itemsize)]
@@ -74,13 +74,13 @@ def copies(blocks: Sequence[Block], operands: int, itemsize: int) -> Compiled:
     for block in cut:
         parameters += _record(block, rank)
     shared = total > SHARED_BYTES
-    return Compiled(_library(operands, itemsize, rank), "copy", tuple(parameters), shared, 0)
+    return CompiledKernel(_library(operands, itemsize, rank), "copy", tuple(parameters), shared, 0)
 
 
 # ---------------------------------------------------------------------- blocks
 
 
-def _merged(block: Block) -> Block:
+def _merged(block: CopyBlock) -> CopyBlock:
     """Without axes of size 1, and with axes that follow each other as one."""
     axes: list[tuple[int, int, int]] = []
     for n, stride, step in zip(block.sizes, block.strides, block.steps, strict=True):
@@ -93,7 +93,7 @@ def _merged(block: Block) -> Block:
     return _with_axes(block, axes)
 
 
-def _with_axes(block: Block, axes: Sequence[tuple[int, int, int]]) -> Block:
+def _with_axes(block: CopyBlock, axes: Sequence[tuple[int, int, int]]) -> CopyBlock:
     return block._replace(
         sizes=tuple([n for n, _, _ in axes]),
         strides=tuple([s for _, s, _ in axes]),
@@ -101,7 +101,7 @@ def _with_axes(block: Block, axes: Sequence[tuple[int, int, int]]) -> Block:
     )
 
 
-def _cut(block: Block, itemsize: int) -> Iterator[Block]:
+def _cut(block: CopyBlock, itemsize: int) -> Iterator[CopyBlock]:
     """Pieces whose inner axes fit the cache: tiles where axes are exchanged, else short runs."""
     rank = len(block.sizes)
     if not rank:
@@ -115,7 +115,7 @@ def _cut(block: Block, itemsize: int) -> Iterator[Block]:
         yield from _split(block, {last: RUN_BYTES // itemsize})
 
 
-def _split(block: Block, lengths: dict[int, int]) -> Iterator[Block]:
+def _split(block: CopyBlock, lengths: dict[int, int]) -> Iterator[CopyBlock]:
     """The block with some axes cut into lengths, and what is left over at their ends."""
     axes = list(zip(block.sizes, block.strides, block.steps, strict=True))
     parts: list[list[tuple[int, int]]] = []
@@ -136,7 +136,7 @@ def _split(block: Block, lengths: dict[int, int]) -> Iterator[Block]:
         yield _with_axes(block._replace(start=start, place=place), [*kept, *inner])
 
 
-def _record(block: Block, rank: int) -> Iterator[int]:
+def _record(block: CopyBlock, rank: int) -> Iterator[int]:
     """A block as parameters; axes of size 1 fill it up in front."""
     yield from (block.operand, block.start, block.place)
     for _ in range(rank - len(block.sizes)):
@@ -148,7 +148,7 @@ def _record(block: Block, rank: int) -> Iterator[int]:
 # ------------------------------------------------------------------------ code
 
 
-@written
+@lazy_library
 def _library(operands: int, itemsize: int, rank: int) -> str:
     """The kernel for so many operands and axes."""
     module, element = Module(), ELEMENTS[itemsize]
@@ -166,13 +166,13 @@ def _library(operands: int, itemsize: int, rank: int) -> str:
                 for a in range(6, length, 3)
             ]
             outer = (f.cell(record, 4), f.cell(record, 5))
-            begin, end = share(count, worker, workers)
+            begin, end = worker_share(count, worker, workers)
             with f.loop(begin, end) as loop:
                 walk(
                     f,
                     element,
-                    f.advanced(source, f.cell(record, 1) + loop.index * outer[0]),
-                    f.advanced(target, f.cell(record, 2) + loop.index * outer[1]),
+                    f.offset(source, f.cell(record, 1) + loop.index * outer[0]),
+                    f.offset(target, f.cell(record, 2) + loop.index * outer[1]),
                     axes,
                 )
     return module.text()
@@ -192,8 +192,8 @@ def walk(f: Function, element: Type, source: Value, target: Value, axes: Sequenc
         walk(
             f,
             element,
-            f.advanced(source, loop.index * stride),
-            f.advanced(target, loop.index * step),
+            f.offset(source, loop.index * stride),
+            f.offset(target, loop.index * step),
             axes[1:],
         )
 
@@ -228,11 +228,11 @@ def _run(f: Function, element: Type, source: Value, target: Value, axis: Axis) -
     f.block(single)
     whole = count & -TOGETHER
     with f.loop(0, whole, TOGETHER) as loop:
-        here, there = (f.advanced(p, loop.index * s) for p, s in ((source, stride), (target, step)))
-        values = [f.load(element, f.advanced(here, stride * n)) for n in range(TOGETHER)]
+        here, there = (f.offset(p, loop.index * s) for p, s in ((source, stride), (target, step)))
+        values = [f.load(element, f.offset(here, stride * n)) for n in range(TOGETHER)]
         for n, value in enumerate(values):
-            f.store(value, f.advanced(there, step * n))
+            f.store(value, f.offset(there, step * n))
     with f.loop(whole, count) as loop:
-        value = f.load(element, f.advanced(source, loop.index * stride))
-        f.store(value, f.advanced(target, loop.index * step))
+        value = f.load(element, f.offset(source, loop.index * stride))
+        f.store(value, f.offset(target, loop.index * step))
     f.block(end)

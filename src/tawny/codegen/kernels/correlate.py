@@ -11,24 +11,24 @@ from collections.abc import Sequence
 from typing import Final
 
 from tawny.codegen.ir.builder import I64, KERNEL, PTR, Function, Module, Value
-from tawny.codegen.kernels.kernel import Compiled, InTurn, Layout
-from tawny.codegen.kernels.workshare import share
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel, KernelSequence
+from tawny.codegen.kernels.workshare import worker_share
 from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import written
+from tawny.codegen.runtime.library import lazy_library
 from tawny.codegen.scalar.expressions import select
 from tawny.codegen.scalar.numbers import (
     Number,
     Pair,
     constant,
-    flat,
+    flatten,
     lane_bytes,
     load_scalar,
-    loaded,
+    load_vector,
     parts,
     real,
-    store,
-    stored,
-    unflat,
+    storage_type,
+    store_vector,
+    unflatten,
 )
 from tawny.dtype import DType
 
@@ -41,7 +41,9 @@ SHARED_PRODUCTS: Final = 1 << 15
 BRING, SHIFTS = "bring", "shifts"
 
 
-def overlapping(long: Layout, other: Layout, first: int, count: int) -> InTurn:
+def correlate_kernel(
+    long: ArrayLayout, other: ArrayLayout, first: int, count: int
+) -> KernelSequence:
     """The kernel of `count` shifts from the `first` on, of all that overlap.
 
     Neighbours of the first sequence are brought together in scratch memory, if they are apart.
@@ -51,11 +53,13 @@ def overlapping(long: Layout, other: Layout, first: int, count: int) -> InTurn:
     cells = (n, m, long.strides[0], other.strides[0], first, count)
     shared = count * min(n, m) > SHARED_PRODUCTS
     scratch = -(-n * dtype.itemsize // 64) * 64 if apart else 0
-    kernel = Compiled(_library(dtype, apart), BRING if apart else SHIFTS, cells, shared, scratch)
-    return InTurn(kernel, ((SHIFTS, True),) if apart else ())
+    kernel = CompiledKernel(
+        _library(dtype, apart), BRING if apart else SHIFTS, cells, shared, scratch
+    )
+    return KernelSequence(kernel, ((SHIFTS, True),) if apart else ())
 
 
-@written
+@lazy_library
 def _library(dtype: DType, apart: bool) -> str:
     module = Module()
     if apart:
@@ -78,15 +82,15 @@ class _Overlapping:
             f.cell(row, 3 + apart + n) for n in range(6)
         )
         self.lanes = max(host().vector_bytes // lane_bytes(dtype), 1)
-        self.parts, self.stored = parts(dtype), stored(dtype)
+        self.parts, self.stored = parts(dtype), storage_type(dtype)
 
     def bring(self) -> None:
         """Copy the first sequence, so that neighbours lie side by side."""
         f = self.f
-        begin, end = share(self.n, *f.arguments[1:])
+        begin, end = worker_share(self.n, *f.arguments[1:])
         with f.loop(begin, end) as loop:
-            source = f.advanced(self.given, loop.index * self.stride)
-            self._copy(source, f.advanced(self.together, loop.index * self.dtype.itemsize))
+            source = f.offset(self.given, loop.index * self.stride)
+            self._copy(source, f.offset(self.together, loop.index * self.dtype.itemsize))
 
     def _copy(self, source: Value, target: Value) -> None:
         f = self.f
@@ -98,7 +102,7 @@ class _Overlapping:
         """The shifts of a worker, some vectors of them at once."""
         f, width = self.f, UNROLL * self.lanes
         chunks = (self.count + (width - 1)).unsigned_over(width)
-        begin, end = share(chunks, *f.arguments[1:])
+        begin, end = worker_share(chunks, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             place = loop.index * width
             start = place + self.first - (self.m - 1)
@@ -121,10 +125,12 @@ class _Overlapping:
             (whole, rest, True),
             (rest, high, False),
         ):
-            with f.loop(begin, end, carried=flat(sums)) as loop:
-                found = unflat(loop.carried, sums)
-                loop.carry(*flat(self._added(found, start + loop.index, loop.index, all_of_them)))
-            sums = unflat(loop.carried, sums)
+            with f.loop(begin, end, carried=flatten(sums)) as loop:
+                found = unflatten(loop.carried, sums)
+                loop.carry(
+                    *flatten(self._added(found, start + loop.index, loop.index, all_of_them))
+                )
+            sums = unflatten(loop.carried, sums)
         return sums
 
     def _added(
@@ -135,9 +141,9 @@ class _Overlapping:
         factor = self._factor(index)
         for number, total in enumerate(sums):
             first = place + number * self.lanes
-            address = f.advanced(self.together, first * self.dtype.itemsize)
+            address = f.offset(self.together, first * self.dtype.itemsize)
             if all_of_them:
-                element = loaded(f, self.dtype, address, self.lanes)
+                element = load_vector(f, self.dtype, address, self.lanes)
                 out.append(self._multiplied(element, factor, total))
             else:
                 element = self._existing(first, address)
@@ -148,7 +154,7 @@ class _Overlapping:
     def _factor(self, index: Value) -> Number:
         """The conjugate of an element of the other sequence, in every lane."""
         f = self.f
-        number = load_scalar(f, self.dtype, f.advanced(self.other, index * self.step))
+        number = load_scalar(f, self.dtype, f.offset(self.other, index * self.step))
         if isinstance(number, Pair):
             return Pair(f.splat(number.real, self.lanes), f.splat(-number.imag, self.lanes))
         return f.splat(number, self.lanes)
@@ -163,9 +169,9 @@ class _Overlapping:
         """Neighbours, anything where they do not exist."""
         f, kind = self.f, self.stored.by(self.lanes * self.parts)
         mask = self._exists(first * self.parts, self.n * self.parts, kind.lanes)
-        room = f.room(self.lanes * self.dtype.itemsize)
+        room = f.stack_buffer(self.lanes * self.dtype.itemsize)
         f.store(f.masked_load(kind, address, mask, f.constant(kind, 0)), room)
-        return loaded(f, self.dtype, room, self.lanes)
+        return load_vector(f, self.dtype, room, self.lanes)
 
     def _multiplied(self, one: Number, other: Number, total: Number) -> Number:
         """`total + one * other`; for truths `or` and `and`."""
@@ -190,13 +196,13 @@ class _Overlapping:
         f, item = self.f, self.dtype.itemsize
         for number, total in enumerate(sums):
             first = place + number * self.lanes
-            address = f.advanced(self.result, first * item)
+            address = f.offset(self.result, first * item)
             left = self.count - first
             with f.when(left >= self.lanes):
-                store(f, self.dtype, total, address)
+                store_vector(f, self.dtype, total, address)
             with f.when(left < self.lanes):
-                room = f.room(self.lanes * item)
-                store(f, self.dtype, total, room)
+                room = f.stack_buffer(self.lanes * item)
+                store_vector(f, self.dtype, total, room)
                 with f.loop(0, left) as loop:
                     offset = loop.index * item
-                    self._copy(f.advanced(room, offset), f.advanced(address, offset))
+                    self._copy(f.offset(room, offset), f.offset(address, offset))

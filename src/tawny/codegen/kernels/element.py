@@ -60,7 +60,7 @@ class Element(NamedTuple):
         """One element in memory, in every lane."""
         if self.parts > 1:
             return f.shuffle(f.load(self.one, address), None, [*range(self.parts)] * self.lanes)
-        return f.splat(self._widened(f, f.load(self.stored, address)), self.lanes)
+        return f.splat(self._widen(f, f.load(self.stored, address)), self.lanes)
 
     def splat_parts(self, f: Function, address: Value) -> list[Value]:
         """Each part of one element in memory, in every lane."""
@@ -76,7 +76,7 @@ class Element(NamedTuple):
         lanes = [2 * lane for lane in range(self.lanes) for _ in range(self.parts)]
         return [f.shuffle(value, None, [i + part for i in lanes]) for part in range(self.parts)]
 
-    def turned(self, f: Function, value: Value) -> Value:
+    def times_i(self, f: Function, value: Value) -> Value:
         """A vector of complex numbers times the imaginary unit: what an imaginary part brings."""
         exchanged = f.shuffle(value, None, [i ^ 1 for i in range(2 * self.lanes)])
         bits = f.bits(exchanged)
@@ -87,8 +87,8 @@ class Element(NamedTuple):
         """Neighbours in memory; 0 where the mask does not hold."""
         kind = self.neighbours
         if mask is None:
-            return self._widened(f, f.load(kind, address))
-        return self._widened(f, f.masked_load(kind, address, mask, f.constant(kind, 0)))
+            return self._widen(f, f.load(kind, address))
+        return self._widen(f, f.masked_load(kind, address, mask, f.constant(kind, 0)))
 
     def store(self, f: Function, value: Value, address: Value, mask: Value | None = None) -> None:
         """Write neighbours in memory, where the mask holds."""
@@ -99,11 +99,11 @@ class Element(NamedTuple):
         else:
             f.masked_store(value, address, mask)
 
-    def rounded(self, f: Function, value: Value) -> Value:
+    def round_to_storage(self, f: Function, value: Value) -> Value:
         """The value as it would be after having been stored."""
         if self.stored == self.computed:
             return value
-        return self._widened(f, f.convert("fptrunc", value, self.stored))
+        return self._widen(f, f.convert("fptrunc", value, self.stored))
 
     def multiply_add(self, f: Function, a: Value, b: Value, c: Value) -> Value:
         """`a * b + c`, with one rounding where the machine has an instruction for it.
@@ -118,7 +118,7 @@ class Element(NamedTuple):
         """A vector of zeros."""
         return f.constant(self.vector, 0)
 
-    def _widened(self, f: Function, value: Value) -> Value:
+    def _widen(self, f: Function, value: Value) -> Value:
         if self.stored == self.computed:
             return value
         return f.convert("fpext", value, self.computed)

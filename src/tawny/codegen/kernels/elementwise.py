@@ -21,29 +21,37 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tawny.codegen.ir.builder import I64, PTR, Function, Module, Value
-from tawny.codegen.kernels.kernel import Compiled, Layout
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
 from tawny.codegen.kernels.loops.rolls import ROLLED
 from tawny.codegen.kernels.loops.shared import (
     LIBRARY,
     MOST_AXES,
     MOST_PLACES,
     SPAN,
-    Kind,
-    Place,
-    Way,
+    AccessKind,
+    ArrayAccess,
+    LoopStrategy,
     write_kernel,
 )
 from tawny.codegen.kernels.loops.tiles import TILES
 from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import written
-from tawny.codegen.scalar.bodies import Code, Instruction, Program, Read, emit, program
+from tawny.codegen.runtime.library import lazy_library
+from tawny.codegen.scalar.bodies import (
+    ElementCode,
+    ElementwiseLoop,
+    Instruction,
+    Read,
+    emit,
+    lower_body,
+)
 from tawny.codegen.scalar.coordinates import COUNTER
-from tawny.codegen.scalar.numbers import computed, loaded, loaded_everywhere, real, store
+from tawny.codegen.scalar.expressions import calls_of
+from tawny.codegen.scalar.numbers import compute_type, load_splat, load_vector, real, store_vector
 from tawny.codegen.scalar.reals import FUNCTIONS
 from tawny.op import Elementwise
 from tawny.ops.fusion import Body
-from tawny.scalar import Call, Expr
-from tawny.shape import Shape
+from tawny.scalar import Call
+from tawny.shape import Shape, contiguous_strides
 
 SYMBOL: Final = "kernel"
 LONG_ROW: Final = 256
@@ -81,8 +89,8 @@ class Pattern(NamedTuple):
     """For each read, the operand it is of, or that it counts."""
     arity: int
     """How many operands there are."""
-    kinds: tuple[Kind, ...]
-    way: Way
+    kinds: tuple[AccessKind, ...]
+    way: LoopStrategy
 
 
 Strides = tuple[int, ...]
@@ -95,17 +103,17 @@ class Plan(NamedTuple):
     parameters: tuple[int, ...]
 
 
-def kernel_for(
-    body: Body, operands: Sequence[Layout], results: Sequence[Layout]
-) -> Compiled | None:
+def elementwise_kernel(
+    body: Body, operands: Sequence[ArrayLayout], results: Sequence[ArrayLayout]
+) -> CompiledKernel | None:
     """A compiled kernel of a body of elementwise steps, given how its operands lie in memory.
 
     The results lie as new arrays do.  A result may lie exactly over an operand that lies as it
     does.  None where a step is no elementwise one, or one that is left to NumPy.
     """
-    if not host().fused:
+    if not host().has_fma:
         return None
-    planned = program(body)
+    planned = lower_body(body)
     if planned is None or not _fits(planned):
         return None
     del results
@@ -116,10 +124,10 @@ def kernel_for(
     plan = _planned(planned, strides, len(operands))
     vectors = math.prod(planned.space) // register_lanes(planned.code)
     shared = vectors * _instructions(planned.code) > SHARED_WORK
-    return Compiled(_library(planned.code, plan.pattern), SYMBOL, plan.parameters, shared, 0)
+    return CompiledKernel(_library(planned.code, plan.pattern), SYMBOL, plan.parameters, shared, 0)
 
 
-def _fits(planned: Program) -> bool:
+def _fits(planned: ElementwiseLoop) -> bool:
     """Whether the shared loops have room for it."""
     places = len(planned.reads) + len(planned.code.results)
     return places <= MOST_PLACES and len(planned.space) <= MOST_AXES
@@ -128,7 +136,7 @@ def _fits(planned: Program) -> bool:
 # -------------------------------------------------------------------- planning
 
 
-def _over_space(planned: Program, read: Read, numbers: Sequence[int]) -> Strides:
+def _over_space(planned: ElementwiseLoop, read: Read, numbers: Sequence[int]) -> Strides:
     """Numbers for the axes of a read, such as its strides, along each axis of the space."""
     out = [0] * len(planned.space)
     for axis, number in zip(read.view, numbers, strict=True):
@@ -137,7 +145,7 @@ def _over_space(planned: Program, read: Read, numbers: Sequence[int]) -> Strides
     return tuple(out)
 
 
-def _planned(planned: Program, strides: Sequence[Strides], arity: int) -> Plan:
+def _planned(planned: ElementwiseLoop, strides: Sequence[Strides], arity: int) -> Plan:
     """Flat where every operand is whole or one element, or rows are short; else by rows."""
     total = math.prod(planned.space)
     counts = [r.operand == COUNTER for r in planned.reads]
@@ -148,7 +156,7 @@ def _planned(planned: Program, strides: Sequence[Strides], arity: int) -> Plan:
     operands = tuple([r.operand for r in planned.reads])
     first = (0, total) if any(counts) else (total,)
 
-    def plan(way: Way, kinds: Sequence[Kind], *parameters: int) -> Plan:
+    def plan(way: LoopStrategy, kinds: Sequence[AccessKind], *parameters: int) -> Plan:
         return Plan(Pattern(operands, arity, tuple(kinds), way), (*first, *parameters))
 
     if total and any(any(r.shifts) for r in planned.reads):
@@ -156,27 +164,29 @@ def _planned(planned: Program, strides: Sequence[Strides], arity: int) -> Plan:
         inner = _kinds(sizes[-1:], [m[-1:] for m in moves], items, counts)
         pairs = zip(moves, shifts, strict=True)
         each = [n for m, s in pairs for n in (*m[:-1], *s[:-1], m[-1], s[-1])]
-        return plan(Way.ROLLED, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *each)
-    sizes, moves = collapsed(planned.space, [*strides, contiguous(planned.space, 1)])
+        return plan(LoopStrategy.ROLLED, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *each)
+    sizes, moves = collapse_axes(planned.space, [*strides, contiguous_strides(planned.space, 1)])
     moves = moves[:-1]
     kinds = _kinds(sizes, moves, items, counts)
     inner = _kinds(sizes[-1:], [m[-1:] for m in moves], items, counts)
-    if Kind.GATHERED not in kinds and Kind.NUMBERED not in inner:
-        return plan(Way.FLAT, kinds)
+    if AccessKind.GATHERED not in kinds and AccessKind.NUMBERED not in inner:
+        return plan(LoopStrategy.FLAT, kinds)
     whole = sizes[-1] >= WHOLE_ROW and sizes[-1] % vector_lanes(planned.code) == 0
     long = whole or sizes[-1] >= LONG_ROW
-    if (long or Kind.NUMBERED in inner) and Kind.GATHERED not in inner:
+    if (long or AccessKind.NUMBERED in inner) and AccessKind.GATHERED not in inner:
         outer = [n for m in moves for n in m[:-1]]
-        return plan(Way.ROWS, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *outer)
+        return plan(LoopStrategy.ROWS, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *outer)
     axis = _crosswise(sizes, moves, inner)
     if axis is not None:
-        return plan(Way.TILES, inner, *_tiled(sizes, moves, axis))
-    far = [n for m, kind in zip(moves, kinds, strict=True) if kind is Kind.GATHERED for n in m]
-    return plan(Way.BLOCKS, kinds, len(sizes), *sizes, *far)
+        return plan(LoopStrategy.TILES, inner, *_tiled(sizes, moves, axis))
+    far = [
+        n for m, kind in zip(moves, kinds, strict=True) if kind is AccessKind.GATHERED for n in m
+    ]
+    return plan(LoopStrategy.BLOCKS, kinds, len(sizes), *sizes, *far)
 
 
 def _rolled(
-    planned: Program, strides: Sequence[Strides]
+    planned: ElementwiseLoop, strides: Sequence[Strides]
 ) -> tuple[Shape, list[Strides], list[Strides]]:
     """Sizes, strides and shifts of all reads; there is an axis around the rows.
 
@@ -184,7 +194,7 @@ def _rolled(
     """
     space = planned.space
     shifts = [_over_space(planned, r, r.shifts or [0] * len(r.view)) for r in planned.reads]
-    arrays = [*strides, contiguous(space, 1)]
+    arrays = [*strides, contiguous_strides(space, 1)]
     parts, first = list[tuple[int, int]](), 0
     for axis in range(1, len(space)):
         if any(s[axis] for s in shifts):
@@ -193,7 +203,7 @@ def _rolled(
     parts.append((first, len(space)))
     sizes, moves, turns = [1], [[0] for _ in strides], [[0] for _ in strides]
     for low, high in parts:
-        lengths, steps = collapsed(space[low:high], [a[low:high] for a in arrays])
+        lengths, steps = collapse_axes(space[low:high], [a[low:high] for a in arrays])
         inside = math.prod(space[low + 1 : high]) // math.prod(lengths[1:])
         sizes += lengths
         for n, shift in enumerate(shifts):
@@ -202,9 +212,9 @@ def _rolled(
     return tuple(sizes), [tuple(m) for m in moves], [tuple(t) for t in turns]
 
 
-def _crosswise(sizes: Shape, moves: Sequence[Strides], inner: Sequence[Kind]) -> int | None:
+def _crosswise(sizes: Shape, moves: Sequence[Strides], inner: Sequence[AccessKind]) -> int | None:
     """The axis along which all reads that are no runs in a row have much smaller strides."""
-    far = [m for m, kind in zip(moves, inner, strict=True) if kind is Kind.GATHERED]
+    far = [m for m, kind in zip(moves, inner, strict=True) if kind is AccessKind.GATHERED]
     if not far or sizes[-1] < LEAST_SIDE:
         return None
     for axis in range(len(sizes) - 2, -1, -1):
@@ -217,39 +227,30 @@ def _tiled(sizes: Shape, moves: Sequence[Strides], axis: int) -> tuple[int, ...]
     """Parameters of the way by tiles: `axis` becomes the last of the outer ones."""
     order = [a for a in range(len(sizes) - 1) if a != axis] + [axis]
     strides = [n for m in moves for n in (*[m[a] for a in order], m[-1])]
-    own = contiguous(sizes, 1)
+    own = contiguous_strides(sizes, 1)
     outer = [sizes[a] for a in order]
     return (sizes[-1], len(order), *outer, *strides, *[own[a] for a in order])
 
 
 def _kinds(
     sizes: Shape, moves: Sequence[Strides], items: Sequence[int], counts: Sequence[bool]
-) -> list[Kind]:
+) -> list[AccessKind]:
     """How each read lies over some axes."""
     found = [_kind(sizes, m, item) for m, item in zip(moves, items, strict=True)]
     return [_COUNTS.get(k, k) if c else k for k, c in zip(found, counts, strict=True)]
 
 
-_COUNTS: Final = {Kind.ONE: Kind.NUMBERED, Kind.RUN: Kind.COUNTED}
+_COUNTS: Final = {AccessKind.ONE: AccessKind.NUMBERED, AccessKind.RUN: AccessKind.COUNTED}
 
 
-def _kind(sizes: Shape, strides: Strides, itemsize: int) -> Kind:
+def _kind(sizes: Shape, strides: Strides, itemsize: int) -> AccessKind:
     """How a read lies over some axes."""
     if not any(strides):
-        return Kind.ONE
-    return Kind.RUN if strides == contiguous(sizes, itemsize) else Kind.GATHERED
+        return AccessKind.ONE
+    return AccessKind.RUN if strides == contiguous_strides(sizes, itemsize) else AccessKind.GATHERED
 
 
-def contiguous(sizes: Shape, itemsize: int) -> Strides:
-    """The strides of a new array."""
-    out, step = list[int](), itemsize
-    for n in reversed(sizes):
-        out.append(step)
-        step *= n
-    return tuple(reversed(out))
-
-
-def collapsed(sizes: Shape, arrays: Sequence[Strides]) -> tuple[Shape, list[Strides]]:
+def collapse_axes(sizes: Shape, arrays: Sequence[Strides]) -> tuple[Shape, list[Strides]]:
     """Neighbouring axes made one wherever every array steps over both alike.
 
     The sizes are not 1; at least one axis remains.
@@ -272,13 +273,13 @@ def collapsed(sizes: Shape, arrays: Sequence[Strides]) -> tuple[Shape, list[Stri
 # ------------------------------------------------------------------ generation
 
 
-def register_lanes(code: Code) -> int:
+def register_lanes(code: ElementCode) -> int:
     """Lanes of a register: as many as the widest numbers leave room for."""
-    return max(host().vector_bytes // code.widest(), 1)
+    return max(host().vector_bytes // code.widest_lane_bytes(), 1)
 
 
 @lru_cache(4096)
-def vector_lanes(code: Code) -> int:
+def vector_lanes(code: ElementCode) -> int:
     """Lanes that are computed at a time: a register, or two of them where functions are many.
 
     Steps of two vectors stand side by side then, so that one does not wait for the other however
@@ -292,7 +293,7 @@ def vector_lanes(code: Code) -> int:
 
 
 @lru_cache(4096)
-def _instructions(code: Code) -> int:
+def _instructions(code: ElementCode) -> int:
     """About how many instructions a register of elements takes."""
     count = LOOP + PLACE * (len(code.reads) + len(code.results))
     for instruction in code.instructions:
@@ -309,28 +310,18 @@ def _functions(instruction: Instruction) -> list[Call]:
 
 def _calls(instruction: Instruction) -> list[Call]:
     """The primitives that an instruction computes, each call once."""
-    op = instruction.op
-    found, stack = (
-        dict[Call, None](),
-        list[Expr]([op.scalar] if isinstance(op, Elementwise) else []),
-    )
-    while stack:
-        expr = stack.pop()
-        if isinstance(expr, Call) and expr not in found:
-            found[expr] = None
-            stack.extend(expr.args)
-    return list(found)
+    return calls_of(instruction.op.scalar) if isinstance(instruction.op, Elementwise) else []
 
 
-@written
-def _library(code: Code, pattern: Pattern) -> str:
+@lazy_library
+def _library(code: ElementCode, pattern: Pattern) -> str:
     return _Generator(code, pattern).text()
 
 
 class _Generator:
     """Writes the kernel of one code and pattern."""
 
-    def __init__(self, code: Code, pattern: Pattern) -> None:
+    def __init__(self, code: ElementCode, pattern: Pattern) -> None:
         self.code = code
         self.pattern = pattern
         self.lanes = vector_lanes(code)
@@ -343,14 +334,18 @@ class _Generator:
         arity = self.pattern.arity
         counter = arity + len(self.results)
         reads = [
-            Place(counter, 1, kind) if operand == COUNTER else Place(operand, dtype.itemsize, kind)
+            ArrayAccess(counter, 1, kind)
+            if operand == COUNTER
+            else ArrayAccess(operand, dtype.itemsize, kind)
             for operand, dtype, kind in zip(
                 self.pattern.operands, self.code.reads, self.pattern.kinds, strict=True
             )
         ]
-        writes = [Place(arity + i, d.itemsize, Kind.RUN) for i, d in enumerate(self.results)]
+        writes = [
+            ArrayAccess(arity + i, d.itemsize, AccessKind.RUN) for i, d in enumerate(self.results)
+        ]
         way = self.pattern.way
-        library = {Way.TILES: TILES, Way.ROLLED: ROLLED}.get(way, LIBRARY)
+        library = {LoopStrategy.TILES: TILES, LoopStrategy.ROLLED: ROLLED}.get(way, LIBRARY)
         write_kernel(self.module, SYMBOL, way, reads, writes, self.lanes, library)
         return self.module.text()
 
@@ -359,43 +354,43 @@ class _Generator:
         with self.module.function("span", SPAN, internal=True) as f:
             places, start, vectors = f.arguments
             dtypes = [*self.code.reads, *self.results]
-            kinds = [*self.pattern.kinds, *[Kind.RUN] * len(self.results)]
+            kinds = [*self.pattern.kinds, *[AccessKind.RUN] * len(self.results)]
             bases = [f.cell(places, i, PTR) for i in range(len(dtypes))]
             fixed = {
-                i: loaded_everywhere(f, self.code.reads[i], bases[i], self.lanes)
+                i: load_splat(f, self.code.reads[i], bases[i], self.lanes)
                 for i, kind in enumerate(self.pattern.kinds)
-                if kind is Kind.ONE
+                if kind is AccessKind.ONE
             }
             for i, kind in enumerate(self.pattern.kinds):
-                if kind in (Kind.COUNTED, Kind.NUMBERED):
+                if kind in (AccessKind.COUNTED, AccessKind.NUMBERED):
                     fixed[i] = self._numbers(f, bases[i], i)
             with f.loop(start, start + vectors * self.lanes, self.lanes) as loop:
                 addresses = [
-                    f.advanced(base, loop.index * dtype.itemsize)
-                    if kind in (Kind.RUN, Kind.GATHERED)
+                    f.offset(base, loop.index * dtype.itemsize)
+                    if kind in (AccessKind.RUN, AccessKind.GATHERED)
                     else base
                     for base, dtype, kind in zip(bases, dtypes, kinds, strict=True)
                 ]
                 numbers = [
-                    fixed[i] if i in fixed else loaded(f, dtype, addresses[i], self.lanes)
+                    fixed[i] if i in fixed else load_vector(f, dtype, addresses[i], self.lanes)
                     for i, dtype in enumerate(self.code.reads)
                 ]
                 for i, kind in enumerate(self.pattern.kinds):
-                    if kind is Kind.COUNTED:
+                    if kind is AccessKind.COUNTED:
                         numbers[i] = real(fixed[i]) + self._spread(f, loop.index, i)
                 results = emit(f, self.code, numbers)
                 targets = addresses[len(numbers) :]
                 for dtype, number, address in zip(self.results, results, targets, strict=True):
-                    store(f, dtype, number, address)
+                    store_vector(f, dtype, number, address)
 
     def _numbers(self, f: Function, base: Value, read: int) -> Value:
         """The numbers of the first places of a read that counts, as they are before the start."""
         first = self._spread(f, f.convert("ptrtoint", base, I64), read)
-        if self.pattern.kinds[read] is Kind.NUMBERED:
+        if self.pattern.kinds[read] is AccessKind.NUMBERED:
             return first
         return first + f.counting(first.type.scalar, self.lanes)
 
     def _spread(self, f: Function, number: Value, read: int) -> Value:
         """A number of a place in every lane."""
-        kind = computed(self.code.reads[read])
+        kind = compute_type(self.code.reads[read])
         return f.splat(number if kind == I64 else f.convert("trunc", number, kind), self.lanes)

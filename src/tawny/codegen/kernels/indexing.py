@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from tawny.codegen.ir.builder import I1, I64, KERNEL, PTR, Function, Module, Type, Value
 from tawny.codegen.kernels.copies import ELEMENTS, Axis, walk
-from tawny.codegen.kernels.kernel import Compiled, Layout
-from tawny.codegen.kernels.workshare import Cells, share
-from tawny.codegen.runtime.library import written
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.workshare import RowCells, worker_share
+from tawny.codegen.runtime.library import lazy_library
 from tawny.dtype import DType
 from tawny.shape import size
 
@@ -21,22 +21,22 @@ Loop = tuple[int, ...]
 """An axis of the result: its size, its stride, and those of what is read along it."""
 
 
-class Picks(NamedTuple):
+class GatherSpec(NamedTuple):
     """What is gathered: `axes` of the first operand are indexed by the last operands.
 
     The axes that the index arrays give stand in the result before axis `place` of those left.
     """
 
-    pieces: tuple[Layout, ...]
+    pieces: tuple[ArrayLayout, ...]
     """The first operand; or several, which are one after the other along axis 0, and then this is
     the axis that is indexed, and its place is 0."""
-    indices: tuple[Layout, ...]
+    indices: tuple[ArrayLayout, ...]
     """All of one shape."""
     axes: tuple[int, ...]
     place: int
 
 
-def gathering(picks: Picks, result: Layout) -> Compiled:
+def gather_kernel(picks: GatherSpec, result: ArrayLayout) -> CompiledKernel:
     """The kernel; its last parameter is set where an index is outside its axis."""
     source = picks.pieces[0]
     left = [a for a in range(len(source.shape)) if a not in picks.axes]
@@ -45,7 +45,7 @@ def gathering(picks: Picks, result: Layout) -> Compiled:
     before = _kept(picks, left[:place], result.strides[:place])
     after = _kept(picks, left[place:], result.strides[place + rank :])
     strides = [m.strides for m in picks.indices]
-    middle = merged(zip(given, result.strides[place : place + rank], *strides, strict=True))
+    middle = merge_axes(zip(given, result.strides[place : place + rank], *strides, strict=True))
     itemsize = result.dtype.itemsize
     kinds = tuple([m.dtype for m in picks.indices])
     library = _library(len(picks.pieces), kinds, len(before), len(middle), len(after), itemsize)
@@ -53,18 +53,18 @@ def gathering(picks: Picks, result: Layout) -> Compiled:
     loops = [*before, *middle, *after, *sizes, *_starts(picks.pieces)]
     parameters = [n for loop in loops for n in loop]
     shared = size(result.shape) * result.dtype.itemsize > SHARED_BYTES
-    return Compiled(library, "gather", (*parameters, 0), shared, 0)
+    return CompiledKernel(library, "gather", (*parameters, 0), shared, 0)
 
 
-def _kept(picks: Picks, axes: Sequence[int], steps: Sequence[int]) -> list[Loop]:
+def _kept(picks: GatherSpec, axes: Sequence[int], steps: Sequence[int]) -> list[Loop]:
     """Loops over axes of the source that are not indexed."""
     shape, strides = picks.pieces[0].shape, [p.strides for p in picks.pieces]
-    return merged(
+    return merge_axes(
         (shape[a], step, *[s[a] for s in strides]) for a, step in zip(axes, steps, strict=True)
     )
 
 
-def _starts(pieces: Sequence[Layout]) -> Iterator[Loop]:
+def _starts(pieces: Sequence[ArrayLayout]) -> Iterator[Loop]:
     """Where each piece but the first begins, and its stride along axis 0."""
     start = 0
     for before, piece in pairwise(pieces):
@@ -72,7 +72,7 @@ def _starts(pieces: Sequence[Layout]) -> Iterator[Loop]:
         yield start, piece.strides[0]
 
 
-def merged(axes: Iterable[Loop]) -> list[Loop]:
+def merge_axes(axes: Iterable[Loop]) -> list[Loop]:
     """Without axes of size 1, and with axes that follow each other as one."""
     out: list[Loop] = []
     for n, *strides in axes:
@@ -101,7 +101,7 @@ class _Shape(NamedTuple):
     itemsize: int
 
 
-@written
+@lazy_library
 def _library(*numbers: Any) -> str:
     module = Module()
     with module.function("gather", KERNEL) as f:
@@ -119,7 +119,7 @@ class _Gathering:
         self.pieces = [f.cell(row, i, PTR) for i in range(pieces)]
         self.indices = [f.cell(row, pieces + i, PTR) for i in range(count)]
         self.result = f.cell(row, pieces + count, PTR)
-        cells = Cells(f, pieces + count + 1)
+        cells = RowCells(f, pieces + count + 1)
         self.before = cells.take(shape.before, 3)
         self.middle = cells.take(shape.middle, 2 + count)
         self.after = cells.take(shape.after, 2 + pieces)
@@ -133,7 +133,7 @@ class _Gathering:
 
     def _range(self, first: bool, count: Value) -> tuple[Value, Value]:
         f = self.f
-        return share(count, *f.arguments[1:]) if first else (f.constant(I64, 0), count)
+        return worker_share(count, *f.arguments[1:]) if first else (f.constant(I64, 0), count)
 
     def _before(self, level: int, target: Value, source: Value) -> None:
         """Loops over kept axes, then those over the index arrays."""
@@ -144,8 +144,8 @@ class _Gathering:
         count, step, stride = self.before[level]
         begin, end = self._range(level == 0, count)
         with f.loop(begin, end) as loop:
-            place = f.advanced(target, loop.index * step)
-            self._before(level + 1, place, f.advanced(source, loop.index * stride))
+            place = f.offset(target, loop.index * step)
+            self._before(level + 1, place, f.offset(source, loop.index * stride))
 
     def _middle(self, level: int, target: Value, source: Value, indices: Sequence[Value]) -> None:
         f = self.f
@@ -155,8 +155,8 @@ class _Gathering:
         count, step, *strides = self.middle[level]
         begin, end = self._range(level == 0 and not self.before, count)
         with f.loop(begin, end) as loop:
-            moved = [f.advanced(i, loop.index * s) for i, s in zip(indices, strides, strict=True)]
-            self._middle(level + 1, f.advanced(target, loop.index * step), source, moved)
+            moved = [f.offset(i, loop.index * s) for i, s in zip(indices, strides, strict=True)]
+            self._middle(level + 1, f.offset(target, loop.index * step), source, moved)
 
     def _pick(self, target: Value, source: Value, indices: Sequence[Value]) -> None:
         """Move what the indices name; note an index that is outside."""
@@ -170,7 +170,7 @@ class _Gathering:
             if self.starts:
                 source, axes = self._piece(wrapped, stride)
             else:
-                source = f.advanced(source, wrapped * stride)
+                source = f.offset(source, wrapped * stride)
         f.either(inside, lambda: self._move(target, source, axes), self._note)
 
     def _piece(self, index: Value, stride: Value) -> tuple[Value, list[Axis]]:
@@ -192,7 +192,7 @@ class _Gathering:
         axes = [
             (count, own, step) for (count, step, *_), own in zip(self.after, strides, strict=True)
         ]
-        return f.advanced(piece, place * stride), axes
+        return f.offset(piece, place * stride), axes
 
     def _note(self) -> Sequence[Value]:
         self.f.store(self.f.constant(I64, 1), self.status, 8)
@@ -223,8 +223,8 @@ class _Gathering:
         walk(
             f,
             element,
-            f.advanced(source, begin * stride),
-            f.advanced(target, begin * step),
+            f.offset(source, begin * stride),
+            f.offset(target, begin * step),
             [(end - begin, stride, step), *axes[1:]],
         )
 

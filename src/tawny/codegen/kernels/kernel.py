@@ -30,7 +30,7 @@ NEVER: Final = StopCell()
 """A program puts the address of its own cell in its place."""
 
 
-class Layout(Protocol):
+class ArrayLayout(Protocol):
     """How an array lies in memory: strides are in bytes, 0 along repeated axes."""
 
     @property
@@ -41,7 +41,7 @@ class Layout(Protocol):
     def dtype(self) -> DType: ...
 
 
-class Compiled(NamedTuple):
+class CompiledKernel(NamedTuple):
     """A compiled function of (row, worker, workers) and what its row holds after the addresses."""
 
     library: Library | MachineCode
@@ -53,9 +53,9 @@ class Compiled(NamedTuple):
     """Bytes of scratch memory; its address comes after those of operands and results, if any."""
 
 
-class InTurn(NamedTuple):
+class KernelSequence(NamedTuple):
     """A compiled function, and those of its library that are called after it with the same row."""
 
-    kernel: Compiled
+    kernel: CompiledKernel
     after: tuple[tuple[str, bool], ...]
     """Their symbols, and whether workers share them."""

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tawny import dtype as dt
-from tawny.codegen.ir.builder import F64, I64, KERNEL, PTR, Function, Module, Type, Value
-from tawny.codegen.kernels.kernel import Compiled, Layout
-from tawny.codegen.kernels.workshare import digits, share
+from tawny.codegen.ir.builder import F64, I32, I64, KERNEL, PTR, Function, Module, Type, Value
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import written
-from tawny.codegen.scalar.expressions import applied
-from tawny.codegen.scalar.numbers import first_lanes, real, stored
+from tawny.codegen.runtime.library import lazy_library
+from tawny.codegen.scalar.expressions import emit_op
+from tawny.codegen.scalar.numbers import real, storage_type
 from tawny.dtype import DType
 from tawny.op import ELEMENTWISE
 
@@ -38,11 +38,11 @@ SAFE: Final = 1e290
 """Products of pivots are trusted between this and its inverse; else LAPACK adds logarithms."""
 
 
-class Matrices(NamedTuple):
+class MatrixStack(NamedTuple):
     """How stacks of matrices lie: a matrix of each operand and result for each of the stack."""
 
     stack: tuple[int, ...]
-    arrays: tuple[Layout, ...]
+    arrays: tuple[ArrayLayout, ...]
     """Operands and results; the stack's axes come first, two axes of the matrix last."""
 
     @property
@@ -62,7 +62,7 @@ class Matrices(NamedTuple):
         return (*outer, *sizes, *inner, 0)
 
 
-def elimination(task: str, matrices: Matrices, columns: int) -> Compiled | None:
+def elimination_kernel(task: str, matrices: MatrixStack, columns: int) -> CompiledKernel | None:
     """The kernel of "solve", "inv", "det" or "slogdet"; None where matrices are too large.
 
     Operands are matrices and, of "solve", right-hand sides of so many columns.
@@ -75,10 +75,10 @@ def elimination(task: str, matrices: Matrices, columns: int) -> Compiled | None:
     library = _elimination(task, matrices.dtypes, len(matrices.stack))
     count = math.prod(matrices.stack)
     shared = count > 1 and count * n * n * width > SHARED_PRODUCTS
-    return Compiled(library, SYMBOL, matrices.parameters(n, columns), shared, 0)
+    return CompiledKernel(library, SYMBOL, matrices.parameters(n, columns), shared, 0)
 
 
-def triangle_of_definite(matrices: Matrices, *, upper: bool) -> Compiled | None:
+def cholesky_kernel(matrices: MatrixStack, *, upper: bool) -> CompiledKernel | None:
     """The kernel of Cholesky's factor; None where matrices are too large."""
     n = matrices.arrays[0].shape[-1]
     if n == 0 or n * _padded(n, _lanes(F64)) * 8 > ROOM:
@@ -86,10 +86,12 @@ def triangle_of_definite(matrices: Matrices, *, upper: bool) -> Compiled | None:
     library = _cholesky(matrices.dtypes, len(matrices.stack), upper)
     count = math.prod(matrices.stack)
     shared = count > 1 and count * n * n * n > SHARED_PRODUCTS
-    return Compiled(library, SYMBOL, matrices.parameters(n, 0), shared, 0)
+    return CompiledKernel(library, SYMBOL, matrices.parameters(n, 0), shared, 0)
 
 
-def triangular(matrices: Matrices, columns: int, *, lower: bool, unit: bool) -> Compiled | None:
+def triangular_kernel(
+    matrices: MatrixStack, columns: int, *, lower: bool, unit: bool
+) -> CompiledKernel | None:
     """The kernel that solves triangular systems; None where there are none.
 
     The arrays are triangles, right-hand sides of so many columns, and the results.
@@ -104,7 +106,7 @@ def triangular(matrices: Matrices, columns: int, *, lower: bool, unit: bool) -> 
     work = math.prod(matrices.stack) * n * n * columns
     units = math.prod(matrices.stack) * columns
     parameters = matrices.parameters(n, columns)
-    return Compiled(library, SYMBOL, parameters, units > 1 and work > SHARED_PRODUCTS, 0)
+    return CompiledKernel(library, SYMBOL, parameters, units > 1 and work > SHARED_PRODUCTS, 0)
 
 
 def _lanes(type: Type) -> int:
@@ -151,17 +153,17 @@ class _Stack:
 
     def _moved(self, base: Value, places: Sequence[Value], array: int) -> Value:
         for place, (_, *strides) in zip(places, self.axes, strict=True):
-            base = self.f.advanced(base, place * strides[array])
+            base = self.f.offset(base, place * strides[array])
         return base
 
     def place(self, array: int, i: Value, j: Value) -> Value:
         """Where an element of a matrix lies."""
         by_row, by_column = self.strides[array]
-        return self.f.advanced(self.bases[array], i * by_row + j * by_column)
+        return self.f.offset(self.bases[array], i * by_row + j * by_column)
 
     def read(self, array: int, i: Value, j: Value) -> Value:
         """An element as it is stored."""
-        return self.f.load(stored(self.dtypes[array]), self.place(array, i, j))
+        return self.f.load(storage_type(self.dtypes[array]), self.place(array, i, j))
 
     def take(self, array: int, i: Value, j: Value) -> Value:
         """An element as float64."""
@@ -170,7 +172,7 @@ class _Stack:
 
     def put(self, array: int, i: Value, j: Value, number: Value) -> None:
         """Write an element that is given as float64."""
-        kind = stored(self.dtypes[array])
+        kind = storage_type(self.dtypes[array])
         rounded = number if kind == F64 else self.f.convert("fptrunc", number, kind)
         self.f.store(rounded, self.place(array, i, j))
 
@@ -189,7 +191,7 @@ class _Rows:
 
     def __init__(self, f: Function, width: Value) -> None:
         self.f, self.width, self.lanes = f, width, _lanes(F64)
-        self.base = f.room(ROOM)
+        self.base = f.stack_buffer(ROOM)
 
     def place(self, i: Value, j: Value) -> Value:
         """Where an element lies."""
@@ -244,7 +246,7 @@ class _Rows:
 # ------------------------------------------------------------------ elimination
 
 
-@written
+@lazy_library
 def _elimination(task: str, dtypes: tuple[DType, ...], axes: int) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
@@ -265,7 +267,7 @@ class _Elimination:
 
     def write(self) -> None:
         """One matrix of the stack after the other."""
-        begin, end = share(self.stack.count, *self.f.arguments[1:])
+        begin, end = worker_share(self.stack.count, *self.f.arguments[1:])
         with self.f.loop(begin, end) as loop:
             self.stack.go_to(loop.index)
             self._bring()
@@ -343,14 +345,14 @@ class _Elimination:
             self.stack.put(1, zero, zero, product)
             return
         self.stack.put(1, zero, zero, f.copysign(f.constant(F64, 1), product))
-        logarithm = applied(f, ELEMENTWISE["log"], (dt.FLOAT64,), [f.absolute(product)])
+        logarithm = emit_op(f, ELEMENTWISE["log"], (dt.FLOAT64,), [f.absolute(product)])
         self.stack.put(2, zero, zero, real(logarithm))
 
 
 # --------------------------------------------------------------------- Cholesky
 
 
-@written
+@lazy_library
 def _cholesky(dtypes: tuple[DType, ...], axes: int, upper: bool) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
@@ -369,7 +371,7 @@ class _Cholesky:
     def write(self) -> None:
         """One matrix of the stack after the other."""
         f, rows = self.f, self.rows
-        begin, end = share(self.stack.count, *f.arguments[1:])
+        begin, end = worker_share(self.stack.count, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             self.stack.go_to(loop.index)
             rows.clear(self.n)
@@ -399,7 +401,7 @@ class _Cholesky:
 # -------------------------------------------------------------------- triangles
 
 
-@written
+@lazy_library
 def _triangular(dtype: DType, axes: int, form: str, lower: bool, unit: bool) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
@@ -413,7 +415,7 @@ class _Triangular:
     def __init__(self, stack: _Stack, form: str, lower: bool, unit: bool) -> None:
         self.stack, self.f, self.n, self.form = stack, stack.f, stack.n, form
         self.lower, self.unit = lower, unit
-        self.type = stored(stack.dtypes[0])
+        self.type = storage_type(stack.dtypes[0])
         self.lanes = _lanes(self.type)
 
     def write(self) -> None:
@@ -421,7 +423,7 @@ class _Triangular:
         f, block = self.f, COLUMNS * self.lanes
         columns = self.stack.columns
         blocks = (columns + (block - 1)).unsigned_over(block)
-        begin, end = share(self.stack.count * blocks, *f.arguments[1:])
+        begin, end = worker_share(self.stack.count * blocks, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             self.stack.go_to(loop.index.unsigned_over(blocks))
             first = loop.index.unsigned_rest(blocks) * block
@@ -431,7 +433,8 @@ class _Triangular:
                 with f.when(count.equals(block)):
                     self._columns(first, None)
                 with f.when(count < block), f.loop(0, count, self.lanes) as part:
-                    rest = first_lanes(f, f.minimum(count - part.index, self.lanes), self.lanes)
+                    left = f.minimum(count - part.index, self.lanes)
+                    rest = f.first_lanes(f.convert("trunc", left, I32), self.lanes)
                     self._columns(first + part.index, rest)
             else:
                 self._one_column()

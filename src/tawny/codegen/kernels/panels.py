@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, SupportsIndex
 
 from tawny.codegen.ir.builder import I64, KERNEL, PTR, Module
-from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.kernels.kernel import CompiledKernel
 from tawny.codegen.products.row import Names, Numbers
-from tawny.codegen.runtime.library import Address, written
+from tawny.codegen.runtime.library import Address, lazy_library
 
 SYMBOL: Final = "kernel"
 
-OWN: Final = -1
+WORKER_SCRATCH: Final = -1
 """In place of a cell: the scratch memory of the worker."""
 
 _NUMBERS: Final = Names(
@@ -30,7 +30,7 @@ _MOVE: Final = 3
 """Cells that tell an address."""
 
 
-class Cut(NamedTuple):
+class PanelSplit(NamedTuple):
     """Rows in panels, the first `tall` of them of `rows + 1` rows, the others of `rows`."""
 
     panels: int
@@ -38,9 +38,9 @@ class Cut(NamedTuple):
     rows: int
 
     @staticmethod
-    def of(rows: int, panels: int) -> Cut:
+    def of(rows: int, panels: int) -> PanelSplit:
         """Panels of nearly equal height."""
-        return Cut(panels, rows % panels, rows // panels)
+        return PanelSplit(panels, rows % panels, rows // panels)
 
     @property
     def heights(self) -> tuple[int, ...]:
@@ -48,7 +48,7 @@ class Cut(NamedTuple):
         return (self.rows + 1, self.rows) if self.tall else (self.rows,)
 
 
-class Move(NamedTuple):
+class PanelAddress(NamedTuple):
     """An address: `offset` bytes past a cell of the row, and `step` more for each row before."""
 
     cell: int
@@ -56,42 +56,46 @@ class Move(NamedTuple):
     offset: int = 0
 
 
-class Call(NamedTuple):
+class PanelCall(NamedTuple):
     """A kernel and the addresses that its row begins with."""
 
-    code: Compiled
-    moves: tuple[Move, ...]
+    code: CompiledKernel
+    moves: tuple[PanelAddress, ...]
 
 
 def panels_kernel(
-    cut: Cut, calls: Sequence[Sequence[Call]], addresses: int, slots: int, room: int
-) -> Compiled:
+    split: PanelSplit,
+    calls: Sequence[Sequence[PanelCall]],
+    addresses: int,
+    slots: int,
+    worker_bytes: int,
+) -> CompiledKernel:
     """The kernel that makes the calls for each panel: some for each of the cut's heights.
 
     Its row begins with so many addresses, that of scratch memory the last.  At most `slots` workers
     take part, each with `room` bytes of it for what the calls keep there.
     """
-    told = [[n for call in several for n in _told(call)] for several in calls]
+    told = [[n for call in several for n in _call_parameters(call)] for several in calls]
     row = 8 * max([len(c.moves) + len(c.code.parameters) for several in calls for c in several])
-    room = -(-room // 64) * 64
-    slot = room + -(-row // 64) * 64
+    worker_bytes = -(-worker_bytes // 64) * 64
+    slot = worker_bytes + -(-row // 64) * 64
     first = len(_NUMBERS)
     numbers = {
-        "panels": cut.panels,
-        "tall": cut.tall,
-        "rows": cut.rows,
+        "panels": split.panels,
+        "tall": split.tall,
+        "rows": split.rows,
         "slots": slots,
         "slot_bytes": slot,
-        "row_at": room,
+        "row_at": worker_bytes,
         "calls": len(calls[0]),
         "tall_at": first,
-        "low_at": first + (len(told[0]) if cut.tall else 0),
+        "low_at": first + (len(told[0]) if split.tall else 0),
     }
     parameters = (*_NUMBERS.values(numbers), *[n for several in told for n in several])
-    return Compiled(_library(addresses), SYMBOL, parameters, cut.panels > 1, slot * slots)
+    return CompiledKernel(_library(addresses), SYMBOL, parameters, split.panels > 1, slot * slots)
 
 
-def _told(call: Call) -> list[SupportsIndex]:
+def _call_parameters(call: PanelCall) -> list[SupportsIndex]:
     """What the code is told of a call."""
     code, moves = call
     head: list[SupportsIndex] = [
@@ -102,7 +106,7 @@ def _told(call: Call) -> list[SupportsIndex]:
     return [*head, *[n for move in moves for n in move], *code.parameters]
 
 
-@written
+@lazy_library
 def _library(addresses: int) -> str:
     """The loop over a worker's panels, for rows that begin with so many addresses."""
     module = Module()

@@ -25,9 +25,9 @@ from tawny.codegen.ir.builder import (
     integer_of,
 )
 from tawny.codegen.kernels.element import Element
-from tawny.codegen.kernels.kernel import Compiled, Layout
-from tawny.codegen.kernels.workshare import nest, share
-from tawny.codegen.runtime.library import written
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.workshare import nest, worker_share
+from tawny.codegen.runtime.library import lazy_library
 from tawny.shape import Shape, size
 
 SHARED_ELEMENTS: Final = 1 << 14
@@ -41,7 +41,7 @@ BLOCK: Final = 4
 """Vectors of channels that are folded at once."""
 
 
-class Kind(Enum):
+class PoolingKind(Enum):
     """Which kernel."""
 
     MAX = "max"
@@ -51,7 +51,7 @@ class Kind(Enum):
     MEAN_GRADIENT = "gradient of mean"
 
 
-class Geometry(NamedTuple):
+class PoolingGeometry(NamedTuple):
     """Windows over an array of shape (batch, *sizes, channels), for up to three spatial axes."""
 
     batch: int
@@ -80,9 +80,9 @@ class Walk(NamedTuple):
     """Whether each element is seen by one window: nothing is added up."""
 
 
-def pooling(
-    kind: Kind, geometry: Geometry, element: Element, operands: Sequence[Layout]
-) -> Compiled | None:
+def pooling_kernel(
+    kind: PoolingKind, geometry: PoolingGeometry, element: Element, operands: Sequence[ArrayLayout]
+) -> CompiledKernel | None:
     """The kernel; None where channels are not neighbours.
 
     Of integers and truths there is the greatest alone.
@@ -97,12 +97,12 @@ def pooling(
     shared = size(operands[0].shape) > SHARED_ELEMENTS
     unsigned = operands[0].dtype.kind in "ub"
     library = _library(kind, element, _walk(kind, geometry), unsigned)
-    return Compiled(library, "pool", tuple(parameters), shared, 0)
+    return CompiledKernel(library, "pool", tuple(parameters), shared, 0)
 
 
-def _walk(kind: Kind, geometry: Geometry) -> Walk | None:
+def _walk(kind: PoolingKind, geometry: PoolingGeometry) -> Walk | None:
     """What a kernel's code knows; a forward one nothing."""
-    if kind in {Kind.MAX, Kind.MAX_SELECT, Kind.MEAN}:
+    if kind in {PoolingKind.MAX, PoolingKind.MAX_SELECT, PoolingKind.MEAN}:
         return None
     small = size(geometry.window) <= MOST_PLACES
     window = tuple(_three(geometry.window, 1)) if small else None
@@ -114,14 +114,14 @@ def _three(sizes: Sequence[int], fill: int) -> list[int]:
     return [*[fill] * (RANK - len(sizes)), *sizes]
 
 
-@written
-def _library(kind: Kind, element: Element, walk: Walk | None, unsigned: bool) -> str:
+@lazy_library
+def _library(kind: PoolingKind, element: Element, walk: Walk | None, unsigned: bool) -> str:
     module = Module()
     with module.function("pool", KERNEL) as f:
         row, worker, workers = f.arguments
-        operands = 2 if kind in {Kind.MAX_GRADIENT, Kind.MAX_SELECT} else 1
+        operands = 2 if kind in {PoolingKind.MAX_GRADIENT, PoolingKind.MAX_SELECT} else 1
         pool = _Pooling(f, element, row, operands, unsigned)
-        if kind is Kind.MAX_SELECT:
+        if kind is PoolingKind.MAX_SELECT:
             pool.select(worker, workers)
         elif walk is None:
             pool.forward(kind, worker, workers)
@@ -178,7 +178,7 @@ class _Pooling:
         offset = channel * self.element.nbytes
         for index, step in zip([image, *places], self.steps[operand], strict=True):
             offset = offset + index * step
-        return self.f.advanced(self.operands[operand], offset)
+        return self.f.offset(self.operands[operand], offset)
 
     def of_result(
         self, sizes: Sequence[Value], image: Value, places: Sequence[Value], channel: Value
@@ -188,7 +188,7 @@ class _Pooling:
         for place, n in zip(places, sizes, strict=True):
             index = index * n + place
         index = index * self.channels + channel
-        return self.f.advanced(self.result, index * self.element.nbytes)
+        return self.f.offset(self.result, index * self.element.nbytes)
 
     def seen(self, window: Sequence[Value]) -> tuple[list[Value], list[tuple[Value, Value]]]:
         """Where a window begins, and which of its places lie in the array."""
@@ -214,13 +214,13 @@ class _Pooling:
     def _windows(self, worker: Value, workers: Value) -> Generator[tuple[Value, list[Value]]]:
         """Each window of a worker: its image, and its place there."""
         f, (high, wide, deep) = self.f, self.counts
-        begin, end = share(self.batch * high * wide, worker, workers)
+        begin, end = worker_share(self.batch * high * wide, worker, workers)
         with f.loop(begin, end) as row, f.loop(0, deep) as last:
             upper = row.index.unsigned_over(wide)
             window = [upper.unsigned_rest(high), row.index.unsigned_rest(wide), last.index]
             yield upper.unsigned_over(high), window
 
-    def forward(self, kind: Kind, worker: Value, workers: Value) -> None:
+    def forward(self, kind: PoolingKind, worker: Value, workers: Value) -> None:
         """Each window folded to one element for each channel."""
         f, lanes = self.f, self.element.lanes
         with self._windows(worker, workers) as (image, window):
@@ -238,11 +238,11 @@ class _Pooling:
                 first = self._first(kind)
                 folded = nest(f, ranges, [first] * vectors, step)
                 place = self.of_result(self.counts, image, window, channel)
-                if kind is Kind.MEAN:
+                if kind is PoolingKind.MEAN:
                     count = self.count(ranges)
                     folded = [total / count for total in folded]
                 for number, value in enumerate(folded):
-                    to = f.advanced(place, number * self.element.vector_bytes)
+                    to = f.offset(place, number * self.element.vector_bytes)
                     self.element.store(f, value, to, mask)
 
             whole = self.channels - self.channels.unsigned_rest(lanes)
@@ -274,20 +274,20 @@ class _Pooling:
 
     def _load(self, base: Value, number: int, mask: Value | None) -> Value:
         f = self.f
-        return self.element.load(f, f.advanced(base, number * self.element.vector_bytes), mask)
+        return self.element.load(f, f.offset(base, number * self.element.vector_bytes), mask)
 
-    def _first(self, kind: Kind) -> Value:
+    def _first(self, kind: PoolingKind) -> Value:
         """What an empty window gives."""
-        if kind is Kind.MEAN:
+        if kind is PoolingKind.MEAN:
             return self.element.zero(self.f)
         if self.element.computed.floating:
             return self.f.constant(self.element.vector, float("-inf"))
         least = 0 if self._unsigned else -(1 << (8 * self.element.nbytes - 1))
         return self.f.constant(self.element.vector, least)
 
-    def _folded(self, kind: Kind, old: Value, new: Value) -> Value:
+    def _folded(self, kind: PoolingKind, old: Value, new: Value) -> Value:
         """The sum, or the greater one; NaN stays."""
-        if kind is Kind.MEAN:
+        if kind is PoolingKind.MEAN:
             return old + new
         if not self.element.computed.floating:
             better = self.f.compare("ugt" if self._unsigned else "sgt", new, old)
@@ -297,12 +297,12 @@ class _Pooling:
 
     # ----------------------------------------------------------------- backward
 
-    def backward(self, kind: Kind, walk: Walk, worker: Value, workers: Value) -> None:
+    def backward(self, kind: PoolingKind, walk: Walk, worker: Value, workers: Value) -> None:
         """Each window's gradient added to what it sees."""
         f, lanes = self.f, self.element.lanes
         inside = None if walk.window is None else self._inside(kind, walk.window, walk.tiling)
         vectors = (self.channels + (lanes - 1)).unsigned_over(lanes)
-        begin, end = share(self.batch * vectors, worker, workers)
+        begin, end = worker_share(self.batch * vectors, worker, workers)
         with f.loop(begin, end) as unit:
             image = unit.index.unsigned_over(vectors)
             channel = unit.index.unsigned_rest(vectors) * lanes
@@ -340,7 +340,7 @@ class _Pooling:
         return inside
 
     def _inside(
-        self, kind: Kind, window: Shape, tiling: bool
+        self, kind: PoolingKind, window: Shape, tiling: bool
     ) -> Callable[[_Column, Sequence[Value]], None]:
         """How the gradient of a window that lies inside is spread, place by place."""
         f, element = self.f, self.element
@@ -357,11 +357,11 @@ class _Pooling:
             slope = element.load(f, self.at(given, image, at, channel), mask)
             base = self.of_result(self.sizes, image, starts, channel)
             chosen = None
-            if kind is Kind.MEAN_GRADIENT:
+            if kind is PoolingKind.MEAN_GRADIENT:
                 slope = slope / f.constant(element.vector, len(places))
             else:
                 first = self.at(0, image, starts, channel)
-                values = [element.load(f, f.advanced(first, offset), mask) for offset in seen]
+                values = [element.load(f, f.offset(first, offset), mask) for offset in seen]
                 best, chosen = values[0], f.constant(number, 0)
                 for i, new in enumerate(values[1:], 1):
                     first_nan = f.compare("uno", new, 0.0) & f.compare("ord", best, 0.0)
@@ -369,7 +369,7 @@ class _Pooling:
                     best = f.select(better, new, best)
                     chosen = f.select(better, f.constant(number, i), chosen)
             for i, offset in enumerate(into):
-                place = f.advanced(base, offset)
+                place = f.offset(base, offset)
                 old = element.zero(f) if tiling else element.load(f, place, mask)
                 new = old + slope
                 if chosen is not None:
@@ -379,14 +379,14 @@ class _Pooling:
         return spread
 
     def _spread(
-        self, kind: Kind, image: Value, channel: Value, mask: Value, window: list[Value]
+        self, kind: PoolingKind, image: Value, channel: Value, mask: Value, window: list[Value]
     ) -> None:
         f = self.f
         starts, ranges = self.seen(window)
         given = len(self.operands) - 1
         gradient = self.element.load(f, self.at(given, image, window, channel), mask)
         chosen = None
-        if kind is Kind.MEAN_GRADIENT:
+        if kind is PoolingKind.MEAN_GRADIENT:
             gradient = gradient / self.count(ranges)
         else:
             column = _Column(image, channel, mask)

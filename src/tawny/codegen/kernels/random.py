@@ -23,10 +23,10 @@ from tawny.codegen.ir.builder import (
     Type,
     Value,
 )
-from tawny.codegen.kernels.kernel import Compiled
-from tawny.codegen.kernels.workshare import share
+from tawny.codegen.kernels.kernel import CompiledKernel
+from tawny.codegen.kernels.workshare import worker_share
 from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import written
+from tawny.codegen.runtime.library import lazy_library
 from tawny.codegen.vectormath import cos, log1p
 from tawny.dtype import DType
 
@@ -40,32 +40,32 @@ SHARED_ELEMENTS: Final = 1 << 13
 Words = tuple[Value, Value, Value, Value]
 
 
-def uniform(count: int, dtype: DType, key: tuple[int, int]) -> Compiled:
+def uniform_kernel(count: int, dtype: DType, key: tuple[int, int]) -> CompiledKernel:
     """The kernel of numbers from 0 up to but not including 1; its last parameter is the run."""
     return _kernel("uniform", count, dtype, key)
 
 
-def normal(count: int, dtype: DType, key: tuple[int, int]) -> Compiled:
+def normal_kernel(count: int, dtype: DType, key: tuple[int, int]) -> CompiledKernel:
     """The kernel of normally distributed numbers; its last parameter is the run."""
     return _kernel("normal", count, dtype, key)
 
 
-def integers(count: int, dtype: DType, key: tuple[int, int]) -> Compiled:
+def integers_kernel(count: int, dtype: DType, key: tuple[int, int]) -> CompiledKernel:
     """The kernel of integers from one operand's only element to another's, both included.
 
     Its last parameter is set if there are none, the one before it is the run.
     """
     library, shared = _integers_library(dtype), count > SHARED_ELEMENTS
-    return Compiled(library, "draw", (count, *key, 0, 0), shared, 0)
+    return CompiledKernel(library, "draw", (count, *key, 0, 0), shared, 0)
 
 
-def _kernel(kind: str, count: int, dtype: DType, key: tuple[int, int]) -> Compiled:
+def _kernel(kind: str, count: int, dtype: DType, key: tuple[int, int]) -> CompiledKernel:
     stored = {2: F16, 4: F32, 8: F64}[dtype.itemsize]
     parameters = (count, *key, 0)
-    return Compiled(_library(kind, stored), "draw", parameters, count > SHARED_ELEMENTS, 0)
+    return CompiledKernel(_library(kind, stored), "draw", parameters, count > SHARED_ELEMENTS, 0)
 
 
-@written
+@lazy_library
 def _library(kind: str, stored: Type) -> str:
     """A loop over blocks of a vector's elements, and what is left."""
     module = Module()
@@ -95,7 +95,7 @@ def _library(kind: str, stored: Type) -> str:
     return module.text()
 
 
-@written
+@lazy_library
 def _integers_library(dtype: DType) -> str:
     """A loop over blocks of a vector's elements, each made of 64 random bits."""
     module = Module()
@@ -142,7 +142,7 @@ def _high_product(a: Value, b: Value) -> Value:
 
 def _own_blocks(f: Function, count: Value, lanes: int) -> tuple[Value, Value]:
     """Where a worker's share of blocks of `lanes` elements begins and ends."""
-    begin, end = share((count + (lanes - 1)).unsigned_over(lanes), *f.arguments[1:])
+    begin, end = worker_share((count + (lanes - 1)).unsigned_over(lanes), *f.arguments[1:])
     return begin * lanes, end * lanes
 
 
@@ -162,7 +162,7 @@ def _whole(f: Function, drawn: Value, place: Value) -> list[Value]:
 
 def _some(f: Function, drawn: Value, place: Value, count: Value) -> list[Value]:
     """Write the first elements alone."""
-    room = f.room(drawn.type.lanes * drawn.type.nbytes)
+    room = f.stack_buffer(drawn.type.lanes * drawn.type.nbytes)
     f.store(drawn, room)
     element = drawn.type.scalar
     with f.loop(0, count) as loop:

@@ -12,22 +12,22 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from tawny.codegen.ir.builder import KERNEL, PTR, Function, Module, Value
-from tawny.codegen.kernels.kernel import Compiled, Layout
-from tawny.codegen.kernels.workshare import digits, share
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import written
+from tawny.codegen.runtime.library import lazy_library
 from tawny.codegen.scalar.casts import cast
-from tawny.codegen.scalar.expressions import applied, supported
+from tawny.codegen.scalar.expressions import emit_op, is_supported
 from tawny.codegen.scalar.numbers import (
     Number,
     constant,
-    flat,
+    flatten,
     lane_bytes,
     load_scalar,
-    loaded,
-    store,
+    load_vector,
     store_scalar,
-    unflat,
+    store_vector,
+    unflatten,
 )
 from tawny.dtype import DType
 from tawny.op import Elementwise
@@ -41,7 +41,7 @@ MOST_VECTORS: Final = 4
 """So many vectors of rows are walked at once."""
 
 
-class Scanned(NamedTuple):
+class ScanSpec(NamedTuple):
     """A running fold: how neighbours are combined, along which axis, and what stands in front."""
 
     combine: Elementwise
@@ -50,10 +50,10 @@ class Scanned(NamedTuple):
     """An element before all others, if the result has one."""
 
 
-def scanning(scan: Scanned, given: Layout, result: Layout) -> Compiled | None:
+def scan_kernel(scan: ScanSpec, given: ArrayLayout, result: ArrayLayout) -> CompiledKernel | None:
     """The kernel; None where NumPy must combine."""
     dtypes = result.dtype, result.dtype
-    if not supported(scan.combine, dtypes) or (given.dtype.kind == "c") > (
+    if not is_supported(scan.combine, dtypes) or (given.dtype.kind == "c") > (
         result.dtype.kind == "c"
     ):
         return None
@@ -70,7 +70,7 @@ def scanning(scan: Scanned, given: Layout, result: Layout) -> Compiled | None:
     walked = (shape[axis], given.strides[axis], result.strides[axis])
     rows = math.prod([shape[a] for a in others]) * width
     shared = rows > 1 and math.prod(shape) > SHARED_ELEMENTS
-    return Compiled(_library(*code), SYMBOL, (*outer, width, *walked), shared, 0)
+    return CompiledKernel(_library(*code), SYMBOL, (*outer, width, *walked), shared, 0)
 
 
 class _Code(NamedTuple):
@@ -87,7 +87,7 @@ class _Code(NamedTuple):
     """Vectors of rows that are walked at once; 0 where rows are walked one by one."""
 
 
-@written
+@lazy_library
 def _library(*numbers: Any) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
@@ -114,16 +114,16 @@ class _Scan:
         units = blocks
         for n, _, _ in self.outer:
             units = units * n
-        begin, end = share(units, *f.arguments[1:])
+        begin, end = worker_share(units, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             source, result = self.source, self.result
             places = digits(loop.index.unsigned_over(blocks), [n for n, _, _ in self.outer])
             for place, (_, stride, step) in zip(places, self.outer, strict=True):
-                source = f.advanced(source, place * stride)
-                result = f.advanced(result, place * step)
+                source = f.offset(source, place * stride)
+                result = f.offset(result, place * step)
             first = loop.index.unsigned_rest(blocks) * block
-            source = f.advanced(source, first * code.given.itemsize)
-            result = f.advanced(result, first * code.dtype.itemsize)
+            source = f.offset(source, first * code.given.itemsize)
+            result = f.offset(result, first * code.dtype.itemsize)
             self._rows(source, result, f.minimum(self.width - first, block))
 
     def _rows(self, source: Value, result: Value, count: Value) -> None:
@@ -139,8 +139,8 @@ class _Scan:
 
         def few() -> Sequence[Value]:
             with f.loop(0, count) as loop:
-                here = f.advanced(source, loop.index * code.given.itemsize)
-                there = f.advanced(result, loop.index * code.dtype.itemsize)
+                here = f.offset(source, loop.index * code.given.itemsize)
+                there = f.offset(result, loop.index * code.dtype.itemsize)
                 self._walk(here, there, 0)
             return []
 
@@ -152,37 +152,37 @@ class _Scan:
         if code.first is not None:
             lanes = code.lanes if vectors else 0
             self._store([constant(f, code.dtype, code.first, lanes)] * max(vectors, 1), result)
-            result = f.advanced(result, self.step)
+            result = f.offset(result, self.step)
         with f.when(self.length > 0):
             totals = self._load(source, vectors)
             self._store(totals, result)
-            with f.loop(1, self.length, carried=flat(totals)) as loop:
-                here = self._load(f.advanced(source, loop.index * self.stride), vectors)
-                both = zip(unflat(loop.carried, totals), here, strict=True)
+            with f.loop(1, self.length, carried=flatten(totals)) as loop:
+                here = self._load(f.offset(source, loop.index * self.stride), vectors)
+                both = zip(unflatten(loop.carried, totals), here, strict=True)
                 dtypes = code.dtype, code.dtype
-                sums = [applied(f, code.combine, dtypes, pair) for pair in both]
-                self._store(sums, f.advanced(result, loop.index * self.step))
-                loop.carry(*flat(sums))
+                sums = [emit_op(f, code.combine, dtypes, pair) for pair in both]
+                self._store(sums, f.offset(result, loop.index * self.step))
+                loop.carry(*flatten(sums))
 
     def _load(self, address: Value, vectors: int) -> list[Number]:
         f, code = self.f, self.code
         if not vectors:
             return [cast(f, load_scalar(f, code.given, address), code.given, code.dtype)]
         each = code.lanes * code.given.itemsize
-        places = [f.advanced(address, n * each) for n in range(vectors)]
-        read = [loaded(f, code.given, p, code.lanes) for p in places]
+        places = [f.offset(address, n * each) for n in range(vectors)]
+        read = [load_vector(f, code.given, p, code.lanes) for p in places]
         return [cast(f, n, code.given, code.dtype) for n in read]
 
     def _store(self, numbers: Sequence[Number], address: Value) -> None:
         f, code = self.f, self.code
         each = code.lanes * code.dtype.itemsize
         for n, number in enumerate(numbers):
-            place = f.advanced(address, n * each)
+            place = f.offset(address, n * each)
             if _is_vector(number):
-                store(f, code.dtype, number, place)
+                store_vector(f, code.dtype, number, place)
             else:
                 store_scalar(f, code.dtype, number, place)
 
 
 def _is_vector(number: Number) -> bool:
-    return bool(flat([number])[0].type.lanes)
+    return bool(flatten([number])[0].type.lanes)

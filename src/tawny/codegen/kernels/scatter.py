@@ -13,19 +13,19 @@ from typing import Any, Final, NamedTuple
 
 from tawny.codegen.ir.builder import I1, I64, KERNEL, PTR, Function, Module, Value
 from tawny.codegen.kernels.copies import ELEMENTS, walk
-from tawny.codegen.kernels.indexing import SHARED_BYTES, Loop, load_index, merged
-from tawny.codegen.kernels.kernel import Compiled, Layout
-from tawny.codegen.kernels.workshare import Cells, share
+from tawny.codegen.kernels.indexing import SHARED_BYTES, Loop, load_index, merge_axes
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.workshare import RowCells, worker_share
 from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import written
-from tawny.codegen.scalar.expressions import applied, supported
+from tawny.codegen.runtime.library import lazy_library
+from tawny.codegen.scalar.expressions import emit_op, is_supported
 from tawny.codegen.scalar.numbers import (
     lane_bytes,
     load_scalar,
-    loaded,
-    loaded_everywhere,
-    store,
+    load_splat,
+    load_vector,
     store_scalar,
+    store_vector,
 )
 from tawny.dtype import DType
 from tawny.op import Elementwise
@@ -37,14 +37,14 @@ COPY: Final = "copy"
 PUT: Final = "put"
 
 
-class Puts(NamedTuple):
+class ScatterSpec(NamedTuple):
     """Where values go: `axes` of a part of the result are indexed, as in gathering."""
 
-    source: Layout
+    source: ArrayLayout
     """What the result is made from."""
-    value: Layout
+    value: ArrayLayout
     """Broadcast to the shape of the part."""
-    indices: tuple[Layout, ...]
+    indices: tuple[ArrayLayout, ...]
     """All of one shape."""
     ranges: tuple[Range, ...]
     """For each axis of the result start, length and step of the part."""
@@ -54,13 +54,13 @@ class Puts(NamedTuple):
     """What an old element and a value become; None where the value replaces it."""
 
 
-def scattering(puts: Puts, result: Layout) -> Compiled | None:
+def scatter_kernel(puts: ScatterSpec, result: ArrayLayout) -> CompiledKernel | None:
     """The kernel, to be followed by `PUT`; None where NumPy must combine.
 
     Its last parameter is set where an index is outside its axis.
     """
     dtype = result.dtype
-    if puts.combine is not None and not supported(puts.combine, (dtype, dtype)):
+    if puts.combine is not None and not is_supported(puts.combine, (dtype, dtype)):
         return None
     steps = [
         step * stride for (_, _, step), stride in zip(puts.ranges, result.strides, strict=True)
@@ -70,11 +70,13 @@ def scattering(puts: Puts, result: Layout) -> Compiled | None:
     given = puts.value.strides
 
     def kept(axes: Sequence[int], strides: Sequence[int]) -> list[Loop]:
-        return merged((puts.ranges[a][1], steps[a], s) for a, s in zip(axes, strides, strict=True))
+        return merge_axes(
+            (puts.ranges[a][1], steps[a], s) for a, s in zip(axes, strides, strict=True)
+        )
 
     before = kept(left[:place], given[:place])
     after = kept(left[place:], given[place + rank :])
-    middle = merged(
+    middle = merge_axes(
         zip(
             puts.value.shape[place : place + rank],
             given[place : place + rank],
@@ -84,7 +86,7 @@ def scattering(puts: Puts, result: Layout) -> Compiled | None:
     )
     first = sum([start * s for (start, _, _), s in zip(puts.ranges, result.strides, strict=True)])
     sizes = [(puts.ranges[a][1], steps[a]) for a in puts.axes]
-    copied = merged(zip(puts.source.shape, puts.source.strides, result.strides, strict=True))
+    copied = merge_axes(zip(puts.source.shape, puts.source.strides, result.strides, strict=True))
     item = dtype.itemsize
     shape = _Shape(
         tuple([m.dtype for m in puts.indices]),
@@ -98,7 +100,7 @@ def scattering(puts: Puts, result: Layout) -> Compiled | None:
     loops = [*before, *middle, *after, *sizes, *(copied or [(1, item, item)])]
     parameters = [n for loop in loops for n in loop]
     shared = max(size(puts.value.shape), size(result.shape)) * item > SHARED_BYTES
-    return Compiled(_library(*shape), COPY, (first, *parameters, 0), shared, 0)
+    return CompiledKernel(_library(*shape), COPY, (first, *parameters, 0), shared, 0)
 
 
 class _Shape(NamedTuple):
@@ -116,7 +118,7 @@ class _Shape(NamedTuple):
     combine: Elementwise | None
 
 
-@written
+@lazy_library
 def _library(*numbers: Any) -> str:
     module, shape = Module(), _Shape(*numbers)
     arguments = KERNEL
@@ -137,7 +139,7 @@ class _Scattering:
         self.indices = [f.cell(row, 2 + i, PTR) for i in range(count)]
         self.result = f.cell(row, 2 + count, PTR)
         self.first = f.cell(row, 3 + count)
-        cells = Cells(f, 4 + count)
+        cells = RowCells(f, 4 + count)
         self.before = cells.take(shape.before, 3)
         self.middle = cells.take(shape.middle, 2 + count)
         self.after = cells.take(shape.after, 3)
@@ -147,7 +149,7 @@ class _Scattering:
         self.element = ELEMENTS[shape.dtype.itemsize]
         self.share = f.constant(I64, 0), f.constant(I64, 0)
         """Places along the first indexed axis that are this thread's."""
-        self.aside = f.room(16)
+        self.aside = f.stack_buffer(16)
 
     def copy(self) -> None:
         """The operand, unless the result lies over it; notes indices outside their axes."""
@@ -155,12 +157,12 @@ class _Scattering:
             self._look(0, self.indices)
         f, ((count, stride, step), *inner) = self.f, self.copied
         with f.when(self.source.differs(self.result)):
-            begin, end = share(count, *f.arguments[1:])
+            begin, end = worker_share(count, *f.arguments[1:])
             walk(
                 f,
                 self.element,
-                f.advanced(self.source, begin * stride),
-                f.advanced(self.result, begin * step),
+                f.offset(self.source, begin * stride),
+                f.offset(self.result, begin * step),
                 [(end - begin, stride, step), *[(n, a, b) for n, a, b in inner]],
             )
 
@@ -170,10 +172,10 @@ class _Scattering:
         if level < len(self.middle):
             count, _, *strides = self.middle[level]
             whole = f.constant(I64, 0), count
-            begin, end = share(count, *f.arguments[1:]) if level == 0 else whole
+            begin, end = worker_share(count, *f.arguments[1:]) if level == 0 else whole
             with f.loop(begin, end) as loop:
                 pairs = zip(indices, strides, strict=True)
-                self._look(level + 1, [f.advanced(i, loop.index * s) for i, s in pairs])
+                self._look(level + 1, [f.offset(i, loop.index * s) for i, s in pairs])
             return
         inside = f.constant(I1, 1)
         for at, kind, (count, _) in zip(indices, self.shape.kinds, self.sizes, strict=True):
@@ -189,17 +191,17 @@ class _Scattering:
     def put(self) -> None:
         """The values: the outermost loop is shared, or places along the first indexed axis."""
         f = self.f
-        target = f.advanced(self.result, self.first)
+        target = f.offset(self.result, self.first)
         if self.before or self.sizes:
             if not self.before:
-                self.share = share(self.sizes[0][0], *f.arguments[1:])
+                self.share = worker_share(self.sizes[0][0], *f.arguments[1:])
             self._before(0, target, self.value)
         elif self.after:
             (count, step, stride), *inner = self.after
-            begin, end = share(count, *f.arguments[1:])
+            begin, end = worker_share(count, *f.arguments[1:])
             self._run(
-                f.advanced(target, begin * step),
-                f.advanced(self.value, begin * stride),
+                f.offset(target, begin * step),
+                f.offset(self.value, begin * stride),
                 [[end - begin, step, stride], *inner],
             )
         else:
@@ -213,10 +215,10 @@ class _Scattering:
             return
         count, step, stride = self.before[level]
         whole = f.constant(I64, 0), count
-        begin, end = share(count, *f.arguments[1:]) if level == 0 else whole
+        begin, end = worker_share(count, *f.arguments[1:]) if level == 0 else whole
         with f.loop(begin, end) as loop:
-            place = f.advanced(target, loop.index * step)
-            self._before(level + 1, place, f.advanced(value, loop.index * stride))
+            place = f.offset(target, loop.index * step)
+            self._before(level + 1, place, f.offset(value, loop.index * stride))
 
     def _middle(self, level: int, target: Value, value: Value, indices: Sequence[Value]) -> None:
         f = self.f
@@ -225,8 +227,8 @@ class _Scattering:
             return
         count, stride, *strides = self.middle[level]
         with f.loop(0, count) as loop:
-            moved = [f.advanced(i, loop.index * s) for i, s in zip(indices, strides, strict=True)]
-            self._middle(level + 1, target, f.advanced(value, loop.index * stride), moved)
+            moved = [f.offset(i, loop.index * s) for i, s in zip(indices, strides, strict=True)]
+            self._middle(level + 1, target, f.offset(value, loop.index * stride), moved)
 
     def _pick(self, target: Value, value: Value, indices: Sequence[Value]) -> None:
         """Put what belongs to the indices, if it is this thread's."""
@@ -236,7 +238,7 @@ class _Scattering:
         for number, (at, kind, (count, step)) in enumerate(pairs):
             index = load_index(f, at, kind)
             wrapped = f.select(index < 0, index + count, index)
-            target = f.advanced(target, wrapped * step)
+            target = f.offset(target, wrapped * step)
             if number == 0 and not self.before:
                 low, high = self.share
                 mine = (wrapped >= low) & (wrapped < high)
@@ -265,8 +267,8 @@ class _Scattering:
             (count, step, stride), *inner = axes
             with f.loop(0, count) as loop:
                 self._run(
-                    f.advanced(target, loop.index * step),
-                    f.advanced(value, loop.index * stride),
+                    f.offset(target, loop.index * step),
+                    f.offset(value, loop.index * stride),
                     inner,
                 )
 
@@ -274,7 +276,7 @@ class _Scattering:
         f, dtype, combine = self.f, self.shape.dtype, self.shape.combine
         assert combine is not None
         numbers = load_scalar(f, dtype, target), load_scalar(f, dtype, value)
-        store_scalar(f, dtype, applied(f, combine, (dtype, dtype), numbers), target)
+        store_scalar(f, dtype, emit_op(f, combine, (dtype, dtype), numbers), target)
 
     def _line(self, target: Value, value: Value, count: Value, step: Value, stride: Value) -> None:
         """Neighbours by vectors, others one by one."""
@@ -286,14 +288,14 @@ class _Scattering:
             combine = self.shape.combine
             assert combine is not None
             with f.loop(0, whole, lanes) as loop:
-                place = f.advanced(target, loop.index * item)
+                place = f.offset(target, loop.index * item)
                 new = (
-                    loaded_everywhere(f, dtype, value, lanes)
+                    load_splat(f, dtype, value, lanes)
                     if repeated
-                    else loaded(f, dtype, f.advanced(value, loop.index * item), lanes)
+                    else load_vector(f, dtype, f.offset(value, loop.index * item), lanes)
                 )
-                old = loaded(f, dtype, place, lanes)
-                store(f, dtype, applied(f, combine, (dtype, dtype), (old, new)), place)
+                old = load_vector(f, dtype, place, lanes)
+                store_vector(f, dtype, emit_op(f, combine, (dtype, dtype), (old, new)), place)
             return [whole]
 
         def sparse() -> Sequence[Value]:
@@ -303,4 +305,4 @@ class _Scattering:
 
         (done,) = f.either(step.equals(item) & stride.equals(item), lambda: vectors(False), sparse)
         with f.loop(done, count) as loop:
-            self._one(f.advanced(target, loop.index * step), f.advanced(value, loop.index * stride))
+            self._one(f.offset(target, loop.index * step), f.offset(value, loop.index * stride))

@@ -13,11 +13,11 @@ import numpy as np
 
 from tawny.codegen.ir.builder import F64, I1, I64, KERNEL, PTR, Function, Module, Value
 from tawny.codegen.kernels.indexing import load_index
-from tawny.codegen.kernels.kernel import Compiled, Layout
-from tawny.codegen.kernels.sorting.radix_sort import MOST_LENGTH, Moved, RowSort
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.sorting.radix_sort import MOST_LENGTH, RowSort, RowVariant
 from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import written
-from tawny.codegen.scalar.numbers import stored
+from tawny.codegen.runtime.library import lazy_library
+from tawny.codegen.scalar.numbers import storage_type
 from tawny.dtype import DType
 
 SYMBOL: Final = "suppress"
@@ -26,14 +26,14 @@ COLUMNS: Final = 6
 """Of a kept box: top, left, bottom, right, area, class."""
 
 
-class Rule(NamedTuple):
+class SuppressionLimits(NamedTuple):
     """Which boxes are kept."""
 
-    most: int
+    max_boxes: int
     """At most so many."""
-    threshold: float
+    max_overlap: float
     """They overlap by so much at most."""
-    least: float | None
+    min_score: float | None
     """The least score of a box that has a class; None where there are no classes."""
 
 
@@ -45,9 +45,9 @@ class _Code(NamedTuple):
     classes: DType | None
 
 
-def suppression(
-    rule: Rule, boxes: Layout, scores: Layout, classes: Layout | None
-) -> Compiled | None:
+def suppression_kernel(
+    rule: SuppressionLimits, boxes: ArrayLayout, scores: ArrayLayout, classes: ArrayLayout | None
+) -> CompiledKernel | None:
     """The kernel of the places of kept boxes; None where NumPy must compare."""
     (n, _), kinds = boxes.shape, (boxes.dtype, scores.dtype)
     if any(d.kind != "f" or d.itemsize < 4 for d in kinds) or n >= MOST_LENGTH:
@@ -55,21 +55,24 @@ def suppression(
     if classes is not None and classes.dtype.kind not in "biu":
         return None
     code = _Code(*kinds, None if classes is None else classes.dtype)
-    scores_room, places_room = Moved(scores.dtype).room(n), Moved(scores.dtype, places=True).room(n)
-    held = -(-min(rule.most, n) // _lanes()) * _lanes()
-    least = 0.0 if rule.least is None else float(scores.dtype.type(rule.least))
+    scores_room, places_room = (
+        RowVariant(scores.dtype).buffer_bytes(n),
+        RowVariant(scores.dtype, places=True).buffer_bytes(n),
+    )
+    held = -(-min(rule.max_boxes, n) // _lanes()) * _lanes()
+    least = 0.0 if rule.min_score is None else float(scores.dtype.type(rule.min_score))
     strides = (*boxes.strides, scores.strides[0], 0 if classes is None else classes.strides[0])
-    numbers = [int(np.float64(x).view(np.int64)) for x in (rule.threshold, least)]
-    cells = (n, rule.most, held, scores_room, places_room, *strides, *numbers)
+    numbers = [int(np.float64(x).view(np.int64)) for x in (rule.max_overlap, least)]
+    cells = (n, rule.max_boxes, held, scores_room, places_room, *strides, *numbers)
     scratch = scores_room + 2 * places_room + 8 * COLUMNS * held
-    return Compiled(_library(code), SYMBOL, cells, False, max(scratch, 64))
+    return CompiledKernel(_library(code), SYMBOL, cells, False, max(scratch, 64))
 
 
 def _lanes() -> int:
     return max(host().vector_bytes // 8, 1)
 
 
-@written
+@lazy_library
 def _library(code: _Code) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
@@ -90,9 +93,9 @@ class _Suppression:
         self.n, self.count, self.held, scores_room, places_room = whole[:5]
         self.along, self.across, self.score_step, self.class_step = whole[5:]
         self.threshold, self.least = (f.cell(row, place + 11 + n, F64) for n in range(2))
-        self.first = f.advanced(self.scratch, scores_room)
-        self.places = f.advanced(self.first, places_room)
-        self.columns = f.advanced(self.places, places_room)
+        self.first = f.offset(self.scratch, scores_room)
+        self.places = f.offset(self.first, places_room)
+        self.columns = f.offset(self.places, places_room)
 
     def write(self) -> None:
         """Sort, then keep one box after the other."""
@@ -109,11 +112,11 @@ class _Suppression:
 
     def _order(self) -> None:
         """The places of boxes by falling score, NaN last."""
-        f, kind = self.f, stored(self.code.scores)
+        f, kind = self.f, storage_type(self.code.scores)
         with f.loop(0, self.n) as loop:
-            score = f.load(kind, f.advanced(self.scores, loop.index * self.score_step))
+            score = f.load(kind, f.offset(self.scores, loop.index * self.score_step))
             f.store(-score, f.element(self.scratch, loop.index, kind))
-        moved = Moved(self.code.scores, places=True)
+        moved = RowVariant(self.code.scores, places=True)
         stride = f.constant(I64, kind.nbytes)
         sort = RowSort(f, moved, self.n, stride, f.constant(I64, 8))
         sort.write(self.scratch, self.places, (self.first, self.places))
@@ -122,16 +125,16 @@ class _Suppression:
         """Keep the next box unless it is dropped; how many are kept then."""
         f = self.f
         place = f.load(I64, f.element(self.places, index, I64))
-        kind = stored(self.code.boxes)
-        base = f.advanced(self.boxes, place * self.along)
-        given = [f.load(kind, f.advanced(base, self.across * n)) for n in range(4)]
+        kind = storage_type(self.code.boxes)
+        base = f.offset(self.boxes, place * self.along)
+        given = [f.load(kind, f.offset(base, self.across * n)) for n in range(4)]
         corners = [x if kind == F64 else f.convert("fpext", x, F64) for x in given]
         box = [*corners, self._area(corners)]
         label = f.constant(I64, 0)
         allowed = f.constant(I1, 1)
         if self.classes is not None:
             assert self.code.classes is not None
-            address = f.advanced(self.classes, place * self.class_step)
+            address = f.offset(self.classes, place * self.class_step)
             label = load_index(f, address, self.code.classes)
             allowed = label.differs(0) if self.code.classes.kind == "u" else label > 0
             allowed = allowed & (self._score(place) >= self.least) & (self._area(given) > 0.0)
@@ -149,8 +152,8 @@ class _Suppression:
         return f.either(allowed, compare, lambda: [kept])
 
     def _score(self, place: Value) -> Value:
-        f, kind = self.f, stored(self.code.scores)
-        score = f.load(kind, f.advanced(self.scores, place * self.score_step))
+        f, kind = self.f, storage_type(self.code.scores)
+        score = f.load(kind, f.offset(self.scores, place * self.score_step))
         return score if kind == F64 else f.convert("fpext", score, F64)
 
     def _column(self, number: int, index: Value) -> Value:

@@ -10,14 +10,32 @@ Body = Callable[[list[Value], list[Value]], Sequence[Value]]
 """Of indices and carried values: those for the next round."""
 
 
-def share(count: Value, worker: Value, workers: Value) -> tuple[Value, Value]:
+def worker_share(count: Value, worker: Value, workers: Value) -> tuple[Value, Value]:
     """The part of `count` pieces of work that a worker does."""
     begin = (count * worker).unsigned_over(workers)
     end = (count * (worker + 1)).unsigned_over(workers)
     return begin, end
 
 
-class Cells:
+def grain_share(
+    f: Function, total: Value, worker: Value, workers: Value, grain: int
+) -> tuple[Value, Value]:
+    """The elements of a worker, from the first up to and not including the second.
+
+    They are multiples of `grain`, a power of two, but for the end.
+    """
+
+    def part() -> list[Value]:
+        grains = (total + (grain - 1)).shifted_down(grain.bit_length() - 1)
+        each = (grains + workers - 1).unsigned_over(workers) * grain
+        low = f.minimum(worker * each, total)
+        return [low, f.minimum(low + each, total)]
+
+    low, high = f.either(workers.equals(1), lambda: [total.of(0), total], part)
+    return low, high
+
+
+class RowCells:
     """Reads the integers of a row one after the other, from a cell on."""
 
     def __init__(self, f: Function, place: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from tawny.codegen.kernels.element import product_element
-from tawny.codegen.kernels.kernel import Compiled, Layout
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.matmul import product_kernel
 from tawny.codegen.products.matrices import Matrices
@@ -31,8 +31,8 @@ class _Axis(NamedTuple):
 
 
 def contraction_kernel(
-    subscripts: str, a: Layout, b: Layout, result: Layout, *, workers: int = 1
-) -> Compiled | None:
+    subscripts: str, a: ArrayLayout, b: ArrayLayout, result: ArrayLayout, *, workers: int = 1
+) -> CompiledKernel | None:
     """The kernel of an `einsum` of two operands; None where it has none."""
     element = product_element(result.dtype)
     if element is None or a.dtype != result.dtype or b.dtype != result.dtype:
@@ -48,7 +48,9 @@ def contraction_kernel(
     return product_kernel(element, ending, matrices, (*factors, "c"), workers).code
 
 
-def _matrices(subscripts: str, a: Layout, b: Layout, result: Layout) -> Matrices | None:
+def _matrices(
+    subscripts: str, a: ArrayLayout, b: ArrayLayout, result: ArrayLayout
+) -> Matrices | None:
     """A contraction as a stack of products of matrices; None where it is none.
 
     The axis along which the result lies in memory becomes the columns; if it is one of operand 0,
@@ -106,7 +108,7 @@ def _matrices(subscripts: str, a: Layout, b: Layout, result: Layout) -> Matrices
     )
 
 
-def _steps(labels: str, layout: Layout) -> dict[str, int]:
+def _steps(labels: str, layout: ArrayLayout) -> dict[str, int]:
     """Bytes from one element to the next along each label; those along a diagonal add up."""
     steps: dict[str, int] = {}
     for label, n, stride in zip(labels, layout.shape, layout.strides, strict=True):

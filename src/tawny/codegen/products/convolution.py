@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tawny.codegen.kernels.element import Element, product_element
-from tawny.codegen.kernels.kernel import Compiled, Layout
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
 from tawny.codegen.products.blocking import Panels, cut
 from tawny.codegen.products.correlation import Kind, Taps, correlation
 from tawny.codegen.products.epilogue import Ending, without_scale
@@ -28,10 +28,10 @@ FEW_BYTES: Final = 8
 
 def convolution_kernel(
     op: Windowed,
-    x: Layout,
-    kernel: Layout,
-    result: Layout,
-    extra: Sequence[Layout] = (),
+    x: ArrayLayout,
+    kernel: ArrayLayout,
+    result: ArrayLayout,
+    extra: Sequence[ArrayLayout] = (),
     *,
     epilogue: Epilogue = PLAIN,
     workers: int = 1,
@@ -68,8 +68,13 @@ def convolution_kernel(
 
 
 def input_gradient_kernel(
-    op: Windowed, kernel: Layout, gradient: Layout, result: Layout, *, workers: int = 1
-) -> Compiled | None:
+    op: Windowed,
+    kernel: ArrayLayout,
+    gradient: ArrayLayout,
+    result: ArrayLayout,
+    *,
+    workers: int = 1,
+) -> CompiledKernel | None:
     """The kernel of the gradient of a convolution's input; None where it has none."""
     element = _element((kernel, gradient), result)
     if element is None:
@@ -79,8 +84,8 @@ def input_gradient_kernel(
 
 
 def kernel_gradient_kernel(
-    op: Windowed, x: Layout, gradient: Layout, result: Layout, *, workers: int = 1
-) -> Compiled | None:
+    op: Windowed, x: ArrayLayout, gradient: ArrayLayout, result: ArrayLayout, *, workers: int = 1
+) -> CompiledKernel | None:
     """The kernel of the gradient of a convolution's kernel; None where it has none."""
     element = _element((x, gradient), result)
     if element is None or not _together(gradient):
@@ -107,13 +112,13 @@ def kernel_gradient_kernel(
     return kernel_of([product], ("a", "b", "c"), workers, shared=shared)
 
 
-def _element(operands: Sequence[Layout], result: Layout) -> Element | None:
+def _element(operands: Sequence[ArrayLayout], result: ArrayLayout) -> Element | None:
     """How elements are computed with; None where dtypes differ, or there is no way."""
     same = all(operand.dtype == result.dtype for operand in operands)
     return product_element(result.dtype) if same else None
 
 
-def _together(layout: Layout) -> bool:
+def _together(layout: ArrayLayout) -> bool:
     """Whether channels are side by side."""
     steps = layout.strides[-1] == layout.dtype.itemsize
     return steps or layout.shape[-1] <= 1 or 0 in layout.shape

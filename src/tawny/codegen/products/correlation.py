@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tawny.codegen.ir.builder import I1, I64, Value
-from tawny.codegen.kernels.kernel import Layout
+from tawny.codegen.kernels.kernel import ArrayLayout
 from tawny.codegen.products.blocking import Extent
 from tawny.codegen.products.form import Rows, Source, TileCode
 from tawny.codegen.products.lines import LINE_NUMBERS, Line, copy_line
@@ -108,7 +108,9 @@ class Correlation:
         return numbers if self.line is None else {**numbers, **self.line.numbers()}
 
 
-def correlation(op: Windowed, x: Layout, gradient: Layout, result: Layout) -> Correlation:
+def correlation(
+    op: Windowed, x: ArrayLayout, gradient: ArrayLayout, result: ArrayLayout
+) -> Correlation:
     """The gradient of a convolution's kernel."""
     axes = [
         WindowAxis(
@@ -211,34 +213,34 @@ class _TapRows:
         low, high = self._positions_inside()
         offset = code.column if self.kind is Kind.EACH else code.start * n["a_row"]
         step, a_row = n[f"stride{last}"] * n[f"a_bytes{last}"], n["a_row"]
-        base = f.advanced(code.left, offset + n[f"origin{last}"] * n[f"a_bytes{last}"])
-        base, panel = f.advanced(base, low * step), f.advanced(code.panel, low * code.panel_step)
+        base = f.offset(code.left, offset + n[f"origin{last}"] * n[f"a_bytes{last}"])
+        base, panel = f.offset(base, low * step), f.offset(code.panel, low * code.panel_step)
 
         def run(batch: Value, places: Sequence[Value]) -> _Run:
             inside, left, right = self._line(batch, places)
-            rows = spaced(f, f.advanced(base, left), a_row, code.tile.rows)
+            rows = spaced(f, f.offset(base, left), a_row, code.tile.rows)
             count = f.select(inside, high - low, 0)
-            return _Run(rows, step, f.advanced(panel, right), count)
+            return _Run(rows, step, f.offset(panel, right), count)
 
         return run
 
     def _copied(self) -> Callable[[Value, Sequence[Value]], _Run]:
         """Runs of all positions of a line, whose input is copied with zeros around it."""
         code, f, n, last = self.code, self.code.f, self.code.numbers, self.rank - 1
-        room, item = f.room(LINE_BYTES), code.element.nbytes
-        first = f.advanced(room, code.start * item)
-        rows = [f.advanced(first, row * item) for row in range(code.tile.rows)]
+        room, item = f.stack_buffer(LINE_BYTES), code.element.nbytes
+        first = f.offset(room, code.start * item)
+        rows = [f.offset(first, row * item) for row in range(code.tile.rows)]
         step, (low, high) = n[f"stride{last}"] * n["pixel_bytes"], self._positions_copied()
-        rows = [f.advanced(row, low * step) for row in rows]
-        panel = f.advanced(code.panel, low * code.panel_step)
+        rows = [f.offset(row, low * step) for row in rows]
+        panel = f.offset(code.panel, low * code.panel_step)
 
         def run(batch: Value, places: Sequence[Value]) -> _Run:
             inside, left, right = self._line(batch, places)
             with f.when(inside):
-                source = f.advanced(code.left, left)
+                source = f.offset(code.left, left)
                 copy_line(f, code.element, n, source, room, inside, last)
             count = f.select(inside, high - low, 0)
-            return _Run(rows, step, f.advanced(panel, right), count)
+            return _Run(rows, step, f.offset(panel, right), count)
 
         return run
 
@@ -264,7 +266,7 @@ class _TapRows:
 
     def places(self, base: Value, name: str) -> list[Value]:
         code, step = self.code, self.code.numbers[f"{name}_row"]
-        return spaced(code.f, code.f.advanced(base, code.start * step), step, code.tile.rows)
+        return spaced(code.f, code.f.offset(base, code.start * step), step, code.tile.rows)
 
     def _first_coordinates(self) -> list[Value]:
         """What the tap sees at the first position of each axis."""

@@ -12,14 +12,14 @@ from typing import Final
 
 from tawny.codegen.ir.builder import I64, KERNEL, PTR, Function, Module, Value
 from tawny.codegen.kernels.element import Element
-from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.kernels.kernel import CompiledKernel
 from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.packing import lanes_of
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.stack import Offsets, offsets_of, shares, stack_size
 from tawny.codegen.products.tile import Tile, spaced
-from tawny.codegen.runtime.library import written
+from tawny.codegen.runtime.library import lazy_library
 
 HEIGHT: Final = 6
 """The most rows that are walked side by side."""
@@ -92,7 +92,7 @@ def dot_kernel(
     *,
     shared: bool,
     scale_at: int = 0,
-) -> Compiled:
+) -> CompiledKernel:
     """The kernel of products that are not too many rows high, with neighbours along their depth."""
     together = 1 << (min(TOGETHER, element.lanes, max(matrices.columns, 1)).bit_length() - 1)
     groups = -(-matrices.rows // (HEIGHT // element.parts))
@@ -108,10 +108,12 @@ def dot_kernel(
         "stack_axes": len(matrices.stack),
     }
     stack = [n for axis in matrices.stack for n in axis]
-    return Compiled(_library(form), "kernel", (*Names(_NUMBERS).values(numbers), *stack), shared, 0)
+    return CompiledKernel(
+        _library(form), "kernel", (*Names(_NUMBERS).values(numbers), *stack), shared, 0
+    )
 
 
-@written
+@lazy_library
 def _library(form: DotForm) -> str:
     module = Module()
     with module.function("kernel", KERNEL) as f:
@@ -128,14 +130,14 @@ class _Dots:
         self.element = form.element
         self.row, self.worker, self.workers = f.arguments
         self.numbers = Numbers(f, Names(_NUMBERS), f.element(self.row, len(form.operands), I64))
-        self.sums = f.room(form.rows * form.element.sum_bytes)
+        self.sums = f.stack_buffer(form.rows * form.element.sum_bytes)
 
     def _address(self, name: str, offset: Value) -> Value:
         """A place in an operand; null for one there is not."""
         if name not in self.form.operands:
             return self.f.constant(PTR, 0)
         base = self.f.cell(self.row, self.form.operands.index(name), PTR)
-        return self.f.advanced(base, offset)
+        return self.f.offset(base, offset)
 
     def write(self) -> None:
         """All blocks of columns of the worker, in order: as many as a vector has lanes."""
@@ -162,11 +164,11 @@ class _Dots:
         left = self._rows("a", at.a, first, height)
         with f.loop(0, count, self.form.columns) as group:
             columns = [
-                f.advanced(right, f.minimum(group.index + j, count - 1) * n["b_column"])
+                f.offset(right, f.minimum(group.index + j, count - 1) * n["b_column"])
                 for j in range(self.form.columns)
             ]
             for row, totals in enumerate(self._dots(left, columns)):
-                place = f.advanced(self.sums, row * self.element.sum_bytes)
+                place = f.offset(self.sums, row * self.element.sum_bytes)
                 index = group.index * self.element.parts
                 f.store(totals, f.element(place, index, self.element.computed))
         moved = start * self.element.nbytes
@@ -176,7 +178,7 @@ class _Dots:
             for name, offset in (("c", at.c), ("residual", at.residual))
         )
         added = self._address("bias", bias)
-        scale = f.advanced(added, n["scale_at"]) if self.form.ending.epilogue.scaled else added
+        scale = f.offset(added, n["scale_at"]) if self.form.ending.epilogue.scaled else added
         self._finish(Places(result, added, scale, residual), count, height)
 
     def _rows(self, name: str, offset: Value, first: Value, height: int) -> list[Value]:
@@ -191,7 +193,7 @@ class _Dots:
         f, form, element = self.f, self.form, self.element
         nbytes = element.sum_bytes
         sums = [
-            f.load(element.vector, f.advanced(self.sums, row * nbytes), nbytes)
+            f.load(element.vector, f.offset(self.sums, row * nbytes), nbytes)
             for row in range(height)
         ]
         masks = [element.first(f, count)]
@@ -209,7 +211,7 @@ class _Dots:
 
             def loaded(base: Value) -> Value:
                 place = f.element(base, index, element.one)
-                return element.load(f, f.advanced(place, vector * element.vector_bytes), mask)
+                return element.load(f, f.offset(place, vector * element.vector_bytes), mask)
 
             ours, theirs = [loaded(r) for r in rows], [loaded(c) for c in columns]
             pairs = [(p, b) for a in ours for p in element.vector_parts(f, a) for b in theirs]
@@ -237,7 +239,7 @@ class _Dots:
         if element.parts > 1:
             both = zip(totals[::2], totals[1::2], strict=True)
             totals = [
-                [a + element.turned(f, b) for a, b in zip(*pair, strict=True)] for pair in both
+                [a + element.times_i(f, b) for a, b in zip(*pair, strict=True)] for pair in both
             ]
         return [folded(f, total, element.parts) for total in totals]
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from tawny.codegen.ir.builder import I64, PTR, Function, Value
 from tawny.codegen.kernels.element import Element
-from tawny.codegen.kernels.kernel import Layout
+from tawny.codegen.kernels.kernel import ArrayLayout
 from tawny.codegen.products.tile import Tile
 from tawny.codegen.runtime.host import host
-from tawny.codegen.scalar.expressions import applied, supported
+from tawny.codegen.scalar.expressions import emit_op, is_supported
 from tawny.codegen.scalar.numbers import real
 from tawny.dtype import DType
 from tawny.ops.fusion import Activation, Epilogue
@@ -32,7 +32,7 @@ class Ending:
         op = self.epilogue.activation.op
         if self.dtype.kind == "c":
             return op is None and not self.epilogue.scaled
-        return op is None or ((self.short or host().fused) and supported(op, (self.dtype,)))
+        return op is None or ((self.short or host().has_fma) and is_supported(op, (self.dtype,)))
 
     @property
     def short(self) -> bool:
@@ -48,7 +48,9 @@ class _Row(NamedTuple):
     dtype: DType
 
 
-def without_scale(extra: Sequence[Layout], epilogue: Epilogue) -> tuple[int, Sequence[Layout]]:
+def without_scale(
+    extra: Sequence[ArrayLayout], epilogue: Epilogue
+) -> tuple[int, Sequence[ArrayLayout]]:
     """Bytes from the bias to the scale, and an epilogue's operands with the bias alone."""
     if not epilogue.scaled:
         return 0, extra
@@ -108,27 +110,27 @@ class Finish:
         f, element, (biases, scales) = self.f, self.element, affine
         values: list[Value] = []
         for v, total in enumerate(sums):
-            value = element.rounded(f, total)
+            value = element.round_to_storage(f, total)
             if scales:
-                value = element.rounded(f, value * scales[v])
+                value = element.round_to_storage(f, value * scales[v])
             if biases:
-                value = element.rounded(f, value + biases[v])
+                value = element.round_to_storage(f, value + biases[v])
             if residual is not None:
-                value = element.rounded(f, value + self._load(residual, v))
+                value = element.round_to_storage(f, value + self._load(residual, v))
             values.append(self._activated(value))
         return values
 
     def _place(self, address: Value, vector: int) -> Value:
         step = self.element.vector_bytes
         offset = vector * step if self.apart is None else self.apart * vector
-        return self.f.advanced(address, offset)
+        return self.f.offset(address, offset)
 
     def _load(self, address: Value, vector: int) -> Value:
         return self.element.load(self.f, self._place(address, vector), self.masks[vector])
 
     def _activated(self, value: Value) -> Value:
         op = self.ending.epilogue.activation.op
-        return value if op is None else real(applied(self.f, op, (self.ending.dtype,), [value]))
+        return value if op is None else real(emit_op(self.f, op, (self.ending.dtype,), [value]))
 
 
 def finish(
@@ -152,9 +154,9 @@ def finish(
     stored = kept(f, sums, element.sum_bytes)
     results, residuals = kept(f, places.results, 8), kept(f, places.residuals, 8)
     with f.loop(0, tile.rows) as loop:
-        row = f.advanced(stored, loop.index * (tile.vectors * element.sum_bytes))
+        row = f.offset(stored, loop.index * (tile.vectors * element.sum_bytes))
         part = [
-            f.load(element.vector, f.advanced(row, v * element.sum_bytes), element.sum_bytes)
+            f.load(element.vector, f.offset(row, v * element.sum_bytes), element.sum_bytes)
             for v in range(tile.vectors)
         ]
         result = f.load(PTR, f.element(results, loop.index, I64), 8)
@@ -166,7 +168,7 @@ def finish(
 
 def kept(f: Function, values: Sequence[Value], nbytes: int) -> Value:
     """Values of so many bytes one after another on the stack."""
-    room = f.room(max(len(values), 1) * nbytes)
+    room = f.stack_buffer(max(len(values), 1) * nbytes)
     for i, value in enumerate(values):
-        f.store(value, f.advanced(room, i * nbytes), nbytes)
+        f.store(value, f.offset(room, i * nbytes), nbytes)
     return room

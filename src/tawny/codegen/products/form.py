@@ -174,8 +174,8 @@ class TileCode:
         f, element, count = self.f, self.element, self.tile.rows * self.tile.vectors
 
         def kept() -> list[Value]:
-            first = f.advanced(self.before, further)
-            places = [f.advanced(first, i * element.sum_bytes) for i in range(count)]
+            first = f.offset(self.before, further)
+            places = [f.offset(first, i * element.sum_bytes) for i in range(count)]
             return [f.load(element.vector, place, element.sum_bytes) for place in places]
 
         zeros = [element.zero(f)] * count
@@ -185,7 +185,7 @@ class TileCode:
         """Put sums where they wait for the next block."""
         nbytes = self.element.sum_bytes
         for i, value in enumerate(sums):
-            self.f.store(value, self.f.advanced(place, i * nbytes), nbytes)
+            self.f.store(value, self.f.offset(place, i * nbytes), nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class FinishCode:
 
 def scale_of(f: Function, ending: Ending, bias: Value, numbers: Numbers) -> Value:
     """Where the scale is, if there is one: in the row below the bias."""
-    return f.advanced(bias, numbers["scale_at"]) if ending.epilogue.scaled else bias
+    return f.offset(bias, numbers["scale_at"]) if ending.epilogue.scaled else bias
 
 
 class Rows(Protocol):
@@ -322,9 +322,9 @@ class Source(ABC):
 
         def again() -> list[Value]:
             nbytes = element.sum_bytes
-            room = f.room(len(sums) * nbytes, STACK_BYTES)
+            room = f.stack_buffer(len(sums) * nbytes, STACK_BYTES)
             f.call(ALONE, VOID, *f.arguments, f.constant(I64, code.tile.rows), room)
-            places = [f.advanced(room, i * nbytes) for i in range(len(sums))]
+            places = [f.offset(room, i * nbytes) for i in range(len(sums))]
             return [f.load(element.vector, place, STACK_BYTES) for place in places]
 
         # What is not finite in the right matrix has been multiplied by all rows: one of them tells.
@@ -338,7 +338,7 @@ class Source(ABC):
         """Fetch what is read at the end of a tile while its sums are made."""
         for place in places:
             for vector in range(code.tile.vectors):
-                line = code.f.advanced(place, vector * code.element.vector_bytes)
+                line = code.f.offset(place, vector * code.element.vector_bytes)
                 prefetch(code.f, line, FIRST_CACHE)
 
     def pack(self, code: PackCode) -> None:
@@ -393,7 +393,7 @@ def _declare_alone(
             offset = row.index * (one.vectors * element.sum_bytes)
             sums = source.alone(code).accumulate(code.begun(offset))
             for v, value in enumerate(sums):
-                place = f.advanced(room, offset + v * element.sum_bytes)
+                place = f.offset(room, offset + v * element.sum_bytes)
                 f.store(value, place, STACK_BYTES)
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from itertools import product
 
-from tawny.codegen.kernels.kernel import Layout
+from tawny.codegen.kernels.kernel import ArrayLayout
 from tawny.codegen.products.blocking import Extent
 from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.stack import Axis
@@ -84,7 +84,7 @@ class Sweep:
         return numbers
 
 
-def forward(op: Windowed, x: Layout, kernel: Layout, result: Layout) -> Sweep:
+def forward(op: Windowed, x: ArrayLayout, kernel: ArrayLayout, result: ArrayLayout) -> Sweep:
     """A convolution."""
     axes = [
         WindowAxis(
@@ -118,7 +118,9 @@ def forward(op: Windowed, x: Layout, kernel: Layout, result: Layout) -> Sweep:
     )
 
 
-def backward(op: Windowed, kernel: Layout, gradient: Layout, result: Layout) -> list[Sweep]:
+def backward(
+    op: Windowed, kernel: ArrayLayout, gradient: ArrayLayout, result: ArrayLayout
+) -> list[Sweep]:
     """The gradient of a convolution's input: a sweep for each residue of places by the strides."""
     channels, outputs = kernel.shape[-2], kernel.shape[-1] // op.groups
     sweeps: list[Sweep] = []
@@ -152,7 +154,12 @@ def backward(op: Windowed, kernel: Layout, gradient: Layout, result: Layout) -> 
 
 
 def _residue(
-    op: Windowed, i: int, residue: int, kernel: Layout, gradient: Layout, result: Layout
+    op: Windowed,
+    i: int,
+    residue: int,
+    kernel: ArrayLayout,
+    gradient: ArrayLayout,
+    result: ArrayLayout,
 ) -> tuple[WindowAxis, int]:
     """Places `residue`, `residue + stride` ... of an axis, and the first tap that they see.
 

@@ -151,7 +151,7 @@ class Lines(Source):
             for axis in reversed(range(self.rank - 1)):
                 places.insert(0, rest % n[f"count{axis}"])
                 rest = rest // n[f"count{axis}"]
-            start = f.advanced(left, rest * n["a_batch"])
+            start = f.offset(left, rest * n["a_batch"])
 
             def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
                 (target,) = state
@@ -160,12 +160,12 @@ class Lines(Source):
                     seen = place * n[f"stride{axis}"] + n[f"origin{axis}"]
                     seen = seen + tap * n[f"dilation{axis}"]
                     inside = inside & seen.unsigned_below(n[f"size{axis}"])
-                    source = f.advanced(source, seen * n[f"a_bytes{axis}"])
+                    source = f.offset(source, seen * n[f"a_bytes{axis}"])
                 copy_line(f, element, n, source, target, inside, self.rank - 1)
-                return [f.advanced(target, n["line_bytes"])]
+                return [f.offset(target, n["line_bytes"])]
 
             line.carry(*each_tap(f, n, self.rank - 1, line.carried, tapped))
-        return f.advanced(room, -(begin * step))
+        return f.offset(room, -(begin * step))
 
 
 def copy_line(
@@ -181,17 +181,17 @@ def copy_line(
     low, high = (f.select(inside, n[name], 0) for name in ("low", "high"))
     pixel = n["pixel_bytes"]
     _clear(f, element, target, low * pixel)
-    _clear(f, element, f.advanced(target, high * pixel), (n["pixels"] - high) * pixel)
-    begin = f.advanced(source, (n["first"] + low) * n[f"a_bytes{axis}"])
-    place = f.advanced(target, low * pixel)
+    _clear(f, element, f.offset(target, high * pixel), (n["pixels"] - high) * pixel)
+    begin = f.offset(source, (n["first"] + low) * n[f"a_bytes{axis}"])
+    place = f.offset(target, low * pixel)
 
     def whole() -> list[Value]:
         length = (high - low) * pixel
         kind = element.neighbours
         with f.loop(0, length, element.vector_bytes) as loop:
             mask = element.first(f, (length - loop.index) // element.nbytes)
-            values = f.masked_load(kind, f.advanced(begin, loop.index), mask, f.constant(kind, 0))
-            f.masked_store(values, f.advanced(place, loop.index), mask)
+            values = f.masked_load(kind, f.offset(begin, loop.index), mask, f.constant(kind, 0))
+            f.masked_store(values, f.offset(place, loop.index), mask)
         return []
 
     def apart() -> list[Value]:
@@ -200,9 +200,9 @@ def copy_line(
             start, end = pixels.carried
             with f.loop(0, pixel, element.nbytes, carried=[start]) as channels:
                 (at,) = channels.carried
-                f.store(f.load(element.one, at), f.advanced(end, channels.index))
-                channels.carry(f.advanced(at, n["a_step"]))
-            pixels.carry(f.advanced(start, step), f.advanced(end, pixel))
+                f.store(f.load(element.one, at), f.offset(end, channels.index))
+                channels.carry(f.offset(at, n["a_step"]))
+            pixels.carry(f.offset(start, step), f.offset(end, pixel))
         return []
 
     f.either(n["together"].differs(0), whole, apart)
@@ -213,7 +213,7 @@ def _clear(f: Function, element: Element, place: Value, length: Value) -> None:
     kind = element.neighbours
     with f.loop(0, length, element.vector_bytes) as loop:
         mask = element.first(f, (length - loop.index) // element.nbytes)
-        f.masked_store(f.constant(kind, 0), f.advanced(place, loop.index), mask)
+        f.masked_store(f.constant(kind, 0), f.offset(place, loop.index), mask)
 
 
 class _LineRows(Seen):
@@ -224,12 +224,12 @@ class _LineRows(Seen):
         last, count = self.rank - 1, code.upper - code.lower
         positions, line = n[f"count{last}"], n["lines"] * n["line_bytes"]
         pixel = n["pixel_bytes"]
-        first = f.advanced(code.left, n["shift"] * pixel + code.lower * element.nbytes)
+        first = f.offset(code.left, n["shift"] * pixel + code.lower * element.nbytes)
         bases: list[Value] = []
         for row in range(code.tile.rows):
             number = (code.start + row) // positions
             along = self.positions[row].places[last] * n[f"stride{last}"]
-            bases.append(f.advanced(first, number * line + along * pixel))
+            bases.append(f.offset(first, number * line + along * pixel))
         steps = self.tap_steps(count)
         unit = f.constant(I64, element.nbytes)
 
@@ -239,10 +239,10 @@ class _LineRows(Seen):
                 moved = moved + tap * n[f"lines{axis}"] * n["line_bytes"]
             place = code.panel
             for tap, step in zip(taps, steps, strict=True):
-                place = f.advanced(place, tap * step)
+                place = f.offset(place, tap * step)
             begin, length = self._part(taps, count)
-            rows = [f.advanced(base, moved + begin * element.nbytes) for base in bases]
-            place = f.advanced(place, begin * code.panel_step)
+            rows = [f.offset(base, moved + begin * element.nbytes) for base in bases]
+            place = f.offset(place, begin * code.panel_step)
             walk = Walk(rows, unit, place, code.panel_step, length, code.ahead)
             return accumulate(f, element, code.tile, state, walk, code.masks)
 

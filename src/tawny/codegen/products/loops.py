@@ -25,7 +25,7 @@ from tawny.codegen.products.form import (
 )
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.products.stack import offsets_of, shares, stack_size
-from tawny.codegen.runtime.library import written
+from tawny.codegen.runtime.library import lazy_library
 
 _SHARE: Final = {"row": PTR, "numbers": PTR, "worker": I64, "workers": I64}
 
@@ -42,7 +42,7 @@ def kernel_symbol(addresses: int) -> str:
     return f"kernel{addresses}"
 
 
-@written
+@lazy_library
 def products_library(most: int) -> str:
     """Kernels that compute a worker's share of some products, one after another.
 
@@ -120,7 +120,7 @@ class _Share:
         self.numbers = Numbers(f, Names(NUMBERS), numbers)
         self.null = f.constant(PTR, 0)
         offset = self.worker * self.numbers["slot_bytes"]
-        self.slot = f.advanced(self._address("scratch"), offset)
+        self.slot = f.offset(self._address("scratch"), offset)
         self.panel_bytes = self._length() * self.numbers["width"]
         self.is_direct = self.numbers["panels"].equals(0)
         self.is_packed = self.numbers["panels"].equals(1)
@@ -164,21 +164,21 @@ class _Share:
             at = offsets_of(f, stack, axes, place)
             last_part = (part + 1).equals(n["parts"])
             more = (task.index + 1 < last) & (chunk + 1 < n["chunks"])
-            right = f.advanced(self._address("b"), at.b + n["b_start"])
+            right = f.offset(self._address("b"), at.b + n["b_start"])
             with f.loop(0, n["slices"]) as slice_:
-                own = f.advanced(right, slice_.index * n["slice_b"])
+                own = f.offset(right, slice_.index * n["slice_b"])
                 ends = (slice_.index + 1).equals(n["slices"])
                 bases = _Bases(
                     place,
-                    f.advanced(self._address("a"), at.a + slice_.index * n["slice_a"]),
+                    f.offset(self._address("a"), at.a + slice_.index * n["slice_a"]),
                     own,
-                    f.advanced(self._address("c"), at.c + n["c_start"]),
-                    f.advanced(self._address("residual"), at.residual),
-                    f.advanced(self._address("bias"), at.bias),
+                    f.offset(self._address("c"), at.c + n["c_start"]),
+                    f.offset(self._address("residual"), at.residual),
+                    f.offset(self._address("bias"), at.bias),
                     slice_.index.equals(0),
                     ends,
                     self.is_packed & ((slice_.index + 1 < n["slices"]) | (last_part & more)),
-                    f.select(ends, right, f.advanced(own, n["slice_b"])),
+                    f.select(ends, right, f.offset(own, n["slice_b"])),
                     f.select(ends, n["chunk_blocks"], 0),
                 )
                 is_new = columns.differs(task.carried[0]) | (n["slices"] > 1)
@@ -203,7 +203,7 @@ class _Share:
         first, last, ends = self._chunk(chunk)
         with f.loop(first, last + f.convert("zext", ends, I64)) as block:
             strip = self._strip(f.convert("zext", block.index.equals(n["blocks"]), I64))
-            source = f.advanced(bases.right, block.index * n["columns"] * n["b_column"])
+            source = f.offset(bases.right, block.index * n["columns"] * n["b_column"])
             panel = self._panel(bases, block.index, first)
             arguments = n.address, source, panel, strip.told["columns"]
             self._call(self._function("pack", strip.number), arguments)
@@ -213,7 +213,7 @@ class _Share:
         f = self.f
         step = f.select(self.is_direct, self.numbers["block_bytes"], self.panel_bytes)
         number = f.select(self.is_packed, block - origin, block)
-        return f.advanced(f.select(self.is_packed, self.slot, bases.right), number * step)
+        return f.offset(f.select(self.is_packed, self.slot, bases.right), number * step)
 
     def _columns(self, bases: _Bases, chunk: Value, part: Value) -> None:
         """The tiles of a task: those of whole blocks, then those of the rest."""
@@ -255,7 +255,7 @@ class _Share:
 
         def copied() -> list[Value]:
             rows = self._start(strip, first), self._start(strip, last)
-            room = f.advanced(self.slot, n["rows_at"])
+            room = f.offset(self.slot, n["rows_at"])
             given = ", ".join(map(repr, (n.address, bases.left, *rows, room)))
             return [f.emit(PTR, f"call ptr {gather.text}({given})")]
 
@@ -293,11 +293,11 @@ class _Share:
         given = {
             "numbers": n.address,
             "left": group.left,
-            "panel": f.advanced(panel, begin),
+            "panel": f.offset(panel, begin),
             "panel_step": step,
-            "result": f.advanced(bases.result, column),
-            "bias": f.advanced(bases.bias, column * n["bias_moves"]),
-            "residual": f.advanced(bases.residual, column),
+            "result": f.offset(bases.result, column),
+            "bias": f.offset(bases.bias, column * n["bias_moves"]),
+            "residual": f.offset(bases.residual, column),
             "place": bases.place,
             "lower": lower,
             "upper": upper,
@@ -306,12 +306,12 @@ class _Share:
         }
         lie = {
             "ungathered": bases.left,
-            "unpacked": f.advanced(bases.right, block * n["columns"] * n["b_column"]),
+            "unpacked": f.offset(bases.right, block * n["columns"] * n["b_column"]),
             "packed": panel,
         }
         ahead, later = self._ahead(strip, lower, upper), block + bases.later
         fetches = bases.packs & group.begins & (later < n["blocks"])
-        following = f.advanced(bases.following, later * n["columns"] * n["b_column"])
+        following = f.offset(bases.following, later * n["columns"] * n["b_column"])
         first, last = group.tiles
         tall, short, finish = (
             self._function(name, strip.number) for name in ("tall_tile", "short_tile", "finish")
@@ -326,7 +326,7 @@ class _Share:
             given["after"] = f.select(at_end & finish.equals(self.null), self.null, sums)
             vector, exists = number * n["vector_bytes"], number < strip.told["vectors"]
             given["ahead"] = f.select(exists, ahead + vector, 0)
-            given["fetch"] = f.select(fetches & exists, f.advanced(following, vector), self.null)
+            given["fetch"] = f.select(fetches & exists, f.offset(following, vector), self.null)
             own = f.select(tile.index < strip.told["tall"], tall, short)
             self._call(own, [given[name] for name in TILE_ARGUMENTS])
             with f.when(finishes & at_end & bases.ends):
@@ -349,4 +349,4 @@ class _Share:
         f, n, (first, last) = self.f, self.numbers, group.tiles
         other = (block - group.blocks[0]) * (last - first)
         place = f.select(n["streamed"].differs(0), other + tile, tile)
-        return f.advanced(self.slot, n["sums_at"] + place * group.strip.told["sums"])
+        return f.offset(self.slot, n["sums_at"] + place * group.strip.told["sums"])

@@ -9,7 +9,7 @@ from typing import Final
 
 from tawny.codegen.ir.builder import Value
 from tawny.codegen.kernels.element import Element, product_element
-from tawny.codegen.kernels.kernel import Layout
+from tawny.codegen.kernels.kernel import ArrayLayout
 from tawny.codegen.products import dot
 from tawny.codegen.products.blocking import Extent, Panels, cut
 from tawny.codegen.products.epilogue import Ending, without_scale
@@ -37,10 +37,10 @@ STREAMED_BYTES: Final = 2**23
 
 
 def matmul_kernel(
-    a: Layout,
-    b: Layout,
-    result: Layout,
-    extra: Sequence[Layout] = (),
+    a: ArrayLayout,
+    b: ArrayLayout,
+    result: ArrayLayout,
+    extra: Sequence[ArrayLayout] = (),
     *,
     transposed: tuple[bool, bool] = (False, False),
     epilogue: Epilogue = PLAIN,
@@ -162,10 +162,10 @@ class _Spaced:
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
         code, f = self.code, self.code.f
         step, count = code.numbers["a_step"], code.upper - code.lower
-        rows = self.places(f.advanced(code.left, code.lower * step), "a")
+        rows = self.places(f.offset(code.left, code.lower * step), "a")
         walk = Walk(rows, step, code.panel, code.panel_step, count, code.ahead)
         return accumulate(f, code.element, code.tile, sums, walk, code.masks)
 
     def places(self, base: Value, name: str) -> list[Value]:
         code, step = self.code, self.code.numbers[f"{name}_row"]
-        return spaced(code.f, code.f.advanced(base, code.start * step), step, code.tile.rows)
+        return spaced(code.f, code.f.offset(base, code.start * step), step, code.tile.rows)

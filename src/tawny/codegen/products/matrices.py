@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tawny.codegen.kernels.kernel import Layout
+from tawny.codegen.kernels.kernel import ArrayLayout
 from tawny.codegen.products.stack import Axis
 from tawny.ops.fusion import Epilogue
 from tawny.shape import Shape
@@ -62,10 +62,10 @@ class _View(NamedTuple):
 
 
 def matrices_of(
-    a: Layout,
-    b: Layout,
-    result: Layout,
-    extra: Sequence[Layout],
+    a: ArrayLayout,
+    b: ArrayLayout,
+    result: ArrayLayout,
+    extra: Sequence[ArrayLayout],
     transposed: tuple[bool, bool],
     epilogue: Epilogue,
 ) -> Matrices:
@@ -102,7 +102,7 @@ def matrices_of(
     return _simplified(found, result.dtype.itemsize)
 
 
-def _as_matrix(layout: Layout, has: tuple[bool, bool]) -> _View:
+def _as_matrix(layout: ArrayLayout, has: tuple[bool, bool]) -> _View:
     """With axes of size 1 for rows or columns that it does not have."""
     shape, strides = list(layout.shape), list(layout.strides)
     has_rows, has_columns = has
@@ -116,7 +116,7 @@ def _as_matrix(layout: Layout, has: tuple[bool, bool]) -> _View:
     return _View((*(1,) * missing, *shape), (*(0,) * missing, *strides))
 
 
-def _exchanged(layout: Layout) -> _View:
+def _exchanged(layout: ArrayLayout) -> _View:
     """A matrix with rows and columns exchanged."""
     (*shape, rows, columns), (*strides, row, column) = layout.shape, layout.strides
     return _View((*shape, columns, rows), (*strides, column, row))

@@ -65,9 +65,9 @@ def _copy_rows(f: Function, element: Element, tile: Tile) -> None:
     with f.loop(0, count, carried=[source, target]) as loop:
         start, end = loop.carried
         for v, mask in enumerate(masks):
-            place, offset = f.advanced(end, v * element.vector_bytes), v * element.vector_bytes
-            f.store(_loaded(f, kind, f.advanced(start, offset), mask), place)
-        loop.carry(f.advanced(start, row_step), f.advanced(end, tile.width(element)))
+            place, offset = f.offset(end, v * element.vector_bytes), v * element.vector_bytes
+            f.store(_loaded(f, kind, f.offset(start, offset), mask), place)
+        loop.carry(f.offset(start, row_step), f.offset(end, tile.width(element)))
 
 
 def _loaded(f: Function, kind: Type, address: Value, mask: Value | None) -> Value:
@@ -87,20 +87,20 @@ def _transpose_columns(f: Function, element: Element, tile: Tile) -> None:
             column = f.constant(I64, v * lanes + lane)
             if tile.masked and v == tile.vectors - 1:
                 column = f.minimum(column, columns - 1)
-            starts.append(f.advanced(source, column * column_step))
-        panel = f.advanced(target, v * element.vector_bytes)
+            starts.append(f.offset(source, column * column_step))
+        panel = f.offset(target, v * element.vector_bytes)
         with f.loop(0, whole, lanes, carried=[panel]) as square:
             (place,) = square.carried
             vectors = [f.load(kind, f.element(s, square.index, element.one)) for s in starts]
             for i, vector in enumerate(transposed(f, vectors, element.parts)):
-                f.store(vector, f.advanced(place, i * width))
-            square.carry(f.advanced(place, lanes * width))
+                f.store(vector, f.offset(place, i * width))
+            square.carry(f.offset(place, lanes * width))
         with f.loop(whole, count, carried=square.carried) as rest:
             (place,) = rest.carried
             for lane, start in enumerate(starts):
                 number = f.load(element.one, f.element(start, rest.index, element.one))
                 f.store(number, f.element(place, lane, element.one))
-            rest.carry(f.advanced(place, width))
+            rest.carry(f.offset(place, width))
 
 
 def transposed(f: Function, vectors: list[Value], parts: int = 1) -> list[Value]:
@@ -135,5 +135,5 @@ def _copy_elements(f: Function, element: Element, tile: Tile) -> None:
             (place,) = loop.carried
             number = f.load(element.one, place)
             f.store(number, f.element(end, loop.index, element.one))
-            loop.carry(f.advanced(place, column_step))
-        rows.carry(f.advanced(start, row_step), f.advanced(end, tile.width(element)))
+            loop.carry(f.offset(place, column_step))
+        rows.carry(f.offset(start, row_step), f.offset(end, tile.width(element)))

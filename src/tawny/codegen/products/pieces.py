@@ -25,8 +25,8 @@ from tawny.codegen.products.preparation import Array, Made, Preparation
 from tawny.codegen.products.product import Product, kernel_of
 from tawny.codegen.products.row import Numbers
 from tawny.codegen.products.tile import FIRST_CACHE, Walk, accumulate, prefetch, spaced, tallest
-from tawny.codegen.scalar.bodies import Code, emit
-from tawny.codegen.scalar.numbers import Number, loaded, loaded_everywhere, real, store
+from tawny.codegen.scalar.bodies import ElementCode, emit
+from tawny.codegen.scalar.numbers import Number, load_splat, load_vector, real, store_vector
 
 LEAST_SUMS: Final = 12
 """Tiles have at least so many vectors of sums: with fewer, loading takes the time."""
@@ -84,7 +84,7 @@ class PiecePreparation:
 
 
 def fits(
-    element: Element, code: Code, extent: Extent, pieces: int, *, prepared: bool = False
+    element: Element, code: ElementCode, extent: Extent, pieces: int, *, prepared: bool = False
 ) -> bool:
     """Whether pieces of a product are best made together.
 
@@ -97,7 +97,7 @@ def fits(
     return (
         len(dtypes) == 1
         and element.stored == element.computed
-        and code.widest() == element.nbytes
+        and code.widest_lane_bytes() == element.nbytes
         and extent.columns % (pieces * element.lanes) == 0
         and (prepared or right <= MOST_BYTES)
         and 1 < pieces <= MOST_PIECES
@@ -109,7 +109,7 @@ def pieces_kernel(
     element: Element,
     ending: Ending,
     matrices: Matrices,
-    code: Code,
+    code: ElementCode,
     pieces: Sequence[int | Operand],
     results: Sequence[Operand],
     operands: Sequence[str],
@@ -166,7 +166,7 @@ def pieces_kernel(
 class PieceRows(Source):
     """Rows that are evenly spaced, and what is computed from a place of each piece."""
 
-    code: Code
+    code: ElementCode
     reads: tuple[int, ...]
     """For each read of the code the piece it is; `MOVING` or `FIXED` for others."""
     prepared: bool
@@ -191,7 +191,7 @@ class PieceRows(Source):
         if code.ending.epilogue.residual:
             for place in rows.places(code.residual, "residual"):
                 for vector in range(code.tile.vectors):
-                    line = f.advanced(place, code.numbers["apart"] * vector)
+                    line = f.offset(place, code.numbers["apart"] * vector)
                     prefetch(f, line, FIRST_CACHE)
         sums = rows.accumulate(code.begun())
 
@@ -248,11 +248,11 @@ class _Use:
     def _bases(self) -> list[Value]:
         """Where the first row of each other read and of each result has the tile's columns."""
         f, n, source = self.f, self.numbers, self.source
-        row = f.advanced(n.address, n["row_at"])
+        row = f.offset(n.address, n["row_at"])
         bases: list[Value] = []
         for i, kind in enumerate(source.others):
             base = f.load(PTR, f.element(row, n[f"cell{i}"], I64), 8)
-            bases.append(f.advanced(base, self.column) if kind == MOVING else base)
+            bases.append(f.offset(base, self.column) if kind == MOVING else base)
         return bases
 
     def _use(self, rows: Sequence[Value]) -> None:
@@ -261,7 +261,7 @@ class _Use:
         values = [self._values(row) for row in rows]
         places = [
             [
-                f.advanced(base, (self.start + row) * self.numbers[f"row{i}"])
+                f.offset(base, (self.start + row) * self.numbers[f"row{i}"])
                 for i, base in enumerate(self.bases)
             ]
             for row in rows
@@ -271,7 +271,7 @@ class _Use:
             if read >= 0:
                 numbers.append(self._beside([own[read] for own in values]))
                 continue
-            load = loaded if read == MOVING else loaded_everywhere
+            load = load_vector if read == MOVING else load_splat
             found = [real(load(f, dtype, own[other], lanes)) for own in places]
             numbers.append(self._beside(found))
             other += 1
@@ -279,20 +279,20 @@ class _Use:
         for place, (number, result) in enumerate(zip(code.results, results, strict=True), other):
             for i, own in enumerate(places):
                 part = f.shuffle(real(result), None, range(i * lanes, (i + 1) * lanes))
-                store(f, code.dtype(number), part, own[place])
+                store_vector(f, code.dtype(number), part, own[place])
 
     def _values(self, row: Value) -> list[Value]:
         """A place of each piece in a row of the tile."""
         f, nbytes = self.f, self.element.sum_bytes
-        own = f.advanced(self.stored, row * (self.vectors * nbytes))
+        own = f.offset(self.stored, row * (self.vectors * nbytes))
         sums = [
-            f.load(self.element.vector, f.advanced(own, v * nbytes), nbytes)
+            f.load(self.element.vector, f.offset(own, v * nbytes), nbytes)
             for v in range(self.vectors)
         ]
         residual = None
         if self.has_residual:
             step = (self.start + row) * self.numbers["residual_row"]
-            residual = f.advanced(self.residual, step)
+            residual = f.offset(self.residual, step)
         return self.finish.values(sums, self.affine, residual)
 
     def _beside(self, values: Sequence[Value]) -> Value:
@@ -313,10 +313,10 @@ class _Apart:
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
         code, f = self.code, self.code.f
         step, count = code.numbers["a_step"], code.upper - code.lower
-        rows = self.places(f.advanced(code.left, code.lower * step), "a")
+        rows = self.places(f.offset(code.left, code.lower * step), "a")
         walk = Walk(rows, step, code.panel, code.panel_step, count, code.ahead, self.apart)
         return accumulate(f, code.element, code.tile, sums, walk, code.masks)
 
     def places(self, base: Value, name: str) -> list[Value]:
         code, step = self.code, self.code.numbers[f"{name}_row"]
-        return spaced(code.f, code.f.advanced(base, code.start * step), step, code.tile.rows)
+        return spaced(code.f, code.f.offset(base, code.start * step), step, code.tile.rows)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tawny import pages
 from tawny.codegen.kernels.element import Element
-from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.kernels.kernel import CompiledKernel
 from tawny.codegen.products.blocking import Blocking
 from tawny.codegen.runtime.library import Address
 from tawny.dtype import DType
@@ -37,7 +37,7 @@ class Prepares(Protocol):
 class Made(NamedTuple):
     """A kernel, and what makes the array it reads in place of its right matrix, if any does."""
 
-    code: Compiled
+    code: CompiledKernel
     preparation: Prepares | None = None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import SupportsIndex
 
 from tawny.codegen.kernels.element import Element
-from tawny.codegen.kernels.kernel import NEVER, Compiled
+from tawny.codegen.kernels.kernel import NEVER, CompiledKernel
 from tawny.codegen.products.blocking import Blocking, Panels, Room
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.form import (
@@ -25,7 +25,7 @@ from tawny.codegen.products.loops import MOST_ADDRESSES, kernel_symbol, products
 from tawny.codegen.products.packing import Order
 from tawny.codegen.products.preparation import CompiledPreparation, Panel, Prepares
 from tawny.codegen.products.stack import Axis
-from tawny.codegen.runtime.library import Address, written
+from tawny.codegen.runtime.library import Address, lazy_library
 from tawny.ops.fusion import PLAIN
 
 Functions = dict[str, Address]
@@ -151,7 +151,7 @@ def kernel_of(
     *,
     shared: bool,
     scale_at: int = 0,
-) -> Compiled:
+) -> CompiledKernel:
     """The kernel that computes products one after another, each worker its share of each.
 
     `operands` says what the addresses of its row are; `scale_at` is how many bytes from the bias
@@ -167,10 +167,10 @@ def kernel_of(
     while most < len(cells):
         most *= 2
     symbol = kernel_symbol(len(cells))
-    return Compiled(products_library(most), symbol, tuple(parameters), shared, slot * slots)
+    return CompiledKernel(products_library(most), symbol, tuple(parameters), shared, slot * slots)
 
 
-_tiles = written(tiles_text)
-_gather = written(gather_text)
-_finish = written(finish_text)
-_packing = written(pack_text)
+_tiles = lazy_library(tiles_text)
+_gather = lazy_library(gather_text)
+_finish = lazy_library(finish_text)
+_packing = lazy_library(pack_text)

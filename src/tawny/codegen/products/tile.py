@@ -94,8 +94,8 @@ class Walk:
     def column(self, f: Function, element: Element, row: Value, vector: int) -> Value:
         """Where a vector of columns begins in a row of the panel."""
         if self.apart is None:
-            return f.advanced(row, vector * element.vector_bytes)
-        return f.advanced(row, self.apart * vector)
+            return f.offset(row, vector * element.vector_bytes)
+        return f.offset(row, self.apart * vector)
 
 
 def accumulate(
@@ -117,7 +117,7 @@ def accumulate(
         if not each:
             return [[part] * tile.vectors for part in element.splat_parts(f, place)]
         vectors = [
-            element.load(f, f.advanced(place, v * element.vector_bytes), masks[v])
+            element.load(f, f.offset(place, v * element.vector_bytes), masks[v])
             for v in range(tile.vectors)
         ]
         parts = zip(*[element.vector_parts(f, vector) for vector in vectors], strict=True)
@@ -129,22 +129,22 @@ def accumulate(
             element.load(f, walk.column(f, element, panel, v), masks[v])
             for v in range(tile.vectors)
         ]
-        rows = [factors(f.advanced(row, offset)) for row in walk.rows]
+        rows = [factors(f.offset(row, offset)) for row in walk.rows]
         after = before
         for part in range(element.parts):
             if part:
-                columns = [element.turned(f, column) for column in columns]
+                columns = [element.times_i(f, column) for column in columns]
             pairs = [pair for row in rows for pair in zip(row[part], columns, strict=True)]
             after = [
                 element.multiply_add(f, factor, column, total)
                 for (factor, column), total in zip(pairs, after, strict=True)
             ]
-        moved = [f.advanced(panel, walk.panel_step)]
+        moved = [f.offset(panel, walk.panel_step)]
         if walk.fetched is None:
-            prefetch(f, f.advanced(panel, walk.ahead), SECOND_CACHE)
+            prefetch(f, f.offset(panel, walk.ahead), SECOND_CACHE)
         else:
             prefetch(f, elsewhere[0], SECOND_CACHE)
-            moved.append(f.advanced(elsewhere[0], walk.fetched[1]))
+            moved.append(f.offset(elsewhere[0], walk.fetched[1]))
         return [*after, offset + walk.step, *moved]
 
     state = [*sums, f.constant(I64, 0), walk.panel, *(walk.fetched or ())[:1]]
@@ -177,5 +177,5 @@ def spaced(f: Function, first: Value, step: Value, count: int) -> list[Value]:
     """Addresses so many bytes apart."""
     places = [first]
     while len(places) < count:
-        places.append(f.advanced(places[-1], step))
+        places.append(f.offset(places[-1], step))
     return places

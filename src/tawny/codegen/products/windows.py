@@ -82,11 +82,11 @@ class Windows(Source):
         with f.loop(0, n["depth_blocks"], carried=[code.target]) as block:
             lower = block.index * n["depth"] // n["depth_blocks"]
             count = (block.index + 1) * n["depth"] // n["depth_blocks"] - lower
-            start = f.advanced(code.source, lower * n["b_row"])
+            start = f.offset(code.source, lower * n["b_row"])
 
             def packed(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
-                code.rows(f.advanced(start, dot(n, taps, "b_bytes")), count, state[0])
-                return [f.advanced(state[0], count * code.width)]
+                code.rows(f.offset(start, dot(n, taps, "b_bytes")), count, state[0])
+                return [f.offset(state[0], count * code.width)]
 
             block.carry(*each_tap(f, n, self.rank, block.carried, packed))
 
@@ -172,7 +172,7 @@ class Seen:
         bases: list[Value] = []
         for position, coordinates in zip(self.positions, self.coordinates, strict=True):
             offset = position.batch * n["a_batch"] + dot(n, coordinates, "a_bytes")
-            bases.append(f.advanced(code.left, offset + first))
+            bases.append(f.offset(code.left, offset + first))
         steps = self.tap_steps(count)
         panel, panel_step = code.panel, code.panel_step
         unit = f.constant(I64, element.nbytes)
@@ -180,13 +180,13 @@ class Seen:
         def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
             shifts = [tap * n[f"dilation{i}"] for i, tap in enumerate(taps)]
             moved = dot(n, shifts, "a_bytes")
-            rows = [f.advanced(base, moved) for base in bases]
+            rows = [f.offset(base, moved) for base in bases]
             *rows, length = f.either(
                 self.inside, lambda: [*rows, count], lambda: self._checked(shifts, rows, count)
             )
             place = panel
             for tap, step in zip(taps, steps, strict=True):
-                place = f.advanced(place, tap * step)
+                place = f.offset(place, tap * step)
             walk = Walk(rows, unit, place, panel_step, length, code.ahead)
             return accumulate(f, element, code.tile, state, walk, code.masks, self.each)
 
@@ -195,7 +195,7 @@ class Seen:
     def places(self, base: Value, name: str) -> list[Value]:
         del name
         return [
-            self.f.advanced(base, p.batch * self.n["c_batch"] + dot(self.n, p.places, "c_bytes"))
+            self.f.offset(base, p.batch * self.n["c_batch"] + dot(self.n, p.places, "c_bytes"))
             for p in self.positions
         ]
 

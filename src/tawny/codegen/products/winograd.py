@@ -292,7 +292,7 @@ class Squares(Source):
             taps = [self._tap(code, source, tap) for tap in range(TAPS)]
             self._fetch_later(code, taps)
             sums = self._transformed(code, taps, target, sums)
-            moved = f.advanced(source, n["b_row"]), f.advanced(target, code.width)
+            moved = f.offset(source, n["b_row"]), f.offset(target, code.width)
             channel.carry(*moved, *sums)
         return channel.carried[2:]
 
@@ -300,16 +300,16 @@ class Squares(Source):
         """The same where the columns of the kernel lie in rows: some channels at a time."""
         f, n, none = code.f, code.numbers, [code.element.zero(code.f)] * code.tile.vectors
         lanes, square = code.element.lanes, code.element.lanes * code.width
-        room, state = f.room(TAPS * square), [code.source, code.target, *none]
+        room, state = f.stack_buffer(TAPS * square), [code.source, code.target, *none]
         with f.loop(0, n["channels"], lanes, carried=state) as some:
             source, target, *before = some.carried
-            copies = [f.advanced(room, tap * square) for tap in range(TAPS)]
+            copies = [f.offset(room, tap * square) for tap in range(TAPS)]
             for tap, copy in enumerate(copies):
                 code.rows(self._tap(code, source, tap), f.constant(I64, lanes), copy)
             with f.loop(0, square, code.width, carried=before) as row:
-                taps, own = [f.advanced(copy, row.index) for copy in copies], row.carried
-                row.carry(*self._transformed(code, taps, f.advanced(target, row.index), own))
-            moved = f.advanced(source, n["b_row"] * lanes), f.advanced(target, square)
+                taps, own = [f.offset(copy, row.index) for copy in copies], row.carried
+                row.carry(*self._transformed(code, taps, f.offset(target, row.index), own))
+            moved = f.offset(source, n["b_row"] * lanes), f.offset(target, square)
             some.carry(*moved, *row.carried)
         return some.carried[2:]
 
@@ -319,10 +319,10 @@ class Squares(Source):
         plane = n["taps"] * code.width
         with f.loop(0, TAPS) as tap:
             source, target = self._tap(code, code.source, tap.index), plane * tap.index
-            code.rows(source, n["channels"], f.advanced(code.target, target))
-        mark = f.advanced(code.target, plane * (POINTS - 1))
+            code.rows(source, n["channels"], f.offset(code.target, target))
+        mark = f.offset(code.target, plane * (POINTS - 1))
         for v in range(code.tile.vectors):
-            place = f.advanced(mark, v * element.vector_bytes)
+            place = f.offset(mark, v * element.vector_bytes)
             element.store(f, f.constant(element.vector, math.nan), place)
 
     def _fetch_later(self, code: PackCode, taps: Sequence[Value]) -> None:
@@ -330,8 +330,8 @@ class Squares(Source):
         f, later = code.f, code.numbers["b_row"] * AHEAD
         for tap in taps:
             for v in range(code.tile.vectors):
-                place = f.advanced(tap, v * code.element.vector_bytes)
-                prefetch(f, f.advanced(place, later), SECOND_CACHE)
+                place = f.offset(tap, v * code.element.vector_bytes)
+                prefetch(f, f.offset(place, later), SECOND_CACHE)
 
     def _transformed(
         self, code: PackCode, taps: Sequence[Value], target: Value, sums: Sequence[Value]
@@ -344,20 +344,20 @@ class Squares(Source):
         plane, added = code.numbers["taps"] * code.width, list[Value]()
         for v in range(code.tile.vectors):
             offset = v * element.vector_bytes
-            weights = [element.load(f, f.advanced(tap, offset)) for tap in taps]
+            weights = [element.load(f, f.offset(tap, offset)) for tap in taps]
             across = [_of_weights(weights[y : y + 3]) for y in range(0, TAPS, 3)]
             down = [_of_weights([row[x] for row in across]) for x in range(4)]
             for point in range(POINTS):
                 y, x = divmod(point, 4)
-                matrix = f.advanced(target, plane * point)
-                element.store(f, down[x][y], f.advanced(matrix, offset))
+                matrix = f.offset(target, plane * point)
+                element.store(f, down[x][y], f.offset(matrix, offset))
             added.append(sums[v] + down[1][1])
         return added
 
     def _tap(self, code: PackCode | TileCode, place: Value, tap: int | Value) -> Value:
         """A tap of the kernel, from where its first one is."""
         y, x, n = tap // 3, tap % 3, code.numbers
-        return code.f.advanced(place, n["b_high"] * y + n["b_wide"] * x)
+        return code.f.offset(place, n["b_high"] * y + n["b_wide"] * x)
 
     # ------------------------------------------------------------------- inputs
 
@@ -371,33 +371,33 @@ class Squares(Source):
             places = self._seen(f, n, left, square.index, outside)
             with f.loop(0, row, element.vector_bytes) as channel:
                 seen = [
-                    [element.load(f, f.advanced(place, channel.index)) for place in line]
+                    [element.load(f, f.offset(place, channel.index)) for place in line]
                     for line in places
                 ]
                 across = [of_inputs(line) for line in seen]
                 down = [of_inputs([line[x] for line in across]) for x in range(4)]
                 for point in range(POINTS):
                     y, x = divmod(point, 4)
-                    place = f.advanced(target, n["plane"] * point)
-                    element.store(f, down[x][y], f.advanced(place, channel.index))
-            square.carry(f.advanced(target, row))
-        return f.advanced(room, -(first * row))
+                    place = f.offset(target, n["plane"] * point)
+                    element.store(f, down[x][y], f.offset(place, channel.index))
+            square.carry(f.offset(target, row))
+        return f.offset(room, -(first * row))
 
     def _seen(
         self, f: Function, n: Numbers, left: Value, square: Value, outside: Value
     ) -> list[list[Value]]:
         """Addresses of the 4 by 4 places that a square sees, or of what those outside see."""
         batch, y, x = position(n, square)
-        base = f.advanced(left, batch * n["a_batch"])
+        base = f.offset(left, batch * n["a_batch"])
         places = list[list[Value]]()
         for down in range(4):
             high = y * 2 + n["high_origin"] + down
-            line = f.advanced(base, high * n["a_high"])
+            line = f.offset(base, high * n["a_high"])
             places.append([])
             for along in range(4):
                 wide = x * 2 + n["wide_origin"] + along
                 inside = high.unsigned_below(n["high_size"]) & wide.unsigned_below(n["wide_size"])
-                place = f.advanced(line, wide * n["a_wide"])
+                place = f.offset(line, wide * n["a_wide"])
                 places[-1].append(f.select(inside, place, outside))
         return places
 
@@ -411,21 +411,21 @@ class Squares(Source):
         """One of the 16 products for some squares."""
         f, n, element, tile = code.f, code.numbers, code.element, code.tile
         row, point = n["channels"] * element.nbytes, code.lower
-        first = f.advanced(code.left, point * n["plane"] + code.start * row)
+        first = f.offset(code.left, point * n["plane"] + code.start * row)
         rows = spaced(f, first, row, tile.rows)
         unit, count = f.constant(I64, element.nbytes), tile.rows * tile.vectors
         panel = code.panel, code.panel_step
         walk = Walk(rows, unit, *panel, n["channels"], code.ahead, fetched=self._fetched(code))
         further = point * (count * element.sum_bytes)
         sums = accumulate(f, element, tile, code.begun(further), walk, code.masks)
-        code.keep(sums, f.advanced(code.after, further))
+        code.keep(sums, f.offset(code.after, further))
 
     def _fetched(self, code: TileCode) -> tuple[Value, Value]:
         """What is fetched during a product: a tap of what is packed next, or the next panel."""
         f, n, point = code.f, code.numbers, code.lower
         packs = (point < TAPS) & code.fetch.differs(f.constant(PTR, 0))
         place = f.select(
-            packs, self._tap(code, code.fetch, point), f.advanced(code.panel, code.ahead)
+            packs, self._tap(code, code.fetch, point), f.offset(code.panel, code.ahead)
         )
         return place, f.select(packs, n["b_row"], code.panel_step)
 
@@ -437,13 +437,11 @@ class Squares(Source):
         nbytes = element.sum_bytes
         row, plane = vectors * nbytes, code.rows * (vectors * nbytes)
         with f.loop(0, code.rows) as loop:
-            place = f.advanced(code.sums, loop.index * row)
+            place = f.offset(code.sums, loop.index * row)
             places = spaced(f, place, plane, POINTS)
             outputs: list[list[list[Value]]] = []
             for v in range(vectors):
-                products = [
-                    f.load(element.vector, f.advanced(p, v * nbytes), nbytes) for p in places
-                ]
+                products = [f.load(element.vector, f.offset(p, v * nbytes), nbytes) for p in places]
                 across = [_of_products(products[4 * y : 4 * y + 4]) for y in range(4)]
                 outputs.append([_of_products([line[x] for line in across]) for x in range(2)])
             square = code.start + loop.index
@@ -456,9 +454,9 @@ class Squares(Source):
                     with f.when((high < n["high_count"]) & (wide < n["wide_count"])):
                         residual = None
                         if code.ending.epilogue.residual:
-                            residual = f.advanced(code.residual, offset)
+                            residual = f.offset(code.residual, offset)
                         values = [output[along][down] for output in outputs]
-                        finish.row(values, affine, f.advanced(code.result, offset), residual)
+                        finish.row(values, affine, f.offset(code.result, offset), residual)
 
     def _usual(
         self, code: FinishCode, square: Value, outputs: Sequence[Sequence[Sequence[Value]]]
@@ -474,7 +472,10 @@ class Squares(Source):
                 Direct(own, element, code.vectors, told_to(self, own, own.arguments[0])).write()
 
         def again() -> list[Value]:
-            room, lie = f.room(len(flat) * nbytes), (code.ungathered, code.unpacked, code.packed)
+            room, lie = (
+                f.stack_buffer(len(flat) * nbytes),
+                (code.ungathered, code.unpacked, code.packed),
+            )
             f.call(DIRECT, VOID, code.numbers.address, *lie, code.columns, square, room)
             # The room has an output after another, each with all vectors.
             order = [
@@ -483,7 +484,7 @@ class Squares(Source):
                 for along in range(2)
                 for down in range(2)
             ]
-            return [f.load(element.vector, f.advanced(room, i * nbytes), nbytes) for i in order]
+            return [f.load(element.vector, f.offset(room, i * nbytes), nbytes) for i in order]
 
         found = iter(f.either(unusual(f, flat), again, lambda: flat))
         return [[[next(found) for _ in range(2)] for _ in range(2)] for _ in range(code.vectors)]

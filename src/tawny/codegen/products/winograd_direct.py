@@ -47,16 +47,16 @@ class Direct:
         """All slices."""
         f, n, element = self.f, self.n, self.element
         for i in range(4 * self.vectors):
-            place = f.advanced(self.room, i * element.sum_bytes)
+            place = f.offset(self.room, i * element.sum_bytes)
             f.store(element.zero(f), place, element.sum_bytes)
         slices = n["slices"]
         with f.loop(0, slices) as loop:
             ahead = loop.index + 1 - slices
             with f.when(slices > 1):
-                source = f.advanced(self.right, ahead * n["slice_b"])
+                source = f.offset(self.right, ahead * n["slice_b"])
                 pack = f.cell(n.address, n.names["pack"], PTR)
                 f.call_address(pack, n.address, source, self.panel, self.columns)
-            left = f.advanced(self.left, ahead * n["slice_a"])
+            left = f.offset(self.left, ahead * n["slice_a"])
             with f.loop(0, 4 * TAPS) as turn:
                 self._add(left, turn.index // TAPS, turn.index % TAPS)
 
@@ -69,18 +69,18 @@ class Direct:
         inside = high.unsigned_below(n["high_size"]) & wide.unsigned_below(n["wide_size"])
         with f.when(inside):
             offset = batch * n["a_batch"] + high * n["a_high"] + wide * n["a_wide"]
-            place = f.advanced(left, offset)
-            own = f.advanced(self.room, output * self.row)
-            sums = [f.advanced(own, v * element.sum_bytes) for v in range(self.vectors)]
+            place = f.offset(left, offset)
+            own = f.offset(self.room, output * self.row)
+            sums = [f.offset(own, v * element.sum_bytes) for v in range(self.vectors)]
             before = [f.load(element.vector, s, element.sum_bytes) for s in sums]
             weights = self._weights(tap)
             with f.loop(0, n["channels"], carried=before) as channel:
-                factor = element.splat(f, f.advanced(place, channel.index * element.nbytes))
+                factor = element.splat(f, f.offset(place, channel.index * element.nbytes))
                 after: list[Value] = []
                 for v, total in enumerate(channel.carried):
                     a, b, c, d = (
                         element.load(
-                            f, f.advanced(w, channel.index * step + v * element.vector_bytes)
+                            f, f.offset(w, channel.index * step + v * element.vector_bytes)
                         )
                         for w, step in weights
                     )
@@ -97,7 +97,7 @@ class Direct:
         f, n, element = self.f, self.n, self.element
         plane, step = n["taps"] * self.width, f.constant(I64, self.width)
         none, still = zeros(f, MOST_CHANNELS * element.nbytes), f.constant(I64, 0)
-        mark = element.load(f, f.advanced(self.panel, plane * (POINTS - 1)))
+        mark = element.load(f, f.offset(self.panel, plane * (POINTS - 1)))
         plain = any_lane(f, f.compare("uno", mark, mark))
         y, x = tap // 3, tap % 3
         middle = [place.equals(1) & plain.equals(0) for place in (y, x)]
@@ -115,7 +115,7 @@ class Direct:
                     there = there & middle[1]
                 if not down and not along:
                     point = f.select(plain, tap, point)
-                place = f.advanced(self.panel, plane * point)
+                place = f.offset(self.panel, plane * point)
                 terms.append((f.select(there, place, none), f.select(there, step, still)))
         return terms
 

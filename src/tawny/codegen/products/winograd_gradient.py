@@ -25,7 +25,7 @@ from typing import Final
 
 from tawny.codegen.ir.builder import I64, KERNEL, PTR, VOID, Function, Module, Value
 from tawny.codegen.kernels.element import Element
-from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.kernels.kernel import CompiledKernel
 from tawny.codegen.products.blocking import aligned
 from tawny.codegen.products.correlation import Correlation
 from tawny.codegen.products.row import Names, Numbers
@@ -35,7 +35,7 @@ from tawny.codegen.products.tile import Tile, Walk, accumulate, spaced, tallest,
 from tawny.codegen.products.windows import WindowAxis
 from tawny.codegen.products.winograd import of_inputs
 from tawny.codegen.products.winograd_direct import POINTS, TAPS
-from tawny.codegen.runtime.library import written
+from tawny.codegen.runtime.library import lazy_library
 
 LEAST_POSITIONS: Final = 40
 LEAST_CHANNELS: Final = 32
@@ -117,7 +117,7 @@ def _sees_most(axis: WindowAxis) -> bool:
     return 2 * min(seen) >= axis.count
 
 
-def winograd_gradient(element: Element, found: Correlation, workers: int) -> Compiled:
+def winograd_gradient(element: Element, found: Correlation, workers: int) -> CompiledKernel:
     """The kernel of a gradient that suits; its operands are the input and the slopes."""
     high, wide = found.axes
     lines = over(high.count, 2), over(wide.count, 2)
@@ -162,7 +162,7 @@ def winograd_gradient(element: Element, found: Correlation, workers: int) -> Com
         }
     library = _library(element, vectors, rest // element.lanes)
     parameters = Names(_NUMBERS).values(numbers)
-    return Compiled(library, "kernel", parameters, workers > 1, slot * workers)
+    return CompiledKernel(library, "kernel", parameters, workers > 1, slot * workers)
 
 
 def _rows(element: Element, channels: int, columns: int, width: int, workers: int) -> int:
@@ -183,7 +183,7 @@ def _rows(element: Element, channels: int, columns: int, width: int, workers: in
 # -------------------------------------------------------------------- the kernel
 
 
-@written
+@lazy_library
 def _library(element: Element, vectors: int, rest: int) -> str:
     """The code for blocks of columns so many vectors wide, and for the rest of the columns."""
     module = Module()
@@ -199,7 +199,7 @@ def _library(element: Element, vectors: int, rest: int) -> str:
         row, worker, workers = f.arguments
         x, slopes, result, scratch = (f.cell(row, i, PTR) for i in range(4))
         n = Numbers(f, Names(_NUMBERS), f.element(row, 4, I64))
-        room = f.advanced(scratch, worker * n["slot_bytes"])
+        room = f.offset(scratch, worker * n["slot_bytes"])
         tasks = n["row_blocks"] * n["column_blocks"]
         first, last = shares(f, tasks, worker, f.minimum(workers, n["slots"]))
         with f.loop(first, last) as task:
@@ -210,9 +210,9 @@ def _library(element: Element, vectors: int, rest: int) -> str:
             offset = channel * element.nbytes
             given = (
                 n.address,
-                f.advanced(x, offset),
-                f.advanced(slopes, column),
-                f.advanced(result, channel * n["c_row"] + column),
+                f.offset(x, offset),
+                f.offset(slopes, column),
+                f.offset(result, channel * n["c_row"] + column),
                 room,
                 count,
             )
@@ -232,7 +232,7 @@ def _declare_tile(module: Module, element: Element, tile: Tile) -> None:
         left, left_step, panel, sums, count, first = f.arguments
         width = tile.width(element)
         places = [
-            f.advanced(sums, row * width + v * element.vector_bytes)
+            f.offset(sums, row * width + v * element.vector_bytes)
             for row in range(tile.rows)
             for v in range(tile.vectors)
         ]
@@ -272,13 +272,13 @@ def _declare_direct(module: Module, element: Element, vectors: int) -> None:
                 image, y = line.index // lines, begin + line.index % lines
                 seen = image * n["a_batch"] + (top + y) * n["a_high"] + (side + low) * n["a_wide"]
                 met = image * n["b_batch"] + y * n["b_high"] + low * n["b_wide"]
-                panel = f.advanced(slopes, met), n["b_wide"], high - low, zero
-                walk = Walk([f.advanced(x, seen)], n["a_wide"], *panel)
+                panel = f.offset(slopes, met), n["b_wide"], high - low, zero
+                walk = Walk([f.offset(x, seen)], n["a_wide"], *panel)
                 masks = [None] * vectors
                 line.carry(*accumulate(f, element, tile, line.carried, walk, masks))
-            place = f.advanced(result, n["c_high"] * places[0] + n["c_wide"] * places[1])
+            place = f.offset(result, n["c_high"] * places[0] + n["c_wide"] * places[1])
             for v, total in enumerate(line.carried):
-                element.store(f, total, f.advanced(place, v * element.vector_bytes))
+                element.store(f, total, f.offset(place, v * element.vector_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +318,7 @@ class _Task:
         offset = self.n[f"{name}_plane"] * point
         if name != "a":
             offset = offset + self.n[f"{name}_at"]
-        return self.f.advanced(self.room, offset)
+        return self.f.offset(self.room, offset)
 
     # ---------------------------------------------------------- transformations
 
@@ -331,13 +331,13 @@ class _Task:
             seen = self._seen(square.index, 4, "a", self.x, origins, "size")
             with f.loop(0, self.row_bytes, element.vector_bytes) as channel:
                 lines = [
-                    [element.load(f, f.advanced(place, channel.index)) for place in line]
+                    [element.load(f, f.offset(place, channel.index)) for place in line]
                     for line in seen
                 ]
                 across = [of_inputs(line) for line in lines]
                 down = [of_inputs([line[x] for line in across]) for x in range(4)]
                 for point, target in enumerate(targets):
-                    place = f.advanced(target, offset + channel.index)
+                    place = f.offset(target, offset + channel.index)
                     element.store(f, down[point % 4][point // 4], place)
             square.carry(offset + self.row_bytes)
 
@@ -350,12 +350,12 @@ class _Task:
             for v in range(self.vectors):
                 shift = v * element.vector_bytes
                 lines = [
-                    [element.load(f, f.advanced(place, shift)) for place in line] for line in seen
+                    [element.load(f, f.offset(place, shift)) for place in line] for line in seen
                 ]
                 across = [_of_slopes(line) for line in lines]
                 down = [_of_slopes([line[x] for line in across]) for x in range(4)]
                 for point, target in enumerate(targets):
-                    place = f.advanced(target, offset + shift)
+                    place = f.offset(target, offset + shift)
                     element.store(f, down[point % 4][point // 4], place)
             square.carry(offset + self.width)
 
@@ -372,7 +372,7 @@ class _Task:
         f, n = self.f, self.n
         line = square // n["wide"]
         batch, y, x = line // n["high"], line % n["high"], square % n["wide"]
-        base = f.advanced(start, batch * n[f"{array}_batch"])
+        base = f.offset(start, batch * n[f"{array}_batch"])
         places: list[list[Value]] = []
         for down in range(side):
             high = y * 2 + origins[0] + down
@@ -382,7 +382,7 @@ class _Task:
                 inside = high.unsigned_below(n[f"high_{limit}"])
                 inside = inside & wide.unsigned_below(n[f"wide_{limit}"])
                 offset = high * n[f"{array}_high"] + wide * n[f"{array}_wide"]
-                places[-1].append(f.select(inside, f.advanced(base, offset), self.zeros))
+                places[-1].append(f.select(inside, f.offset(base, offset), self.zeros))
         return places
 
     # ----------------------------------------------------------------- products
@@ -400,10 +400,10 @@ class _Task:
             with f.loop(begin, end) as tile:
                 start = tile.index * rows + (tall if rows < height else 0)
                 given = (
-                    f.advanced(left, start * self.element.nbytes),
+                    f.offset(left, start * self.element.nbytes),
                     self.row_bytes,
                     panel,
-                    f.advanced(sums, start * self.width),
+                    f.offset(sums, start * self.width),
                     count,
                     begins,
                 )
@@ -417,19 +417,19 @@ class _Task:
             made = list[Value]()
             for v in range(self.vectors):
                 offset = row.index * self.width + v * element.vector_bytes
-                sums = [element.load(f, f.advanced(plane, offset)) for plane in planes]
+                sums = [element.load(f, f.offset(plane, offset)) for plane in planes]
                 across = [_of_products(sums[4 * y : 4 * y + 4]) for y in range(4)]
                 down = [_of_products([line[x] for line in across]) for x in range(3)]
                 to = row.index * n["c_row"] + v * element.vector_bytes
-                place = f.advanced(self.result, to)
+                place = f.offset(self.result, to)
                 for y in range(3):
                     for x in range(3):
-                        tap = f.advanced(place, n["c_high"] * y + n["c_wide"] * x)
+                        tap = f.offset(place, n["c_high"] * y + n["c_wide"] * x)
                         element.store(f, down[x][y], tap)
                 made += [value for line in down for value in line]
             with f.when(unusual(f, made)):
-                own = f.advanced(self.x, row.index * element.nbytes)
-                place = f.advanced(self.result, row.index * n["c_row"])
+                own = f.offset(self.x, row.index * element.nbytes)
+                place = f.offset(self.result, row.index * n["c_row"])
                 f.call(f"direct{self.vectors}", VOID, n.address, own, self.slopes, place)
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from tawny.codegen.runtime.host import cache_directory, is_ours, remember, remembered
+from tawny.codegen.runtime.host import cache_directory, is_ours, read_note, write_note
 from tawny.lazy import LazyModule
 from tawny.op import ELEMENTWISE, Elementwise, Op
 
@@ -362,11 +362,11 @@ def _digest(files: Sequence[str]) -> str:
 
 def _known(kind: str) -> str:
     directory = cache_directory()
-    return "" if directory is None else remembered(directory / (SOURCES + kind[:24]), kind)
+    return "" if directory is None else read_note(directory / (SOURCES + kind[:24]), kind)
 
 
 def _noted(kind: str, checksum: str) -> str:
     directory = cache_directory()
     if directory is not None:
-        remember(directory / (SOURCES + kind[:24]), kind, checksum)
+        write_note(directory / (SOURCES + kind[:24]), kind, checksum)
     return checksum

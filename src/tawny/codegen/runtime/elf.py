@@ -19,7 +19,7 @@ MOST_BYTES: Final = 64 << 20
 """Larger objects are refused."""
 
 
-class RefusedError(Exception):
+class UnsupportedObjectError(Exception):
     """An object that cannot be brought into memory here, though LLVM's linker may know how."""
 
 
@@ -109,7 +109,7 @@ class _Fix(NamedTuple):
 
 
 class ObjectFile:
-    """An object, read and checked; raises `RefusedError` where it is not understood."""
+    """An object, read and checked; raises `UnsupportedObjectError` where it is not understood."""
 
     def __init__(self, code: bytes) -> None:
         self._code = code
@@ -119,7 +119,7 @@ class ObjectFile:
             self._symbols = self._read_symbols()
             self._fixes = self._read_fixes()
         except (struct.error, UnicodeDecodeError, ValueError, IndexError) as error:
-            raise RefusedError(f"damaged: {error}") from error
+            raise UnsupportedObjectError(f"damaged: {error}") from error
         linked = [f.symbol for f in self._fixes if self._needs_cell(f)]
         first = -(-end // _CELL.size) * _CELL.size
         self._cells = {
@@ -141,7 +141,7 @@ class ObjectFile:
     def at(self, base: int, given: Mapping[str, int]) -> bytes:
         """What to write at an address, where others' symbols have the addresses given."""
         if base % MOST_ALIGNED:
-            raise RefusedError(f"the address {base:#x} is not the begin of a page")
+            raise UnsupportedObjectError(f"the address {base:#x} is not the begin of a page")
         image = bytearray(self.size)
         for number, place in self._places.items():
             section = self._sections[number]
@@ -160,14 +160,16 @@ class ObjectFile:
                 address = base + self._cells[symbol] + (_TO_JUMP if kind == _CALL else 0)
             distance = address + addend - base - place
             if not -(2**31) <= distance < 2**31:
-                raise RefusedError(f"{self._symbols[symbol].name or 'a section'} is too far away")
+                raise UnsupportedObjectError(
+                    f"{self._symbols[symbol].name or 'a section'} is too far away"
+                )
             _FOUR.pack_into(image, place, distance)
         return bytes(image)
 
     def _known(self, addresses: list[int | None], symbol: int) -> int:
         address = addresses[symbol]
         if address is None:
-            raise RefusedError(f"nobody has {self._symbols[symbol].name!r}")
+            raise UnsupportedObjectError(f"nobody has {self._symbols[symbol].name!r}")
         return address
 
     def _needs_cell(self, fix: _Fix) -> bool:
@@ -183,10 +185,10 @@ class ObjectFile:
             or (header.kind, header.machine, header.flags) != (_RELOCATABLE, _X86_64, 0)
             or header.section_size != _SECTION.size
         ):
-            raise RefusedError("not an object of x86-64")
+            raise UnsupportedObjectError("not an object of x86-64")
         end = header.sections + header.section_count * _SECTION.size
         if end > len(self._code):
-            raise RefusedError("damaged: the sections' table is not whole")
+            raise UnsupportedObjectError("damaged: the sections' table is not whole")
         table = self._code[header.sections : end]
         sections = [_Section(*each) for each in _SECTION.iter_unpack(table)]
         self._names = self._content(_of_kind(sections[header.names], _STRINGS))
@@ -195,7 +197,7 @@ class ObjectFile:
     def _content(self, section: _Section) -> bytes:
         end = section.offset + section.size
         if end > len(self._code):
-            raise RefusedError("damaged: a section is not whole")
+            raise UnsupportedObjectError("damaged: a section is not whole")
         return self._code[section.offset : end]
 
     def _laid_out(self) -> tuple[dict[int, int], int]:
@@ -206,16 +208,16 @@ class ObjectFile:
                 continue
             name = _text(self._names, section.name)
             if section.kind != _PROGRAM or section.flags & ~_USUAL:
-                raise RefusedError(f"a section {name} of kind {section.kind}")
+                raise UnsupportedObjectError(f"a section {name} of kind {section.kind}")
             if section.flags & _WRITTEN and not name.startswith(_CONSTANT):
-                raise RefusedError(f"a section {name} that can be written")
+                raise UnsupportedObjectError(f"a section {name} that can be written")
             alignment = max(section.alignment, 1)
             if alignment & (alignment - 1) or alignment > MOST_ALIGNED:
-                raise RefusedError(f"a section {name} aligned to {alignment}")
+                raise UnsupportedObjectError(f"a section {name} aligned to {alignment}")
             places[number] = -(-end // alignment) * alignment
             end = places[number] + section.size
             if end > MOST_BYTES:
-                raise RefusedError("too large")
+                raise UnsupportedObjectError("too large")
         return places, end
 
     def _read_symbols(self) -> list[_Symbol]:
@@ -233,7 +235,7 @@ class ObjectFile:
         if begin is None or info & 15 not in _ADDRESSED:
             return _Symbol("", None, exported=False)  # of a section that is not loaded
         if value > self._sections[section].size:
-            raise RefusedError(f"damaged: {text} is outside of its section")
+            raise UnsupportedObjectError(f"damaged: {text} is outside of its section")
         return _Symbol(text, begin + value, exported)
 
     def _read_fixes(self) -> list[_Fix]:
@@ -245,26 +247,26 @@ class ObjectFile:
             if begin is None:
                 continue
             if section.kind == _PLAIN_RELOCATIONS:
-                raise RefusedError("relocations without addends")
+                raise UnsupportedObjectError("relocations without addends")
             size = self._sections[section.info].size
             for place, what, addend in _RELOCATION.iter_unpack(self._content(section)):
                 kind, symbol = what & 0xFFFFFFFF, what >> 32
                 if kind not in {_ABSOLUTE, _RELATIVE, _CALL} | _BY_CELL:
-                    raise RefusedError(f"a relocation of kind {kind}")
+                    raise UnsupportedObjectError(f"a relocation of kind {kind}")
                 if place + (8 if kind == _ABSOLUTE else 4) > size or symbol >= len(self._symbols):
-                    raise RefusedError("damaged: a relocation of what is not there")
+                    raise UnsupportedObjectError("damaged: a relocation of what is not there")
                 found.append(_Fix(begin + place, kind, symbol, addend))
         return found
 
 
 def _of_kind(section: _Section, kind: int) -> _Section:
     if section.kind != kind:
-        raise RefusedError("damaged: a table that is no table")
+        raise UnsupportedObjectError("damaged: a table that is no table")
     return section
 
 
 def _text(strings: bytes, start: int) -> str:
     """A name in a table of strings."""
     if start >= len(strings):
-        raise RefusedError("damaged: a name that is not in the table")
+        raise UnsupportedObjectError("damaged: a name that is not in the table")
     return strings[start : strings.index(0, start)].decode()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from tawny.codegen.runtime.elf import ObjectFile, RefusedError
+from tawny.codegen.runtime.elf import ObjectFile, UnsupportedObjectError
 from tawny.forking import lock
 from tawny.unique import Unique
 
@@ -42,7 +42,7 @@ class _Room(NamedTuple):
     nbytes: int
 
 
-class Loaded(Unique):
+class LoadedCode(Unique):
     """Code that can be called; its pages are another's when this object is gone."""
 
     __slots__ = ("_release", "_room", "addresses")
@@ -66,7 +66,7 @@ _rests: Final[list[_Room]] = []
 """What is left of mappings, never written."""
 
 
-def load(code: bytes, symbols: Iterable[str], given: Mapping[str, int]) -> Loaded:
+def load(code: bytes, symbols: Iterable[str], given: Mapping[str, int]) -> LoadedCode:
     """Bring an object into memory, with the addresses of some of its symbols.
 
     What it uses of others is looked for among those given, then in the process.
@@ -76,10 +76,10 @@ def load(code: bytes, symbols: Iterable[str], given: Mapping[str, int]) -> Loade
     offsets = found.exported()
     missing = [symbol for symbol in symbols if symbol not in offsets]
     if missing:
-        raise RefusedError(f"the object has no {missing[0]!r}")
+        raise UnsupportedObjectError(f"the object has no {missing[0]!r}")
     known = {name: given.get(name) or _of_process(name) for name in found.undefined()}
     room = _filled(found.size, lambda address: found.at(address, known))
-    return Loaded(room, {symbol: room.address + offsets[symbol] for symbol in symbols})
+    return LoadedCode(room, {symbol: room.address + offsets[symbol] for symbol in symbols})
 
 
 def check_supported() -> None:
@@ -89,7 +89,7 @@ def check_supported() -> None:
         or os.uname().machine != "x86_64"
         or struct.calcsize("P") != struct.calcsize("Q")
     ):
-        raise RefusedError("objects are loaded on Linux on x86-64 alone")
+        raise UnsupportedObjectError("objects are loaded on Linux on x86-64 alone")
 
 
 def _of_process(name: str) -> int:
@@ -97,7 +97,7 @@ def _of_process(name: str) -> int:
     try:
         function = _process()[name]
     except AttributeError as error:
-        raise RefusedError(f"nobody has {name!r}") from error
+        raise UnsupportedObjectError(f"nobody has {name!r}") from error
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 

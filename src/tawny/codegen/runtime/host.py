@@ -43,7 +43,7 @@ def llvm() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class InstructionSet:
     """An instruction set: its CPU name in LLVM, what CPUID must announce, its vectors' bytes."""
 
     name: str
@@ -54,7 +54,7 @@ class Level:
     """IR that uses it, of a function `trial(ptr)` on 64 bytes."""
 
 
-AVX512: Final = Level(
+AVX512: Final = InstructionSet(
     "avx512",
     "x86-64-v4",
     frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
@@ -79,7 +79,7 @@ AVX512: Final = Level(
       ret void
     }""",
 )
-AVX2: Final = Level(
+AVX2: Final = InstructionSet(
     "avx2",
     "x86-64-v3",
     frozenset({"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"}),
@@ -96,7 +96,7 @@ AVX2: Final = Level(
       ret void
     }""",
 )
-LEVELS: Final = (AVX512, AVX2)
+INSTRUCTION_SETS: Final = (AVX512, AVX2)
 """The instruction sets of x86-64, greatest first."""
 
 
@@ -110,7 +110,7 @@ class Machine:
     tune: str
     """The CPU whose timings the scheduler assumes."""
     vector_bytes: int
-    fused: bool
+    has_fma: bool
     """Whether it multiplies and adds with one rounding; the math functions rely on it."""
     llvm: str
     """The version of LLVM."""
@@ -155,7 +155,7 @@ class Machine:
         )
 
 
-class Facts(NamedTuple):
+class LlvmFacts(NamedTuple):
     """What LLVM says of itself and of the processor."""
 
     version: str
@@ -170,35 +170,35 @@ def host() -> Machine:
     """The machine that runs the process."""
     version, triple, name, features = _facts()
     if not triple.startswith("x86_64"):
-        return Machine(triple, name, features, name, 16, fused=True, llvm=version)
+        return Machine(triple, name, features, name, 16, has_fma=True, llvm=version)
     announced = frozenset([f[1:] for f in features.split(",") if f.startswith("+")])
     for level in _allowed():
         if level.needs <= announced and _runs(level, triple, name):
             return Machine(
-                triple, level.cpu, "", name, level.vector_bytes, fused=True, llvm=version
+                triple, level.cpu, "", name, level.vector_bytes, has_fma=True, llvm=version
             )
-    return Machine(triple, "x86-64", "", name, 16, fused=False, llvm=version)
+    return Machine(triple, "x86-64", "", name, 16, has_fma=False, llvm=version)
 
 
-def _facts() -> Facts:
+def _facts() -> LlvmFacts:
     """LLVM's answer, remembered for the same processor and the same LLVM."""
     directory = cache_directory()
     kind = None if directory is None else fingerprint()
     if directory is None or kind is None:
         return _asked()
     path = directory / f"machine-{kind[:24]}"
-    known = remembered(path, kind).split(" ")
-    if len(known) == len(Facts._fields):
-        return Facts(*known)
+    known = read_note(path, kind).split(" ")
+    if len(known) == len(LlvmFacts._fields):
+        return LlvmFacts(*known)
     facts = _asked()
-    remember(path, kind, " ".join(facts))
+    write_note(path, kind, " ".join(facts))
     return facts
 
 
-def _asked() -> Facts:
+def _asked() -> LlvmFacts:
     binding = llvm()
     features: dict[str, bool] = binding.get_host_cpu_features()
-    return Facts(
+    return LlvmFacts(
         ".".join(map(str, binding.llvm_version_info)),
         binding.get_process_triple(),
         binding.get_host_cpu_name(),
@@ -206,19 +206,19 @@ def _asked() -> Facts:
     )
 
 
-def _allowed() -> tuple[Level, ...]:
+def _allowed() -> tuple[InstructionSet, ...]:
     """The instruction sets that the environment leaves."""
     limit = text(LIMIT)
-    names = [level.name for level in LEVELS] + ["sse2"]
+    names = [level.name for level in INSTRUCTION_SETS] + ["sse2"]
     if limit and limit not in names:
         raise value_error(LIMIT, f"{limit!r} is not known; accepted: {', '.join(names)}")
-    return LEVELS[names.index(limit) :] if limit else LEVELS
+    return INSTRUCTION_SETS[names.index(limit) :] if limit else INSTRUCTION_SETS
 
 
 # ---------------------------------------------------------------------- trials
 
 
-def _runs(level: Level, triple: str, name: str) -> bool:
+def _runs(level: InstructionSet, triple: str, name: str) -> bool:
     """Whether the level's trial does not die; asked once for each kind of machine."""
     directory = cache_directory()
     kind = "\n".join([platform.node(), platform.release(), triple, name, level.cpu])
@@ -233,7 +233,7 @@ def _runs(level: Level, triple: str, name: str) -> bool:
     return runs
 
 
-def _tried(level: Level, triple: str) -> bool:
+def _tried(level: InstructionSet, triple: str) -> bool:
     """Run the trial in a process of its own; where none can be started, believe CPUID."""
     binding = llvm()
     target = binding.Target.from_triple(triple).create_target_machine(cpu=level.cpu, jit=True)
@@ -245,13 +245,13 @@ def _tried(level: Level, triple: str) -> bool:
 # -------------------------------------------------------------------- memory
 
 
-def remembered(path: Path, kind: str) -> str:
+def read_note(path: Path, kind: str) -> str:
     """What a file says of a kind of thing; nothing where it is damaged or says it of another."""
     check, _, text = _read(path).partition(" ")
     return text if check == _check(kind, text) else ""
 
 
-def remember(path: Path, kind: str, text: str) -> None:
+def write_note(path: Path, kind: str, text: str) -> None:
     """Write it down; a disk that cannot take it is no error."""
     _write(path, f"{_check(kind, text)} {text}")
 

@@ -4,7 +4,7 @@ A library costs nothing until an address in it is asked for; then its code is ma
 by what it was made from: the text, LLVM's version and the machine.  It is looked for in memory,
 then on disk as object code, and compiled only then.  Threads compile different texts at the same
 time.  Where a text is made from a structure, it need not be written for finding the code:
-`written`.
+`lazy_library`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weakref import WeakValueDictionary
 
 from tawny.codegen.runtime import cache as disk
 from tawny.codegen.runtime.cache import IndexEntry, find_entry, note_entry, stable_key
-from tawny.codegen.runtime.elf import RefusedError
+from tawny.codegen.runtime.elf import UnsupportedObjectError
 from tawny.codegen.runtime.elf_loader import NoPagesError, load
 from tawny.codegen.runtime.host import LLVM_WORK, host, llvm
 from tawny.forking import Lock, lock
@@ -99,7 +99,7 @@ class Library(Unique):
         try:
             made_from = self._made_from()
         except TypeError:
-            return compiled(text())
+            return compile_ir(text())
         return _held(made_from, lambda: _recalled(made_from, text))
 
 
@@ -146,7 +146,7 @@ _libraries: Final[WeakValueDictionary[Hashable, Library]] = WeakValueDictionary(
 """Libraries by what they are made from."""
 
 
-def compiled(ir: str) -> MachineCode:
+def compile_ir(ir: str) -> MachineCode:
     """The code that a text of IR describes.
 
     The text needs no triple or layout.  Functions that are not `internal` can be found in it.
@@ -154,7 +154,7 @@ def compiled(ir: str) -> MachineCode:
     return _held(ir, lambda: _loaded(ir))
 
 
-def written(text: Callable[P, str]) -> Callable[P, Library]:
+def lazy_library(text: Callable[P, str]) -> Callable[P, Library]:
     """The library of the text that a function writes, which depends on its arguments alone.
 
     The text is written only where nobody has asked for the same before, on this machine and by the
@@ -221,7 +221,7 @@ def _recalled(made_from: str, text: Callable[[], str]) -> MachineCode:
             return library
     ir = text()
     note_entry(structure, _entry(ir))
-    return compiled(ir)
+    return compile_ir(ir)
 
 
 def _entry(ir: str) -> IndexEntry:
@@ -340,7 +340,7 @@ def _linked(code: bytes, entry: IndexEntry) -> MachineCode:
     try:
         held: Any = load(code, entry.symbols, given)
         found = held.addresses
-    except RefusedError:
+    except UnsupportedObjectError:
         held = _linked_by_llvm(code, entry.symbols, given)
         found = {symbol: held[symbol] for symbol in entry.symbols}
     return MachineCode(found, held, uses, len(code))

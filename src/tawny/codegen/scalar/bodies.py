@@ -24,12 +24,12 @@ from tawny.codegen.scalar.coordinates import (
     counts,
     index_dtype,
 )
-from tawny.codegen.scalar.expressions import applied, loop_dtype, supported
+from tawny.codegen.scalar.expressions import emit_op, is_supported, loop_dtype
 from tawny.codegen.scalar.numbers import Number, lane_bytes
 from tawny.dtype import DType
 from tawny.op import Elementwise, Op
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fusion import Body, Step
+from tawny.ops.fusion import Body, Step, nonunit
 from tawny.ops.movement import Reshape, Roll
 from tawny.shape import Shape
 
@@ -53,7 +53,7 @@ class Instruction(NamedTuple):
     dtype: DType
 
 
-class Code(NamedTuple):
+class ElementCode(NamedTuple):
     """What is done to the elements at one place of the space, whatever its shape."""
 
     reads: tuple[DType, ...]
@@ -66,7 +66,7 @@ class Code(NamedTuple):
         count = len(self.reads)
         return self.reads[value] if value < count else self.instructions[value - count].dtype
 
-    def widest(self) -> int:
+    def widest_lane_bytes(self) -> int:
         """Bytes of the widest lane that is computed with."""
         widths = [lane_bytes(d) for d in self.reads]
         for instruction in self.instructions:
@@ -77,21 +77,16 @@ class Code(NamedTuple):
         return max(widths)
 
 
-class Program(NamedTuple):
+class ElementwiseLoop(NamedTuple):
     """A body brought into one space: its sizes other than 1, what is read, and the code."""
 
     space: Shape
     reads: tuple[Read, ...]
-    code: Code
-
-
-def nonunit(shape: Shape) -> Shape:
-    """The sizes other than 1."""
-    return tuple([n for n in shape if n != 1])
+    code: ElementCode
 
 
 @lru_cache(1024)
-def program(body: Body) -> Program | None:
+def lower_body(body: Body) -> ElementwiseLoop | None:
     """A body as code over one space; None where it is not elementwise or not supported.
 
     All results must have the same sizes, but for axes of size 1.
@@ -99,11 +94,11 @@ def program(body: Body) -> Program | None:
     space = nonunit(body.type_of(body.results[0])[0])
     if any(nonunit(body.type_of(r)[0]) != space for r in body.results):
         return None
-    if not all(generated(body, step) for step in body.steps):
+    if not all(is_step_supported(body, step) for step in body.steps):
         return None
     first = len(body.operands)
     wanted = [Read(r, whole_view(body.type_of(r)[0])) for r in body.results]
-    needed = _needed(body, wanted)
+    needed = _dependencies(body, wanted)
     reads = [key for key in needed if key.operand < first]
     numbers = {key: i for i, key in enumerate(reads)}
     instructions: list[Instruction] = []
@@ -119,15 +114,15 @@ def program(body: Body) -> Program | None:
         numbers[key] = len(reads) + len(instructions)
         instructions.append(Instruction(canonical(step.op), inputs, step.dtype))
     counter = index_dtype(space)
-    code = Code(
+    code = ElementCode(
         tuple([counter if r.operand == COUNTER else body.operands[r.operand][1] for r in reads]),
         tuple(instructions),
         tuple([numbers[key] for key in wanted]),
     )
-    return Program(space, tuple(reads), code)
+    return ElementwiseLoop(space, tuple(reads), code)
 
 
-def generated(body: Body, step: Step) -> bool:
+def is_step_supported(body: Body, step: Step) -> bool:
     """Whether code can be generated for a step."""
     op = step.op
     if isinstance(op, SOURCES):
@@ -135,7 +130,7 @@ def generated(body: Body, step: Step) -> bool:
     if isinstance(op, Roll):
         return step.inputs[0] < len(body.operands)
     if isinstance(op, Elementwise):
-        return supported(op, tuple([body.type_of(i)[1] for i in step.inputs]))
+        return is_supported(op, tuple([body.type_of(i)[1] for i in step.inputs]))
     if isinstance(op, Reshape):
         return nonunit(op.shape) == nonunit(body.type_of(step.inputs[0])[0])
     return isinstance(op, (Cast, Copy, BroadcastTo))
@@ -147,9 +142,9 @@ def whole_view(shape: Shape) -> View:
     return tuple([None if n == 1 else next(axes) for n in shape])
 
 
-def _needed(body: Body, wanted: Sequence[Read]) -> list[Read]:
+def _dependencies(body: Body, results: Sequence[Read]) -> list[Read]:
     """All that must be read or computed, operands first, each step after its inputs."""
-    first, seen, stack = len(body.operands), set(wanted), list(wanted)
+    first, seen, stack = len(body.operands), set(results), list(results)
     while stack:
         value, view, _ = stack.pop()
         if value >= first:
@@ -180,14 +175,14 @@ def _broadcast(shape: Shape, view: View) -> View:
     return tuple([None if n == 1 else a for n, a in zip(shape, aligned, strict=True)])
 
 
-def emit(f: Function, code: Code, reads: Sequence[Number]) -> list[Number]:
+def emit(f: Function, code: ElementCode, reads: Sequence[Number]) -> list[Number]:
     """Write the code for numbers that were read, scalars or vectors; the results."""
     values = list(reads)
     for op, inputs, dtype in code.instructions:
         given = [values[i] for i in inputs]
         dtypes = tuple([code.dtype(i) for i in inputs])
         if isinstance(op, Elementwise):
-            values.append(applied(f, op, dtypes, given))
+            values.append(emit_op(f, op, dtypes, given))
         elif isinstance(op, SOURCES):
             values.append(counted(f, op, dtypes, given))
         else:

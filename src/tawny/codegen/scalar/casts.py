@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tawny import dtype as dt
 from tawny.codegen.ir.builder import F16, F32, F64, I32, I64, Function, Type, Value
-from tawny.codegen.scalar.numbers import Number, Pair, computed, rounded, truth
+from tawny.codegen.scalar.numbers import Number, Pair, compute_type, round_to_dtype, truth
 from tawny.dtype import DType
 
 
@@ -33,12 +33,12 @@ def _real(f: Function, value: Value, given: DType, wanted: DType) -> Value:
         return _from_float(f, value, given, wanted)
     signed = given.kind == "i"
     if wanted.kind == "f":
-        floating = f.convert("sitofp" if signed else "uitofp", value, computed(wanted))
-        return rounded(f, wanted, floating)
+        floating = f.convert("sitofp" if signed else "uitofp", value, compute_type(wanted))
+        return round_to_dtype(f, wanted, floating)
     if given.kind == "b" or wanted.itemsize > given.itemsize:
-        return f.convert("sext" if signed else "zext", value, computed(wanted))
+        return f.convert("sext" if signed else "zext", value, compute_type(wanted))
     if wanted.itemsize < given.itemsize:
-        return f.convert("trunc", value, computed(wanted))
+        return f.convert("trunc", value, compute_type(wanted))
     return value
 
 
@@ -52,7 +52,7 @@ def _from_float(f: Function, value: Value, given: DType, wanted: DType) -> Value
             whole = _cut(f, value, I64)
         case _:
             whole = _cut(f, value, I32)
-    type = computed(wanted)
+    type = compute_type(wanted)
     return whole if whole.type.scalar == type else f.convert("trunc", whole, type)
 
 

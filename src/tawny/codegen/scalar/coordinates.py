@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tawny import dtype as dt
 from tawny.codegen.ir.builder import Function, Value
 from tawny.codegen.scalar.casts import cast
-from tawny.codegen.scalar.numbers import Number, Pair, constant, real, rounded
+from tawny.codegen.scalar.numbers import Number, Pair, constant, real, round_to_dtype
 from tawny.dtype import DType
 from tawny.op import Op
 from tawny.ops.creation import Arange, Eye, Linspace
@@ -86,7 +86,7 @@ def _arange(f: Function, op: Arange, index: Value, kind: DType) -> Number:
     lanes, number = index.type.lanes, real(cast(f, index, kind, wide))
     if part.kind == "f":
         begin, step = (real(constant(f, wide, float(v[0]), lanes)) for v in (first, gap))
-        value = rounded(f, part, begin + number * step)
+        value = round_to_dtype(f, part, begin + number * step)
     else:
         begin, step = (_wrapped(f, wide, int(v[0]), lanes) for v in (first, gap))
         value = begin + number * step
@@ -124,7 +124,7 @@ def _linspace(
     number = real(cast(f, index, dtypes[0], inner))
 
     def near(value: Value) -> Value:
-        return rounded(f, inner, value)
+        return round_to_dtype(f, inner, value)
 
     whole = near(stop - start)
     step = near(whole / gaps)

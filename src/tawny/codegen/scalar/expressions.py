@@ -2,7 +2,7 @@
 
 The numbers are those of the reference engine: the same bits for arithmetic, comparisons and
 integers, a few units in the last place for mathematical functions.  What is not generated
-(`supported` says so) is left to NumPy:
+(`is_supported` says so) is left to NumPy:
 
 - complex powers, sign, tangents, and inverse trigonometric and hyperbolic functions;
 - Dawson's integral;
@@ -20,7 +20,7 @@ from tawny.codegen.ir.builder import Function, Value
 from tawny.codegen.scalar.casts import cast
 from tawny.codegen.scalar.complexes import COMPLEXES
 from tawny.codegen.scalar.integers import BOOLEANS, INTEGERS
-from tawny.codegen.scalar.numbers import Number, Pair, constant, real, rounded, truth
+from tawny.codegen.scalar.numbers import Number, Pair, constant, real, round_to_dtype, truth
 from tawny.codegen.scalar.reals import REALS
 from tawny.dtype import DType
 from tawny.op import Elementwise
@@ -39,17 +39,21 @@ REAL_PART: Final = frozenset({Prim.ABS, Prim.REAL, Prim.IMAG})
 
 
 @lru_cache(1024)
-def supported(op: Elementwise, dtypes: tuple[DType, ...]) -> bool:
+def is_supported(op: Elementwise, dtypes: tuple[DType, ...]) -> bool:
     """Whether code can be generated for an op on operands of these dtypes."""
     loop = loop_dtype(op, dtypes)
-    stack: list[Expr] = [op.scalar]
+    return all(_has_rule(call.prim, loop) for call in calls_of(op.scalar))
+
+
+def calls_of(expr: Expr) -> list[Call]:
+    """The calls of primitives in an expression, each once."""
+    found, stack = dict[Call, None](), [expr]
     while stack:
-        expr = stack.pop()
-        if isinstance(expr, Call):
-            if not _has_rule(expr.prim, loop):
-                return False
-            stack.extend(expr.args)
-    return True
+        part = stack.pop()
+        if isinstance(part, Call) and part not in found:
+            found[part] = None
+            stack.extend(part.args)
+    return list(found)
 
 
 def _has_rule(prim: Prim, dtype: DType) -> bool:
@@ -77,7 +81,7 @@ def loop_dtype(op: Elementwise, dtypes: Sequence[DType]) -> DType:
 # ----------------------------------------------------------------- generation
 
 
-def applied(
+def emit_op(
     f: Function, op: Elementwise, dtypes: tuple[DType, ...], numbers: Sequence[Number]
 ) -> Number:
     """An op's result, in the dtype it infers, for operands of these dtypes."""
@@ -122,9 +126,9 @@ class _Evaluation:
                 dtype = beside or self.loop
                 return constant(self.f, dtype, number, self.lanes), dtype
             case Call(prim, args):
-                return self._called(prim, args)
+                return self._call(prim, args)
 
-    def _called(self, prim: Prim, args: tuple[Expr, ...]) -> Typed:
+    def _call(self, prim: Prim, args: tuple[Expr, ...]) -> Typed:
         f = self.f
         if prim is Prim.SELECT:
             condition, *choices = args
@@ -160,7 +164,7 @@ def primitive(f: Function, prim: Prim, dtype: DType, numbers: Sequence[Number]) 
         return number, (dt.real_dtype(dtype) if prim in REAL_PART else kind)
     values = [real(n) for n in numbers]
     if dtype.kind == "f":
-        return rounded(f, dtype, REALS[prim](f, dtype, *values)), kind
+        return round_to_dtype(f, dtype, REALS[prim](f, dtype, *values)), kind
     table = BOOLEANS if dtype.kind == "b" else INTEGERS
     return table[prim](f, dtype, *values), kind
 

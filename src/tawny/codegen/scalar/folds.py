@@ -17,10 +17,10 @@ from tawny.codegen.scalar.numbers import (
     Pair,
     constant,
     load_scalar,
-    loaded,
+    load_vector,
     real,
-    store,
     store_scalar,
+    store_vector,
 )
 from tawny.dtype import DType
 from tawny.scalar import Prim
@@ -164,7 +164,7 @@ class Foremost(Fold):
         return Pair(real(found), real(kept(f, self.counted, self._places(f, place, lanes), lanes)))
 
     def _places(self, f: Function, place: Value, lanes: int) -> Value:
-        return f.advanced(place, SLOT // 2 * max(lanes, 1))
+        return f.offset(place, SLOT // 2 * max(lanes, 1))
 
 
 SLOT = 16
@@ -173,13 +173,13 @@ SLOT = 16
 
 def keep(f: Function, dtype: DType, number: Number, place: Value) -> None:
     """Write a number or a vector of them."""
-    write = store if lanes_of(number) else store_scalar
+    write = store_vector if lanes_of(number) else store_scalar
     write(f, dtype, number, place)
 
 
 def kept(f: Function, dtype: DType, place: Value, lanes: int) -> Number:
     """What was written, in so many lanes."""
-    return loaded(f, dtype, place, lanes) if lanes else load_scalar(f, dtype, place)
+    return load_vector(f, dtype, place, lanes) if lanes else load_scalar(f, dtype, place)
 
 
 def _least(dtype: DType) -> float:

@@ -216,7 +216,7 @@ INTEGERS: Final[dict[Prim, Rule]] = {
     Prim.GCD: _gcd,
     Prim.LCM: _lcm,
 }
-"""Rules by primitive.  Powers of signed integers refuse negative exponents: see `supported`."""
+"""Rules by primitive.  Powers of signed integers refuse negative exponents: see `is_supported`."""
 
 BOOLEANS: Final[dict[Prim, Rule]] = {
     **_COMPARISONS,

@@ -49,12 +49,12 @@ _STORED: Final[dict[DType, Type]] = {
 _COMPUTED: Final[dict[DType, Type]] = {**_STORED, dt.BOOL: I1, dt.FLOAT16: F32}
 
 
-def stored(dtype: DType) -> Type:
+def storage_type(dtype: DType) -> Type:
     """The type in memory; of one part, for a complex number."""
     return _STORED[dtype]
 
 
-def computed(dtype: DType) -> Type:
+def compute_type(dtype: DType) -> Type:
     """The type that is computed with; of one part, for a complex number."""
     return _COMPUTED[dtype]
 
@@ -66,7 +66,7 @@ def parts(dtype: DType) -> int:
 
 def lane_bytes(dtype: DType) -> int:
     """Bytes of a lane of a register that computes with it."""
-    return 1 if dtype.kind == "b" else computed(dtype).nbytes
+    return 1 if dtype.kind == "b" else compute_type(dtype).nbytes
 
 
 def real(number: Number) -> Value:
@@ -78,7 +78,7 @@ def real(number: Number) -> Value:
 
 def constant(f: Function, dtype: DType, number: complex, lanes: int) -> Number:
     """A literal as `dtype`."""
-    type = computed(dtype).by(lanes)
+    type = compute_type(dtype).by(lanes)
     if dtype.kind == "c":
         return Pair(f.constant(type, number.real), f.constant(type, number.imag))
     if isinstance(number, complex):
@@ -86,27 +86,27 @@ def constant(f: Function, dtype: DType, number: complex, lanes: int) -> Number:
     return f.constant(type, float(dtype.type(number)) if dtype.kind == "f" else number)
 
 
-def loaded(f: Function, dtype: DType, address: Value, lanes: int) -> Number:
+def load_vector(f: Function, dtype: DType, address: Value, lanes: int) -> Number:
     """Neighbours in memory."""
     if dtype.kind != "c":
-        return _opened(f, dtype, f.load(stored(dtype).by(lanes), address))
-    both = f.load(stored(dtype).by(2 * lanes), address)
+        return _as_computed(f, dtype, f.load(storage_type(dtype).by(lanes), address))
+    both = f.load(storage_type(dtype).by(2 * lanes), address)
     return Pair(
         f.shuffle(both, None, range(0, 2 * lanes, 2)),
         f.shuffle(both, None, range(1, 2 * lanes, 2)),
     )
 
 
-def loaded_everywhere(f: Function, dtype: DType, address: Value, lanes: int) -> Number:
+def load_splat(f: Function, dtype: DType, address: Value, lanes: int) -> Number:
     """One number in memory, in every lane."""
-    type = stored(dtype)
+    type = storage_type(dtype)
     if dtype.kind != "c":
-        return _opened(f, dtype, f.splat(f.load(type, address), lanes))
+        return _as_computed(f, dtype, f.splat(f.load(type, address), lanes))
     places = (address, f.element(address, 1, type))
     return Pair(*[f.splat(f.load(type, place), lanes) for place in places])
 
 
-def store(f: Function, dtype: DType, number: Number, address: Value) -> None:
+def store_vector(f: Function, dtype: DType, number: Number, address: Value) -> None:
     """Write neighbours to memory."""
     if isinstance(number, Pair):
         lanes = number.real.type.lanes
@@ -120,14 +120,14 @@ def store(f: Function, dtype: DType, number: Number, address: Value) -> None:
         f.store(number, address)
 
 
-def _opened(f: Function, dtype: DType, value: Value) -> Value:
+def _as_computed(f: Function, dtype: DType, value: Value) -> Value:
     """What was stored, as it is computed with."""
     if dtype.kind == "b":
         return value.differs(0)
     return f.convert("fpext", value, F32) if dtype == dt.FLOAT16 else value
 
 
-def rounded(f: Function, dtype: DType, value: Value) -> Value:
+def round_to_dtype(f: Function, dtype: DType, value: Value) -> Value:
     """A result of float16's arithmetic rounded to it; others as they are."""
     if dtype != dt.FLOAT16 or value.type.scalar != F32:
         return value
@@ -144,27 +144,22 @@ def truth(dtype: DType, number: Number) -> Value:
 # ----------------------------------------------------------- carried, masked, alone
 
 
-def flat(numbers: Sequence[Number]) -> list[Value]:
+def flatten(numbers: Sequence[Number]) -> list[Value]:
     """Numbers as values, complex ones as two."""
     return [v for n in numbers for v in (n if isinstance(n, Pair) else (n,))]
 
 
-def unflat(values: Sequence[Value], like: Sequence[Number]) -> list[Number]:
+def unflatten(values: Sequence[Value], like: Sequence[Number]) -> list[Number]:
     """Values as numbers of the same kinds as others."""
     found = iter(values)
     return [Pair(next(found), next(found)) if isinstance(n, Pair) else next(found) for n in like]
 
 
-def first_lanes(f: Function, count: Value, lanes: int) -> Value:
-    """A mask of the first `count` lanes, of at most as many as there are."""
-    return f.first_lanes(f.convert("trunc", count, I32), lanes)
-
-
 def load_scalar(f: Function, dtype: DType, address: Value) -> Number:
     """One number in memory."""
     if dtype.kind != "c":
-        return loaded(f, dtype, address, 0)
-    kind = stored(dtype)
+        return load_vector(f, dtype, address, 0)
+    kind = storage_type(dtype)
     return Pair(f.load(kind, address), f.load(kind, f.element(address, 1, kind)))
 
 
@@ -172,6 +167,6 @@ def store_scalar(f: Function, dtype: DType, number: Number, address: Value) -> N
     """Write one number."""
     if isinstance(number, Pair):
         f.store(number.real, address)
-        f.store(number.imag, f.element(address, 1, stored(dtype)))
+        f.store(number.imag, f.element(address, 1, storage_type(dtype)))
     else:
-        store(f, dtype, number, address)
+        store_vector(f, dtype, number, address)

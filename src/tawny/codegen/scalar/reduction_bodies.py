@@ -13,11 +13,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
 
 from tawny import dtype as dt
 from tawny.codegen.ir.builder import Function
-from tawny.codegen.scalar.bodies import Read, View, generated, nonunit, sources_of, whole_view
+from tawny.codegen.scalar.bodies import (
+    Read,
+    View,
+    is_step_supported,
+    sources_of,
+    whole_view,
+)
 from tawny.codegen.scalar.casts import cast
 from tawny.codegen.scalar.coordinates import (
     COUNTER,
@@ -27,13 +32,14 @@ from tawny.codegen.scalar.coordinates import (
     counted,
     index_dtype,
 )
-from tawny.codegen.scalar.expressions import applied
+from tawny.codegen.scalar.expressions import calls_of, emit_op
 from tawny.codegen.scalar.folds import Fold, Foremost, lanes_of
 from tawny.codegen.scalar.numbers import Number, Pair, constant, lane_bytes, real
+from tawny.codegen.scalar.reals import FUNCTIONS
 from tawny.dtype import DType
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fusion import FOLDS, Body, Step, folded_axes
+from tawny.ops.fusion import FOLDS, Body, Step, folded_axes, nonunit
 from tawny.ops.movement import Reshape, Roll
 from tawny.ops.reduction import (
     AllTrue,
@@ -49,7 +55,7 @@ from tawny.ops.reduction import (
     Sum,
     Var,
 )
-from tawny.scalar import Call, Expr, Prim
+from tawny.scalar import Prim
 from tawny.shape import Shape
 
 Emit = Callable[[Function, Sequence[Number]], Number]
@@ -120,7 +126,7 @@ def folding(body: Body) -> Folding | None:
 
 def _elementwise(body: Body, step: Step) -> bool:
     """Whether code can be generated for what is computed place by place."""
-    return generated(body, step) and not isinstance(step.op, Roll)
+    return is_step_supported(body, step) and not isinstance(step.op, Roll)
 
 
 def _foldable(body: Body, step: Step) -> bool:
@@ -259,7 +265,7 @@ class _Building:
         dtypes = tuple([self.dtypes[i] for i in inputs])
         return self._apply(
             name,
-            lambda f, n: applied(f, op, dtypes, n),
+            lambda f, n: emit_op(f, op, dtypes, n),
             inputs,
             op.infer_dtype(*dtypes),
             is_costly(op),
@@ -271,7 +277,7 @@ class _Building:
         if isinstance(op, Elementwise):
             return self._apply(
                 op.info.name,
-                lambda f, n: applied(f, op, dtypes, n),
+                lambda f, n: emit_op(f, op, dtypes, n),
                 inputs,
                 step.dtype,
                 is_costly(op),
@@ -360,27 +366,10 @@ class _Building:
         return self._elementwise("add", total, shift)
 
 
-COSTLY: Final = frozenset(
-    {
-        Prim.POW, Prim.CBRT, Prim.EXP, Prim.EXP2, Prim.EXPM1, Prim.LOG, Prim.LOG2, Prim.LOG10,
-        Prim.LOG1P, Prim.SIN, Prim.COS, Prim.TAN, Prim.ASIN, Prim.ACOS, Prim.ATAN, Prim.ATAN2,
-        Prim.SINH, Prim.COSH, Prim.TANH, Prim.ASINH, Prim.ACOSH, Prim.ATANH, Prim.ERF, Prim.ERFC,
-    }
-)  # fmt: skip
-"""Primitives that take many instructions."""
-
-
 @lru_cache(1024)
 def is_costly(op: Elementwise) -> bool:
-    """Whether an op has such a primitive."""
-    stack: list[Expr] = [op.scalar]
-    while stack:
-        expr = stack.pop()
-        if isinstance(expr, Call):
-            if expr.prim in COSTLY:
-                return True
-            stack.extend(expr.args)
-    return False
+    """Whether computing an op again takes longer than reading what it gave."""
+    return any(call.prim in FUNCTIONS for call in calls_of(op.scalar))
 
 
 def _size(number: Number) -> Number:

@@ -101,7 +101,7 @@ def _scaled_by_instruction(f: Function, x: Value, exponent: Value, native: int) 
     for first in range(0, x.type.lanes, native):
         lanes = range(first, first + native)
         part, power = f.shuffle(x, None, lanes), f.shuffle(exponent, None, lanes)
-        rest = [f.undefined(part.type), f.constant(mask, -1), f.constant(I32, 4)]
+        rest = [f.poison(part.type), f.constant(mask, -1), f.constant(I32, 4)]
         name = f"x86.avx512.mask.scalef.{suffix}.512"
         registers.append(f.intrinsic(name, part.type, part, power, *rest, overload=()))
     while len(registers) > 1:

@@ -135,7 +135,7 @@ def _near(f: Function, x: Value) -> Reduced:
 def _mixed(f: Function, x: Value, near: Reduced, limit: float) -> Reduced:
     """Lanes beyond the limit reduced one by one, the others as they are."""
     lanes = max(x.type.lanes, 1)
-    arrays = [f.room(8 * lanes) for _ in range(3)]
+    arrays = [f.stack_buffer(8 * lanes) for _ in range(3)]
     angles, counts, rests = arrays
     f.store(wide(f, x) if x.type.scalar == F32 else x, angles)
     with f.loop(0, lanes) as loop:

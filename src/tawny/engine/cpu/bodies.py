@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.kernels.elementwise import kernel_for
-from tawny.codegen.kernels.reduction.plan import reduction
+from tawny.codegen.kernels.elementwise import elementwise_kernel
+from tawny.codegen.kernels.reduction.plan import reduction_kernel
 from tawny.codegen.runtime.host import host
-from tawny.codegen.scalar.bodies import program
+from tawny.codegen.scalar.bodies import lower_body
 from tawny.codegen.scalar.reduction_bodies import folding
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
@@ -66,14 +66,14 @@ def folds(body: Body) -> bool:
 
 def compilable(body: Body) -> bool:
     """Whether all of it can be compiled to one kernel."""
-    if not host().fused:
+    if not host().has_fma:
         return False
-    return (folding(body) if folds(body) else program(body)) is not None
+    return (folding(body) if folds(body) else lower_body(body)) is not None
 
 
 def _compiled(body: Body, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     if folds(body):
-        folded = reduction(body, operands, results)
+        folded = reduction_kernel(body, operands, results)
         return None if folded is None else Kernel(*folded.kernel, after=folded.after)
-    found = kernel_for(body, operands, results)
+    found = elementwise_kernel(body, operands, results)
     return None if found is None else Kernel(*found)

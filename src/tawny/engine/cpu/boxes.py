@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.kernels.suppression import Rule, suppression
+from tawny.codegen.kernels.suppression import SuppressionLimits, suppression_kernel
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.ops.boxes import NonMaximumSuppression, SuppressionByClass
@@ -19,7 +19,7 @@ def non_maximum_suppression(
     op = node.op
     assert isinstance(op, NonMaximumSuppression)
     boxes, scores = operands
-    found = suppression(Rule(op.count, op.threshold, None), boxes, scores, None)
+    found = suppression_kernel(SuppressionLimits(op.count, op.threshold, None), boxes, scores, None)
     return None if found is None else Kernel(*found)
 
 
@@ -31,5 +31,5 @@ def suppression_by_class(
     del results
     op = node.op
     assert isinstance(op, SuppressionByClass)
-    found = suppression(Rule(op.count, op.threshold, op.least), *operands)
+    found = suppression_kernel(SuppressionLimits(op.count, op.threshold, op.least), *operands)
     return None if found is None else Kernel(*found)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.kernels.kernel import CompiledKernel
 from tawny.codegen.kernels.linear_systems import (
-    Matrices,
-    elimination,
-    triangle_of_definite,
-    triangular,
+    MatrixStack,
+    cholesky_kernel,
+    elimination_kernel,
+    triangular_kernel,
 )
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
@@ -21,7 +21,7 @@ def solve(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> 
     """By elimination."""
     del node
     matrices, columns = _systems(operands, results[0])
-    return _fallible(matrices, lambda m: elimination("solve", m, columns))
+    return _fallible(matrices, lambda m: elimination_kernel("solve", m, columns))
 
 
 @native(Inv)
@@ -29,21 +29,21 @@ def inv(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Ke
     """By elimination beside ones on the diagonal."""
     del node
     n = operands[0].shape[-1]
-    return _fallible(_matrices(operands, results), lambda m: elimination("inv", m, n))
+    return _fallible(_matrices(operands, results), lambda m: elimination_kernel("inv", m, n))
 
 
 @native(Det)
 def det(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The product of the diagonal that elimination leaves."""
     del node
-    return _fallible(_matrices(operands, results), lambda m: elimination("det", m, 0))
+    return _fallible(_matrices(operands, results), lambda m: elimination_kernel("det", m, 0))
 
 
 @native(Slogdet)
 def slogdet(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Sign and logarithm of the product of the diagonal that elimination leaves."""
     del node
-    return _fallible(_matrices(operands, results), lambda m: elimination("slogdet", m, 0))
+    return _fallible(_matrices(operands, results), lambda m: elimination_kernel("slogdet", m, 0))
 
 
 @native(Cholesky)
@@ -51,7 +51,7 @@ def cholesky(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) 
     """Row by row."""
     assert isinstance(node.op, Cholesky)
     upper = node.op.upper
-    return _fallible(_matrices(operands, results), lambda m: triangle_of_definite(m, upper=upper))
+    return _fallible(_matrices(operands, results), lambda m: cholesky_kernel(m, upper=upper))
 
 
 @native(SolveTriangular)
@@ -67,10 +67,12 @@ def solve_triangular(
         a = a.with_strides((*stack, column, row))
     matrices, columns = _systems((a, b), results[0])
     lower = op.lower != bool(op.transposed)
-    return _fallible(matrices, lambda m: triangular(m, columns, lower=lower, unit=op.unit))
+    return _fallible(matrices, lambda m: triangular_kernel(m, columns, lower=lower, unit=op.unit))
 
 
-def _fallible(matrices: Matrices, make: Callable[[Matrices], Compiled | None]) -> Kernel | None:
+def _fallible(
+    matrices: MatrixStack, make: Callable[[MatrixStack], CompiledKernel | None]
+) -> Kernel | None:
     """The kernel for real matrices, which LAPACK takes over where it fails."""
     if any(dtype.kind != "f" for dtype in matrices.dtypes):
         return None
@@ -78,7 +80,7 @@ def _fallible(matrices: Matrices, make: Callable[[Matrices], Compiled | None]) -
     return None if found is None else Kernel(*found, fallible=True)
 
 
-def _systems(operands: Sequence[Memory], result: Memory) -> tuple[Matrices, int]:
+def _systems(operands: Sequence[Memory], result: Memory) -> tuple[MatrixStack, int]:
     """Matrices, right-hand sides and results on their common stack, and the number of columns."""
     a, b = operands
     if len(b.shape) == 1:
@@ -104,7 +106,7 @@ def _on_stack(array: Memory, stack: Sequence[int]) -> Memory:
     return Memory(shape, (*strides, *array.strides[-2:]), array.dtype)
 
 
-def _matrices(operands: Sequence[Memory], results: Sequence[Memory]) -> Matrices:
+def _matrices(operands: Sequence[Memory], results: Sequence[Memory]) -> MatrixStack:
     """Arrays on one stack; results that are numbers as matrices of one element."""
     stack = operands[0].shape[:-2]
     axes = [axis for axis, n in enumerate(stack) if n != 1]
@@ -117,4 +119,4 @@ def _matrices(operands: Sequence[Memory], results: Sequence[Memory]) -> Matrices
         arrays.append(
             Memory(tuple([shape[a] for a in kept]), tuple([strides[a] for a in kept]), array.dtype)
         )
-    return Matrices(tuple([stack[a] for a in axes]), tuple(arrays))
+    return MatrixStack(tuple([stack[a] for a in axes]), tuple(arrays))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.kernels.indexing import Picks, gathering
-from tawny.codegen.kernels.scatter import PUT, Puts, scattering
+from tawny.codegen.kernels.indexing import GatherSpec, gather_kernel
+from tawny.codegen.kernels.scatter import PUT, ScatterSpec, scatter_kernel
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.engine.cpu.views import broadcast_strides
 from tawny.node import Node
@@ -30,8 +30,8 @@ def gather(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     source, *given = operands
     if not given:
         return None
-    picks = Picks((source,), _together("gather", given), node.op.axes, node.op.place)
-    return Kernel(*gathering(picks, results[0]), fallible=True)
+    picks = GatherSpec((source,), _together("gather", given), node.op.axes, node.op.place)
+    return Kernel(*gather_kernel(picks, results[0]), fallible=True)
 
 
 @native(GatherPieces)
@@ -39,8 +39,8 @@ def gather_pieces(node: Node, operands: Sequence[Memory], results: Sequence[Memo
     """Runs of elements from the piece in which each index lies."""
     del node
     *pieces, places = operands
-    picks = Picks(tuple(pieces), (places,), (0,), 0)
-    return Kernel(*gathering(picks, results[0]), fallible=True)
+    picks = GatherSpec(tuple(pieces), (places,), (0,), 0)
+    return Kernel(*gather_kernel(picks, results[0]), fallible=True)
 
 
 @native(Scatter)
@@ -51,7 +51,7 @@ def scatter(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -
     lengths = tuple([length for _, length, _ in op.ranges])
     part = gathered("scatter", lengths, op.axes, op.place, [m.shape for m in given])
     wide = Memory(part, broadcast_strides(value, part), value.dtype)
-    puts = Puts(
+    puts = ScatterSpec(
         source,
         wide,
         _together("scatter", given),
@@ -60,5 +60,5 @@ def scatter(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -
         op.place,
         None if op.mode == "set" else COMBINE[op.mode],
     )
-    found = scattering(puts, results[0])
+    found = scatter_kernel(puts, results[0])
     return None if found is None else Kernel(*found, after=((PUT, True),), fallible=bool(given))

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Final
 
-from tawny.codegen.runtime.library import compiled
+from tawny.codegen.runtime.library import compile_ir
 from tawny.engine.cpu.pool_code import ENTER
 
 ENTRY: Final = 5
@@ -167,7 +167,7 @@ def _sites() -> str:
 @cache
 def interpreter() -> Run:
     """The interpreter, as a function that releases the interpreter lock of Python."""
-    library = compiled(IR.format(ENTER=ENTER, SITES=_sites()))
+    library = compile_ir(IR.format(ENTER=ENTER, SITES=_sites()))
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(library.address("run"))
     function.library = library  # type: ignore[attr-defined]
     return function

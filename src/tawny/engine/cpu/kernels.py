@@ -21,7 +21,7 @@ from tawny.dtype import DType
 from tawny.errors import PerformanceWarning, warn
 from tawny.node import Node, Value
 from tawny.op import Op
-from tawny.shape import Shape
+from tawny.shape import Shape, contiguous_strides
 
 MOST: Final = 1024
 """So many answers of rules are remembered, those that were asked for last."""
@@ -50,11 +50,7 @@ class Memory:
 @lru_cache(MOST)
 def contiguous(shape: Shape, dtype: DType, constant: bool = False) -> Memory:
     """The memory of a new array."""
-    strides, step = list[int](), int(dtype.itemsize)
-    for n in reversed(shape):
-        strides.append(step)
-        step *= max(n, 1)
-    return Memory(shape, tuple(reversed(strides)), dtype, constant)
+    return Memory(shape, contiguous_strides(shape, int(dtype.itemsize)), dtype, constant)
 
 
 class Preparation(Protocol):

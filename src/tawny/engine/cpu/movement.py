@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from tawny.codegen.kernels.copies import Block, copies
-from tawny.codegen.kernels.elementwise import kernel_for
+from tawny.codegen.kernels.copies import CopyBlock, copy_kernel
+from tawny.codegen.kernels.elementwise import elementwise_kernel
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.node import Node
 from tawny.ops.creation import Copy
@@ -24,17 +24,17 @@ WIDEST_TURNED: Final = 4
 
 
 def _copied(
-    operands: Sequence[Memory], results: Sequence[Memory], blocks: Iterator[Block]
+    operands: Sequence[Memory], results: Sequence[Memory], blocks: Iterator[CopyBlock]
 ) -> Kernel | None:
     """The kernel that copies blocks; None where elements would have to be converted."""
     (result,) = results
     if any(m.dtype != result.dtype for m in operands):
         return None
-    return Kernel(*copies(list(blocks), len(operands), result.dtype.itemsize))
+    return Kernel(*copy_kernel(list(blocks), len(operands), result.dtype.itemsize))
 
 
-def _whole(operand: int, given: Memory, place: int, steps: tuple[int, ...]) -> Block:
-    return Block(operand, 0, given.shape, given.strides, place, steps)
+def _whole(operand: int, given: Memory, place: int, steps: tuple[int, ...]) -> CopyBlock:
+    return CopyBlock(operand, 0, given.shape, given.strides, place, steps)
 
 
 @native(Copy)
@@ -55,7 +55,7 @@ def again(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> 
     del node
     given = operands[0]
     steps = contiguous(given.shape, given.dtype).strides
-    return Kernel(*copies([_whole(0, given, 0, steps)], 2, results[0].dtype.itemsize))
+    return Kernel(*copy_kernel([_whole(0, given, 0, steps)], 2, results[0].dtype.itemsize))
 
 
 def _crosswise(given: Memory) -> bool:
@@ -70,7 +70,7 @@ def _turned(given: Memory) -> Kernel | None:
     kind = np.dtype(f"uint{8 * given.dtype.itemsize}")
     body = Body.of(((given.shape, kind),), (Step(Copy(), (0,), given.shape, kind),), (1,))
     source = Memory(given.shape, given.strides, kind)
-    found = kernel_for(body, [source], [contiguous(given.shape, kind)])
+    found = elementwise_kernel(body, [source], [contiguous(given.shape, kind)])
     return None if found is None else Kernel(*found)
 
 
@@ -80,7 +80,7 @@ def concat(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     assert isinstance(node.op, Concat)
     axis, steps = node.op.axis, results[0].strides
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[CopyBlock]:
         before = 0
         for position, given in enumerate(operands):
             yield _whole(position, given, before * steps[axis], steps)
@@ -97,7 +97,7 @@ def pad(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Ke
     if any(n < 0 for pair in widths for n in pair):
         return None
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[CopyBlock]:
         steps = result.strides
         starts = [before for before, _ in widths]
         yield _whole(0, given, _place(starts, steps), steps)
@@ -108,7 +108,7 @@ def pad(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Ke
                 ranges = [*inner, (begin, count), *outer]
                 sizes = tuple([n for _, n in ranges])
                 place = _place([b for b, _ in ranges], steps)
-                yield Block(1, 0, sizes, (0,) * len(sizes), place, steps)
+                yield CopyBlock(1, 0, sizes, (0,) * len(sizes), place, steps)
 
     return _copied(operands, results, blocks())
 
@@ -127,12 +127,12 @@ def roll(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
         for n, shift in zip(given.shape, node.op.shifts, strict=True)
     ]
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[CopyBlock]:
         for chosen in product(*parts):
             start = _place([begin for begin, _, _ in chosen], given.strides)
             place = _place([to for _, _, to in chosen], result.strides)
             sizes = tuple([n for _, n, _ in chosen])
-            yield Block(0, start, sizes, given.strides, place, result.strides)
+            yield CopyBlock(0, start, sizes, given.strides, place, result.strides)
 
     return _copied(operands, results, blocks())
 
@@ -157,8 +157,8 @@ def repeat(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     return _copied(operands, results, iter([_spread(repeated, results[0])]))
 
 
-def _spread(axes: Sequence[tuple[tuple[int, int], tuple[int, int]]], result: Memory) -> Block:
+def _spread(axes: Sequence[tuple[tuple[int, int], tuple[int, int]]], result: Memory) -> CopyBlock:
     """A block that fills a result whose axes were each split in two."""
     sizes: Shape = tuple([n for pair, _ in axes for n in pair])
     strides = tuple([s for _, pair in axes for s in pair])
-    return Block(0, 0, sizes, strides, 0, contiguous(sizes, result.dtype).strides)
+    return CopyBlock(0, 0, sizes, strides, 0, contiguous(sizes, result.dtype).strides)

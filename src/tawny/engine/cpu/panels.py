@@ -8,15 +8,21 @@ from dataclasses import replace
 from typing import Final
 
 from tawny.codegen.kernels.element import element_of
-from tawny.codegen.kernels.elementwise import kernel_for
-from tawny.codegen.kernels.panels import OWN, Call, Cut, Move, panels_kernel
+from tawny.codegen.kernels.elementwise import elementwise_kernel
+from tawny.codegen.kernels.panels import (
+    WORKER_SCRATCH,
+    PanelAddress,
+    PanelCall,
+    PanelSplit,
+    panels_kernel,
+)
 from tawny.codegen.products.blocking import Extent
 from tawny.codegen.products.epilogue import Ending
 from tawny.codegen.products.matmul import matmul_kernel
 from tawny.codegen.products.matrices import matrices_of
 from tawny.codegen.products.pieces import FIXED, MOVING, Operand, fits, pieces_kernel
 from tawny.codegen.runtime.host import host
-from tawny.codegen.scalar.bodies import Read, program
+from tawny.codegen.scalar.bodies import Read, lower_body
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, threaded
 from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.cpu.products import prepares
@@ -66,7 +72,7 @@ def _by_rows(
     count = min(rows // LEAST_ROWS, -(-whole // panel))
     if count < 2:
         return None
-    cut = Cut.of(rows, count)
+    cut = PanelSplit.of(rows, count)
     calls = [_calls(op, operands, results, rows, height) for height in cut.heights]
     found = [(made, room) for made, room in calls if made is not None]
     if len(found) < len(calls):
@@ -84,7 +90,7 @@ def _calls(
     results: Sequence[Memory],
     rows: int,
     height: int,
-) -> tuple[list[Call] | None, int]:
+) -> tuple[list[PanelCall] | None, int]:
     """The kernels of a panel of some rows, if both can be made, and the scratch memory they need.
 
     There the panel of the product comes first, then what its kernel needs.
@@ -102,7 +108,7 @@ def _calls(
         for memory, axis in zip(operands, axes, strict=False)
     ]
     moves = [
-        Move(cell, 0 if axis is None else operands[cell].strides[axis])
+        PanelAddress(cell, 0 if axis is None else operands[cell].strides[axis])
         for cell, axis in enumerate(axes)
     ]
     made = matmul_kernel(
@@ -115,20 +121,23 @@ def _calls(
     )
     others = operands[op.taken :]
     cut = [_panel(m, 0, height) if _spans(m.shape, rows) else m for m in others]
-    body = kernel_for(
+    body = elementwise_kernel(
         panel_body(op.body, height), [panel, *cut], [_panel(r, 0, height) for r in results]
     )
     if made is None or body is None:
         return None, 0
     assert not body.scratch
     size = -(-height * columns * dtype.itemsize // 64) * 64
-    scratch = [Move(OWN, 0, size)] if made.code.scratch else []
-    product = Call(made.code, (*moves, Move(OWN), *scratch))
+    scratch = [PanelAddress(WORKER_SCRATCH, 0, size)] if made.code.scratch else []
+    product = PanelCall(made.code, (*moves, PanelAddress(WORKER_SCRATCH), *scratch))
     written = [
-        Move(cell, memory.strides[0] if _spans(memory.shape, rows) else 0)
+        PanelAddress(cell, memory.strides[0] if _spans(memory.shape, rows) else 0)
         for cell, memory in enumerate((*others, *results), op.taken)
     ]
-    return [product, Call(body, (Move(OWN), *written))], size + made.code.scratch
+    return [
+        product,
+        PanelCall(body, (PanelAddress(WORKER_SCRATCH), *written)),
+    ], size + made.code.scratch
 
 
 def _spans(shape: Shape, rows: int) -> bool:
@@ -169,14 +178,14 @@ def _in_pieces(
     None where columns of another are not side by side, or an operand does not lie in rows.
     """
     (rows, width), dtype = op.body.operands[0]
-    element, planned = element_of(dtype), program(op.body)
+    element, planned = element_of(dtype), lower_body(op.body)
     if element is None or planned is None or op.epilogue.scaled:
         return None
     whole = contiguous((rows, op.pieces * width), dtype)
     taken, transposed = operands[: op.taken], (op.transpose_a, op.transpose_b)
     matrices = matrices_of(taken[0], taken[1], whole, taken[2:], transposed, op.epilogue)
     extent, known = Extent(rows, op.pieces * width, matrices.depth), operands[1].constant
-    if not host().fused or not fits(element, planned.code, extent, op.pieces, prepared=known):
+    if not host().has_fma or not fits(element, planned.code, extent, op.pieces, prepared=known):
         return None
     item, ending = element.nbytes, Ending(op.epilogue, dtype)
     columns = [

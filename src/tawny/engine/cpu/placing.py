@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final, NamedTuple, final
 
-from tawny.codegen.runtime.library import MachineCode, compiled
+from tawny.codegen.runtime.library import MachineCode, compile_ir
 from tawny.engine.cpu.sleeping import address_of, zeroed
 
 MASK_BYTES: Final = 1024
@@ -179,7 +179,7 @@ class Places:
 
 @cache
 def _library() -> MachineCode:
-    return compiled(
+    return compile_ir(
         IR.format(
             RECORD_BYTES=RECORD_BYTES,
             MASK_BYTES=MASK_BYTES,

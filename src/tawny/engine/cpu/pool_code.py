@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from typing import Final
 
-from tawny.codegen.runtime.library import MachineCode, compiled
+from tawny.codegen.runtime.library import MachineCode, compile_ir
 
 PAUSE: Final = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -321,7 +321,7 @@ done:
 def pool_library() -> MachineCode:
     """The functions of the pool."""
     declared, pause = PAUSE.get(platform.machine(), ("", ""))
-    return compiled(
+    return compile_ir(
         IR.format(
             declared=declared,
             pause=pause,

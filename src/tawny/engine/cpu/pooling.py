@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.kernels.copies import Block, copies
+from tawny.codegen.kernels.copies import CopyBlock, copy_kernel
 from tawny.codegen.kernels.element import element_of
-from tawny.codegen.kernels.pooling import Geometry, Kind, pooling
-from tawny.codegen.kernels.reduction.plan import reduction
+from tawny.codegen.kernels.pooling import PoolingGeometry, PoolingKind, pooling_kernel
+from tawny.codegen.kernels.reduction.plan import reduction_kernel
 from tawny.dtype import BOOL, UINT8
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.node import Node
@@ -27,7 +27,7 @@ from tawny.shape import Shape
 
 
 def _pooled(
-    kind: Kind,
+    kind: PoolingKind,
     node: Node,
     whole: Shape,
     pooled: Shape,
@@ -40,11 +40,15 @@ def _pooled(
     element = element_of(UINT8 if dtype == BOOL else dtype)
     if element is None or any(m.dtype != dtype for m in operands):
         return None
-    if dtype.kind != "f" and kind is not Kind.MAX:
+    if dtype.kind != "f" and kind is not PoolingKind.MAX:
         return None
-    if element.stored != element.computed and kind not in {Kind.MAX, Kind.MAX_SELECT, Kind.MEAN}:
+    if element.stored != element.computed and kind not in {
+        PoolingKind.MAX,
+        PoolingKind.MAX_SELECT,
+        PoolingKind.MEAN,
+    }:
         return None
-    geometry = Geometry(
+    geometry = PoolingGeometry(
         whole[0],
         whole[-1],
         whole[1:-1],
@@ -53,20 +57,20 @@ def _pooled(
         node.op.strides,
         tuple([before for before, _ in node.op.padding]),
     )
-    found = pooling(kind, geometry, element, operands)
+    found = pooling_kernel(kind, geometry, element, operands)
     return None if found is None else Kernel(*found)
 
 
 @native(MaxPool)
 def max_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The greatest element of each window."""
-    return _pooled(Kind.MAX, node, operands[0].shape, results[0].shape, operands, results)
+    return _pooled(PoolingKind.MAX, node, operands[0].shape, results[0].shape, operands, results)
 
 
 @native(AvgPool)
 def avg_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The mean of each window."""
-    return _pooled(Kind.MEAN, node, operands[0].shape, results[0].shape, operands, results)
+    return _pooled(PoolingKind.MEAN, node, operands[0].shape, results[0].shape, operands, results)
 
 
 @native(MaxPoolSelect)
@@ -74,7 +78,9 @@ def max_pool_select(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
     """Elements of operand 1 where each window of operand 0 has its first maximum."""
-    return _pooled(Kind.MAX_SELECT, node, operands[0].shape, results[0].shape, operands, results)
+    return _pooled(
+        PoolingKind.MAX_SELECT, node, operands[0].shape, results[0].shape, operands, results
+    )
 
 
 @native(MaxPoolGradient)
@@ -83,7 +89,7 @@ def max_pool_gradient(
 ) -> Kernel | None:
     """Each window's gradient where its first maximum is."""
     shapes = operands[0].shape, operands[1].shape
-    return _pooled(Kind.MAX_GRADIENT, node, *shapes, operands, results)
+    return _pooled(PoolingKind.MAX_GRADIENT, node, *shapes, operands, results)
 
 
 @native(AvgPoolGradient)
@@ -92,7 +98,7 @@ def avg_pool_gradient(
 ) -> Kernel | None:
     """Each window's gradient spread evenly."""
     shapes = results[0].shape, operands[0].shape
-    return _pooled(Kind.MEAN_GRADIENT, node, *shapes, operands, results)
+    return _pooled(PoolingKind.MEAN_GRADIENT, node, *shapes, operands, results)
 
 
 @native(Upsampling)
@@ -103,8 +109,8 @@ def upsampling(node: Node, operands: Sequence[Memory], results: Sequence[Memory]
     axes = list(zip(given.shape, given.strides, (1, *node.op.factors, 1), strict=True))
     sizes = tuple([n for size, _, factor in axes for n in (size, factor)])
     strides = tuple([s for _, stride, _ in axes for s in (stride, 0)])
-    block = Block(0, 0, sizes, strides, 0, contiguous(sizes, result.dtype).strides)
-    return Kernel(*copies([block], 1, result.dtype.itemsize))
+    block = CopyBlock(0, 0, sizes, strides, 0, contiguous(sizes, result.dtype).strides)
+    return Kernel(*copy_kernel([block], 1, result.dtype.itemsize))
 
 
 @native(UpsamplingGradient)
@@ -120,5 +126,5 @@ def upsampling_gradient(
     blocks = Memory(shape, strides, given.dtype)
     total = Sum(tuple(range(1, len(shape), 2)), keepdims=False, dtype=given.dtype)
     step = Step(total, (0,), result.shape, result.dtype)
-    folded = reduction(Body.of(((shape, given.dtype),), (step,), (1,)), [blocks], results)
+    folded = reduction_kernel(Body.of(((shape, given.dtype),), (step,), (1,)), [blocks], results)
     return None if folded is None else Kernel(*folded.kernel, after=folded.after)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.kernels.kernel import CompiledKernel
 from tawny.codegen.products.contraction import contraction_kernel
 from tawny.codegen.products.convolution import (
     convolution_kernel,
@@ -51,7 +51,7 @@ def _kernel(made: Made | None) -> Kernel | None:
     return Kernel(*code, prepared=() if preparation is None else ((1, preparation),))
 
 
-def _plain(code: Compiled | None) -> Kernel | None:
+def _plain(code: CompiledKernel | None) -> Kernel | None:
     return None if code is None else Kernel(*code)
 
 

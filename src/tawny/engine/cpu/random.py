@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tawny.codegen.kernels import random
-from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.kernels.kernel import CompiledKernel
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.engine.reference.philox import stream_key
@@ -18,14 +18,14 @@ from tawny.shape import size
 def uniform(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
     """The same bits as the reference."""
     del operands
-    return _drawn(random.uniform, node, results)
+    return _drawn(random.uniform_kernel, node, results)
 
 
 @native(Normal)
 def normal(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
     """By the same transform as the reference."""
     del operands
-    return _drawn(random.normal, node, results)
+    return _drawn(random.normal_kernel, node, results)
 
 
 @native(Integers)
@@ -33,11 +33,11 @@ def integers(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) 
     """The same bits as the reference; bounds that are arrays are left to NumPy."""
     if any(size(m.shape) != 1 for m in operands):
         return None
-    return _drawn(random.integers, node, results, fallible=True)
+    return _drawn(random.integers_kernel, node, results, fallible=True)
 
 
 def _drawn(
-    kernel: Callable[[int, DType, tuple[int, int]], Compiled],
+    kernel: Callable[[int, DType, tuple[int, int]], CompiledKernel],
     node: Node,
     results: Sequence[Memory],
     *,

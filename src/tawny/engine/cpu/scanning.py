@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.kernels.scan import Scanned, scanning
+from tawny.codegen.kernels.scan import ScanSpec, scan_kernel
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.op import ELEMENTWISE
@@ -16,7 +16,7 @@ def _scanned(
 ) -> Kernel | None:
     assert isinstance(node.op, Scan)
     start = float(first) if node.op.include_initial else None
-    found = scanning(Scanned(ELEMENTWISE[name], node.op.axis, start), operands[0], results[0])
+    found = scan_kernel(ScanSpec(ELEMENTWISE[name], node.op.axis, start), operands[0], results[0])
     return None if found is None else Kernel(*found)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.kernels.sorting.membership import membership
-from tawny.codegen.kernels.sorting.radix_sort import radix_sorting
-from tawny.codegen.kernels.sorting.rank_sort import sorting
-from tawny.codegen.kernels.sorting.searching import SEARCH, counting, searching
+from tawny.codegen.kernels.sorting.membership import membership_kernel
+from tawny.codegen.kernels.sorting.radix_sort import radix_sort_kernel
+from tawny.codegen.kernels.sorting.rank_sort import rank_sort_kernel
+from tawny.codegen.kernels.sorting.searching import SEARCH, bincount_kernel, search_kernel
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.ops.sorting import ArgSort, BinCount, Digitize, IsIn, SearchSorted, Sort
@@ -19,7 +19,7 @@ def _sorted(
     """Short rows by comparing all elements, long rows and complex numbers digit by digit."""
     op = node.op
     assert isinstance(op, (Sort, ArgSort))
-    for kernel in (sorting, radix_sorting):
+    for kernel in (rank_sort_kernel, radix_sort_kernel):
         found = kernel(operands[0], results[0], op.axis, places=places, descending=op.descending)
         if found is not None:
             return Kernel(*found)
@@ -45,7 +45,7 @@ def searchsorted(
     """By bisection."""
     del results
     assert isinstance(node.op, SearchSorted)
-    found = searching(*operands, right=node.op.right, edges=False)
+    found = search_kernel(*operands, right=node.op.right, edges=False)
     return None if found is None else Kernel(*found)
 
 
@@ -55,7 +55,7 @@ def digitize(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) 
     del results
     assert isinstance(node.op, Digitize)
     x, bins = operands
-    found = searching(bins, x, right=not node.op.right, edges=True)
+    found = search_kernel(bins, x, right=not node.op.right, edges=True)
     return None if found is None else Kernel(*found, after=((SEARCH, True),), fallible=True)
 
 
@@ -65,7 +65,7 @@ def bincount(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) 
     del results
     assert isinstance(node.op, BinCount)
     x, *weights = operands
-    found = counting(x, weights[0] if weights else None, node.op.length)
+    found = bincount_kernel(x, weights[0] if weights else None, node.op.length)
     return None if found is None else Kernel(*found, fallible=True)
 
 
@@ -74,5 +74,5 @@ def isin(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     """By bisection of the sorted set, or by comparing all."""
     del results
     assert isinstance(node.op, IsIn)
-    found = membership(*operands, invert=node.op.invert)
+    found = membership_kernel(*operands, invert=node.op.invert)
     return None if found is None else Kernel(*found.kernel, after=found.after)

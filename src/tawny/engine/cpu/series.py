@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.codegen.kernels.correlate import overlapping
+from tawny.codegen.kernels.correlate import correlate_kernel
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.ops.series import Correlate
@@ -15,7 +15,9 @@ def correlate(node: Node, operands: Sequence[Memory], results: Sequence[Memory])
     """Sums of products at every shift that the mode asks for."""
     assert isinstance(node.op, Correlate)
     long, other = operands
-    found = overlapping(long, other, first_shift(node.op.mode, long, other), results[0].shape[0])
+    found = correlate_kernel(
+        long, other, first_shift(node.op.mode, long, other), results[0].shape[0]
+    )
     return Kernel(*found.kernel, after=found.after)
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from tawny.codegen.runtime.library import MachineCode, compiled
+from tawny.codegen.runtime.library import MachineCode, compile_ir
 
 FUTEX: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
 """Linux's number of the call by which threads sleep and wake each other."""
@@ -118,7 +118,7 @@ class Sleeping(NamedTuple):
 
 @cache
 def _library() -> MachineCode:
-    return compiled(IR)
+    return compile_ir(IR)
 
 
 def way_to_sleep() -> Sleeping | None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from tawny.codegen.runtime.library import MachineCode, compiled
+from tawny.codegen.runtime.library import MachineCode, compile_ir
 from tawny.engine.cpu.interpreter import Run
 
 LONG_SECONDS: Final = 0.02
@@ -67,7 +67,7 @@ done:
 @cache
 def pieces_library() -> MachineCode:
     """The kernel `pieces`, which runs another one piece by piece until it is told to stop."""
-    return compiled(IR)
+    return compile_ir(IR)
 
 
 def pieces_of(seconds: float) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tawny.codegen.kernels.copies import Block, copies
+from tawny.codegen.kernels.copies import CopyBlock, copy_kernel
 from tawny.codegen.kernels.kernel import NEVER
 from tawny.dtype import DType
 from tawny.engine.cpu.bands import strips_of
@@ -316,8 +316,8 @@ class Table(Unique):
     def _copied(self, start: int, memory: Memory, position: int = NOWHERE) -> None:
         """Add the entry that copies an array; its row begins with the two addresses."""
         steps = contiguous(memory.shape, memory.dtype).strides
-        block = Block(0, 0, memory.shape, memory.strides, 0, steps)
-        code = copies([block], 1, memory.dtype.itemsize)
+        block = CopyBlock(0, 0, memory.shape, memory.strides, 0, steps)
+        code = copy_kernel([block], 1, memory.dtype.itemsize)
         self._row.extend(map(index, code.parameters))
         nbytes = size(memory.shape) * memory.dtype.itemsize
         threads = useful_threads(2 * nbytes / BANDWIDTH) if code.parallel else 0

@@ -50,7 +50,7 @@ provide(_LIBRARY, _library)
 def _gather(f: Function, itemsize: int, type: Type) -> None:
     """The body of the function for one size of element."""
     to, source, rank, sizes, strides, start, count = f.arguments
-    places = f.room(8 * _MOST_AXES)
+    places = f.stack_buffer(8 * _MOST_AXES)
 
     def at(array: Value, axis: Value) -> Value:
         return f.element(array, axis, I64)
@@ -63,7 +63,7 @@ def _gather(f: Function, itemsize: int, type: Type) -> None:
         place = number.unsigned_rest(size)
         f.store(place, at(places, axis))
         offset = place * f.load(I64, at(strides, axis))
-        digits.carry(number.unsigned_over(size), f.advanced(address, offset))
+        digits.carry(number.unsigned_over(size), f.offset(address, offset))
     last = rank - 1
     length, stride = f.load(I64, at(sizes, last)), f.load(I64, at(strides, last))
     first = f.load(I64, at(places, last))
@@ -72,8 +72,8 @@ def _gather(f: Function, itemsize: int, type: Type) -> None:
         address, target, left, place = runs.carried
         run = f.minimum(length - place, left)
         _copy_run(f, itemsize, type, target, address, stride, run)
-        moved = f.advanced(target, run * itemsize)
-        back = f.advanced(address, -(place * stride))
+        moved = f.offset(target, run * itemsize)
+        back = f.offset(address, -(place * stride))
         after = _next_row(f, back, last, sizes, strides, places)
         runs.again(left - run > 0, after, moved, left - run, left.of(0))
 
@@ -88,21 +88,21 @@ def _copy_run(
 
     def apart(first: Value) -> None:
         with f.loop(first, run) as loop:
-            item = f.load(type, f.advanced(source, loop.index * stride), align)
-            f.store(item, f.advanced(target, loop.index * itemsize), align)
+            item = f.load(type, f.offset(source, loop.index * stride), align)
+            f.store(item, f.offset(target, loop.index * itemsize), align)
 
     def neighbours() -> list[Value]:
         vector = I8.by(host().vector_bytes)
         with f.loop(0, whole, lanes) as loop:
             offset = loop.index * itemsize
-            f.store(f.load(vector, f.advanced(source, offset)), f.advanced(target, offset))
+            f.store(f.load(vector, f.offset(source, offset)), f.offset(target, offset))
         return [whole]
 
     def repetitions() -> list[Value]:
         item = f.load(type, source, align)
         vector = f.shuffle(item, None, [0, 1] * lanes) if type.lanes else f.splat(item, lanes)
         with f.loop(0, whole, lanes) as loop:
-            f.store(vector, f.advanced(target, loop.index * itemsize), align)
+            f.store(vector, f.offset(target, loop.index * itemsize), align)
         return [whole]
 
     def others() -> list[Value]:
@@ -137,5 +137,5 @@ def _carried(
         full = place.equals(size)
         f.store(f.select(full, 0, place), f.element(places, axis, I64))
         step = f.select(full, -(stride * (size - 1)), stride)
-        axes.again(full & (axis > 0), f.advanced(here, step), axis)
+        axes.again(full & (axis > 0), f.offset(here, step), axis)
     return axes.carried[0]

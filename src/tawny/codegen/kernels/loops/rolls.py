@@ -22,18 +22,18 @@ from tawny.codegen.kernels.loops.shared import (
     LOOP,
     MOST_AXES,
     MOST_PLACES,
-    Kind,
+    AccessKind,
+    LoopStrategy,
     ShapeTable,
-    Way,
     call_segment,
     copy_bytes,
     list_places,
     loop_name,
     moves_along,
-    share,
     use_segment,
     write_digits,
 )
+from tawny.codegen.kernels.workshare import grain_share
 from tawny.codegen.runtime.library import provide
 
 ROLLED: Final = "rolled"
@@ -48,7 +48,7 @@ _BUFFER: Final = SHORT * 16
 def _library() -> str:
     module = Module()
     use_segment(module)
-    with module.function(loop_name(Way.ROLLED), LOOP) as f:
+    with module.function(loop_name(LoopStrategy.ROLLED), LOOP) as f:
         _Rolled(f).write()
     return module.text()
 
@@ -70,15 +70,15 @@ class _Rolled:
         self.each = f.element(self.sizes, self.outer, I64)
         self.last = self.outer - 1
         self.across = f.load(I64, f.element(self.sizes, self.last, I64))
-        self.digits = f.room(8 * MOST_AXES)
+        self.digits = f.stack_buffer(8 * MOST_AXES)
         """Places on the outer axes of the first row of a line."""
-        self.steps = f.room(8 * MOST_PLACES)
+        self.steps = f.stack_buffer(8 * MOST_PLACES)
         """Bytes from each read's row to the next."""
-        self.rows = f.room(8 * MOST_PLACES)
+        self.rows = f.stack_buffer(8 * MOST_PLACES)
         """Addresses of the rows that are read."""
         self.listed = list_places(f, self.row, shape)
         """The same, and those of results; for reads that are turned, of pieces of rows."""
-        self.turned = f.room(8 * MOST_PLACES)
+        self.turned = f.stack_buffer(8 * MOST_PLACES)
         """Reads that do not lie along a row as the results do, by their numbers."""
         self.turns = self._list_turned()
         self.buffers = f.emit(PTR, f"alloca i8, {shape.reads * _BUFFER}, align 64")
@@ -91,14 +91,16 @@ class _Rolled:
             f.store(each.index, f.element(self.turned, count, I64))
             _, _, kind = self.shape.place(each.index)
             _, _, _, shift = self._own(each.index)
-            run = kind.equals(Kind.RUN.value) & shift.differs(0)
-            each.carry(count + f.select(run | kind.equals(Kind.GATHERED.value), count.of(1), 0))
+            run = kind.equals(AccessKind.RUN.value) & shift.differs(0)
+            each.carry(
+                count + f.select(run | kind.equals(AccessKind.GATHERED.value), count.of(1), 0)
+            )
         return each.carried[0]
 
     def write(self) -> None:
         """Lines of rows that are neighbours along the last outer axis."""
         f, length, across = self.f, self.length, self.across
-        low, high = share(f, self.total, self.worker, self.workers, GRAIN)
+        low, high = grain_share(f, self.total, self.worker, self.workers, GRAIN)
         first, last = low.unsigned_over(length), (high + length - 1).unsigned_over(length)
         lines = (last + across - 1).unsigned_over(across)
         with f.loop(first.unsigned_over(across), lines) as line:
@@ -190,7 +192,7 @@ class _Rolled:
             _, _, kind = self.shape.place(read)
             _, _, _, shift = self._own(read)
             ahead = f.select(shift > column, shift - column, least)
-            found = f.select(kind.equals(Kind.GATHERED.value), 0, ahead)
+            found = f.select(kind.equals(AccessKind.GATHERED.value), 0, ahead)
             each.carry(f.minimum(least, found))
         (least,) = each.carried
         rest = f.select(least.equals(self.length - column), least, least & -SHORT)
@@ -204,26 +206,26 @@ class _Rolled:
         row = f.load(PTR, f.element(self.rows, read, I64))
         away = column - shift
         source = away + f.select(away < 0, self.length, 0)
-        far = kind.equals(Kind.GATHERED.value)
+        far = kind.equals(AccessKind.GATHERED.value)
 
         def there() -> list[Value]:
-            return [f.advanced(row, (source - column) * item)]
+            return [f.offset(row, (source - column) * item)]
 
         def brought() -> list[Value]:
-            buffer = f.advanced(self.buffers, read * _BUFFER)
+            buffer = f.offset(self.buffers, read * _BUFFER)
             before = f.minimum(self.length - source, count)
             with f.when(far):
                 self._gather(read, buffer, row, source, before)
                 with f.when(count > before):
-                    behind = f.advanced(buffer, before * item)
+                    behind = f.offset(buffer, before * item)
                     self._gather(read, behind, row, source.of(0), count - before)
             with f.when(~far):
-                first = f.advanced(row, (here - column) * item)
-                copy_bytes(f, buffer, f.advanced(first, source * item), before * item)
-                behind = f.advanced(buffer, before * item)
+                first = f.offset(row, (here - column) * item)
+                copy_bytes(f, buffer, f.offset(first, source * item), before * item)
+                behind = f.offset(buffer, before * item)
                 copy_bytes(f, behind, first, (count - before) * item)
             # The span adds the start, which the buffer does not know.
-            return [f.advanced(buffer, -(here * item))]
+            return [f.offset(buffer, -(here * item))]
 
         (address,) = f.either(far | (source + count > self.length), brought, there)
         f.store(address, f.element(self.listed, read, I64))

@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 
 from tawny.codegen.ir.builder import I8, I64, KERNEL, PTR, VOID, Function, Module, Value
 from tawny.codegen.kernels.loops.gather import call_gather
+from tawny.codegen.kernels.workshare import grain_share
 from tawny.codegen.runtime.host import host
 from tawny.codegen.runtime.library import provide
 
@@ -41,7 +42,7 @@ _TAIL_BYTES: Final = 128
 """Bytes of a vector's elements at most: complex numbers take two registers."""
 
 
-class Kind(enum.Enum):
+class AccessKind(enum.Enum):
     """How a place's elements lie."""
 
     ONE = 0
@@ -56,15 +57,15 @@ class Kind(enum.Enum):
     """... or have the same number all along."""
 
 
-class Place(NamedTuple):
+class ArrayAccess(NamedTuple):
     """A read or result: its cell in the row, its element's bytes, how its elements lie."""
 
     cell: int
     itemsize: int
-    kind: Kind
+    kind: AccessKind
 
 
-class Way(enum.Enum):
+class LoopStrategy(enum.Enum):
     """Which of the functions walks over the elements."""
 
     FLAT = "flat"
@@ -84,34 +85,34 @@ _SEGMENT: Final = {"places": PTR, "start": I64, "count": I64, "span": PTR, "shap
 LOOP: Final = {**KERNEL, "span": PTR, "shape": PTR}
 
 
-def loop_name(way: Way) -> str:
+def loop_name(strategy: LoopStrategy) -> str:
     """The name of a shared function."""
-    return f"{LIBRARY}_{way.value}"
+    return f"{LIBRARY}_{strategy.value}"
 
 
 def write_kernel(
     module: Module,
     symbol: str,
-    way: Way,
-    reads: Sequence[Place],
-    writes: Sequence[Place],
+    strategy: LoopStrategy,
+    reads: Sequence[ArrayAccess],
+    writes: Sequence[ArrayAccess],
     lanes: int,
     library: str = LIBRARY,
 ) -> None:
     """Add the kernel of a module that has a `span`; `library` has the way."""
     places = [*reads, *writes]
-    direct = way is Way.FLAT and [p.cell for p in places] == list(range(len(places)))
+    direct = strategy is LoopStrategy.FLAT and [p.cell for p in places] == list(range(len(places)))
     first = max(p.cell for p in places) + 1
     head = [len(reads), len(writes), first, lanes.bit_length() - 1, direct]
     cells = [n for p in places for n in (p.cell, p.itemsize, p.kind.value)]
     module.require(library)
     module.table("shape", I64, [*head, *cells])
-    module.declare(loop_name(way), VOID, list(LOOP.values()))
+    module.declare(loop_name(strategy), VOID, list(LOOP.values()))
     with module.function(symbol, KERNEL) as f:
 
         def around() -> Sequence[Value]:
             tables = f.global_address("span"), f.global_address("shape")
-            f.call(loop_name(way), VOID, *f.arguments, *tables)
+            f.call(loop_name(strategy), VOID, *f.arguments, *tables)
             return []
 
         def at_once() -> Sequence[Value]:
@@ -158,35 +159,21 @@ class ShapeTable:
 def _library() -> str:
     module = Module()
     _write_segment(module)
-    for way, write in ((Way.FLAT, _flat), (Way.BLOCKS, _blocks), (Way.ROWS, _rows)):
+    for way, write in (
+        (LoopStrategy.FLAT, _flat),
+        (LoopStrategy.BLOCKS, _blocks),
+        (LoopStrategy.ROWS, _rows),
+    ):
         with module.function(loop_name(way), LOOP) as f:
             row, worker, workers, span, base = f.arguments
             shape = ShapeTable(f, base)
             parameters = f.element(row, shape.first, I64)
-            low, high = share(f, f.load(I64, parameters), worker, workers, GRAIN)
+            low, high = grain_share(f, f.load(I64, parameters), worker, workers, GRAIN)
             write(f, row, span, shape, low, high, f.element(parameters, 1, I64))
     return module.text()
 
 
 provide(LIBRARY, _library)
-
-
-def share(
-    f: Function, total: Value, worker: Value, workers: Value, grain: int
-) -> tuple[Value, Value]:
-    """The elements of a worker, from the first up to and not including the second.
-
-    They are multiples of `grain`, a power of two, but for the end.
-    """
-
-    def part() -> list[Value]:
-        grains = (total + (grain - 1)).shifted_down(grain.bit_length() - 1)
-        each = (grains + workers - 1).unsigned_over(workers) * grain
-        low = f.minimum(worker * each, total)
-        return [low, f.minimum(low + each, total)]
-
-    low, high = f.either(workers.equals(1), lambda: [total.of(0), total], part)
-    return low, high
 
 
 # --------------------------------------------------------------- a row of elements
@@ -210,26 +197,26 @@ def _write_segment(module: Module) -> None:
 def _tail(f: Function, places: Value, start: Value, count: Value, span: Value, base: Value) -> None:
     """Less than a vector: copied to buffers, computed there, copied back."""
     shape = ShapeTable(f, base)
-    buffers = f.room(MOST_PLACES * _TAIL_BYTES)
-    others = f.room(8 * MOST_PLACES)
+    buffers = f.stack_buffer(MOST_PLACES * _TAIL_BYTES)
+    others = f.stack_buffer(8 * MOST_PLACES)
     reads, total = shape.reads, shape.reads + shape.writes
     with f.loop(0, total) as loop:
         _, item, kind = shape.place(loop.index)
         address = f.load(PTR, f.element(places, loop.index, I64))
-        buffer = f.advanced(buffers, loop.index * _TAIL_BYTES)
-        counted = kind.equals(Kind.COUNTED.value)
-        still = kind.equals(Kind.ONE.value) | kind.equals(Kind.NUMBERED.value) | counted
-        there = f.advanced(address, f.select(counted, start, 0))
+        buffer = f.offset(buffers, loop.index * _TAIL_BYTES)
+        counted = kind.equals(AccessKind.COUNTED.value)
+        still = kind.equals(AccessKind.ONE.value) | kind.equals(AccessKind.NUMBERED.value) | counted
+        there = f.offset(address, f.select(counted, start, 0))
         f.store(f.select(still, there, buffer), f.element(others, loop.index, I64))
         with f.when((loop.index < reads) & ~still):
             f.store(f.constant(I8.by(_TAIL_BYTES), 0), buffer, 64)
-            copy_bytes(f, buffer, f.advanced(address, start * item), count * item)
+            copy_bytes(f, buffer, f.offset(address, start * item), count * item)
     f.call_address(span, others, f.constant(I64, 0), f.constant(I64, 1))
     with f.loop(reads, total) as loop:
         _, item, _ = shape.place(loop.index)
         address = f.load(PTR, f.element(places, loop.index, I64))
-        buffer = f.advanced(buffers, loop.index * _TAIL_BYTES)
-        copy_bytes(f, f.advanced(address, start * item), buffer, count * item)
+        buffer = f.offset(buffers, loop.index * _TAIL_BYTES)
+        copy_bytes(f, f.offset(address, start * item), buffer, count * item)
 
 
 def copy_bytes(f: Function, to: Value, source: Value, nbytes: Value) -> None:
@@ -241,13 +228,13 @@ def copy_bytes(f: Function, to: Value, source: Value, nbytes: Value) -> None:
     vector = I8.by(host().vector_bytes)
     with f.loop(0, nbytes, vector.lanes) as loop:
         mask = f.first_lanes(f.convert("trunc", f.minimum(nbytes - loop.index, 64), I8), 64)
-        value = f.masked_load(vector, f.advanced(source, loop.index), mask, f.constant(vector, 0))
-        f.masked_store(value, f.advanced(to, loop.index), mask)
+        value = f.masked_load(vector, f.offset(source, loop.index), mask, f.constant(vector, 0))
+        f.masked_store(value, f.offset(to, loop.index), mask)
 
 
 def list_places(f: Function, row: Value, shape: ShapeTable) -> Value:
     """The places' addresses, taken from the row."""
-    listed = f.room(8 * MOST_PLACES)
+    listed = f.stack_buffer(8 * MOST_PLACES)
     with f.loop(0, shape.reads + shape.writes) as loop:
         cell, _, _ = shape.place(loop.index)
         address = f.load(I64, f.element(row, cell, I64))
@@ -295,15 +282,15 @@ def _blocks(
         with f.loop(0, shape.reads, carried=[first]) as loop:
             (strides,) = loop.carried
             cell, item, kind = shape.place(loop.index)
-            far = kind.equals(Kind.GATHERED.value)
+            far = kind.equals(AccessKind.GATHERED.value)
             with f.when(far):
-                buffer = f.advanced(buffers, loop.index * bytes_each)
+                buffer = f.offset(buffers, loop.index * bytes_each)
                 source = f.load(PTR, f.element(row, cell, I64))
                 for size in (1, 2, 4, 8, 16):
                     with f.when(item.equals(size)):
                         call_gather(f, size, buffer, source, rank, sizes, strides, start, count)
                 # The span adds the start, which the buffer does not know.
-                f.store(f.advanced(buffer, -(start * item)), f.element(listed, loop.index, I64))
+                f.store(f.offset(buffer, -(start * item)), f.element(listed, loop.index, I64))
             loop.carry(f.element(strides, f.select(far, rank, 0), I64))
         call_segment(f, listed, start, count, span, shape.base)
 
@@ -321,11 +308,11 @@ def _rows(
 
     Rows that are neighbours along the last outer axis are a step apart, whatever is read.
     """
-    listed, steps = list_places(f, row, shape), f.room(8 * MOST_PLACES)
+    listed, steps = list_places(f, row, shape), f.stack_buffer(8 * MOST_PLACES)
     length, outer = f.cell(parameters, 0), f.cell(parameters, 1)
     sizes = f.element(parameters, 2, I64)
     strides = f.element(sizes, outer, I64)
-    places = f.room(8 * MOST_AXES)
+    places = f.stack_buffer(8 * MOST_AXES)
     across = f.maximum(f.load(I64, f.element(sizes, outer - 1, I64)), 1)
     first, last = low.unsigned_over(length), (high + length - 1).unsigned_over(length)
     lines = (last + across - 1).unsigned_over(across)
@@ -354,7 +341,7 @@ def _rows(
 
 def moves_along(kind: Value) -> Value:
     """Whether a span adds its start to an address; that is counted from the first row."""
-    return kind.equals(Kind.RUN.value) | kind.equals(Kind.COUNTED.value)
+    return kind.equals(AccessKind.RUN.value) | kind.equals(AccessKind.COUNTED.value)
 
 
 def write_digits(f: Function, number: Value, axes: Value, sizes: Value, places: Value) -> None:

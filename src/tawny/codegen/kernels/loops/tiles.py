@@ -20,17 +20,17 @@ from tawny.codegen.kernels.loops.shared import (
     LOOP,
     MOST_AXES,
     MOST_PLACES,
-    Kind,
+    AccessKind,
+    LoopStrategy,
     ShapeTable,
-    Way,
     call_segment,
     loop_name,
     offset_of,
-    share,
     use_segment,
     write_digits,
 )
 from tawny.codegen.kernels.loops.transpose import TILE_COLUMNS, TILE_ROWS, call_transpose
+from tawny.codegen.kernels.workshare import grain_share
 from tawny.codegen.runtime.library import provide
 
 TILES: Final = "tiles"
@@ -42,7 +42,7 @@ _TILE_BYTES: Final = TILE_ROWS * TILE_COLUMNS * 16
 def _library() -> str:
     module = Module()
     use_segment(module)
-    with module.function(loop_name(Way.TILES), LOOP) as f:
+    with module.function(loop_name(LoopStrategy.TILES), LOOP) as f:
         _Tiles(f).write()
     return module.text()
 
@@ -63,9 +63,9 @@ class _Tiles:
         self.strides = f.element(self.sizes, self.outer, I64)
         self.own = f.element(self.strides, shape.reads * (self.outer + 1), I64)
         self.last = self.outer - 1
-        self.digits = f.room(8 * MOST_AXES)
+        self.digits = f.stack_buffer(8 * MOST_AXES)
         """Places on the outer axes of a strip's first row."""
-        self.listed = f.room(8 * MOST_PLACES)
+        self.listed = f.stack_buffer(8 * MOST_PLACES)
         self.buffers = f.emit(PTR, f"alloca i8, {shape.reads * _TILE_BYTES}, align 64")
 
     def write(self) -> None:
@@ -74,7 +74,7 @@ class _Tiles:
         size = f.load(I64, f.element(self.sizes, self.last, I64))
         across = (size + (TILE_ROWS - 1)).unsigned_over(TILE_ROWS)
         strips = self.total.unsigned_over(f.maximum(size * self.length, 1)) * across
-        low, high = share(f, strips, self.worker, self.workers, 1)
+        low, high = grain_share(f, strips, self.worker, self.workers, 1)
         with f.loop(low, high) as strip:
             write_digits(f, strip.index.unsigned_over(across), self.last, self.sizes, self.digits)
             first = strip.index.unsigned_rest(across) * TILE_ROWS
@@ -93,9 +93,9 @@ class _Tiles:
         f = self.f
         with f.loop(0, self.shape.reads) as reads:
             _, item, kind = self.shape.place(reads.index)
-            with f.when(kind.equals(Kind.GATHERED.value)):
+            with f.when(kind.equals(AccessKind.GATHERED.value)):
                 source, down, along = self._corner(reads.index, column)
-                buffer = f.advanced(self.buffers, reads.index * _TILE_BYTES)
+                buffer = f.offset(self.buffers, reads.index * _TILE_BYTES)
                 for size in (1, 2, 4, 8, 16):
                     with f.when(item.equals(size)):
                         call_transpose(f, size, buffer, source, rows, count, down, along)
@@ -108,7 +108,7 @@ class _Tiles:
         down, along = (f.load(I64, f.element(own, n, I64)) for n in (self.last, self.outer))
         offset = offset_of(f, self.outer, self.digits, own) + column * along
         base = f.load(PTR, f.element(self.row, cell, I64))
-        return f.advanced(base, offset), down, along
+        return f.offset(base, offset), down, along
 
     def _list(self, column: Value, line: Value) -> None:
         """Write the places' addresses for one row of the tile."""
@@ -116,14 +116,14 @@ class _Tiles:
         with f.loop(0, shape.reads) as reads:
             _, item, kind = shape.place(reads.index)
             corner, down, _ = self._corner(reads.index, column)
-            buffer = f.advanced(self.buffers, reads.index * _TILE_BYTES)
-            brought = f.advanced(buffer, line * TILE_COLUMNS * item)
-            there = f.advanced(corner, line * down)
-            address = f.select(kind.equals(Kind.GATHERED.value), brought, there)
+            buffer = f.offset(self.buffers, reads.index * _TILE_BYTES)
+            brought = f.offset(buffer, line * TILE_COLUMNS * item)
+            there = f.offset(corner, line * down)
+            address = f.select(kind.equals(AccessKind.GATHERED.value), brought, there)
             f.store(address, f.element(self.listed, reads.index, I64))
         down = f.load(I64, f.element(self.own, self.last, I64))
         start = offset_of(f, self.outer, self.digits, self.own) + line * down + column
         with f.loop(shape.reads, shape.reads + shape.writes) as writes:
             cell, item, _ = shape.place(writes.index)
             base = f.load(PTR, f.element(self.row, cell, I64))
-            f.store(f.advanced(base, start * item), f.element(self.listed, writes.index, I64))
+            f.store(f.offset(base, start * item), f.element(self.listed, writes.index, I64))

@@ -65,11 +65,11 @@ def _one_by_one(f: Function, itemsize: int, type: Type, first: Value) -> None:
     to, source, rows, columns, row_stride, column_stride = f.arguments
     align = min(itemsize, 8)
     with f.loop(first, columns) as column:
-        start = f.advanced(source, column.index * column_stride)
-        target = f.advanced(to, column.index * itemsize)
+        start = f.offset(source, column.index * column_stride)
+        target = f.offset(to, column.index * itemsize)
         with f.loop(0, rows) as row:
-            item = f.load(type, f.advanced(start, row.index * row_stride), align)
-            place = f.advanced(target, row.index * (TILE_COLUMNS * itemsize))
+            item = f.load(type, f.offset(start, row.index * row_stride), align)
+            place = f.offset(target, row.index * (TILE_COLUMNS * itemsize))
             f.store(item, place, align)
 
 
@@ -80,16 +80,16 @@ def _squares(f: Function, itemsize: int, type: Type) -> Value:
     whole = columns & -side
     with f.loop(0, whole, side) as loop:
         lines = [
-            f.load(type.by(side), f.advanced(source, (loop.index + i) * column_stride))
+            f.load(type.by(side), f.offset(source, (loop.index + i) * column_stride))
             for i in range(side)
         ]
-        target = f.advanced(to, loop.index * itemsize)
-        for row, line in enumerate(transposed(f, lines)):
-            f.store(line, f.advanced(target, row * TILE_COLUMNS * itemsize))
+        target = f.offset(to, loop.index * itemsize)
+        for row, line in enumerate(transpose_square(f, lines)):
+            f.store(line, f.offset(target, row * TILE_COLUMNS * itemsize))
     return whole
 
 
-def transposed(f: Function, lines: list[Value]) -> list[Value]:
+def transpose_square(f: Function, lines: list[Value]) -> list[Value]:
     """A square of elements with rows and columns exchanged; the side is a power of two.
 
     Each round interleaves a line of the first half with its fellow of the second half.

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tawny.codegen.ir.builder import I64, PTR, Function, Value
+from tawny.codegen.ir.builder import I32, I64, PTR, Function, Value
 from tawny.codegen.scalar.coordinates import COUNTER
 from tawny.codegen.scalar.folds import Fold
 from tawny.codegen.scalar.numbers import (
     Number,
-    computed,
-    first_lanes,
-    loaded,
-    loaded_everywhere,
+    compute_type,
+    load_splat,
+    load_vector,
     parts,
-    store,
-    stored,
+    storage_type,
+    store_vector,
 )
 from tawny.codegen.scalar.reduction_bodies import Item
 from tawny.dtype import DType
@@ -138,7 +137,7 @@ class Arrays:
         out = list(bases)
         for number, along in enumerate(steps):
             for place, step in zip(places, along, strict=True):
-                out[number] = self.f.advanced(out[number], place * step)
+                out[number] = self.f.offset(out[number], place * step)
         return out
 
     def at(self, number: int, base: Value, index: Value | int) -> Value:
@@ -147,26 +146,26 @@ class Arrays:
         if step == 0:
             return base
         place = index if isinstance(index, Value) else self.f.constant(I64, index)
-        return self.f.advanced(base, place * (self.steps[number] if step is None else step))
+        return self.f.offset(base, place * (self.steps[number] if step is None else step))
 
     def load(self, number: int, address: Value, count: Value | None) -> Number:
         """A vector; lanes from `count` on hold anything."""
         f, dtype, lanes, step = self.f, self.dtypes[number], self.way.lanes, self.way.steps[number]
         if step == 0:
-            return loaded_everywhere(f, dtype, address, lanes)
+            return load_splat(f, dtype, address, lanes)
         if step is not None and count is None:
-            return loaded(f, dtype, address, lanes)
-        room = f.room(lanes * dtype.itemsize)
+            return load_vector(f, dtype, address, lanes)
+        room = f.stack_buffer(lanes * dtype.itemsize)
         if step is None:
             self._copy(
                 dtype, address, self.steps[number], room, f.constant(I64, dtype.itemsize), count
             )
         else:
             assert count is not None
-            type = stored(dtype).by(lanes * parts(dtype))
-            mask = first_lanes(f, count * parts(dtype), type.lanes)
+            type = storage_type(dtype).by(lanes * parts(dtype))
+            mask = f.first_lanes(f.convert("trunc", count * parts(dtype), I32), type.lanes)
             f.store(f.masked_load(type, address, mask, f.constant(type, 0)), room)
-        return loaded(f, dtype, room, lanes)
+        return load_vector(f, dtype, room, lanes)
 
     def counted(self, number: int, base: Value, index: Value | int, vector: int) -> Value:
         """Numbers of places, from lane to lane of a vector, so many after that of an index.
@@ -174,7 +173,7 @@ class Arrays:
         Vectors side by side differ by a constant, so that the first number is spread once.
         """
         f, lanes, step = self.f, self.way.lanes, self.way.steps[number]
-        kind = computed(self.dtypes[number])
+        kind = compute_type(self.dtypes[number])
 
         def narrow(value: Value) -> Value:
             return f.splat(value if kind == I64 else f.convert("trunc", value, kind), lanes)
@@ -189,18 +188,18 @@ class Arrays:
         """Write a vector, as far as `count` lanes."""
         f, dtype, lanes, step = self.f, self.dtypes[number], self.way.lanes, self.way.steps[number]
         if step is not None and count is None:
-            store(f, dtype, value, address)
+            store_vector(f, dtype, value, address)
             return
-        room = f.room(lanes * dtype.itemsize)
-        store(f, dtype, value, room)
+        room = f.stack_buffer(lanes * dtype.itemsize)
+        store_vector(f, dtype, value, room)
         if step is None:
             self._copy(
                 dtype, room, f.constant(I64, dtype.itemsize), address, self.steps[number], count
             )
             return
         assert count is not None
-        type = stored(dtype).by(lanes * parts(dtype))
-        mask = first_lanes(f, count * parts(dtype), type.lanes)
+        type = storage_type(dtype).by(lanes * parts(dtype))
+        mask = f.first_lanes(f.convert("trunc", count * parts(dtype), I32), type.lanes)
         f.masked_store(f.load(type, room), address, mask)
 
     def _copy(
@@ -213,10 +212,10 @@ class Arrays:
         count: Value | None,
     ) -> None:
         """Copy elements one by one."""
-        f, kind = self.f, stored(dtype)
+        f, kind = self.f, storage_type(dtype)
         with f.loop(0, self.way.lanes if count is None else count) as loop:
             here, there = loop.index * stride, loop.index * step
             for part in range(parts(dtype)):
                 offset = part * kind.nbytes
-                value = f.load(kind, f.advanced(source, here + offset))
-                f.store(value, f.advanced(target, there + offset))
+                value = f.load(kind, f.offset(source, here + offset))
+                f.store(value, f.offset(target, there + offset))

@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tawny.codegen.kernels.elementwise import collapsed
-from tawny.codegen.kernels.kernel import Compiled, InTurn, Layout
+from tawny.codegen.kernels.elementwise import collapse_axes
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel, KernelSequence
 from tawny.codegen.kernels.reduction.code import Code, Way
 from tawny.codegen.kernels.reduction.rows import reduction_library, stages
 from tawny.codegen.runtime.host import host
@@ -55,12 +55,14 @@ class Plan(NamedTuple):
     scratch: int
 
 
-def reduction(body: Body, operands: Sequence[Layout], results: Sequence[Layout]) -> InTurn | None:
+def reduction_kernel(
+    body: Body, operands: Sequence[ArrayLayout], results: Sequence[ArrayLayout]
+) -> KernelSequence | None:
     """A compiled kernel of a body with reductions, given how its operands lie in memory.
 
     None where it has none, or a step that is left to NumPy.
     """
-    if not host().fused:
+    if not host().has_fma:
         return None
     found = folding(body)
     if found is None:
@@ -78,8 +80,8 @@ def reduction(body: Body, operands: Sequence[Layout], results: Sequence[Layout])
     library = reduction_library(key, plan.way)
     shared = plan.rows > 1 and math.prod(found.space) > SHARED_ELEMENTS
     (first, _), *after = stages(key, plan.way)
-    kernel = Compiled(library, first, plan.parameters, shared, plan.scratch)
-    return InTurn(kernel, tuple(after))
+    kernel = CompiledKernel(library, first, plan.parameters, shared, plan.scratch)
+    return KernelSequence(kernel, tuple(after))
 
 
 # -------------------------------------------------------------------- planning
@@ -120,7 +122,7 @@ class _Axes(NamedTuple):
         if not axes:
             return _Axes((), tuple([() for _ in moves]))
         sizes = tuple([space[a] for a in axes])
-        merged, strides = collapsed(sizes, [tuple([m[a] for a in axes]) for m in moves])
+        merged, strides = collapse_axes(sizes, [tuple([m[a] for a in axes]) for m in moves])
         return _Axes(merged, tuple(strides))
 
     def without_last(self) -> _Axes:
@@ -128,7 +130,9 @@ class _Axes(NamedTuple):
         return _Axes(self.sizes[:-1], tuple([s[:-1] for s in self.strides]))
 
 
-def _planned(found: Folding, operands: Sequence[Layout], results: Sequence[Layout]) -> Plan:
+def _planned(
+    found: Folding, operands: Sequence[ArrayLayout], results: Sequence[ArrayLayout]
+) -> Plan:
     space, rank = found.space, len(found.space)
     reads = [(i, item) for i, item in enumerate(found.items) if isinstance(item, Read)]
     moves, items = list[tuple[int, ...]](), list[int]()

@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from tawny.codegen.ir.builder import I64, KERNEL, Function, Module, Value
 from tawny.codegen.kernels.reduction.code import Arrays, Code, Row, Way
 from tawny.codegen.kernels.reduction.sweep import Sweep, Swept
-from tawny.codegen.kernels.workshare import digits, share
-from tawny.codegen.runtime.library import written
+from tawny.codegen.kernels.workshare import digits, worker_share
+from tawny.codegen.runtime.library import lazy_library
 from tawny.codegen.scalar.folds import SLOT, Fold, keep, kept, spread
-from tawny.codegen.scalar.numbers import Number, flat, load_scalar, store_scalar, unflat
+from tawny.codegen.scalar.numbers import Number, flatten, load_scalar, store_scalar, unflatten
 from tawny.codegen.scalar.reduction_bodies import Apply
 
 
@@ -30,7 +30,7 @@ def stages(code: Code, way: Way) -> list[tuple[str, bool]]:
     return out
 
 
-@written
+@lazy_library
 def reduction_library(code: Code, way: Way) -> str:
     """The compiled functions that `stages` names."""
     module = Module()
@@ -62,7 +62,7 @@ class _Writing:
     def rows(self) -> None:
         """All rows of a worker, each sweep by sweep."""
         f = self.f
-        begin, end = share(self.arrays.units, *f.arguments[1:])
+        begin, end = worker_share(self.arrays.units, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             row = self._row(loop.index)
             self._read_row(row)
@@ -75,7 +75,7 @@ class _Writing:
     def parts(self, sweep: int) -> None:
         """One sweep over all parts of a worker."""
         f, pieces = self.f, self.arrays.pieces
-        begin, end = share(self.arrays.units * pieces, *f.arguments[1:])
+        begin, end = worker_share(self.arrays.units * pieces, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             unit, piece = loop.index.unsigned_over(pieces), loop.index.unsigned_rest(pieces)
             row = self._recalled(unit, sweep)
@@ -91,15 +91,15 @@ class _Writing:
             row = self._recalled(loop.index, sweep)
             width, first = len(row.counts), loop.index * self.arrays.pieces
             found = self._kept(folds, first)
-            with f.loop(first + 1, first + self.arrays.pieces, carried=flat(found)) as piece:
+            with f.loop(first + 1, first + self.arrays.pieces, carried=flatten(found)) as piece:
                 both = zip(
                     [fold for _, fold in folds for _ in range(width)],
-                    unflat(piece.carried, found),
+                    unflatten(piece.carried, found),
                     self._kept(folds, piece.index),
                     strict=True,
                 )
-                piece.carry(*flat([fold.combined(f, a, b) for fold, a, b in both]))
-            totals = unflat(piece.carried, found)
+                piece.carry(*flatten([fold.combined(f, a, b) for fold, a, b in both]))
+            totals = unflatten(piece.carried, found)
             self._folded(
                 row,
                 {i: totals[n * width : (n + 1) * width] for n, (i, _) in enumerate(folds)},
@@ -123,9 +123,7 @@ class _Writing:
         places = digits(number, self.arrays.outer)
         bases = self.arrays.moved(self.arrays.bases, places, self.arrays.outer_steps)
         if first is not None:
-            bases = [
-                f.advanced(b, first * s) for b, s in zip(bases, self.arrays.steps, strict=True)
-            ]
+            bases = [f.offset(b, first * s) for b, s in zip(bases, self.arrays.steps, strict=True)]
         return Row(bases, counts)
 
     def _read_row(self, row: Row) -> None:
@@ -258,7 +256,7 @@ class _Writing:
     def _slot(self, unit: Value, fold: int, k: int) -> Value:
         """Where a result of a fold waits; behind all parts those of whole rows."""
         index = unit * (len(self.order) * self._width) + (self.order[fold] * self._width + k)
-        return self.f.advanced(self.arrays.scratch, index * (SLOT * max(self._lanes, 1)))
+        return self.f.offset(self.arrays.scratch, index * (SLOT * max(self._lanes, 1)))
 
     def _kept(self, folds: Sequence[tuple[int, Fold]], unit: Value) -> list[Number]:
         """Partial results of a part."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from tawny.codegen.ir.builder import Value
+from tawny.codegen.ir.builder import I32, Value
 from tawny.codegen.kernels.reduction.code import Arrays, Code, Numbers, Row
 from tawny.codegen.kernels.workshare import nest
 from tawny.codegen.scalar.expressions import select
 from tawny.codegen.scalar.folds import Fold, across
-from tawny.codegen.scalar.numbers import Number, first_lanes, flat, unflat
+from tawny.codegen.scalar.numbers import Number, flatten, unflatten
 from tawny.codegen.scalar.reduction_bodies import Apply
 
 BLOCK: Final = 1 << 12
@@ -56,11 +56,11 @@ class Sweep:
 
         def body(places: list[Value], carried: list[Value]) -> Sequence[Value]:
             bases = arrays.moved(self.row.bases, places, arrays.inner_steps)
-            totals = unflat(carried, start)
+            totals = unflatten(carried, start)
             step = self._columns if self.way.columns else self._elements
-            return flat(step(bases, totals, lane))
+            return flatten(step(bases, totals, lane))
 
-        return unflat(nest(f, ranges, flat(start), body), start)
+        return unflatten(nest(f, ranges, flatten(start), body), start)
 
     def _columns(
         self, bases: Sequence[Value], totals: list[Number], lane: tuple[Value | int, Value]
@@ -82,31 +82,31 @@ class Sweep:
         """A run of elements, block by block."""
         f, step = self.f, self.way.lanes * self.way.unroll
         begin, end = lane
-        with f.loop(begin, end, BLOCK, carried=flat(totals)) as block:
+        with f.loop(begin, end, BLOCK, carried=flatten(totals)) as block:
             stop = f.minimum(block.index + BLOCK, end)
             vectors = block.index + ((stop - block.index) & -step)
             empty = [
                 fold.start(f, self.way.lanes) for fold in self.folds for _ in range(self.way.unroll)
             ]
-            with f.loop(block.index, vectors, step, carried=flat(empty)) as main:
-                sums = unflat(main.carried, empty)
-                main.carry(*flat(self._step(bases, main.index, sums, None)))
-            sums = unflat(main.carried, empty)
+            with f.loop(block.index, vectors, step, carried=flatten(empty)) as main:
+                sums = unflatten(main.carried, empty)
+                main.carry(*flatten(self._step(bases, main.index, sums, None)))
+            sums = unflatten(main.carried, empty)
             left = stop - vectors
-            sums = unflat(
+            sums = unflatten(
                 f.either(
                     left > 0,
-                    lambda: flat(self._step(bases, vectors, sums, left)),
-                    lambda: flat(sums),
+                    lambda: flatten(self._step(bases, vectors, sums, left)),
+                    lambda: flatten(sums),
                 ),
                 empty,
             )
-            found = unflat(block.carried, totals)
+            found = unflatten(block.carried, totals)
             for n, fold in enumerate(self.folds):
                 mine = sums[n * self.way.unroll : (n + 1) * self.way.unroll]
                 found[n] = fold.combined(f, found[n], across(f, fold, mine))
-            block.carry(*flat(found))
-        return unflat(block.carried, totals)
+            block.carry(*flatten(found))
+        return unflatten(block.carried, totals)
 
     def _step(
         self, bases: Sequence[Value], index: Value, sums: list[Number], left: Value | None
@@ -120,7 +120,8 @@ class Sweep:
                 value = fold.element(numbers)
                 if count is not None:
                     empty = fold.start(f, self.way.lanes)
-                    value = select(f, first_lanes(f, count, self.way.lanes), value, empty)
+                    used = f.first_lanes(f.convert("trunc", count, I32), self.way.lanes)
+                    value = select(f, used, value, empty)
                 out[n * unroll + k] = self._absorbed(fold, out[n * unroll + k], value)
         return out
 

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from tawny import dtype as dt
 from tawny.codegen.ir.builder import I1, I8, I64, KERNEL, PTR, Function, Module, Value
-from tawny.codegen.kernels.elementwise import collapsed
-from tawny.codegen.kernels.kernel import Compiled, InTurn, Layout
-from tawny.codegen.kernels.sorting.radix_sort import MOST_LENGTH, Moved, RowSort
-from tawny.codegen.kernels.workshare import digits, share
+from tawny.codegen.kernels.elementwise import collapse_axes
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel, KernelSequence
+from tawny.codegen.kernels.sorting.radix_sort import MOST_LENGTH, RowSort, RowVariant
+from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import written
+from tawny.codegen.runtime.library import lazy_library
 from tawny.codegen.scalar.casts import cast
 from tawny.codegen.scalar.expressions import primitive
 from tawny.codegen.scalar.folds import spread
@@ -25,7 +25,7 @@ from tawny.codegen.scalar.numbers import (
     Pair,
     lane_bytes,
     load_scalar,
-    loaded,
+    load_vector,
     real,
     store_scalar,
 )
@@ -57,7 +57,9 @@ class _Code(NamedTuple):
     """Elements that are compared at once; 0 where they are apart."""
 
 
-def membership(wanted: Layout, among: Layout, *, invert: bool) -> InTurn | None:
+def membership_kernel(
+    wanted: ArrayLayout, among: ArrayLayout, *, invert: bool
+) -> KernelSequence | None:
     """The kernel of truths; None where NumPy must compare: integers that have no common dtype."""
     common = dt.promote(wanted.dtype, among.dtype)
     integers = all(x.dtype.kind in "biu" for x in (wanted, among))
@@ -70,24 +72,24 @@ def membership(wanted: Layout, among: Layout, *, invert: bool) -> InTurn | None:
     dense = wanted.dtype == common and walks[0][1] in ((), (common.itemsize,))
     lanes = host().vector_bytes // lane_bytes(common) if dense and compares else 0
     code = _Code(wanted.dtype, among.dtype, common, (ranks[0], ranks[1]), invert, compares, lanes)
-    room = Moved(common).room(m)
+    room = RowVariant(common).buffer_bytes(m)
     cells = (n, m, room, *[c for sizes, moves in walks for c in (*sizes, *moves)])
     library = _library(code)
     if compares:
         shared = n * m > SHARED_ELEMENTS
-        return InTurn(Compiled(library, COMPARE, cells, shared, 0), ())
-    kernel = Compiled(library, SORT, cells, n > SHARED_ELEMENTS, 2 * room)
-    return InTurn(kernel, ((SEEK, True),))
+        return KernelSequence(CompiledKernel(library, COMPARE, cells, shared, 0), ())
+    kernel = CompiledKernel(library, SORT, cells, n > SHARED_ELEMENTS, 2 * room)
+    return KernelSequence(kernel, ((SEEK, True),))
 
 
-def _walk(x: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _walk(x: ArrayLayout) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Sizes and strides of the axes that elements are walked along."""
     kept = [(n, s) for n, s in zip(x.shape, x.strides, strict=True) if n != 1]
-    sizes, (moves,) = collapsed(tuple([n for n, _ in kept]), [tuple([s for _, s in kept])])
+    sizes, (moves,) = collapse_axes(tuple([n for n, _ in kept]), [tuple([s for _, s in kept])])
     return sizes, moves
 
 
-@written
+@lazy_library
 def _library(code: _Code) -> str:
     module = Module()
     if code.compares:
@@ -126,7 +128,7 @@ class _Membership:
         """An element of an operand as it is compared."""
         f, (sizes, moves) = self.f, self.walks[number]
         for place, move in zip(digits(index, sizes), moves, strict=True):
-            base = f.advanced(base, place * move)
+            base = f.offset(base, place * move)
         return cast(f, load_scalar(f, dtype, base), dtype, self.code.common)
 
     def _wanted(self, index: Value) -> Number:
@@ -164,7 +166,7 @@ class _Membership:
     def compare(self) -> None:
         """Compare the elements of a worker with all members."""
         f = self.f
-        begin, end = share(self.count, *f.arguments[1:])
+        begin, end = worker_share(self.count, *f.arguments[1:])
         if self.code.lanes:
             whole = begin + ((end - begin) & -self.code.lanes)
             with f.loop(begin, whole, self.code.lanes) as loop:
@@ -177,7 +179,7 @@ class _Membership:
         """Compare an element, or so many neighbours, with all members."""
         f, common = self.f, self.code.common
         if lanes:
-            value = loaded(f, common, f.advanced(self.wanted, index * common.itemsize), lanes)
+            value = load_vector(f, common, f.offset(self.wanted, index * common.itemsize), lanes)
         else:
             value = self._wanted(index)
         with f.loop(0, self.members, carried=[f.constant(I1.by(lanes), 0)]) as loop:
@@ -191,15 +193,15 @@ class _Membership:
         step = f.constant(I64, common.itemsize)
         with f.when(f.arguments[1].equals(0)):
             with f.loop(0, self.members) as loop:
-                place = f.advanced(self.set, loop.index * step)
+                place = f.offset(self.set, loop.index * step)
                 store_scalar(f, common, self._member(loop.index), place)
-            sort = RowSort(f, Moved(common), self.members, step, step)
-            sort.write(self.set, self.set, (f.advanced(self.set, self.room), self.set))
+            sort = RowSort(f, RowVariant(common), self.members, step, step)
+            sort.write(self.set, self.set, (f.offset(self.set, self.room), self.set))
 
     def seek(self) -> None:
         """Look for the elements of a worker among the sorted members, of which there are some."""
         f = self.f
-        begin, end = share(self.count, *f.arguments[1:])
+        begin, end = worker_share(self.count, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             value = self._wanted(loop.index)
             with f.repeat(f.constant(I64, 0), self.members) as steps:
@@ -214,4 +216,4 @@ class _Membership:
 
     def _sorted(self, index: Value) -> Number:
         f, common = self.f, self.code.common
-        return load_scalar(f, common, f.advanced(self.set, index * common.itemsize))
+        return load_scalar(f, common, f.offset(self.set, index * common.itemsize))

@@ -21,9 +21,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from tawny.codegen.ir.builder import I64, KERNEL, PTR, Function, Module, Type, Value
-from tawny.codegen.kernels.kernel import Compiled, Layout
-from tawny.codegen.kernels.workshare import digits, share
-from tawny.codegen.runtime.library import written
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.workshare import digits, worker_share
+from tawny.codegen.runtime.library import lazy_library
 from tawny.codegen.scalar.sort_keys import not_a_number, unsigned_key
 from tawny.dtype import DType, real_dtype
 
@@ -46,7 +46,7 @@ ALIGNMENT: Final = 64
 SYMBOL: Final = "radix_sort"
 
 
-class Moved(NamedTuple):
+class RowVariant(NamedTuple):
     """What is sorted: all that the code for a row depends on."""
 
     dtype: DType
@@ -69,7 +69,7 @@ class Moved(NamedTuple):
         """Bytes that are moved for each element."""
         return 8 if self.places else self.dtype.itemsize
 
-    def room(self, length: int) -> int:
+    def buffer_bytes(self, length: int) -> int:
         """Bytes of a buffer for so many elements."""
         return -(-length * self.nbytes // ALIGNMENT) * ALIGNMENT
 
@@ -77,16 +77,16 @@ class Moved(NamedTuple):
 class _Code(NamedTuple):
     """What the code of a kernel depends on."""
 
-    moved: Moved
+    moved: RowVariant
     outer: int
     """Axes besides the sorted one."""
     dense: bool
     """Whether the rows of the result are dense."""
 
 
-def radix_sorting(
-    given: Layout, result: Layout, axis: int, *, places: bool, descending: bool
-) -> Compiled | None:
+def radix_sort_kernel(
+    given: ArrayLayout, result: ArrayLayout, axis: int, *, places: bool, descending: bool
+) -> CompiledKernel | None:
     """The kernel of sorted elements, or of their places; None for rows that are too long.
 
     A row is read whole before it is written.
@@ -97,21 +97,21 @@ def radix_sorting(
     others = [a for a in range(len(given.shape)) if a != axis and given.shape[a] != 1]
     rows = math.prod([given.shape[a] for a in others]) if length else 0
     dense = result.strides[axis] == result.dtype.itemsize
-    moved = Moved(given.dtype, places, descending)
+    moved = RowVariant(given.dtype, places, descending)
     start, stride = 0, given.strides[axis]
     if descending and not places:
         start, stride = (length - 1) * stride, -stride
     slots = max(min(rows, MOST_SLOTS), 1)
-    room = moved.room(length)
+    room = moved.buffer_bytes(length)
     one = room if dense else 2 * room
     outer = [n for a in others for n in (given.shape[a], given.strides[a], result.strides[a])]
     cells = (rows, length, start, stride, result.strides[axis], slots, one, room, *outer)
     shared = rows > 1 and rows * length > SHARED_ELEMENTS
     library = _library(_Code(moved, len(others), dense))
-    return Compiled(library, SYMBOL, cells, shared, max(slots * one, ALIGNMENT))
+    return CompiledKernel(library, SYMBOL, cells, shared, max(slots * one, ALIGNMENT))
 
 
-@written
+@lazy_library
 def _library(code: _Code) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
@@ -128,15 +128,15 @@ def _rows(f: Function, code: _Code) -> None:
     sort = RowSort(f, code.moved, length, stride, step)
     workers = f.minimum(workers, slots)
     with f.when(worker < workers):
-        first = f.advanced(scratch, worker * one)
-        second = f.advanced(first, room)
-        begin, end = share(rows, worker, workers)
+        first = f.offset(scratch, worker * one)
+        second = f.offset(first, room)
+        begin, end = worker_share(rows, worker, workers)
         with f.loop(begin, end) as loop:
-            source, result = f.advanced(given, start), made
+            source, result = f.offset(given, start), made
             places = digits(loop.index, [n for n, _, _ in outer])
             for place, (_, along, by) in zip(places, outer, strict=True):
-                source = f.advanced(source, place * along)
-                result = f.advanced(result, place * by)
+                source = f.offset(source, place * along)
+                result = f.offset(result, place * by)
             sort.write(source, result, (first, result if code.dense else second))
 
 
@@ -147,12 +147,14 @@ Digit = Callable[[Value], Value]
 class RowSort:
     """Code that sorts a row of so many elements."""
 
-    def __init__(self, f: Function, code: Moved, length: Value, stride: Value, step: Value) -> None:
+    def __init__(
+        self, f: Function, code: RowVariant, length: Value, stride: Value, step: Value
+    ) -> None:
         """`stride` is the bytes from element to element, `step` those in the result."""
         self.f, self.code = f, code
         self.length, self.stride, self.step = length, stride, step
         self.per_word = -(-code.word.bits // BITS)
-        self.counts = f.room(8 * BUCKETS * (self.per_word * code.words + 1))
+        self.counts = f.stack_buffer(8 * BUCKETS * (self.per_word * code.words + 1))
 
     def write(self, source: Value, result: Value, buffers: tuple[Value, Value]) -> None:
         """Sort a row of at least one element, in buffers of which the second may be the result."""
@@ -168,7 +170,7 @@ class RowSort:
         f, code = self.f, self.code
         self._clear(self.per_word * code.words + (code.words > 1))
         with f.loop(0, self.length) as loop:
-            self._count(f.advanced(source, loop.index * self.stride))
+            self._count(f.offset(source, loop.index * self.stride))
         state = [source, self.stride, *buffers]
         with f.loop(0, self.per_word * code.words, carried=state) as loop:
             shift, base = self._shift(loop.index), self._base(loop.index)
@@ -209,7 +211,7 @@ class RowSort:
         f, code = self.f, self.code
         number = 0
         for word in reversed(range(code.words)):
-            key = self._key(f.advanced(address, word * code.word.nbytes))
+            key = self._key(f.offset(address, word * code.word.nbytes))
             for digit in range(self.per_word):
                 self._increase(number, self._cut(key, key.of(digit * BITS)))
                 number += 1
@@ -238,7 +240,7 @@ class RowSort:
     def _digit(self, base: Value, shift: Value) -> Digit:
         f, word = self.f, self.code.word
         by = shift if word == I64 else f.convert("trunc", shift, word)
-        return lambda address: self._cut(self._key(f.advanced(address, base)), by)
+        return lambda address: self._cut(self._key(f.offset(address, base)), by)
 
     def _special(self, address: Value) -> Value:
         """Which parts of a complex number are NaN: numbers, x + nan j, nan + x j, nan + nan j."""
@@ -262,11 +264,11 @@ class RowSort:
         def move() -> list[Value]:
             self._add_up(counts)
             with f.loop(0, self.length) as loop:
-                address = f.advanced(source, loop.index * stride)
+                address = f.offset(source, loop.index * stride)
                 element = self._element(address)
                 counter = f.element(counts, digit(address), I64)
                 place = f.load(I64, counter)
-                self._put(element, f.advanced(target, place * self.code.nbytes))
+                self._put(element, f.offset(target, place * self.code.nbytes))
                 f.store(place + 1, counter)
             return [target, stride.of(self.code.nbytes), spare, target]
 
@@ -296,8 +298,8 @@ class RowSort:
         f = self.f
         away = f.compare("ne", source, result)
         with f.when(away), f.loop(0, self.length) as loop:
-            address = f.advanced(source, loop.index * self.code.nbytes)
-            self._put(self._element(address), f.advanced(result, loop.index * self.step))
+            address = f.offset(source, loop.index * self.code.nbytes)
+            self._put(self._element(address), f.offset(result, loop.index * self.step))
 
     # ------------------------------------------------------------------ places
 
@@ -309,7 +311,7 @@ class RowSort:
         for number, (word, low) in enumerate(halves):
 
             def upper(address: Value, word: int = word, low: int = low) -> Value:
-                key = self._key(f.advanced(address, word * code.word.nbytes)).shifted_down(low)
+                key = self._key(f.offset(address, word * code.word.nbytes)).shifted_down(low)
                 wide = key if code.word == I64 else f.convert("zext", key, I64)
                 return wide << 32
 
@@ -319,7 +321,7 @@ class RowSort:
         sorted_places = state[0]
         with f.loop(0, self.length) as loop:
             element = f.load(I64, f.element(sorted_places, loop.index, I64))
-            f.store(element & 0xFFFF_FFFF, f.advanced(result, loop.index * self.step))
+            f.store(element & 0xFFFF_FFFF, f.offset(result, loop.index * self.step))
 
     def _halves(self) -> Sequence[int]:
         """Where in a word each 32 bits begin."""
@@ -340,7 +342,7 @@ class RowSort:
         with f.loop(0, self.length) as loop:
             cell = f.element(here, loop.index, I64)
             place = loop.index if first else f.load(I64, cell) & 0xFFFF_FFFF
-            element = upper(f.advanced(source, place * self.stride)) | place
+            element = upper(f.offset(source, place * self.stride)) | place
             f.store(element, cell)
             for number in range(count):
                 self._increase(number, self._cut(element, element.of(32 + number * BITS)))

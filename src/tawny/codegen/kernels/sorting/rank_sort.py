@@ -12,10 +12,10 @@ import math
 from typing import Final, NamedTuple
 
 from tawny.codegen.ir.builder import I64, KERNEL, PTR, Function, Module, Type, Value
-from tawny.codegen.kernels.kernel import Compiled, Layout
-from tawny.codegen.kernels.workshare import digits, share
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import written
+from tawny.codegen.runtime.library import lazy_library
 from tawny.codegen.scalar.sort_keys import signed_key
 from tawny.dtype import DType
 
@@ -43,9 +43,9 @@ class _Code(NamedTuple):
     descending: bool
 
 
-def sorting(
-    given: Layout, result: Layout, axis: int, *, places: bool, descending: bool
-) -> Compiled | None:
+def rank_sort_kernel(
+    given: ArrayLayout, result: ArrayLayout, axis: int, *, places: bool, descending: bool
+) -> CompiledKernel | None:
     """The kernel of sorted elements, or of their places; None for long rows and complex numbers.
 
     A row is read whole before it is written.
@@ -62,10 +62,10 @@ def sorting(
     along = length, given.strides[axis], result.strides[axis]
     rows = math.prod([given.shape[a] for a in others])
     shared = rows > 1 and rows * length * length > SHARED_COMPARISONS
-    return Compiled(_library(code), SYMBOL, (*outer, *along), shared, 0)
+    return CompiledKernel(_library(code), SYMBOL, (*outer, *along), shared, 0)
 
 
-@written
+@lazy_library
 def _library(code: _Code) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
@@ -86,8 +86,8 @@ class _Sorting:
         self.stored = Type(f"i{8 * code.dtype.itemsize}")
         self.key = Type(f"i{8 * max(code.dtype.itemsize, 2)}")
         room = (LONGEST + code.lanes) * self.key.nbytes
-        self.keys, self.before = f.room(room), f.room(room)
-        self.copies = None if code.places else f.room(LONGEST * self.stored.nbytes)
+        self.keys, self.before = f.stack_buffer(room), f.stack_buffer(room)
+        self.copies = None if code.places else f.stack_buffer(LONGEST * self.stored.nbytes)
 
     def write(self) -> None:
         """The rows of a worker."""
@@ -95,13 +95,13 @@ class _Sorting:
         units = f.constant(I64, 1)
         for n, _, _ in self.outer:
             units = units * n
-        begin, end = share(units, *f.arguments[1:])
+        begin, end = worker_share(units, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             source, result = self.source, self.result
             places = digits(loop.index, [n for n, _, _ in self.outer]) if self.outer else []
             for place, (_, stride, step) in zip(places, self.outer, strict=True):
-                source = f.advanced(source, place * stride)
-                result = f.advanced(result, place * step)
+                source = f.offset(source, place * stride)
+                result = f.offset(result, place * step)
             self._read(source)
             with f.loop(0, self.length, self.code.lanes) as vector:
                 self._count(vector.index)
@@ -111,7 +111,7 @@ class _Sorting:
         """Bring the elements of a row together, and their keys."""
         f = self.f
         with f.loop(0, self.length) as loop:
-            bits = f.load(self.stored, f.advanced(source, loop.index * self.stride))
+            bits = f.load(self.stored, f.offset(source, loop.index * self.stride))
             if self.copies is not None:
                 f.store(bits, f.element(self.copies, loop.index, self.stored))
             f.store(self._key(bits), f.element(self.keys, loop.index, self.key))
@@ -161,4 +161,4 @@ class _Sorting:
                 value = f.load(self.stored, f.element(self.copies, loop.index, self.stored))
                 if self.code.descending:
                     place = self.length - 1 - place
-            f.store(value, f.advanced(result, place * self.step))
+            f.store(value, f.offset(result, place * self.step))

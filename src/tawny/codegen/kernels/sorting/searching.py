@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 
 from tawny import dtype as dt
 from tawny.codegen.ir.builder import F64, I1, I64, KERNEL, PTR, Function, Module, Value
-from tawny.codegen.kernels.elementwise import collapsed
+from tawny.codegen.kernels.elementwise import collapse_axes
 from tawny.codegen.kernels.indexing import load_index
-from tawny.codegen.kernels.kernel import Compiled, Layout
-from tawny.codegen.kernels.workshare import digits, share
-from tawny.codegen.runtime.library import written
+from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.workshare import digits, worker_share
+from tawny.codegen.runtime.library import lazy_library
 from tawny.codegen.scalar.casts import cast
 from tawny.codegen.scalar.expressions import primitive
 from tawny.codegen.scalar.numbers import load_scalar, real
@@ -46,7 +46,9 @@ class _Search(NamedTuple):
     """Whether the order is looked for first, and the operands come the other way round."""
 
 
-def searching(ordered: Layout, wanted: Layout, *, right: bool, edges: bool) -> Compiled | None:
+def search_kernel(
+    ordered: ArrayLayout, wanted: ArrayLayout, *, right: bool, edges: bool
+) -> CompiledKernel | None:
     """The kernel of places in a sorted array; None where NumPy must compare.
 
     With `edges` the array may fall as well as rise, which the kernel only finds out, to be followed
@@ -57,15 +59,15 @@ def searching(ordered: Layout, wanted: Layout, *, right: bool, edges: bool) -> C
         return None
     shape = [n for n in wanted.shape if n != 1]
     steps = [s for n, s in zip(wanted.shape, wanted.strides, strict=True) if n != 1]
-    sizes, (moves,) = collapsed(tuple(shape), [tuple(steps)])
+    sizes, (moves,) = collapse_axes(tuple(shape), [tuple(steps)])
     code = _Search(ordered.dtype, wanted.dtype, common, len(sizes), right, edges)
     count = math.prod(wanted.shape)
     cells = (ordered.shape[0], ordered.strides[0], count, *sizes, *moves)
     symbol = "edges" if edges else SEARCH
-    return Compiled(_searches(*code), symbol, (*cells, 0, 0), count > SHARED_ELEMENTS, 0)
+    return CompiledKernel(_searches(*code), symbol, (*cells, 0, 0), count > SHARED_ELEMENTS, 0)
 
 
-@written
+@lazy_library
 def _searches(*numbers: Any) -> str:
     module, code = Module(), _Search(*numbers)
     if code.edges:
@@ -109,11 +111,11 @@ class _Searching:
         """The place of each element of a worker."""
         f, code = self.f, self.code
         falls = f.load(I64, self.falls).differs(0) if code.edges else f.constant(I1, 0)
-        begin, end = share(self.count, *f.arguments[1:])
+        begin, end = worker_share(self.count, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             address = self.wanted
             for place, move in zip(digits(loop.index, self.sizes), self.moves, strict=True):
-                address = f.advanced(address, place * move)
+                address = f.offset(address, place * move)
             value = real(cast(f, load_scalar(f, code.wanted, address), code.wanted, code.common))
             f.store(self._place(value, falls), f.element(self.result, loop.index, I64), 8)
 
@@ -142,7 +144,7 @@ class _Searching:
 
     def _edge(self, index: Value) -> Value:
         f, code = self.f, self.code
-        stored = load_scalar(f, code.ordered, f.advanced(self.ordered, index * self.stride))
+        stored = load_scalar(f, code.ordered, f.offset(self.ordered, index * self.stride))
         return real(cast(f, stored, code.ordered, code.common))
 
     def _less(self, one: Value, other: Value) -> Value:
@@ -159,7 +161,9 @@ class _Searching:
 # -------------------------------------------------------------------- counting
 
 
-def counting(given: Layout, weights: Layout | None, length: int) -> Compiled | None:
+def bincount_kernel(
+    given: ArrayLayout, weights: ArrayLayout | None, length: int
+) -> CompiledKernel | None:
     """The kernel of counts, or of sums of weights of float64; None for other weights.
 
     Its last parameter is set where an integer is not below the length, or negative.
@@ -169,10 +173,10 @@ def counting(given: Layout, weights: Layout | None, length: int) -> Compiled | N
     (count,) = given.shape
     steps = (given.strides[0], 0 if weights is None else weights.strides[0])
     library = _counts(given.dtype, weights is not None)
-    return Compiled(library, "count", (length, count, *steps, 0), count > SHARED_ELEMENTS, 0)
+    return CompiledKernel(library, "count", (length, count, *steps, 0), count > SHARED_ELEMENTS, 0)
 
 
-@written
+@lazy_library
 def _counts(kind: DType, weighted: bool) -> str:
     module, stored = Module(), F64 if weighted else I64
     with module.function("count", KERNEL) as f:
@@ -181,18 +185,18 @@ def _counts(kind: DType, weighted: bool) -> str:
         result = f.cell(row, 1 + weighted, PTR)
         length, count, stride, step = (f.cell(row, 2 + weighted + n) for n in range(4))
         status = f.element(row, 6 + weighted, I64)
-        aside = f.room(8)
-        low, high = share(length, *f.arguments[1:])
+        aside = f.stack_buffer(8)
+        low, high = worker_share(length, *f.arguments[1:])
         with f.loop(low, high) as loop:
             f.store(f.constant(stored, 0), f.element(result, loop.index, stored))
         with f.loop(0, count) as loop:
-            number = load_index(f, f.advanced(source, loop.index * stride), kind)
+            number = load_index(f, f.offset(source, loop.index * stride), kind)
             with f.when(~number.unsigned_below(length)):
                 f.store(f.constant(I64, 1), status, 8)
             mine = (number >= low) & (number < high)
             place = f.select(mine, f.element(result, number, stored), aside)
             more = f.constant(stored, 1)
             if weighted:
-                more = f.load(stored, f.advanced(weights, loop.index * step))
+                more = f.load(stored, f.offset(weights, loop.index * step))
             f.store(f.load(stored, place) + more, place)
     return module.text()

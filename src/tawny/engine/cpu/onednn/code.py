@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from tawny.codegen.runtime.library import MachineCode, compiled
+from tawny.codegen.runtime.library import MachineCode, compile_ir
 
 LIBRARY: Final = ("memory_create", "memory_destroy", "primitive_execute")
 OPENMP: Final = (
@@ -258,4 +258,4 @@ def interpreter() -> MachineCode:
         ALONE=ALONE,
         SHARED=SHARED,
     )
-    return compiled(text + "".join(ENTRANCE.format(cells=n) for n in range(2, MOST_CELLS + 1)))
+    return compile_ir(text + "".join(ENTRANCE.format(cells=n) for n in range(2, MOST_CELLS + 1)))

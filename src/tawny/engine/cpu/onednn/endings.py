@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tawny.codegen.kernels.elementwise import kernel_for
+from tawny.codegen.kernels.elementwise import elementwise_kernel
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous
 from tawny.engine.cpu.onednn.library import UNIMPLEMENTED, RefusedError
 from tawny.engine.cpu.onednn.primitive import (
@@ -71,7 +71,7 @@ def activate(recipe: Recipe, activation: Activation, result: Memory) -> None:
         return
     flat = contiguous((prod(result.shape),), result.dtype)
     step = Step(op, (0,), flat.shape, flat.dtype)
-    code = kernel_for(Body.of(((flat.shape, flat.dtype),), (step,), (1,)), [flat], [flat])
+    code = elementwise_kernel(Body.of(((flat.shape, flat.dtype),), (step,), (1,)), [flat], [flat])
     if code is None:
         raise RefusedError(f"{activation.value} by a kernel of ours", UNIMPLEMENTED)
     recipe.finish(code)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tawny.codegen.kernels.kernel import Compiled
+from tawny.codegen.kernels.kernel import CompiledKernel
 from tawny.codegen.runtime.library import MachineCode
 from tawny.engine.cpu.kernels import Kernel, Preparation
 from tawny.engine.cpu.onednn.code import (
@@ -59,7 +59,7 @@ class Place(NamedTuple):
 class Call(NamedTuple):
     """A primitive and where its arguments are, or a kernel of ours and the cells of its row."""
 
-    what: Primitive | Compiled
+    what: Primitive | CompiledKernel
     places: Mapping[int, Place]
     kind: int
 
@@ -97,7 +97,7 @@ class Recipe:
         """Add a primitive."""
         self.calls.append(Call(primitive, places, COPIES if copies else COMPUTES))
 
-    def finish(self, code: Compiled) -> None:
+    def finish(self, code: CompiledKernel) -> None:
         """Add a kernel of ours that reads the result and writes it anew."""
         cells = [self.result, self.result, *[Place(NO_CELL, index(n)) for n in code.parameters]]
         if code.scratch or len(cells) > MOST_ARGUMENTS:
