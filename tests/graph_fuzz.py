@@ -41,6 +41,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from cases import parts
 from graph_file_checks import graph_over, sample_graph
+from rounding import rounding_explains
 from tawny.array import Array, array_for
 from tawny.engine.reference import run
 from tawny.files.encoding import decode_op
@@ -513,7 +514,7 @@ def _inferred(file: File, number: int, record: dict[str, Any], made: list[Node |
 
 
 def tried(bases: Corpus | Every, number: int) -> str:
-    """What becomes of file `number`: "refused", "large", "raises", "runs", "seen"; or what is wrong with it."""
+    """What becomes of file `number`: "refused", "large", "raises", "runs", "seen", "rounding"; or what is wrong."""
     file = bases.file(number)
     try:
         data = file.bytes()
@@ -604,13 +605,26 @@ def compared(graph: Graph, number: int) -> str:
     expected = _outcome(graph, feeds, engine="reference", optimise=False, incremental=False)
     got = _outcome(graph, feeds, engine="cpu", threads=1, **choices)
     if isinstance(expected, str) or isinstance(got, str):
-        problem = _disagreement(expected, got, choices["optimise"])
-        return f"WRONG: {problem} ({choices})" if problem else "raises"
+        problem, ends = _disagreement(expected, got, choices["optimise"]), "raises"
+    else:
+        problem, ends = _differences(got, expected), "runs"
+        if any(type(n.op) in UNDEFINED for n in listing(graph)):
+            problem = ""
+    if not problem:
+        return ends
+    fed = {n: feeds[n.name] for n in graph.variables}
+    if rounding_explains(graph.output_nodes, fed, got, expected, seed=number):
+        return "rounding"
+    return f"WRONG: {problem} ({choices})"
+
+
+def _differences(got: list[np.ndarray], expected: list[np.ndarray]) -> str:
+    """The first output that differs, and how."""
     for position, (g, w) in enumerate(zip(got, expected, strict=True)):
         problem = difference(g, w)
-        if problem and not any(type(n.op) in UNDEFINED for n in listing(graph)):
-            return f"WRONG: output {position} {problem} ({choices})"
-    return "runs"
+        if problem:
+            return f"output {position} {problem}"
+    return ""
 
 
 UNDEFINED = (SearchSorted, Digitize)

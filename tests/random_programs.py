@@ -20,13 +20,16 @@ import tawny as tw
 import tawny.numpy as tnp
 from poisoned import Poisoned
 from random_graphs import Builder, RandomGraph
+from tawny import dtype as dt
 from tawny.array import Array, array_for
 from tawny.engine.reference import compute
 from tawny.graph.program import Program
 from tawny.node import Node, Value, toposort
 from tawny.op import Elementwise
 from tawny.ops.delay import Delay
+from tawny.ops.linalg import Einsum, Matmul
 from tawny.ops.random import Draw
+from tawny.ops.series import Correlate
 
 LARGER = ((), (1,), (40,), (1, 40), (24, 1), (24, 40), (3, 24, 1), (3, 24, 40), (40, 24), (70, 70))
 """Shapes that are worth a fused kernel."""
@@ -36,6 +39,9 @@ SAMPLES = 40
 
 SPREAD = 30.0
 """Results may differ by so many times what other roundings make of them."""
+
+PRODUCTS = (Matmul, Einsum, Correlate)
+"""Ops that add products of numbers, in the engines' own ways."""
 
 LARGEST = 20_000
 """Elements of the largest array."""
@@ -171,6 +177,8 @@ def _evaluated(
                 value = compute(node, given, draw)
                 if noise is not None and not isinstance(node.op, Draw) and not node.op.facts().view:
                     value = _rounded(value, _sizes(node, given), given, noise)
+                    if isinstance(node.op, PRODUCTS) and node.dtype.kind == "c":
+                        value = _other_infinities(value, given, noise)
             values[node] = value if node.parts else np.array(value, order="C")
     return [values[n] for n in results]
 
@@ -214,6 +222,19 @@ def _rounded(value: Any, whole: Any, given: Sequence[Any], noise: np.random.Gene
     if value.dtype.kind == "c":
         off = off + 1j * noise.integers(-4, 5, shape) / 2 * unit * scale
     return np.asarray(value + off).astype(dtype)
+
+
+def _other_infinities(value: Value, given: Sequence[Value], noise: np.random.Generator) -> Value:
+    """A complex product of infinities, whose parts that are not finite may be infinite or NaN.
+
+    The formula has both in each part; libraries add its terms in other ways.
+    """
+    if all(np.isfinite(x).all() for x in given):
+        return value
+    parts = np.ascontiguousarray(value).view(dt.real_dtype(value.dtype))
+    drawn = noise.choice([np.inf, -np.inf, np.nan], parts.shape)
+    mixed = np.where(np.isfinite(parts), parts, drawn).astype(parts.dtype)
+    return mixed.view(value.dtype).reshape(value.shape)
 
 
 def _tied(results: Sequence[Node]) -> frozenset[Node]:

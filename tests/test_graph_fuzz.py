@@ -11,7 +11,6 @@ HERE = Path(__file__).parent
 
 
 def test_changed_files_are_refused_or_run_rightly() -> None:
-    """Of every 10,000 files some differ by rounding alone; a slice of 120 hardly ever has one."""
     first = random.SystemRandom().randrange(2**40)
     command = [sys.executable, "graph_fuzz.py", "--count", "120", "--seed", str(first)]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
