@@ -64,7 +64,7 @@ def check(
         for e, n in (("cpu", first), ("reference", 1), *[("cpu", n) for n in others])
     )
     if native:
-        said = p._compiled._engine.account(p._compiled.task.lowered.steps)
+        said = p._compiled._engine.describe(p._compiled.task.lowered.steps)
         assert "by NumPy" not in said, said
     with np.errstate(all="ignore"):
         found = p(*inputs.values())

@@ -14,7 +14,7 @@ NAME = "grouping"
 class GroupingEngine(ReferenceEngine):
     """The reference engine on graphs with groups."""
 
-    groups = True
+    compiles_groups = True
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def results() -> dict[str, np.ndarray]:
     tw.random.seed(7)
     outputs = [family(variables) for family in FAMILIES.values()]
     program = tw.Graph(list(variables.values()), outputs).compile(threads=2)
-    HOW.append(CpuEngine().account([step.array.node for step in program.plan.steps]))
+    HOW.append(CpuEngine().describe([step.array.node for step in program.plan.steps]))
     return dict(zip(FAMILIES, program(**values), strict=True))
 
 

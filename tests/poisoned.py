@@ -23,8 +23,8 @@ class Poisoned:
         self._inner.arena[:] = POISON
 
     @property
-    def completed(self) -> int:
-        return self._inner.completed
+    def completed_runs(self) -> int:
+        return self._inner.completed_runs
 
     def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
         wanted, arena = set(positions), self._inner.arena

@@ -231,7 +231,7 @@ def test_groups_are_worth_what_the_engine_says(size: int, folds: bool) -> None:
     x = tw.var("x", shape=(size,))
     y = tnp.cos(tnp.sin(x) * 2.0)
     found = groups_of(tnp.sum(y) if folds else y, x)
-    assert bool(found) == (size >= CpuEngine().least or (folds and size > 1))
+    assert bool(found) == (size >= CpuEngine().min_group_size or (folds and size > 1))
 
 
 # -------------------------------------------------------------------- planning

@@ -99,7 +99,7 @@ def test_the_optimiser_does_not_wait_for_what_runs_kernels(monkeypatch):
         raise AssertionError("whether code can be run was asked for")
 
     monkeypatch.setattr(cpu, "unavailable", asked)
-    assert CpuEngine().groups
+    assert CpuEngine().compiles_groups
 
 
 @native
@@ -116,7 +116,7 @@ def test_groups_are_run_by_numpy_where_code_turns_out_not_to_run(monkeypatch):
         graph = tw.Graph([x], y + tnp.sum(tnp.exp(x * x), axis=1, keepdims=True))
         value = np.random.default_rng(1).random((64, 500), np.float32)
         found = graph.compile(engine="cpu")(value)
-        assert "no memory that can be run" in CpuEngine().account([y.node])
+        assert "no memory that can be run" in CpuEngine().describe([y.node])
         expected = graph.compile(engine="reference", optimise=False)(value)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
     finally:

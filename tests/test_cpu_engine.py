@@ -476,7 +476,7 @@ def test_without_compiled_code_numpy_runs_the_program(monkeypatch: pytest.Monkey
         x, y, z = figure_1()
         p = tw.Graph([x, y], z).compile(engine=ENGINE)
         np.testing.assert_array_equal(p(np.ones(4), np.ones(4)), np.sin(np.ones(4)))
-        said = CpuEngine().account([z.node])
+        said = CpuEngine().describe([z.node])
         assert "compiled code cannot be run here (ImportError: no module named llvmlite)" in said
     finally:
         monkeypatch.undo()
@@ -487,10 +487,10 @@ def test_the_engine_says_what_numpy_computes() -> None:
     x = tw.var("x", shape=(4,))
     engine = ENGINES[ENGINE]
     joined = tnp.concat([x, x], axis=0)
-    assert engine.account([joined.node]) == "cpu: 1 of 1 steps compiled"
+    assert engine.describe([joined.node]) == "cpu: 1 of 1 steps compiled"
     z = tw.var("z", shape=(4,), dtype="complex128")
     nodes = [joined.node, tnp.fft.fft(z).node, tnp.fft.fft(z + 1).node]
-    assert engine.account(nodes) == "cpu: 1 of 3 steps compiled; by NumPy: fft 2"
+    assert engine.describe(nodes) == "cpu: 1 of 3 steps compiled; by NumPy: fft 2"
 
 
 def test_importing_tawny_loads_no_compiler() -> None:

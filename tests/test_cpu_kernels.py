@@ -285,7 +285,7 @@ def test_groups_run_as_one_kernel(case: Any, shape: tuple[int, ...], dtype: str)
     p, r = (graph.compile(engine=e, incremental=False) for e in ("cpu", "reference"))
     steps = [s.array.node.name for s in p.plan.steps]
     assert len(steps) < len(r.plan.steps) or max(shape) == 1
-    assert "by NumPy" not in p._compiled._engine.account(p._compiled.task.lowered.steps)
+    assert "by NumPy" not in p._compiled._engine.describe(p._compiled.task.lowered.steps)
     value = np.random.default_rng(1).normal(size=shape).astype(dtype)
     got, want = ([*y] if isinstance(y, tuple) else [y] for y in (p(value), r(value)))
     tol = 1e-5 if dtype == "float32" else 1e-13

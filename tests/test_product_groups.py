@@ -440,7 +440,7 @@ def test_what_runs_at_other_times_is_not_joined() -> None:
 class JoiningEngine(GroupingEngine):
     """The reference engine on graphs with product groups."""
 
-    def joins(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+    def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
         del op, operands
         return True
 
@@ -554,7 +554,7 @@ def training(optimiser: str = "adagrad") -> tw.Graph:
 
 def unjoined(monkeypatch: pytest.MonkeyPatch, graph: tw.Graph, **options: Any) -> Any:
     with monkeypatch.context() as patch:
-        patch.setattr(CpuEngine, "joins", lambda *_: False)
+        patch.setattr(CpuEngine, "can_fuse_product", lambda *_: False)
         program = graph.compile(engine="cpu", **options)
     assert not joined(program)
     return program

@@ -289,7 +289,7 @@ def joined(program: Any) -> list[Node]:
 
 def unjoined(monkeypatch: pytest.MonkeyPatch, graph: tw.Graph, **options: Any) -> Any:
     with monkeypatch.context() as patch:
-        patch.setattr(CpuEngine, "joins", lambda *_: False)
+        patch.setattr(CpuEngine, "can_fuse_product", lambda *_: False)
         return graph.compile(engine="cpu", **options)
 
 

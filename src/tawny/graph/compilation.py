@@ -145,17 +145,19 @@ class Compiled(Unique):
         simple = optimise(asked, SIMPLIFYING)
         own = apart(simple.flow, targets)
         held = self._held(own) if incremental else []
-        fusing = (*FUSING, gather_pieces) if self._engine.groups else FUSING
+        fusing = (*FUSING, gather_pieces) if self._engine.compiles_groups else FUSING
         fused = optimise(own.with_outputs((*own.outputs, *held)), fusing)
         rewrites = simple.rewrites.followed_by(fused.rewrites)
         least: list[int] = []
-        if self._engine.groups:
+        if self._engine.compiles_groups:
             moments = self._moment if incremental else None
-            groups = grouping(moments, self._engine.worth, self._engine.least, least.append)
-            joined = joining(self._engine.joins, moments)
+            groups = grouping(
+                moments, self._engine.should_group, self._engine.min_group_size, least.append
+            )
+            joined = joining(self._engine.can_fuse_product, moments)
             grouped = optimise(fused.flow, (groups, joined))
             own = grouped.flow.with_outputs(grouped.outputs[:count])
-            reads = optimise(own, (reading(self._engine.worth),))
+            reads = optimise(own, (reading(self._engine.should_group),))
             more = rewrites.followed_by(grouped.rewrites).followed_by(reads.rewrites)
             yield Version(reads.flow, more)
         plain = fused.flow.with_outputs(fused.outputs[:count])
@@ -246,7 +248,7 @@ class Compiled(Unique):
             if any(self._needs_less(later, *found) for later in versions[place + 1 :]):
                 continue
             narrowing: Narrowing | None = None
-            if optimise is not None and self._engine.groups and self._planning != "seed":
+            if optimise is not None and self._engine.compiles_groups and self._planning != "seed":
                 moment = self._moment if incremental else None
                 narrowing = Narrowing(self._engine, optimise, settle, scratch, moment)
                 found = narrowing.narrowed(found)

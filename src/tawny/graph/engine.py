@@ -22,14 +22,14 @@ class Task:
     lowered: Lowered
     layout: Layout
     variables: tuple[Node, ...]
-    homes: Mapping[Node, Node]
+    in_place_updates: Mapping[Node, Node]
     """Nodes that are computed in a variable's memory instead of the arena; where one is a part,
     that result alone of the node it is a part of."""
     updates: tuple[tuple[Node, Node], ...] = ()
     """Variables and the results that each takes after a run; those that are computed in their
     variable's memory are not among them, and none lies in a variable that another one changes."""
     threads: int = 1
-    """How many threads may work at once: `layout` has the scratch memory of so many."""
+    """The number of threads that may work at once; `layout` has scratch memory for them."""
 
 
 class StalePlanError(Exception):
@@ -44,8 +44,8 @@ class Executable(Protocol):
         ...
 
     @property
-    def completed(self) -> int:
-        """How many runs were completed, with their updates."""
+    def completed_runs(self) -> int:
+        """The number of runs that were completed, with their updates."""
         ...
 
     def update(self, variables: Sequence[Value]) -> None:
@@ -70,28 +70,28 @@ class Engine(Protocol):
     """Makes tasks runnable."""
 
     @property
-    def groups(self) -> bool:
+    def compiles_groups(self) -> bool:
         """Whether a fused group is compiled to one kernel; otherwise graphs run without groups."""
         ...
 
     @property
-    def least(self) -> int:
-        """Groups over fewer elements and without a reduction are worth no kernel."""
+    def min_group_size(self) -> int:
+        """The fewest elements for which a group without a reduction is worth a kernel."""
         ...
 
-    def joins(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
-        """Whether a product is computed and used up by its group in one kernel."""
+    def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+        """Whether one kernel computes a product and the group that reads it."""
         ...
 
-    def in_bands(self, node: Node) -> bool:
-        """Whether a step of bands, which came to be by cutting a stretch, can be run."""
+    def supports_bands(self, node: Node) -> bool:
+        """Whether a step that computes a body in bands of rows can be run."""
         ...
 
-    def worth(self, body: Body) -> bool:
+    def should_group(self, body: Body) -> bool:
         """Whether a group of this body is worth a kernel of its own."""
         ...
 
-    def begin(self) -> None:
+    def warm_up(self) -> None:
         """Start to load what every program needs; called when a graph is about to be compiled."""
         ...
 
@@ -101,7 +101,7 @@ class Engine(Protocol):
         ...
 
     def threads(self, asked: int | None) -> int:
-        """How many threads run a program for which so many were asked for, or no number was."""
+        """The number of threads that run a program; None asks for the engine's own choice."""
         ...
 
     def scratch(self, node: Node, threads: int) -> int:
@@ -111,8 +111,8 @@ class Engine(Protocol):
         """
         ...
 
-    def account(self, steps: Sequence[Node], threads: int | None = None) -> str:
-        """How the steps are run on so many threads, in words."""
+    def describe(self, steps: Sequence[Node], threads: int | None = None) -> str:
+        """How the steps are run on a number of threads, in words."""
         ...
 
     def prepare(self, task: Task) -> Executable:

@@ -209,7 +209,7 @@ class Graph(Unique):
         check_untraced(self.results, "compile")
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
         start = perf_counter()
-        engine_named(engine).begin()
+        engine_named(engine).warm_up()
         with gc_paused():
             compiled = self._compiled(engine, memory, often, switches, incremental, threads, plan)
             program = Program(self, compiled)

@@ -404,7 +404,7 @@ class Plan(Unique):
             )
         if self._hidden:
             lines.append(f"      ... and {self._hidden} more steps")
-        lines.append(engine_named(self.engine).account(self.lowered.steps, self.threads))
+        lines.append(engine_named(self.engine).describe(self.lowered.steps, self.threads))
         if self.adapted:
             lines.append(
                 f"chosen for {self.threads} threads: with their scratch memory the steps and bands "

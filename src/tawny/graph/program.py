@@ -184,7 +184,7 @@ class Program:
         with self._lock:
             if self._busy:
                 raise _called_inside("draw")
-            self._draw, self._first_draw = number, number - self._compiled.executable.completed
+            self._draw, self._first_draw = number, number - self._compiled.executable.completed_runs
 
     @property
     def state(self) -> Mapping[str, Value]:
@@ -500,7 +500,7 @@ class Program:
                 done += executable.advance(positions, self._values, draw, times - done)
             self._draw += times
         except BaseException:
-            self._draw = self._first_draw + executable.completed
+            self._draw = self._first_draw + executable.completed_runs
             raise
         self._ran, self._last = (nodes, (perf_counter() - start) / times), None
         self._fresh, self._changed = False, self._updated

@@ -113,22 +113,22 @@ class CpuEngine:
     """Compiled kernels, and NumPy for nodes that have none."""
 
     @property
-    def groups(self) -> bool:
+    def compiles_groups(self) -> bool:
         """Whether a fused group is compiled to one kernel."""
         return _compiles()
 
     @property
-    def least(self) -> int:
+    def min_group_size(self) -> int:
         """Elements of what is not tiny."""
         return TINY
 
-    def joins(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+    def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
         """Where there is a kernel, unless products are to be oneDNN's."""
         if providers.provider() is providers.Provider.ONEDNN:
             return False
         return self._kernel(make(op, tuple(operands))) is not None
 
-    def in_bands(self, node: Node) -> bool:
+    def supports_bands(self, node: Node) -> bool:
         """Where all steps of all bands have kernels that need nothing of Python."""
         views = Views()
         strips = strips_of(node, NOMINAL_THREADS)
@@ -138,11 +138,11 @@ class CpuEngine:
             kernel is not None and not kernel.drawn for kernel in kernels
         )
 
-    def worth(self, body: Body) -> bool:
+    def should_group(self, body: Body) -> bool:
         """If it can be compiled, and arrays are not tiny, where a kernel would cost too much."""
-        return compilable(body) and (folds(body) or size(body.space()) >= self.least)
+        return compilable(body) and (folds(body) or size(body.space()) >= self.min_group_size)
 
-    def begin(self) -> None:
+    def warm_up(self) -> None:
         """Load the compiler and what runs kernels, beside the optimiser."""
         if default_threads() > 1:
             _begun()
@@ -174,7 +174,7 @@ class CpuEngine:
         warn_of_numpy(task, executable.by_numpy)
         return executable
 
-    def account(self, steps: Sequence[Node], threads: int | None = None) -> str:
+    def describe(self, steps: Sequence[Node], threads: int | None = None) -> str:
         """How the steps are run on so many threads, in words."""
         reason = unavailable()
         if reason is not None:

@@ -87,7 +87,7 @@ class CpuExecutable(Unique):
         return self._table.by_numpy
 
     @property
-    def completed(self) -> int:
+    def completed_runs(self) -> int:
         """How many runs were completed, with their updates."""
         return self._turns[0]
 

@@ -87,7 +87,7 @@ class Table(Unique):
         self._constants: dict[Node, Value] = {} if beside is None else beside._constants
         self._variable = {(node, 0): i for i, node in enumerate(task.variables)}
         self._variable |= {
-            result_of(node): self._variable[home, 0] for node, home in task.homes.items()
+            result_of(node): self._variable[home, 0] for node, home in task.in_place_updates.items()
         }
         self.first_change = self._first_change()
         self._row: list[int] = []
@@ -124,7 +124,7 @@ class Table(Unique):
     def _first_change(self) -> int:
         """The first position whose result is written to a variable; past the end, if none is."""
         steps, sequence = self._task.lowered.steps, self._task.layout.sequence
-        changing = {result_of(node)[0] for node in self._task.homes}
+        changing = {result_of(node)[0] for node in self._task.in_place_updates}
         found = [p for p, s in enumerate(sequence) if steps[s] in changing] if changing else []
         return min(found, default=len(sequence))
 

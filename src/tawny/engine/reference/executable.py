@@ -35,11 +35,11 @@ class ReferenceExecutable(Unique):
         self.arena = np.full(task.layout.arena, POISON, np.uint8) if arena is None else arena
         self._offsets = task.layout.placement.offsets
         self._index = {node: i for i, node in enumerate(task.variables)}
-        self._index |= {node: self._index[home] for node, home in task.homes.items()}
-        self._homes = {result_of(node): self._index[node] for node in task.homes}
+        self._index |= {node: self._index[home] for node, home in task.in_place_updates.items()}
+        self._homes = {result_of(node): self._index[node] for node in task.in_place_updates}
         self._moments: dict[int, Moment] = {}
         self._reads: dict[Node, Callable[[Sequence[Value]], Value]] = {}
-        self.completed = 0
+        self.completed_runs = 0
 
     def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
         """Run some positions of the schedule, in order."""
@@ -51,7 +51,7 @@ class ReferenceExecutable(Unique):
         """Complete a run: let the updated variables take their new values."""
         for target, source in self._task.updates:
             np.copyto(variables[self._index[target]], self.value(source, variables))
-        self.completed += 1
+        self.completed_runs += 1
 
     def advance(
         self, positions: Sequence[int], variables: Sequence[Value], draw: int, most: int
@@ -190,25 +190,25 @@ def single_ufunc(node: Node) -> np.ufunc | None:
 class ReferenceEngine:
     """NumPy, one step at a time."""
 
-    groups = False
-    least = 0
+    compiles_groups = False
+    min_group_size = 0
 
-    def joins(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+    def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
         """Never: products are whole in NumPy."""
         del op, operands
         return False
 
-    def in_bands(self, node: Node) -> bool:
+    def supports_bands(self, node: Node) -> bool:
         """Never: what NumPy computes is whole."""
         del node
         return False
 
-    def worth(self, body: Body) -> bool:
+    def should_group(self, body: Body) -> bool:
         """Always: nothing is compiled."""
         del body
         return True
 
-    def begin(self) -> None:
+    def warm_up(self) -> None:
         """Nothing: NumPy is there."""
 
     @property
@@ -226,7 +226,7 @@ class ReferenceEngine:
         del node, threads
         return 0
 
-    def account(self, steps: Sequence[Node], threads: int | None = None) -> str:
+    def describe(self, steps: Sequence[Node], threads: int | None = None) -> str:
         """By NumPy, all of them."""
         del threads
         return f"reference: {len(steps)} steps by NumPy"

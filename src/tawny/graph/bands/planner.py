@@ -80,7 +80,7 @@ class Narrowing:
             version, fitted = best.version, best.found.fitted
             moment = self._moments(version.flow.order())
             places = cuttings(version.results, fitted.lowered, fitted.layout, moment)
-            cut = [one for one in places if self._engine.in_bands(one.bands)]
+            cut = [one for one in places if self._engine.supports_bands(one.bands)]
             if not cut:
                 break
             for chosen in (cut, cut[:1]) if len(cut) > 1 else (cut,):
@@ -111,14 +111,14 @@ class Narrowing:
         version, fitted = planned.version, planned.found.fitted
         moment = self._moments(version.flow.order())
         places = reliefs(version.results, fitted.lowered, fitted.layout, moment, self._scratch)
-        cut = [one for one in places if self._engine.in_bands(one.bands)]
+        cut = [one for one in places if self._engine.supports_bands(one.bands)]
         return self._cut(version, version.flow, cut) if cut else None
 
     def _copied(self, planned: Planned) -> Iterator[Planned]:
         version, fitted = planned.version, planned.found.fitted
         places = copyings(version.results, fitted.lowered, fitted.layout, self._moments)
         for results, cutting in places:
-            if self._engine.in_bands(cutting.bands):
+            if self._engine.supports_bands(cutting.bands):
                 other = self._cut(version, version.flow.with_outputs(results), [cutting])
                 if other is not None and other.peak < planned.peak:
                     yield other
