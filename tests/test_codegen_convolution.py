@@ -190,6 +190,17 @@ LAYERS = {
     "first": plain((1, 23, 21, 3), (7, 7, 3, 64), strides=2, padding=3),
     "digits": plain((5, 12, 12, 1), (5, 5, 1, 32), padding=2),
     "dilated": plain((1, 20, 20, 16), (3, 3, 16, 16), padding=4, dilation=4),
+    "groups of two": plain((2, 9, 9, 64), (3, 3, 2, 64), padding=1, groups=32),
+    "groups of three, twice as many outputs": plain((1, 9, 7, 12), (3, 3, 3, 24), 2, 1, groups=4),
+    "groups of four": plain((1, 9, 9, 48), (5, 5, 4, 48), padding=2, groups=12),
+    "groups of five, one output": plain((1, 9, 9, 20), (3, 3, 5, 4), padding=1, groups=4),
+    "groups of eight": plain((2, 28, 28, 64), (3, 3, 8, 64), padding=1, groups=8),
+    "groups of eight, long lines": plain((2, 5, 112, 16), (3, 3, 8, 16), padding=1, groups=2),
+    "groups of eight, odd lines": plain((1, 5, 37, 16), (3, 3, 8, 16), padding=1, groups=2),
+    "groups of sixteen": plain((3, 7, 7, 32), (3, 3, 16, 32), padding=1, groups=2),
+    "groups of sixteen, half as many outputs": plain((1, 9, 9, 64), (3, 3, 16, 32), 1, 1, groups=4),
+    "groups in a sequence": plain((3, 50, 32), (5, 8, 32), padding=2, groups=4),
+    "groups in a volume": plain((1, 5, 6, 7, 32), (3, 2, 3, 8, 32), padding=1, groups=4),
     "depthwise": plain((2, 9, 9, 24), (3, 3, 1, 24), padding=1, groups=24),
     "depthwise, two windows each": plain((2, 9, 9, 24), (3, 3, 1, 48), padding=1, groups=24),
     "window larger than the input": plain((1, 2, 2, 5), (5, 5, 5, 9), padding=3),
@@ -204,6 +215,52 @@ LAYERS = {
 def test_layers(name):
     check_all(LAYERS[name], np.float32)
     check_all(LAYERS[name], np.float32, prepared=True)
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> Case:
+    """A convolution of groups of few channels, along one or two axes."""
+    rank, most = draw(st.integers(1, 2)), draw(st.sampled_from([9, 60]))
+    sizes = [1, 2, 3, 4, 6, 8, 16]
+    channels, outputs = (draw(st.sampled_from(sizes[least:])) for least in (1, 0))
+    number = draw(st.integers(2, 9))
+    spatial = [*[draw(st.integers(1, 6)) for _ in range(rank - 1)], draw(st.integers(1, most))]
+    steps = st.integers(1, 2)
+    case = Case(
+        (draw(steps), *spatial, channels * number),
+        (*[draw(st.integers(1, 3)) for _ in range(rank)], channels, outputs * number),
+        tuple(draw(steps) for _ in range(rank)),
+        tuple((draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(rank)),
+        tuple(draw(steps) for _ in range(rank)),
+        number,
+    )
+    try:
+        assume(all(case.result))
+    except ValueError:
+        assume(False)
+    return case
+
+
+@settings(max_examples=25, deadline=None)
+@given(groups(), st.sampled_from([np.float32, np.float64]), st.booleans())
+def test_any_groups(case, dtype, prepared):
+    check_all(case, dtype, prepared)
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if name.startswith("groups")])
+def test_groups_with_an_epilogue_give_the_same_bits_on_any_number_of_workers(name):
+    case, rng = LAYERS[name], np.random.default_rng(5)
+    x, kernel = filled(rng, case.x, np.float32), filled(rng, case.kernel, np.float32)
+    bias, residual = (filled(rng, s, np.float32) for s in (case.result[-1:], case.result))
+    ending = Epilogue(True, True, Activation.RELU)
+    assert convolve(case, x, kernel, [bias, residual], ending) is not None
+    found = []
+    for workers in (1, 2, 5):
+        result = poisoned(case.result, x.dtype)
+        code, _ = convolution_kernel(case.forward, *layouts(x, kernel, result), workers=workers)
+        called(code, [x, kernel], result, workers)
+        found.append(result.tobytes())
+    assert len(set(found)) == 1
 
 
 def test_channels_are_cut_into_blocks(monkeypatch):

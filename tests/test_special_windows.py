@@ -20,7 +20,7 @@ import tawny.numpy as tnp
 from codegen_harness import poisoned
 from onednn_harness import by_onednn, missing, needs_onednn
 from product_harness import FLOATS, called, layouts
-from tawny.codegen.products import blocking, convolution, winograd
+from tawny.codegen.products import blocking, convolution, segments, winograd
 from tawny.codegen.products.convolution import (
     convolution_kernel,
     input_gradient_kernel,
@@ -82,6 +82,8 @@ class Case:
 
 
 SQUARES = "Squares", "Squares", "winograd"
+GROUPS = "Groups", "Groups", "CHANNELS"
+SEGMENTS = "Segments", "Segments", "CHANNELS"
 
 CASES = (
     Case("one tap", (2, 4, 5, 9), (1, 1, 9, 20), 0, ways=("matrices", "matrices", "CHANNELS")),
@@ -96,7 +98,23 @@ CASES = (
     Case("uneven", (1, 5, 6, 4), (2, 3, 4, 7), ((0, 2), (3, 1))),
     Case("windows in the padding", (1, 3, 3, 4), (2, 2, 4, 7), 4),
     Case("larger than the input", (1, 2, 2, 5), (5, 5, 5, 9), 3),
-    Case("groups", (1, 5, 6, 16), (3, 3, 4, 20), groups=4),
+    Case("groups", (1, 5, 6, 40), (3, 3, 20, 40), groups=2),
+    Case("groups of two", (1, 5, 6, 20), (3, 3, 2, 20), groups=10, ways=GROUPS),
+    Case("groups of four", (2, 5, 6, 16), (3, 3, 4, 20), strides=2, groups=4, ways=GROUPS),
+    Case("groups of six", (1, 5, 6, 24), (3, 2, 6, 24), 2, dilation=2, groups=4, ways=GROUPS),
+    Case("groups, three axes", (1, 2, 4, 3, 16), (3, 2, 3, 8, 16), groups=2, ways=GROUPS),
+    Case("segments", (2, 5, 6, 32), (3, 3, 8, 32), groups=4, ways=SEGMENTS),
+    Case("segments, parts of lines", (1, 3, 40, 16), (3, 3, 8, 16), groups=2, ways=SEGMENTS),
+    Case("segments, stride", (1, 7, 12, 32), (3, 3, 16, 32), strides=2, groups=2, ways=SEGMENTS),
+    Case("segments, dilation", (1, 9, 8, 16), (3, 3, 8, 16), 2, dilation=2, groups=2,
+         ways=SEGMENTS),
+    Case("segments, one axis", (2, 12, 16), (5, 8, 16), 2, groups=2, ways=SEGMENTS),
+    Case("segments, float64", (1, 5, 6, 16), (3, 3, 8, 16), groups=2, ways=SEGMENTS,
+         dtype=np.float64),
+    Case("segments, float16", (1, 5, 6, 16), (3, 3, 8, 16), groups=2, ways=SEGMENTS,
+         dtype=np.float16),
+    Case("segments in the padding", (1, 3, 3, 16), (2, 2, 8, 16), 4, groups=2, ways=SEGMENTS),
+    Case("segments in chunks", (2, 6, 56, 16), (3, 2, 8, 16), groups=2, ways=SEGMENTS, small=True),
     Case("depthwise", (1, 5, 6, 20), (3, 3, 1, 20), groups=20, ways=("Windows",) * 2 + ("EACH",)),
     Case("one axis", (2, 12, 8), (5, 8, 7), 2),
     Case("three axes", (1, 2, 4, 3, 4), (3, 2, 3, 4, 6), 1),
@@ -163,6 +181,7 @@ def cuts(monkeypatch):
         monkeypatch.setattr(winograd, "SLICE_BYTES", 2**14)
         monkeypatch.setattr(winograd, "ROOM_BYTES", 0)
         monkeypatch.setattr(winograd, "LEAST_TILES", 1)
+        monkeypatch.setattr(segments, "COPY_BYTES", 0)
 
     return cut
 

@@ -67,9 +67,9 @@ class Strip:
     tall: int
 
     @staticmethod
-    def of(rows: int, vectors: int, masked: bool = False) -> Strip:
-        """As few tiles as there can be, of nearly equal height."""
-        count = over(rows, tallest(vectors))
+    def of(rows: int, vectors: int, masked: bool = False, most: int = 0) -> Strip:
+        """As few tiles as there can be, of nearly equal height, which is at most so many rows."""
+        count = over(rows, most or tallest(vectors))
         height = over(rows, count)
         return Strip(Tile(height, vectors, masked), count, rows - count * (height - 1))
 
@@ -201,16 +201,17 @@ def cut(
     order: Order = Order.ROWS,
     streamed: bool = False,
     wide: int | None = None,
+    high: int = 0,
 ) -> Blocking:
     """The blocking of a stack of products; an empty one has no tasks.
 
-    Tiles are as wide as is best, or so many vectors.
+    Tiles are as wide as is best, or so many vectors, and at most as high as can be or is given.
     """
     rows, columns, lanes = max(extent.rows, 1), max(extent.columns, 1), element.lanes
     vectors = vectors_for(rows) if wide is None else wide
-    full = Strip.of(rows, vectors)
+    full = Strip.of(rows, vectors, most=high)
     blocks, rest = divmod(columns, vectors * lanes)
-    tail = Strip.of(rows, over(rest, lanes), bool(rest % lanes)) if rest else None
+    tail = Strip.of(rows, over(rest, lanes), bool(rest % lanes), high) if rest else None
     width = full.tile.width(element)
     tiles = (full if blocks else tail or full).tiles
     packed, most_blocks = panels is Panels.PACKED, max(blocks, 1)

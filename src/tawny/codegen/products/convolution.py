@@ -11,11 +11,13 @@ from tawny.codegen.products.blocking import Panels, cut
 from tawny.codegen.products.correlation import Kind, Taps, correlation
 from tawny.codegen.products.epilogue import Ending, without_scale
 from tawny.codegen.products.geometry import Sweep, as_matrices, backward, forward
+from tawny.codegen.products.groups import group_product
 from tawny.codegen.products.lines import Lines, copied
 from tawny.codegen.products.matmul import product_kernel
 from tawny.codegen.products.packing import Order, order_of
 from tawny.codegen.products.preparation import Made, Preparation
 from tawny.codegen.products.product import Product, kernel_of
+from tawny.codegen.products.segments import segment_product
 from tawny.codegen.products.windows import Windows
 from tawny.codegen.products.winograd import suits, winograd_product
 from tawny.codegen.products.winograd_gradient import gradient_suits, winograd_gradient
@@ -150,7 +152,7 @@ def _swept(
         )
         code = kernel_of([squares], operands, workers, shared=shared, scale_at=scale_at)
         return Made(code, squares.preparation)
-    products = [_product(element, ending, s, slots, prepared) for s in sweeps]
+    products = [_product(element, ending, s, slots, known=known, prepared=prepared) for s in sweeps]
     preparations = [product.preparation for product in products]
     return Made(
         kernel_of(products, operands, workers, shared=shared, scale_at=scale_at),
@@ -159,9 +161,13 @@ def _swept(
 
 
 def _product(
-    element: Element, ending: Ending, sweep: Sweep, workers: int, prepared: bool
+    element: Element, ending: Ending, sweep: Sweep, workers: int, *, known: bool, prepared: bool
 ) -> Product:
     """A sweep as a product; the kernel is read where it lies if its outputs are side by side."""
+    groups = segment_product(element, ending, sweep, workers, prepared=known or prepared)
+    groups = groups or group_product(element, ending, sweep, workers, prepared=prepared)
+    if groups is not None:
+        return groups
     item = element.nbytes
     apart = sweep.by_channel(item)
     lines = copied(sweep, item) if apart is None and _copies(sweep, item) else None

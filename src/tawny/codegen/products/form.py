@@ -163,6 +163,8 @@ class TileCode:
     """
     column: Value
     """Bytes from the first column of all to the first of the tile."""
+    columns: Value
+    """How many columns it has, if some of its last vector are not used."""
 
     @property
     def scale(self) -> Value:
@@ -271,6 +273,11 @@ class Source(ABC):
         return False
 
     @property
+    def run(self) -> int:
+        """How many rows, one after another, are cut as one."""
+        return 1
+
+    @property
     def finishes(self) -> bool:
         """Whether tiles keep their sums, and `finish` makes results of them."""
         return False
@@ -323,7 +330,8 @@ class Source(ABC):
         def again() -> list[Value]:
             nbytes = element.sum_bytes
             room = f.stack_buffer(len(sums) * nbytes, STACK_BYTES)
-            f.call(ALONE, VOID, *f.arguments, f.constant(I64, code.tile.rows), room)
+            given = dict(zip(TILE_ARGUMENTS, f.arguments, strict=True)) | {"start": code.start}
+            f.call(ALONE, VOID, *given.values(), f.constant(I64, code.tile.rows), room)
             places = [f.offset(room, i * nbytes) for i in range(len(sums))]
             return [f.load(element.vector, place, STACK_BYTES) for place in places]
 
@@ -371,9 +379,11 @@ def tiles_text(source: Source, element: Element, ending: Ending, tiles: tuple[Ti
     for tile in tiles:
         with module.function(tile_symbol(tile), TILE_ARGUMENTS) as f:
             given = dict(zip(TILE_ARGUMENTS, f.arguments, strict=True))
-            masks = tile.masks(f, element, given.pop("columns"))
-            numbers = told_to(source, f, given.pop("numbers"))
-            source.tile(TileCode(f, element, ending, tile, numbers, masks, **given))
+            given["start"] = given["start"] * source.run
+            masks = tile.masks(f, element, given["columns"])
+            numbers, all_rows = told_to(source, f, given.pop("numbers")), tile.rows * source.run
+            whole = Tile(all_rows, tile.vectors, tile.masked)
+            source.tile(TileCode(f, element, ending, whole, numbers, masks, **given))
     return module.text()
 
 
@@ -385,7 +395,7 @@ def _declare_alone(
         *arguments, count, room = f.arguments
         given = dict(zip(TILE_ARGUMENTS, arguments, strict=True))
         one = Tile(1, tile.vectors, tile.masked)
-        masks = one.masks(f, element, given.pop("columns"))
+        masks = one.masks(f, element, given["columns"])
         numbers, start = told_to(source, f, given.pop("numbers")), given.pop("start")
         with f.loop(0, count) as row:
             own = {**given, "start": start + row.index}

@@ -166,16 +166,13 @@ class Seen:
         return [place * n[f"stride{i}"] + n[f"origin{i}"] for i, place in enumerate(places)]
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
-        code, f, n, element = self.code, self.f, self.n, self.code.element
-        count = code.upper - code.lower
-        first = code.column if self.each else code.lower * element.nbytes
+        code, f, n = self.code, self.f, self.n
+        count, first = code.upper - code.lower, self.first()
         bases: list[Value] = []
         for position, coordinates in zip(self.positions, self.coordinates, strict=True):
             offset = position.batch * n["a_batch"] + dot(n, coordinates, "a_bytes")
             bases.append(f.offset(code.left, offset + first))
         steps = self.tap_steps(count)
-        panel, panel_step = code.panel, code.panel_step
-        unit = f.constant(I64, element.nbytes)
 
         def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
             shifts = [tap * n[f"dilation{i}"] for i, tap in enumerate(taps)]
@@ -184,13 +181,25 @@ class Seen:
             *rows, length = f.either(
                 self.inside, lambda: [*rows, count], lambda: self._checked(shifts, rows, count)
             )
-            place = panel
+            place = code.panel
             for tap, step in zip(taps, steps, strict=True):
                 place = f.offset(place, tap * step)
-            walk = Walk(rows, unit, place, panel_step, length, code.ahead)
-            return accumulate(f, element, code.tile, state, walk, code.masks, self.each)
+            return self.add_products(rows, place, length, state)
 
         return each_tap(f, n, self.rank, sums, tapped)
+
+    def first(self) -> Value:
+        """Bytes from a pixel's first channel to the first that the tile multiplies."""
+        code = self.code
+        return code.column if self.each else code.lower * code.element.nbytes
+
+    def add_products(
+        self, rows: Sequence[Value], panel: Value, count: Value, sums: Sequence[Value]
+    ) -> list[Value]:
+        """The sums with the products of one tap added: so many elements of rows, and a panel."""
+        code, unit = self.code, self.f.constant(I64, self.code.element.nbytes)
+        walk = Walk(rows, unit, panel, code.panel_step, count, code.ahead)
+        return accumulate(self.f, code.element, code.tile, sums, walk, code.masks, self.each)
 
     def places(self, base: Value, name: str) -> list[Value]:
         del name
