@@ -148,8 +148,8 @@ CORE = [
 
 PLAIN = """Graph.inputs Graph.outputs Graph.updates Graph.order Graph.results Graph.structured
 Graph.variable Program.draw Program.engine Plan.block_of Module.adopt Module.check_array
-Module.check_image Module.check_last_axis Module.extra Module.fitted Module.forward Module.label
-Module.training Module.walk Module.wrong""".split()
+Module.check_image Module.check_last_axis Module.extra Module.input_error Module.forward Module.label Module.match_dtype
+Module.training Module.walk""".split()
 """What needs no example: what others give, and what layers are written with."""
 
 

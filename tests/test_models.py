@@ -166,7 +166,7 @@ def test_counts_are_the_published_ones_and_nothing_is_drawn(name: str) -> None:
     assert summary.parameters == model.parameter_count == parameters
     assert summary.state == state
     assert summary.flops / 1e9 == pytest.approx(giga, rel=6e-4)
-    assert not any(m.drawn for _, m in model.walk() if isinstance(m, Declaration))
+    assert not any(m.is_drawn for _, m in model.walk() if isinstance(m, Declaration))
 
 
 def test_counts_with_statistics_are_those_keras_states() -> None:

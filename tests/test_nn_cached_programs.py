@@ -140,17 +140,17 @@ def test_few_are_kept_and_none_outlives_its_model(monkeypatch: pytest.MonkeyPatc
     model = Net()
     for rows in range(1, 11):
         nn.predict(model, X[:rows])
-    kept = programs.kept_programs(model)
+    kept = programs.cached_programs(model)
     assert len(kept) == programs.MOST_PROGRAMS
     monkeypatch.setattr(programs, "MOST_BYTES", kept[-1].plan.peak_bytes)
     nn.predict(model, X[:3])
-    assert len(programs.kept_programs(model)) == 1
+    assert len(programs.cached_programs(model)) == 1
     monkeypatch.setattr(programs, "MOST_BYTES", 0)
     nn.predict(model, X[:4])
-    assert programs.kept_programs(model) == []
+    assert programs.cached_programs(model) == []
     monkeypatch.undo()
     nn.predict(model, X)
-    ghosts = [weakref.ref(model), weakref.ref(programs.kept_programs(model)[0])]
+    ghosts = [weakref.ref(model), weakref.ref(programs.cached_programs(model)[0])]
     del model, kept
     gc.collect()
     assert [ghost() for ghost in ghosts] == [None, None]

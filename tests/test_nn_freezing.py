@@ -84,7 +84,7 @@ def test_a_model_frozen_whole_has_nothing_to_train() -> None:
 def test_freezing_is_seen_by_ties_and_copies_and_by_no_file(tmp_path: Path) -> None:
     model = network()
     tied = nn.Linear(3, 2)
-    tied.weight = model[1].declared("weight")
+    tied.weight = model[1].declaration("weight")
     tied.freeze()
     assert names(model.parameters)[-1:] == ["1.bias"]
     assert names(copy.deepcopy(model).parameters)[-1:] == ["1.bias"]

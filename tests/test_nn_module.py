@@ -45,7 +45,7 @@ PATHS = [
 
 
 def no_draw(model: nn.Module) -> bool:
-    return not any(d.drawn for _, d in model.walk() if not isinstance(d, nn.Module))
+    return not any(d.is_drawn for _, d in model.walk() if not isinstance(d, nn.Module))
 
 
 # ------------------------------------------------------------------ structure
@@ -484,7 +484,7 @@ def test_a_tied_parameter_is_one() -> None:
         def __init__(self):
             self.first = nn.Linear(3, 3)
             self.second = nn.Linear(3, 3, bias=False)
-            self.second.weight = self.first.declared("weight")
+            self.second.weight = self.first.declaration("weight")
 
         def forward(self, x):
             return self.second(self.first(x))
@@ -509,7 +509,7 @@ def test_a_tied_parameter_is_one() -> None:
     model.second.weight = other.weight.numpy()
     np.testing.assert_array_equal(model.parameters["first"]["weight"], other.parameters["weight"])
     with pytest.raises(ValueError, match="'depth' is neither a parameter nor a state"):
-        model.first.declared("depth")
+        model.first.declaration("depth")
 
 
 def test_a_copy_has_the_same_values_and_a_life_of_its_own() -> None:
@@ -534,7 +534,7 @@ def test_a_copy_has_the_same_values_and_a_life_of_its_own() -> None:
 def test_a_copy_keeps_ties() -> None:
     first = nn.Linear(3, 3)
     second = nn.Linear(3, 3, bias=False)
-    second.weight = first.declared("weight")
+    second.weight = first.declaration("weight")
     other = copy.deepcopy(nn.Sequential(first, second))
     assert [p for p, _ in paths(other.parameters)] == ["0.weight", "0.bias"]
 

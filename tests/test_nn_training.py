@@ -16,7 +16,7 @@ import tawny.numpy as tnp
 from optimiser_oracle import OPTIMISERS
 from tawny import nn, optim
 from tawny.files import safetensors
-from tawny.nn.target_checks import Classes
+from tawny.nn.target_checks import ClassIndices
 from tawny.node import toposort
 from tawny.tree import leaves, map_leaves
 from training_loop import Slopes, flat, loop
@@ -706,7 +706,7 @@ def test_an_array_that_is_filled_anew_for_each_batch_is_checked_each_time() -> N
 def test_targets_of_arrays_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many steps, epochs and sizes of batches there are."""
     seen: list[Any] = []
-    monkeypatch.setattr(Classes, "check", lambda _, values: seen.append(values))
+    monkeypatch.setattr(ClassIndices, "check", lambda _, values: seen.append(values))
     nn.train(plain(), nn.cross_entropy, (X, LABELS), optim.Adam(), 3, batch=4)
     assert [values is LABELS for values in seen] == [True]
 

@@ -13,7 +13,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from tawny import nn, optim
 from tawny.nn.training.data import as_batch
-from tawny.nn.training.terminal import Bar
+from tawny.nn.training.terminal import ProgressBar
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 4)).astype("float32")
@@ -150,7 +150,7 @@ class Shown:
 
 def test_a_bar_stands_where_a_resumed_epoch_does_and_keeps_the_last_loss() -> None:
     shown = Shown()
-    bar = Bar(shown, 3, 8)
+    bar = ProgressBar(shown, 3, 8)
     bar.step(1, 6, 0.5, 0.1)
     assert (shown.done, shown.fields["epoch"], shown.fields["said"]) == (6, 2, "loss 0.5  rate 0.1")
     bar.epoch(1, 0.4, {})
@@ -161,7 +161,9 @@ def test_training_tells_the_bar_how_far_the_epoch_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     places: list[tuple[int, int]] = []
-    monkeypatch.setattr(Bar, "step", lambda _, epoch, done, *__: places.append((epoch, done)))
+    monkeypatch.setattr(
+        ProgressBar, "step", lambda _, epoch, done, *__: places.append((epoch, done))
+    )
     path = tmp_path / "run.safetensors"
     options: dict[str, Any] = {"batch": 4, "epochs": 2, "progress": True}
     nn.train(

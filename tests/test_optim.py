@@ -383,7 +383,7 @@ def judged(rule: optim.Stopping, losses: list[float]) -> int | None:
     """After how many losses the rule stops."""
     memory = rule.start()
     for number, loss in enumerate(losses, 1):
-        memory = rule.seen(memory, loss)
+        memory = rule.update(memory, loss)
         reason = rule.reason(memory)
         if reason is not None:
             return number
@@ -404,7 +404,7 @@ def test_early_stopping_stops() -> None:
 def test_rules_remember_what_a_file_can_hold(rule: optim.Stopping) -> None:
     memory = rule.start()
     for loss in (float("nan"), float("inf"), 3.0, -float("inf"), 2.0):
-        memory = rule.seen(memory, loss)
+        memory = rule.update(memory, loss)
         assert all(value is None or np.isfinite(value) for value in memory.values())
         assert memory.keys() == rule.start().keys()
 

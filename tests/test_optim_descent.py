@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import tawny.numpy as tnp
 from tawny import nn, optim
-from tawny.optim.descent import Point, _Pairs
-from tawny.optim.line_search import Place, StrongWolfe
+from tawny.optim.descent import Iterate, _CurvaturePairs
+from tawny.optim.line_search import LinePoint, StrongWolfe
 
 ENGINES = ("cpu", "reference")
 
@@ -153,13 +153,13 @@ def test_directions_are_those_of_the_dense_formula() -> None:
     """H' = (I - r s y^T) H (I - r y s^T) + r s s^T, from a multiple of the identity."""
     rng = np.random.default_rng(1)
     curved = np.diag([1.0, 4.0, 9.0, 2.0])
-    guide, points = _Pairs(5), list[Point]()
+    guide, points = _CurvaturePairs(5), list[Iterate]()
     for _ in range(5):
         x = rng.normal(size=4)
-        points.append(Point(x, 0.0, curved @ x))
+        points.append(Iterate(x, 0.0, curved @ x))
     pairs = list[tuple[Any, Any]]()
     for one, other in pairwise(points):
-        guide.moved(one, other)
+        guide.update(one, other)
         pairs.append((other.x - one.x, other.slope - one.slope))
     s, y = pairs[-1]
     inverse = (s @ y) / (y @ y) * np.eye(4)
@@ -184,11 +184,11 @@ def test_steps_keep_the_strong_wolfe_conditions(
     """On smooth lines that rise in the end, such a step exists and is found."""
     decrease, curvature = constants
 
-    def line(a: float) -> Place:
+    def line(a: float) -> LinePoint:
         terms = range(len(waves))
         value = 0.05 * a * a + sum(waves[k] * math.sin((k + 1) * a) for k in terms)
         slope = 0.1 * a + sum(waves[k] * (k + 1) * math.cos((k + 1) * a) for k in terms)
-        return Place(a, value, slope)
+        return LinePoint(a, value, slope)
 
     start = line(0.0)
     if start.slope > -1e-3:

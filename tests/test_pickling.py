@@ -193,7 +193,7 @@ class Tied(nn.Module):
     def __init__(self) -> None:
         self.first = nn.Linear(3, 3)
         self.second = nn.Linear(3, 3)
-        self.second.weight = self.first.declared("weight")
+        self.second.weight = self.first.declaration("weight")
         self.parts = [nn.BatchNorm(3), {"deep": nn.Linear(3, 2).freeze()}]
 
     def forward(self, x: Any) -> Any:
@@ -241,8 +241,8 @@ def test_models_are_pickled_with_their_values(name: str, drawn: bool) -> None:
 def test_what_is_shared_or_frozen_stays_so() -> None:
     model = Tied()
     for other in (again(model), copy.deepcopy(model)):
-        assert other.first.declared("weight") is other.second.declared("weight")
-        assert other.first.declared("weight") is not model.first.declared("weight")
+        assert other.first.declaration("weight") is other.second.declaration("weight")
+        assert other.first.declaration("weight") is not model.first.declaration("weight")
         assert [*dict(paths(other.state))] == [*dict(paths(model.state))]
         other.first.weight = np.zeros((3, 3))
         assert float(tnp.sum(abs(other.second.weight))) == 0

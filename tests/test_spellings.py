@@ -103,7 +103,7 @@ def test_every_word_has_its_place() -> None:
                 continue
     assert {ours for names in ELSEWHERE.values() for ours in names} <= known
     for name in ("ReLU", "Tanh", "Softmax", "GELU"):
-        said = foreign_names.here(name)
+        said = foreign_names.hint_for(name)
         assert said is not None
         assert callable(getattr(nn, said.partition(",")[0].removeprefix("nn.")))
 

@@ -16,7 +16,7 @@ from tawny.graph.graph import Graph
 from tawny.graph.program import Program
 from tawny.memory.budget import MemoryBudgetError
 from tawny.nn.parameters import BINDING, Binding
-from tawny.nn.training.step import held_by
+from tawny.nn.training.step import initial_state
 from tawny.node import Node, Value
 from tawny.tree import leaves
 
@@ -105,7 +105,7 @@ def _training() -> Made:
     rng = np.random.default_rng(0)
     batch = rng.standard_normal((BATCH, 28, 28, 1), np.float32), rng.integers(0, 10, BATCH)
     model, optimiser = models.Mnist(), optim.AdaGrad(0.005)
-    feeds = {"x": batch[0], "y": batch[1], **held_by(model, optimiser).named()}
+    feeds = {"x": batch[0], "y": batch[1], **initial_state(model, optimiser).by_name()}
 
     def build() -> Graph:
         return nn.training_graph(model, nn.cross_entropy, batch, optimiser)

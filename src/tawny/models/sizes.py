@@ -9,7 +9,7 @@ import tawny.numpy as np
 from tawny.array import Array
 from tawny.errors import value_error
 from tawny.ops.window import Pads
-from tawny.optim.arguments import real
+from tawny.optim.arguments import as_real
 from tawny.shape import as_int
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ def at_least(least: int, given: object, op: str, word: str) -> int:
 
 def channels(number: int, width: float) -> int:
     """A number of channels in a network `width` times as wide as the published one."""
-    if not 0 < real(width, "models", "width") < math.inf:
+    if not 0 < as_real(width, "models", "width") < math.inf:
         raise value_error("models", f"width is {width}; it must be greater than 0")
     return max(1, round(number * width))
 

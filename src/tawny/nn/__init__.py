@@ -5,9 +5,7 @@ model(x)                                     # lazy, inference mode, current val
 model.apply(parameters, x, training=True)    # the same as a function of the parameters
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import typing as _typing
 
 from tawny.nn import init as init
 from tawny.nn.flops import flops as flops
@@ -103,20 +101,15 @@ from tawny.nn.training.loop import train as train
 from tawny.nn.training.loop import training_graph as training_graph
 from tawny.nn.weights import load_keras as load_keras
 from tawny.nn.weights import load_torch as load_torch
+from tawny.public_names import export_imports as _export_imports
 
-if not TYPE_CHECKING:  # checkers go by the imports
-    __all__ = [
-        name
-        for name, value in globals().items()
-        if value is init or getattr(value, "__module__", "").startswith("tawny.nn.")
-    ]
+_export_imports(__name__, "init")
 
-    def __dir__() -> list[str]:
-        return list(__all__)
+if not _typing.TYPE_CHECKING:  # which would take every name for one of the module
 
     def __getattr__(name: str) -> object:
-        from tawny.nn.foreign_names import here  # noqa: PLC0415  (nobody who spells it so needs it)
+        from tawny.nn.foreign_names import hint_for  # noqa: PLC0415  (no name of `nn`)
 
-        instead = here(name)
+        instead = hint_for(name)
         said = "" if instead is None else f"; write {instead}"
         raise AttributeError(f"module 'tawny.nn' has no attribute {name!r}{said}", name=name)

@@ -1,4 +1,4 @@
-"""What other libraries call layers and losses, and what is written here instead."""
+"""What other libraries call layers, losses and methods, and what is written here instead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ACTIVATIONS: Final = {
     "Softsign": "softsign",
     "Tanh": "tanh",
 }
-_OTHERS: Final = {
+_LAYERS: Final = {
     "AdaptiveAvgPool1d": "nn.GlobalAvgPool1d()",
     "AdaptiveAvgPool2d": "nn.GlobalAvgPool2d()",
     "AveragePooling2D": "nn.AvgPool2d(window)",
@@ -52,9 +52,30 @@ _OTHERS: Final = {
 }
 
 
-def here(name: str) -> str | None:
+METHODS: Final = {
+    "eval": "model(x) for inference; model.use_inference() keeps it so while others train",
+    "train": "nn.train(model, loss, data, optimiser)",
+    "fit": "nn.train(model, loss, data, optimiser)",
+    "compile": "nn.train(model, loss, data, optimiser)",
+    "predict": "nn.predict(model, x)",
+    "evaluate": "nn.evaluate(model, loss, data)",
+    "state_dict": "model.parameters and model.state, or model.save(path)",
+    "load_state_dict": "model.load(path), or nn.load_torch(model, state_dict)",
+    "load_weights": "model.load(path), or nn.load_keras(model, path)",
+    "save_weights": "model.save(path)",
+    "named_parameters": "model.parameters, a nested dict",
+    "trainable_variables": "model.parameters",
+    "zero_grad": "nothing: gradients are values (tw.grad), and none are kept",
+    "requires_grad_": "model.freeze() and model.unfreeze()",
+    "to": "nn.train(..., engine=...)",
+    "cuda": "nn.train(..., engine=...)",
+}
+"""Methods of other libraries' models."""
+
+
+def hint_for(name: str) -> str | None:
     """What to write for a name of PyTorch's or Keras' `nn`; None if it is not known."""
     if name in _ACTIVATIONS:
         own = _ACTIVATIONS[name]
         return f"nn.{own}, a function that is a layer too, or nn.Activation({own!r})"
-    return _OTHERS.get(name)
+    return _LAYERS.get(name)

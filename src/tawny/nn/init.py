@@ -21,7 +21,7 @@ from tawny import pages
 from tawny.dtype import FLOAT32, FLOAT64, DType
 from tawny.errors import type_error, value_error
 from tawny.node import Value
-from tawny.optim.arguments import real
+from tawny.optim.arguments import as_real
 from tawny.shape import Shape, size
 
 __all__ = [
@@ -71,59 +71,66 @@ def fans(shape: Shape) -> tuple[float, float]:
 
 
 BLOCK: Final = 1 << 16
-"""Elements drawn and scaled at a time, so that large parameters pass through memory once."""
+"""Elements drawn and scaled at a time: 256 kB in single precision, which stay in a cache.
+
+So large parameters pass through memory once; chosen by hand.
+"""
 
 
 def _blocks(shape: Shape, dtype: DType) -> tuple[Value, list[Any]]:
-    """Room for a parameter in the precision it is drawn in, and its parts, one after the other."""
-    room = pages.aligned(shape, FLOAT64 if dtype.itemsize > 4 else FLOAT32)
-    flat = room.reshape(-1)
-    return room, [flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK)]
+    """Memory for a parameter in the precision it is drawn in, and its parts in order."""
+    values = pages.aligned(shape, FLOAT64 if dtype.itemsize > 4 else FLOAT32)
+    flat = values.reshape(-1)
+    return values, [flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK)]
 
 
-def _evenly(low: float, high: float, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
-    room, blocks = _blocks(shape, dtype)
+def _draw_uniform(
+    low: float, high: float, rng: np.random.Generator, shape: Shape, dtype: DType
+) -> Value:
+    values, blocks = _blocks(shape, dtype)
     for block in blocks:
         rng.random(out=block, dtype=block.dtype)
         np.multiply(block, high - low, out=block)
         np.add(block, low, out=block)
-    return room.astype(dtype, copy=False)
+    return values.astype(dtype, copy=False)
 
 
-def _normally(
+def _draw_normal(
     mean: float, std: float, rng: np.random.Generator, shape: Shape, dtype: DType
 ) -> Value:
-    room, blocks = _blocks(shape, dtype)
+    values, blocks = _blocks(shape, dtype)
     for block in blocks:
         rng.standard_normal(out=block, dtype=block.dtype)
         np.multiply(block, std, out=block)
         np.add(block, mean, out=block)
-    return room.astype(dtype, copy=False)
+    return values.astype(dtype, copy=False)
 
 
-Reach = Callable[[float, float], float]
-"""From fan_in and fan_out to how far from 0 numbers are drawn."""
+FanScale = Callable[[float, float], float]
+"""From fan_in and fan_out to the bound, or the standard deviation, of what is drawn."""
 
 
-def _of_inputs(times: float, fan_in: float, fan_out: float) -> float:
+def _fan_in_scale(times: float, fan_in: float, fan_out: float) -> float:
     del fan_out
     return math.sqrt(times / fan_in)
 
 
-def _of_both(times: float, fan_in: float, fan_out: float) -> float:
+def _fan_sum_scale(times: float, fan_in: float, fan_out: float) -> float:
     return math.sqrt(times / (fan_in + fan_out))
 
 
-def _drawn_within(bound: Reach, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
-    reach = bound(*_positive(shape))
-    return _evenly(-reach, reach, rng, shape, dtype)
+def _draw_within(scale: FanScale, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
+    bound = scale(*_positive_fans(shape))
+    return _draw_uniform(-bound, bound, rng, shape, dtype)
 
 
-def _drawn_about(std: Reach, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
-    return _normally(0.0, std(*_positive(shape)), rng, shape, dtype)
+def _draw_about_zero(
+    scale: FanScale, rng: np.random.Generator, shape: Shape, dtype: DType
+) -> Value:
+    return _draw_normal(0.0, scale(*_positive_fans(shape)), rng, shape, dtype)
 
 
-def _filled(value: Any, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
+def _fill(value: Any, rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
     del rng
     return np.full(shape, value, dtype)
 
@@ -133,7 +140,7 @@ def _zeros(rng: np.random.Generator, shape: Shape, dtype: DType) -> Value:
     return np.zeros(shape, dtype)
 
 
-def _given(
+def _call_custom(
     function: Callable[..., Any], rng: np.random.Generator, shape: Shape, dtype: DType
 ) -> Value:
     value: Value = np.array(function(rng, shape), dtype=dtype)
@@ -144,17 +151,17 @@ def _given(
     return value
 
 
-def _within(text: str, rule: Callable[..., float], times: float) -> Initialiser:
+def _uniform_by_fans(text: str, rule: Callable[..., float], times: float) -> Initialiser:
     """Evenly distributed from -bound to bound."""
-    return Initialiser(text, partial(_drawn_within, partial(rule, times)))
+    return Initialiser(text, partial(_draw_within, partial(rule, times)))
 
 
-def _spread(text: str, rule: Callable[..., float], times: float) -> Initialiser:
+def _normal_by_fans(text: str, rule: Callable[..., float], times: float) -> Initialiser:
     """Normally distributed about 0."""
-    return Initialiser(text, partial(_drawn_about, partial(rule, times)))
+    return Initialiser(text, partial(_draw_about_zero, partial(rule, times)))
 
 
-def _positive(shape: Shape) -> tuple[float, float]:
+def _positive_fans(shape: Shape) -> tuple[float, float]:
     """The fans of a shape, at least 1 so that a parameter without elements can be drawn."""
     fan_in, fan_out = fans(shape)
     return max(fan_in, 1.0), max(fan_out, 1.0)
@@ -162,65 +169,65 @@ def _positive(shape: Shape) -> tuple[float, float]:
 
 def uniform(low: float = -0.05, high: float = 0.05) -> Initialiser:
     """Evenly distributed from `low` up to `high`."""
-    low, high = real(low, "uniform", "low"), real(high, "uniform", "high")
+    low, high = as_real(low, "uniform", "low"), as_real(high, "uniform", "high")
     if not low < high:
         raise value_error("uniform", f"low is {low!r} and high is {high!r}; high must be greater")
-    return Initialiser(f"uniform({low}, {high})", partial(_evenly, low, high))
+    return Initialiser(f"uniform({low}, {high})", partial(_draw_uniform, low, high))
 
 
 def gaussian(mean: float = 0.0, std: float = 0.05) -> Initialiser:
     """Normally distributed about `mean` with standard deviation `std`."""
-    mean, std = real(mean, "gaussian", "mean"), real(std, "gaussian", "std")
+    mean, std = as_real(mean, "gaussian", "mean"), as_real(std, "gaussian", "std")
     if not std >= 0:
         raise value_error("gaussian", f"std is {std!r}; it must be at least 0")
-    return Initialiser(f"gaussian({mean}, {std})", partial(_normally, mean, std))
+    return Initialiser(f"gaussian({mean}, {std})", partial(_draw_normal, mean, std))
 
 
 def standard() -> Initialiser:
     """Evenly distributed within sqrt(1 / fan_in)."""
-    return _within("standard()", _of_inputs, 1)
+    return _uniform_by_fans("standard()", _fan_in_scale, 1)
 
 
 def tanh() -> Initialiser:
     """Evenly distributed within sqrt(6 / (fan_in + fan_out))."""
-    return _within("tanh()", _of_both, 6)
+    return _uniform_by_fans("tanh()", _fan_sum_scale, 6)
 
 
 def glorot_uniform() -> Initialiser:
     """Evenly distributed within sqrt(6 / (fan_in + fan_out))."""
-    return _within("glorot_uniform()", _of_both, 6)
+    return _uniform_by_fans("glorot_uniform()", _fan_sum_scale, 6)
 
 
 def glorot_normal() -> Initialiser:
     """Normally distributed with standard deviation sqrt(2 / (fan_in + fan_out))."""
-    return _spread("glorot_normal()", _of_both, 2)
+    return _normal_by_fans("glorot_normal()", _fan_sum_scale, 2)
 
 
 def lecun_normal() -> Initialiser:
     """Normally distributed with standard deviation sqrt(1 / fan_in)."""
-    return _spread("lecun_normal()", _of_inputs, 1)
+    return _normal_by_fans("lecun_normal()", _fan_in_scale, 1)
 
 
 def lecun_uniform() -> Initialiser:
     """Evenly distributed within sqrt(3 / fan_in)."""
-    return _within("lecun_uniform()", _of_inputs, 3)
+    return _uniform_by_fans("lecun_uniform()", _fan_in_scale, 3)
 
 
 def he_normal() -> Initialiser:
     """Normally distributed with standard deviation sqrt(2 / fan_in)."""
-    return _spread("he_normal()", _of_inputs, 2)
+    return _normal_by_fans("he_normal()", _fan_in_scale, 2)
 
 
 def he_uniform() -> Initialiser:
     """Evenly distributed within sqrt(6 / fan_in)."""
-    return _within("he_uniform()", _of_inputs, 6)
+    return _uniform_by_fans("he_uniform()", _fan_in_scale, 6)
 
 
 def constant(value: float) -> Initialiser:
-    """The same number everywhere."""
+    """One number everywhere."""
     if not isinstance(value, Number):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise type_error("constant", f"value is {value!r}; accepted: a number")
-    return Initialiser(f"constant({value!r})", partial(_filled, value))
+    return Initialiser(f"constant({value!r})", partial(_fill, value))
 
 
 def zeros() -> Initialiser:
@@ -230,7 +237,7 @@ def zeros() -> Initialiser:
 
 def ones() -> Initialiser:
     """Ones."""
-    return Initialiser("ones()", partial(_filled, 1))
+    return Initialiser("ones()", partial(_fill, 1))
 
 
 def custom(function: Callable[[np.random.Generator, Shape], npt.ArrayLike]) -> Initialiser:
@@ -240,7 +247,7 @@ def custom(function: Callable[[np.random.Generator, Shape], npt.ArrayLike]) -> I
             "custom", f"{function!r} is no function; accepted: a function of a generator and shape"
         )
     name = getattr(function, "__name__", repr(function))
-    return Initialiser(f"custom({name})", partial(_given, function))
+    return Initialiser(f"custom({name})", partial(_call_custom, function))
 
 
 def as_initialiser(given: Any, op: str) -> Initialiser:
@@ -253,12 +260,12 @@ def as_initialiser(given: Any, op: str) -> Initialiser:
         return custom(cast("Callable[..., Any]", given))
     raise type_error(
         op,
-        f"the initialiser is {_named(given)}; accepted: one of nn.init, as nn.init.he_normal(), a "
-        "function of a generator and shape, or a number",
+        f"the initialiser is {_describe(given)}; accepted: one of nn.init, as nn.init.he_normal(), "
+        "a function of a generator and shape, or a number",
     )
 
 
-def _named(given: Any) -> str:
+def _describe(given: Any) -> str:
     """What was given instead of an initialiser, in short."""
     if callable(given):
         return f"nn.init.{getattr(given, '__name__', given)} without its brackets"

@@ -15,10 +15,10 @@ from typing import Any, TypeVar, cast
 from tawny import numpy as np
 from tawny.array import Array, ArrayLike
 from tawny.errors import type_error, value_error
-from tawny.nn.target_checks import Classes, Shares, Signs, demand
+from tawny.nn.target_checks import ClassIndices, Probabilities, Signs, check_target
 from tawny.ops.elementwise import where
 from tawny.ops.precision import narrowed, widened
-from tawny.optim.arguments import real
+from tawny.optim.arguments import as_real
 from tawny.shape import size
 
 Loss = TypeVar("Loss", bound=Callable[..., Array])
@@ -60,10 +60,10 @@ def _pair(op: str, prediction: ArrayLike, target: ArrayLike) -> tuple[Array, Arr
 
 
 def _pair_of_signs(op: str, prediction: ArrayLike, target: ArrayLike) -> tuple[Array, Array]:
-    """As `_pair`, with targets of -1 and 1."""
+    """Prediction and target as `_pair` gives them, with targets of -1 and 1."""
     y = np.asarray(target)
     pair = _pair(op, prediction, y)
-    demand(y, Signs(op))
+    check_target(y, Signs(op))
     return pair
 
 
@@ -202,7 +202,7 @@ def huber(prediction: ArrayLike, target: ArrayLike, delta: float = 1.0) -> Array
 
         float(nn.huber([3.0], [0.0]))   # -> 2.5
     """
-    if not 0 < real(delta, "huber", "delta") < math.inf:
+    if not 0 < as_real(delta, "huber", "delta") < math.inf:
         raise value_error("huber", f"delta is {delta!r}; it must be greater than 0")
     x, y = _pair("huber", prediction, target)
     distance = np.abs(x - y)
@@ -223,7 +223,7 @@ def binary_cross_entropy(prediction: ArrayLike, target: ArrayLike) -> Array:
     """
     given = np.asarray(target)
     x, y = _pair("binary_cross_entropy", prediction, given)
-    demand(given, Shares("binary_cross_entropy"))
+    check_target(given, Probabilities("binary_cross_entropy"))
     above = x >= 0  # softplus(x) is x + softplus(-x): nothing large is added to be taken away
     losses = np.softplus(where(above, -x, x)) + x * (np.astype(above, x.dtype) - y)
     return _batch_mean(losses, x.shape[0])
@@ -246,7 +246,7 @@ def cross_entropy(prediction: ArrayLike, target: ArrayLike, *, smoothing: float 
     op = "cross_entropy"
     x, y = np.asarray(prediction), np.asarray(target)
     _check_prediction(op, x)
-    if not 0 <= real(smoothing, op, "smoothing") < 1:
+    if not 0 <= as_real(smoothing, op, "smoothing") < 1:
         raise value_error(op, f"smoothing is {smoothing!r}; it must be from 0 up to 1")
     if x.ndim < 2 or not x.shape[-1]:
         raise value_error(op, f"the prediction has shape {x.shape}; accepted: (batch, classes)")
@@ -272,7 +272,7 @@ def cross_entropy(prediction: ArrayLike, target: ArrayLike, *, smoothing: float 
 def _at_classes(op: str, logs: Array, target: Array) -> Array:
     """The logarithm at each sample's class, NaN where there is no such class."""
     classes = logs.shape[-1]
-    demand(target, Classes(op, classes))
+    check_target(target, ClassIndices(op, classes))
     chosen = np.sum(where(np.one_hot(target, classes, dtype=bool), logs, 0), axis=-1)
     if target.node.value is not None:
         return chosen

@@ -46,7 +46,7 @@ def holds_members(value: Any) -> bool:
     return next(members_in(value, ()), None) is not None
 
 
-def may_hold(value: Any) -> bool:
+def may_hold_members(value: Any) -> bool:
     """Whether there are members in a value, or can be once its empty lists and dicts are filled."""
     if isinstance(value, (Holder, Declaration)):
         return True
@@ -56,7 +56,7 @@ def may_hold(value: Any) -> bool:
         items = list(cast("list[Any]", value))
     else:
         return False
-    return any(map(may_hold, items)) or not (items or isinstance(value, tuple))
+    return any(map(may_hold_members, items)) or not (items or isinstance(value, tuple))
 
 
 def values_in(member: Any) -> Any:
@@ -82,7 +82,7 @@ def _read(declaration: Declaration) -> Array:
     return wrap(declaration.node) if binding is None else binding.read(declaration)
 
 
-def walked(holder: Holder) -> Iterator[tuple[Path, Holder | Declaration]]:
+def walk_members(holder: Holder) -> Iterator[tuple[Path, Holder | Declaration]]:
     """The holder and all in it: each once, with the path of its first place."""
     yield from _walk(holder, (), set())
 
@@ -103,14 +103,14 @@ def _walk(
                 yield place, member
 
 
-def settle_paths(holder: Holder) -> None:
+def assign_paths(holder: Holder) -> None:
     """Let declarations that had no place, or had one in a part of `holder`, have one in it.
 
     A declaration keeps the place it has first in the outermost model, which its draw depends on.
     """
     mark = holder._mark  # pyright: ignore[reportPrivateUsage]
     parts: set[int] = set()
-    for path, member in walked(holder):
+    for path, member in walk_members(holder):
         if isinstance(member, Holder):
             parts.add(id(member._mark))  # pyright: ignore[reportPrivateUsage]
         elif member.root is None or (member.root is not mark and id(member.root) in parts):

@@ -14,23 +14,24 @@ A call never changes the model: what is trained or counted is passed in and out 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
 from tawny.array import Array, lift, wrap
 from tawny.errors import type_error, value_error
+from tawny.nn.foreign_names import METHODS
+from tawny.nn.input_checks import InputChecks
 from tawny.nn.members import (
-    Holder,
+    assign_paths,
     holds_members,
-    may_hold,
+    may_hold_members,
     members_in,
-    settle_paths,
     values_in,
-    walked,
+    walk_members,
 )
-from tawny.nn.parameters import BINDING, Binding, Declaration, Key, Path, owner_of, written
-from tawny.nn.values import matched, nested
+from tawny.nn.parameters import BINDING, Binding, Declaration, Key, Path, owner_of, path_text
+from tawny.nn.values import match_arrays, nest
 from tawny.shape import as_int
 from tawny.source import SCOPE
 from tawny.tree import map_leaves
@@ -46,7 +47,7 @@ def _no_forward(self: Module, *inputs: Any) -> Any:
     raise NotImplementedError(f"{type(self).__name__} has no forward; define what it computes")
 
 
-class Module(Holder):
+class Module(InputChecks):
     """A layer or a model: parameters are declared in `__init__`, `forward` says what is computed.
 
     Attributes that are parameters (`nn.Parameter`), states (`nn.State`), modules, or lists, tuples
@@ -76,7 +77,9 @@ class Module(Holder):
         member, full = self._members.get(name), holds_members(value)
         if isinstance(member, Declaration) and value is not None and not full:
             self._change(name, member, value)
-        elif (full and self._is_free(name)) or (not hasattr(type(self), name) and may_hold(value)):
+        elif (full and self._is_free(name)) or (
+            not hasattr(type(self), name) and may_hold_members(value)
+        ):
             self.__dict__.pop(name, None)
             self.adopt(name, value)
         else:
@@ -98,7 +101,7 @@ class Module(Holder):
     def __getattr__(self, name: str) -> Any:
         members = self.__dict__.get("_members", {})
         if name not in members:
-            said = f"; write {_INSTEAD[name]}" if name in _INSTEAD else ""
+            said = f"; write {METHODS[name]}" if name in METHODS else ""
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{said}")
         member = members[name]
         if isinstance(member, Module):
@@ -118,7 +121,7 @@ class Module(Holder):
         - `member`: a declaration, a module, or a list, tuple or dict of them.
         """
         self._members[key] = member
-        settle_paths(self)
+        assign_paths(self)
 
     def __copy__(self) -> Self:
         """Another module of the same layers and declarations; each may be given others alone."""
@@ -128,7 +131,7 @@ class Module(Holder):
         other.__dict__.update(_members=dict(self._members), _mark=mark)
         return other
 
-    def declared(self, name: str) -> Any:
+    def declaration(self, name: str) -> Any:
         """The declaration of a parameter or state, to give another layer the same one.
 
         - `name`: the attribute's name.  Raises ValueError if it is neither.
@@ -136,7 +139,7 @@ class Module(Holder):
         Layers that are given one declaration have one weight.
 
             first, second = nn.Linear(3, 3), nn.Linear(3, 3)
-            second.weight = first.declared("weight")
+            second.weight = first.declaration("weight")
         """
         member = self._members.get(name)
         if not isinstance(member, Declaration):
@@ -149,7 +152,7 @@ class Module(Holder):
         label = f"{self.label}, {name}"
         if binding is None or self not in binding.paths:
             _check_not_shared(value, member, label)
-            array = matched({name: value}, [((name,), member)], self.label, "value")[member]
+            array = match_arrays({name: value}, [((name,), member)], self.label, "value")[member]
             member.check_fits(array.numpy(), self.label, name)
             member.assign(array)
         elif member.parameter:
@@ -226,7 +229,7 @@ class Module(Holder):
             slopes = tw.grad(lambda p: np.sum(model.apply(p, x)))(model.parameters)
             sorted(slopes)                                # -> ['bias', 'weight']
         """
-        binding = self._bound("apply", parameters, state, training=training)
+        binding = self._bind("apply", parameters, state, training=training)
         return self._run(binding, inputs, options)
 
     def advance(
@@ -245,11 +248,11 @@ class Module(Holder):
             outputs, state = model.advance(model.parameters, model.state, x)
             outputs.shape                                 # -> (4, 3)
         """
-        binding = self._bound("advance", parameters, state, training=True)
+        binding = self._bind("advance", parameters, state, training=True)
         outputs = self._run(binding, inputs, options)
-        return outputs, nested(self._declarations(trained=False), binding.read)
+        return outputs, nest(self._declarations(trained=False), binding.read)
 
-    def _bound(self, method: str, parameters: Any, state: Any, *, training: bool) -> Binding:
+    def _bind(self, method: str, parameters: Any, state: Any, *, training: bool) -> Binding:
         op = f"{type(self).__name__}.{method}"
         if not isinstance(training, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error(
@@ -257,9 +260,9 @@ class Module(Holder):
                 f"training is {training!r}; accepted: True and False (under tw.jit, name it: "
                 'static=["training"])',
             )
-        values = matched(parameters, self._declarations(trained=True), op, "parameters")
+        values = match_arrays(parameters, self._declarations(trained=True), op, "parameters")
         if state is not None:
-            values |= matched(state, self._declarations(trained=False), op, "state")
+            values |= match_arrays(state, self._declarations(trained=False), op, "state")
         return Binding(values, self._paths(), training)
 
     def _run(self, binding: Binding, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -287,7 +290,7 @@ class Module(Holder):
             model.parameters = {"weight": numpy.ones((3, 2)), "bias": numpy.zeros(2)}
             model.parameters["weight"].shape              # -> (3, 2)
         """
-        return nested(self._declarations(trained=True), lambda d: d.value)
+        return nest(self._declarations(trained=True), lambda d: d.value)
 
     @parameters.setter
     def parameters(self, values: Any) -> None:
@@ -301,7 +304,7 @@ class Module(Holder):
 
             sorted(nn.BatchNorm(3).state)                 # -> ['mean', 'variance']
         """
-        return nested(self._declarations(trained=False), lambda d: d.value)
+        return nest(self._declarations(trained=False), lambda d: d.value)
 
     @state.setter
     def state(self, values: Any) -> None:
@@ -309,7 +312,7 @@ class Module(Holder):
 
     def _assign(self, what: str, values: Any, *, trained: bool) -> None:
         op = f"{type(self).__name__}.{what}"
-        fitting = matched(values, self._declarations(trained=trained), op, what)
+        fitting = match_arrays(values, self._declarations(trained=trained), op, what)
         for declaration, array in fitting.items():  # refused before anything is changed
             declaration.check_fits(array.numpy(), op, "a value")
         for declaration, array in fitting.items():
@@ -339,7 +342,7 @@ class Module(Holder):
             model = nn.Sequential(nn.Linear(3, 2).freeze(), nn.Linear(2, 1))
             model.parameter_count                         # -> 3
         """
-        return self._let_be_frozen(frozen=True)
+        return self._set_frozen(frozen=True)
 
     def unfreeze(self) -> Self:
         """Let every parameter be trained again; gives the module itself.
@@ -348,9 +351,9 @@ class Module(Holder):
 
             nn.Linear(3, 2).freeze().unfreeze().parameter_count   # -> 8
         """
-        return self._let_be_frozen(frozen=False)
+        return self._set_frozen(frozen=False)
 
-    def _let_be_frozen(self, *, frozen: bool) -> Self:
+    def _set_frozen(self, *, frozen: bool) -> Self:
         for _, member in self.walk():
             if isinstance(member, Declaration):
                 member.frozen = frozen
@@ -387,8 +390,8 @@ class Module(Holder):
 
     def walk(self) -> Iterator[tuple[Path, Module | Declaration]]:
         """The module, its modules and declarations: each once, with the path of its first place."""
-        settle_paths(self)
-        yield from cast("Iterator[tuple[Path, Module | Declaration]]", walked(self))
+        assign_paths(self)
+        yield from cast("Iterator[tuple[Path, Module | Declaration]]", walk_members(self))
 
     def modules(self) -> dict[str, Module]:
         """The module, under the empty path, and all modules in it by their paths.
@@ -397,82 +400,17 @@ class Module(Holder):
 
             list(nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1)).modules())   # -> ['', '0', '1']
         """
-        return {written(path): m for path, m in self.walk() if isinstance(m, Module)}
+        return {path_text(path): m for path, m in self.walk() if isinstance(m, Module)}
 
     def _declarations(self, *, trained: bool) -> list[tuple[Path, Declaration]]:
         return [
             (path, member)
             for path, member in self.walk()
-            if isinstance(member, Declaration) and member.trained == trained
+            if isinstance(member, Declaration) and member.is_trained == trained
         ]
 
     def _paths(self) -> dict[Module, Path]:
         return {member: path for path, member in self.walk() if isinstance(member, Module)}
-
-    @property
-    def label(self) -> str:
-        """The module as messages name it: its class and its path in the model that was called."""
-        binding = BINDING.get()
-        path = () if binding is None else binding.paths.get(self, ())
-        return " ".join(filter(None, (type(self).__name__, written(path))))
-
-    def wrong(self, detail: str) -> ValueError:
-        """The error for an input that the layer cannot take; it names the layer, then `detail`."""
-        return value_error(self.label, detail)
-
-    def check_array(self, x: object, word: str = "the input") -> None:
-        """Refuse an input that is no array: a list of numbers, several arrays, nothing.
-
-        - `x`: what came.
-        - `word`: what the error calls it.
-        """
-        if not isinstance(x, Array):
-            raise type_error(self.label, f"{word} is {type(x).__name__}; accepted: an array")
-
-    def check_last_axis(self, x: Array, features: int, *, least_rank: int = 1) -> None:
-        """Refuse an input whose last axis is not of this size.
-
-        - `x`: the input.
-        - `features`: the size of its last axis.
-        - `least_rank`: the fewest axes it may have.
-        """
-        self.check_array(x)
-        if x.ndim < least_rank or x.shape[-1] != features:
-            axes = f" and at least {least_rank} axes" if least_rank > 1 else ""
-            raise self.wrong(
-                f"the input has shape {x.shape}; its last axis must be {features}{axes}"
-            )
-
-    def fitted(self, x: Array, parameter: Array) -> Array:
-        """An input in the dtype of a parameter it meets: float64 images stay cheap.
-
-        `x` is the input, `parameter` what it meets.  Complex numbers keep their dtype beside real
-        parameters.
-        """
-        if x.dtype == parameter.dtype or (x.dtype.kind == "c" and parameter.dtype.kind != "c"):
-            return x
-        return x.astype(parameter.dtype)
-
-    def check_image(self, x: Array, rank: int, channels: int | None = None) -> None:
-        """Refuse an input that is not (batch, *spatial, channels).
-
-        - `x`: the input.
-        - `rank`: the number of spatial axes.
-        - `channels`: the size of the last axis; any when None.
-        """
-        self.check_array(x)
-        spatial = {1: "n", 2: "rows, columns", 3: "planes, rows, columns"}[rank]
-        last = "channels" if channels is None else f"{channels} channels"
-        if x.ndim != rank + 2:
-            raise self.wrong(
-                f"the input has shape {x.shape}, of {x.ndim} axes; "
-                f"accepted: {rank + 2} axes, (batch, {spatial}, {last})"
-            )
-        if channels is not None and x.shape[-1] != channels:
-            raise self.wrong(
-                f"the input has shape {x.shape}, so {x.shape[-1]} channels; "
-                f"accepted: {channels} channels, the last axis of (batch, {spatial}, channels)"
-            )
 
     def extra(self) -> str:
         """What `repr` says of a layer beside its class."""
@@ -531,26 +469,6 @@ class Module(Holder):
 
 # --------------------------------------------------------------------- helpers
 
-_INSTEAD: Final = {
-    "eval": "model(x) for inference; model.use_inference() keeps it so while others train",
-    "train": "nn.train(model, loss, data, optimiser)",
-    "fit": "nn.train(model, loss, data, optimiser)",
-    "compile": "nn.train(model, loss, data, optimiser)",
-    "predict": "nn.predict(model, x)",
-    "evaluate": "nn.evaluate(model, loss, data)",
-    "state_dict": "model.parameters and model.state, or model.save(path)",
-    "load_state_dict": "model.load(path), or nn.load_torch(model, state_dict)",
-    "load_weights": "model.load(path), or nn.load_keras(model, path)",
-    "save_weights": "model.save(path)",
-    "named_parameters": "model.parameters, a nested dict",
-    "trainable_variables": "model.parameters",
-    "zero_grad": "nothing: gradients are values (tw.grad), and none are kept",
-    "requires_grad_": "model.freeze() and model.unfreeze()",
-    "to": "nn.train(..., engine=...)",
-    "cuda": "nn.train(..., engine=...)",
-}
-"""What other libraries' models have, and what is written here."""
-
 
 def _check_not_shared(value: Any, member: Declaration, label: str) -> None:
     """Refuse another layer's parameter, which may be meant to be shared or to be copied."""
@@ -559,7 +477,7 @@ def _check_not_shared(value: Any, member: Declaration, label: str) -> None:
         raise value_error(
             label,
             "this is the value of another layer's parameter; to share it, assign "
-            'layer.declared("name"), to copy it, assign layer.name.numpy()',
+            'layer.declaration("name"), to copy it, assign layer.name.numpy()',
         )
 
 

@@ -31,7 +31,7 @@ Key = str | int
 Path = tuple[Key, ...]
 
 
-def written(path: Path) -> str:
+def path_text(path: Path) -> str:
     """A path as text: `blocks.0.weight`."""
     return ".".join(map(str, path))
 
@@ -58,7 +58,7 @@ class Declaration:
         self._node: Node | None = None
 
     @property
-    def trained(self) -> bool:
+    def is_trained(self) -> bool:
         """Whether it is among what is trained."""
         return self.parameter and not self.frozen
 
@@ -71,7 +71,7 @@ class Declaration:
     def node(self) -> Node:
         """The current value as a constant, drawn at the first need."""
         if self._node is None:
-            digest = hashlib.sha256(written(self.path).encode()).digest()
+            digest = hashlib.sha256(path_text(self.path).encode()).digest()
             words = np.frombuffer(digest[:16], dtype="<u4").tolist()
             sequence = np.random.SeedSequence([self.seed, *words])
             rng = np.random.Generator(np.random.SFC64(sequence))
@@ -87,7 +87,7 @@ class Declaration:
         return value
 
     @property
-    def drawn(self) -> bool:
+    def is_drawn(self) -> bool:
         """Whether there is a value yet."""
         return self._node is not None
 
@@ -95,7 +95,7 @@ class Declaration:
         """Whether `node` is the current value."""
         return self._node is node
 
-    def takes(self, dtype: DType) -> bool:
+    def accepts(self, dtype: DType) -> bool:
         """Whether numbers of a dtype can be its value: those of another kind lose too much."""
         return dtype.kind in _ACCEPTED[self.dtype.kind]
 
@@ -130,7 +130,7 @@ class Declaration:
         """By its facts, and the bytes of a file for its value if there is one yet."""
         facts = self.shape, self.initialiser, str(self.dtype), self.parameter
         data = None if self._node is None else value_bytes(self.value)
-        return _restored, (*facts, self.frozen, self.seed, self.path, self.root, data)
+        return _unpickle, (*facts, self.frozen, self.seed, self.path, self.root, data)
 
     def __repr__(self) -> str:
         kind = "Parameter" if self.parameter else "State"
@@ -141,7 +141,7 @@ _ACCEPTED: Final = {"f": "fiub", "c": "cfiub", "i": "iub", "u": "iub", "b": "b"}
 """Kinds of numbers that a declaration of a kind takes."""
 
 
-def _restored(
+def _unpickle(
     shape: Shape,
     initialiser: Initialiser,
     dtype: str,
@@ -153,11 +153,16 @@ def _restored(
     data: bytes | None,
 ) -> Declaration:
     """A declaration that was pickled."""
-    made = Declaration(shape, initialiser, as_dtype(dtype, "pickle"), parameter)
-    made.frozen, made.seed, made.path, made.root = frozen, seed, path, root
+    declaration = Declaration(shape, initialiser, as_dtype(dtype, "pickle"), parameter)
+    declaration.frozen, declaration.seed, declaration.path, declaration.root = (
+        frozen,
+        seed,
+        path,
+        root,
+    )
     if data is not None:
-        made.assign(array_from(data))
-    return made
+        declaration.assign(array_from(data))
+    return declaration
 
 
 _OWNERS: Final[weakref.WeakKeyDictionary[Node, weakref.ref[Declaration]]] = (
@@ -197,7 +202,9 @@ def Parameter(shape: Any, initialiser: Any = None, dtype: Any = "float32") -> An
         raise type_error(
             "Parameter", f"dtype is {kind}; accepted: floating-point and complex numbers"
         )
-    return _declared("Parameter", shape, _or(initialiser, glorot_uniform), kind, trained=True)
+    return _declare(
+        "Parameter", shape, _or_default(initialiser, glorot_uniform), kind, trained=True
+    )
 
 
 def State(shape: Any, initialiser: Any = None, dtype: Any = "float32") -> Any:  # noqa: N802
@@ -222,14 +229,14 @@ def State(shape: Any, initialiser: Any = None, dtype: Any = "float32") -> Any:  
         outputs, state = model.advance({}, model.state, numpy.ones(2))
         float(state["calls"])                         # -> 1.0
     """
-    return _declared("State", shape, _or(initialiser, zeros), dtype, trained=False)
+    return _declare("State", shape, _or_default(initialiser, zeros), dtype, trained=False)
 
 
-def _or(given: Any, default: Callable[[], Initialiser]) -> Any:
+def _or_default(given: Any, default: Callable[[], Initialiser]) -> Any:
     return default() if given is None else given
 
 
-def _declared(op: str, shape: Any, initialiser: Any, dtype: Any, *, trained: bool) -> Declaration:
+def _declare(op: str, shape: Any, initialiser: Any, dtype: Any, *, trained: bool) -> Declaration:
     rule = as_initialiser(initialiser, op)
     return Declaration(as_shape(shape, op), rule, as_dtype(dtype, op), trained)
 
@@ -243,10 +250,10 @@ class Binding:
     paths: dict[Module, Path]
     """Where each layer is in the model that was called."""
     training: bool = False
-    changed: dict[Declaration, Array] = field(default_factory=dict[Declaration, Array])
+    new_states: dict[Declaration, Array] = field(default_factory=dict[Declaration, Array])
     """New values of states."""
     observe: Callable[[Module, Any, Any], None] | None = None
-    """Told of each layer called, what went in and what came out."""
+    """Called for each layer with what went in and what came out."""
     running: Module | None = None
     """The innermost layer being called."""
     scope: str = field(default_factory=SCOPE.get)
@@ -260,12 +267,12 @@ class Binding:
         path = self.paths.get(module, ())
         above = () if self.running is None else self.paths.get(self.running, ())
         if path[: len(above)] == above:
-            return join(SCOPE.get(), written(path[len(above) :]))
-        return join(self.scope, written(path))
+            return join(SCOPE.get(), path_text(path[len(above) :]))
+        return join(self.scope, path_text(path))
 
     def read(self, declaration: Declaration) -> Array:
         """The array that stands for a parameter or state."""
-        for known in (self.changed, self.values):
+        for known in (self.new_states, self.values):
             if declaration in known:
                 return known[declaration]
         return wrap(declaration.node)
@@ -277,7 +284,7 @@ class Binding:
             raise value_error(
                 label, f"the new value has shape {array.shape}; it must be {declaration.shape}"
             )
-        if not declaration.takes(array.dtype):
+        if not declaration.accepts(array.dtype):
             raise type_error(
                 label,
                 f"the new value has dtype {array.dtype}; it must be like {declaration.dtype}: "
@@ -285,8 +292,8 @@ class Binding:
             )
         given = self.values.get(declaration)
         dtype = declaration.dtype if given is None else given.dtype
-        self.changed[declaration] = array if array.dtype == dtype else array.astype(dtype)
+        self.new_states[declaration] = array if array.dtype == dtype else array.astype(dtype)
 
 
 BINDING: Final[ContextVar[Binding | None]] = ContextVar("binding", default=None)
-"""The call of a model that is under way."""
+"""The binding of the call of a model that is under way."""

@@ -14,7 +14,7 @@ from tawny.array import Array, lift, wrap
 from tawny.dtype import FLOAT32
 from tawny.nn.flops import multiply_adds
 from tawny.nn.module import Module, check_module
-from tawny.nn.parameters import BINDING, Binding, Declaration, written
+from tawny.nn.parameters import BINDING, Binding, Declaration, path_text
 from tawny.node import Node, toposort, variable
 from tawny.shape import Shape, as_shape
 from tawny.tree import leaves, map_leaves
@@ -23,7 +23,7 @@ HEADINGS: Final = ("layer", "kind", "output", "parameters", "multiply-adds")
 
 
 @dataclass(frozen=True)
-class Row:
+class LayerRow:
     """A layer, and what it gave when it was called."""
 
     path: str
@@ -45,7 +45,7 @@ class Summary:
     """The layers of a model in the order they are called; printed, it is a table."""
 
     model: str
-    rows: tuple[Row, ...]
+    rows: tuple[LayerRow, ...]
     parameters: int
     """Numbers that are trained."""
     state: int
@@ -64,7 +64,7 @@ class Summary:
     def __str__(self) -> str:
         table = [HEADINGS, *(row.cells for row in self.rows)]
         widths = [max(len(line[i]) for line in table) for i in range(len(HEADINGS))]
-        lines = ["  ".join(_aligned(line, widths)).rstrip() for line in table]
+        lines = ["  ".join(_align(line, widths)).rstrip() for line in table]
         rule = "-" * max(map(len, lines))
         return "\n".join([lines[0], rule, *lines[1:], rule, self.total])
 
@@ -81,7 +81,7 @@ class Summary:
         return f"<table><caption>{caption}</caption><tr>{head}</tr>{body}</table>"
 
 
-def _aligned(line: tuple[str, ...], widths: list[int]) -> Iterator[str]:
+def _align(line: tuple[str, ...], widths: list[int]) -> Iterator[str]:
     for index, (cell, width) in enumerate(zip(line, widths, strict=True)):
         yield cell.rjust(width) if index >= 3 else cell.ljust(width)
 
@@ -96,7 +96,7 @@ class _Observer:
 
     binding: Binding
     counted: set[Node]
-    rows: list[Row] = field(default_factory=list[Row])
+    rows: list[LayerRow] = field(default_factory=list[LayerRow])
     named: set[Declaration] = field(default_factory=set[Declaration])
     between: list[tuple[Module, int]] = field(default_factory=list[tuple[Module, int]])
     """Layers whose caller has no row yet, and the multiply-adds it made to feed them."""
@@ -114,11 +114,11 @@ class _Observer:
         if inner and not declared and not flops:
             return
         self.rows.append(
-            Row(
-                written(self.binding.paths.get(layer, ())),
+            LayerRow(
+                path_text(self.binding.paths.get(layer, ())),
                 type(layer).__name__,
                 tuple(x.shape for x in arrays),
-                sum(d.size for d in declared if d.trained),
+                sum(d.size for d in declared if d.is_trained),
                 flops,
             )
         )
@@ -171,8 +171,8 @@ def summary(model: Module, *inputs: Any) -> Summary:
     return Summary(
         type(model).__name__,
         tuple(observer.rows),
-        sum(d.size for d in declarations if d.trained),
-        sum(d.size for d in declarations if not d.trained),
+        sum(d.size for d in declarations if d.is_trained),
+        sum(d.size for d in declarations if not d.is_trained),
         sum(row.flops for row in observer.rows),
     )
 

@@ -1,6 +1,6 @@
-"""What losses demand of the values of targets.
+"""What losses require of the values of targets.
 
-A training step is traced with variables for its batch, whose values come later.  What is demanded
+A training step is traced with variables for its batch, whose values come later.  What is required
 of them is collected meanwhile, and whoever has the values checks them before the step is run.
 """
 
@@ -19,8 +19,8 @@ from tawny.node import Node, Value
 
 
 @dataclass(frozen=True)
-class Demand(ABC):
-    """What the targets of a loss must be."""
+class TargetCheck(ABC):
+    """What the values of a loss's targets must be."""
 
     op: str
     """The loss."""
@@ -31,7 +31,7 @@ class Demand(ABC):
 
 
 @dataclass(frozen=True)
-class Classes(Demand):
+class ClassIndices(TargetCheck):
     """Integers from 0 up to the number of classes."""
 
     count: int
@@ -47,7 +47,7 @@ class Classes(Demand):
 
 
 @dataclass(frozen=True)
-class Signs(Demand):
+class Signs(TargetCheck):
     """Numbers that are -1 or 1."""
 
     def check(self, values: Value) -> None:
@@ -57,7 +57,7 @@ class Signs(Demand):
 
 
 @dataclass(frozen=True)
-class Shares(Demand):
+class Probabilities(TargetCheck):
     """Numbers from 0 to 1."""
 
     def check(self, values: Value) -> None:
@@ -66,26 +66,26 @@ class Shares(Demand):
             raise value_error(self.op, f"the target has {wrong[0]}; accepted: numbers from 0 to 1")
 
 
-Collected = dict[tuple[Node, Demand], None]
-"""Demands of arrays without values, each once and in order."""
+TargetChecks = dict[tuple[Node, TargetCheck], None]
+"""Checks of arrays without values, each once and in order."""
 
-_COLLECTED: Final[ContextVar[Collected | None]] = ContextVar("collected", default=None)
+_COLLECTED: Final[ContextVar[TargetChecks | None]] = ContextVar("collected", default=None)
 
 
-def demand(target: Array, wanted: Demand) -> None:
-    """Check the values of a target if they are known; else let it be known what to check."""
+def check_target(target: Array, check: TargetCheck) -> None:
+    """Check the values of a target if they are known; else record the check for later."""
     value: Value | None = target.node.value
     collected = _COLLECTED.get()
     if value is not None:
-        wanted.check(value)
+        check.check(value)
     elif collected is not None:
-        collected[target.node, wanted] = None
+        collected[target.node, check] = None
 
 
 @contextmanager
-def demands_collected() -> Generator[Collected]:
-    """What is demanded within the block."""
-    collected: Collected = {}
+def collect_target_checks() -> Generator[TargetChecks]:
+    """The checks that are recorded within the block."""
+    collected: TargetChecks = {}
     token = _COLLECTED.set(collected)
     try:
         yield collected

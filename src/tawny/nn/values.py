@@ -10,17 +10,17 @@ import numpy as np
 from tawny import pages
 from tawny.array import Array, lift, wrap
 from tawny.errors import type_error, value_error
-from tawny.nn.parameters import Declaration, Path, written
+from tawny.nn.parameters import Declaration, Path, path_text
 from tawny.node import Value, constant
 from tawny.tree import paths
 
 if TYPE_CHECKING:
     from tawny.nn.module import Module
 
-Placed = Iterable[tuple[Path, Declaration]]
+PlacedDeclarations = Iterable[tuple[Path, Declaration]]
 
 
-class Values(dict[Any, Any]):
+class NestedValues(dict[Any, Any]):
     """Arrays by name; not called, as a method of that name is elsewhere."""
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
@@ -32,9 +32,9 @@ class Values(dict[Any, Any]):
         )
 
 
-def nested(placed: Placed, leaf: Callable[[Declaration], Any]) -> dict[Any, Any]:
+def nest(placed: PlacedDeclarations, leaf: Callable[[Declaration], Any]) -> dict[Any, Any]:
     """A nested dict with a leaf at the path of each declaration."""
-    top: dict[Any, Any] = Values()
+    top: dict[Any, Any] = NestedValues()
     for path, declaration in placed:
         level = top
         for key in path[:-1]:
@@ -43,11 +43,11 @@ def nested(placed: Placed, leaf: Callable[[Declaration], Any]) -> dict[Any, Any]
     return top
 
 
-def by_name(placed: Placed, op: str) -> dict[str, Declaration]:
+def by_name(placed: PlacedDeclarations, op: str) -> dict[str, Declaration]:
     """Declarations by their paths as text; two that are called the same are refused."""
     named: dict[str, Declaration] = {}
     for path, declaration in placed:
-        name = written(path)
+        name = path_text(path)
         if name in named:
             raise value_error(
                 op, f"two parameters or states are called {name}; keys with dots can cause this"
@@ -56,7 +56,9 @@ def by_name(placed: Placed, op: str) -> dict[str, Declaration]:
     return named
 
 
-def matched(given: Any, placed: Placed, op: str, what: str) -> dict[Declaration, Array]:
+def match_arrays(
+    given: Any, placed: PlacedDeclarations, op: str, what: str
+) -> dict[Declaration, Array]:
     """The arrays given for each declaration; whatever does not fit is named, all at once.
 
     Indices of lists may be given as numbers or as text, and in lists instead of dicts.
@@ -79,7 +81,7 @@ def matched(given: Any, placed: Placed, op: str, what: str) -> dict[Declaration,
         arrays[declaration] = array
         if array.shape != declaration.shape:
             wrong.append(f"{path} has shape {array.shape}; it must be {declaration.shape}")
-        elif not declaration.takes(array.dtype):
+        elif not declaration.accepts(array.dtype):
             wrong.append(f"{path} has dtype {array.dtype}; it must be like {declaration.dtype}")
     if wrong:
         does = "do" if what.endswith("s") else "does"
@@ -87,7 +89,7 @@ def matched(given: Any, placed: Placed, op: str, what: str) -> dict[Declaration,
     return arrays
 
 
-def declared(model: Module, op: str) -> dict[str, Declaration]:
+def declarations_by_path(model: Module, op: str) -> dict[str, Declaration]:
     """Parameters and states by their paths."""
     placed = ((path, m) for path, m in model.walk() if isinstance(m, Declaration))
     return by_name(placed, f"{op} {type(model).__name__}")
@@ -95,7 +97,7 @@ def declared(model: Module, op: str) -> dict[str, Declaration]:
 
 def assign(model: Module, arrays: Mapping[str, Value], names: Mapping[str, str], op: str) -> None:
     """Give a model its values, or say all that is wrong; `names` are those in the source."""
-    places = declared(model, op)
+    places = declarations_by_path(model, op)
     wrong = [f"{n} is missing" for n in places if n not in arrays]
     wrong += [f"{names[n]} is not expected" for n in arrays if n not in places]
     for name, declaration in places.items():
@@ -104,7 +106,7 @@ def assign(model: Module, arrays: Mapping[str, Value], names: Mapping[str, str],
         where = name if names[name] == name else f"{name} (from {names[name]})"
         if value.shape != declaration.shape:
             wrong.append(f"{where} has shape {value.shape}; it must be {declaration.shape}")
-        elif not declaration.takes(value.dtype):
+        elif not declaration.accepts(value.dtype):
             wrong.append(f"{where} has dtype {value.dtype}; it must be like {declaration.dtype}")
     if wrong:
         raise value_error(op, f"the weights do not fit {type(model).__name__}: {'; '.join(wrong)}")

@@ -18,14 +18,14 @@ from typing import Any, Final, cast
 from tawny.errors import value_error
 from tawny.files.safetensors import GraphFileError, excerpt, read, write
 from tawny.graph.saving import ARRAYS
-from tawny.nn.interop.conversion import Rename, load_foreign, plain, renaming
-from tawny.nn.interop.flattened_maps import Shapes, known_shapes, reordering
-from tawny.nn.interop.layouts import KERAS, TORCH, unlike_torch
+from tawny.nn.interop.conversion import Rename, as_rename, load_foreign, plain_name
+from tawny.nn.interop.flattened_maps import Shapes, flattened_shapes, row_adjustment
+from tawny.nn.interop.layouts import KERAS, TORCH, torch_difference
 from tawny.nn.interop.readers import File, keras_arrays, torch_arrays
 from tawny.nn.module import Module, check_module
-from tawny.nn.parameters import written
+from tawny.nn.parameters import path_text
 from tawny.nn.training import checkpoints
-from tawny.nn.values import assign, declared
+from tawny.nn.values import assign, declarations_by_path
 from tawny.node import Value
 
 __all__ = ["load", "load_keras", "load_torch", "save"]
@@ -39,7 +39,7 @@ Source = File | Mapping[str, Any]
 
 def save(model: Module, path: File) -> None:
     """Write parameters and state of `model` to a safetensors file."""
-    places = declared(check_module(model, "save"), "save")
+    places = declarations_by_path(check_module(model, "save"), "save")
     arrays = {name: declaration.value for name, declaration in places.items()}
     write(path, arrays, {"format": FORMAT, "version": VERSION}, "save")
 
@@ -63,7 +63,7 @@ def load(model: Module, path: File) -> None:
         )
     names = {name: name for name in contents.arrays}
     if kind == checkpoints.FORMAT:
-        names = checkpoints.weights_in(contents.arrays)
+        names = checkpoints.weight_names(contents.arrays)
     arrays = {own: contents.arrays[name] for own, name in names.items()}
     assign(model, arrays, names, f"load {os.fspath(path)}")
 
@@ -87,12 +87,12 @@ def load_torch(
     """
     op = "load_torch"
     for path, member in check_module(model, op).walk():
-        if isinstance(member, Module) and (why := unlike_torch(member)) is not None:
-            raise value_error(op, f"{written(path) or type(member).__name__}: {why}")
-    shapes = known_shapes(model) if flattened is None else flattened
+        if isinstance(member, Module) and (why := torch_difference(member)) is not None:
+            raise value_error(op, f"{path_text(path) or type(member).__name__}: {why}")
+    shapes = flattened_shapes(model) if flattened is None else flattened
     known = getattr(model, "torch_name", None) if rename is None else rename
     given = torch_arrays(op, source)
-    load_foreign(op, TORCH, model, given, renaming(known), reordering(op, model, shapes))
+    load_foreign(op, TORCH, model, given, as_rename(known), row_adjustment(op, model, shapes))
 
 
 def load_keras(model: Module, source: Source | Any, *, rename: Rename | None = None) -> None:
@@ -107,15 +107,15 @@ def load_keras(model: Module, source: Source | Any, *, rename: Rename | None = N
     check_module(model, op)
     given = keras_arrays(op, source)
     known = _keras_names(model, given) if rename is None else rename
-    load_foreign(op, KERAS, model, given, renaming(known), _as_it_is)
+    load_foreign(op, KERAS, model, given, as_rename(known), _no_adjustment)
 
 
 def _keras_names(model: Module, given: Mapping[str, Any]) -> Rename | None:
     """How a network that was published by Keras calls its layers there, if it says so."""
     if hasattr(model, "keras_names"):
-        return cast("Rename", model.keras_names([plain(name) for name in given]))
+        return cast("Rename", model.keras_names([plain_name(name) for name in given]))
     return getattr(model, "keras_name", None)
 
 
-def _as_it_is(_: str, value: Value) -> Value:
+def _no_adjustment(_: str, value: Value) -> Value:
     return value

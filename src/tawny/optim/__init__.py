@@ -9,9 +9,7 @@ A step is a graph like any other: of known arrays, of traced arguments, or of va
 the new values by update edges.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import typing as _typing
 
 from tawny.optim.batches import Batches as Batches
 from tawny.optim.batches import Full as Full
@@ -62,8 +60,9 @@ from tawny.optim.regularisation import Regularisation as Regularisation
 from tawny.optim.stopping import Below as Below
 from tawny.optim.stopping import Early as Early
 from tawny.optim.stopping import Stopping as Stopping
+from tawny.public_names import export_imports as _export_imports
 
-_ELSEWHERE = {
+_FOREIGN_NAMES = {
     "Adagrad": "optim.AdaGrad",
     "CosineAnnealingLR": "optim.Cosine",
     "CosineDecay": "optim.Cosine",
@@ -77,16 +76,10 @@ _ELSEWHERE = {
 }
 
 
-if not TYPE_CHECKING:  # checkers go by the imports
-    __all__ = [
-        name
-        for name, value in globals().items()
-        if getattr(value, "__module__", "").startswith("tawny.optim.")
-    ]
+_export_imports(__name__)
 
-    def __dir__() -> list[str]:
-        return list(__all__)
+if not _typing.TYPE_CHECKING:  # which would take every name for one of the module
 
     def __getattr__(name: str) -> object:
-        said = f"; write {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        said = f"; write {_FOREIGN_NAMES[name]}" if name in _FOREIGN_NAMES else ""
         raise AttributeError(f"module 'tawny.optim' has no attribute {name!r}{said}", name=name)

@@ -9,16 +9,16 @@ from tawny.errors import type_error, value_error
 from tawny.shape import as_int
 
 
-def real(value: object, op: str, word: str, accepted: str = "a number") -> float:
+def as_real(value: object, op: str, word: str, accepted: str = "a number") -> float:
     """A real number, from one of NumPy's too."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise type_error(op, f"{word} is {value!r}; accepted: {accepted}")
     return float(value)
 
 
-def at_least_zero(value: object, op: str, word: str) -> float:
+def as_nonnegative(value: object, op: str, word: str) -> float:
     """A finite number from 0."""
-    number = real(value, op, word, "a number from 0")
+    number = as_real(value, op, word, "a number from 0")
     if not 0 <= number < math.inf:
         raise value_error(op, f"{word} is {value!r}; it must be from 0")
     return number
@@ -26,7 +26,7 @@ def at_least_zero(value: object, op: str, word: str) -> float:
 
 def check_number(rule: object, word: str) -> float:
     """Let a field be a Python number, from one of NumPy's too; refuse anything else."""
-    number = real(getattr(rule, word), type(rule).__name__, word)
+    number = as_real(getattr(rule, word), type(rule).__name__, word)
     object.__setattr__(rule, word, number)
     return number
 
@@ -41,7 +41,7 @@ def check_not_negative(rule: object, *words: str) -> None:
             )
 
 
-def check_share(rule: object, *words: str) -> None:
+def check_fraction(rule: object, *words: str) -> None:
     """Let fields be shares of a whole: from 0 up to but not including 1."""
     check_not_negative(rule, *words)
     for word in words:

@@ -11,7 +11,7 @@ import tawny.numpy as np
 from tawny.array import Array
 from tawny.errors import value_error
 from tawny.optim.arguments import check_number
-from tawny.optim.structures import fitted, squared_norm
+from tawny.optim.structures import cast_number, squared_norm
 from tawny.tree import map_leaves
 
 
@@ -20,7 +20,7 @@ class Clipping(ABC):
     """A limit to slopes."""
 
     @abstractmethod
-    def clipped(self, slope: Any) -> Any:
+    def clip(self, slope: Any) -> Any:
         """The slope within the limit."""
 
 
@@ -49,7 +49,7 @@ class ClipValue(Clipping):
     def _bounds(self) -> tuple[float, float]:
         return (-abs(self.low), abs(self.low)) if self.high is None else (self.low, self.high)
 
-    def clipped(self, slope: Any) -> Any:
+    def clip(self, slope: Any) -> Any:
         low, high = self._bounds()
         return map_leaves(lambda g: np.clip(g, low, high), slope)
 
@@ -73,10 +73,10 @@ class ClipNorm(Clipping):
         if not 0 < check_number(self, "limit") < math.inf:
             raise value_error("ClipNorm", f"limit is {self.limit}; it must be greater than 0")
 
-    def clipped(self, slope: Any) -> Any:
+    def clip(self, slope: Any) -> Any:
         whole = None if self.each else self._factor(slope)
         return map_leaves(
-            lambda g: g * fitted(self._factor(g) if whole is None else whole, g.dtype), slope
+            lambda g: g * cast_number(self._factor(g) if whole is None else whole, g.dtype), slope
         )
 
     def _factor(self, slope: Any) -> Array:

@@ -34,8 +34,8 @@ from tawny.scopes import scope
 from tawny.tree import leaves, like, map_leaves, map_together, paths
 
 
-class Moment(NamedTuple):
-    """What a rate is told about one array of parameters in one step."""
+class RateInputs(NamedTuple):
+    """What a rate knows about one array of parameters in one step."""
 
     weight: Array
     slope: Array
@@ -57,19 +57,21 @@ class RateRule(Protocol):
         """The rate after `step` steps."""
         ...
 
-    def watch(self) -> dict[str, float]:
-        """What it remembers of losses before the first one; nothing if it follows none."""
+    def start_watch(self) -> dict[str, float]:
+        """The memory of losses before the first one; empty if the rule follows none."""
         ...
 
-    def watched(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
-        """What it remembers after this loss."""
+    def update_watch(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
+        """The memory of losses after this one."""
         ...
 
-    def followed(self, step: Array, memory: Mapping[str, Any]) -> Number:
+    def rate_from_watch(self, step: Array, memory: Mapping[str, Any]) -> Number:
         """The rate after `step` steps whose losses left this memory."""
         ...
 
-    def change(self, now: Moment, memory: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+    def change(
+        self, now: RateInputs, memory: Mapping[str, Array]
+    ) -> tuple[Array, dict[str, Array]]:
         """What to add to the parameters, and what to remember."""
         ...
 
@@ -108,7 +110,7 @@ class Steps(ABC):
 
     @abstractmethod
     def parts(self) -> Parts:
-        """What it is composed of."""
+        """The parts of the optimiser."""
 
     def start(self, parameters: Any) -> dict[str, Any]:
         """What is remembered before the first step: zeros, and a counter."""
@@ -118,7 +120,7 @@ class Steps(ABC):
             return map_leaves(_zeros, parameters)
 
         state: dict[str, Any] = {"step": numpy.zeros((), numpy.int64)}
-        if watch := parts.rate.watch():
+        if watch := parts.rate.start_watch():
             state["watch"] = {n: numpy.array(x, numpy.float64) for n, x in watch.items()}
         if names := parts.rate.memory():
             state["rate"] = {name: zeros() for name in names}
@@ -135,14 +137,14 @@ class Steps(ABC):
 
         With `has_aux` the function gives a pair whose second part is passed on beside the value.
         """
-        made = self.advance(function, parameters, state, has_aux=has_aux)
-        value = (made.value, made.aux) if has_aux else made.value
-        return value, made.parameters, made.state
+        step = self.advance(function, parameters, state, has_aux=has_aux)
+        value = (step.value, step.aux) if has_aux else step.value
+        return value, step.parameters, step.state
 
     def advance(
         self, function: Callable[[Any], Any], parameters: Any, state: Any, *, has_aux: bool = False
     ) -> Step:
-        """As `step`, with slopes and rate."""
+        """One step, as `step` makes it, with slopes and rate."""
         _check_structure(parameters)
         parts = self.parts()
         _check_state(state, parts)
@@ -154,12 +156,12 @@ class Steps(ABC):
                 value = value + np.astype(penalty, np.asarray(value).dtype)
             return value, aux
 
-        (value, aux), steep = value_and_grad(objective, has_aux=True)(parameters)
+        (value, aux), gradient = value_and_grad(objective, has_aux=True)(parameters)
         with scope("optimiser"):
-            new, after = _moved_by(
-                parts, lambda x: objective(x)[0], value, parameters, steep, state
+            new, after = _apply_step(
+                parts, lambda x: objective(x)[0], value, parameters, gradient, state
             )
-            return Step(value, aux, steep, _rate_at(parts.rate, state), new, after)
+            return Step(value, aux, gradient, _rate_at(parts.rate, state), new, after)
 
     def apply(
         self, gradients: Any, parameters: Any, state: Any, *, value: Any = None
@@ -179,41 +181,41 @@ class Steps(ABC):
                 f"{type(parts.gradient).__name__} needs the function, not its gradients alone; "
                 "use step(function, parameters, state)",
             )
-        if value is None and parts.rate.watch():
+        if value is None and parts.rate.start_watch():
             raise type_error(
                 "apply", f"the rate of {type(self).__name__} follows the loss; give value=loss"
             )
         with scope("optimiser"):
-            slope = _fitting(gradients, parameters)
+            slope = _as_gradients(gradients, parameters)
             if parts.regularisation is not None:
-                slope = map_together(_added, slope, grad(parts.regularisation.penalty)(parameters))
-            return _moved_by(parts, None, value, parameters, slope, state)
+                slope = map_together(_add, slope, grad(parts.regularisation.penalty)(parameters))
+            return _apply_step(parts, None, value, parameters, slope, state)
 
     def rate_of(self, state: Any) -> Array:
         """The rate of the next step, before it is adapted to single parameters."""
         return np.asarray(_rate_at(self.parts().rate, state), dtype=np.float64)
 
 
-def _added(slope: Array, more: Array) -> Array:
+def _add(slope: Array, more: Array) -> Array:
     return slope + np.astype(more, slope.dtype)
 
 
 def _rate_at(rule: RateRule, state: Mapping[str, Any]) -> Number:
     """The rate of the next step."""
     step = np.asarray(state["step"])
-    return rule.followed(step, state["watch"]) if rule.watch() else rule.at(step)
+    return rule.rate_from_watch(step, state["watch"]) if rule.start_watch() else rule.at(step)
 
 
-def _moved_by(
+def _apply_step(
     parts: Parts,
     function: Callable[[Any], Any] | None,
     value: Any,
     parameters: Any,
-    steep: Any,
+    gradient: Any,
     state: Any,
 ) -> tuple[Any, dict[str, Any]]:
     """Parameters and state after a step down this slope."""
-    slope = steep if parts.clipping is None else parts.clipping.clipped(steep)
+    slope = gradient if parts.clipping is None else parts.clipping.clip(gradient)
     step = np.asarray(state["step"])
     after: dict[str, Any] = {"step": step + 1}
     remembered = state.get("gradient", {})
@@ -221,9 +223,9 @@ def _moved_by(
     if remembered:
         known = {"gradient": slope, "direction": direction}
         after["gradient"] = {name: known[name] for name in remembered}
-    if parts.rate.watch():
+    if parts.rate.start_watch():
         loss = np.astype(np.asarray(value), np.float64)
-        after["watch"] = parts.rate.watched(state["watch"], loss)
+        after["watch"] = parts.rate.update_watch(state["watch"], loss)
     rate = _rate_at(parts.rate, state)
     change, memory = _changes(parts.rate, rate, step, parameters, slope, direction, state)
     if memory:
@@ -233,11 +235,11 @@ def _moved_by(
         velocity = map_together(inertia.velocity, state["momentum"], change)
         change = map_together(inertia.step, velocity, change)
         after["momentum"] = velocity
-    new = map_together(_moved, parameters, change, slope)
+    new = map_together(_add_change, parameters, change, slope)
     return new, {name: after[name] for name in state}
 
 
-def _fitting(gradients: Any, parameters: Any) -> Any:
+def _as_gradients(gradients: Any, parameters: Any) -> Any:
     """Gradients as arrays of the parameters' dtypes; those that do not fit are named."""
     given, wanted = (dict(paths(x, "x")) for x in (gradients, parameters))
     wrong = [f"{name} is missing" for name in wanted if name not in given]
@@ -256,7 +258,7 @@ def _fitting(gradients: Any, parameters: Any) -> Any:
     return like(parameters, slopes)
 
 
-def _moved(weight: Any, change: Array, slope: Array) -> Array:
+def _add_change(weight: Any, change: Array, slope: Array) -> Array:
     """A parameter after its step, in its own dtype."""
     return np.astype(weight + change, slope.dtype)
 
@@ -277,7 +279,7 @@ def _changes(
     rows = iter(list(zip(*columns, strict=True)))
 
     def change(weight: Any, g: Array, p: Array) -> Array:
-        now = Moment(weight, g, p, rate, step)
+        now = RateInputs(weight, g, p, rate, step)
         memory = dict(zip(names, next(rows), strict=True)) if names else {}
         moved, remembered = rule.change(now, memory)
         for name in names:
@@ -297,7 +299,7 @@ def _zeros(parameter: Any) -> Value:
 
 def _check_state(state: Any, parts: Parts) -> None:
     """Refuse what another rule remembers."""
-    wanted = ["step", *(f"watch.{name}" for name in parts.rate.watch())]
+    wanted = ["step", *(f"watch.{name}" for name in parts.rate.start_watch())]
     wanted += [f"rate.{name}" for name in parts.rate.memory()]
     wanted += [f"gradient.{name}" for name in parts.gradient.memory()]
     wanted += [] if parts.momentum is None else ["momentum"]

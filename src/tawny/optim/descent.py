@@ -19,8 +19,8 @@ from tawny.graph.graph import Graph
 from tawny.graph.program import Program
 from tawny.node import Value
 from tawny.optim.arguments import check_count
-from tawny.optim.line_search import Place, StrongWolfe
-from tawny.optim.structures import flat, variables_for
+from tawny.optim.line_search import LinePoint, StrongWolfe
+from tawny.optim.structures import flatten, variables_for
 from tawny.tree import leaves, like
 
 Function = Callable[[Any], Any]
@@ -40,9 +40,9 @@ class Objective:
         self._names: list[str] = [v.node.name for v in leaves(variables)]
         value, slopes = value_and_grad(function)(variables)
         self.rounding = float(numpy.finfo(value.dtype).eps)
-        self._program = self._compiled(variables, (value, leaves(slopes)))
+        self._program = self._compile(variables, (value, leaves(slopes)))
         self._second: Program | None = None
-        self.looks = 0
+        self.evaluations = 0
 
     @property
     def start(self) -> Value:
@@ -51,27 +51,27 @@ class Objective:
 
     def at(self, x: Value) -> tuple[float, Value]:
         """The value and the slope."""
-        self.looks += 1
-        value, slopes = self._program(**self._given(x))
+        self.evaluations += 1
+        value, slopes = self._program(**self._arguments(x))
         return float(value), numpy.concatenate([numpy.ravel(s) for s in slopes], dtype=float)
 
-    def curvature(self, x: Value) -> Value:
+    def hessian_at(self, x: Value) -> Value:
         """The matrix of second derivatives."""
         if self._second is None:
             variables = variables_for(self._start, "x")
-            vector, back = flat(variables)
+            vector, back = flatten(variables)
 
             def of_vector(moved: Array) -> Any:
                 return self._function(back(moved))
 
-            self._second = self._compiled(variables, hessian(of_vector)(vector))
-        return numpy.asarray(self._second(**self._given(x)), dtype=float)
+            self._second = self._compile(variables, hessian(of_vector)(vector))
+        return numpy.asarray(self._second(**self._arguments(x)), dtype=float)
 
-    def structured(self, x: Value) -> Any:
+    def as_parameters(self, x: Value) -> Any:
         """The vector as the parameters came."""
         return like(self._start, self._pieces(x))
 
-    def _compiled(self, variables: Any, outputs: Any) -> Program:
+    def _compile(self, variables: Any, outputs: Any) -> Program:
         engine, memory = self._options
         graph = Graph(leaves(variables), outputs, unused="ignore")
         return graph.compile(engine, memory=memory, incremental=False)
@@ -84,12 +84,12 @@ class Objective:
             for piece, part in zip(pieces, self._parts, strict=True)
         ]
 
-    def _given(self, x: Value) -> dict[str, Value]:
+    def _arguments(self, x: Value) -> dict[str, Value]:
         return dict(zip(self._names, self._pieces(x), strict=True))
 
 
-class Point:
-    """Where a search stands."""
+class Iterate:
+    """A point that a search has reached: parameters, value and slope."""
 
     def __init__(self, x: Value, value: float, slope: Value) -> None:
         self.x, self.value, self.slope = x, value, slope
@@ -100,20 +100,20 @@ class Point:
         return float(numpy.max(numpy.abs(self.slope), initial=0.0))
 
 
-class Guide(ABC):
-    """Says which way to go; remembers what it saw."""
+class DescentState(ABC):
+    """The memory of a search, from which the next direction follows."""
 
     @abstractmethod
-    def direction(self, here: Point) -> tuple[Value, float]:
+    def direction(self, here: Iterate) -> tuple[Value, float]:
         """The way to go, and how far to look first."""
 
     @abstractmethod
-    def moved(self, before: Point, after: Point) -> None:
-        """See a step that was made."""
+    def update(self, before: Iterate, after: Iterate) -> None:
+        """Take account of a step."""
 
     @abstractmethod
-    def forget(self) -> bool:
-        """Start afresh, where nothing lower was found; False if that changes nothing."""
+    def reset(self) -> bool:
+        """Forget all steps, where nothing lower was found; False if that changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -125,36 +125,36 @@ class Descent(ABC):
         return StrongWolfe()
 
     @abstractmethod
-    def guide(self, objective: Objective) -> Guide:
-        """What leads a search."""
+    def start(self, objective: Objective) -> DescentState:
+        """The memory of a search that begins."""
 
-    def next(self, objective: Objective, guide: Guide, here: Point) -> Point | None:
+    def next(self, objective: Objective, state: DescentState, here: Iterate) -> Iterate | None:
         """The point after one step; None if nothing lower is found."""
         with numpy.errstate(all="ignore"):  # what overflows leads nowhere, and is not taken
             while True:
-                direction, first = guide.direction(here)
-                found = self._along(objective, here, direction, first)
+                direction, first = state.direction(here)
+                found = self._search_line(objective, here, direction, first)
                 if found is not None:
-                    guide.moved(here, found)
+                    state.update(here, found)
                     return found
-                if not guide.forget():
+                if not state.reset():
                     return None
 
-    def _along(
-        self, objective: Objective, here: Point, direction: Value, first: float
-    ) -> Point | None:
+    def _search_line(
+        self, objective: Objective, here: Iterate, direction: Value, first: float
+    ) -> Iterate | None:
         steep = float(direction @ here.slope)
         if not steep < 0 or not math.isfinite(steep):
             return None
 
-        def line(far: float) -> Place:
+        def line(far: float) -> LinePoint:
             x = here.x + far * direction
             value, slope = objective.at(x)
-            return Place(far, value, float(slope @ direction), Point(x, value, slope))
+            return LinePoint(far, value, float(slope @ direction), Iterate(x, value, slope))
 
-        start = Place(0.0, here.value, steep)
+        start = LinePoint(0.0, here.value, steep)
         place = self.line_search().step(line, start, first, objective.rounding)
-        return None if place is None else place.found
+        return None if place is None else place.iterate
 
 
 _SEARCH: Final = StrongWolfe()
@@ -186,21 +186,21 @@ class LBFGS(Descent):
     def line_search(self) -> StrongWolfe:
         return self.search
 
-    def guide(self, objective: Objective) -> Guide:
-        return _Pairs(self.memory)
+    def start(self, objective: Objective) -> DescentState:
+        return _CurvaturePairs(self.memory)
 
 
 LEAST_CURVATURE: Final = 1e-10
 """Steps along which the slope grows by a smaller share are not remembered: H stays positive."""
 
 
-class _Pairs(Guide):
+class _CurvaturePairs(DescentState):
     """The last steps and changes of the slope."""
 
     def __init__(self, most: int) -> None:
         self._pairs: deque[tuple[Value, Value, float]] = deque(maxlen=most)
 
-    def direction(self, here: Point) -> tuple[Value, float]:
+    def direction(self, here: Iterate) -> tuple[Value, float]:
         if not self._pairs:
             size = float(numpy.sum(numpy.abs(here.slope)))
             return -here.slope, min(1.0, 1.0 / size) if size else 1.0
@@ -215,13 +215,13 @@ class _Pairs(Guide):
             q += (share - rho * float(y @ q)) * s
         return -q, 1.0
 
-    def moved(self, before: Point, after: Point) -> None:
+    def update(self, before: Iterate, after: Iterate) -> None:
         s, y = after.x - before.x, after.slope - before.slope
         bent = float(s @ y)
         if bent > LEAST_CURVATURE * float(y @ y) and math.isfinite(1 / bent):
             self._pairs.append((s, y, 1 / bent))
 
-    def forget(self) -> bool:
+    def reset(self) -> bool:
         known = bool(self._pairs)
         self._pairs.clear()
         return known
@@ -235,38 +235,38 @@ class NewtonDescent(Descent):
     its diagonal that makes it so.
     """
 
-    def guide(self, objective: Objective) -> Guide:
-        return _Parabola(objective)
+    def start(self, objective: Objective) -> DescentState:
+        return _NewtonState(objective)
 
 
 LEAST_SHIFT: Final = 1e-6
 """The share of a Hessian's size that is first added to its diagonal."""
 
 
-class _Parabola(Guide):
+class _NewtonState(DescentState):
     """The bottom of the parabola that fits best."""
 
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
-        self._plain = False
+        self._steepest = False
         """Whether to go down the steepest way, the parabola having led nowhere."""
 
-    def direction(self, here: Point) -> tuple[Value, float]:
-        if self._plain:
+    def direction(self, here: Iterate) -> tuple[Value, float]:
+        if self._steepest:
             size = float(numpy.sum(numpy.abs(here.slope)))
             return -here.slope, min(1.0, 1.0 / size) if size else 1.0
-        matrix = self._objective.curvature(here.x)
-        return _downwards(matrix, here.slope), 1.0
+        matrix = self._objective.hessian_at(here.x)
+        return _newton_direction(matrix, here.slope), 1.0
 
-    def moved(self, before: Point, after: Point) -> None:
-        self._plain = False
+    def update(self, before: Iterate, after: Iterate) -> None:
+        self._steepest = False
 
-    def forget(self) -> bool:
-        tried, self._plain = self._plain, True
+    def reset(self) -> bool:
+        tried, self._steepest = self._steepest, True
         return not tried
 
 
-def _downwards(matrix: Value, slope: Value) -> Value:
+def _newton_direction(matrix: Value, slope: Value) -> Value:
     """`-(H + c I)^-1 g` for the least c tried with which the matrix is positive definite."""
     symmetric = (matrix + matrix.T) / 2
     size = float(numpy.max(numpy.abs(symmetric), initial=0.0))

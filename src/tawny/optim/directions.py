@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.autodiff.jacobian import hessian, hvp
-from tawny.optim.structures import combined, difference, dot, flat, negated, ratio, squared_norm
+from tawny.optim.structures import add_scaled, difference, dot, flatten, negate, ratio, squared_norm
 
 Function = Callable[[Any], Array]
 """From parameters to the number that is to become small."""
@@ -32,7 +32,7 @@ class Direction(ABC):
     """Whether it looks at more of the function than its slope."""
 
     def memory(self) -> tuple[str, ...]:
-        """What it remembers of the step before: of "gradient" and "direction"."""
+        """The names of what is remembered of the step before: of "gradient" and "direction"."""
         return ()
 
     @abstractmethod
@@ -49,11 +49,11 @@ class GD(Direction):
     def direction(
         self, function: Function | None, parameters: Any, slope: Any, before: Mapping[str, Any]
     ) -> Any:
-        return negated(slope)
+        return negate(slope)
 
 
 @dataclass(frozen=True)
-class Conjugate(Direction):
+class ConjugateGradient(Direction):
     """A method of conjugate gradients; they differ in `b`."""
 
     def memory(self) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class Conjugate(Direction):
         self, function: Function | None, parameters: Any, slope: Any, before: Mapping[str, Any]
     ) -> Any:
         above, below = self.quotient(slope, before["gradient"], before["direction"])
-        return combined(negated(slope), ratio(above, below), before["direction"])
+        return add_scaled(negate(slope), ratio(above, below), before["direction"])
 
     @abstractmethod
     def quotient(self, slope: Any, slope_before: Any, direction: Any) -> tuple[Array, Array]:
@@ -71,7 +71,7 @@ class Conjugate(Direction):
 
 
 @dataclass(frozen=True)
-class CG(Conjugate):
+class CG(ConjugateGradient):
     """Hestenes and Stiefel: `b = g'.(g' - g) / p.(g' - g)`."""
 
     def quotient(self, slope: Any, slope_before: Any, direction: Any) -> tuple[Array, Array]:
@@ -80,7 +80,7 @@ class CG(Conjugate):
 
 
 @dataclass(frozen=True)
-class CD(Conjugate):
+class CD(ConjugateGradient):
     """Conjugate descent, Fletcher: `b = g'.g' / -p.g`."""
 
     def quotient(self, slope: Any, slope_before: Any, direction: Any) -> tuple[Array, Array]:
@@ -88,7 +88,7 @@ class CD(Conjugate):
 
 
 @dataclass(frozen=True)
-class NonlinearCG(Conjugate):
+class NonlinearCG(ConjugateGradient):
     """Fletcher and Reeves: `b = g'.g' / g.g`."""
 
     def quotient(self, slope: Any, slope_before: Any, direction: Any) -> tuple[Array, Array]:
@@ -96,7 +96,7 @@ class NonlinearCG(Conjugate):
 
 
 @dataclass(frozen=True)
-class DaiYuanCG(Conjugate):
+class DaiYuanCG(ConjugateGradient):
     """Dai and Yuan: `b = g'.g' / p.(g' - g)`."""
 
     def quotient(self, slope: Any, slope_before: Any, direction: Any) -> tuple[Array, Array]:
@@ -119,7 +119,7 @@ class NewtonCG(Direction):
         direction = before["direction"]
         curved = hvp(function, parameters, direction)
         share = ratio(dot(curved, slope), dot(curved, direction))
-        return combined(negated(slope), share, direction)
+        return add_scaled(negate(slope), share, direction)
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class Newton(Direction):
         self, function: Function | None, parameters: Any, slope: Any, before: Mapping[str, Any]
     ) -> Any:
         assert function is not None, "it needs the function"
-        objective, (vector, back) = function, flat(parameters)
-        slopes, like_slope = flat(slope)
+        objective, (vector, back) = function, flatten(parameters)
+        slopes, like_slope = flatten(slope)
 
         def of_vector(moved: Array) -> Array:
             return objective(back(moved))

@@ -11,27 +11,30 @@ from tawny.errors import value_error
 from tawny.optim.arguments import check_count, check_not_negative
 
 
-class Place(NamedTuple):
+class LinePoint(NamedTuple):
     """A point of a line: how far along, the function and its slope along the line there."""
 
     far: float
     value: float
     slope: float
-    found: Any = None
+    iterate: Any = None
     """What else is known of the point."""
 
 
-Line = Callable[[float], Place]
+Line = Callable[[float], LinePoint]
 
 MOST_GROWTH: Final = 10.0
-"""A step that is too short grows at most so many times at once."""
+"""The most times longer that a step becomes at once when it was too short; chosen by hand."""
 
 INNER: Final = 0.1
 """Steps between two ends keep this share of the distance from both, so that the ends close in."""
 
 
 NOISE: Final = 1e3
-"""Values that differ by so many roundings are taken for equal: sums of many terms err so much."""
+"""Roundings by which values may differ and still count as equal.
+
+Sums of a million terms err by about as many; chosen by hand.
+"""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class StrongWolfe:
                 "accepted: 0 < decrease < curvature < 1",
             )
 
-    def step(self, line: Line, start: Place, first: float, rounding: float) -> Place | None:
+    def step(self, line: Line, start: LinePoint, first: float, rounding: float) -> LinePoint | None:
         """The place to go to from `start`; None if none is found.
 
         `first` is the length tried first, `rounding` the relative error of one rounding of the
@@ -72,35 +75,35 @@ class StrongWolfe:
         """
         bracket = _Bracket(self, line, start, rounding)
         before, far = start, first
-        while bracket.looks < self.most:
-            here = bracket.look(far)
+        while bracket.evaluations < self.most:
+            here = bracket.evaluate(far)
             if not math.isfinite(here.value) or not math.isfinite(here.slope):
                 far = before.far + INNER * (far - before.far)
                 continue
             if bracket.is_high(here) or (before is not start and here.value >= before.value):
-                return bracket.closed(before, here)
+                return bracket.zoom(before, here)
             if bracket.is_flat(here):
                 return here
             if here.slope >= 0:
-                return bracket.closed(here, before)
-            before, far = here, bracket.farther(before, here)
+                return bracket.zoom(here, before)
+            before, far = here, bracket.extrapolate(before, here)
         return before if before.value < start.value else None
 
 
 class _Bracket:
     """A search under way."""
 
-    def __init__(self, rule: StrongWolfe, line: Line, start: Place, rounding: float) -> None:
+    def __init__(self, rule: StrongWolfe, line: Line, start: LinePoint, rounding: float) -> None:
         self._rule, self._line, self._start = rule, line, start
         self._slack = NOISE * rounding * abs(start.value)
-        self.looks = 0
+        self.evaluations = 0
 
-    def look(self, far: float) -> Place:
-        """The place so far along the line."""
-        self.looks += 1
+    def evaluate(self, far: float) -> LinePoint:
+        """The point at a distance along the line."""
+        self.evaluations += 1
         return self._line(far)
 
-    def is_high(self, here: Place) -> bool:
+    def is_high(self, here: LinePoint) -> bool:
         """Whether the function has not fallen enough."""
         start, decrease = self._start, self._rule.decrease
         if here.value <= start.value + decrease * here.far * start.slope:
@@ -108,26 +111,26 @@ class _Bracket:
         level = abs(here.value - start.value) <= self._slack
         return not (level and here.slope <= (2 * decrease - 1) * start.slope)
 
-    def is_flat(self, here: Place) -> bool:
+    def is_flat(self, here: LinePoint) -> bool:
         """Whether the line is flat enough."""
         return abs(here.slope) <= self._rule.curvature * abs(self._start.slope)
 
-    def farther(self, before: Place, here: Place) -> float:
+    def extrapolate(self, before: LinePoint, here: LinePoint) -> float:
         """Where to look next, beyond a place that still goes down."""
         width = here.far - before.far
         least, most = here.far + width, here.far + MOST_GROWTH * width
         guess = _cubic_minimum(before, here)
         return here.far + 2 * width if guess is None else min(max(guess, least), most)
 
-    def closed(self, low: Place, high: Place) -> Place | None:
+    def zoom(self, low: LinePoint, high: LinePoint) -> LinePoint | None:
         """A step between the lower end of an interval and the other."""
-        while self.looks < self._rule.most:
+        while self.evaluations < self._rule.most:
             width = high.far - low.far
             guess = _cubic_minimum(low, high)
             middle = low.far + 0.5 * width
             far = middle if guess is None else guess
             ends = sorted((low.far + INNER * width, high.far - INNER * width))
-            here = self.look(min(max(far, ends[0]), ends[1]))
+            here = self.evaluate(min(max(far, ends[0]), ends[1]))
             if here.far in (low.far, high.far):
                 break  # the ends are neighbours in floating-point numbers
             finite = math.isfinite(here.value) and math.isfinite(here.slope)
@@ -142,7 +145,7 @@ class _Bracket:
         return low if low.far > 0 and low.value < self._start.value else None
 
 
-def _cubic_minimum(a: Place, b: Place) -> float | None:
+def _cubic_minimum(a: LinePoint, b: LinePoint) -> float | None:
     """Where the cubic polynomial with two places' values and slopes is least, if it is."""
     width = b.far - a.far
     if width == 0 or not all(map(math.isfinite, (b.value, b.slope))):

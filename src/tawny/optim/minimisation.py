@@ -17,13 +17,13 @@ from tawny.engine import evaluate
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.node import Value
-from tawny.optim.arguments import at_least_zero
+from tawny.optim.arguments import as_nonnegative
 from tawny.optim.composition import Steps
-from tawny.optim.descent import LBFGS, Descent, NewtonDescent, Objective, Point
+from tawny.optim.descent import LBFGS, Descent, Iterate, NewtonDescent, Objective
 from tawny.optim.directions import Newton
 from tawny.optim.optimiser import as_optimiser
 from tawny.optim.stopping import Stopping
-from tawny.optim.structures import largest, variables_for
+from tawny.optim.structures import max_magnitude, variables_for
 from tawny.shape import as_int
 from tawny.tree import leaves, like, map_leaves, map_together
 
@@ -89,27 +89,27 @@ def minimise(
         found.converged, found.x.round(6).tolist()    # -> (True, [3.0, 3.0])
     """
     _check(function, steps, tolerance, stopping, callback)
-    start = _arrays(x0)
+    start = _as_start(x0)
     method = _method(optimiser)
-    watch = _Watch(float(tolerance), stopping, callback)
+    monitor = _Monitor(float(tolerance), stopping, callback)
     if isinstance(method, Descent):
-        objective = Objective(lambda x: _number(function(x)), start, engine, memory)
-        return _descended(objective, method, steps, watch)
-    graph, variables = _graph(function, start, method, float(tolerance))
+        objective = Objective(lambda x: _as_number(function(x)), start, engine, memory)
+        return _descend(objective, method, steps, monitor)
+    graph, variables = _step_graph(function, start, method, float(tolerance))
     program = graph.compile(engine, memory=memory, incremental=False)
     first = [*leaves(start), *leaves(method.start(start))]
     program.set(**{v.node.name: a for v, a in zip(variables, first, strict=True)})
     reason, slope = "steps", math.inf
     for _ in range(steps):
         value, slope = map(float, program.run())
-        if (said := watch.reason(value, slope)) is not None:
+        if (said := monitor.reason(value, slope)) is not None:
             reason = said
             break
     state = program.state
     x = like(start, [state[v.node.name] for v in variables[: len(leaves(start))]])
     value = float(evaluate(np.asarray(function(map_leaves(np.asarray, x)))))
-    made = len(watch.history)
-    return Result(x, value, slope, made, watch.history, reason, made + 1)
+    count = len(monitor.history)
+    return Result(x, value, slope, count, monitor.history, reason, count + 1)
 
 
 def _method(given: Any) -> Steps | Descent:
@@ -121,7 +121,7 @@ def _method(given: Any) -> Steps | Descent:
     return given if isinstance(given, Descent) else as_optimiser(given, "minimise")
 
 
-class _Watch:
+class _Monitor:
     """Sees the function at each step, and says when to end."""
 
     def __init__(
@@ -142,7 +142,7 @@ class _Watch:
         if slope <= self.tolerance:
             return "converged"
         if self._stopping is not None:
-            self._memories = self._stopping.seen(self._memories, value)
+            self._memories = self._stopping.update(self._memories, value)
             if (said := self._stopping.reason(self._memories)) is not None:
                 return said
         if self._callback is not None and self._callback(len(self.history), value) is True:
@@ -150,25 +150,27 @@ class _Watch:
         return None
 
 
-def _descended(objective: Objective, method: Descent, steps: int, watch: _Watch) -> Result:
+def _descend(objective: Objective, method: Descent, steps: int, monitor: _Monitor) -> Result:
     """Where a search along lines ends."""
     x = objective.start
-    here, guide = Point(x, *objective.at(x)), method.guide(objective)
+    here, state = Iterate(x, *objective.at(x)), method.start(objective)
     reason = "steps"
     for _ in range(steps):
-        if (said := watch.reason(here.value, here.steepest)) is not None:
+        if (said := monitor.reason(here.value, here.steepest)) is not None:
             reason = said
             break
-        found = method.next(objective, guide, here)
+        found = method.next(objective, state, here)
         if found is None:
             reason = "no descent"
             break
         here = found
-    if reason == "steps" and here.steepest <= watch.tolerance:
+    if reason == "steps" and here.steepest <= monitor.tolerance:
         reason = "converged"
-    history = watch.history
-    where = objective.structured(here.x)
-    return Result(where, here.value, here.steepest, len(history), history, reason, objective.looks)
+    history = monitor.history
+    where = objective.as_parameters(here.x)
+    return Result(
+        where, here.value, here.steepest, len(history), history, reason, objective.evaluations
+    )
 
 
 def _check(
@@ -178,14 +180,14 @@ def _check(
         raise type_error("minimise", f"the function is {type(function).__name__}; it is a function")
     if as_int(steps, "minimise", "steps") < 1:
         raise value_error("minimise", f"steps is {steps}; it must be at least 1")
-    at_least_zero(tolerance, "minimise", "tolerance")
+    as_nonnegative(tolerance, "minimise", "tolerance")
     if stopping is not None and not isinstance(stopping, Stopping):
         raise type_error("minimise", f"stopping is {stopping!r}; accepted: a rule of tawny.optim")
     if callback is not None and not callable(callback):
         raise type_error("minimise", f"callback is {callback!r}; it is a function")
 
 
-def _graph(
+def _step_graph(
     function: Callable[[Any], Any], start: Any, rule: Steps, tolerance: float
 ) -> tuple[Graph, list[Array]]:
     """One step as a graph: the value and the greatest slope, and what everything becomes.
@@ -193,22 +195,22 @@ def _graph(
     Parameters where the slope is within the tolerance stay as they are.
     """
     parameters, state = variables_for(start, "x"), variables_for(rule.start(start), "optimiser")
-    made = rule.advance(lambda moved: _number(function(moved)), parameters, state)
+    step = rule.advance(lambda moved: _as_number(function(moved)), parameters, state)
     variables = cast("list[Array]", [*leaves(parameters), *leaves(state)])
-    slope = largest(made.slope)
-    there = slope <= tolerance
+    slope = max_magnitude(step.slope)
+    converged = slope <= tolerance
 
     def stopped(new: Array, old: Array) -> Array:
-        kept: Array = np.where(there, old, new)
+        kept: Array = np.where(converged, old, new)
         return kept
 
-    moved = map_together(stopped, made.parameters, parameters)
-    sources = [*leaves(moved), *leaves(made.state)]
-    outputs = (made.value, slope)
+    moved = map_together(stopped, step.parameters, parameters)
+    sources = [*leaves(moved), *leaves(step.state)]
+    outputs = (step.value, slope)
     return Graph([], outputs, dict(zip(variables, sources, strict=True))), variables
 
 
-def _number(value: Any) -> Array:
+def _as_number(value: Any) -> Array:
     """What the function gives: one real number."""
     given: object = value
     if not isinstance(given, (Array, numpy.ndarray, Real)):
@@ -226,7 +228,7 @@ def _number(value: Any) -> Array:
     return array
 
 
-def _arrays(x0: Any) -> Any:
+def _as_start(x0: Any) -> Any:
     """The start as arrays of floating-point numbers."""
     given: object = x0
     if isinstance(given, list) and all(isinstance(x, (int, float)) for x in leaves(x0)):

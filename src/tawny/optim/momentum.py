@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from tawny.array import Array
-from tawny.optim.arguments import check_share
+from tawny.optim.arguments import check_fraction
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Inertia(ABC):
     factor: float = 0.9
 
     def __post_init__(self) -> None:
-        check_share(self, "factor")
+        check_fraction(self, "factor")
 
     def velocity(self, before: Array, change: Array) -> Array:
         """`v' = factor * v + change`."""

@@ -13,7 +13,7 @@ from tawny.optim.composition import Parts, Steps
 from tawny.optim.descent import Descent
 from tawny.optim.directions import GD, Direction, Newton
 from tawny.optim.momentum import Inertia, Momentum, Nesterov
-from tawny.optim.rates import Adam, Constant, Rate, Scheduled
+from tawny.optim.rates import Adam, Constant, Rate, ScheduledRate
 from tawny.optim.regularisation import Regularisation
 
 _RATE: Final = Adam()
@@ -77,7 +77,9 @@ class Optimiser(Steps):
 
 @explain_bad_calls
 def SGD(  # noqa: N802  (reads as the other optimisers do)
-    rate: float | Scheduled = 0.01, momentum: float | Inertia | None = None, nesterov: bool = False
+    rate: float | ScheduledRate = 0.01,
+    momentum: float | Inertia | None = None,
+    nesterov: bool = False,
 ) -> Optimiser:
     """Plain gradient descent, with momentum if wanted.
 

@@ -1,6 +1,6 @@
 """Learning rates: how far to go along a direction.  Each is an optimiser, with plain gradients.
 
-Rates of the first kind depend on the number of the step, or on the losses so far.  Those of the
+Rates of the first kind depend on the number of the step, or on the losses before it.  Those of the
 second kind adapt to every element of the parameters, and are themselves scaled by a rate of the
 first kind.
 """
@@ -19,10 +19,10 @@ import numpy
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.errors import type_error, value_error
-from tawny.optim.arguments import check_count, check_not_negative, check_share
-from tawny.optim.composition import Moment, Parts, Steps
+from tawny.optim.arguments import check_count, check_fraction, check_not_negative
+from tawny.optim.composition import Parts, RateInputs, Steps
 from tawny.optim.directions import GD
-from tawny.optim.structures import Number, fitted
+from tawny.optim.structures import Number, cast_number
 
 
 @dataclass(frozen=True)
@@ -40,33 +40,35 @@ class Rate(Steps):
     def at(self, step: Array) -> Number:
         """The rate after `step` steps."""
 
-    def watch(self) -> dict[str, float]:
-        """What it remembers of losses before the first one; nothing if it follows none."""
+    def start_watch(self) -> dict[str, float]:
+        """The memory of losses before the first one; empty if the rate follows none."""
         return {}
 
-    def watched(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
-        """What it remembers after this loss."""
+    def update_watch(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
+        """The memory of losses after this one."""
         return {}
 
-    def followed(self, step: Array, memory: Mapping[str, Any]) -> Number:
+    def rate_from_watch(self, step: Array, memory: Mapping[str, Any]) -> Number:
         """The rate after `step` steps whose losses left this memory."""
         return self.at(step)
 
-    def change(self, now: Moment, memory: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+    def change(
+        self, now: RateInputs, memory: Mapping[str, Array]
+    ) -> tuple[Array, dict[str, Array]]:
         """What to add to the parameters, and what to remember."""
-        return now.direction * fitted(now.rate, now.direction.dtype), {}
+        return now.direction * cast_number(now.rate, now.direction.dtype), {}
 
 
 # -------------------------------------------------------- by the step's number
 
 
 @dataclass(frozen=True)
-class Scheduled(Rate):
-    """A rate that depends on the number of the step, or on the losses so far, alone."""
+class ScheduledRate(Rate):
+    """A rate that depends on the number of the step, or on the losses before it, alone."""
 
 
 @dataclass(frozen=True)
-class Constant(Scheduled):
+class Constant(ScheduledRate):
     """Always the same rate.
 
     - `rate`: a number of at least 0.
@@ -86,7 +88,7 @@ class Constant(Scheduled):
 
 
 @dataclass(frozen=True)
-class Decay(Scheduled):
+class Decay(ScheduledRate):
     """`rate / (1 + k i)` after i steps.
 
     - `rate`: the first rate.
@@ -109,7 +111,7 @@ class Decay(Scheduled):
 
 
 @dataclass(frozen=True)
-class ExponentialDecay(Scheduled):
+class ExponentialDecay(ScheduledRate):
     """`rate * exp(-k i)` after i steps.
 
     - `rate`: the first rate.
@@ -132,7 +134,7 @@ class ExponentialDecay(Scheduled):
 
 
 @dataclass(frozen=True)
-class Schedule(Scheduled):
+class Schedule(ScheduledRate):
     """Rates one by one: the i-th after i steps, then the last for ever.
 
     - `rates`: numbers, or a function from the number of steps made, an array, to the rate.
@@ -150,7 +152,7 @@ class Schedule(Scheduled):
     def __post_init__(self) -> None:
         if callable(self.rates):
             return
-        rates = _numbers(self.rates)
+        rates = _as_rates(self.rates)
         if not rates:
             raise value_error("Schedule", "there is no rate")
         for i, rate in enumerate(rates):
@@ -176,7 +178,7 @@ class Schedule(Scheduled):
 
 
 @dataclass(frozen=True)
-class Cosine(Scheduled):
+class Cosine(ScheduledRate):
     """From `rate` down to `end` in `steps` steps, along half a cosine; then `end` for ever.
 
     - `rate`: the first rate.
@@ -203,7 +205,7 @@ class Cosine(Scheduled):
 
 
 @dataclass(frozen=True)
-class WarmUp(Scheduled):
+class WarmUp(ScheduledRate):
     """Step by step up to a rate, then that rate.
 
     - `rate`: a number, or a rate by step such as `Cosine`.
@@ -216,7 +218,7 @@ class WarmUp(Scheduled):
         [round(float(rate.at(np.asarray(i))), 6) for i in (0, 4, 20)]   # -> [0.01, 0.05, 0.1]
     """
 
-    rate: float | Scheduled
+    rate: float | ScheduledRate
     steps: int
 
     def __post_init__(self) -> None:
@@ -224,24 +226,24 @@ class WarmUp(Scheduled):
         check_count(self, "steps")
 
     def at(self, step: Array) -> Number:
-        return self._warmed(step, lambda i: rate_at(self.rate, i))
+        return self._warm_up(step, as_schedule(self.rate).at)
 
-    def _warmed(self, step: Array, rate: Callable[[Array], Number]) -> Number:
+    def _warm_up(self, step: Array, rate: Callable[[Array], Number]) -> Number:
         share = np.minimum(np.astype(step + 1, np.float64) / self.steps, 1.0)
         return share * rate(np.maximum(step - self.steps, 0))
 
-    def watch(self) -> dict[str, float]:
-        return watch_of(self.rate)
+    def start_watch(self) -> dict[str, float]:
+        return as_schedule(self.rate).start_watch()
 
-    def watched(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
-        return watched_by(self.rate, memory, loss)
+    def update_watch(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
+        return as_schedule(self.rate).update_watch(memory, loss)
 
-    def followed(self, step: Array, memory: Mapping[str, Any]) -> Number:
-        return self._warmed(step, lambda i: followed_by(self.rate, i, memory))
+    def rate_from_watch(self, step: Array, memory: Mapping[str, Any]) -> Number:
+        return self._warm_up(step, lambda i: as_schedule(self.rate).rate_from_watch(i, memory))
 
 
 @dataclass(frozen=True)
-class Plateau(Scheduled):
+class Plateau(ScheduledRate):
     """A rate that falls whenever the loss has not become better for a while.
 
     - `rate`: the first rate.
@@ -265,16 +267,16 @@ class Plateau(Scheduled):
 
     def __post_init__(self) -> None:
         check_not_negative(self, "rate", "margin", "least")
-        check_share(self, "factor")
+        check_fraction(self, "factor")
         check_count(self, "patience", "every")
 
     def at(self, step: Array) -> Number:
         return self.rate
 
-    def watch(self) -> dict[str, float]:
+    def start_watch(self) -> dict[str, float]:
         return {"best": math.inf, "waited": 0.0, "scale": 1.0, "sum": 0.0, "count": 0.0}
 
-    def watched(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
+    def update_watch(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
         best, waited, scale, before, count = (
             np.asarray(memory[name]) for name in ("best", "waited", "scale", "sum", "count")
         )
@@ -291,42 +293,25 @@ class Plateau(Scheduled):
             "count": np.where(full, 0.0, seen),
         }
 
-    def followed(self, step: Array, memory: Mapping[str, Any]) -> Number:
+    def rate_from_watch(self, step: Array, memory: Mapping[str, Any]) -> Number:
         return np.maximum(self.rate * np.asarray(memory["scale"]), min(self.least, self.rate))
 
 
-def rate_at(given: float | Scheduled, step: Array) -> Number:
-    """A rate by step, or a number for each."""
-    return given.at(step) if isinstance(given, Scheduled) else given
-
-
-def watch_of(given: float | Scheduled) -> dict[str, float]:
-    """What a rate remembers of losses at first; a number nothing."""
-    return given.watch() if isinstance(given, Scheduled) else {}
-
-
-def watched_by(
-    given: float | Scheduled, memory: Mapping[str, Any], loss: Array
-) -> dict[str, Array]:
-    """What a rate remembers after a loss; a number nothing."""
-    return given.watched(memory, loss) if isinstance(given, Scheduled) else {}
-
-
-def followed_by(given: float | Scheduled, step: Array, memory: Mapping[str, Any]) -> Number:
-    """The rate after some steps and losses; a number is itself."""
-    return given.followed(step, memory) if isinstance(given, Scheduled) else given
+def as_schedule(rate: float | ScheduledRate) -> ScheduledRate:
+    """A rate by step; a number stands for a constant one."""
+    return rate if isinstance(rate, ScheduledRate) else Constant(rate)
 
 
 def check_rate(rule: Rate, given: object) -> None:
     """Let `rate` be a number of at least 0 or a rate by step."""
-    if isinstance(given, Rate) and not isinstance(given, Scheduled):
+    if isinstance(given, Rate) and not isinstance(given, ScheduledRate):
         name, other = type(rule).__name__, type(given).__name__
         raise type_error(name, f"rate is {other}; accepted: a number or a rate by step")
-    if not isinstance(given, Scheduled):
+    if not isinstance(given, ScheduledRate):
         check_not_negative(rule, "rate")
 
 
-def _numbers(given: object) -> tuple[float, ...]:
+def _as_rates(given: object) -> tuple[float, ...]:
     """Rates, from any sequence of numbers."""
     rates = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else None
     if rates is None or not all(isinstance(rate, Real) for rate in rates):
@@ -340,30 +325,30 @@ def _numbers(given: object) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Adaptive(Rate):
+class AdaptiveRate(Rate):
     """A rate of its own for every element, scaled by `rate`: a number or a rate by step."""
 
-    rate: float | Scheduled = 0.001
+    rate: float | ScheduledRate = 0.001
 
     def __post_init__(self) -> None:
         check_rate(self, self.rate)
 
     def at(self, step: Array) -> Number:
-        return rate_at(self.rate, step)
+        return as_schedule(self.rate).at(step)
 
-    def watch(self) -> dict[str, float]:
-        return watch_of(self.rate)
+    def start_watch(self) -> dict[str, float]:
+        return as_schedule(self.rate).start_watch()
 
-    def watched(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
-        return watched_by(self.rate, memory, loss)
+    def update_watch(self, memory: Mapping[str, Any], loss: Array) -> dict[str, Array]:
+        return as_schedule(self.rate).update_watch(memory, loss)
 
-    def followed(self, step: Array, memory: Mapping[str, Any]) -> Number:
-        return followed_by(self.rate, step, memory)
+    def rate_from_watch(self, step: Array, memory: Mapping[str, Any]) -> Number:
+        return as_schedule(self.rate).rate_from_watch(step, memory)
 
 
 @dataclass(frozen=True)
-class AdaGrad(Adaptive):
-    """`rate / sqrt(c + epsilon)`, c the sum of all squared slopes so far.
+class AdaGrad(AdaptiveRate):
+    """`rate / sqrt(c + epsilon)`, c the sum of all squared slopes up to this step.
 
     - `rate`: a number, or a rate by step such as `Cosine`.
     - `epsilon`: keeps the root from zero.
@@ -382,14 +367,16 @@ class AdaGrad(Adaptive):
     def memory(self) -> tuple[str, ...]:
         return ("squares",)
 
-    def change(self, now: Moment, memory: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+    def change(
+        self, now: RateInputs, memory: Mapping[str, Array]
+    ) -> tuple[Array, dict[str, Array]]:
         squares = now.slope * now.slope + memory["squares"]
-        rate = fitted(now.rate, squares.dtype) / np.sqrt(squares + self.epsilon)
+        rate = cast_number(now.rate, squares.dtype) / np.sqrt(squares + self.epsilon)
         return now.direction * rate, {"squares": squares}
 
 
 @dataclass(frozen=True)
-class RMSprop(Adaptive):
+class RMSprop(AdaptiveRate):
     """`rate / sqrt(c + epsilon)`, c the decaying mean of squared slopes.
 
     - `rate`: a number, or a rate by step such as `Cosine`.
@@ -407,21 +394,23 @@ class RMSprop(Adaptive):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_share(self, "decay")
+        check_fraction(self, "decay")
         check_not_negative(self, "epsilon")
 
     def memory(self) -> tuple[str, ...]:
         return ("squares",)
 
-    def change(self, now: Moment, memory: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+    def change(
+        self, now: RateInputs, memory: Mapping[str, Array]
+    ) -> tuple[Array, dict[str, Array]]:
         fresh = (1 - self.decay) * (now.slope * now.slope)
         squares = self.decay * memory["squares"] + fresh
-        rate = fitted(now.rate, squares.dtype) / np.sqrt(squares + self.epsilon)
+        rate = cast_number(now.rate, squares.dtype) / np.sqrt(squares + self.epsilon)
         return now.direction * rate, {"squares": squares}
 
 
 @dataclass(frozen=True)
-class Adam(Adaptive):
+class Adam(AdaptiveRate):
     """`rate * m / (sqrt(v) + epsilon)`, with means corrected for their start at zero.
 
     - `rate`: a number, or a rate by step such as `Cosine`.
@@ -441,13 +430,15 @@ class Adam(Adaptive):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_share(self, "beta1", "beta2")
+        check_fraction(self, "beta1", "beta2")
         check_not_negative(self, "epsilon")
 
     def memory(self) -> tuple[str, ...]:
         return "mean", "squares"
 
-    def change(self, now: Moment, memory: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+    def change(
+        self, now: RateInputs, memory: Mapping[str, Array]
+    ) -> tuple[Array, dict[str, Array]]:
         dtype = now.slope.dtype
         mean = self.beta1 * memory["mean"] + (1 - self.beta1) * now.direction
         fresh = (1 - self.beta2) * (now.slope * now.slope)
@@ -455,8 +446,8 @@ class Adam(Adaptive):
         made = np.astype(now.step + 1, np.float64)  # in single precision 1 - beta2 would be rough
         scale = now.rate / (1.0 - np.power(self.beta1, made))
         spread = 1.0 / np.sqrt(1.0 - np.power(self.beta2, made))
-        below = np.sqrt(squares) * fitted(spread, dtype) + self.epsilon
-        return mean / below * fitted(scale, dtype), {"mean": mean, "squares": squares}
+        below = np.sqrt(squares) * cast_number(spread, dtype) + self.epsilon
+        return mean / below * cast_number(scale, dtype), {"mean": mean, "squares": squares}
 
 
 @dataclass(frozen=True)
@@ -477,6 +468,8 @@ class AdamW(Adam):
         super().__post_init__()
         check_not_negative(self, "decay")
 
-    def change(self, now: Moment, memory: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+    def change(
+        self, now: RateInputs, memory: Mapping[str, Array]
+    ) -> tuple[Array, dict[str, Array]]:
         change, kept = super().change(now, memory)
-        return change - fitted(now.rate * self.decay, change.dtype) * now.weight, kept
+        return change - cast_number(now.rate * self.decay, change.dtype) * now.weight, kept

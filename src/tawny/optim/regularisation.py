@@ -9,7 +9,7 @@ from typing import Any
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.optim.arguments import check_not_negative
-from tawny.optim.structures import added, squared_norm
+from tawny.optim.structures import squared_norm, total
 from tawny.tree import leaves
 
 
@@ -84,4 +84,4 @@ class ElasticNet(Regularisation):
 
 
 def _magnitudes(parameters: Any) -> Array:
-    return added([np.sum(np.abs(x)) for x in leaves(parameters)])
+    return total([np.sum(np.abs(x)) for x in leaves(parameters)])

@@ -33,7 +33,7 @@ class Stopping(ABC):
         return {}
 
     @abstractmethod
-    def seen(self, memory: Memory, loss: float) -> Memory:
+    def update(self, memory: Memory, loss: float) -> Memory:
         """What is remembered after this loss: finite numbers."""
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Below(Stopping):
     def start(self) -> Memory:
         return {"least": None}
 
-    def seen(self, memory: Memory, loss: float) -> Memory:
+    def update(self, memory: Memory, loss: float) -> Memory:
         least = memory["least"]
         less = loss < (math.inf if least is None else least)  # NaN is less than nothing
         return {"least": max(loss, -sys.float_info.max)} if less else memory
@@ -113,7 +113,7 @@ class Early(Stopping):
     def start(self) -> Memory:
         return {"best": None, "waited": 0}
 
-    def seen(self, memory: Memory, loss: float) -> Memory:
+    def update(self, memory: Memory, loss: float) -> Memory:
         best, waited = memory["best"], memory["waited"] or 0
         if math.isfinite(loss) and (best is None or loss < best - self.change):
             return {"best": loss, "waited": 0}

@@ -19,21 +19,21 @@ Number = float | Array
 def dot(a: Any, b: Any) -> Array:
     """The sum of the products of all elements."""
     pairs = zip(leaves(a), leaves(b), strict=True)
-    return added([np.sum(widened(x) * widened(y)) for x, y in pairs])
+    return total([np.sum(widened(x) * widened(y)) for x, y in pairs])
 
 
 def squared_norm(a: Any) -> Array:
     """The sum of the squares of all elements."""
-    return added([np.sum(np.square(widened(x))) for x in leaves(a)])
+    return total([np.sum(np.square(widened(x))) for x in leaves(a)])
 
 
-def largest(a: Any) -> Array:
+def max_magnitude(a: Any) -> Array:
     """The greatest magnitude of all elements; NaN if one is NaN."""
     sizes = [np.max(np.abs(x)) for x in leaves(a) if x.size]
     return np.max(np.stack(sizes)) if sizes else np.zeros(())
 
 
-def added(terms: list[Array]) -> Array:
+def total(terms: list[Array]) -> Array:
     """The sum of numbers; 0 without any."""
     total = terms[0] if terms else np.zeros(())
     for term in terms[1:]:
@@ -41,16 +41,16 @@ def added(terms: list[Array]) -> Array:
     return total
 
 
-def negated(a: Any) -> Any:
+def negate(a: Any) -> Any:
     """Every element with the other sign."""
     return map_leaves(lambda x: -x, a)
 
 
-def combined(a: Any, factor: Number, b: Any) -> Any:
+def add_scaled(a: Any, factor: Number, b: Any) -> Any:
     """`a + factor * b`, in the dtypes of `a`."""
 
     def sum_of(x: Array, y: Any) -> Array:
-        scaled: Array = fitted(factor, x.dtype) * y
+        scaled: Array = cast_number(factor, x.dtype) * y
         return x + scaled
 
     return map_together(sum_of, a, b)
@@ -58,7 +58,7 @@ def combined(a: Any, factor: Number, b: Any) -> Any:
 
 def difference(a: Any, b: Any) -> Any:
     """`a - b`."""
-    return combined(a, -1.0, b)
+    return add_scaled(a, -1.0, b)
 
 
 def ratio(above: Array, below: Array) -> Array:
@@ -69,12 +69,12 @@ def ratio(above: Array, below: Array) -> Array:
     return quotient
 
 
-def fitted(number: Number, dtype: DType) -> Any:
+def cast_number(number: Number, dtype: DType) -> Any:
     """A number that computes in `dtype` beside arrays of it."""
     return np.astype(number, dtype) if isinstance(number, Array) else number
 
 
-def flat(structure: Any) -> tuple[Array, Callable[[Array], Any]]:
+def flatten(structure: Any) -> tuple[Array, Callable[[Array], Any]]:
     """All elements in one vector, and the way back into the structure."""
     parts = [np.asarray(x) for x in leaves(structure)]
     joined = np.concatenate([np.reshape(x, (-1,)) for x in parts])

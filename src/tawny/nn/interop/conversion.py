@@ -9,21 +9,21 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tawny.errors import type_error, value_error
-from tawny.nn.interop.layouts import Rule, Table, rule_for, same_name
+from tawny.nn.interop.layouts import LayoutRule, Table, rule_for, same_name
 from tawny.nn.module import Module
-from tawny.nn.parameters import Declaration, Path, written
-from tawny.nn.values import assign, declared
+from tawny.nn.parameters import Declaration, Path, path_text
+from tawny.nn.values import assign, declarations_by_path
 from tawny.node import Value
 
-Function = Callable[[str], str | None]
+RenameFunction = Callable[[str], str | None]
 
-Rename = Mapping[str, str | None] | Function
+Rename = Mapping[str, str | None] | RenameFunction
 """Names there to names here; None for what is to be left out."""
 
-After = Callable[[str, Value], Value]
+Adjustment = Callable[[str, Value], Value]
 """What is done to a parameter in our layout, from the path of its layer."""
 
-_LEFT_OUT: Final = re.compile(
+_IGNORED: Final = re.compile(
     r"(^|\.)(num_batches_tracked|seed_generator_state|seed_generator(_\d+)?\.[^.]*)$"
 )
 """Arrays of other libraries that stand for nothing here."""
@@ -35,7 +35,7 @@ _NUMBERED: Final = re.compile(r"(^|\.)vars\.(\d+)$")
 """The end of the name of a variable that a file of Keras has by its number in the layer."""
 
 
-class Given(NamedTuple):
+class ForeignArrays(NamedTuple):
     """Arrays by the names they have here, and the names they had."""
 
     arrays: dict[str, Value]
@@ -43,13 +43,20 @@ class Given(NamedTuple):
 
 
 def load_foreign(
-    op: str, table: Table, model: Module, given: Mapping[str, Any], rename: Function, after: After
+    op: str,
+    table: Table,
+    model: Module,
+    given: Mapping[str, Any],
+    rename: RenameFunction,
+    after: Adjustment,
 ) -> None:
     """Give a model the arrays of another library, or say all that is wrong."""
-    declared(model, op)  # refuses names that are not unique before anything is looked for
-    wanted = _wanted(table, model)
-    theirs = _numbers_named(
-        _renamed_all(op, given, rename), [n for want in wanted for n in want.names]
+    declarations_by_path(
+        model, op
+    )  # refuses names that are not unique before anything is looked for
+    wanted = _parameter_sources(table, model)
+    theirs = _name_numbered(
+        _rename_all(op, given, rename), [n for want in wanted for n in want.names]
     )
     arrays: dict[str, Value] = {}
     origin: dict[str, str] = {}
@@ -64,8 +71,8 @@ def load_foreign(
         if (why := rule.misfit(layer, *found)) is not None:
             wrong.append(f"{called} {why}")
             continue
-        arrays[written(path)] = after(written(path[:-1]), rule.convert(layer, *found))
-        origin[written(path)] = called
+        arrays[path_text(path)] = after(path_text(path[:-1]), rule.convert(layer, *found))
+        origin[path_text(path)] = called
     others = [f"{name} is not expected" for n, name in theirs.names.items() if n not in expected]
     if others and wrong:
         others.append("say with rename what is called otherwise there")
@@ -75,58 +82,58 @@ def load_foreign(
     assign(model, arrays, origin, op)
 
 
-class Wanted(NamedTuple):
+class ParameterSource(NamedTuple):
     """A parameter or state, the layer whose table says how it is made, how, and of what."""
 
     path: Path
     layer: Module
-    rule: Rule
+    rule: LayoutRule
     names: list[str]
 
 
-def _wanted(table: Table, model: Module) -> list[Wanted]:
+def _parameter_sources(table: Table, model: Module) -> list[ParameterSource]:
     owners = {path: member for path, member in model.walk() if isinstance(member, Module)}
-    wanted: list[Wanted] = []
+    wanted: list[ParameterSource] = []
     for path, member in model.walk():
         if isinstance(member, Declaration):
-            owner, rule = _rule(table, path, owners)
-            names = [written((*owner, their)) for their in rule.theirs]
-            wanted.append(Wanted(path, owners[owner], rule, names))
+            owner, rule = _find_rule(table, path, owners)
+            names = [path_text((*owner, their)) for their in rule.theirs]
+            wanted.append(ParameterSource(path, owners[owner], rule, names))
     return wanted
 
 
-def _rule(table: Table, path: Path, owners: Mapping[Path, Module]) -> tuple[Path, Rule]:
+def _find_rule(table: Table, path: Path, owners: Mapping[Path, Module]) -> tuple[Path, LayoutRule]:
     """How a parameter is made, and the path of the layer whose table says it."""
     places = [path[:n] for n in range(len(path)) if path[:n] in owners]
     for place in places:
-        rule = rule_for(table, owners[place], written(path[len(place) :]))
+        rule = rule_for(table, owners[place], path_text(path[len(place) :]))
         if rule is not None:
             return place, rule
-    return places[-1], same_name(written(path[len(places[-1]) :]))
+    return places[-1], same_name(path_text(path[len(places[-1]) :]))
 
 
-def plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """A name as `rename` sees it: parts joined by dots, without what stands for nothing here."""
     parts = name.removesuffix(":0").replace("/", ".").split(".")
     joined = ".".join(part for part in parts if not _CELL.fullmatch(part))
     return _NUMBERED.sub(r"\1#\2", joined)
 
 
-def _renamed_all(op: str, given: Mapping[str, Any], rename: Function) -> Given:
+def _rename_all(op: str, given: Mapping[str, Any], rename: RenameFunction) -> ForeignArrays:
     arrays: dict[str, Value] = {}
     names: dict[str, str] = {}
     for name, value in given.items():
-        here = rename(plain(name))
-        if here is None or _LEFT_OUT.search(here):
+        here = rename(plain_name(name))
+        if here is None or _IGNORED.search(here):
             continue
         if here in arrays:
             raise value_error(op, f"{name} and {names[here]} are both renamed to {here}")
-        arrays[here] = _value(op, name, value)
+        arrays[here] = _as_value(op, name, value)
         names[here] = name
-    return Given(arrays, names)
+    return ForeignArrays(arrays, names)
 
 
-def _numbers_named(given: Given, wanted: Iterable[str]) -> Given:
+def _name_numbered(given: ForeignArrays, wanted: Iterable[str]) -> ForeignArrays:
     """Variables that have a number, `dense.#0`, under the names that a layer wants, in order."""
     arrays, names = dict(given.arrays), dict(given.names)
     taken: dict[str, int] = {}
@@ -137,32 +144,32 @@ def _numbers_named(given: Given, wanted: Iterable[str]) -> Given:
         numbered = f"{layer}{dot}#{number}"
         if numbered in arrays and name not in arrays:
             arrays[name], names[name] = arrays.pop(numbered), names.pop(numbered)
-    return Given(arrays, names)
+    return ForeignArrays(arrays, names)
 
 
-def _value(op: str, name: str, given: Any) -> Value:
+def _as_value(op: str, name: str, given: Any) -> Value:
     """A weight as NumPy's array; tensors are taken off their tape and their device."""
     try:
-        return np.asarray(_tensor(given) if hasattr(given, "detach") else given)
+        return np.asarray(_cpu_tensor(given) if hasattr(given, "detach") else given)
     except (TypeError, ValueError, RuntimeError) as error:
         raise type_error(
             op, f"{name} is {type(given).__name__}, of which NumPy makes no array: {error}"
         ) from error
 
 
-def _tensor(given: Any) -> Any:
+def _cpu_tensor(given: Any) -> Any:
     """A tensor of PyTorch in the processor's memory; those of dtype bfloat16 become float32."""
     tensor = given.detach().cpu()
     return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
 
 
-def renaming(rename: Rename | None) -> Function:
+def as_rename(rename: Rename | None) -> RenameFunction:
     """What a user may give to rename: a function, or a dict whose longest fitting prefix counts."""
     if rename is None:
-        return _unchanged
+        return _keep_name
     if callable(rename):
         return rename
-    prefixes = {plain(old): new for old, new in rename.items()}
+    prefixes = {plain_name(old): new for old, new in rename.items()}
 
     def renamed(name: str) -> str | None:
         fitting = [p for p in prefixes if name == p or name.startswith(f"{p}.")]
@@ -177,5 +184,5 @@ def renaming(rename: Rename | None) -> Function:
     return renamed
 
 
-def _unchanged(name: str) -> str:
+def _keep_name(name: str) -> str:
     return name

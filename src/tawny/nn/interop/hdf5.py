@@ -26,12 +26,15 @@ from tawny.node import Value
 File = str | os.PathLike[str]
 
 KERAS_WEIGHTS: Final = "model.weights.h5"
-MOST_TIMES: Final = 20
-"""Arrays take at most so many times the bytes of the file they are in."""
-ALWAYS: Final = 2**26
-"""So many bytes may be taken whatever the file's size."""
-DEEPEST: Final = 64
-"""Groups within groups that are followed in a file."""
+MAX_EXPANSION: Final = 20
+"""The bytes of all arrays, as a multiple of those of the file they are in, at most.
+
+Chosen by hand: weights hardly shrink when they are packed, and bombs grow a thousandfold.
+"""
+MIN_LIMIT_BYTES: Final = 2**26
+"""Bytes that may be taken whatever the size of the file: 64 MB, which any machine can spare."""
+MAX_DEPTH: Final = 64
+"""The depth to which groups within groups are followed; models nest less deep."""
 
 VARIABLES: Final = "vars"
 """The group of a layer's own variables in Keras' files, where they are numbered."""
@@ -51,13 +54,13 @@ def from_archive(op: str, path: File) -> dict[str, Value]:
     """The weights of `x.keras`."""
     name = os.fspath(path)
     with open_regular(path) as file:
-        most = _most(os.fstat(file.fileno()).st_size)
+        most = _byte_limit(os.fstat(file.fileno()).st_size)
         try:
             with zipfile.ZipFile(file) as archive:
                 claimed = archive.getinfo(KERAS_WEIGHTS).file_size
                 if claimed > most:
-                    raise GraphFileError(name, KERAS_WEIGHTS, _too_much(claimed, most))
-                contents = _unpacked(archive)
+                    raise GraphFileError(name, KERAS_WEIGHTS, _excess(claimed, most))
+                contents = _unpack(archive)
         except GraphFileError:
             raise
         except Exception as error:  # whatever `zipfile` makes of damaged bytes
@@ -67,16 +70,16 @@ def from_archive(op: str, path: File) -> dict[str, Value]:
     return from_hdf5(op, path, contents, len(contents.getbuffer()))
 
 
-def _unpacked(archive: zipfile.ZipFile) -> io.BytesIO:
+def _unpack(archive: zipfile.ZipFile) -> io.BytesIO:
     """The weights, a piece at a time: at once, more would be unpacked than is claimed."""
     contents = io.BytesIO()
     with archive.open(KERAS_WEIGHTS) as member:
-        while piece := member.read(_PIECE):
+        while piece := member.read(_CHUNK_BYTES):
             contents.write(piece)
     return contents
 
 
-_PIECE: Final = 2**20
+_CHUNK_BYTES: Final = 2**20
 
 
 def from_hdf5(
@@ -94,32 +97,32 @@ def from_hdf5(
     bytes = os.stat(path).st_size if total is None else total
     try:
         with h5py.File(contents, "r") as file:
-            return _Reader(h5py, file, bytes).weights()
+            return _WeightReader(h5py, file, bytes).weights()
     except Exception as error:  # whatever h5py makes of damaged bytes
         raise GraphFileError(
             os.fspath(path), "format", f"HDF5 that Keras did not write, or damaged: {error}"
         ) from error
 
 
-def _most(bytes: int) -> int:
-    return max(MOST_TIMES * bytes, ALWAYS)
+def _byte_limit(bytes: int) -> int:
+    return max(MAX_EXPANSION * bytes, MIN_LIMIT_BYTES)
 
 
-def _too_much(claimed: int, most: int) -> str:
+def _excess(claimed: int, most: int) -> str:
     return (
         f"{claimed} bytes are claimed; at most {most} are read from a file of this size: "
-        f"{MOST_TIMES} times its bytes, or {ALWAYS}"
+        f"{MAX_EXPANSION} times its bytes, or {MIN_LIMIT_BYTES}"
     )
 
 
-class _Reader:
-    """A pass over a file that opened."""
+class _WeightReader:
+    """Reads the weights of a file that opened."""
 
     def __init__(self, h5py: Any, file: Any, bytes: int) -> None:
         self.h5py = h5py
         self.file = file
         self.bytes = bytes
-        self.most = self.left = _most(bytes)
+        self.most = self.left = _byte_limit(bytes)
         self.seen: set[Any] = set()
 
     def weights(self) -> dict[str, Value]:
@@ -156,9 +159,9 @@ class _Reader:
         """Refuse a group that was visited before, under another name or within itself."""
         info = self.h5py.h5o.get_info(group.id)
         place = (info.fileno, info.addr)
-        if place in self.seen or depth > DEEPEST:
+        if place in self.seen or depth > MAX_DEPTH:
             raise OSError(
-                f"{group.name} is there under several names, or within more than {DEEPEST} groups"
+                f"{group.name} is there under several names, or within more than {MAX_DEPTH} groups"
             )
         self.seen.add(place)
 
@@ -173,7 +176,7 @@ class _Reader:
         claimed = math.prod(dataset.shape) * dataset.dtype.itemsize
         self.left -= claimed
         if self.left < 0:
-            raise OSError(f"{dataset.name}: {_too_much(self.most - self.left, self.most)}")
+            raise OSError(f"{dataset.name}: {_excess(self.most - self.left, self.most)}")
         if claimed and not dataset.id.get_storage_size():
             raise OSError(f"{dataset.name} was never written")
         return np.asarray(dataset[()])
@@ -189,7 +192,7 @@ class _Reader:
     def attribute(self, group: Any, key: str) -> Any:
         """What is kept beside a group, within what a file of its size may hold."""
         held = group.attrs.get_id(key)
-        if math.prod(held.shape or ()) * held.dtype.itemsize > max(self.bytes, ALWAYS):
+        if math.prod(held.shape or ()) * held.dtype.itemsize > max(self.bytes, MIN_LIMIT_BYTES):
             raise OSError(f"{group.name}: {key} has shape {held.shape}")
         return group.attrs[key]
 
@@ -204,7 +207,7 @@ class _Reader:
             group = self.group(top, layer)
             for number, name in enumerate(self.texts(group, "weight_names")):
                 path = name if "/" in name else f"{layer}/{VARIABLES}/{number}"
-                yield under(layer, path), self.member(group, name)
+                yield path_from_layer(layer, path), self.member(group, name)
         if "top_level_model_weights" in top:
             own = self.group(top, "top_level_model_weights")
             for name in self.texts(own, "weight_names"):
@@ -251,7 +254,7 @@ def _variable(layer: str, number: str) -> str:
     return f"{VARIABLES}/{number}" if number.isdigit() else number
 
 
-def under(layer: str, path: str) -> str:
+def path_from_layer(layer: str, path: str) -> str:
     """A weight's path from its layer on: `model/dense/kernel` and `kernel` as `dense/kernel`."""
     parts = path.split("/")
     return "/".join(parts[parts.index(layer) :] if layer in parts else (layer, *parts))

@@ -28,21 +28,21 @@ Misfit = Callable[..., str | None]
 """From a layer and arrays to what keeps these from being converted, None if nothing does."""
 
 
-def _any(layer: Module, *_: Value) -> None:
+def _always_fits(layer: Module, *_: Value) -> None:
     """Nothing; the shape of the result is checked anyway."""
 
 
 @dataclass(frozen=True)
-class Rule:
+class LayoutRule:
     """One parameter of a layer: the arrays it is made of, and how."""
 
     theirs: tuple[str, ...]
     convert: Convert
     """From the layer and the arrays."""
-    misfit: Misfit = _any
+    misfit: Misfit = _always_fits
 
 
-def _whatever_layer(convert: Convert) -> Convert:
+def _without_layer(convert: Convert) -> Convert:
     """A conversion that is the same for every layer of a kind."""
 
     def converted(_: Module, *values: Value) -> Value:
@@ -51,11 +51,11 @@ def _whatever_layer(convert: Convert) -> Convert:
     return converted
 
 
-def _same(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
-def _transposed(value: Value) -> Value:
+def _transpose(value: Value) -> Value:
     """(outputs, inputs) as (inputs, outputs)."""
     return value.T
 
@@ -65,7 +65,7 @@ def _window_first(value: Value) -> Value:
     return np.moveaxis(value, (0, 1), (-1, -2)) if value.ndim > 2 else value
 
 
-def _swapped(value: Value) -> Value:
+def _swap_last_axes(value: Value) -> Value:
     """The last two axes exchanged."""
     return np.swapaxes(value, -1, -2) if value.ndim > 1 else value
 
@@ -79,13 +79,13 @@ def _sum(first: Value, second: Value) -> Value:
     return first + second
 
 
-def _unlike(_: Module, first: Value, second: Value) -> str | None:
+def _shape_misfit(_: Module, first: Value, second: Value) -> str | None:
     if first.shape == second.shape:
         return None
     return f"have shapes {first.shape} and {second.shape}; they must be alike"
 
 
-def _third(number: int, convert: Convert = _same) -> Convert:
+def _third(number: int, convert: Convert = _identity) -> Convert:
     """One of three parts of equal size, one after the other."""
 
     def part(value: Value) -> Value:
@@ -95,13 +95,13 @@ def _third(number: int, convert: Convert = _same) -> Convert:
     return part
 
 
-def _no_thirds(_: Module, value: Value) -> str | None:
+def _thirds_misfit(_: Module, value: Value) -> str | None:
     if value.ndim and len(value) % 3 == 0:
         return None
     return f"has shape {value.shape}; it must be three parts of equal size"
 
 
-def _reset_first(value: Value) -> Value:
+def _reset_gate_first(value: Value) -> Value:
     """Columns of the gates (update, reset, new) as (reset, update, new)."""
     parts = np.array_split(value, 3, axis=-1)
     return np.concatenate([parts[1], parts[0], parts[2]], axis=-1)
@@ -111,12 +111,12 @@ def _row(number: int) -> Convert:
     """A row of a matrix or the only one, its gates (update, reset, new) in our order."""
 
     def row(value: Value) -> Value:
-        return _reset_first(value[number] if value.ndim == 2 else value)
+        return _reset_gate_first(value[number] if value.ndim == 2 else value)
 
     return row
 
 
-def _other_rows(layer: Module, value: Value) -> str | None:
+def _gru_rows_misfit(layer: Module, value: Value) -> str | None:
     """A GRU of the other kind computes something else with the same weights."""
     after = cast("GRU", layer).reset_after
     if (value.shape[:-1] == (2,)) if after else value.ndim == 1:
@@ -140,21 +140,21 @@ def _depthwise(layer: Module, value: Value) -> Value:
     return value.reshape(*value.shape[:-2], 1, -1)
 
 
-def _heads_joined(value: Value) -> Value:
+def _join_heads(value: Value) -> Value:
     """(features, heads, size) as (features, heads * size)."""
     return value.reshape(len(value), -1) if value.ndim == 3 else value
 
 
-def _heads_joined_first(value: Value) -> Value:
+def _join_leading_heads(value: Value) -> Value:
     """(heads, size, features) as (heads * size, features)."""
     return value.reshape(-1, value.shape[-1]) if value.ndim == 3 else value
 
 
-def _flat(value: Value) -> Value:
+def _flatten(value: Value) -> Value:
     return value.reshape(-1)
 
 
-def _other_heads(axis: int) -> Misfit:
+def _heads_misfit(axis: int) -> Misfit:
     """Heads along an axis that are not as many as the layer's, though all sizes may agree."""
 
     def misfit(layer: Module, value: Value) -> str | None:
@@ -166,83 +166,90 @@ def _other_heads(axis: int) -> Misfit:
     return misfit
 
 
-def same_name(name: str) -> Rule:
+def same_name(name: str) -> LayoutRule:
     """A parameter that is called the same there and has the same layout."""
-    return _called(name)
+    return _from_name(name)
 
 
-def _called(name: str, convert: Convert = _same, misfit: Misfit = _any) -> Rule:
-    return Rule((name,), _whatever_layer(convert), misfit)
+def _from_name(
+    name: str, convert: Convert = _identity, misfit: Misfit = _always_fits
+) -> LayoutRule:
+    return LayoutRule((name,), _without_layer(convert), misfit)
 
 
-Table = dict[type[Module], dict[str, Rule]]
+Table = dict[type[Module], dict[str, LayoutRule]]
 
-_TORCH_NORM: Final = {"scale": _called("weight"), "shift": _called("bias")}
+_TORCH_NORM: Final = {"scale": _from_name("weight"), "shift": _from_name("bias")}
 _TORCH_RECURRENT: Final = {
-    "weight": _called("weight_ih_l0", _transposed),
-    "recurrent": _called("weight_hh_l0", _transposed),
-    "bias": Rule(("bias_ih_l0", "bias_hh_l0"), _whatever_layer(_sum), _unlike),
+    "weight": _from_name("weight_ih_l0", _transpose),
+    "recurrent": _from_name("weight_hh_l0", _transpose),
+    "bias": LayoutRule(("bias_ih_l0", "bias_hh_l0"), _without_layer(_sum), _shape_misfit),
 }
 
 TORCH: Final[Table] = {
-    Linear: {"weight": _called("weight", _transposed)},
-    Convolution: {"weight": _called("weight", _window_first)},
-    ConvolutionTranspose: {"weight": _called("weight", _inputs_first)},
-    BatchNorm: _TORCH_NORM | {"mean": _called("running_mean"), "variance": _called("running_var")},
+    Linear: {"weight": _from_name("weight", _transpose)},
+    Convolution: {"weight": _from_name("weight", _window_first)},
+    ConvolutionTranspose: {"weight": _from_name("weight", _inputs_first)},
+    BatchNorm: _TORCH_NORM
+    | {"mean": _from_name("running_mean"), "variance": _from_name("running_var")},
     LayerNorm: _TORCH_NORM,
     GroupNorm: _TORCH_NORM,
     Recurrent: _TORCH_RECURRENT,
-    GRU: {"bias": _called("bias_ih_l0"), "recurrent_bias": _called("bias_hh_l0")},
+    GRU: {"bias": _from_name("bias_ih_l0"), "recurrent_bias": _from_name("bias_hh_l0")},
     MultiHeadAttention: {
         **{
-            f"{name}.weight": _called("in_proj_weight", _third(number, _transposed), _no_thirds)
+            f"{name}.weight": _from_name(
+                "in_proj_weight", _third(number, _transpose), _thirds_misfit
+            )
             for number, name in enumerate(("query", "key", "value"))
         },
         **{
-            f"{name}.bias": _called("in_proj_bias", _third(number), _no_thirds)
+            f"{name}.bias": _from_name("in_proj_bias", _third(number), _thirds_misfit)
             for number, name in enumerate(("query", "key", "value"))
         },
-        "output.weight": _called("out_proj.weight", _transposed),
-        "output.bias": _called("out_proj.bias"),
+        "output.weight": _from_name("out_proj.weight", _transpose),
+        "output.bias": _from_name("out_proj.bias"),
     },
 }
 """PyTorch's."""
 
-_KERAS_NORM: Final = {"scale": _called("gamma"), "shift": _called("beta")}
+_KERAS_NORM: Final = {"scale": _from_name("gamma"), "shift": _from_name("beta")}
 
 KERAS: Final[Table] = {
-    Linear: {"weight": _called("kernel")},
-    Convolution: {"weight": Rule(("kernel",), _depthwise)},
-    ConvolutionTranspose: {"weight": _called("kernel", _swapped)},
+    Linear: {"weight": _from_name("kernel")},
+    Convolution: {"weight": LayoutRule(("kernel",), _depthwise)},
+    ConvolutionTranspose: {"weight": _from_name("kernel", _swap_last_axes)},
     BatchNorm: _KERAS_NORM
-    | {"mean": _called("moving_mean"), "variance": _called("moving_variance")},
+    | {"mean": _from_name("moving_mean"), "variance": _from_name("moving_variance")},
     LayerNorm: _KERAS_NORM,
     GroupNorm: _KERAS_NORM,
-    Embedding: {"weight": _called("embeddings")},
-    Recurrent: {"weight": _called("kernel"), "recurrent": _called("recurrent_kernel")},
+    Embedding: {"weight": _from_name("embeddings")},
+    Recurrent: {"weight": _from_name("kernel"), "recurrent": _from_name("recurrent_kernel")},
     GRU: {
-        "weight": _called("kernel", _reset_first),
-        "recurrent": _called("recurrent_kernel", _reset_first),
-        "bias": _called("bias", _row(0), _other_rows),
-        "recurrent_bias": _called("bias", _row(1), _other_rows),
+        "weight": _from_name("kernel", _reset_gate_first),
+        "recurrent": _from_name("recurrent_kernel", _reset_gate_first),
+        "bias": _from_name("bias", _row(0), _gru_rows_misfit),
+        "recurrent_bias": _from_name("bias", _row(1), _gru_rows_misfit),
     },
     MultiHeadAttention: {
         **{
-            f"{n}.weight": _called(f"{n}.kernel", _heads_joined, _other_heads(1))
+            f"{n}.weight": _from_name(f"{n}.kernel", _join_heads, _heads_misfit(1))
             for n in ("query", "key", "value")
         },
         **{
-            f"{n}.bias": _called(f"{n}.bias", _flat, _other_heads(0))
+            f"{n}.bias": _from_name(f"{n}.bias", _flatten, _heads_misfit(0))
             for n in ("query", "key", "value")
         },
-        "output.weight": _called("attention_output.kernel", _heads_joined_first, _other_heads(0)),
-        "output.bias": _called("attention_output.bias"),
+        "output.weight": _from_name(
+            "attention_output.kernel", _join_leading_heads, _heads_misfit(0)
+        ),
+        "output.bias": _from_name("attention_output.bias"),
     },
 }
 """Those of Keras."""
 
 
-def rule_for(table: Table, module: Module, name: str) -> Rule | None:
+def rule_for(table: Table, module: Module, name: str) -> LayoutRule | None:
     """How the parameter at the path `name` from a layer is made, if the table says it."""
     for kind in type(module).__mro__:
         if name in table.get(kind, {}):
@@ -250,7 +257,7 @@ def rule_for(table: Table, module: Module, name: str) -> Rule | None:
     return None
 
 
-def unlike_torch(layer: Module) -> str | None:
+def torch_difference(layer: Module) -> str | None:
     """Why a layer would compute something else than PyTorch's with the same weights, if so."""
     if (
         isinstance(layer, ConvolutionTranspose)

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from tawny.errors import type_error, value_error
 from tawny.files.safetensors import GraphFileError, open_regular, read
-from tawny.nn.interop.hdf5 import File, from_archive, from_hdf5, under
+from tawny.nn.interop.hdf5 import File, from_archive, from_hdf5, path_from_layer
 from tawny.node import Value
 
 __all__ = ["File", "Read", "keras_arrays", "torch_arrays"]
@@ -59,13 +59,13 @@ def keras_arrays(op: str, source: Any) -> Mapping[str, Any]:
 # ----------------------------------------------------------------------- files
 
 
-def _beginning(path: File) -> bytes:
+def _first_bytes(path: File) -> bytes:
     with open_regular(path) as file:
         return file.read(8)
 
 
 def _torch_file(op: str, path: File) -> Mapping[str, Value]:
-    beginning = _beginning(path)
+    beginning = _first_bytes(path)
     if beginning.startswith((ARCHIVE, PICKLE)):
         raise GraphFileError(
             os.fspath(path),
@@ -79,7 +79,7 @@ def _torch_file(op: str, path: File) -> Mapping[str, Value]:
 
 
 def _keras_file(op: str, path: File) -> Mapping[str, Value]:
-    beginning = _beginning(path)
+    beginning = _first_bytes(path)
     if beginning == HDF5:
         return from_hdf5(op, path, path)
     if beginning.startswith(ARCHIVE):
@@ -101,11 +101,11 @@ def _keras_model(op: str, model: Any) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for layer in getattr(model, "layers", ()):
         for weight in layer.weights:
-            found[under(layer.name, _path(weight))] = weight.numpy()
+            found[path_from_layer(layer.name, _path(weight))] = weight.numpy()
     if not found:
         paths = [(_path(weight), weight) for weight in model.weights]
         return {
-            under(model.name, path).removeprefix(f"{model.name}/"): weight.numpy()
+            path_from_layer(model.name, path).removeprefix(f"{model.name}/"): weight.numpy()
             for path, weight in paths
         }
     if len(found) < len(model.weights):

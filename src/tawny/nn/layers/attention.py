@@ -10,7 +10,7 @@ from tawny.array import Array
 from tawny.errors import value_error
 from tawny.nn.layers.dropout import Dropout
 from tawny.nn.layers.linear import Linear
-from tawny.nn.layers.sizes import positive
+from tawny.nn.layers.sizes import as_size
 from tawny.nn.module import Module
 from tawny.ops.elementwise import where
 from tawny.ops.precision import narrowed, widened
@@ -49,14 +49,14 @@ class MultiHeadAttention(Module):
         init_weight: Any = None,
         dtype: Any = "float32",
     ) -> None:
-        self.features = positive(features, "MultiHeadAttention", "features")
-        self.heads = positive(heads, "MultiHeadAttention", "heads")
+        self.features = as_size(features, "MultiHeadAttention", "features")
+        self.heads = as_size(heads, "MultiHeadAttention", "heads")
         if size is None and features % heads:
             raise value_error(
                 "MultiHeadAttention",
                 f"features is {features}; it must be a multiple of heads = {heads}, or size given",
             )
-        self.size = positive(
+        self.size = as_size(
             features // heads if size is None else size, "MultiHeadAttention", "size"
         )
         self.causal = causal
@@ -73,12 +73,12 @@ class MultiHeadAttention(Module):
         value = key if v is None else np.asarray(v)
         for name, x in (("q", q), ("k", key), ("v", value)):
             if x.ndim != 3 or x.shape[0] != q.shape[0] or x.shape[-1] != self.features:
-                raise self.wrong(
+                raise self.input_error(
                     f"{name} has shape {x.shape}; accepted: (batch, time, {self.features}), the "
                     "same batch for all"
                 )
         if key.shape != value.shape:
-            raise self.wrong(f"v has shape {value.shape}; it must be {key.shape}, as k")
+            raise self.input_error(f"v has shape {value.shape}; it must be {key.shape}, as k")
         queries, keys, values = (
             widened(self._heads(layer(x)))
             for layer, x in ((self.query, q), (self.key, key), (self.value, value))
@@ -99,7 +99,7 @@ class MultiHeadAttention(Module):
 
     def _weights(self, scores: Array, mask: Any) -> Array:
         """How much each position looks at each other one."""
-        allowed = None if mask is None else self._checked_mask(np.asarray(mask), scores.shape)
+        allowed = None if mask is None else self._check_mask(np.asarray(mask), scores.shape)
         if self.causal:
             ahead = np.tril(np.ones(scores.shape[-2:], dtype=bool))
             allowed = ahead if allowed is None else np.logical_and(allowed, ahead)
@@ -109,14 +109,16 @@ class MultiHeadAttention(Module):
         weights = np.softmax(where(allowed, scores, least), axis=-1)
         return weights if mask is None else where(allowed, weights, 0)
 
-    def _checked_mask(self, mask: Array, wanted: tuple[int, ...]) -> Array:
+    def _check_mask(self, mask: Array, wanted: tuple[int, ...]) -> Array:
         if mask.dtype.kind != "b":
-            raise self.wrong(f"mask has dtype {mask.dtype}; accepted: bool, true where to look")
+            raise self.input_error(
+                f"mask has dtype {mask.dtype}; accepted: bool, true where to look"
+            )
         padded = (1,) * (len(wanted) - mask.ndim) + mask.shape
         if len(padded) != len(wanted) or any(
             m not in (1, n) for m, n in zip(padded, wanted, strict=True)
         ):
-            raise self.wrong(f"mask has shape {mask.shape}; it must broadcast to {wanted}")
+            raise self.input_error(f"mask has shape {mask.shape}; it must broadcast to {wanted}")
         return mask
 
     def extra(self) -> str:

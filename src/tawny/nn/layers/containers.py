@@ -61,7 +61,7 @@ class Input(Module):
         )
         if not fits:
             sizes = ", ".join(["batch", *("any" if n is None else str(n) for n in self.shape)])
-            raise self.wrong(f"the input has shape {x.shape}; accepted: ({sizes})")
+            raise self.input_error(f"the input has shape {x.shape}; accepted: ({sizes})")
         return x
 
     def extra(self) -> str:

@@ -8,17 +8,16 @@ from typing import Any, ClassVar
 from tawny import numpy as np
 from tawny.array import Array
 from tawny.errors import value_error
-from tawny.nn.layers.linear import Weighted
-from tawny.nn.layers.sizes import pads, positive, windows
+from tawny.nn.layers.linear import AffineLayer
+from tawny.nn.layers.sizes import Sizes, as_padding, as_size
+from tawny.ops.window import per_axis
 
-Sizes = int | tuple[int, ...] | list[int]
 
-
-class Swept(Weighted):
+class ConvolutionLayer(AffineLayer):
     """What convolutions and their transposes share: a kernel over (batch, *spatial, inputs)."""
 
     rank: ClassVar[int]
-    product: ClassVar[Callable[..., Array]]
+    convolve: ClassVar[Callable[..., Array]]
     groups: int = 1
 
     def __init__(
@@ -36,10 +35,10 @@ class Swept(Weighted):
         dtype: Any = "float32",
     ) -> None:
         op, rank = type(self).__name__, type(self).rank
-        self.inputs, self.outputs = positive(inputs, op, "inputs"), positive(outputs, op, "outputs")
-        self.window = windows(window, rank, op, "window")
-        self.stride = windows(stride, rank, op, "stride")
-        self.padding = pads(padding, rank, op)
+        self.inputs, self.outputs = as_size(inputs, op, "inputs"), as_size(outputs, op, "outputs")
+        self.window = per_axis(window, rank, op, "window")
+        self.stride = per_axis(stride, rank, op, "stride")
+        self.padding = as_padding(padding, rank, op)
         shape = (*self.window, self.inputs // self.groups, self.outputs)
         super().__init__(shape, bias, activation, init_weight, init_bias, dtype)
 
@@ -49,8 +48,8 @@ class Swept(Weighted):
 
     def forward(self, x: Array) -> Array:
         self.check_image(x, type(self).rank, self.inputs)
-        x = self.fitted(x, self.weight)
-        return self.finished(type(self).product(x, self.weight, **self.options()))
+        x = self.match_dtype(x, self.weight)
+        return self.finish(type(self).convolve(x, self.weight, **self.options()))
 
     def extra(self) -> str:
         parts = [f"{self.inputs}, {self.outputs}, {self.window}"]
@@ -61,7 +60,7 @@ class Swept(Weighted):
         return ", ".join(parts)
 
 
-class Convolution(Swept):
+class Convolution(ConvolutionLayer):
     """A kernel swept over (batch, *spatial, inputs), giving (batch, *spatial, outputs).
 
     `weight` is (*window, inputs // groups, outputs), `bias` is (outputs,).  `padding` is "valid"
@@ -87,8 +86,8 @@ class Convolution(Swept):
         dtype: Any = "float32",
     ) -> None:
         op = type(self).__name__
-        self.dilation = windows(dilation, type(self).rank, op, "dilation")
-        self.groups = positive(groups, op, "groups")
+        self.dilation = per_axis(dilation, type(self).rank, op, "dilation")
+        self.groups = as_size(groups, op, "groups")
         super().__init__(
             inputs,
             outputs,
@@ -145,7 +144,7 @@ class Conv1d(Convolution):
     """
 
     rank = 1
-    product = np.conv1d
+    convolve = np.conv1d
 
 
 class Conv2d(Convolution):
@@ -174,7 +173,7 @@ class Conv2d(Convolution):
     """
 
     rank = 2
-    product = np.conv2d
+    convolve = np.conv2d
 
 
 class Conv3d(Convolution):
@@ -203,10 +202,10 @@ class Conv3d(Convolution):
     """
 
     rank = 3
-    product = np.conv3d
+    convolve = np.conv3d
 
 
-class ConvolutionTranspose(Swept):
+class ConvolutionTranspose(ConvolutionLayer):
     """The transpose of a convolution: every element spreads the kernel, `stride` apart.
 
     `weight` is (*window, inputs, outputs), `bias` is (outputs,).  An axis of n elements becomes
@@ -240,7 +239,7 @@ class ConvTranspose1d(ConvolutionTranspose):
     """
 
     rank = 1
-    product = np.conv_transpose1d
+    convolve = np.conv_transpose1d
 
 
 class ConvTranspose2d(ConvolutionTranspose):
@@ -267,7 +266,7 @@ class ConvTranspose2d(ConvolutionTranspose):
     """
 
     rank = 2
-    product = np.conv_transpose2d
+    convolve = np.conv_transpose2d
 
 
 class ConvTranspose3d(ConvolutionTranspose):
@@ -294,4 +293,4 @@ class ConvTranspose3d(ConvolutionTranspose):
     """
 
     rank = 3
-    product = np.conv_transpose3d
+    convolve = np.conv_transpose3d

@@ -10,10 +10,10 @@ import math
 from tawny import random
 from tawny.array import Array
 from tawny.nn.layers.activations import SELU_ALPHA, SELU_SCALE
-from tawny.nn.layers.sizes import share
+from tawny.nn.layers.sizes import as_fraction
 from tawny.nn.module import Module
 from tawny.ops.elementwise import where
-from tawny.optim.arguments import at_least_zero
+from tawny.optim.arguments import as_nonnegative
 
 
 class Dropout(Module):
@@ -28,7 +28,7 @@ class Dropout(Module):
     """
 
     def __init__(self, rate: float = 0.5) -> None:
-        self.rate = share(rate, "Dropout", "rate")
+        self.rate = as_fraction(rate, "Dropout", "rate")
 
     def forward(self, x: Array) -> Array:
         if not self.training or not self.rate:
@@ -44,7 +44,7 @@ class GaussianNoise(Module):
     """Each element plus a normally distributed number of standard deviation `std`."""
 
     def __init__(self, std: float = 0.1) -> None:
-        self.std = at_least_zero(std, "GaussianNoise", "std")
+        self.std = as_nonnegative(std, "GaussianNoise", "std")
 
     def forward(self, x: Array) -> Array:
         if not self.training or not self.std:
@@ -59,7 +59,7 @@ class GaussianDropout(Module):
     """Each element times a number normally distributed about 1, of variance rate / (1 - rate)."""
 
     def __init__(self, rate: float = 0.5) -> None:
-        self.rate = share(rate, "GaussianDropout", "rate")
+        self.rate = as_fraction(rate, "GaussianDropout", "rate")
 
     def forward(self, x: Array) -> Array:
         if not self.training or not self.rate:
@@ -79,7 +79,7 @@ class AlphaDropout(Module):
     """
 
     def __init__(self, rate: float = 0.5) -> None:
-        self.rate = share(rate, "AlphaDropout", "rate")
+        self.rate = as_fraction(rate, "AlphaDropout", "rate")
 
     def forward(self, x: Array) -> Array:
         if not self.training or not self.rate:

@@ -7,7 +7,7 @@ from typing import Any
 from tawny import numpy as np
 from tawny.array import Array
 from tawny.errors import type_error
-from tawny.nn.layers.sizes import positive
+from tawny.nn.layers.sizes import as_size
 from tawny.nn.module import Module
 from tawny.nn.parameters import Parameter
 
@@ -32,8 +32,8 @@ class Embedding(Module):
     def __init__(
         self, count: int, features: int, *, init_weight: Any = None, dtype: Any = "float32"
     ) -> None:
-        self.count = positive(count, "Embedding", "count")
-        self.features = positive(features, "Embedding", "features")
+        self.count = as_size(count, "Embedding", "count")
+        self.features = as_size(features, "Embedding", "features")
         self.weight = Parameter((self.count, self.features), init_weight, dtype)
 
     def forward(self, x: Array) -> Array:

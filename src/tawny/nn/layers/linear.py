@@ -6,13 +6,13 @@ from typing import Any
 
 from tawny.array import Array
 from tawny.nn.layers.activations import as_activation
-from tawny.nn.layers.sizes import positive
+from tawny.nn.layers.sizes import as_size
 from tawny.nn.module import Module
 from tawny.nn.parameters import Parameter
 from tawny.shape import size
 
 
-class Weighted(Module):
+class AffineLayer(Module):
     """A layer with a weight whose last axis is the outputs, a bias or none, and an activation."""
 
     weight: Array
@@ -31,12 +31,12 @@ class Weighted(Module):
         self.weight = Parameter(shape, init_weight, dtype)
         self.bias = Parameter(shape[-1:], init_bias, dtype) if bias else None
 
-    def finished(self, product: Array) -> Array:
+    def finish(self, product: Array) -> Array:
         """What the layer gives, from the product with its weight."""
         return self.activation(product if self.bias is None else product + self.bias)
 
 
-class Linear(Weighted):
+class Linear(AffineLayer):
     """x @ weight + bias, over the last axis: (..., inputs) gives (..., outputs).
 
     - `inputs`, `outputs`: the size of the last axis before and after.
@@ -63,14 +63,14 @@ class Linear(Weighted):
         init_bias: Any = 0.0,
         dtype: Any = "float32",
     ) -> None:
-        self.inputs = positive(inputs, "Linear", "inputs")
-        self.outputs = positive(outputs, "Linear", "outputs")
+        self.inputs = as_size(inputs, "Linear", "inputs")
+        self.outputs = as_size(outputs, "Linear", "outputs")
         shape = self.inputs, self.outputs
         super().__init__(shape, bias, activation, init_weight, init_bias, dtype)
 
     def forward(self, x: Array) -> Array:
         self.check_last_axis(x, self.inputs)
-        return self.finished(self.fitted(x, self.weight) @ self.weight)
+        return self.finish(self.match_dtype(x, self.weight) @ self.weight)
 
     def extra(self) -> str:
         return f"{self.inputs}, {self.outputs}"
@@ -96,7 +96,7 @@ class FullyConnected(Linear):
     def forward(self, x: Array) -> Array:
         self.check_array(x)
         if x.ndim < 2 or size(x.shape[1:]) != self.inputs:
-            raise self.wrong(
+            raise self.input_error(
                 f"the input has shape {x.shape}, so {size(x.shape[1:])} numbers a sample; "
                 f"accepted: (batch, ...) with {self.inputs} of them"
             )

@@ -8,13 +8,11 @@ from typing import Any, ClassVar, cast
 from tawny import numpy as np
 from tawny.array import Array
 from tawny.errors import type_error
-from tawny.nn.layers.sizes import pads, windows
+from tawny.nn.layers.sizes import Sizes, as_padding
 from tawny.nn.module import Module
-from tawny.ops.window import Pads
-from tawny.optim.arguments import real
+from tawny.ops.window import Pads, per_axis
+from tawny.optim.arguments import as_real
 from tawny.shape import as_int, size
-
-Sizes = int | tuple[int, ...] | list[int]
 
 
 class Reshape(Module):
@@ -26,7 +24,7 @@ class Reshape(Module):
     def forward(self, x: Array) -> Array:
         self.check_array(x)
         if not x.ndim:
-            raise self.wrong("the input has no axes; accepted: (batch, ...)")
+            raise self.input_error("the input has no axes; accepted: (batch, ...)")
         return x.reshape((x.shape[0], *self.shape))
 
     def extra(self) -> str:
@@ -39,7 +37,7 @@ class Flatten(Module):
     def forward(self, x: Array) -> Array:
         self.check_array(x)
         if not x.ndim:
-            raise self.wrong("the input has no axes; accepted: (batch, ...)")
+            raise self.input_error("the input has no axes; accepted: (batch, ...)")
         return x.reshape((x.shape[0], size(x.shape[1:])))
 
 
@@ -56,7 +54,7 @@ class Slice(Module):
     def forward(self, x: Array) -> Array:
         self.check_array(x)
         if x.ndim <= len(self.parts):
-            raise self.wrong(
+            raise self.input_error(
                 f"the input has shape {x.shape}; it must have at least {len(self.parts) + 1} axes"
             )
         return x[(slice(None), *self.parts)]
@@ -87,13 +85,13 @@ class Padding(Module):
     rank: ClassVar[int]
 
     def __init__(self, padding: Any, value: float = 0.0) -> None:
-        given = pads(padding, type(self).rank, type(self).__name__)
+        given = as_padding(padding, type(self).rank, type(self).__name__)
         if isinstance(given, str):
             raise type_error(
                 type(self).__name__, f"padding is {padding!r}; accepted: numbers from 0, or pairs"
             )
         self.padding: Pads = given
-        self.value = real(value, type(self).__name__, "value")
+        self.value = as_real(value, type(self).__name__, "value")
 
     def forward(self, x: Array) -> Array:
         self.check_image(x, type(self).rank)
@@ -125,14 +123,14 @@ class UpSampling(Module):
     """Each element repeated `factor` times along the spatial axes."""
 
     rank: ClassVar[int]
-    enlarged: ClassVar[Callable[..., Array]]
+    upsample: ClassVar[Callable[..., Array]]
 
     def __init__(self, factor: Sizes) -> None:
-        self.factor = windows(factor, type(self).rank, type(self).__name__, "factor")
+        self.factor = per_axis(factor, type(self).rank, type(self).__name__, "factor")
 
     def forward(self, x: Array) -> Array:
         self.check_image(x, type(self).rank)
-        return type(self).enlarged(x, self.factor)
+        return type(self).upsample(x, self.factor)
 
     def extra(self) -> str:
         return f"{self.factor}"
@@ -142,18 +140,18 @@ class UpSampling1d(UpSampling):
     """Upsampling of (batch, n, channels)."""
 
     rank = 1
-    enlarged = np.upsampling1d
+    upsample = np.upsampling1d
 
 
 class UpSampling2d(UpSampling):
     """Upsampling of (batch, rows, columns, channels)."""
 
     rank = 2
-    enlarged = np.upsampling2d
+    upsample = np.upsampling2d
 
 
 class UpSampling3d(UpSampling):
     """Upsampling over three spatial axes."""
 
     rank = 3
-    enlarged = np.upsampling3d
+    upsample = np.upsampling3d

@@ -8,11 +8,11 @@ from tawny import numpy as np
 from tawny.array import Array
 from tawny.errors import value_error
 from tawny.nn import init
-from tawny.nn.layers.sizes import positive, share
+from tawny.nn.layers.sizes import as_fraction, as_size
 from tawny.nn.module import Module
 from tawny.nn.parameters import Parameter, State
 from tawny.ops.precision import narrowed, widened
-from tawny.optim.arguments import at_least_zero
+from tawny.optim.arguments import as_nonnegative
 from tawny.shape import as_int, as_shape
 
 
@@ -55,10 +55,10 @@ class BatchNorm(Module):
         shift: bool = True,
         dtype: Any = "float32",
     ) -> None:
-        self.features = positive(features, "BatchNorm", "features")
+        self.features = as_size(features, "BatchNorm", "features")
         self.axis = as_int(axis, "BatchNorm", "axis")
-        self.decay = share(decay, "BatchNorm", "decay")
-        self.epsilon = at_least_zero(epsilon, "BatchNorm", "epsilon")
+        self.decay = as_fraction(decay, "BatchNorm", "decay")
+        self.epsilon = as_nonnegative(epsilon, "BatchNorm", "epsilon")
         shape = (self.features,)
         self.scale = Parameter(shape, init.ones(), dtype) if affine and scale else None
         self.shift = Parameter(shape, init.zeros(), dtype) if affine and shift else None
@@ -68,20 +68,20 @@ class BatchNorm(Module):
     def forward(self, x: Array) -> Array:
         if self.axis == -1:
             self.check_last_axis(x, self.features, least_rank=2)
-            return self._normalised(x)
+            return self._normalise(x)
         self.check_array(x)
         if not -x.ndim <= self.axis < x.ndim or x.shape[self.axis] != self.features:
-            raise self.wrong(
+            raise self.input_error(
                 f"the input has shape {x.shape}; its axis {self.axis} must be {self.features}"
             )
-        return np.moveaxis(self._normalised(np.moveaxis(x, self.axis, -1)), -1, self.axis)
+        return np.moveaxis(self._normalise(np.moveaxis(x, self.axis, -1)), -1, self.axis)
 
-    def _normalised(self, x: Array) -> Array:
+    def _normalise(self, x: Array) -> Array:
         """Over all axes but the last."""
-        given = self.fitted(x, self.mean)
-        return narrowed(self._standardised(widened(given)), given.dtype)
+        given = self.match_dtype(x, self.mean)
+        return narrowed(self._standardise_channels(widened(given)), given.dtype)
 
-    def _standardised(self, x: Array) -> Array:
+    def _standardise_channels(self, x: Array) -> Array:
         mean, variance = widened(self.mean), widened(self.variance)
         if not self.training:
             factor = 1 / np.sqrt(variance + self.epsilon)
@@ -138,8 +138,8 @@ class LayerNorm(Module):
         if not self.shape:
             raise value_error("LayerNorm", "shape is (); accepted: sizes of one or more axes")
         for n in self.shape:
-            positive(n, "LayerNorm", "shape")
-        self.epsilon = at_least_zero(epsilon, "LayerNorm", "epsilon")
+            as_size(n, "LayerNorm", "shape")
+        self.epsilon = as_nonnegative(epsilon, "LayerNorm", "epsilon")
         self.scale = Parameter(self.shape, init.ones(), dtype) if affine and scale else None
         self.shift = Parameter(self.shape, init.zeros(), dtype) if affine and shift else None
 
@@ -147,9 +147,11 @@ class LayerNorm(Module):
         self.check_array(x)
         rank = len(self.shape)
         if x.shape[x.ndim - rank :] != self.shape or x.ndim < rank:
-            raise self.wrong(f"the input has shape {x.shape}; its last axes must be {self.shape}")
-        x = _fitted_to_either(self, x)
-        y = standardised(widened(x), tuple(range(-rank, 0)), self.epsilon)
+            raise self.input_error(
+                f"the input has shape {x.shape}; its last axes must be {self.shape}"
+            )
+        x = _match_parameter_dtype(self, x)
+        y = standardise(widened(x), tuple(range(-rank, 0)), self.epsilon)
         return narrowed(_affine(self, y), x.dtype)
 
     def extra(self) -> str:
@@ -188,32 +190,32 @@ class GroupNorm(Module):
         shift: bool = True,
         dtype: Any = "float32",
     ) -> None:
-        self.groups = positive(groups, "GroupNorm", "groups")
-        self.features = positive(features, "GroupNorm", "features")
+        self.groups = as_size(groups, "GroupNorm", "groups")
+        self.features = as_size(features, "GroupNorm", "features")
         if features % groups:
             raise value_error(
                 "GroupNorm", f"features is {features}; it must be a multiple of groups = {groups}"
             )
-        self.epsilon = at_least_zero(epsilon, "GroupNorm", "epsilon")
+        self.epsilon = as_nonnegative(epsilon, "GroupNorm", "epsilon")
         self.scale = Parameter((features,), init.ones(), dtype) if affine and scale else None
         self.shift = Parameter((features,), init.zeros(), dtype) if affine and shift else None
 
     def forward(self, x: Array) -> Array:
         self.check_last_axis(x, self.features, least_rank=2)
-        x = _fitted_to_either(self, x)
+        x = _match_parameter_dtype(self, x)
         parts = widened(x).reshape((*x.shape[:-1], self.groups, self.features // self.groups))
         axes = (*range(1, x.ndim - 1), parts.ndim - 1)
-        y = standardised(parts, axes, self.epsilon).reshape(x.shape)
+        y = standardise(parts, axes, self.epsilon).reshape(x.shape)
         return narrowed(_affine(self, y), x.dtype)
 
     def extra(self) -> str:
         return f"{self.groups}, {self.features}"
 
 
-def _fitted_to_either(layer: LayerNorm | GroupNorm, x: Array) -> Array:
+def _match_parameter_dtype(layer: LayerNorm | GroupNorm, x: Array) -> Array:
     """`x` in the dtype of the layer's parameters, if it has any."""
     parameter = layer.shift if layer.scale is None else layer.scale
-    return x if parameter is None else layer.fitted(x, parameter)
+    return x if parameter is None else layer.match_dtype(x, parameter)
 
 
 def _affine(layer: LayerNorm | GroupNorm, y: Array) -> Array:
@@ -223,7 +225,7 @@ def _affine(layer: LayerNorm | GroupNorm, y: Array) -> Array:
     return y if layer.shift is None else y + layer.shift
 
 
-def standardised(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+def standardise(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     """`x` with mean 0 and variance 1 over some axes."""
     mean = np.mean(x, axis=axes, keepdims=True)
     variance = np.var(x, axis=axes, keepdims=True)

@@ -7,35 +7,34 @@ from typing import Any, ClassVar
 
 from tawny import numpy as np
 from tawny.array import Array
-from tawny.nn.layers.sizes import pads, windows
+from tawny.nn.layers.sizes import Sizes, as_padding
 from tawny.nn.module import Module
+from tawny.ops.window import per_axis
 
-Sizes = int | tuple[int, ...] | list[int]
 
-
-class Pool(Module):
+class PoolLayer(Module):
     """A fold of each window; windows are `stride` apart, by default as far as they are wide."""
 
     rank: ClassVar[int]
-    pooled: ClassVar[Callable[..., Array]]
+    pool: ClassVar[Callable[..., Array]]
 
     def __init__(
         self, window: Sizes, *, stride: Sizes | None = None, padding: Any = "valid"
     ) -> None:
         op, rank = type(self).__name__, type(self).rank
-        self.window = windows(window, rank, op, "window")
-        self.stride = self.window if stride is None else windows(stride, rank, op, "stride")
-        self.padding = pads(padding, rank, op)
+        self.window = per_axis(window, rank, op, "window")
+        self.stride = self.window if stride is None else per_axis(stride, rank, op, "stride")
+        self.padding = as_padding(padding, rank, op)
 
     def forward(self, x: Array) -> Array:
         self.check_image(x, type(self).rank)
-        return type(self).pooled(x, self.window, stride=self.stride, padding=self.padding)
+        return type(self).pool(x, self.window, stride=self.stride, padding=self.padding)
 
     def extra(self) -> str:
         return f"{self.window}, stride={self.stride}"
 
 
-class MaxPool1d(Pool):
+class MaxPool1d(PoolLayer):
     """Greatest element of each window of (batch, n, channels).
 
     - `window`: the size of a window: one number, or one for each spatial axis.
@@ -49,10 +48,10 @@ class MaxPool1d(Pool):
     """
 
     rank = 1
-    pooled = np.max_pool1d
+    pool = np.max_pool1d
 
 
-class MaxPool2d(Pool):
+class MaxPool2d(PoolLayer):
     """Greatest element of each window of (batch, rows, columns, channels).
 
     - `window`: the size of a window: one number, or one for each spatial axis.
@@ -66,10 +65,10 @@ class MaxPool2d(Pool):
     """
 
     rank = 2
-    pooled = np.max_pool2d
+    pool = np.max_pool2d
 
 
-class MaxPool3d(Pool):
+class MaxPool3d(PoolLayer):
     """Greatest element of each window of (batch, planes, rows, columns, channels).
 
     - `window`: the size of a window: one number, or one for each spatial axis.
@@ -83,10 +82,10 @@ class MaxPool3d(Pool):
     """
 
     rank = 3
-    pooled = np.max_pool3d
+    pool = np.max_pool3d
 
 
-class AvgPool1d(Pool):
+class AvgPool1d(PoolLayer):
     """Mean of each window of (batch, n, channels); padding is not counted.
 
     - `window`: the size of a window: one number, or one for each spatial axis.
@@ -100,10 +99,10 @@ class AvgPool1d(Pool):
     """
 
     rank = 1
-    pooled = np.avg_pool1d
+    pool = np.avg_pool1d
 
 
-class AvgPool2d(Pool):
+class AvgPool2d(PoolLayer):
     """Mean of each window of (batch, rows, columns, channels); padding is not counted.
 
     - `window`: the size of a window: one number, or one for each spatial axis.
@@ -117,10 +116,10 @@ class AvgPool2d(Pool):
     """
 
     rank = 2
-    pooled = np.avg_pool2d
+    pool = np.avg_pool2d
 
 
-class AvgPool3d(Pool):
+class AvgPool3d(PoolLayer):
     """Mean of each window of (batch, planes, rows, columns, channels); padding is not counted.
 
     - `window`: the size of a window: one number, or one for each spatial axis.
@@ -134,57 +133,57 @@ class AvgPool3d(Pool):
     """
 
     rank = 3
-    pooled = np.avg_pool3d
+    pool = np.avg_pool3d
 
 
-class GlobalPool(Module):
+class GlobalPoolLayer(Module):
     """A fold over all spatial axes: (batch, *spatial, channels) gives (batch, channels)."""
 
     rank: ClassVar[int]
-    pooled: ClassVar[Callable[..., Array]]
+    pool: ClassVar[Callable[..., Array]]
 
     def forward(self, x: Array) -> Array:
         self.check_image(x, type(self).rank)
-        return type(self).pooled(x)
+        return type(self).pool(x)
 
 
-class GlobalMaxPool1d(GlobalPool):
+class GlobalMaxPool1d(GlobalPoolLayer):
     """Greatest element of each channel of (batch, n, channels)."""
 
     rank = 1
-    pooled = np.global_max_pool
+    pool = np.global_max_pool
 
 
-class GlobalMaxPool2d(GlobalPool):
+class GlobalMaxPool2d(GlobalPoolLayer):
     """Greatest element of each channel of (batch, rows, columns, channels)."""
 
     rank = 2
-    pooled = np.global_max_pool
+    pool = np.global_max_pool
 
 
-class GlobalMaxPool3d(GlobalPool):
+class GlobalMaxPool3d(GlobalPoolLayer):
     """Greatest element of each channel over three spatial axes."""
 
     rank = 3
-    pooled = np.global_max_pool
+    pool = np.global_max_pool
 
 
-class GlobalAvgPool1d(GlobalPool):
+class GlobalAvgPool1d(GlobalPoolLayer):
     """Mean of each channel of (batch, n, channels)."""
 
     rank = 1
-    pooled = np.global_avg_pool
+    pool = np.global_avg_pool
 
 
-class GlobalAvgPool2d(GlobalPool):
+class GlobalAvgPool2d(GlobalPoolLayer):
     """Mean of each channel of (batch, rows, columns, channels)."""
 
     rank = 2
-    pooled = np.global_avg_pool
+    pool = np.global_avg_pool
 
 
-class GlobalAvgPool3d(GlobalPool):
+class GlobalAvgPool3d(GlobalPoolLayer):
     """Mean of each channel over three spatial axes."""
 
     rank = 3
-    pooled = np.global_avg_pool
+    pool = np.global_avg_pool

@@ -18,11 +18,11 @@ from tawny.dtype import DType
 from tawny.errors import type_error
 from tawny.nn import init
 from tawny.nn.layers.activations import as_activation
-from tawny.nn.layers.sizes import positive
+from tawny.nn.layers.sizes import as_size
 from tawny.nn.module import Module
 from tawny.nn.parameters import Parameter
 from tawny.node import Value
-from tawny.optim.arguments import real
+from tawny.optim.arguments import as_real
 from tawny.shape import Shape
 
 States = tuple[Array, ...]
@@ -30,10 +30,10 @@ States = tuple[Array, ...]
 
 def per_gate(rule: init.Initialiser, gates: int) -> init.Initialiser:
     """Each gate's columns drawn by `rule`, as if they were a matrix of their own."""
-    return init.Initialiser(f"per_gate({rule}, {gates})", partial(_drawn_per_gate, rule, gates))
+    return init.Initialiser(f"per_gate({rule}, {gates})", partial(_draw_per_gate, rule, gates))
 
 
-def _drawn_per_gate(
+def _draw_per_gate(
     rule: init.Initialiser,
     gates: int,
     rng: numpy.random.Generator,
@@ -44,7 +44,7 @@ def _drawn_per_gate(
     return numpy.concatenate([rule(rng, own, dtype) for _ in range(gates)], axis=-1)
 
 
-def _remembering(
+def _forget_gate_bias(
     units: int, bias: float, rng: numpy.random.Generator, shape: Shape, dtype: DType
 ) -> Value:
     """Zeros, and `bias` for the second gate."""
@@ -76,7 +76,7 @@ class Recurrent(Module, ABC):
         dtype: Any = "float32",
     ) -> None:
         op = type(self).__name__
-        self.inputs, self.units = positive(inputs, op, "inputs"), positive(units, op, "units")
+        self.inputs, self.units = as_size(inputs, op, "inputs"), as_size(units, op, "units")
         if not isinstance(sequences, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error(op, f"sequences is {sequences!r}; accepted: True and False")
         self.sequences = sequences
@@ -88,46 +88,49 @@ class Recurrent(Module, ABC):
         )
         self.weight = Parameter((self.inputs, columns), first, dtype)
         self.recurrent = Parameter((self.units, columns), again, dtype)
-        self.bias = Parameter((columns,), self.first_bias(), dtype) if bias else None
+        self.bias = Parameter((columns,), self.initial_bias(), dtype) if bias else None
 
-    def first_bias(self) -> init.Initialiser:
+    def initial_bias(self) -> init.Initialiser:
         """How the bias starts."""
         return init.zeros()
 
     @abstractmethod
-    def zero(self, x: Array) -> States:
+    def zero_state(self, x: Array) -> States:
         """The state before the first step."""
 
     @abstractmethod
-    def step(self, fed: Array, state: States) -> States:
-        """The state after a step, whose first part is the output; `fed` is x @ weight + bias."""
+    def step(self, projected: Array, state: States) -> States:
+        """The state after a step, whose first part is the output.
+
+        `projected` is x @ weight + bias.
+        """
 
     def run(self, x: Array, start: Any = None) -> tuple[list[Array], States]:
         """The output of every step, and the state after the last."""
         self.check_array(x)
         if x.ndim != 3 or x.shape[-1] != self.inputs or not x.shape[1]:
-            raise self.wrong(
+            raise self.input_error(
                 f"the input has shape {x.shape}; accepted: (batch, time, {self.inputs}), "
                 "with at least one step"
             )
-        state = self._started(x, start)
-        fed = self.fitted(x, self.weight) @ self.weight
+        state = self._start_state(x, start)
+        projected = self.match_dtype(x, self.weight) @ self.weight
         if self.bias is not None:
-            fed = fed + self.bias
+            projected = projected + self.bias
         outputs: list[Array] = []
-        for moment in range(x.shape[1]):
-            state = self.step(fed[:, moment], state)
+        for t in range(x.shape[1]):
+            state = self.step(projected[:, t], state)
             outputs.append(state[0])
         return outputs, state
 
-    def _started(self, x: Array, start: Any) -> States:
-        zero = self.zero(x)
+    def _start_state(self, x: Array, start: Any) -> States:
+        zero = self.zero_state(x)
         if start is None:
             return zero
         given = tuple(cast("list[Any]", start)) if isinstance(start, tuple) else (start,)
-        state = tuple(self.fitted(np.asarray(part), self.weight) for part in given)
+        state = tuple(self.match_dtype(np.asarray(part), self.weight) for part in given)
         if [s.shape for s in state] != [z.shape for z in zero]:
-            raise self.wrong(
+            raise self.input_error(
                 f"start has shapes {[s.shape for s in state]}; accepted: {[z.shape for z in zero]}"
             )
         return state
@@ -184,12 +187,12 @@ class RNN(Recurrent):
         )
         self.activation = as_activation(activation, "RNN")
 
-    def zero(self, x: Array) -> States:
+    def zero_state(self, x: Array) -> States:
         return (np.zeros((x.shape[0], self.units), dtype=self.weight.dtype),)
 
-    def step(self, fed: Array, state: States) -> States:
+    def step(self, projected: Array, state: States) -> States:
         (h,) = state
-        return (self.activation(fed + h @ self.recurrent),)
+        return (self.activation(projected + h @ self.recurrent),)
 
 
 class LSTM(Recurrent):
@@ -230,7 +233,7 @@ class LSTM(Recurrent):
         init_recurrent: Any = None,
         dtype: Any = "float32",
     ) -> None:
-        self.forget_bias = real(forget_bias, "LSTM", "forget_bias")
+        self.forget_bias = as_real(forget_bias, "LSTM", "forget_bias")
         super().__init__(
             inputs,
             units,
@@ -241,17 +244,19 @@ class LSTM(Recurrent):
             dtype=dtype,
         )
 
-    def first_bias(self) -> init.Initialiser:
+    def initial_bias(self) -> init.Initialiser:
         given = self.units, self.forget_bias
-        return init.Initialiser(f"forget_bias({self.forget_bias})", partial(_remembering, *given))
+        return init.Initialiser(
+            f"forget_bias({self.forget_bias})", partial(_forget_gate_bias, *given)
+        )
 
-    def zero(self, x: Array) -> States:
+    def zero_state(self, x: Array) -> States:
         zero = np.zeros((x.shape[0], self.units), dtype=self.weight.dtype)
         return zero, zero
 
-    def step(self, fed: Array, state: States) -> States:
+    def step(self, projected: Array, state: States) -> States:
         h, c = state
-        i, f, g, o = np.split(fed + h @ self.recurrent, 4, axis=-1)
+        i, f, g, o = np.split(projected + h @ self.recurrent, 4, axis=-1)
         c = np.sigmoid(f) * c + np.sigmoid(i) * np.tanh(g)
         return np.sigmoid(o) * np.tanh(c), c
 
@@ -312,12 +317,12 @@ class GRU(Recurrent):
             Parameter((3 * self.units,), init.zeros(), dtype) if reset_after and bias else None
         )
 
-    def zero(self, x: Array) -> States:
+    def zero_state(self, x: Array) -> States:
         return (np.zeros((x.shape[0], self.units), dtype=self.weight.dtype),)
 
-    def step(self, fed: Array, state: States) -> States:
+    def step(self, projected: Array, state: States) -> States:
         (h,) = state
-        r, z, n = np.split(fed, 3, axis=-1)
+        r, z, n = np.split(projected, 3, axis=-1)
         if not self.reset_after:
             gates, new = self.recurrent[:, : 2 * self.units], self.recurrent[:, 2 * self.units :]
             hr, hz = np.split(h @ gates, 2, axis=-1)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any, cast
 
 from tawny.errors import type_error, value_error
-from tawny.ops.window import Pads, explicit_padding, per_axis
-from tawny.optim.arguments import real
+from tawny.ops.window import Pads, explicit_padding
+from tawny.optim.arguments import as_real
 from tawny.shape import as_int
 
+Sizes = int | tuple[int, ...] | list[int]
+"""A size for all spatial axes, or one for each."""
 
-def positive(value: Any, op: str, word: str) -> int:
+
+def as_size(value: Any, op: str, word: str) -> int:
     """A size, at least 1."""
     number = as_int(value, op, word)
     if number < 1:
@@ -18,12 +21,7 @@ def positive(value: Any, op: str, word: str) -> int:
     return number
 
 
-def windows(value: Any, rank: int, op: str, word: str) -> tuple[int, ...]:
-    """A size for each spatial axis, given as one number or one for each."""
-    return per_axis(value, rank, op, word)
-
-
-def pads(value: Any, rank: int, op: str) -> str | Pads:
+def as_padding(value: Any, rank: int, op: str) -> str | Pads:
     """Padding: "same", "valid", a number for both sides of every axis, or pairs, one an axis."""
     accepted = (
         'accepted: "same", "valid", a number from 0, a number for each axis, '
@@ -47,9 +45,9 @@ def pads(value: Any, rank: int, op: str) -> str | Pads:
     return tuple((n, n) for n in numbers)
 
 
-def share(value: Any, op: str, word: str) -> float:
+def as_fraction(value: Any, op: str, word: str) -> float:
     """A number from 0 up to but not including 1."""
-    number = real(value, op, word, "a number from 0 up to 1")
+    number = as_real(value, op, word, "a number from 0 up to 1")
     if not 0 <= number < 1:
         raise value_error(op, f"{word} is {value!r}; it must be from 0 up to but not including 1")
     return number

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingEvent:
-    """What a callback is told after each step ("batch") and after each epoch ("epoch")."""
+    """What a callback is given after each step ("batch") and after each epoch ("epoch")."""
 
     event: Literal["batch", "epoch"]
     epoch: int
     """The epoch, from 0."""
     step: int
-    """Updates made so far."""
+    """The number of updates that were made."""
     loss: float
     """The loss of the batch, or the mean of the epoch."""
     rate: float
@@ -36,7 +36,7 @@ class TrainingEvent:
     @property
     def parameters(self) -> Any:
         """A copy of the parameters as they are now."""
-        return map_leaves(np.array, self._training.stepper.held.parameters)
+        return map_leaves(np.array, self._training.stepper.training_state.parameters)
 
     def update_model(self) -> None:
         """Let the model have the values of now; at the end it gets them anyway."""

@@ -27,7 +27,7 @@ from tawny.optim.stopping import Memory
 FORMAT: Final = "tawny.training"
 VERSION: Final = "1"
 
-_PLACE: Final = ("step", "epoch", "position", "rows")
+_POSITION: Final = ("step", "epoch", "position", "rows")
 _HISTORY: Final = ("batch_loss", "rate", "loss")
 
 
@@ -37,7 +37,7 @@ class Checkpoint:
 
     `path` may have the fields `{step}` and `{epoch}`; without them each file replaces the one
     before.  `every` is "epoch", "batch", a number of steps, or a function that is given the
-    moment (see callbacks) after each step and each epoch and says whether to write.
+    event (as callbacks are) after each step and each epoch and says whether to write.
     """
 
     path: str | os.PathLike[str]
@@ -54,22 +54,22 @@ class Checkpoint:
         if not isinstance(path, (str, os.PathLike)):
             raise type_error("Checkpoint", f"path is {path!r}; accepted: text or a path")
         try:
-            self.file(0, 0)
+            self.path_at(0, 0)
         except (KeyError, IndexError, ValueError):
             path = os.fspath(self.path)
             raise value_error(
                 "Checkpoint", f"path is {path!r}; its fields may be {{step}} and {{epoch}}"
             ) from None
 
-    def due(self, moment: Any) -> bool:
-        """Whether to write at this moment."""
+    def is_due(self, event: Any) -> bool:
+        """Whether to write after this event."""
         if callable(self.every):
-            return bool(self.every(moment))
+            return bool(self.every(event))
         if isinstance(self.every, int):
-            return bool(moment.event == "batch" and moment.step % self.every == 0)
-        return bool(moment.event == self.every)
+            return bool(event.event == "batch" and event.step % self.every == 0)
+        return bool(event.event == self.every)
 
-    def file(self, step: int, epoch: int) -> Path:
+    def path_at(self, step: int, epoch: int) -> Path:
         """The file for this step."""
         return Path(os.fspath(self.path).format(step=step, epoch=epoch))
 
@@ -97,7 +97,7 @@ def _is_count(value: object) -> bool:
 
 
 @dataclass
-class Position:
+class TrainingPosition:
     """Where training stands: all that a step depends on beside the arrays."""
 
     step: int = 0
@@ -114,7 +114,7 @@ class Position:
     """What each rule of stopping remembers."""
 
 
-def settled(text: str) -> str:
+def without_addresses(text: str) -> str:
     """A description without addresses, which differ from process to process."""
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
@@ -122,22 +122,22 @@ def settled(text: str) -> str:
 def save(
     path: Path,
     arrays: Mapping[str, Value],
-    where: Position,
+    where: TrainingPosition,
     history: History,
     about: Mapping[str, str],
 ) -> None:
     """Write all that training depends on; `about` says what must be the same when it goes on."""
-    place = {name: getattr(where, name) for name in _PLACE}
+    place = {name: getattr(where, name) for name in _POSITION}
     text = {
         "format": FORMAT,
         "version": VERSION,
         "training": json.dumps({**place, "stopping": where.stopping, "about": dict(about)}),
     }
-    kept = {f"history.{n}": np.array(getattr(history, n), np.float64) for n in _HISTORY}
+    records = {f"history.{n}": np.array(getattr(history, n), np.float64) for n in _HISTORY}
     for name, values in history.validation.items():
-        kept[f"validation.{name}"] = np.array(values, np.float64)
-    kept["progress"] = np.array([where.total, history.seconds])
-    write(path, {**arrays, **kept}, text, "nn.Checkpoint")
+        records[f"validation.{name}"] = np.array(values, np.float64)
+    records["progress"] = np.array([where.total, history.seconds])
+    write(path, {**arrays, **records}, text, "nn.Checkpoint")
 
 
 def restore(
@@ -145,7 +145,7 @@ def restore(
     arrays: Mapping[str, Value],
     about: Mapping[str, str],
     stopping: Sequence[Memory],
-) -> tuple[Position, History]:
+) -> tuple[TrainingPosition, History]:
     """Fill `arrays` with what a file holds; gives where training stood and its history.
 
     `stopping` is what the rules of stopping remember at the start.  Nothing is changed unless
@@ -160,10 +160,10 @@ def restore(
     if text.get("format") != FORMAT or text.get("version") != VERSION:
         raise fail("format", f"expected {FORMAT!r} of version {VERSION}")
     data = parse_json(text.get("training", ""), "training", fail)
-    if not isinstance(data, dict) or data.keys() != {*_PLACE, "stopping", "about"}:
-        raise fail("training", f"expected {', '.join(_PLACE)}, stopping and about")
-    if not all(is_natural(data[name]) for name in _PLACE):
-        raise fail("training", f"{', '.join(_PLACE)} must be integers from 0")
+    if not isinstance(data, dict) or data.keys() != {*_POSITION, "stopping", "about"}:
+        raise fail("training", f"expected {', '.join(_POSITION)}, stopping and about")
+    if not all(is_natural(data[name]) for name in _POSITION):
+        raise fail("training", f"{', '.join(_POSITION)} must be integers from 0")
     said = data["about"]
     for name, wanted in about.items():
         if not isinstance(said, dict) or said.get(name) != wanted:
@@ -173,29 +173,30 @@ def restore(
                 f"{os.fspath(path)} was written with {name} {was}; here it is {wanted!r}, and "
                 "training would not go on as it began",
             )
-    memories = _memories(data["stopping"], fail)
+    memories = _read_memories(data["stopping"], fail)
     if [m.keys() for m in memories] != [m.keys() for m in stopping]:
         raise value_error(
             "nn.train",
-            f"{os.fspath(path)} was written with {_rules(memories)}; here are {_rules(stopping)}",
+            f"{os.fspath(path)} was written with {_describe_rules(memories)}; "
+            f"here are {_describe_rules(stopping)}",
         )
-    history, progress = _history(found, fail)
+    history, progress = _read_history(found, fail)
     _check_arrays(found, arrays, fail)
-    place = {name: cast("int", data[name]) for name in _PLACE}
-    where = Position(**place, total=progress[0], stopping=memories)
+    place = {name: cast("int", data[name]) for name in _POSITION}
+    where = TrainingPosition(**place, total=progress[0], stopping=memories)
     history.seconds = progress[1]
     for name, own in arrays.items():
         np.copyto(own, found[name])
     return where, history
 
 
-def weights_in(names: Iterable[str]) -> dict[str, str]:
+def weight_names(names: Iterable[str]) -> dict[str, str]:
     """What a model takes of a checkpoint: the arrays' names there by the paths in the model."""
     kinds = ("parameters.", "state.")
     return {n.partition(".")[2]: n for n in names if n.startswith(kinds)}
 
 
-def _history(
+def _read_history(
     found: dict[str, Value], fail: Callable[[str, str], GraphFileError]
 ) -> tuple[History, list[float]]:
     """The history, taken out of the arrays found."""
@@ -236,7 +237,7 @@ def _check_arrays(
         raise fail("arrays", "they are not this model's: " + "; ".join(sorted(wrong)))
 
 
-def _memories(data: Any, fail: Callable[[str, str], GraphFileError]) -> list[Memory]:
+def _read_memories(data: Any, fail: Callable[[str, str], GraphFileError]) -> list[Memory]:
     rules = cast("list[Any]", data)
     if not isinstance(data, list) or not all(
         isinstance(m, dict)
@@ -247,7 +248,7 @@ def _memories(data: Any, fail: Callable[[str, str], GraphFileError]) -> list[Mem
     return cast("list[Memory]", rules)
 
 
-def _rules(memories: Sequence[Memory]) -> str:
+def _describe_rules(memories: Sequence[Memory]) -> str:
     """Rules of stopping by what they remember."""
     said = ", ".join(" and ".join(m) or "nothing" for m in memories)
     return f"{len(memories)} rules of stopping" + (f", remembering {said}" if said else "")

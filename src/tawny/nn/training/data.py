@@ -38,7 +38,7 @@ class Batch(NamedTuple):
         return [*leaves(self.inputs), *leaves(self.target)]
 
 
-class Source(ABC):
+class BatchSource(ABC):
     """Where batches come from."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Source(ABC):
         """What two runs must share to see the same batches."""
 
 
-class ArraySource(Source):
+class ArraySource(BatchSource):
     """Arrays whose first axis counts the samples."""
 
     def __init__(self, data: Batch, batches: Batches, seed: int, op: str) -> None:
@@ -75,7 +75,7 @@ class ArraySource(Source):
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
         for rows in self._batches.rows(self._total, number, self._seed, start):
             data = self._data
-            inputs, target = taken(data.inputs, rows), taken(data.target, rows)
+            inputs, target = take_rows(data.inputs, rows), take_rows(data.target, rows)
             yield data._replace(inputs=inputs, target=target)
 
     def sample(self) -> Batch:
@@ -85,7 +85,7 @@ class ArraySource(Source):
         return f"{self._total} rows in {self._batches!r} with seed {self._seed}"
 
 
-class IteratorSource(Source):
+class IteratorSource(BatchSource):
     """Batches in the order something gives them, the same thing for each epoch."""
 
     def __init__(self, batches: Iterable[Any], op: str) -> None:
@@ -95,33 +95,33 @@ class IteratorSource(Source):
                 "the data are an iterator, which is spent after one epoch; accepted: (x, y), "
                 "or something that can be iterated over again, as a list",
             )
-        self._made = batches
+        self._given = batches
         self._op = op
 
     def count(self) -> int | None:
-        length = getattr(self._made, "__len__", None)
+        length = getattr(self._given, "__len__", None)
         return None if length is None else length()
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
         position = -1
-        for position, pair in enumerate(self._made):
+        for position, pair in enumerate(self._given):
             if position >= start:
                 yield as_batch(pair, self._op)
         if position < 0:
             raise value_error(self._op, f"the data have no batch in epoch {number}")
 
     def sample(self) -> Batch | None:
-        made: object = self._made
-        if isinstance(made, Sequence) and made:
-            return as_batch(made[0], self._op)
+        batches: object = self._given
+        if isinstance(batches, Sequence) and batches:
+            return as_batch(batches[0], self._op)
         return None
 
     def description(self) -> str:
         return "given batches"
 
 
-def source(data: Any, batches: Batches, seed: int, op: str) -> Source:
-    """Data as they came: a pair `(x, y)` of arrays, or an iterable of such pairs."""
+def as_source(data: Any, batches: Batches, seed: int, op: str) -> BatchSource:
+    """Data as a user gives them: a pair `(x, y)` of arrays, or an iterable of such pairs."""
     given: object = data
     if isinstance(given, tuple):
         return ArraySource(as_batch(data, op, "the data are"), batches, seed, op)
@@ -137,20 +137,20 @@ def as_batch(pair: Any, op: str, what: str = "a batch is") -> Batch:
         raise type_error(op, f"{what} {_kind(pair)}; accepted: a pair (x, y)")
     x: object = pair[0]
     inputs: tuple[Any, ...] = pair[0] if isinstance(x, tuple) else (x,)
-    made = Batch(*[map_leaves(lambda a: _array(a, op), part) for part in (inputs, pair[1])])
-    shown = made.inputs[0] if len(inputs) == 1 else made.inputs
-    named = dict(paths({"x": shown, "y": made.target}))
+    batch = Batch(*[map_leaves(lambda a: _array(a, op), part) for part in (inputs, pair[1])])
+    shown = batch.inputs[0] if len(inputs) == 1 else batch.inputs
+    named = dict(paths({"x": shown, "y": batch.target}))
     lengths: dict[str, int] = {}
     for path, array in named.items():
         if not array.shape:
-            raise value_error(op, f"{path} has no axes: it is {_shortened(array)}; {_ACCEPTED}")
+            raise value_error(op, f"{path} has no axes: it is {_short_repr(array)}; {_ACCEPTED}")
         lengths[path] = len(array)
     if not lengths:
         raise value_error(op, f"there is no array; {_ACCEPTED}")
     if len(set(lengths.values())) > 1:
         said = ", ".join(f"{path} {n}" for path, n in lengths.items())
         raise value_error(op, f"all arrays of a batch must have as many rows; they have: {said}")
-    return made._replace(structure=tuple(named), targets=made.target)
+    return batch._replace(structure=tuple(named), targets=batch.target)
 
 
 _ACCEPTED: Final = (
@@ -167,12 +167,12 @@ def _kind(given: Any) -> str:
     return f"one array of shape {given.shape}" if hasattr(given, "shape") else name
 
 
-def _shortened(array: Value) -> str:
+def _short_repr(array: Value) -> str:
     text = repr(array.item())
     return text if len(text) <= 20 else f"{text[:20]}..."
 
 
-def not_finite(batch: Batch) -> list[str]:
+def nonfinite_arrays(batch: Batch) -> list[str]:
     """The arrays of a batch that have NaN or infinities, by name."""
     return [
         name
@@ -181,7 +181,7 @@ def not_finite(batch: Batch) -> list[str]:
     ]
 
 
-def taken(structure: Any, rows: Rows) -> Any:
+def take_rows(structure: Any, rows: Rows) -> Any:
     """Some rows of every array."""
     return map_leaves(lambda a: a[rows], structure)
 

@@ -13,9 +13,9 @@ from tawny.bad_calls import explain_bad_calls
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.nn.module import Module, check_module
-from tawny.nn.training.data import Batch, Source, as_batch, source, taken
-from tawny.nn.training.programs import Programs, Remembered
-from tawny.nn.training.step import Held, Loss, check_loss, one_number
+from tawny.nn.training.data import Batch, BatchSource, as_batch, as_source, take_rows
+from tawny.nn.training.programs import CachedPrograms, Programs
+from tawny.nn.training.step import Loss, TrainingState, check_loss, one_number
 from tawny.node import Value
 from tawny.optim.batches import Mini
 from tawny.tree import leaves, map_together
@@ -51,20 +51,20 @@ def accuracy(prediction: Any, target: Any) -> Any:
     return tnp.mean(tnp.astype(tnp.argmax(prediction, axis=-1) == wanted, tnp.float64))
 
 
-class Judge:
+class Evaluator:
     """Loss and metrics of a model on data."""
 
     def __init__(self, measures: Metrics, programs: Programs) -> None:
         self._names = list(measures)
         self._programs = programs
 
-    def prepare(self, data: Source) -> None:
+    def prepare(self, data: BatchSource) -> None:
         """Compile what the first batch needs, where there is one to look at."""
         batch = data.sample()
         if batch is not None:
-            self._programs.ready(batch)
+            self._programs.program_for(batch)
 
-    def measured(self, data: Source) -> dict[str, float]:
+    def measure(self, data: BatchSource) -> dict[str, float]:
         """Means over all rows: each batch counts as much as it has rows."""
         sums, rows = np.zeros(len(self._names)), 0
         for batch in data.epoch(0):
@@ -74,28 +74,32 @@ class Judge:
         return dict(zip(self._names, (sums / rows).tolist(), strict=True))
 
 
-def sharing_judge(
-    model: Module, measures: Metrics, held: Held, engine: str, memory: str | int | None
-) -> Judge:
-    """A judge of parameters that lie in memory shared with a training step."""
-    judged = Held(held.parameters, held.state, {})
-    parameters, state, _ = judged.variables()
+def shared_evaluator(
+    model: Module,
+    measures: Metrics,
+    training_state: TrainingState,
+    engine: str,
+    memory: str | int | None,
+) -> Evaluator:
+    """An evaluator of parameters that lie in memory shared with a training step."""
+    shared = TrainingState(training_state.parameters, training_state.state, {})
+    parameters, state, _ = shared.variables()
 
     def build(batch: Batch) -> Graph:
         prediction = model.apply(parameters, *batch.inputs, state=state)
         inputs = [*batch.arrays, *leaves((parameters, state))]
-        outputs = _measured(measures, prediction, batch.target)
+        outputs = _measure_all(measures, prediction, batch.target)
         return Graph(inputs, outputs, name="evaluation", unused="ignore")
 
-    return Judge(measures, Programs(build, judged.named(), engine, memory))
+    return Evaluator(measures, Programs(build, shared.by_name(), engine, memory))
 
 
-def _measured(measures: Metrics, prediction: Any, target: Any) -> tuple[Array, ...]:
-    """What each of the measures says."""
+def _measure_all(measures: Metrics, prediction: Any, target: Any) -> tuple[Array, ...]:
+    """The value of each of the measures."""
     return tuple(one_number(m(prediction, target), name) for name, m in measures.items())
 
 
-def measures(loss: Loss, metrics: Metrics | None, op: str) -> dict[str, Callable[..., Any]]:
+def measure_table(loss: Loss, metrics: Metrics | None, op: str) -> dict[str, Callable[..., Any]]:
     """The loss and the metrics in one table."""
     if metrics is not None and not isinstance(cast("object", metrics), Mapping):
         raise type_error(
@@ -139,15 +143,15 @@ def evaluate(
     """
     check_module(model, "nn.evaluate")
     check_loss(loss, "nn.evaluate")
-    given = source(data, Mini(batch, shuffle=False), 0, "nn.evaluate")
-    asked = measures(loss, metrics, "nn.evaluate")
+    batches = as_source(data, Mini(batch, shuffle=False), 0, "nn.evaluate")
+    table = measure_table(loss, metrics, "nn.evaluate")
 
     def build(batch: Batch) -> Graph:
-        outputs = _measured(asked, model(*batch.inputs), batch.target)
+        outputs = _measure_all(table, model(*batch.inputs), batch.target)
         return Graph(batch.arrays, outputs, name="evaluation", unused="ignore")
 
-    purpose = tuple((name, id(measure)) for name, measure in asked.items())
-    return Judge(asked, Remembered(model, purpose, build, engine, memory)).measured(given)
+    purpose = tuple((name, id(measure)) for name, measure in table.items())
+    return Evaluator(table, CachedPrograms(model, purpose, build, engine, memory)).measure(batches)
 
 
 @explain_bad_calls
@@ -182,13 +186,13 @@ def predict(
     def build(batch: Batch) -> Graph:
         return Graph(leaves(batch.inputs), model(*batch.inputs), unused="ignore")
 
-    programs = Remembered(model, "predict", build, engine, memory)
+    programs = CachedPrograms(model, "predict", build, engine, memory)
     parts: list[Any] = []
     for first in range(0, data.rows, size):
-        some = data._replace(inputs=taken(data.inputs, slice(first, first + size)))
+        some = data._replace(inputs=take_rows(data.inputs, slice(first, first + size)))
         parts.append(programs.run(some))
-    return map_together(_joined, *parts)
+    return map_together(_concatenate, *parts)
 
 
-def _joined(*pieces: Value) -> Value:
+def _concatenate(*pieces: Value) -> Value:
     return np.concatenate(pieces)

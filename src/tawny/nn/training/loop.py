@@ -15,26 +15,31 @@ from tawny.graph.graph import Graph
 from tawny.nn.module import Module, as_seed, check_module
 from tawny.nn.training import checkpoints
 from tawny.nn.training.callbacks import Callback, TrainingEvent, as_callbacks
-from tawny.nn.training.checkpoints import Checkpoint, Position, as_checkpoint, settled
+from tawny.nn.training.checkpoints import (
+    Checkpoint,
+    TrainingPosition,
+    as_checkpoint,
+    without_addresses,
+)
 from tawny.nn.training.data import (
     Batch,
+    BatchSource,
     IteratorSource,
-    Source,
     as_batch,
+    as_source,
     batch_variables,
-    not_finite,
-    source,
+    nonfinite_arrays,
 )
-from tawny.nn.training.evaluation import Judge, Metrics, measures, sharing_judge
+from tawny.nn.training.evaluation import Evaluator, Metrics, measure_table, shared_evaluator
 from tawny.nn.training.history import History
 from tawny.nn.training.step import (
     Loss,
     Stepper,
     check_loss,
-    held_by,
+    initial_state,
     step_graph,
 )
-from tawny.nn.training.terminal import Interrupts, Progress, interrupts_deferred, progress_shown
+from tawny.nn.training.terminal import Interrupts, Progress, defer_interrupts, show_progress
 from tawny.optim.batches import Batches, Mini, Sample, as_batches
 from tawny.optim.optimiser import as_optimiser
 from tawny.optim.stopping import Stopping
@@ -74,7 +79,7 @@ def train(
       `Mini`, `Sample` and `Stochastic`.
     - `seed`: decides the order of rows and what random layers draw.
     - `steps`: the most updates to make; None sets no limit.
-    - `validation`: data, given as `data` are, that are judged after each epoch.
+    - `validation`: data, given as `data` are, that are measured after each epoch.
     - `metrics`: further functions by name, measured beside the loss on the validation data.
     - `stopping`: a rule such as `optim.Early()`, or several, that may end training.
     - `checkpoint`: a path, or `nn.Checkpoint`: where and when to write files to resume from.
@@ -101,44 +106,47 @@ def train(
     number = _seed(seed, "nn.train")
     if progress not in (True, False, None):
         raise type_error("nn.train", f"progress is {progress!r}; accepted: True, False and None")
-    given = source(data, cut, number, "nn.train")
-    if batch is not None and isinstance(given, IteratorSource):
+    source = as_source(data, cut, number, "nn.train")
+    if batch is not None and isinstance(source, IteratorSource):
         raise value_error(
             "nn.train",
             f"batch is {batch!r}, but the data come in batches; arrays (x, y) are cut into such",
         )
     stepper = Stepper(model, loss, rule, number, engine, memory)
-    judged = None
+    evaluation = None
     if validation is not None:
-        table = measures(loss, metrics, "nn.train")
-        judge = sharing_judge(model, table, stepper.held, engine, memory)
-        judged = judge, source(validation, _in_order(cut), 0, "nn.train: validation")
+        table = measure_table(loss, metrics, "nn.train")
+        evaluator = shared_evaluator(model, table, stepper.training_state, engine, memory)
+        evaluation = (
+            evaluator,
+            as_source(validation, _validation_batches(cut), 0, "nn.train: validation"),
+        )
     elif metrics:
         raise value_error("nn.train", "metrics are measured on validation data; none are given")
     training = TrainingRun(
         model,
         stepper,
-        given,
-        judged,
-        _rules(stopping),
+        source,
+        evaluation,
+        _as_rules(stopping),
         as_checkpoint(checkpoint),
         as_callbacks(callbacks),
         {
-            "optimiser": settled(repr(rule)),
-            "data": given.description(),
+            "optimiser": without_addresses(repr(rule)),
+            "data": source.description(),
             "seed": str(number),
         },
     )
-    if judged is not None:
-        judge, data_to_judge = judged
-        judge.prepare(data_to_judge)  # what cannot be judged is refused before the first step
+    if evaluation is not None:
+        evaluator, held_out = evaluation
+        evaluator.prepare(held_out)  # what cannot be measured is refused before the first step
     if resume is not None:
         if not isinstance(cast("object", resume), (str, os.PathLike)):
             raise type_error(
                 "nn.train", f"resume is {resume!r}; accepted: the path of a checkpoint"
             )
         training.resume(resume)
-    training.run(_length(epochs, steps, given), progress)
+    training.run(_length(epochs, steps, source), progress)
     return training.history
 
 
@@ -159,7 +167,7 @@ def training_graph(model: Module, loss: Loss, data: Any, optimiser: Any, *, seed
     check_module(model, "nn.training_graph")
     check_loss(loss, "nn.training_graph")
     rule = as_optimiser(optimiser, "nn.training_graph")
-    variables = held_by(model, rule).variables()
+    variables = initial_state(model, rule).variables()
     batch = batch_variables(as_batch(data, "nn.training_graph"))
     return step_graph(model, loss, rule, variables, batch, _seed(seed, "nn.training_graph"))
 
@@ -171,8 +179,8 @@ class TrainingRun:
         self,
         model: Module,
         stepper: Stepper,
-        data: Source,
-        judge: tuple[Judge, Source] | None,
+        data: BatchSource,
+        evaluation: tuple[Evaluator, BatchSource] | None,
         rules: tuple[Stopping, ...],
         checkpoint: Checkpoint | None,
         callbacks: tuple[Callback, ...],
@@ -181,13 +189,13 @@ class TrainingRun:
         self.model = model
         self.stepper = stepper
         self.data = data
-        self.judge = judge
+        self.evaluation = evaluation
         self.rules = rules
         self.checkpoint = checkpoint
         self.callbacks = callbacks
         self.about = about
         self.history = History()
-        self.where = Position(stopping=[rule.start() for rule in rules])
+        self.where = TrainingPosition(stopping=[rule.start() for rule in rules])
         self._reason: str | None = None
         self._warned = False
 
@@ -199,26 +207,26 @@ class TrainingRun:
 
     def update_model(self) -> None:
         """Let the model have copies of the values of now."""
-        held = self.stepper.held
-        self.model.parameters, self.model.state = held.parameters, held.state
+        state = self.stepper.training_state
+        self.model.parameters, self.model.state = state.parameters, state.state
 
     def resume(self, path: str | os.PathLike[str]) -> None:
         """Go on where a checkpoint was written."""
         where, history = checkpoints.restore(
-            path, self.stepper.held.named(), self.about, self.where.stopping
+            path, self.stepper.training_state.by_name(), self.about, self.where.stopping
         )
         self.where, self.history = where, history
-        self._heed_rules()
+        self._apply_stopping()
 
     # -------------------------------------------------------------------- loops
 
-    def run(self, length: Length, show: bool | None) -> None:
+    def run(self, length: TrainingLength, show: bool | None) -> None:
         """All epochs; whatever happens, the model gets the values reached."""
-        with interrupts_deferred() as interrupts:
+        with defer_interrupts() as interrupts:
             try:
-                with progress_shown(show, length.epochs, self.data.count()) as progress:
+                with show_progress(show, length.epochs, self.data.count()) as progress:
                     while self.where.epoch < length.epochs and (
-                        self._reason is None or self._is_over()
+                        self._reason is None or self._epoch_is_over()
                     ):
                         self._epoch(length, progress, interrupts)
                 interrupts.check()
@@ -234,7 +242,7 @@ class TrainingRun:
                 self.history.program = self.stepper.programs.first
                 self.update_model()
 
-    def _epoch(self, length: Length, progress: Progress, interrupts: Interrupts) -> None:
+    def _epoch(self, length: TrainingLength, progress: Progress, interrupts: Interrupts) -> None:
         """One epoch, or what is left of it."""
         where = self.where
         batches = self.data.epoch(where.epoch, where.position)
@@ -243,7 +251,7 @@ class TrainingRun:
                 self.stop(length.reason)
             interrupts.check()
             if self._reason is not None:
-                if self._is_over():
+                if self._epoch_is_over():
                     break
                 return
             batch = next(batches, None)
@@ -252,7 +260,7 @@ class TrainingRun:
             self._step(batch, progress)
         self._end_of_epoch(progress)
 
-    def _is_over(self) -> bool:
+    def _epoch_is_over(self) -> bool:
         """Whether all batches of the epoch are done but its end, where their number is known."""
         return self.where.position > 0 and self.where.position == self.data.count()
 
@@ -271,12 +279,12 @@ class TrainingRun:
             self._warned = True
             self._warn(loss, batch)
         progress.step(where.epoch, where.position, loss, rate)
-        self._judge_stopping("batch", loss)
-        self._tell("batch", where.epoch, loss, {})
+        self._update_stopping("batch", loss)
+        self._notify("batch", where.epoch, loss, {})
 
     def _warn(self, loss: float, batch: Batch) -> None:
         """Say once that the loss is no finite number, and of which data."""
-        names = not_finite(batch)
+        names = nonfinite_arrays(batch)
         cause = f"; its batch has NaN or infinities in {' and '.join(names)}" if names else ""
         warn(f"nn.train: the loss of step {self.where.step} is {loss}{cause}", RuntimeWarning)
 
@@ -284,43 +292,43 @@ class TrainingRun:
         where, history = self.where, self.history
         done, loss = where.epoch, where.total / where.rows
         found: dict[str, float] = {}
-        if self.judge is not None:
-            judge, data = self.judge
-            found = judge.measured(data)
+        if self.evaluation is not None:
+            evaluator, data = self.evaluation
+            found = evaluator.measure(data)
         history.loss.append(loss)
         for name, value in found.items():
             history.validation.setdefault(name, []).append(value)
         where.epoch, where.position, where.rows, where.total = done + 1, 0, 0, 0.0
         progress.epoch(done, loss, found)
-        self._judge_stopping("epoch", found.get("loss", loss))
-        self._tell("epoch", done, loss, found)
+        self._update_stopping("epoch", found.get("loss", loss))
+        self._notify("epoch", done, loss, found)
 
-    def _judge_stopping(self, event: str, loss: float) -> None:
+    def _update_stopping(self, event: str, loss: float) -> None:
         for i, rule in enumerate(self.rules):
             if rule.every == event:
-                self.where.stopping[i] = rule.seen(self.where.stopping[i], loss)
-        self._heed_rules()
+                self.where.stopping[i] = rule.update(self.where.stopping[i], loss)
+        self._apply_stopping()
 
-    def _heed_rules(self) -> None:
+    def _apply_stopping(self) -> None:
         """Stop if a rule says so by what it remembers."""
         for rule, memory in zip(self.rules, self.where.stopping, strict=True):
             if (reason := rule.reason(memory)) is not None:
                 self.stop(reason)
 
-    def _tell(
+    def _notify(
         self, event: Literal["batch", "epoch"], epoch: int, loss: float, found: dict[str, float]
     ) -> None:
-        """Tell callbacks and write a checkpoint, if it is time to."""
+        """Call callbacks, and write a checkpoint if one is due."""
         if not self.callbacks and self.checkpoint is None:
             return
         where = self.where
         rate = self.history.rate[-1]
-        moment = TrainingEvent(event, epoch, where.step, loss, rate, found, self.history, self)
+        happened = TrainingEvent(event, epoch, where.step, loss, rate, found, self.history, self)
         for callback in self.callbacks:
-            callback(moment)
-        if self.checkpoint is not None and self.checkpoint.due(moment):
-            path = self.checkpoint.file(where.step, epoch)
-            arrays = self.stepper.held.named()
+            callback(happened)
+        if self.checkpoint is not None and self.checkpoint.is_due(happened):
+            path = self.checkpoint.path_at(where.step, epoch)
+            arrays = self.stepper.training_state.by_name()
             checkpoints.save(path, arrays, where, self.history, self.about)
 
 
@@ -342,7 +350,7 @@ def _check_length(epochs: object, steps: object) -> None:
         raise value_error("nn.train", f"steps is {steps}; it must be at least 0")
 
 
-class Length(NamedTuple):
+class TrainingLength(NamedTuple):
     """How long to train."""
 
     epochs: int
@@ -353,26 +361,28 @@ class Length(NamedTuple):
     """Why training ends with these steps."""
 
 
-def _length(epochs: float, steps: int | None, data: Source) -> Length:
+def _length(epochs: float, steps: int | None, data: BatchSource) -> TrainingLength:
     most = math.inf if steps is None else steps
     if epochs == int(epochs):
-        return Length(int(epochs), most)
+        return TrainingLength(int(epochs), most)
     count = data.count()
     if count is None:
         raise value_error(
             "nn.train", f"epochs is {epochs}; of data without a length only whole ones can be seen"
         )
     share = round(epochs * count)
-    return Length(math.ceil(epochs), min(most, share), "steps" if most < share else "epochs")
+    return TrainingLength(
+        math.ceil(epochs), min(most, share), "steps" if most < share else "epochs"
+    )
 
 
-def _in_order(batches: Batches) -> Batches:
+def _validation_batches(batches: Batches) -> Batches:
     """How validation data are cut: as training data, but in order."""
     size = batches.size if isinstance(batches, (Mini, Sample)) else 0
     return Mini(max(size, 100), shuffle=False)
 
 
-def _rules(given: Stopping | Sequence[Stopping] | None) -> tuple[Stopping, ...]:
+def _as_rules(given: Stopping | Sequence[Stopping] | None) -> tuple[Stopping, ...]:
     several = isinstance(cast("object", given), (tuple, list))
     rules = () if given is None else tuple(cast("list[Any]", given)) if several else (given,)
     for rule in rules:

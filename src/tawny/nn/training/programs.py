@@ -17,18 +17,18 @@ from tawny.gc_paused import gc_paused
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
 from tawny.nn.module import Module
-from tawny.nn.target_checks import Demand, demands_collected
+from tawny.nn.target_checks import TargetCheck, collect_target_checks
 from tawny.nn.training.data import Batch, batch_variables, signature, values_of
 from tawny.node import Value
 from tawny.tree import leaves, outline
 
 
-class Ready(NamedTuple):
-    """A compiled program and what it takes."""
+class BatchProgram(NamedTuple):
+    """A compiled program for batches of one size, its variables, and what its targets must be."""
 
     program: Program
     variables: Batch
-    demands: list[tuple[int, Demand]]
+    target_checks: list[tuple[int, TargetCheck]]
     """What the arrays of the target, by number, must be."""
 
 
@@ -45,31 +45,31 @@ class Programs:
         self._build = build
         self._memory_of = memory_of
         self.options = engine, memory
-        self._made: dict[Hashable, Ready] = {}
-        self._checked: dict[tuple[int, Demand], Value] = {}
+        self._programs: dict[Hashable, BatchProgram] = {}
+        self._checked: dict[tuple[int, TargetCheck], Value] = {}
 
-    def ready(self, batch: Batch) -> Ready:
+    def program_for(self, batch: Batch) -> BatchProgram:
         """The program for batches of this size; refuses targets it has no meaning for."""
         key = signature(batch)
-        if key not in self._made:
+        if key not in self._programs:
             with gc_paused():
-                self._made[key] = self._compiled(batch)
-        made = self._made[key]
-        self._check(made, batch)
-        return made
+                self._programs[key] = self._build_program(batch)
+        program = self._programs[key]
+        self._check_targets(program, batch)
+        return program
 
-    def _check(self, made: Ready, batch: Batch) -> None:
-        """Whether targets are as demanded; arrays that many batches share are checked once."""
+    def _check_targets(self, program: BatchProgram, batch: Batch) -> None:
+        """Refuse targets without a meaning; arrays that many batches share are checked once."""
         own, targets = batch.targets is batch.target, leaves(batch.targets)
-        for asked in made.demands:
-            number, wanted = asked
-            if own or self._checked.get(asked) is not targets[number]:
-                wanted.check(targets[number])
-                self._checked[asked] = targets[number]
+        for numbered in program.target_checks:
+            number, check = numbered
+            if own or self._checked.get(numbered) is not targets[number]:
+                check.check(targets[number])
+                self._checked[numbered] = targets[number]
 
     def run(self, batch: Batch, draw: int) -> Any:
         """The outputs for a batch; `draw` decides the random numbers."""
-        program, variables, _ = self.ready(batch)
+        program, variables, _ = self.program_for(batch)
         program.draw = draw
         program.set(bind=False, **values_of(batch, variables))
         return program.run()
@@ -78,39 +78,45 @@ class Programs:
         """Variables for batches of this size."""
         return batch_variables(batch)
 
-    def compiled(self, graph: Graph, batch: Batch, variables: Batch) -> Program:
+    def compile_graph(self, graph: Graph, batch: Batch, variables: Batch) -> Program:
         """The program of a graph that was built over these variables."""
         engine, memory = self.options
         return graph.compile(engine, memory=memory, incremental=False)
 
-    def _compiled(self, batch: Batch) -> Ready:
+    def _build_program(self, batch: Batch) -> BatchProgram:
         variables = self.variables_for(batch)
-        with demands_collected() as collected:
+        with collect_target_checks() as collected:
             graph = self._build(variables)
-        program = self.compiled(graph, batch, variables)
+        program = self.compile_graph(graph, batch, variables)
         known = {v.node.name for v in graph.inputs} | {v.node.name for v in graph.updates}
         bound = {name: a for name, a in self._memory_of.items() if name in known}
         if bound:
             program.set(bind=True, **bound)
         numbers = {v.node: number for number, v in enumerate(leaves(variables.target))}
-        demands = [(numbers[node], wanted) for node, wanted in collected if node in numbers]
-        return Ready(program, variables, demands)
+        checks = [(numbers[node], check) for node, check in collected if node in numbers]
+        return BatchProgram(program, variables, checks)
 
     @property
     def first(self) -> Program | None:
-        """The program made first."""
-        return next((made.program for made in self._made.values()), None)
+        """The program that was compiled first."""
+        return next((entry.program for entry in self._programs.values()), None)
 
 
 MOST_PROGRAMS: Final = 4
-"""So many programs are kept with a model: two sizes of batch, for predictions and for losses."""
+"""The number of programs that are cached with a model, at most.
+
+Enough for two sizes of batch (full ones and the last), for predictions and for losses.
+"""
 
 MOST_BYTES: Final = 1 << 28
-"""The planned memory of all programs kept with a model together."""
+"""The planned bytes of all programs cached with a model, at most; chosen by hand.
+
+It trades memory that stays taken between calls for compiling again.
+"""
 
 
-class Kept(NamedTuple):
-    """A program, and what it was made from."""
+class CachedProgram(NamedTuple):
+    """A program, and the variables and graph it was compiled from."""
 
     program: Program
     variables: Batch
@@ -118,30 +124,30 @@ class Kept(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that its program holds."""
+        """Bytes that the program holds."""
         return self.program.plan.peak_bytes
 
 
-_KEPT: Final[WeakKeyDictionary[Module, OrderedDict[Hashable, Kept]]] = WeakKeyDictionary()
+_CACHE: Final[WeakKeyDictionary[Module, OrderedDict[Hashable, CachedProgram]]] = WeakKeyDictionary()
 _lock = lock()
 
 
-def _recalled(model: Module, key: Hashable) -> Kept | None:
+def _look_up(model: Module, key: Hashable) -> CachedProgram | None:
     with _lock:
-        kept = _KEPT.get(model)
-        if kept is None or key not in kept:
+        cached = _CACHE.get(model)
+        if cached is None or key not in cached:
             return None
-        kept.move_to_end(key)
-        return kept[key]
+        cached.move_to_end(key)
+        return cached[key]
 
 
-def _remember(model: Module, key: Hashable, made: Kept) -> None:
+def _store(model: Module, key: Hashable, entry: CachedProgram) -> None:
     with _lock:
-        kept = _KEPT.setdefault(model, OrderedDict())
-        kept[key] = made
-        kept.move_to_end(key)
-        while len(kept) > MOST_PROGRAMS or sum(k.nbytes for k in kept.values()) > MOST_BYTES:
-            kept.popitem(last=False)
+        cached = _CACHE.setdefault(model, OrderedDict())
+        cached[key] = entry
+        cached.move_to_end(key)
+        while len(cached) > MOST_PROGRAMS or sum(k.nbytes for k in cached.values()) > MOST_BYTES:
+            cached.popitem(last=False)
 
 
 def _is_same(one: Graph, other: Graph) -> bool:
@@ -151,7 +157,7 @@ def _is_same(one: Graph, other: Graph) -> bool:
     return same and [a.node for a in ours] == [a.node for a in theirs]
 
 
-class Remembered(Programs):
+class CachedPrograms(Programs):
     """Programs of a model with its current values, one for each size of batch.
 
     `purpose` tells those apart that one model has for several uses.
@@ -169,29 +175,29 @@ class Remembered(Programs):
         self._model, self._purpose = model, purpose
 
     def variables_for(self, batch: Batch) -> Batch:
-        kept = _recalled(self._model, self._key(batch))
-        return batch_variables(batch) if kept is None else kept.variables
+        cached = _look_up(self._model, self._key(batch))
+        return batch_variables(batch) if cached is None else cached.variables
 
-    def compiled(self, graph: Graph, batch: Batch, variables: Batch) -> Program:
+    def compile_graph(self, graph: Graph, batch: Batch, variables: Batch) -> Program:
         key = self._key(batch)
-        kept = _recalled(self._model, key)
-        if kept is None or kept.variables is not variables or not _is_same(kept.graph, graph):
+        cached = _look_up(self._model, key)
+        if cached is None or cached.variables is not variables or not _is_same(cached.graph, graph):
             engine, memory = self.options
-            kept = Kept(graph.compile(engine, memory=memory), variables, graph)
-            _remember(self._model, key, kept)
-        return kept.program
+            cached = CachedProgram(graph.compile(engine, memory=memory), variables, graph)
+            _store(self._model, key, cached)
+        return cached.program
 
     def run(self, batch: Batch, draw: int = 0) -> Any:
         """The outputs for a batch, in one call: other threads may use the same program."""
-        program, variables, _ = self.ready(batch)
+        program, variables, _ = self.program_for(batch)
         return program(**values_of(batch, variables))
 
     def _key(self, batch: Batch) -> Hashable:
         return self._purpose, signature(batch), self.options
 
 
-def kept_programs(model: Module) -> list[Program]:
-    """The programs kept with a model, the one used last at the end."""
+def cached_programs(model: Module) -> list[Program]:
+    """The programs cached with a model, the one used last at the end."""
     with _lock:
-        kept = _KEPT.get(model)
-        return [] if kept is None else [one.program for one in kept.values()]
+        cached = _CACHE.get(model)
+        return [] if cached is None else [one.program for one in cached.values()]

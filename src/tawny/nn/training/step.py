@@ -36,14 +36,14 @@ def check_loss(value: object, op: str) -> None:
         raise type_error(op, f"the loss is {type(value).__name__}; it is a function")
 
 
-class Held(NamedTuple):
+class TrainingState(NamedTuple):
     """All that changes in training: values, or the variables that stand for them."""
 
     parameters: Any
     state: Any
     optimiser: Any
 
-    def named(self) -> dict[str, Any]:
+    def by_name(self) -> dict[str, Any]:
         """Every value by its kind and path: `parameters.0.weight`."""
         return {
             name: value
@@ -51,32 +51,34 @@ class Held(NamedTuple):
             for name, value in paths(structure, kind)
         }
 
-    def variables(self) -> Held:
+    def variables(self) -> TrainingState:
         """Variables for all of it, called by these names."""
-        return Held(*(variables_for(x, kind) for kind, x in zip(self._fields, self, strict=True)))
+        return TrainingState(
+            *(variables_for(x, kind) for kind, x in zip(self._fields, self, strict=True))
+        )
 
 
-def held_by(model: Module, optimiser: Steps) -> Held:
+def initial_state(model: Module, optimiser: Steps) -> TrainingState:
     """The values before the first step, in memory of their own."""
     if not leaves(model.parameters):
-        held = any(isinstance(m, Declaration) and m.parameter for _, m in model.walk())
-        frozen = " that is not frozen" if held else ""
+        has_frozen = any(isinstance(m, Declaration) and m.parameter for _, m in model.walk())
+        frozen = " that is not frozen" if has_frozen else ""
         raise type_error(
             "nn", f"{type(model).__name__} has no parameter{frozen}: there is nothing to train"
         )
     parameters = map_leaves(aligned_copy, model.parameters)
     state = map_leaves(aligned_copy, model.state)
-    return Held(parameters, state, map_leaves(aligned_copy, optimiser.start(parameters)))
+    return TrainingState(parameters, state, map_leaves(aligned_copy, optimiser.start(parameters)))
 
 
 def step_graph(
-    model: Module, loss: Loss, optimiser: Steps, held: Held, batch: Batch, seed: int
+    model: Module, loss: Loss, optimiser: Steps, variables: TrainingState, batch: Batch, seed: int
 ) -> Graph:
-    """One step over variables: gives the loss and the rate, and updates all that is `held`."""
+    """One step over variables: gives the loss and the rate, and updates all of `variables`."""
 
     def objective(parameters: Any) -> tuple[Any, Any]:
         with seeded(seed):  # every trace of the loss draws the same numbers
-            prediction, state = model.advance(parameters, held.state, *batch.inputs)
+            prediction, state = model.advance(parameters, variables.state, *batch.inputs)
             with scope("loss"):
                 value = one_number(loss(prediction, batch.target), "the loss")
             if value.dtype.kind != "f":
@@ -84,18 +86,18 @@ def step_graph(
                 raise type_error("nn", f"the loss has dtype {value.dtype}; {accepted}")
             return value, state
 
-    made = optimiser.advance(objective, held.parameters, held.optimiser, has_aux=True)
-    if all(s.node is zeros(s.shape, s.dtype) for s in leaves(made.slope)):
+    step = optimiser.advance(objective, variables.parameters, variables.optimiser, has_aux=True)
+    if all(s.node is zeros(s.shape, s.dtype) for s in leaves(step.slope)):
         raise value_error(
             "nn", "the loss does not depend on any parameter of the model: nothing could be learnt"
         )
-    sources = leaves(Held(made.parameters, made.aux, made.state))
-    targets = leaves(held)
+    sources = leaves(TrainingState(step.parameters, step.aux, step.state))
+    targets = leaves(variables)
     updates = {t: s for t, s in zip(targets, sources, strict=True) if t.node is not s.node}
     fixed = [t for t in targets if t not in updates]
-    rate = tnp.asarray(made.rate, dtype=tnp.float64)
+    rate = tnp.asarray(step.rate, dtype=tnp.float64)
     inputs = [*batch.arrays, *fixed]
-    return Graph(inputs, (made.value, rate), updates, "training", unused="ignore")
+    return Graph(inputs, (step.value, rate), updates, "training", unused="ignore")
 
 
 def one_number(value: Any, what: str) -> Array:
@@ -110,7 +112,7 @@ def one_number(value: Any, what: str) -> Array:
 
 
 class Stepper:
-    """Steps of training: each sees a batch and changes what is held."""
+    """Steps of training: each sees a batch and changes the training state."""
 
     def __init__(
         self,
@@ -121,11 +123,11 @@ class Stepper:
         engine: str,
         memory: str | int | None,
     ) -> None:
-        self.held = held_by(model, optimiser)
-        variables = self.held.variables()
+        self.training_state = initial_state(model, optimiser)
+        variables = self.training_state.variables()
         self.programs = Programs(
             lambda batch: step_graph(model, loss, optimiser, variables, batch, seed),
-            self.held.named(),
+            self.training_state.by_name(),
             engine,
             memory,
         )

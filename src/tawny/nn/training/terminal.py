@@ -28,7 +28,7 @@ class Progress(Protocol):
 
 
 @final
-class Silent:
+class NoProgress:
     """Shows nothing."""
 
     def step(self, epoch: int, done: int, loss: float, rate: float) -> None:
@@ -39,7 +39,7 @@ class Silent:
 
 
 @final
-class Bar:
+class ProgressBar:
     """A line for the current epoch; epochs that are over stay above it."""
 
     def __init__(self, bar: Any, epochs: int, batches: int | None) -> None:
@@ -68,10 +68,10 @@ class Bar:
 
 
 @contextmanager
-def progress_shown(show: bool | None, epochs: int, batches: int | None) -> Generator[Progress]:
+def show_progress(show: bool | None, epochs: int, batches: int | None) -> Generator[Progress]:
     """A bar on the standard error output if it is a terminal, or if `show` says so."""
     if show is False or (show is None and not sys.stderr.isatty()):
-        yield Silent()
+        yield NoProgress()
         return
     from rich import console, progress  # noqa: PLC0415  (needed on terminals only)
 
@@ -84,7 +84,7 @@ def progress_shown(show: bool | None, epochs: int, batches: int | None) -> Gener
         console=console.Console(stderr=True),
         transient=True,
     ) as bar:
-        yield Bar(bar, epochs, batches)
+        yield ProgressBar(bar, epochs, batches)
 
 
 @final
@@ -107,7 +107,7 @@ class Interrupts:
 
 
 @contextmanager
-def interrupts_deferred() -> Generator[Interrupts]:
+def defer_interrupts() -> Generator[Interrupts]:
     """Within the block Ctrl-C only sets a mark; at its end it takes effect.
 
     Somebody else's handler of the signal is left alone, and so are other threads.

@@ -1,0 +1,82 @@
+"""What a layer refuses as an input, and the errors that name the layer and a way out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from tawny.array import Array
+from tawny.errors import type_error, value_error
+from tawny.nn.members import Holder
+from tawny.nn.parameters import BINDING, path_text
+
+if TYPE_CHECKING:
+    from tawny.nn.module import Module
+
+
+class InputChecks(Holder):
+    """Checks of inputs that layers share."""
+
+    @property
+    def label(self) -> str:
+        """The module as messages name it: its class and its path in the model that was called."""
+        binding = BINDING.get()
+        path = () if binding is None else binding.paths.get(cast("Module", self), ())
+        return " ".join(filter(None, (type(self).__name__, path_text(path))))
+
+    def input_error(self, detail: str) -> ValueError:
+        """The error for an input that the layer cannot take; it names the layer, then `detail`."""
+        return value_error(self.label, detail)
+
+    def check_array(self, x: object, word: str = "the input") -> None:
+        """Refuse an input that is no array: a list of numbers, several arrays, nothing.
+
+        - `x`: what came.
+        - `word`: what the error calls it.
+        """
+        if not isinstance(x, Array):
+            raise type_error(self.label, f"{word} is {type(x).__name__}; accepted: an array")
+
+    def check_last_axis(self, x: Array, features: int, *, least_rank: int = 1) -> None:
+        """Refuse an input whose last axis is not of this size.
+
+        - `x`: the input.
+        - `features`: the size of its last axis.
+        - `least_rank`: the fewest axes it may have.
+        """
+        self.check_array(x)
+        if x.ndim < least_rank or x.shape[-1] != features:
+            axes = f" and at least {least_rank} axes" if least_rank > 1 else ""
+            raise self.input_error(
+                f"the input has shape {x.shape}; its last axis must be {features}{axes}"
+            )
+
+    def match_dtype(self, x: Array, parameter: Array) -> Array:
+        """An input in the dtype of a parameter it meets: float64 images stay cheap.
+
+        `x` is the input, `parameter` what it meets.  Complex numbers keep their dtype beside real
+        parameters.
+        """
+        if x.dtype == parameter.dtype or (x.dtype.kind == "c" and parameter.dtype.kind != "c"):
+            return x
+        return x.astype(parameter.dtype)
+
+    def check_image(self, x: Array, rank: int, channels: int | None = None) -> None:
+        """Refuse an input that is not (batch, *spatial, channels).
+
+        - `x`: the input.
+        - `rank`: the number of spatial axes.
+        - `channels`: the size of the last axis; any when None.
+        """
+        self.check_array(x)
+        spatial = {1: "n", 2: "rows, columns", 3: "planes, rows, columns"}[rank]
+        last = "channels" if channels is None else f"{channels} channels"
+        if x.ndim != rank + 2:
+            raise self.input_error(
+                f"the input has shape {x.shape}, of {x.ndim} axes; "
+                f"accepted: {rank + 2} axes, (batch, {spatial}, {last})"
+            )
+        if channels is not None and x.shape[-1] != channels:
+            raise self.input_error(
+                f"the input has shape {x.shape}, so {x.shape[-1]} channels; "
+                f"accepted: {channels} channels, the last axis of (batch, {spatial}, channels)"
+            )
