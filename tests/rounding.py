@@ -125,7 +125,7 @@ def _reached(got: np.ndarray, expected: np.ndarray, far: np.ndarray) -> bool:
         same = got == expected
         if got.dtype.kind in "fc":
             same |= np.isnan(got) & np.isnan(expected)
-            far = far + np.finfo(got.dtype).eps * np.abs(expected)
+            far = np.fmax(far, np.finfo(got.dtype).eps * np.abs(expected))
             same |= np.abs(got - expected) <= MARGIN * far
         return bool(np.all(same | (far == np.inf)))
 

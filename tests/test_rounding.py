@@ -16,6 +16,7 @@ from tawny.array import wrap
 from tawny.engine.reference import run
 from tawny.node import make
 from tawny.ops.creation import Cast
+from tawny.ops.factorisation import Inv
 
 SINGULAR = np.array([[1.0, 2, 3], [4, 5, 6], [7, 8, 9]]) / 10
 SOUND = np.array([[4.0, 1, 0], [1, 3, 1], [0, 1, 2]])
@@ -24,6 +25,10 @@ LINE = np.array([1e16, 1.0, -1e16])
 
 def cast(x: Any, dtype: str) -> Any:
     return wrap(make(Cast(np.dtype(dtype)), (x.node,)))
+
+
+def loose_inverse(x: Any) -> Any:
+    return wrap(make(Inv(strict=False), (x.node,)))
 
 
 def explained(make_outputs: Callable[[Any], Any], value: Any, got: Any) -> bool:
@@ -46,6 +51,7 @@ Row = tuple[Callable[[Any], Any], Any, Any]
 
 ROUNDING: dict[str, Row] = {
     "an inverse of a matrix of less rank": (tnp.linalg.inv, SINGULAR, lambda e: -3 * e),
+    "an inverse that is NaN by luck": (loose_inverse, np.ones((3, 3)), lambda e: 1e16 + 0 * np.nan_to_num(e)),
     "a system refused by luck": (lambda x: tnp.linalg.solve(x, x[0]), np.ones((3, 3)), [np.ones(3)]),
     "a system solved by luck": (lambda x: tnp.linalg.solve(x, x[0]), SINGULAR, "raises LinAlgError: Singular matrix"),
     "a product of a lost inverse": (lambda x: tnp.linalg.inv(x) @ x, SINGULAR, lambda e: e + 1),
