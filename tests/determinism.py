@@ -193,7 +193,7 @@ def digests(case: Case) -> dict[str, str]:
     nodes = [(named(n.op), [number[i] for i in n.inputs], n.shape, n.dtype) for n in order]
     made = [n.value.tobytes() for n in order if n.value is not None]
     layout, threads = program.plan.layout, program.plan.threads
-    steps = compiled._fitted.lowered.steps
+    steps = compiled._memory_plan.lowered.steps
     kernels = [kernel_alone(node, threads) for node in steps if not node.name.startswith("bands")]
     found = layout.schedule
     values = [(v.bytes, v.kept, v.always, v.view_of) for v in layout.problem.values]
@@ -203,8 +203,10 @@ def digests(case: Case) -> dict[str, str]:
         "order": digest([layout.sequence, [number[n] for n in steps]]),
         "memory": digest([found.slides, found.reads, found.writes, found.storages, values]),
         "places": digest([layout.placement, layout.problem.structure]),
-        "kept": digest([number[n] for n in compiled._fitted.kept]),
-        "homes": digest([(number[s], t.name) for s, t in compiled.homes.items()]),
+        "kept": digest([number[n] for n in compiled._memory_plan.kept]),
+        "in_place_updates": digest(
+            [(number[s], t.name) for s, t in compiled.in_place_updates.items()]
+        ),
         "shown": digest(re.sub(r"\[[^\[\]]*:\d+[^\[\]]*\]", "", str(program.plan))),
         "kernels": digest([k and described(k) for k in kernels]),
         "dealt": digest([k and dealt(k) for k in kernels]),

@@ -22,8 +22,8 @@ from tawny.codegen.runtime import library
 from tawny.engine.cpu import kernels, unavailable
 from tawny.engine.reference import run
 from tawny.graph.bands import cuts, search
-from tawny.graph.bands.planner import Narrowing
-from tawny.graph.bands.search import Course, Stretch
+from tawny.graph.bands.planner import BandPlanner
+from tawny.graph.bands.search import BandCandidate, BandSearch
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
 from tawny.node import Node, make, toposort, variable
@@ -127,9 +127,9 @@ def stretch(seed: int, steps: int) -> tuple[list[Array], list[Array]]:
 @pytest.fixture
 def eager_cutting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut wherever it saves a byte, into as many bands as can be."""
-    monkeypatch.setattr("tawny.graph.bands.planner.WORTH", 0)
-    monkeypatch.setattr("tawny.graph.bands.planner.GAIN", 1.0)
-    for name, value in {"BAND_BYTES": 1, "PART": 0.0, "LONGER": 1e9}.items():
+    monkeypatch.setattr("tawny.graph.bands.planner.MIN_ARENA", 0)
+    monkeypatch.setattr("tawny.graph.bands.planner.WORTHWHILE_SHARE", 1.0)
+    for name, value in {"BAND_BYTES": 1, "BAND_SHARE": 0.0, "MAX_SLOWDOWN": 1e9}.items():
         monkeypatch.setattr(search, name, value)
 
 
@@ -319,9 +319,11 @@ def test_bands_refuse_other_operands_and_what_cannot_be_cut() -> None:
 def test_programs_in_bands_are_right(seed: int, steps: int, threads: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAWNY_DEBUG", "1")
-        for name in ("WORTH", "GAIN"):
-            patch.setattr(f"tawny.graph.bands.planner.{name}", {"WORTH": 0, "GAIN": 1.0}[name])
-        for name, value in {"BAND_BYTES": 1, "PART": 0.0, "LONGER": 1e9}.items():
+        for name in ("MIN_ARENA", "WORTHWHILE_SHARE"):
+            patch.setattr(
+                f"tawny.graph.bands.planner.{name}", {"MIN_ARENA": 0, "WORTHWHILE_SHARE": 1.0}[name]
+            )
+        for name, value in {"BAND_BYTES": 1, "BAND_SHARE": 0.0, "MAX_SLOWDOWN": 1e9}.items():
             patch.setattr(search, name, value)
         inputs, outputs = stretch(seed, steps)
         graph = Graph(inputs, outputs, unused="ignore")
@@ -335,7 +337,7 @@ def test_programs_in_bands_are_right(seed: int, steps: int, threads: int) -> Non
 
 def _peak_without_bands(graph: Graph) -> int:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.bands.planner.WORTH", 10**18)
+        patch.setattr("tawny.graph.bands.planner.MIN_ARENA", 10**18)
         return graph.plan().peak_bytes
 
 
@@ -353,8 +355,8 @@ def test_most_random_stretches_are_cut(eager_cutting: None) -> None:
 @given(st.integers(0, 10**9), st.integers(5, 40))
 def test_random_graphs_of_all_ops_are_right_in_bands(seed: int, steps: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.bands.planner.WORTH", 0)
-        for name, value in {"BAND_BYTES": 1, "PART": 0.0, "LONGER": 1e9}.items():
+        patch.setattr("tawny.graph.bands.planner.MIN_ARENA", 0)
+        for name, value in {"BAND_BYTES": 1, "BAND_SHARE": 0.0, "MAX_SLOWDOWN": 1e9}.items():
             patch.setattr(search, name, value)
         graph = graph_of(seed, steps, impure=False)
         inputs = [array_for(n) for n in graph.feeds]
@@ -475,7 +477,7 @@ def test_programs_own_the_code_that_their_bands_call(eager_cutting: None) -> Non
 
 def _plain(graph: Graph) -> Program:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.bands.planner.WORTH", 10**18)
+        patch.setattr("tawny.graph.bands.planner.MIN_ARENA", 10**18)
         return graph.compile()
 
 
@@ -512,7 +514,7 @@ def test_updates_of_variables_in_bands(eager_cutting: None) -> None:
 def test_small_programs_are_left_alone() -> None:
     x, y = narrow()
     assert not bands_of(Graph([x], [y]).compile())
-    assert cuts.WORTH == 2**24
+    assert cuts.MIN_ARENA == 2**24
 
 
 @native
@@ -535,15 +537,15 @@ def test_long_attention_needs_no_square_matrix() -> None:
     )
 
 
-def test_a_stretch_has_nothing_else_in_between() -> None:
+def test_a_candidate_has_nothing_else_in_between() -> None:
     x = tw.var("x", shape=(1, 16, 8), dtype="float32")
     y = tnp.exp(x)
     total = tnp.sum(y)
     z = y * total
-    assert Course([z.node], None).from_value(y.node) is None
+    assert BandSearch([z.node], None).cut_around(y.node) is None
 
 
-def test_stretches_do_not_wait_for_each_other() -> None:
+def test_candidates_do_not_wait_for_each_other() -> None:
     """Each alone can run as one; both as one each cannot."""
     x, y = (tw.var(name, shape=(16, 8), dtype="float32") for name in "xy")
     seed, other = tnp.exp(x), tnp.tanh(y)
@@ -551,12 +553,12 @@ def test_stretches_do_not_wait_for_each_other() -> None:
     third, last = seed + other, second * first
     nodes = [tnp.sum(a).node for a in (third, last)]
     one = [a.node for a in (seed, first, third)]
-    two = Stretch(frozenset([a.node for a in (other, second, last)]))
-    stretches = Course(nodes, None)
-    assert stretches._body(Stretch(frozenset(one))) is not None
-    assert stretches._body(two) is not None
-    stretches.take(one)
-    assert stretches._body(two) is None
+    two = BandCandidate(frozenset([a.node for a in (other, second, last)]))
+    band_search = BandSearch(nodes, None)
+    assert band_search._body(BandCandidate(frozenset(one))) is not None
+    assert band_search._body(two) is not None
+    band_search.reserve(one)
+    assert band_search._body(two) is None
 
 
 @native
@@ -595,8 +597,8 @@ def waiting(depth: int = 6) -> Graph:
 @pytest.fixture
 def scarce(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs of any size are cut; bands have some thousand bytes, and may take much longer."""
-    monkeypatch.setattr("tawny.graph.bands.planner.WORTH", 0)
-    for name, value in {"BAND_BYTES": 2**16, "LONGER": 1.5, "SPARE": 1.0}.items():
+    monkeypatch.setattr("tawny.graph.bands.planner.MIN_ARENA", 0)
+    for name, value in {"BAND_BYTES": 2**16, "MAX_SLOWDOWN": 1.5, "RECOMPUTE_SHARE": 1.0}.items():
         monkeypatch.setattr(search, name, value)
 
 
@@ -620,7 +622,7 @@ def test_what_waits_is_computed_again_by_the_bands_that_read_it(
     assert tight.plan.peak_bytes < plain.plan.peak_bytes - wide / 2
     expected = results(graph.compile(engine="reference"), given)
     assert_near(results(tight, given), expected)
-    monkeypatch.setattr(Narrowing, "tighter", lambda *_: iter(()))
+    monkeypatch.setattr(BandPlanner, "tighter_plans", lambda *_: iter(()))
     assert tight.plan.peak_bytes < 0.9 * least_bytes(graph)
 
 
@@ -651,8 +653,13 @@ def test_tight_programs_are_right(seed: int, steps: int, threads: int) -> None:
     """Random stretches within the least bytes that can be reached, in poisoned memory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAWNY_DEBUG", "1")
-        patch.setattr("tawny.graph.bands.planner.WORTH", 0)
-        for name, value in {"BAND_BYTES": 256, "PART": 0.0, "LONGER": 1e9, "SPARE": 1e9}.items():
+        patch.setattr("tawny.graph.bands.planner.MIN_ARENA", 0)
+        for name, value in {
+            "BAND_BYTES": 256,
+            "BAND_SHARE": 0.0,
+            "MAX_SLOWDOWN": 1e9,
+            "RECOMPUTE_SHARE": 1e9,
+        }.items():
             patch.setattr(search, name, value)
         inputs, outputs = stretch(seed, steps)
         graph = Graph(inputs, outputs, unused="ignore")
@@ -672,8 +679,13 @@ def test_tight_programs_run_what_changed(seed: int, steps: int) -> None:
     """Parts that run at different times are cut apart, whatever is computed again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAWNY_DEBUG", "1")
-        patch.setattr("tawny.graph.bands.planner.WORTH", 0)
-        for name, value in {"BAND_BYTES": 256, "PART": 0.0, "LONGER": 1e9, "SPARE": 1e9}.items():
+        patch.setattr("tawny.graph.bands.planner.MIN_ARENA", 0)
+        for name, value in {
+            "BAND_BYTES": 256,
+            "BAND_SHARE": 0.0,
+            "MAX_SLOWDOWN": 1e9,
+            "RECOMPUTE_SHARE": 1e9,
+        }.items():
             patch.setattr(search, name, value)
         inputs, outputs = stretch(seed, steps)
         scale = tw.var("scale", shape=(), dtype="float32")
@@ -711,8 +723,8 @@ def test_a_wide_program_of_two_inputs_has_a_budget() -> None:
 def test_opened_bands_are_what_they_were_made_of() -> None:
     node, body = chain()
     banded = make(Bands(body, 4), node.inputs)
-    assert cuts.opened(banded) == {banded: node}
-    assert cuts.opened(node) == {}
+    assert cuts.expand_bands(banded) == {banded: node}
+    assert cuts.expand_bands(node) == {}
 
 
 def test_a_step_alone_is_written_over_its_operand_in_bands() -> None:
@@ -722,20 +734,20 @@ def test_a_step_alone_is_written_over_its_operand_in_bands() -> None:
     same = tnp.conv2d(y, drawn(rng, (3, 3, 8, 8)), padding="SAME")
     wider = tnp.conv2d(y, drawn(rng, (3, 3, 8, 16)), padding="SAME")
     nodes = [tnp.sum(a, axis=1).node for a in (same, wider)]
-    found = Course(nodes, None).over_operand(same.node, 0)
+    found = BandSearch(nodes, None).cut_in_place(same.node, 0)
     assert found is None or found.bands.op.overwrites()
-    assert Course(nodes, None).over_operand(wider.node, 0) is None
+    assert BandSearch(nodes, None).cut_in_place(wider.node, 0) is None
 
 
 def test_finer_bands_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     node, body = chain()
     coarse = make(Bands(body, 12), node.inputs)
-    stretches = Course([tnp.sum(array_for(coarse), axis=1).node], None)
-    monkeypatch.setattr(search, "SPARE", 1e9)
-    found = stretches.finer(coarse)
+    band_search = BandSearch([tnp.sum(array_for(coarse), axis=1).node], None)
+    monkeypatch.setattr(search, "RECOMPUTE_SHARE", 1e9)
+    found = band_search.cut_finer(coarse)
     assert found is not None
     assert (found.bands.op.body, found.bands.op.height) == (body, 8)
     assert found.replacements == {coarse: found.bands}
-    assert stretches.finer(node) is None
-    monkeypatch.setattr(search, "SPARE", -1.0)
-    assert stretches.finer(coarse) is None
+    assert band_search.cut_finer(node) is None
+    monkeypatch.setattr(search, "RECOMPUTE_SHARE", -1.0)
+    assert band_search.cut_finer(coarse) is None

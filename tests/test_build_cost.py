@@ -25,7 +25,7 @@ from tawny.engine.cpu import kernels
 from tawny.gc_paused import gc_paused
 from tawny.graph import lowering, plan_choice
 from tawny.graph import program as program_module
-from tawny.graph.lowering import bound, is_leaf, lower, result_of
+from tawny.graph.lowering import is_leaf, lower, result_of, with_constraints
 from tawny.memory import plan as planning
 from tawny.memory.placement.place import Placement, place
 from tawny.memory.plan import NONE_BELOW, PLANS, plan, plan_below
@@ -197,7 +197,7 @@ def test_rules_are_added_to_the_values_they_are_about(
     single = [n for n in owners if not n.parts]
     kept = [n for n in single if choice.random() < 0.3]
     away = [n for n in single if n not in kept and choice.random() < 0.3]
-    ruled = bound(plain, kept, into_kept, away)
+    ruled = with_constraints(plain, kept, into_kept, away)
     lasting, gone = ({plain.values[result_of(n)] for n in nodes} for nodes in (kept, away))
     root = plain.problem.roots
     for v, (before, now) in enumerate(zip(plain.problem.values, ruled.problem.values, strict=True)):
@@ -222,7 +222,7 @@ def test_what_must_not_run_later_is_noted() -> None:
     x = tw.var("x", shape=(3,))
     first, second = tnp.sin(x), tnp.cos(x)
     plain = lower([first.node, second.node])
-    ruled = bound(plain, after={second.node: [first.node]})
+    ruled = with_constraints(plain, after={second.node: [first.node]})
     number: dict[Node, int] = plain.step_of
     steps = ruled.problem.steps
     assert steps[number[second.node]].after == (number[first.node],)

@@ -211,7 +211,7 @@ def test_updates_are_made_in_bound_memory(engine: str) -> None:
     p = tw.Graph([x], tnp.sum(x * x), updates={w: w + x}).compile(engine=engine)
     mine = np.zeros(6)[1:]
     p.set(w=mine, bind=True)
-    assert p._compiled.homes
+    assert p._compiled.in_place_updates
     for k in range(3):
         p(np.full(5, float(k)))
     assert mine.tolist() == [3.0] * 5

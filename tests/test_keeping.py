@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tawny as tw
 import tawny.numpy as np
 from tawny.graph import compilation, plan_choice
-from tawny.graph.incremental import closed
+from tawny.graph.incremental import nodes_to_compute
 from tawny.graph.lowering import result_of, seconds
 from tawny.node import Node
 
@@ -69,7 +69,7 @@ def test_what_is_kept_fits_and_nothing_else_would(
         left = budget - sum(map(values.bytes.__getitem__, kept))
         return None if left < 0 else left
 
-    kept = plan_choice.most_kept(values.names, room)
+    kept = plan_choice.choose_kept(values.names, room)
     if budget < 0:
         assert kept is None
         return
@@ -94,11 +94,11 @@ def test_values_are_dropped_by_the_time_that_their_bytes_save(seed: int) -> None
     nodes = list(dict.fromkeys([a.node for a in made[1:]]))
 
     def lost(node: Node, kept: set[Node]) -> float:
-        steps = closed([result_of(node)[0]], kept - {node}, {})
+        steps = nodes_to_compute([result_of(node)[0]], kept - {node}, {})
         return sum(map(seconds, steps)) / plan_choice.bytes_of(node)
 
     left = set(nodes)
-    for node in plan_choice.by_worth(nodes, [], {}):
+    for node in plan_choice.order_by_worth(nodes, [], {}):
         assert lost(node, left) <= 1.000001 * min(lost(n, left) for n in left)
         left.remove(node)
 
@@ -115,7 +115,7 @@ def long_training(layers: int) -> tw.Graph:
 
 
 def test_a_budget_that_costs_much_time_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "SHORT", 1e-3)
+    monkeypatch.setattr(compilation, "MIN_WARNED_SECONDS", 1e-3)
     graph = long_training(9)
     free = graph.plan(incremental=False).peak_bytes
     with pytest.raises(tw.MemoryBudgetError) as caught:

@@ -103,8 +103,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A machine of so many bytes, some of them free."""
 
     def machine_of(whole: int, free: int) -> None:
-        monkeypatch.setattr(memory_limits, "WORTH_ASKING", 1)
-        monkeypatch.setattr(memory_limits, "whole_bytes", lambda: whole)
+        monkeypatch.setattr(memory_limits, "MIN_CHECKED_BYTES", 1)
+        monkeypatch.setattr(memory_limits, "total_bytes", lambda: whole)
         monkeypatch.setattr(memory_limits, "free_bytes", lambda: free)
 
     return machine_of
@@ -136,11 +136,11 @@ def test_a_plan_above_what_is_free_warns_and_one_above_all_memory_is_refused(
 
 
 def test_the_system_is_asked_of_its_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert 0 < memory_limits.free_bytes() <= memory_limits.whole_bytes()
-    monkeypatch.setattr(memory_limits, "GROUP", tmp_path)
+    assert 0 < memory_limits.free_bytes() <= memory_limits.total_bytes()
+    monkeypatch.setattr(memory_limits, "CGROUP", tmp_path)
     (tmp_path / "memory.max").write_text("1000000\n")
     (tmp_path / "memory.current").write_text("400000\n")
-    assert (memory_limits.free_bytes(), memory_limits.whole_bytes()) == (600000, 1000000)
+    assert (memory_limits.free_bytes(), memory_limits.total_bytes()) == (600000, 1000000)
     (tmp_path / "memory.max").write_text("max\n")
     assert memory_limits.free_bytes() > 1000000
     monkeypatch.setattr(memory_limits, "_meminfo", dict)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tawny as tw
 import tawny.numpy as tnp
 from program_checks import programs
-from tawny.graph.in_place_updates import in_cycles
+from tawny.graph.in_place_updates import vertices_in_cycles
 from tawny.memory.blocks import allocate
 from tawny.memory.ordering.portfolio import depth_first
 from tawny.pebble import from_schedule, play
@@ -120,7 +120,7 @@ def test_why_knows_what_was_written_and_where_updates_lie() -> None:
     (update,) = graph.updates.values()
     assert plan.why(update).endswith("computed in the memory of variable 'w'")
     assert "in w  " in str(plan)
-    assert [s.bytes for s in plan.steps if s.array.node in plan.homes] == [0]
+    assert [s.bytes for s in plan.steps if s.array.node in plan.in_place_updates] == [0]
     assert "fused_matmul" in plan.why(hidden)
 
 
@@ -161,7 +161,7 @@ def test_a_training_step_keeps_nothing_and_updates_in_place(method: str, engine:
     plan = graph.plan(engine=engine)
     assert plan.kept == ()
     assert plan.peak_bytes == graph.plan(engine=engine, incremental=False).peak_bytes
-    assert set(plan.homes.values()) == {target.node for target in graph.updates}
+    assert set(plan.in_place_updates.values()) == {target.node for target in graph.updates}
     block = 64 * 64 * 4
     assert plan.peak_bytes <= (8 + 3) * block + 128, "activations, and few values beside them"
 
@@ -178,7 +178,7 @@ def test_a_training_step_within_a_budget_gives_the_same(method: str, engine: str
         budget = int(free.plan.peak_bytes * share)
         tight = graph.compile(engine=engine, memory=budget)
         assert tight.plan.peak_bytes <= budget
-        assert len(tight.plan.homes) == len(graph.updates)
+        assert len(tight.plan.in_place_updates) == len(graph.updates)
         peaks.append(tight.plan.peak_bytes)
         for program in (free, tight):
             program.set(**state)
@@ -207,7 +207,7 @@ def test_the_reports_mnist_step_takes_forty_megabytes() -> None:
         updates[w] = w - 0.005 * slope / tnp.sqrt(updates[s] + 1e-8)
     graph = tw.Graph([x, y], loss, updates=updates)
     plan = graph.plan(engine="cpu")
-    assert len(plan.homes) == len(updates)
+    assert len(plan.in_place_updates) == len(updates)
     tw.testing.assert_peak(plan, "40MB")
     tw.testing.assert_peak(graph.plan(engine="cpu", memory="30MB"), "30MB")
 
@@ -239,7 +239,7 @@ def test_updates_that_read_each_other_are_not_all_in_place() -> None:
     a, b, c = (tw.var(n, shape=(5,)) for n in "abc")
     graph = tw.Graph([], tnp.sum(a), updates={a: tnp.sin(b), b: tnp.cos(c), c: a + 1})
     program = graph.compile(engine="reference")
-    assert len(program.plan.homes) == 2
+    assert len(program.plan.in_place_updates) == 2
     values = [np.arange(5.0), np.arange(5.0) * 2, np.arange(5.0) * 3]
     program.set(**dict(zip("abc", values, strict=True)))
     program.run(2)
@@ -263,7 +263,7 @@ def test_what_lies_on_cycles_or_between_them(count: int, rng: random.Random) -> 
         for v in range(count)
         if circling & (reached[v] | {v}) and any(v in reached[c] | {c} for c in circling)
     }
-    assert in_cycles(before) == expected
+    assert vertices_in_cycles(before) == expected
 
 
 # ----------------------------------------------------------------- how plans are made

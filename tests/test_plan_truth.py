@@ -28,9 +28,9 @@ mpl.use("Agg")
 def check(plan: Plan) -> None:
     """Every question about a value has one answer."""
     lowered, problem = plan.lowered, plan.lowered.problem
-    homes = {lowered.values[result_of(n)] for n in plan.homes}
+    homes = {lowered.values[result_of(n)] for n in plan.in_place_updates}
     assert all(problem.values[v].bytes == 0 for v in homes), "a home takes no bytes of the plan"
-    elsewhere = {array_for(n) for n in plan.homes}
+    elsewhere = {array_for(n) for n in plan.in_place_updates}
     timeline = plan.timeline()
     assert [m.position for m in timeline] == [s.position for s in plan.steps]
     for moment, step in zip(timeline, plan.steps, strict=True):
@@ -60,9 +60,9 @@ def check_words(plan: Plan) -> None:
         why, block = plan.why(array_for(node)), plan.block_of(node)
         own = plan.lowered.problem.values[value].bytes
         at_home = "computed in the memory of variable" in why
-        assert at_home == (node in plan.homes), why
+        assert at_home == (node in plan.in_place_updates), why
         if at_home:
-            assert plan.homes[node].name in why
+            assert plan.in_place_updates[node].name in why
             assert block is None
         elif own and "computed inside" not in why:
             assert block is not None
@@ -166,7 +166,7 @@ def test_where_nothing_better_is_found_all_else_stays_in_place(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sources that an order lets lie in variables do, also where laying it out again gains none."""
-    found, plain = list[Layout](), plan_choice._where_it_was
+    found, plain = list[Layout](), plan_choice._keep_offsets
 
     def stays(layout: Layout, lent: Problem) -> Layout:
         found.append(plain(layout, lent))
@@ -177,7 +177,7 @@ def test_where_nothing_better_is_found_all_else_stays_in_place(
     def unlucky(problem: Problem, *, order: Any = None, **options: Any) -> Any:
         return SimpleNamespace(arena=2**60) if order is not None else planned(problem, **options)
 
-    monkeypatch.setattr(plan_choice, "_where_it_was", stays)
+    monkeypatch.setattr(plan_choice, "_keep_offsets", stays)
     monkeypatch.setattr(plan_choice, "plan", unlucky)
     test_random_updates(engine)
     assert found

@@ -572,7 +572,7 @@ def test_updates_are_made_in_place_with_the_bits_of_the_whole_product(
     whole = unjoined(monkeypatch, graph, incremental=incremental)
     plain = graph.compile(engine="reference", optimise=False)
     assert len(joined(program)) == 1
-    assert set(program._compiled.homes.values()) == {t for t, _ in graph.update_nodes}
+    assert set(program._compiled.in_place_updates.values()) == {t for t, _ in graph.update_nodes}
     assert program.plan.peak_bytes < M * N * 4 / 2 < M * N * 4 <= whole.plan.peak_bytes
     assert "by NumPy" not in str(program.plan)
     for p in (program, whole, plain):
@@ -609,7 +609,7 @@ def test_a_variable_that_is_multiplied_and_updated_is_not_overwritten(view: bool
     )
     program = graph.compile(engine="cpu")
     assert joined(program)
-    assert not program._compiled.homes
+    assert not program._compiled.in_place_updates
     program.set(**(given := values(graph)))
     state, other = given["w"].astype("float64"), given["x"].astype("float64")
     for _ in range(3):

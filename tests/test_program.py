@@ -479,8 +479,8 @@ def test_updates_are_made_in_place_where_that_is_safe(engine: str) -> None:
     w, g, x = tw.var("w", shape=(3,)), tw.var("g", shape=(3,)), tw.var("x", shape=(3,))
     step = tw.Graph([x], tnp.sum(w * x), updates={w: w - 0.1 * (g + x), g: 0.9 * g + x})
     p = step.compile(engine=engine)
-    assert {n.name for n in p._compiled.homes.values()} <= {"w", "g"}
-    assert p._compiled.homes, "a momentum step overwrites its state"
+    assert {n.name for n in p._compiled.in_place_updates.values()} <= {"w", "g"}
+    assert p._compiled.in_place_updates, "a momentum step overwrites its state"
     p.set(w=np.ones(3), g=np.zeros(3))
     a, b = np.ones(3), np.zeros(3)
     for k in range(5):
@@ -499,7 +499,7 @@ def test_an_update_is_not_in_place_where_it_would_be_seen(engine: str) -> None:
         (tw.delay(np.sin, new), {w: new}),  # a later step may fail
     ):
         p = tw.Graph([x], outputs, updates=updates).compile(engine=engine)
-        assert p._compiled.homes == {}
+        assert p._compiled.in_place_updates == {}
 
 
 def test_a_failing_run_leaves_the_state_as_it_was(engine: str) -> None:

@@ -128,7 +128,7 @@ def assert_agrees(program, graph: tw.Graph, **given) -> None:
 
 def same_steps(program, variable, names: list[str]) -> bool:
     """Whether a change of a variable makes steps of these names run."""
-    nodes = program._compiled.needed(program._compiled.bit(variable.node))
+    nodes = program._compiled.nodes_after_change(program._compiled.bit(variable.node))
     return sorted(n.name for n in nodes) == names
 
 
@@ -228,7 +228,7 @@ def test_updates_of_one_group_are_made_in_the_variables_memory(executable) -> No
     w, g, x, updates = momentum()
     p = tw.Graph([x], tnp.sum(x), updates=updates).compile(engine="grouping")
     (group,) = groups_of(p)
-    homes = p._compiled.homes
+    homes = p._compiled.in_place_updates
     assert {s.inputs[0] for s in homes if isinstance(s.op, Part)} == {group}
     assert {v.name for v in homes.values()} == {"w", "g"}
     if executable is not None:
@@ -250,7 +250,7 @@ def test_a_variable_that_a_later_step_of_the_group_reads_is_copied() -> None:
     first = tnp.sin(v)
     updates = {w: first, v: tnp.exp(first) * w}  # w is read after its new value is there
     p = tw.Graph([], tnp.sum(v), updates=updates).compile(engine="grouping")
-    assert [t.name for t in p._compiled.homes.values()] != ["w", "v"]
+    assert [t.name for t in p._compiled.in_place_updates.values()] != ["w", "v"]
     state = values(w, v)
     p.set(**state)
     p.run()
@@ -293,7 +293,7 @@ def test_the_version_without_groups_is_tried_last(monkeypatch: pytest.MonkeyPatc
     """Where groups keep more alive than the budget allows, and the single ops do not."""
     monkeypatch.setattr("tawny.rewrite.group_memory.SPARE", 10.0)
     monkeypatch.setattr("tawny.rewrite.group_relief.LARGEST", 0)
-    monkeypatch.setattr("tawny.graph.compilation.MOST_COMPARED", 0)
+    monkeypatch.setattr("tawny.graph.compilation.MAX_COMPARED_STEPS", 0)
     x = big("x", 256, 256)
     w = [big(f"w{i}", 256, 256) for i in range(4)]
     u, v, p, q = (x @ m for m in w)

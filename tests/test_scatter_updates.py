@@ -52,7 +52,7 @@ def test_parts_are_updated_in_place(engine: str, mode: str) -> None:
         graph = tw.Graph([j], tnp.sum(v[0]), updates=updates, unused="ignore")
         p = graph.compile(engine=engine)
         assert p.plan.peak_bytes < WHOLE, (name, str(p.plan))
-        assert v.node in p.plan.homes.values(), name
+        assert v.node in p.plan.in_place_updates.values(), name
         p.set(v=start, i=2, j=places, x=3.0)
         want, place, value = start.copy(), 2, 3.0
         for steps in (1, 3, 2):
@@ -96,7 +96,7 @@ def test_an_index_outside_changes_nothing(engine: str, bad: int) -> None:
     n = tw.var("n")
     updates = {v: v.at[j].add(1.0), w: w.at[j].set(2.0), n: n + 1, i: i + 1}
     p = tw.Graph([j], tnp.sum(n), updates=updates).compile(engine=engine)
-    assert set(p.plan.homes.values()) == {a.node for a in updates}
+    assert set(p.plan.in_place_updates.values()) == {a.node for a in updates}
     state = {"v": np.zeros((ROWS, COLUMNS)), "w": np.zeros((ROWS, 4)), "n": 0.0, "i": 0}
     p.set(**state)
     p([0, 1, -1])
@@ -139,7 +139,7 @@ def test_trajectories_are_recorded_in_place(engine: str) -> None:
     }  # fmt: skip
     p = tw.Graph([], tnp.sum(x), updates=updates).compile(engine=engine)
     assert p.plan.peak_bytes < 8 * rows
-    assert {where.node, speed.node} <= set(p.plan.homes.values())
+    assert {where.node, speed.node} <= set(p.plan.in_place_updates.values())
     zeros = np.zeros((rows, 2))
     p.set(where=zeros, speed=zeros, i=0, x=np.ones(2), u=np.zeros(2))
     with pytest.raises(IndexError, match="out of bounds"):

@@ -109,7 +109,7 @@ def test_runs_that_record_a_variable_update_it_in_place(engine: str) -> None:
     w, x = tw.var("w", shape=(3,)), tw.var("x", shape=(3,))
     for shown in (w, tnp.flip(w)):
         p = tw.Graph([x], shown, updates={w: w + x}).compile(engine=engine)
-        assert set(p.plan.homes.values()) == {w.node}
+        assert set(p.plan.in_place_updates.values()) == {w.node}
         p.set(w=np.arange(3.0))
         expected = np.arange(3.0) if shown is w else np.arange(3.0)[::-1]
         np.testing.assert_array_equal(p(np.ones(3)), expected)

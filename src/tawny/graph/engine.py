@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from tawny.array import DEFAULT_ENGINES
 from tawny.errors import value_error
-from tawny.graph.lowering import Lowered
+from tawny.graph.lowering import LoweredGraph
 from tawny.memory.plan import Layout
 from tawny.node import Node, Value
 from tawny.ops.fusion import Body, ProductGroup
@@ -19,7 +19,7 @@ from tawny.ops.fusion import Body, ProductGroup
 class Task:
     """Everything an engine needs to run a graph: the steps, their order, every byte's place."""
 
-    lowered: Lowered
+    lowered: LoweredGraph
     layout: Layout
     variables: tuple[Node, ...]
     in_place_updates: Mapping[Node, Node]

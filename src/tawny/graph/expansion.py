@@ -20,16 +20,16 @@ from tawny.rewrite.pipeline import PIPELINE, optimise
 # ---------------------------------------------------------- groups and pieces
 
 
-class Written(NamedTuple):
-    """How the nodes of a program were written, where that was otherwise."""
+class ExpandedGroups(NamedTuple):
+    """The plain nodes that the groups of a program compute."""
 
     members: dict[Node, tuple[Node, ...]]
-    """What each node computes."""
-    own: dict[Node, Node]
-    """The program's node that stands for each one that was written."""
+    """The plain nodes that each node of the program computes."""
+    program_node: dict[Node, Node]
+    """The node of the program that gives the value of each plain one."""
 
 
-def written_out(results: Sequence[Node]) -> Written:
+def expand_groups(results: Sequence[Node]) -> ExpandedGroups:
     """The plain nodes that a program with groups, or gathers from pieces, computes.
 
     Equal nodes are the same object, so these are the nodes that the groups were made of, as long as
@@ -55,16 +55,16 @@ def written_out(results: Sequence[Node]) -> Written:
         elif inputs != node.inputs:
             plain[node] = remake(node, inputs)
             out[node] = (plain[node],)
-    return Written(out, {written: node for node, written in plain.items()})
+    return ExpandedGroups(out, {written: node for node, written in plain.items()})
 
 
-_SIMPLIFY: Final = tuple(p for p in PIPELINE if p.name == "simplify")
+_SIMPLIFY_PASSES: Final = tuple(p for p in PIPELINE if p.name == "simplify")
 
 
-def simplified(results: Sequence[Node]) -> dict[Node, Node]:
+def simplify_nodes(results: Sequence[Node]) -> dict[Node, Node]:
     """For each node that `results` were written with, the one that simpler operands make of it."""
     order = toposort(results)
-    made = optimise(order, evaluate=evaluator(), pipeline=_SIMPLIFY, measured=False)
+    made = optimise(order, evaluate=evaluator(), pipeline=_SIMPLIFY_PASSES, measured=False)
     return dict(zip(order, made.outputs, strict=True))
 
 
@@ -100,16 +100,16 @@ _MULTIPLY: Final = ELEMENTWISE["multiply"]
 _FMA: Final = ELEMENTWISE["fma"]
 
 
-class Unfused(NamedTuple):
+class ExpandedFusions(NamedTuple):
     """Plain nodes, and the nodes of a program that compute them."""
 
-    own: dict[Node, Node]
-    """Those that give the value of a plain one."""
+    program_node: dict[Node, Node]
+    """The node of the program that gives the value of each plain one."""
     inside: dict[Node, Node]
-    """Those that compute it on the way, and give no value for it."""
+    """The node that computes a plain one on the way, and gives no value for it."""
 
 
-def unfused(results: Sequence[Node], known: Collection[Node]) -> Unfused:
+def expand_fusions(results: Sequence[Node], known: Collection[Node]) -> ExpandedFusions:
     """The plain nodes that a graph of fused ones computes.
 
     Where a fused node may have been made of several, those among `known` are meant.
@@ -121,13 +121,13 @@ def unfused(results: Sequence[Node], known: Collection[Node]) -> Unfused:
             continue
         inputs = tuple([plain.get(i, i) for i in node.inputs])
         with written_at(node.sources):
-            *inner, plain[node] = _plain(node, inputs, known)
+            *inner, plain[node] = _expand_fusion(node, inputs, known)
         own[plain[node]] = node
         inside.update(dict.fromkeys(inner, node))
-    return Unfused(own, inside)
+    return ExpandedFusions(own, inside)
 
 
-def _plain(node: Node, inputs: tuple[Node, ...], known: Collection[Node]) -> list[Node]:
+def _expand_fusion(node: Node, inputs: tuple[Node, ...], known: Collection[Node]) -> list[Node]:
     """The plain nodes that compute a node, one after the other."""
     op = node.op
     if op is _FMA:
@@ -138,8 +138,8 @@ def _plain(node: Node, inputs: tuple[Node, ...], known: Collection[Node]) -> lis
         return [node if inputs == node.inputs else remake(node, inputs)]
     first, second, *added = inputs
     if isinstance(op, FusedMatmul):
-        first = _exchanged(first) if op.transpose_a else first
-        second = _exchanged(second) if op.transpose_b else second
+        first = _swap_last_axes(first) if op.transpose_a else first
+        second = _swap_last_axes(second) if op.transpose_b else second
         made = [make(Matmul(), (first, second))]
     else:
         geometry = (op.strides, op.padding, op.dilation, op.groups)
@@ -158,7 +158,7 @@ def _either(node: Node, exchanged: tuple[Node, Node], known: Collection[Node]) -
     return other if other in known else node
 
 
-def _exchanged(node: Node) -> Node:
+def _swap_last_axes(node: Node) -> Node:
     """A node with its last two axes exchanged."""
     rank = len(node.shape)
     return permuted(node, (*range(rank - 2), rank - 1, rank - 2))

@@ -29,7 +29,7 @@ INFALLIBLE: Final = (
 """Ops that cannot fail once their shapes fit: no user's code, no singular matrix, no index."""
 
 
-def infallible(node: Node) -> bool:
+def is_infallible(node: Node) -> bool:
     """Whether computing a node cannot fail."""
     return cannot_fail(node.op, node.dtype)
 
@@ -41,12 +41,12 @@ def cannot_fail(op: Op, dtype: DType) -> bool:
     return _cannot_fail(op, dtype.kind)
 
 
-def fails_first(node: Node) -> bool:
+def fails_before_writing(node: Node) -> bool:
     """Whether a node that can fail does so before it writes anything over its first operand."""
     return isinstance(node.op, Scatter)
 
 
-def question(node: Node) -> Hashable:
+def failure_cause(node: Node) -> Hashable:
     """What decides whether a node fails: of two with the same answer the second cannot.
 
     A scatter fails where an index lies outside its axis.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, final
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
 from tawny.errors import PerformanceWarning, type_error, value_error, warn
 from tawny.gc_paused import gc_paused
-from tawny.graph.compilation import RULES, Compiled
+from tawny.graph.compilation import RULES, Compilation
 from tawny.graph.engine import engine_named
 from tawny.graph.plan import Plan
 from tawny.graph.plan_choice import Planning
@@ -267,7 +267,7 @@ class Graph(Unique):
         incremental: bool,
         threads: int | None,
         plan: Planning,
-    ) -> Compiled:
+    ) -> Compilation:
         watched = [self.variable(x, "often") for x in _listed(often)]
 
         def run(flow: Flow, pipeline: Sequence[Pass]) -> Optimised:
@@ -283,7 +283,7 @@ class Graph(Unique):
                 measured=False,
             )
 
-        return Compiled(
+        return Compilation(
             self.variables,
             [target for target, _ in self.update_nodes],
             self.results,

@@ -7,9 +7,9 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from tawny.graph.failure import fails_first, infallible, question
+from tawny.graph.failure import fails_before_writing, failure_cause, is_infallible
 from tawny.graph.incremental import VOLATILE, Dependence
-from tawny.graph.lowering import Lowered, Place, is_leaf, overwrites, result_of, views_of
+from tawny.graph.lowering import LoweredGraph, Place, is_leaf, overwrites, result_of, views_of
 from tawny.memory.ordering.model import predecessors
 from tawny.memory.schedule import Schedule
 from tawny.node import Node, make, written_at
@@ -18,77 +18,78 @@ from tawny.ops.scatter import Scatter
 from tawny.rewrite.flow import Flow
 from tawny.shape import size
 
-MOST_AFTER: Final = 50_000
-"""Above so many pairs of steps an order is not asked for; sources lie where they happen to fit."""
+MAX_ORDER_PAIRS: Final = 50_000
+"""The most pairs of steps whose order is asked for; with more, sources lie where they happen to
+fit.  Chosen by hand: the planner follows each pair."""
 
-MOST_ROUNDS: Final = 30
-"""So many sources are given up one by one, then all that are in the way of each other."""
+MAX_SINGLE_ROUNDS: Final = 30
+"""The most sources that are given up one by one; then all that are in each other's way are."""
 
 
 @dataclass(frozen=True)
-class Homes:
-    """Sources of updates that lie in the variables they update, and what that asks of the order."""
+class InPlaceUpdates:
+    """Updates computed in their variables' memory, and what that asks of the order of steps."""
 
     variable: Mapping[Node, Node]
-    """By source."""
+    """The variable each source lies in."""
     after: Mapping[Node, frozenset[Node]]
     """For each step that computes some of them those that must not run once it has."""
 
 
-NOWHERE: Final = Homes({}, {})
-"""No source lies in a variable."""
+NO_UPDATES: Final = InPlaceUpdates({}, {})
+"""No update is computed in its variable's memory."""
 
 
-def apart(flow: Flow, targets: Collection[Node]) -> Flow:
+def separate_outputs(flow: Flow, targets: Collection[Node]) -> Flow:
     """The graph with memory of their own for outputs that lie in an updated variable.
 
     The last of them are what the targets take: so all take it at once, whatever the order, and
     others see what the variables were.  A variable that takes its own value stays as it is.
     """
     results = flow.outputs
-    if not any(_bottom(node) in targets for node in results):
+    if not any(_view_root(node) in targets for node in results):
         return flow
     views, first = views_of(flow.order()), len(results) - len(targets)
     same = [None] * first + [*targets]
     return flow.with_outputs(
         tuple(
-            _copied(node) if views.get(node, node) in targets and node is not kept else node
+            _copy_of(node) if views.get(node, node) in targets and node is not kept else node
             for node, kept in zip(results, same, strict=True)
         )
     )
 
 
-def _bottom(node: Node) -> Node:
+def _view_root(node: Node) -> Node:
     """What a node may share memory with, seen through all ops that may be views."""
     while not is_leaf(node) and node.op.facts().view:
         node = node.inputs[0]
     return node
 
 
-def _copied(node: Node) -> Node:
+def _copy_of(node: Node) -> Node:
     with written_at(node.sources):
         return make(Copy(), (node,))
 
 
 @final
-class Updating:
-    """The updates of a graph, as schedules are asked which sources may lie in their variables."""
+class UpdateAnalysis:
+    """Which updates of a graph may be computed in their variables' memory, schedule by schedule."""
 
     def __init__(
-        self, updates: Sequence[tuple[Node, Node]], lowered: Lowered, known: Dependence
+        self, updates: Sequence[tuple[Node, Node]], lowered: LoweredGraph, known: Dependence
     ) -> None:
         """What no schedule changes is found here: who reads what, what can fail."""
         self._lowered = lowered
         self._readers = _readers(lowered)
-        self._fallible = {n: question(n) for n in lowered.steps if not infallible(n)}
+        self._fallible = {n: failure_cause(n) for n in lowered.steps if not is_infallible(n)}
         """The steps that can fail, and what decides it."""
-        lone = _read_once(updates, lowered)
+        lone = _nodes_read_once(updates, lowered)
         self._chains = [
-            (target, [c for c in _chains(source, target, lone) if self._may_lie(c, target)])
-            for target, source in _free(updates, lowered, known)
+            (target, [c for c in _chains(source, target, lone) if self._may_overwrite(c, target)])
+            for target, source in _candidates(updates, lowered, known)
         ]
 
-    def _may_lie(self, chain: Sequence[Node], target: Node) -> bool:
+    def _may_overwrite(self, chain: Sequence[Node], target: Node) -> bool:
         """Whether the steps of a chain may write over a variable, as far as they know.
 
         The first, if it fails, must leave the variable as it was: one that fails first does where
@@ -97,11 +98,13 @@ class Updating:
         first = result_of(chain[0])[0]
         if first not in self._lowered.step_of:
             return False
-        if first in self._fallible and not (fails_first(first) and first.inputs[0] is target):
+        if first in self._fallible and not (
+            fails_before_writing(first) and first.inputs[0] is target
+        ):
             return False
-        return _overwrites(chain, target, self._readers)
+        return _chain_may_write_over(chain, target, self._readers)
 
-    def possible_homes(self) -> Homes:
+    def possible_updates(self) -> InPlaceUpdates:
         """The sources that lie in their variables if the steps run in an order that lets them."""
         first: dict[Hashable, Node] = {}
         for node, asked in self._fallible.items():
@@ -121,9 +124,9 @@ class Updating:
                 mates.update(dict.fromkeys(chain, chain))
                 after[chain[0]] = (fallible | others) - own
                 break
-        if sum(map(len, after.values())) > MOST_AFTER:
-            return NOWHERE
-        for source in cyclic(self._lowered, after):
+        if sum(map(len, after.values())) > MAX_ORDER_PAIRS:
+            return NO_UPDATES
+        for source in conflicting_sources(self._lowered, after):
             for node in mates[source]:
                 found.pop(node, None)
                 after.pop(node, None)
@@ -131,9 +134,9 @@ class Updating:
         for source, earlier in after.items():
             node = result_of(source)[0]
             steps[node] = steps.get(node, frozenset()) | earlier
-        return Homes(found, steps)
+        return InPlaceUpdates(found, steps)
 
-    def homes(self, schedule: Schedule) -> dict[Node, Node]:
+    def updates_in(self, schedule: Schedule) -> dict[Node, Node]:
         """For each source that a schedule may compute in its variable's memory, that variable.
 
         Safe means: the source runs in every run; every other reader of the variable is done before,
@@ -169,11 +172,13 @@ class Updating:
             node = self._lowered.steps[s]
             if node in self._fallible and self._fallible[node] not in asked:
                 asked.add(self._fallible[node])
-                last = position + (not fails_first(node))
+                last = position + (not fails_before_writing(node))
         return last
 
 
-def _read_once(updates: Sequence[tuple[Node, Node]], lowered: Lowered) -> frozenset[Node]:
+def _nodes_read_once(
+    updates: Sequence[tuple[Node, Node]], lowered: LoweredGraph
+) -> frozenset[Node]:
     """The nodes that one other reads, once, and that are no results; none if no source scatters."""
     if not any(isinstance(source.op, Scatter) for _, source in updates):
         return frozenset()
@@ -195,19 +200,21 @@ def _chains(source: Node, target: Node, lone: Collection[Node]) -> Iterator[Sequ
     yield [source]
 
 
-def _overwrites(
+def _chain_may_write_over(
     chain: Sequence[Node], target: Node, readers: Mapping[Node, list[tuple[Node, Node]]]
 ) -> bool:
     """Whether the steps of a chain that read a variable may overwrite it: the first alone."""
     first, *rest = [result_of(n) for n in chain]
     later = [node for node, _ in rest]
     return all(
-        reader not in later and (reader is not first[0] or _overwritten(read, first, target))
+        reader not in later and (reader is not first[0] or _may_write_over(read, first, target))
         for reader, read in readers.get(target, ())
     )
 
 
-def cyclic(lowered: Lowered, after: Mapping[Node, Collection[Node]]) -> list[Node]:
+def conflicting_sources(
+    lowered: LoweredGraph, after: Mapping[Node, Collection[Node]]
+) -> list[Node]:
     """Sources to give up, the smallest first, so that some order has all steps `after` others."""
     index, left = lowered.step_of, dict(after)
     reads = predecessors(lowered.problem)
@@ -216,17 +223,17 @@ def cyclic(lowered: Lowered, after: Mapping[Node, Collection[Node]]) -> list[Nod
         before = [set(row) for row in reads]
         for source, earlier in left.items():
             before[index[result_of(source)[0]]].update(index[n] for n in earlier)
-        stuck = in_cycles(before)
+        stuck = vertices_in_cycles(before)
         within = [source for source in left if index[result_of(source)[0]] in stuck]
         if not within:
             return out
         within.sort(key=lambda n: size(n.shape) * n.dtype.itemsize)
-        for source in within[: 1 if len(out) < MOST_ROUNDS else None]:
+        for source in within[: 1 if len(out) < MAX_SINGLE_ROUNDS else None]:
             out.append(source)
             del left[source]
 
 
-def in_cycles(before: Sequence[Collection[int]]) -> set[int]:
+def vertices_in_cycles(before: Sequence[Collection[int]]) -> set[int]:
     """The vertices of a graph on cycles or between them, given what each comes after."""
     behind: list[list[int]] = [[] for _ in before]
     for v, row in enumerate(before):
@@ -245,7 +252,7 @@ def in_cycles(before: Sequence[Collection[int]]) -> set[int]:
     return rest
 
 
-def _readers(lowered: Lowered) -> Mapping[Node, list[tuple[Node, Node]]]:
+def _readers(lowered: LoweredGraph) -> Mapping[Node, list[tuple[Node, Node]]]:
     """For each leaf the steps that read it, through views or not, and what they read."""
     problem = lowered.problem
     owner = {value: node for (node, _), value in lowered.values.items()}
@@ -258,19 +265,19 @@ def _readers(lowered: Lowered) -> Mapping[Node, list[tuple[Node, Node]]]:
     return out
 
 
-def _free(
-    updates: Sequence[tuple[Node, Node]], lowered: Lowered, known: Dependence
+def _candidates(
+    updates: Sequence[tuple[Node, Node]], lowered: LoweredGraph, known: Dependence
 ) -> Iterator[tuple[Node, Node]]:
     """The updates whose source runs in every run and is no other result, nor the variable one."""
     times, roots = Counter(lowered.results), lowered.problem.roots
     wanted = {roots[lowered.value(n)] for n in lowered.results}
     for target, source in updates:
         value = lowered.values.get((target, 0))
-        if known.moment(source) == VOLATILE and times[source] == 1 and value not in wanted:
+        if known.run_key(source) == VOLATILE and times[source] == 1 and value not in wanted:
             yield target, source
 
 
-def _overwritten(read: Node, made: Place, target: Node) -> bool:
+def _may_write_over(read: Node, made: Place, target: Node) -> bool:
     """Whether the step that makes a source may overwrite the variable, which it reads itself."""
     node, result = made
     allowed = overwrites(node)

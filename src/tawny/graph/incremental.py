@@ -26,12 +26,12 @@ class Dependence:
     watched: int
     """The bits that are told apart; a change of any other makes everything run."""
 
-    def moment(self, node: Node) -> int:
-        """When the node runs, as a key: nodes of equal keys run in the same runs."""
+    def run_key(self, node: Node) -> int:
+        """The key of the runs a node is part of: nodes of equal keys run in the same runs."""
         mask = self.mask[node]
         return VOLATILE if mask & VOLATILE else mask & self.watched
 
-    def reaches(self, changed: int) -> frozenset[Node] | None:
+    def dependents(self, changed: int) -> frozenset[Node] | None:
         """The nodes that depend on `changed`; None for all of them."""
         if changed & ~self.watched:
             return None
@@ -72,21 +72,21 @@ def boundary(known: Dependence, views: Mapping[Node, Node]) -> list[Node]:
 
     `views` maps each view to the node whose memory it shares.
     """
-    moments = {node: known.moment(node) for node in known.mask if not is_leaf(node)}
-    if len(set(moments.values())) <= 1:
+    run_keys = {node: known.run_key(node) for node in known.mask if not is_leaf(node)}
+    if len(set(run_keys.values())) <= 1:
         return []
     out: dict[Node, None] = {}
-    for node, here in moments.items():
+    for node, here in run_keys.items():
         if isinstance(node.op, Part) or node in views:
             continue
         for source in node.inputs:
             root = views.get(source, source)
-            if moments.get(root, here) != here:
+            if run_keys.get(root, here) != here:
                 out[root] = None
     return list(out)
 
 
-def called_on_change(node: Node) -> bool:
+def is_called_on_change(node: Node) -> bool:
     """Whether the node calls a user's function with effects, when an operand changed and only then.
 
     It must never be computed again to have its value.
@@ -95,7 +95,7 @@ def called_on_change(node: Node) -> bool:
     return isinstance(op, Delay) and op.facts().impure and not op.facts().volatile
 
 
-def closed(
+def nodes_to_compute(
     wanted: Iterable[Node], kept: Collection[Node], views: Mapping[Node, Node]
 ) -> frozenset[Node]:
     """`wanted` and whatever must run before them because its value is not kept."""

@@ -33,7 +33,7 @@ Place = tuple[Node, int]
 
 
 @dataclass(frozen=True)
-class Lowered:
+class LoweredGraph:
     """A graph's nodes as a planning problem.
 
     `values` gives the index of each node's value, `steps` the node of each step.  Views, parts,
@@ -74,22 +74,24 @@ def lower(
     kept: Collection[Node] = (),
     into_kept: bool = True,
     scratch: Callable[[Node], int] | None = None,
-    elsewhere: Collection[Node] = (),
+    outside_arena: Collection[Node] = (),
     after: Mapping[Node, Iterable[Node]] | None = None,
     order: Sequence[Node] | None = None,
-) -> Lowered:
+) -> LoweredGraph:
     """The planning problem of computing `results`, with `scratch` bytes while each step runs.
 
     The plan says where these are: `Layout.scratch`, by position.  `order` are all nodes, inputs
-    first, for somebody who knows them.  The rest is as for `bound`.
+    first, for somebody who knows them.  The rest is as for `with_constraints`.
     """
     walk = toposort(results, is_leaf) if order is None else order
-    return bound(_plain(results, walk, scratch), kept, into_kept, elsewhere, after)
+    return with_constraints(
+        _lower_unconstrained(results, walk, scratch), kept, into_kept, outside_arena, after
+    )
 
 
-def _plain(
+def _lower_unconstrained(
     results: Sequence[Node], order: Sequence[Node], scratch: Callable[[Node], int] | None
-) -> Lowered:
+) -> LoweredGraph:
     """The problem of computing results that are whole when the run ends."""
     whole = frozenset(results)
     parts = {result_of(n): n for n in order if type(n.op) is Part}
@@ -122,29 +124,31 @@ def _plain(
             steps.append(_step(node, made, values, strided, scratch))
             nodes.append(node)
     problem = Problem(tuple(table), tuple(steps))
-    return Lowered(tuple(results), problem, values, tuple(nodes), frozenset(strided), order, views)
+    return LoweredGraph(
+        tuple(results), problem, values, tuple(nodes), frozenset(strided), order, views
+    )
 
 
-def bound(
-    plain: Lowered,
+def with_constraints(
+    plain: LoweredGraph,
     kept: Collection[Node] = (),
     into_kept: bool = True,
-    elsewhere: Collection[Node] = (),
+    outside_arena: Collection[Node] = (),
     after: Mapping[Node, Iterable[Node]] | None = None,
-) -> Lowered:
-    """The problem with more rules: what is kept, what is computed elsewhere, what comes after what.
+) -> LoweredGraph:
+    """The problem with more rules: what is kept, what is outside the arena, what comes after what.
 
     `kept` values have memory of their own for the whole run, since they may be right from an
     earlier one; of a node with several results parts are kept, one by one.  Without `into_kept`
     none of them is written over an operand, whose memory would then be theirs.  What is computed
-    `elsewhere`, in the memory of a variable, takes no bytes here; `after` gives for each such step
-    those that must not run once it has.
+    `outside_arena`, in the memory of a variable, takes no bytes here; `after` gives for each such
+    step those that must not run once it has.
     """
-    if not (kept or elsewhere or after):
+    if not (kept or outside_arena or after):
         return plain
     values, steps = list(plain.problem.values), list(plain.problem.steps)
     lasting = _keep(kept, plain, values)
-    lent = _lend(elsewhere, plain, values)
+    lent = _take_out_of_arena(outside_arena, plain, values)
     fixed = lent if into_kept else lent | lasting
     if fixed:
         for s, step in enumerate(steps):
@@ -164,8 +168,8 @@ def bound(
     return replace(plain, problem=problem)
 
 
-def with_scratch(lowered: Lowered, scratch: Callable[[Node], int]) -> Lowered:
-    """The same problem with other scratch memory of its steps."""
+def with_scratch(lowered: LoweredGraph, scratch: Callable[[Node], int]) -> LoweredGraph:
+    """The problem with other scratch memory of its steps."""
     problem = lowered.problem
     wanted = [scratch(node) for node in lowered.steps]
     if wanted == [step.scratch for step in problem.steps]:
@@ -174,7 +178,7 @@ def with_scratch(lowered: Lowered, scratch: Callable[[Node], int]) -> Lowered:
     return replace(lowered, problem=problem.with_rules(problem.values, tuple(steps)))
 
 
-def _keep(kept: Collection[Node], plain: Lowered, values: list[Value]) -> set[int]:
+def _keep(kept: Collection[Node], plain: LoweredGraph, values: list[Value]) -> set[int]:
     """Let nodes be kept; the values that have memory of their own for that."""
     whole, own = frozenset(kept), {plain.values[result_of(n)] for n in kept}
     lasting = {v for v in own if values[v].view_of is None}
@@ -186,9 +190,11 @@ def _keep(kept: Collection[Node], plain: Lowered, values: list[Value]) -> set[in
     return lasting
 
 
-def _lend(elsewhere: Iterable[Node], plain: Lowered, values: list[Value]) -> set[int]:
-    """Let nodes be computed elsewhere; the values that are there, views included."""
-    own = [plain.values[result_of(n)] for n in elsewhere]
+def _take_out_of_arena(
+    outside_arena: Iterable[Node], plain: LoweredGraph, values: list[Value]
+) -> set[int]:
+    """Let nodes be computed outside the arena; the values that are there, views included."""
+    own = [plain.values[result_of(n)] for n in outside_arena]
     lent = {v for v in own if values[v].view_of is None}
     for v, value in enumerate(values if lent else ()):
         if v in lent or value.view_of in lent:
@@ -225,35 +231,37 @@ def view_base(node: Node, strided: Iterable[Node]) -> Place | None:
 
 def seconds(node: Node) -> float:
     """An estimate of the time a node takes, its inputs being there: a roofline."""
-    return _told(node).seconds
+    return _profile_of(node).seconds
 
 
 def overwrites(node: Node) -> Sequence[tuple[int, int]]:
     """Pairs (operand, result): that result may be written over that operand, if it dies here."""
-    return _told(node).overwrites
+    return _profile_of(node).overwrites
 
 
-class _Told(NamedTuple):
-    """What an op on operands of some types tells."""
+class _OpProfile(NamedTuple):
+    """What planning needs to know of an op on operands of some types."""
 
     seconds: float
     overwrites: Sequence[tuple[int, int]]
 
 
-def _told(node: Node) -> _Told:
+def _profile_of(node: Node) -> _OpProfile:
     op = node.op
-    asked = _found if isinstance(op, Delay) else _remembered  # users' functions are not held
+    asked = (
+        _op_profile if isinstance(op, Delay) else _cached_profile
+    )  # users' functions are not held
     return asked(op, (node.shape, node.dtype), tuple([(i.shape, i.dtype) for i in node.inputs]))
 
 
-def _found(op: Op, made: Type, given: tuple[Type, ...]) -> _Told:
+def _op_profile(op: Op, made: Type, given: tuple[Type, ...]) -> _OpProfile:
     needed = cost(op, made, given)
     moved = needed.bytes_read + needed.bytes_written
     time = OVERHEAD + max(needed.operations / OPERATIONS, moved / BANDWIDTH)
-    return _Told(time, _overwrites(op, made, given))
+    return _OpProfile(time, _overwrites(op, made, given))
 
 
-_remembered: Final = lru_cache(1024)(_found)
+_cached_profile: Final = lru_cache(1024)(_op_profile)
 
 
 def _overwrites(op: Op, made: Type, given: tuple[Type, ...]) -> Sequence[tuple[int, int]]:
@@ -273,7 +281,7 @@ def _step(
     strided: Collection[Node],
     scratch: Callable[[Node], int] | None,
 ) -> Step:
-    op, inputs, (seconds, over) = node.op, node.inputs, _told(node)
+    op, inputs, (seconds, over) = node.op, node.inputs, _profile_of(node)
     return Step(
         tuple([values[i, 0] for i in inputs]),
         made,
@@ -286,7 +294,7 @@ def _step(
 
 
 def views_of(order: Iterable[Node]) -> dict[Node, Node]:
-    """For nodes, inputs first, the node whose memory each view shares, as `Lowered` has it."""
+    """For nodes, inputs first, the node whose memory each view shares, as `LoweredGraph` has it."""
     out: dict[Node, Node] = {}
     strided: set[Node] = set()
     for node in order:

@@ -15,20 +15,19 @@ from tawny.node import Node
 from tawny.shape import Shape
 from tawny.source import describe
 
-WORTH_ASKING: Final = 2**26
+MIN_CHECKED_BYTES: Final = 2**26
 """Plans of fewer bytes are allocated without asking the system, which takes longer than a run."""
 
-GROUP: Final = Path("/sys/fs/cgroup")
+CGROUP: Final = Path("/sys/fs/cgroup")
 """Where Linux says what a container may use."""
 
-
-MOST_ELEMENTS: Final = sys.maxsize // 16
-"""So many can be addressed, whatever their dtype."""
+MAX_ELEMENTS: Final = sys.maxsize // 16
+"""The most elements of an array that can be addressed, whatever its dtype."""
 
 
 def check_addressable(nodes: Sequence[Node]) -> None:
     """Refuse values that no machine can hold, as NumPy does: an axis of size 0 excuses no other."""
-    if all(_extent(shape) <= MOST_ELEMENTS for shape in {node.shape for node in nodes}):
+    if all(_extent(shape) <= MAX_ELEMENTS for shape in {node.shape for node in nodes}):
         return
     largest = max(nodes, key=_bytes)
     if _bytes(largest) > sys.maxsize:
@@ -48,33 +47,33 @@ def _extent(shape: Shape) -> int:
     return math.prod([n or 1 for n in shape])
 
 
-def check_room(arena: int, least: Callable[[], int]) -> None:
+def check_fits_machine(arena: int, least: Callable[[], int]) -> None:
     """Refuse a plan above all memory, and warn of one above what is free.
 
     `least` gives the smallest budget that can be met, which takes a search.
     """
-    if arena < WORTH_ASKING:
+    if arena < MIN_CHECKED_BYTES:
         return
-    free, whole = free_bytes(), whole_bytes()
+    free, whole = free_bytes(), total_bytes()
     if arena <= free:
         return
     smallest = least()
     way_out = (
-        f"compile(memory={smallest}) needs the least that was planned ({megabytes(smallest)}), "
+        f"compile(memory={smallest}) needs the least that was planned ({bytes_text(smallest)}), "
         "larger budgets take less time"
         if smallest < arena
         else "no smaller plan was found: compute on less data at a time"
     )
-    message = f"compile: the plan takes {megabytes(arena)}; {megabytes(free)} are free"
+    message = f"compile: the plan takes {bytes_text(arena)}; {bytes_text(free)} are free"
     if arena > whole:
-        raise MemoryError(located(f"{message} of {megabytes(whole)} in all; {way_out}"))
+        raise MemoryError(located(f"{message} of {bytes_text(whole)} in all; {way_out}"))
     warn(f"{message}, so the system may swap or end the process; {way_out}", PerformanceWarning)
 
 
-def least_of(settle: Callable[[int], object], arena: int) -> int:
-    """The smallest budget that `settle` can meet; what it gives is not used."""
+def least_budget(plan_within: Callable[[int], object], arena: int) -> int:
+    """The smallest budget that `plan_within` can meet; what it gives is not used."""
     try:
-        settle(1)
+        plan_within(1)
     except MemoryBudgetError as error:
         return min(error.least_bytes, arena)
     return arena
@@ -83,15 +82,15 @@ def least_of(settle: Callable[[int], object], arena: int) -> int:
 def free_bytes() -> int:
     """Memory that can be taken without swapping; without limit where the system does not say."""
     known = _meminfo().get("MemAvailable", sys.maxsize)
-    limit, used = _number(GROUP / "memory.max"), _number(GROUP / "memory.current")
+    limit, used = _number(CGROUP / "memory.max"), _number(CGROUP / "memory.current")
     return known if limit is None or used is None else max(0, min(known, limit - used))
 
 
-def whole_bytes() -> int:
+def total_bytes() -> int:
     """All memory with what it can be swapped to; without limit where the system does not say."""
     facts = _meminfo()
     known = facts.get("MemTotal", sys.maxsize) + facts.get("SwapTotal", 0)
-    limit = _number(GROUP / "memory.max")
+    limit = _number(CGROUP / "memory.max")
     return known if limit is None else min(known, limit)
 
 
@@ -108,7 +107,7 @@ def _meminfo() -> dict[str, int]:
 
 
 def _sysconf() -> dict[str, int]:
-    """The same by a way that most systems know; what is free is not said there."""
+    """Memory as POSIX systems report it, in bytes; what is free is not said there."""
     try:
         return {"MemTotal": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")}
     except (AttributeError, OSError, ValueError):
@@ -122,6 +121,6 @@ def _number(file: Path) -> int | None:
         return None
 
 
-def megabytes(count: int) -> str:
+def bytes_text(count: int) -> str:
     """Bytes as a user reads them."""
     return f"{count / 1e9:,.1f} GB" if count >= 1e10 else f"{count / 1e6:,.1f} MB"

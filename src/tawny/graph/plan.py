@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 from tawny.array import Array, array_for
 from tawny.errors import type_error, value_error
 from tawny.graph.engine import engine_named
-from tawny.graph.expansion import Unfused, Written, simplified, unfused, written_out
-from tawny.graph.lowering import Lowered, is_leaf, result_of
+from tawny.graph.expansion import (
+    ExpandedFusions,
+    ExpandedGroups,
+    expand_fusions,
+    expand_groups,
+    simplify_nodes,
+)
+from tawny.graph.lowering import LoweredGraph, is_leaf, result_of
 from tawny.lazy import LazyModule, cached_property
 from tawny.memory.plan import Layout
 from tawny.node import Node
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 else:
     html, plan_pickling = LazyModule("html"), LazyModule("tawny.graph.plan_pickling")
 
-Kind = Literal["kept", "transient", "scratch"]
+BlockKind = Literal["kept", "transient", "scratch"]
 
 
 class Block(NamedTuple):
@@ -36,7 +42,7 @@ class Block(NamedTuple):
     """The first position at which it is in use."""
     last: int
     """The last one."""
-    kind: Kind
+    kind: BlockKind
     arrays: tuple[Array, ...]
     """The values that live there, each written over the one before."""
 
@@ -56,16 +62,16 @@ class PlannedStep(NamedTuple):
     """Whether the value is computed again, having been dropped to save memory."""
 
 
-class Alive(NamedTuple):
+class LiveMemory(NamedTuple):
     """Memory in use while one step runs."""
 
     bytes: int
-    kind: Kind
+    kind: BlockKind
     array: Array | None
     """Whose it is then; None for scratch memory."""
 
 
-class Moment(NamedTuple):
+class TimelinePoint(NamedTuple):
     """Memory while one step runs."""
 
     position: int
@@ -89,15 +95,15 @@ class Plan(Unique):
         print(plan)
     """
 
-    lowered: Lowered
+    lowered: LoweredGraph
     layout: Layout
     kept: tuple[Node, ...]
     """Nodes whose values stay right from run to run."""
     engine: str = "reference"
     """The name of the engine it is made for."""
-    asked: tuple[Node, ...] = ()
+    user_results: tuple[Node, ...] = ()
     """The results as they were written, in the order of `lowered.results`."""
-    homes: Mapping[Node, Node] = field(default_factory=dict[Node, Node])
+    in_place_updates: Mapping[Node, Node] = field(default_factory=dict[Node, Node])
     """The variables that hold some results, which take no bytes of the plan."""
     threads: int = 1
     """How many threads it has scratch memory for."""
@@ -110,8 +116,8 @@ class Plan(Unique):
         return plan_pickling.reduced(self)
 
     @cached_property
-    def _written(self) -> Written:
-        return written_out(self.lowered.results)
+    def _expanded_groups(self) -> ExpandedGroups:
+        return expand_groups(self.lowered.results)
 
     @property
     def peak_bytes(self) -> int:
@@ -199,7 +205,7 @@ class Plan(Unique):
             seen.add(s)
         return tuple(out)
 
-    def timeline(self) -> list[Moment]:
+    def timeline(self) -> list[TimelinePoint]:
         """Live and allocated bytes while each step runs: a list with an entry for each.
 
         An entry has its `position`, `live_bytes`, those in use, and `allocated_bytes`, up to where
@@ -207,12 +213,12 @@ class Plan(Unique):
 
             x = tw.var("x", (1000,))
             plan = tw.Graph([x], np.cumsum(np.cumsum(np.cumsum(x)))).plan(incremental=False)
-            max(moment.live_bytes for moment in plan.timeline())   # -> 16000
+            max(point.live_bytes for point in plan.timeline())   # -> 16000
         """
         pairs = zip(self.layout.live, self.layout.allocated, strict=True)
-        return [Moment(p, live, top) for p, (live, top) in enumerate(pairs)]
+        return [TimelinePoint(p, live, top) for p, (live, top) in enumerate(pairs)]
 
-    def alive(self, position: int) -> list[Alive]:
+    def alive(self, position: int) -> list[LiveMemory]:
         """What is in memory while a step runs, the largest first.
 
         - `position`: the place of the step in `steps`.
@@ -225,7 +231,7 @@ class Plan(Unique):
             [(one.bytes, one.kind) for one in plan.alive(0)]   # -> [(8000, 'kept')]
         """
         schedule = self.layout.schedule
-        found: list[Alive] = []
+        found: list[LiveMemory] = []
         for index, (storage, _) in enumerate(self.layout.occupied):
             if storage.bytes and storage.birth <= position < storage.death:
                 array, kind = None, self._kind(index)
@@ -233,19 +239,19 @@ class Plan(Unique):
                     tenants = schedule.tenants[index]
                     newest = [v for v, made in tenants if made <= position] or [tenants[0][0]]
                     array = array_for(self._node(newest[-1]))
-                found.append(Alive(storage.bytes, kind, array))
+                found.append(LiveMemory(storage.bytes, kind, array))
         return sorted(found, key=lambda one: -one.bytes)
 
-    def _kind(self, storage: int) -> Kind:
+    def _kind(self, storage: int) -> BlockKind:
         """Of a storage, or of what comes after all of them: a step's scratch memory."""
         tenants = self.layout.schedule.tenants
         if storage >= len(tenants):
             return "scratch"
-        kept = self._kept.intersection([self._node(value) for value, _ in tenants[storage]])
+        kept = self._kept_nodes.intersection([self._node(value) for value, _ in tenants[storage]])
         return "kept" if kept else "transient"
 
     @cached_property
-    def _kept(self) -> frozenset[Node]:
+    def _kept_nodes(self) -> frozenset[Node]:
         return frozenset(self.kept)
 
     # ------------------------------------------------------------- explanation
@@ -255,54 +261,56 @@ class Plan(Unique):
         assert isinstance(label, Node)
         return label
 
-    def _found(self, node: Node) -> tuple[Node, bool] | None:
+    def _locate(self, node: Node) -> tuple[Node, bool] | None:
         """The program's node for one of the user's, and whether that is computed inside it.
 
         There is none for what was optimised away.
         """
         node = self._results.get(node, node)
-        own = self._placed(node)
+        own = self._locate_own(node)
         if own is None and (simple := self._simple.get(node)) is not None:
-            fused = self._unfused
-            own = self._placed(simple) or self._placed(fused.own.get(simple, simple))
+            fused = self._expanded_fusions
+            own = self._locate_own(simple) or self._locate_own(
+                fused.program_node.get(simple, simple)
+            )
             if own is None and simple in fused.inside:
-                around = self._placed(fused.inside[simple])
+                around = self._locate_own(fused.inside[simple])
                 own = None if around is None else (around[0], True)
         return own
 
-    def _placed(self, node: Node) -> tuple[Node, bool] | None:
+    def _locate_own(self, node: Node) -> tuple[Node, bool] | None:
         """Where the program computes a node of its own, also if that is a member of a group."""
         if (node, 0) in self.lowered.values:
             return node, False
-        if node in self._written.own:
-            return self._written.own[node], False
+        if node in self._expanded_groups.program_node:
+            return self._expanded_groups.program_node[node], False
         return (self._inside[node], True) if node in self._inside else None
 
     @cached_property
-    def _unfused(self) -> Unfused:
-        written = {own: plain for plain, own in self._written.own.items()}
+    def _expanded_fusions(self) -> ExpandedFusions:
+        written = {own: plain for plain, own in self._expanded_groups.program_node.items()}
         results = [written.get(n, n) for n in self.lowered.results]
-        return unfused(results, set(self._simple.values()))
+        return expand_fusions(results, set(self._simple.values()))
 
     @cached_property
     def _results(self) -> dict[Node, Node]:
         """The results as they are computed, by how they were written."""
-        return dict(zip(self.asked, self.lowered.results, strict=False))
+        return dict(zip(self.user_results, self.lowered.results, strict=False))
 
     @cached_property
     def _simple(self) -> dict[Node, Node]:
         """What became of the user's nodes when the graph was simplified."""
-        return simplified(self.asked)
+        return simplify_nodes(self.user_results)
 
     @cached_property
     def _inside(self) -> dict[Node, Node]:
         """The steps inside which nodes are computed that have no memory of their own."""
-        members, own = self._written
+        members, own = self._expanded_groups
         return {m: step for step, inner in members.items() for m in inner if m not in own}
 
     def block_of(self, node: Node) -> int | None:
         """Which of `blocks` holds the value of `node`; None if it lies outside the plan."""
-        found = self._found(node)
+        found = self._locate(node)
         if found is None or found[1] or is_leaf(found[0]):
             return None
         node = found[0]
@@ -330,7 +338,7 @@ class Plan(Unique):
         """
         if not isinstance(array, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("why", f"{type(array).__name__} is no array")
-        found, name = self._found(array.node), array.node.name
+        found, name = self._locate(array.node), array.node.name
         if found is None:
             return self._why_not(array.node)
         node, inside = found
@@ -347,8 +355,9 @@ class Plan(Unique):
         root = self._node(value)
         if root is not node:
             return f"{node.name}: a view of {root!r}, without memory of its own"
-        if node in self.homes:
-            return f"{node.name}: computed in the memory of variable {self.homes[node].name!r}"
+        variable = self.in_place_updates.get(node)
+        if variable is not None:
+            return f"{node.name}: computed in the memory of variable {variable.name!r}"
         return self._why_there(node, value)
 
     def _why_not(self, node: Node) -> str:
@@ -361,7 +370,7 @@ class Plan(Unique):
         gone = {node}
         for later in self._simple:
             if not gone.isdisjoint(later.inputs):
-                found = self._found(later)
+                found = self._locate(later)
                 if found is not None:
                     own, _ = found
                     part = f"{node.name}: optimised away, as a part of {own!r}"
@@ -383,7 +392,7 @@ class Plan(Unique):
             parts.append("not in place: " + ("; ".join(reasons) or "it has no operands"))
         sharers = [self._node(v) for v in self.layout.sharers(value)]
         if sharers:
-            parts.append(f"its bytes are also used by {_listed(sharers)}, at other times")
+            parts.append(f"its bytes are also used by {_list_some(sharers)}, at other times")
         size = self.lowered.problem.values[value].bytes
         return f"{node.name}: {size} bytes at {where}; " + "; ".join(parts)
 
@@ -395,15 +404,15 @@ class Plan(Unique):
             f"lower bound {_size(self.lower_bound_bytes)}, unshared {_size(self.unshared_bytes)}",
             f"{'step':>4}  {'bytes':>12}  {'at':>12}  what",
         ]
-        for step in self._shown:
+        for step in self._table_steps:
             over = f", in place of {_name(step.over)}" if step.over is not None else ""
             again = ", again" if step.again else ""
             lines.append(
                 f"{step.position:>4}  {step.bytes:>12,}  {self._place(step):>12}  "
                 f"{_name(step.array)}{over}{again}"
             )
-        if self._hidden:
-            lines.append(f"      ... and {self._hidden} more steps")
+        if self._hidden_count:
+            lines.append(f"      ... and {self._hidden_count} more steps")
         lines.append(engine_named(self.engine).describe(self.lowered.steps, self.threads))
         if self.adapted:
             lines.append(
@@ -416,14 +425,18 @@ class Plan(Unique):
         return f"<Plan: {len(self.steps)} steps, peak {_size(self.peak_bytes)}>"
 
     @property
-    def _shown(self) -> tuple[PlannedStep, ...]:
+    def _table_steps(self) -> tuple[PlannedStep, ...]:
         """The steps that a table shows."""
-        return self.steps if len(self.steps) <= _MOST else self.steps[: _MOST // 2]
+        return (
+            self.steps
+            if len(self.steps) <= _MAX_TABLE_STEPS
+            else self.steps[: _MAX_TABLE_STEPS // 2]
+        )
 
     @property
-    def _hidden(self) -> int:
-        """How many it does not."""
-        return len(self.steps) - len(self._shown)
+    def _hidden_count(self) -> int:
+        """The number of steps that a table leaves out."""
+        return len(self.steps) - len(self._table_steps)
 
     def _place(self, step: PlannedStep) -> str:
         """Where the results of a step lie, for a table."""
@@ -435,7 +448,7 @@ class Plan(Unique):
     def _variables(self) -> dict[Node, list[str]]:
         """For each step the variables that hold some of its results."""
         out: dict[Node, list[str]] = {}
-        for source, variable in self.homes.items():
+        for source, variable in self.in_place_updates.items():
             out.setdefault(result_of(source)[0], []).append(variable.name)
         return out
 
@@ -448,10 +461,10 @@ class Plan(Unique):
             f"<td>{html.escape(_name(s.array))}</td>"
             f"<td>{html.escape(_name(s.over)) if s.over is not None else ''}</td>"
             f"<td>{'again' if s.again else ''}</td></tr>"
-            for s in self._shown
+            for s in self._table_steps
         )
         title = html.escape(str(self).splitlines()[0])
-        more = f"<p>... and {self._hidden} more steps</p>" if self._hidden else ""
+        more = f"<p>... and {self._hidden_count} more steps</p>" if self._hidden_count else ""
         body = f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
         return f"<p>{title}</p><table>{body}</table>{more}"
 
@@ -487,13 +500,13 @@ class Plan(Unique):
             for place, one, rest in (("here", mine, theirs), ("there", theirs, mine)):
                 only = [n for n in dict.fromkeys(one) if n not in set(rest)]
                 if only:
-                    lines.append(f"{what} only {place}: {_listed(only)}")
+                    lines.append(f"{what} only {place}: {_list_some(only)}")
         if here != there and set(here) == set(there):
             lines.append("the same steps in another order, or computed again")
         places = [{s.array.node: s.offset for s in p.steps} for p in (self, other)]
         moved = [n for n, offset in places[0].items() if places[1].get(n, offset) != offset]
         if moved:
-            lines.append(f"elsewhere in memory: {_listed(moved)}")
+            lines.append(f"elsewhere in memory: {_list_some(moved)}")
         return "\n".join(lines) or "no difference"
 
     @property
@@ -516,27 +529,27 @@ class Plan(Unique):
         return draw(self, ax)
 
 
-_MOST = 60
+_MAX_TABLE_STEPS = 60
 """Steps shown in a table."""
-_NAMED = 4
+_MAX_NAMED = 4
 """Nodes named in a sentence."""
 
 
-_PLACES = 3
+_MAX_PLACES = 3
 """Places of the user's program named in a line of a table."""
 
 
 def _name(array: Array) -> str:
     node = array.node
-    more = ", ..." if len(node.sources) > _PLACES else ""
-    where = f" [{describe(node.sources[:_PLACES])}{more}]" if node.sources else ""
+    more = ", ..." if len(node.sources) > _MAX_PLACES else ""
+    where = f" [{describe(node.sources[:_MAX_PLACES])}{more}]" if node.sources else ""
     return f"{node.name} {node.dtype}{list(node.shape)}{where}"
 
 
-def _listed(nodes: Sequence[Node]) -> str:
+def _list_some(nodes: Sequence[Node]) -> str:
     """Some of the nodes, and how many more there are."""
-    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
-    return ", ".join(map(repr, nodes[:_NAMED])) + more
+    more = f" and {len(nodes) - _MAX_NAMED} more" if len(nodes) > _MAX_NAMED else ""
+    return ", ".join(map(repr, nodes[:_MAX_NAMED])) + more
 
 
 def _size(count: int) -> str:

@@ -10,15 +10,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, final
 
-from tawny.graph.in_place_updates import NOWHERE, Homes, Updating
+from tawny.graph.in_place_updates import NO_UPDATES, InPlaceUpdates, UpdateAnalysis
 from tawny.graph.incremental import (
     VOLATILE,
     Dependence,
     boundary,
-    called_on_change,
-    closed,
+    is_called_on_change,
+    nodes_to_compute,
 )
-from tawny.graph.lowering import Lowered, bound, is_leaf, lower, result_of, seconds
+from tawny.graph.lowering import LoweredGraph, is_leaf, lower, result_of, seconds, with_constraints
 from tawny.memory.budget import Budget, MemoryBudgetError, takes
 from tawny.memory.effort import SECOND
 from tawny.memory.placement.place import Placement
@@ -34,23 +34,22 @@ ALIGNMENT: Final = 64
 Planning = Literal["default", "hard", "seed"]
 """How plans are made: quickly, as tight as can be found in a minute, or as the report does it."""
 
-THOROUGH: Final = 10
-"""So many times the looks are allowed for a budget when planning is to be hard."""
+HARD_EFFORT: Final = 10
+"""How many times the search for a budget is longer when planning is to be hard."""
 
-
-FEWEST: Final = 2
-"""Each further problem that is to be put within a budget has half the looks, so often halved."""
+MAX_HALVINGS: Final = 2
+"""How often the search for a budget is halved, at most: once for each problem after the first."""
 
 
 @dataclass(frozen=True)
-class Fitted:
+class MemoryPlan:
     """A plan, what stays right from run to run, and whether a run may skip what did not change."""
 
-    lowered: Lowered
+    lowered: LoweredGraph
     layout: Layout
     kept: tuple[Node, ...]
     incremental: bool
-    elsewhere: frozenset[Node]
+    outside_arena: frozenset[Node]
     """What takes no memory of the plan, since it is computed in that of a variable."""
 
     @property
@@ -60,97 +59,109 @@ class Fitted:
 
 
 @final
-class Fitting:
-    """The ways to run a graph: keeping more or less, computing again more or less."""
+class KeepPolicy:
+    """Chooses what a program keeps from run to run and what it recomputes, within a budget."""
 
     def __init__(
         self,
-        lowered: Lowered,
+        lowered: LoweredGraph,
         known: Dependence | None,
-        homes: Sequence[Homes] = (NOWHERE,),
+        update_options: Sequence[InPlaceUpdates] = (NO_UPDATES,),
         planning: Planning = "default",
-        lying: Callable[[Schedule], Collection[Node]] | None = None,
+        sources_in_place: Callable[[Schedule], Collection[Node]] | None = None,
     ) -> None:
         """`lowered` is the graph; without `known` everything runs each time, and nothing is kept.
 
-        `homes` are the ways to compute sources of updates in variables, the best first; `lying`
-        gives those sources that a schedule lets lie there, whether or not it was made for that.
+        `update_options` are the ways to compute sources of updates in variables, the best first;
+        `sources_in_place` gives those that a schedule allows, whether or not it was made for that.
         """
-        self._lying = lying
+        self._sources_in_place = sources_in_place
         self._planning: Planning = planning
-        self._asked = 0
-        """How many problems were to be put within a budget."""
-        self._plain = lowered
-        self._homes = homes
-        self._known = known
-        self._owned: dict[Node, None] = {}
-        self._wanted: list[Node] = []
+        self._budget_searches = 0
+        """The number of problems that were searched for a plan within a budget."""
+        self._lowered = lowered
+        self._update_options = update_options
+        self._dependence = known
+        self._results_to_keep: dict[Node, None] = {}
+        self._worth_keeping: list[Node] = []
         self._views: Mapping[Node, Node] = {}
-        self._called: list[Node] = []
+        self._effect_calls: list[Node] = []
         """Calls of functions with effects, which no lack of memory may repeat."""
         if known is not None:
             self._views = views = lowered.views
-            self._called = [n for n in known.mask if called_on_change(n)]
+            self._effect_calls = [n for n in known.mask if is_called_on_change(n)]
             owners = [views.get(n, n) for n in lowered.results]
-            self._owned = dict.fromkeys(n for n in owners if _may_wait(n, known))
-            self._wanted = list(dict.fromkeys([*self._owned, *boundary(known, views)]))
+            self._results_to_keep = dict.fromkeys(n for n in owners if _may_outlive_run(n, known))
+            self._worth_keeping = list(
+                dict.fromkeys([*self._results_to_keep, *boundary(known, views)])
+            )
 
-    def within(self, budget: int | None) -> Fitted:
+    def plan_within(self, budget: int | None) -> MemoryPlan:
         """The plan that keeps what saves most time within the budget."""
-        everything = self._planned(self._sound(self._wanted))
+        everything = self._smallest_plan(self._with_effect_calls(self._worth_keeping))
         if budget is None or everything.arena <= budget:
             return everything
-        return self._keeping(budget) or self._tightly(budget)
+        return self._keep_most_valuable(budget) or self._recompute_within(budget)
 
-    def _keeping(self, budget: int) -> Fitted | None:
+    def _keep_most_valuable(self, budget: int) -> MemoryPlan | None:
         """A plan that keeps as much as fits of what is worth most; None where the rest is much."""
-        if not self._wanted:
+        if not self._worth_keeping:
             return None
-        plans: dict[tuple[Node, ...], Fitted] = {}
+        plans: dict[tuple[Node, ...], MemoryPlan] = {}
 
-        def fitted(more: Sequence[Node]) -> Fitted:
+        def plan_with(more: Sequence[Node]) -> MemoryPlan:
             chosen = tuple(more)
             if chosen not in plans:
-                plans[chosen] = self._planned(self._sound([*self._owned, *chosen]))
+                plans[chosen] = self._smallest_plan(
+                    self._with_effect_calls([*self._results_to_keep, *chosen])
+                )
             return plans[chosen]
 
-        def room(more: Sequence[Node]) -> int | None:
-            left = budget - fitted(more).arena
+        def bytes_left(more: Sequence[Node]) -> int | None:
+            left = budget - plan_with(more).arena
             return None if left < 0 else left
 
-        others = [n for n in self._wanted if n not in self._owned]
-        chosen = most_kept(by_worth(others, list(self._owned), self._views), room)
-        return None if chosen is None else fitted(chosen)
+        others = [n for n in self._worth_keeping if n not in self._results_to_keep]
+        chosen = choose_kept(
+            order_by_worth(others, list(self._results_to_keep), self._views), bytes_left
+        )
+        return None if chosen is None else plan_with(chosen)
 
-    def _planned(self, chosen: Sequence[Node]) -> Fitted:
+    def _smallest_plan(self, chosen: Sequence[Node]) -> MemoryPlan:
         """The smallest of the plans that keep what is chosen and compute nothing again."""
-        best: Fitted | None = None
-        for where in self._homes:
-            lowered = self._lowered(chosen, where, into_kept=len(chosen) == len(self._wanted))
+        best: MemoryPlan | None = None
+        for updates in self._update_options:
+            lowered = self._constrained(
+                chosen, updates, into_kept=len(chosen) == len(self._worth_keeping)
+            )
             layout = self._layout(lowered.problem, None if best is None else best.arena)
             if layout is not None:
-                found = self._fitted(lowered, layout, chosen, where, self._known is not None)
+                found = self._memory_plan(
+                    lowered, layout, chosen, updates, self._dependence is not None
+                )
                 best = found if best is None or found.arena < best.arena else best
         assert best is not None
         return best
 
-    def _tightly(self, budget: int) -> Fitted:
+    def _recompute_within(self, budget: int) -> MemoryPlan:
         """A plan that computes some values again, keeping the results or, at last, nothing."""
-        needed = list(self._owned)
+        needed = list(self._results_to_keep)
         least: MemoryBudgetError | None = None
-        options = [needed, []] if needed and not self._called else [self._sound(needed)]
+        options = (
+            [needed, []] if needed and not self._effect_calls else [self._with_effect_calls(needed)]
+        )
         for chosen in options:
-            for where in self._homes:
-                lowered = self._lowered(chosen, where, into_kept=not chosen)
+            for updates in self._update_options:
+                lowered = self._constrained(chosen, updates, into_kept=not chosen)
                 if least is not None and takes(lowered.problem, least.least_bytes, ALIGNMENT):
                     continue
                 try:
                     layout = self._budget(lowered.problem).within(budget)
                 except MemoryBudgetError as error:
-                    least = smaller(least, error)
+                    least = smaller_need(least, error)
                 else:
-                    incremental = self._known is not None and bool(chosen)
-                    return self._fitted(lowered, layout, chosen, where, incremental)
+                    incremental = self._dependence is not None and bool(chosen)
+                    return self._memory_plan(lowered, layout, chosen, updates, incremental)
         assert least is not None
         raise least
 
@@ -164,54 +175,64 @@ class Fitting:
         return plan_below(problem, below, alignment=ALIGNMENT, hard=hard)
 
     def _budget(self, problem: Problem) -> Budget:
-        looks = (THOROUGH if self._planning == "hard" else 1) * SECOND >> min(self._asked, FEWEST)
-        self._asked += 1
+        looks = (HARD_EFFORT if self._planning == "hard" else 1) * SECOND >> min(
+            self._budget_searches, MAX_HALVINGS
+        )
+        self._budget_searches += 1
         return Budget(problem, alignment=ALIGNMENT, looks=looks)
 
-    def _sound(self, chosen: list[Node]) -> list[Node]:
+    def _with_effect_calls(self, chosen: list[Node]) -> list[Node]:
         """What is chosen to be kept, and the results of calls that would be repeated without."""
-        if not self._called:
+        if not self._effect_calls:
             return chosen
-        dropped = [n for n in self._wanted if n not in chosen]
+        dropped = [n for n in self._worth_keeping if n not in chosen]
         makers = [result_of(n)[0] for n in dropped]
-        again = closed(makers, chosen, self._views)
-        return [*chosen, *[n for n in self._called if n in again and n not in chosen]]
+        again = nodes_to_compute(makers, chosen, self._views)
+        return [*chosen, *[n for n in self._effect_calls if n in again and n not in chosen]]
 
-    def _lowered(self, kept: Sequence[Node], where: Homes, *, into_kept: bool) -> Lowered:
-        return bound(self._plain, kept, into_kept, where.variable, where.after)
+    def _constrained(
+        self, kept: Sequence[Node], updates: InPlaceUpdates, *, into_kept: bool
+    ) -> LoweredGraph:
+        return with_constraints(self._lowered, kept, into_kept, updates.variable, updates.after)
 
-    def _fitted(
+    def _memory_plan(
         self,
-        lowered: Lowered,
+        lowered: LoweredGraph,
         layout: Layout,
         kept: Sequence[Node],
-        where: Homes,
+        updates: InPlaceUpdates,
         incremental: bool,
-    ) -> Fitted:
+    ) -> MemoryPlan:
         """A plan in which all lies in variables that may."""
-        plain = Fitted(lowered, layout, tuple(kept), incremental, frozenset(where.variable))
-        lying = () if self._lying is None else frozenset(self._lying(layout.schedule))
-        if plain.elsewhere.issuperset(lying):
+        plain = MemoryPlan(lowered, layout, tuple(kept), incremental, frozenset(updates.variable))
+        sources_in_place = (
+            ()
+            if self._sources_in_place is None
+            else frozenset(self._sources_in_place(layout.schedule))
+        )
+        if plain.outside_arena.issuperset(sources_in_place):
             return plain
-        lent = bound(lowered, elsewhere=lying)
+        lent = with_constraints(lowered, outside_arena=sources_in_place)
         placed = plan(lent.problem, order=layout.sequence, alignment=ALIGNMENT)
         if placed.arena > layout.arena:
-            placed = _where_it_was(layout, lent.problem)
-        return replace(plain, lowered=lent, layout=placed, elsewhere=frozenset(lying))
+            placed = _keep_offsets(layout, lent.problem)
+        return replace(
+            plain, lowered=lent, layout=placed, outside_arena=frozenset(sources_in_place)
+        )
 
 
-def _where_it_was(layout: Layout, lent: Problem) -> Layout:
-    """The same order and offsets where some values take no bytes: what is left stays in place."""
+def _keep_offsets(layout: Layout, lent: Problem) -> Layout:
+    """A layout with its order and offsets where some values take no bytes any more."""
     old, values = layout.schedule, layout.problem.values
     slides = [
         tuple([(i, o) for i, o in pairs if lent.values[v := lent.steps[s].outputs[o]] == values[v]])
         for s, pairs in zip(old.sequence, old.slides, strict=True)
     ]
     found = schedule(lent, old.sequence, slides=slides)
-    offsets, homes = layout.placement.offsets, dict[tuple[int, int], int]()
+    offsets, places_of = layout.placement.offsets, dict[tuple[int, int], int]()
     for storage, tenants in enumerate(old.tenants):
-        homes.update(dict.fromkeys(tenants, offsets[storage]))
-    places = [homes[tenants[0]] for tenants in found.tenants]
+        places_of.update(dict.fromkeys(tenants, offsets[storage]))
+    places = [places_of[tenants[0]] for tenants in found.tenants]
     places += offsets[len(old.storages) :]
     whole = [*found.storages, *found.scratches]
     ends = [o + layout.rounded(one.bytes) for o, one in zip(places, whole, strict=True)]
@@ -219,24 +240,26 @@ def _where_it_was(layout: Layout, lent: Problem) -> Layout:
     return replace(made, placement=replace(made.placement, bound=max(made.live, default=0)))
 
 
-def smaller(one: MemoryBudgetError | None, other: MemoryBudgetError) -> MemoryBudgetError:
+def smaller_need(one: MemoryBudgetError | None, other: MemoryBudgetError) -> MemoryBudgetError:
     """The error that names fewer bytes."""
     return other if one is None or other.least_bytes < one.least_bytes else one
 
 
-def _may_wait(node: Node, known: Dependence) -> bool:
+def _may_outlive_run(node: Node, known: Dependence) -> bool:
     """Whether a result may be needed after a run that does not compute it."""
-    return not is_leaf(node) and known.moment(node) != VOLATILE
+    return not is_leaf(node) and known.run_key(node) != VOLATILE
 
 
 # --------------------------------------------------------- what is worth keeping
 
 
-MOST_WEIGHED: Final = 48
-"""So few values are weighed anew whenever one of them is dropped; more are weighed once."""
+MAX_WEIGHED: Final = 48
+"""The most values that are weighed anew whenever one is dropped; more are weighed once.
 
-MOST_ADDED: Final = 16
-"""So often it is tried to keep one more value that fits by its bytes."""
+Chosen by hand: weighing anew takes time that grows with the square of the values."""
+
+MAX_ADDED: Final = 16
+"""The most attempts to keep one more value that fits by its bytes; each makes a plan."""
 
 
 def bytes_of(node: Node) -> int:
@@ -244,7 +267,7 @@ def bytes_of(node: Node) -> int:
     return size(node.shape) * node.dtype.itemsize
 
 
-def by_worth(
+def order_by_worth(
     values: Sequence[Node], always: Sequence[Node], views: Mapping[Node, Node]
 ) -> list[Node]:
     """Values that may be kept, those whose bytes save least first.
@@ -256,10 +279,10 @@ def by_worth(
 
     def worth(node: Node) -> float:
         others = kept.keys() - {node}
-        steps = closed([result_of(node)[0]], others, views)
+        steps = nodes_to_compute([result_of(node)[0]], others, views)
         return sum(sorted(map(seconds, steps))) / max(1, bytes_of(node))
 
-    if len(values) > MOST_WEIGHED:
+    if len(values) > MAX_WEIGHED:
         return sorted(values, key=worth)
     left, order = dict.fromkeys(values), list[Node]()
     while left:
@@ -269,30 +292,30 @@ def by_worth(
     return order
 
 
-def most_kept(
-    order: Sequence[Node], room: Callable[[Sequence[Node]], int | None]
+def choose_kept(
+    order: Sequence[Node], bytes_left: Callable[[Sequence[Node]], int | None]
 ) -> list[Node] | None:
     """Which values to keep of those that are ordered by worth; None if not even none of them fits.
 
-    `room` gives the bytes that are left where some values are kept, None where they do not fit.  As
-    many as fit of those that are worth most are kept; then what else fits, by its worth.
+    `bytes_left` gives the bytes that are left where some values are kept, None where they do not
+    fit.  As many as fit of those that are worth most are kept; then what else fits, by its worth.
     """
-    left = room(())
+    left = bytes_left(())
     if left is None:
         return None
     low, high = 0, len(order)
     while high - low > 1:
         middle = (low + high) // 2
-        found = room(order[middle:])
+        found = bytes_left(order[middle:])
         if found is None:
             low = middle
         else:
             high, left = middle, found
-    chosen, tries = list(order[high:]), MOST_ADDED
+    chosen, tries = list(order[high:]), MAX_ADDED
     for node in reversed(order[:high]):
         if bytes_of(node) <= left and tries:
             tries -= 1
-            found = room([node, *chosen])
+            found = bytes_left([node, *chosen])
             if found is not None:
                 chosen, left = [node, *chosen], found
     return chosen
@@ -301,14 +324,14 @@ def most_kept(
 # ------------------------------------------------------------- plan and updates
 
 
-class Settled(NamedTuple):
-    """A plan, and for each source of an update that lies in a variable, that variable."""
+class ChosenPlan(NamedTuple):
+    """The plan of a graph, and the updates that are computed in their variables' memory."""
 
-    fitted: Fitted
-    homes: dict[Node, Node]
+    memory: MemoryPlan
+    in_place_updates: dict[Node, Node]
 
 
-def settled(
+def choose_plan(
     flow: Flow,
     targets: Sequence[Node],
     known: Dependence,
@@ -316,8 +339,8 @@ def settled(
     incremental: bool,
     budget: int | None,
     planning: Planning,
-) -> Settled:
-    """The plan within a budget, and for each source that lies in a variable, that variable.
+) -> ChosenPlan:
+    """The plan of a graph within a budget, and the updates that it lets be computed in place.
 
     The last outputs are the sources of update edges to `targets`.
     """
@@ -325,13 +348,14 @@ def settled(
     lowered = lower(results, scratch=scratch, order=flow.order())
     kept = known if incremental else None
     if not targets or planning == "seed":
-        return Settled(Fitting(lowered, kept, planning=planning).within(budget), {})
+        return ChosenPlan(KeepPolicy(lowered, kept, planning=planning).plan_within(budget), {})
     updates = list(zip(targets, results[len(results) - len(targets) :], strict=True))
-    updating = Updating(updates, lowered, known)
-    possible = updating.possible_homes()
-    ways = [possible, NOWHERE] if possible.variable else [NOWHERE]
-    fitted = Fitting(lowered, kept, ways, planning, updating.homes).within(budget)
-    found = updating.homes(fitted.layout.schedule)
-    if not fitted.elsewhere <= found.keys():
+    analysis = UpdateAnalysis(updates, lowered, known)
+    possible = analysis.possible_updates()
+    options = [possible, NO_UPDATES] if possible.variable else [NO_UPDATES]
+    policy = KeepPolicy(lowered, kept, options, planning, analysis.updates_in)
+    memory = policy.plan_within(budget)
+    found, outside = analysis.updates_in(memory.layout.schedule), memory.outside_arena
+    if not outside <= found.keys():
         raise AssertionError("an update would overwrite what is still read")
-    return Settled(fitted, {n: target for n, target in found.items() if n in fitted.elsewhere})
+    return ChosenPlan(memory, {n: target for n, target in found.items() if n in outside})

@@ -43,7 +43,14 @@ def reduced(plan: Plan) -> Any:
     stand_ins: dict[int, _Named] = {}
     table = [_row(node, number, numbers) for node, number in numbers.items()]
     fields = (
-        *(plan.lowered, plan.layout, plan.kept, plan.engine, plan.asked, dict(plan.homes)),
+        *(
+            plan.lowered,
+            plan.layout,
+            plan.kept,
+            plan.engine,
+            plan.user_results,
+            dict(plan.in_place_updates),
+        ),
         *(plan.threads, plan.adapted),
     )
     return plan_from, (_written(table, {}, stand_ins), _written(fields, numbers, stand_ins))
@@ -61,8 +68,8 @@ def _nodes(plan: Plan) -> list[Node]:
     """The nodes that a plan speaks of, beside those they are made from."""
     lowered = plan.lowered
     placed = [node for node, _ in lowered.values]
-    homes = chain.from_iterable(plan.homes.items())
-    return [*lowered.results, *lowered.steps, *placed, *plan.kept, *plan.asked, *homes]
+    updates = chain.from_iterable(plan.in_place_updates.items())
+    return [*lowered.results, *lowered.steps, *placed, *plan.kept, *plan.user_results, *updates]
 
 
 # ----------------------------------------------------------------------- nodes

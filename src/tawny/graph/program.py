@@ -14,7 +14,7 @@ from tawny.array import Array, array_for, as_value, check_unmasked, value_outsid
 from tawny.dtype import check_all_fit
 from tawny.errors import located, type_error, value_error
 from tawny.forking import lock
-from tawny.graph.compilation import Compiled
+from tawny.graph.compilation import Compilation
 from tawny.graph.engine import Executable
 from tawny.graph.plan import Plan
 from tawny.graph.plan_choice import ALIGNMENT
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Run(Unique):
     """What one run did."""
 
-    def __init__(self, compiled: Compiled, nodes: frozenset[Node], seconds: float) -> None:
+    def __init__(self, compiled: Compilation, nodes: frozenset[Node], seconds: float) -> None:
         self._compiled = compiled
         self._nodes = nodes
         self.seconds = seconds
@@ -46,7 +46,7 @@ class Run(Unique):
     @cached_property
     def reused(self) -> list[Array]:
         """The arrays whose values were still right."""
-        everything = self._compiled.needed(None)
+        everything = self._compiled.nodes_after_change(None)
         return [array_for(n) for n in self._compiled.in_order(everything - self._nodes)]
 
     @cached_property
@@ -79,7 +79,7 @@ class Program:
         float(second)                                 # -> 9.0
     """
 
-    def __init__(self, graph: Graph, compiled: Compiled) -> None:
+    def __init__(self, graph: Graph, compiled: Compilation) -> None:
         self.graph = graph
         self._compiled = compiled
         _ = compiled.executable  # all memory is allocated here
@@ -527,7 +527,10 @@ class Program:
         changed = 0
         for x in variables:
             changed |= self._compiled.bit(self.graph.variable(x, "affected"))
-        return [array_for(n) for n in self._compiled.in_order(self._compiled.needed(changed))]
+        return [
+            array_for(n)
+            for n in self._compiled.in_order(self._compiled.nodes_after_change(changed))
+        ]
 
     def get(self, array: Array | str) -> Value:
         """The value `array` had in the newest run, as a new NumPy array.
@@ -554,7 +557,7 @@ class Program:
                 raise _called_inside("get")
             if self._ran is None or self._fresh:
                 raise value_error("get", "the program has not run yet")
-            node = self._compiled.own(node)
+            node = self._compiled.program_node(node)
             if not self._compiled.is_kept(node):
                 raise value_error(
                     "get",

@@ -133,7 +133,7 @@ def _kind(node: Node, band: Band) -> Kind:
             values.append(make(step.op, tuple([values[i] for i in step.inputs])))
     results = [values[r] for r in band.body.results]
     homes = {result: variable(None, result.shape, result.dtype) for result in results}
-    lowered = lower(results, scratch=scratch_of, elsewhere=results)
+    lowered = lower(results, scratch=scratch_of, outside_arena=results)
     layout = plan(lowered.problem, alignment=ALIGNMENT)
     variables = (*given.values(), *homes.values())
     return Kind(Task(lowered, layout, variables, homes, threads=NOMINAL_THREADS), tuple(given))

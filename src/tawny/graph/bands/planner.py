@@ -1,14 +1,22 @@
-"""Versions of a program that need less memory, since some stretches are computed in bands."""
+"""Versions of a program that need less memory, since some steps are computed in bands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, final
 
-from tawny.graph.bands.cuts import GAIN, MOST_CUT, WORTH, banding, copyings, cuttings, reliefs
-from tawny.graph.bands.search import Cutting, Moment
+from tawny.graph.bands.cuts import (
+    MAX_ROUNDS,
+    MIN_ARENA,
+    WORTHWHILE_SHARE,
+    bands_pass,
+    find_cuts,
+    find_recomputing_cuts,
+    find_relieving_cuts,
+)
+from tawny.graph.bands.search import BandCut, RunKey
 from tawny.graph.engine import Engine
-from tawny.graph.plan_choice import Settled
+from tawny.graph.plan_choice import ChosenPlan
 from tawny.node import Node
 from tawny.rewrite.flow import Flow, Pass
 from tawny.rewrite.ledger import Rewrites
@@ -18,8 +26,8 @@ Optimise = Callable[[Flow, Sequence[Pass]], Optimised]
 """Runs some passes of the optimiser on a graph."""
 
 
-class Version(NamedTuple):
-    """The graph of a program, and what the optimiser did to them."""
+class ProgramVersion(NamedTuple):
+    """A graph that computes the program's results, and what the optimiser did to make it."""
 
     flow: Flow
     rewrites: Rewrites
@@ -28,108 +36,114 @@ class Version(NamedTuple):
 
     @property
     def results(self) -> tuple[Node, ...]:
-        """What it computes."""
+        """The nodes that give the program's results."""
         return self.flow.outputs
 
 
-class Planned(NamedTuple):
+class PlannedVersion(NamedTuple):
     """A version and its plan."""
 
-    version: Version
-    found: Settled
+    version: ProgramVersion
+    chosen: ChosenPlan
 
     @property
     def arena(self) -> int:
         """Bytes of its plan."""
-        return self.found.fitted.layout.arena
+        return self.chosen.memory.layout.arena
 
     @property
     def peak(self) -> int:
         """Bytes that are alive at once: a plan needs more where it has holes."""
-        return max(self.found.fitted.layout.live, default=0)
+        return max(self.chosen.memory.layout.live, default=0)
 
 
 @final
-class Narrowing:
-    """How programs of one engine are made to need less."""
+class BandPlanner:
+    """Makes versions of a program that need less memory, by computing steps in bands."""
 
     def __init__(
         self,
         engine: Engine,
         optimise: Optimise,
-        settle: Callable[[Flow], Settled],
+        choose_plan: Callable[[Flow], ChosenPlan],
         scratch: Callable[[Node], int],
-        moment: Callable[[Sequence[Node]], Moment] | None,
+        run_keys: Callable[[Sequence[Node]], RunKey] | None,
     ) -> None:
-        """`settle` plans a graph; `moment`, given all nodes, says when each runs, if it matters."""
+        """`choose_plan` plans a graph; `run_keys`, given all nodes, gives the runs of each."""
         self._engine = engine
         self._optimise = optimise
-        self._settle = settle
+        self._choose_plan = choose_plan
         self._scratch = scratch
-        self._moment = moment
+        self._run_keys_of = run_keys
 
-    def narrowed(self, plain: Planned) -> Planned:
-        """With stretches in bands wherever most memory is needed; the same where that gains little.
+    def reduce_peak(self, plain: PlannedVersion) -> PlannedVersion:
+        """The version with bands wherever most memory is needed; as it was where that gains little.
 
         Nothing is computed again but rows around bands.
         """
         best = plain
-        for _ in range(MOST_CUT):
-            if best.arena < WORTH:
+        for _ in range(MAX_ROUNDS):
+            if best.arena < MIN_ARENA:
                 break
-            version, fitted = best.version, best.found.fitted
-            moment = self._moments(version.flow.order())
-            places = cuttings(version.results, fitted.lowered, fitted.layout, moment)
+            version, memory = best.version, best.chosen.memory
+            run_key = self._run_keys(version.flow.order())
+            places = find_cuts(version.results, memory.lowered, memory.layout, run_key)
             cut = [one for one in places if self._engine.supports_bands(one.bands)]
             if not cut:
                 break
             for chosen in (cut, cut[:1]) if len(cut) > 1 else (cut,):
-                other = self._cut(version, version.flow, chosen)
+                other = self._apply_cuts(version, version.flow, chosen)
                 if other is not None and other.arena < best.arena:
                     best = other
                     break
             else:
                 break
-        return best if best.arena <= GAIN * plain.arena else plain
+        return best if best.arena <= WORTHWHILE_SHARE * plain.arena else plain
 
-    def tighter(self, planned: Planned) -> Iterator[Planned]:
-        """With less and less memory: bands wherever much is needed, more and more of them.
+    def tighter_plans(self, planned: PlannedVersion) -> Iterator[PlannedVersion]:
+        """Versions of less and less memory: bands wherever much is needed, more and more of them.
 
         What would wait where most is needed is computed again by bands that read it.
         """
-        found = self._relieved(planned)
+        found = self._relieve_peak(planned)
         if found is None or found.peak > planned.peak:
             found = planned
         if found.peak < planned.peak:
             yield found
-        while found is not None and found.peak >= WORTH:
-            found = next(self._copied(found), None)
+        while found is not None and found.peak >= MIN_ARENA:
+            found = next(self._recompute_in_bands(found), None)
             if found is not None:
                 yield found
 
-    def _relieved(self, planned: Planned) -> Planned | None:
-        version, fitted = planned.version, planned.found.fitted
-        moment = self._moments(version.flow.order())
-        places = reliefs(version.results, fitted.lowered, fitted.layout, moment, self._scratch)
+    def _relieve_peak(self, planned: PlannedVersion) -> PlannedVersion | None:
+        """The version with bands wherever they need less than their steps; None without any."""
+        version, memory = planned.version, planned.chosen.memory
+        run_key, results = self._run_keys(version.flow.order()), version.results
+        places = find_relieving_cuts(results, memory.lowered, memory.layout, run_key, self._scratch)
         cut = [one for one in places if self._engine.supports_bands(one.bands)]
-        return self._cut(version, version.flow, cut) if cut else None
+        return self._apply_cuts(version, version.flow, cut) if cut else None
 
-    def _copied(self, planned: Planned) -> Iterator[Planned]:
-        version, fitted = planned.version, planned.found.fitted
-        places = copyings(version.results, fitted.lowered, fitted.layout, self._moments)
-        for results, cutting in places:
-            if self._engine.supports_bands(cutting.bands):
-                other = self._cut(version, version.flow.with_outputs(results), [cutting])
+    def _recompute_in_bands(self, planned: PlannedVersion) -> Iterator[PlannedVersion]:
+        """Versions of a lower peak, each with bands that recompute what waits there."""
+        version, memory = planned.version, planned.chosen.memory
+        places = find_recomputing_cuts(
+            version.results, memory.lowered, memory.layout, self._run_keys
+        )
+        for results, cut in places:
+            if self._engine.supports_bands(cut.bands):
+                other = self._apply_cuts(version, version.flow.with_outputs(results), [cut])
                 if other is not None and other.peak < planned.peak:
                     yield other
 
-    def _moments(self, order: Sequence[Node]) -> Moment | None:
-        return None if self._moment is None else self._moment(order)
+    def _run_keys(self, order: Sequence[Node]) -> RunKey | None:
+        return None if self._run_keys_of is None else self._run_keys_of(order)
 
-    def _cut(self, version: Version, flow: Flow, chosen: Sequence[Cutting]) -> Planned | None:
-        """A graph with stretches in bands; None where that is not allowed."""
-        made = self._optimise(flow, (banding(chosen),))
+    def _apply_cuts(
+        self, version: ProgramVersion, flow: Flow, chosen: Sequence[BandCut]
+    ) -> PlannedVersion | None:
+        """The version with some steps in bands, planned; None where a rule forbids it."""
+        made = self._optimise(flow, (bands_pass(chosen),))
         if made.flow is flow:
             return None
         rewrites = version.rewrites.followed_by(made.rewrites)
-        return Planned(Version(made.flow, rewrites), self._settle(made.flow))
+        return PlannedVersion(ProgramVersion(made.flow, rewrites), self._choose_plan(made.flow))

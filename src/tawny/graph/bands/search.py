@@ -1,7 +1,7 @@
-"""Stretches of a program's steps that may be computed in bands, and how many bands they are.
+"""Steps of a program that may be computed together in bands of rows, and how many bands they are.
 
-A stretch begins with a large value, and its maker and readers.  It grows by what makes its operands
-and by what reads its results, towards the stretch that reads and gives fewest bytes: what is
+A candidate begins with a large value, its maker and its readers.  It grows by what makes its
+operands and by what reads its results, towards the steps that read and give fewest bytes: what is
 between is never whole in memory.
 
 Where bytes are scarce, a value that only waits is computed again by the bands that read it later,
@@ -25,38 +25,49 @@ from tawny.ops.rows import Band, count
 from tawny.rewrite.cost import NOTHING, cost
 from tawny.rewrite.flow import united_sources
 
-MOST_STEPS: Final = 32
-"""Stretches have so many steps."""
+MAX_STEPS: Final = 32
+"""The most steps of a candidate; chosen by hand: each one more is a search of its neighbours."""
 
-SMALL: Final = 1 / 64
-"""What has fewer bytes, as a part of what a stretch reads and gives, is left outside."""
+SMALL_SHARE: Final = 1 / 64
+"""The least bytes of a value at which a candidate grows, as a share of what it reads and gives.
+
+Chosen by hand: smaller values save little, and their makers may be many."""
 
 BAND_BYTES: Final = 2**22
-PART: Final = 1 / 16
-"""A band takes about so many bytes, or that part of what its stretch reads and gives."""
+"""Bytes that a band is to take, at least; chosen by hand: smaller bands cost more starts of steps
+than they save memory."""
 
-FEWEST: Final = 4
-"""Bands have multiples of so many rows, as tiles of kernels have, unless they have fewer."""
+BAND_SHARE: Final = 1 / 16
+"""Bytes that a band may take, as a share of what its steps read and give: smaller bands of large
+values would save little memory and cost time."""
 
-LONGER: Final = 1.05
-"""Bands take at most so many times as long as the whole, as far as is estimated: rows around a band
-are computed again, and weights are read for each band."""
+ROW_MULTIPLE: Final = 4
+"""Rows of a band come in multiples of this, as tiles of kernels do, unless there are fewer."""
+
+MAX_SLOWDOWN: Final = 1.05
+"""The time of all bands, as a multiple of that of the whole, at most and by estimate: rows around a
+band are computed again, and weights are read for each band.  `benchmarks/bands.py` measures it."""
 
 OPERATIONS: Final = 2e11
+"""Operations in a second, for estimates: a fast machine, where bands cost most beside the work."""
+
 BANDWIDTH: Final = 1e10
+"""Bytes moved in a second, for estimates."""
+
 OVERHEAD: Final = 5e-6
-"""What is estimated with: a fast machine, on which more bands are worth it the least."""
+"""Seconds that each step of each band costs beside its work, for estimates."""
 
-SPARE: Final = 1 / 20
-"""What is computed again takes at most so much of the program's time, as far as is estimated."""
+RECOMPUTE_SHARE: Final = 1 / 20
+"""The time of what is computed again, as a share of the program's, at most and by estimate."""
 
-PICKING: Final = (Gather, GatherPieces)
+PICKING_OPS: Final = (Gather, GatherPieces)
 """Ops that read of what they pick from no more than they give."""
 
-Moment = Callable[[Node], int]
+RunKey = Callable[[Node], int]
+"""Gives the key of the runs a node is part of: nodes of equal keys run in the same runs."""
 
 
-class Stretch(NamedTuple):
+class BandCandidate(NamedTuple):
     """Steps that may run as one."""
 
     steps: frozenset[Node]
@@ -64,45 +75,45 @@ class Stretch(NamedTuple):
     """Those that are computed again: others read what was computed before."""
 
 
-class Cutting(NamedTuple):
-    """A stretch as bands."""
+class BandCut(NamedTuple):
+    """Steps as bands."""
 
-    stretch: tuple[Node, ...]
+    steps: tuple[Node, ...]
     bands: Node
     results: tuple[Node, ...]
     """The nodes that the results of the bands stand for."""
-    held: int
+    held_bytes: int
     """Bytes of what is read and given."""
 
     @property
     def replacements(self) -> dict[Node, Node]:
-        """What is to be put in place of what."""
+        """For each result the node that takes its place."""
         if len(self.results) == 1:
             return {self.results[0]: self.bands}
         return {node: part(self.bands, i) for i, node in enumerate(self.results)}
 
 
 @final
-class Course:
-    """A graph as stretches are looked for in it."""
+class BandSearch:
+    """The search for steps of one graph to compute in bands."""
 
     def __init__(
         self,
         results: Sequence[Node],
-        moment: Moment | None,
+        run_key: RunKey | None,
         sequence: Sequence[Node] = (),
         order: Sequence[Node] | None = None,
     ) -> None:
         """`sequence` are the steps in the order they run, `order` all nodes, inputs first."""
         self._sequence = sequence
-        self._before: frozenset[Node] = frozenset()
-        self._again = False
-        self._taken: dict[Node, tuple[Node, ...]] = {}
+        self._earlier: frozenset[Node] = frozenset()
+        self._may_recompute = False
+        self._reserved: dict[Node, tuple[Node, ...]] = {}
         self._order = toposort(results, is_leaf) if order is None else order
-        self._at = {node: place for place, node in enumerate(self._order)}
+        self._position = {node: place for place, node in enumerate(self._order)}
         self._views = views_of(self._order)
-        self._moment = moment
-        self._asked = frozenset([self.owner(n) for n in results])
+        self._run_key = run_key
+        self._outputs = frozenset([self.owner(n) for n in results])
         self._readers: dict[Node, dict[Node, None]] = {node: {} for node in self._order}
         for node in self._order:
             if not is_leaf(node) and node not in self._views:
@@ -117,94 +128,95 @@ class Course:
         """Bytes of the memory of the run that a value takes."""
         return 0 if is_leaf(node) else nbytes((node.shape, node.dtype))
 
-    def cuttable(self, node: Node) -> bool:
-        """Whether a node may be a step of a stretch."""
+    def can_cut(self, node: Node) -> bool:
+        """Whether a node may be a step of a candidate."""
         return not (
             is_leaf(node)
             or node.parts
             or node.volatile
-            or node in self._taken
+            or node in self._reserved
             or isinstance(node.op, (Part, Bands))
             or count(node.shape) < 2
         )
 
-    def take(self, stretch: Sequence[Node]) -> None:
-        """These nodes are to run as one: no other stretch has any of them."""
-        self._taken.update(dict.fromkeys(stretch, tuple(stretch)))
+    def reserve(self, steps: Sequence[Node]) -> None:
+        """Let these nodes run as one: no other candidate has any of them."""
+        self._reserved.update(dict.fromkeys(steps, tuple(steps)))
 
     # ------------------------------------------------------------------ growing
 
-    def from_value(self, seed: Node, position: int = 0, *, again: bool = False) -> Cutting | None:
-        """The best stretch that makes and uses up a value; None where there is none.
+    def cut_around(self, seed: Node, position: int = 0, *, again: bool = False) -> BandCut | None:
+        """The best bands that make and use up a value; None where there are none.
 
         What runs before a position of the sequence needs no operand any more.  What it reads may
         be computed `again` by what runs later.
         """
-        if not self.cuttable(seed) or seed in self._asked:
+        if not self.can_cut(seed) or seed in self._outputs:
             return None
-        self._before, self._again = frozenset(self._sequence[:position]), again
-        readers = [n for n in self._readers[seed] if not (again and n in self._before)]
+        self._earlier, self._may_recompute = frozenset(self._sequence[:position]), again
+        readers = [n for n in self._readers[seed] if not (again and n in self._earlier)]
         if not readers:
             return None
         copied = len(readers) < len(self._readers[seed])
         steps = frozenset([seed, *readers])
         if again:
             steps |= self._with_between(frozenset(readers) if copied else steps)
-        stretch = Stretch(steps, frozenset([seed] if copied else []))
-        if len(steps) > MOST_STEPS or self._body(stretch) is None:
+        candidate = BandCandidate(steps, frozenset([seed] if copied else []))
+        if len(steps) > MAX_STEPS or self._body(candidate) is None:
             return None
-        best, least = stretch, self._needed(stretch)
-        while len(stretch.steps) < MOST_STEPS:
-            grown = [(self._needed(s), -len(s.steps), s) for s in self._larger(stretch)]
+        best, least = candidate, self._needed_bytes(candidate)
+        while len(candidate.steps) < MAX_STEPS:
+            larger = self._larger_candidates(candidate)
+            grown = [(self._needed_bytes(s), -len(s.steps), s) for s in larger]
             if not grown:
                 break
-            needed, _, stretch = min(grown, key=lambda one: one[:2])
+            needed, _, candidate = min(grown, key=lambda one: one[:2])
             if needed <= least:
-                best, least = stretch, needed
-        return self._cutting(best)
+                best, least = candidate, needed
+        return self._make_cut(best)
 
-    def over_operand(self, node: Node, position: int) -> Cutting | None:
+    def cut_in_place(self, node: Node, position: int) -> BandCut | None:
         """One step in bands, if it is written over an operand that way; None otherwise."""
-        self._before, self._again = frozenset(self._sequence[:position]), True
-        alone = Stretch(frozenset([node]))
-        if not self.cuttable(node) or (body := self._body(alone)) is None:
+        self._earlier, self._may_recompute = frozenset(self._sequence[:position]), True
+        alone = BandCandidate(frozenset([node]))
+        if not self.can_cut(node) or (body := self._body(alone)) is None:
             return None
-        over = Bands(body, self._height(body, 4)).overwrites()
+        over = Bands(body, self._band_height(body, 4)).overwrites()
         given = [self.owner(source) for source in self._operands(alone.steps)]
-        may = any(not is_leaf(given[o]) and given[o] not in self._asked for o, _ in over)
-        return self._cutting(alone) if may and not overwrites(node) else None
+        may = any(not is_leaf(given[o]) and given[o] not in self._outputs for o, _ in over)
+        return self._make_cut(alone) if may and not overwrites(node) else None
 
-    def finer(self, node: Node) -> Cutting | None:
+    def cut_finer(self, node: Node) -> BandCut | None:
         """Bands of fewer rows; None where there are none that take little longer."""
         if not isinstance(op := node.op, Bands):
             return None
-        height = op.height * 2 // 3 // FEWEST * FEWEST
+        height = op.height * 2 // 3 // ROW_MULTIPLE * ROW_MULTIPLE
         found = cut(op.body, height) if height else None
-        most = _bands_seconds(op.bands) + SPARE * self._seconds
-        if found is None or _bands_seconds(found) > most:
+        most = _cut_seconds(op.bands) + RECOMPUTE_SHARE * self._program_seconds
+        if found is None or _cut_seconds(found) > most:
             return None
         with written_at(node.sources):
             made = make(Bands(op.body, height), node.inputs)
         results = [part(node, i) for i in range(len(node.parts))] or [node]
         held = sum([self.bytes(self.owner(n)) for n in node.inputs])
         held += sum([nbytes(op.body.type_of(r)) for r in op.body.results])
-        return Cutting((node,), made, tuple(results), held)
+        return BandCut((node,), made, tuple(results), held)
 
-    def _needed(self, stretch: Stretch) -> tuple[int, int]:
-        """Bytes that a stretch needs: of what waits for it, if much is computed again; of all."""
-        held = self._held(stretch)
-        if not self._again:
+    def _needed_bytes(self, candidate: BandCandidate) -> tuple[int, int]:
+        """Bytes that a candidate needs: of what waits for it, if it may be recomputed; of all."""
+        held = self._held_bytes(candidate)
+        if not self._may_recompute:
             return 0, held
-        waiting = {self.owner(node) for node in self._operands(stretch.steps)} & self._before
+        waiting = {self.owner(node) for node in self._operands(candidate.steps)} & self._earlier
         return sum(map(self.bytes, waiting)), held
 
     def _with_between(self, steps: frozenset[Node]) -> frozenset[Node]:
         """The steps, and all that reads of some of them and is read for others."""
-        last = max(self._at[node] for node in steps)
+        last = max(self._position[node] for node in steps)
         after, stack = set(steps), list(steps)
         while stack:
             for reader in self._readers[stack.pop()]:
-                if reader not in after and self._at[reader] < last:
+                if reader not in after and self._position[reader] < last:
                     after.add(reader)
                     stack.append(reader)
         found = set(steps)
@@ -213,43 +225,45 @@ class Course:
                 found.add(node)
         return frozenset(found)
 
-    def _larger(self, stretch: Stretch) -> Iterator[Stretch]:
-        """The stretch with what makes an operand of it, or with what reads a result."""
-        steps, copies = stretch
-        least = SMALL * self._held(stretch)
+    def _larger_candidates(self, candidate: BandCandidate) -> Iterator[BandCandidate]:
+        """The candidate with what makes an operand of it, or with what reads a result."""
+        steps, copies = candidate
+        least = SMALL_SHARE * self._held_bytes(candidate)
         ordered = self._sorted(steps)
         operands = {self.owner(source): None for node in ordered for source in node.inputs}
         for node in operands:
-            if node in steps or self.bytes(node) < least or not self.cuttable(node):
+            if node in steps or self.bytes(node) < least or not self.can_cut(node):
                 continue
-            if self._dies(node, steps):
-                yield from self._fitting(Stretch(steps | {node}, copies))
-            elif self._again and node in self._before:
-                yield from self._fitting(Stretch(steps | {node}, copies | {node}))
-        for node in self._results(stretch):
-            if node not in self._asked and self.bytes(node) >= least:
-                yield from self._fitting(Stretch(steps.union(self._readers[node]), copies))
+            if self._is_last_read_by(node, steps):
+                yield from self._if_cuttable(BandCandidate(steps | {node}, copies))
+            elif self._may_recompute and node in self._earlier:
+                yield from self._if_cuttable(BandCandidate(steps | {node}, copies | {node}))
+        for node in self._results_of(candidate):
+            if node not in self._outputs and self.bytes(node) >= least:
+                grown = steps.union(self._readers[node])
+                yield from self._if_cuttable(BandCandidate(grown, copies))
 
-    def _fitting(self, stretch: Stretch) -> Iterator[Stretch]:
-        if self._body(stretch) is not None:
-            yield stretch
+    def _if_cuttable(self, candidate: BandCandidate) -> Iterator[BandCandidate]:
+        """The candidate itself, if it can be computed in bands."""
+        if self._body(candidate) is not None:
+            yield candidate
 
-    def _held(self, stretch: Stretch) -> int:
+    def _held_bytes(self, candidate: BandCandidate) -> int:
         """Bytes of what is read and given: what is written over an operand counts once."""
-        body = self._body(stretch)
+        body = self._body(candidate)
         assert body is not None
-        given, op = self._operands(stretch.steps), Bands(body, self._height(body, 4))
+        given, op = self._operands(candidate.steps), Bands(body, self._band_height(body, 4))
         owners = [self.owner(node) for node in given]
         held = sum(self.bytes(n) for n in dict.fromkeys(owners))
         held += sum(nbytes(body.type_of(r)) for r in body.results)
         over = [
             nbytes(body.operands[operand])
             for operand, _ in op.overwrites()
-            if self._dies(owners[operand], stretch.steps.union(self._before))
+            if self._is_last_read_by(owners[operand], candidate.steps.union(self._earlier))
         ]
         return held - max(over, default=0)
 
-    def _between(self, steps: frozenset[Node]) -> int:
+    def _between_bytes(self, steps: frozenset[Node]) -> int:
         """Bytes of what a step makes, and of what it reads of what others made, at most."""
         return max(
             self.bytes(node)
@@ -257,34 +271,34 @@ class Course:
             for node in steps
         )
 
-    def _dies(self, node: Node, steps: frozenset[Node]) -> bool:
+    def _is_last_read_by(self, node: Node, steps: frozenset[Node]) -> bool:
         """Whether nobody but these steps reads a value of the run."""
-        return (
-            not is_leaf(node) and node not in self._asked and steps.issuperset(self._readers[node])
-        )
+        if is_leaf(node) or node in self._outputs:
+            return False
+        return steps.issuperset(self._readers[node])
 
-    def _twice(self, stretch: Stretch) -> frozenset[Node]:
-        """The steps that are computed outside of a stretch too."""
+    def _steps_also_outside(self, candidate: BandCandidate) -> frozenset[Node]:
+        """The steps that are computed outside of a candidate too."""
         found: set[Node] = set()
-        for node in reversed(self._sorted(stretch.steps)):
-            if node in stretch.copies or not found.isdisjoint(self._readers[node]):
+        for node in reversed(self._sorted(candidate.steps)):
+            if node in candidate.copies or not found.isdisjoint(self._readers[node]):
                 found.add(node)
         return frozenset(found)
 
     # ------------------------------------------------------------------ bodies
 
-    def _results(self, stretch: Stretch) -> list[Node]:
-        """What a stretch gives: values that are asked for, or read by others."""
-        steps, copies = stretch
+    def _results_of(self, candidate: BandCandidate) -> list[Node]:
+        """What a candidate gives: outputs of the program, and values that others read."""
+        steps, copies = candidate
         return [
             node
             for node in self._sorted(steps)
-            if node in self._asked
+            if node in self._outputs
             or (node not in copies and any(r not in steps for r in self._readers[node]))
         ]
 
     def _sorted(self, nodes: Collection[Node]) -> list[Node]:
-        return sorted(nodes, key=self._at.__getitem__)
+        return sorted(nodes, key=self._position.__getitem__)
 
     def _members(self, steps: Collection[Node]) -> list[Node]:
         """The steps and the views between them, each after what it reads."""
@@ -298,35 +312,35 @@ class Course:
         return self._sorted(found)
 
     def _operands(self, steps: Collection[Node]) -> list[Node]:
-        """What a stretch reads."""
+        """What the steps read that none of them computes."""
         members = self._members(steps)
         own = frozenset(members)
         return list(dict.fromkeys(i for node in members for i in node.inputs if i not in own))
 
-    def _body(self, stretch: Stretch) -> Body | None:
-        """What a stretch computes; None where it cannot be computed in bands."""
-        steps = stretch.steps
-        if not all(map(self.cuttable, steps)) or not self._together(stretch):
+    def _body(self, candidate: BandCandidate) -> Body | None:
+        """What a candidate computes; None where it cannot be computed in bands."""
+        steps = candidate.steps
+        if not all(map(self.can_cut, steps)) or not self._can_run_as_one(candidate):
             return None
         members, operands = self._members(steps), self._operands(steps)
         number = {node: i for i, node in enumerate((*operands, *members))}
         made = [Step(n.op, tuple([number[i] for i in n.inputs]), n.shape, n.dtype) for n in members]
-        results = tuple([number[n] for n in self._results(stretch)])
+        results = tuple([number[n] for n in self._results_of(candidate)])
         given = tuple([(n.shape, n.dtype) for n in operands])
         body = Body.of(given, tuple(made), results)
-        return None if cut(body, self._height(body, 4)) is None else body
+        return None if cut(body, self._band_height(body, 4)) is None else body
 
-    def _together(self, stretch: Stretch) -> bool:
+    def _can_run_as_one(self, candidate: BandCandidate) -> bool:
         """Whether they can run as one: at the same time, and nothing else in between.
 
-        What is between may be so by way of a stretch that was taken, which runs as one too, or of a
-        step that is computed outside of the stretch too.
+        What is between may be so by way of steps that were reserved, which run as one too, or of a
+        step that is computed outside of the candidate too.
         """
-        steps, twice = stretch.steps, self._twice(stretch)
-        if self._moment is not None and len(set(map(self._moment, steps))) > 1:
+        steps, twice = candidate.steps, self._steps_also_outside(candidate)
+        if self._run_key is not None and len(set(map(self._run_key, steps))) > 1:
             return False
-        last = len(self._order) if self._taken else max(self._at[node] for node in steps)
-        stack = self._results(stretch)
+        last = len(self._order) if self._reserved else max(self._position[node] for node in steps)
+        stack = self._results_of(candidate)
         seen = set(stack)
         while stack:
             node = stack.pop()
@@ -336,80 +350,80 @@ class Course:
                         return False
                     if reader not in twice:
                         continue
-                for one in self._taken.get(reader, (reader,)):
-                    if one not in seen and self._at[one] <= last:
+                for one in self._reserved.get(reader, (reader,)):
+                    if one not in seen and self._position[one] <= last:
                         seen.add(one)
                         stack.append(one)
         return True
 
     @staticmethod
-    def _height(body: Body, bands: int) -> int:
-        """The rows of each of so many bands."""
-        rows = _fewest_rows(body)
+    def _band_height(body: Body, bands: int) -> int:
+        """The rows of a band, given the number of bands."""
+        rows = _min_rows(body)
         height = max(1, -(-rows // bands))
-        return height if height < FEWEST else -(-height // FEWEST) * FEWEST
+        return height if height < ROW_MULTIPLE else -(-height // ROW_MULTIPLE) * ROW_MULTIPLE
 
-    def _cutting(self, stretch: Stretch) -> Cutting | None:
-        """A stretch as bands that are worth it; None where they are not."""
-        body, steps = self._body(stretch), stretch.steps
+    def _make_cut(self, candidate: BandCandidate) -> BandCut | None:
+        """A candidate as bands that are worth it; None where they are not."""
+        body, steps = self._body(candidate), candidate.steps
         assert body is not None
         members, operands = self._members(steps), self._operands(steps)
-        held, results = self._held(stretch), self._results(stretch)
-        between = self._between(steps)
-        if self._again and Bands(body, self._height(body, 4)).overwrites():
+        held, results = self._held_bytes(candidate), self._results_of(candidate)
+        between = self._between_bytes(steps)
+        if self._may_recompute and Bands(body, self._band_height(body, 4)).overwrites():
             between += 2 * max(nbytes(body.type_of(r)) for r in body.results)
-        bands = int(between / max(BAND_BYTES, PART * held)) + 1
-        bands = min(bands, _fewest_rows(body))
-        most = LONGER * _seconds(body)
-        if self._again:
-            twice = sum(map(_seconds_of, self._sorted(self._twice(stretch))))
-            most = max(most, _seconds(body) + SPARE * self._seconds) - twice
+        bands = int(between / max(BAND_BYTES, BAND_SHARE * held)) + 1
+        bands = min(bands, _min_rows(body))
+        most = MAX_SLOWDOWN * _body_seconds(body)
+        if self._may_recompute:
+            twice = sum(map(_node_seconds, self._sorted(self._steps_also_outside(candidate))))
+            most = max(most, _body_seconds(body) + RECOMPUTE_SHARE * self._program_seconds) - twice
         while bands > 1:
-            op = Bands(body, self._height(body, bands))
+            op = Bands(body, self._band_height(body, bands))
             found = cut(body, op.height)
-            if found is not None and _bands_seconds(found) <= most:
+            if found is not None and _cut_seconds(found) <= most:
                 with written_at(united_sources(members)):
                     node = make(op, tuple(operands))
-                self.take(members)
-                return Cutting(tuple(members), node, tuple(results), held)
+                self.reserve(members)
+                return BandCut(tuple(members), node, tuple(results), held)
             bands = bands * 3 // 4
         return None
 
     @cached_property
-    def _seconds(self) -> float:
+    def _program_seconds(self) -> float:
         """An estimate of the program's time."""
-        return sum([_seconds_of(node) for node in self._order if not is_leaf(node)])
+        return sum([_node_seconds(node) for node in self._order if not is_leaf(node)])
 
 
-def _seconds_of(node: Node) -> float:
+def _node_seconds(node: Node) -> float:
     """An estimate of the time a node takes."""
-    return _duration(node.op, (node.shape, node.dtype), [(i.shape, i.dtype) for i in node.inputs])
+    return _op_seconds(node.op, (node.shape, node.dtype), [(i.shape, i.dtype) for i in node.inputs])
 
 
-def _seconds(body: Body) -> float:
+def _body_seconds(body: Body) -> float:
     """An estimate of the time a body takes, one step after the other."""
     return sum(
         [
-            _duration(s.op, (s.shape, s.dtype), [body.type_of(i) for i in s.inputs])
+            _op_seconds(s.op, (s.shape, s.dtype), [body.type_of(i) for i in s.inputs])
             for s in body.steps
         ]
     )
 
 
-def _bands_seconds(bands: Sequence[Band]) -> float:
-    return sum([_seconds(band.body) for band in bands])
+def _cut_seconds(bands: Sequence[Band]) -> float:
+    return sum([_body_seconds(band.body) for band in bands])
 
 
-def _duration(op: Op, made: Type, given: Sequence[Type]) -> float:
+def _op_seconds(op: Op, made: Type, given: Sequence[Type]) -> float:
     """An estimate of the time an op takes."""
     one = cost(op, made, given)
     if one == NOTHING:
         return 0.0
     moved = one.bytes_read + one.bytes_written
-    if isinstance(op, PICKING):
+    if isinstance(op, PICKING_OPS):
         moved = 2 * one.bytes_written + nbytes(given[-1])
     return OVERHEAD + max(one.operations / OPERATIONS, moved / BANDWIDTH)
 
 
-def _fewest_rows(body: Body) -> int:
+def _min_rows(body: Body) -> int:
     return min(count(body.type_of(r)[0]) for r in body.results)

@@ -17,7 +17,7 @@ _LABELLED: Final = 0.03
 _AGAIN: Final = "///"
 """How blocks are hatched that hold what is computed again."""
 _MANY: Final = 150
-"""Above so many blocks the edges between them are thin."""
+"""The number of blocks above which the edges between them are thin."""
 
 
 def draw(plan: Plan, ax: Any = None) -> Any:
@@ -44,9 +44,9 @@ def draw(plan: Plan, ax: Any = None) -> Any:
             hatch=hatch,
         )
         _label(ax, block, colour, unit, plan.peak_bytes, steps)
-    moments = plan.timeline()
-    xs = [m.position - 0.5 for m in moments] + [steps - 0.5]
-    live = [m.live_bytes / unit for m in moments]
+    points = plan.timeline()
+    xs = [m.position - 0.5 for m in points] + [steps - 0.5]
+    live = [m.live_bytes / unit for m in points]
     ax.step(xs, [*live, live[-1] if live else 0], where="post", color="black", lw=1.2, label="live")
     ax.axhline(plan.peak_bytes / unit, color="black", ls="--", lw=0.8, label="peak")
     ax.set_xlim(-0.5, steps - 0.5)
