@@ -300,7 +300,7 @@ def test_llvm_compiles_without_a_lock_that_all_calls_share(fresh):
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(library.object_code, texts)) == alone
     for name in ("LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"):
-        assert isinstance(library._unlocked(name), ctypes._CFuncPtr)
+        assert isinstance(library._unlocked_function(name), ctypes._CFuncPtr)
 
 
 def test_a_text_that_cannot_be_compiled_can_be_tried_again(fresh):
@@ -366,8 +366,8 @@ def test_an_unknown_limit_is_refused():
 )
 def test_an_instruction_that_dies_is_found_out(fresh):
     dying = InstructionSet("dying", "x86-64", frozenset(), 16, TRAP)
-    assert not host_module._runs(dying, host().triple, "here")
-    assert host_module._runs(
+    assert not host_module._can_run(dying, host().triple, "here")
+    assert host_module._can_run(
         InstructionSet("fine", "x86-64", frozenset(), 16, FINE), host().triple, "there"
     )
 
@@ -395,9 +395,9 @@ def test_where_nothing_can_be_tried_code_is_believed(monkeypatch):
 @pytest.mark.skipif(not host().avx512, reason="the machine has no AVX-512")
 def test_trials_are_remembered(fresh, monkeypatch):
     tried = []
-    monkeypatch.setattr(host_module, "_tried", lambda level, triple: not tried.append(level))
-    assert host_module._runs(AVX512, host().triple, "some")
-    assert host_module._runs(AVX512, host().triple, "some")
+    monkeypatch.setattr(host_module, "_try_set", lambda level, triple: not tried.append(level))
+    assert host_module._can_run(AVX512, host().triple, "some")
+    assert host_module._can_run(AVX512, host().triple, "some")
     assert len(tried) == 1
 
 
@@ -432,8 +432,8 @@ def sum_text(*, finished: bool) -> str:
 
 def test_finished_code_is_left_as_it_is_written(fresh):
     finished, other = sum_text(finished=True), sum_text(finished=False)
-    assert "mul i64" in str(library._optimised(finished))
-    assert "mul i64" not in str(library._optimised(other))
+    assert "mul i64" in str(library._optimise(finished))
+    assert "mul i64" not in str(library._optimise(other))
     assert library._target(finished) is not library._target(other)
     numbers = (ctypes.c_int64 * 5)(1, 2, 3, 4, 5)
     for text in (finished, other):

@@ -135,8 +135,8 @@ def test_sections_follow_each_other_aligned() -> None:
     found = ObjectFile(made(sections, symbols))
     want = b"\xc3" * 5 + bytes(3) + b"\1\2\3\4" + bytes(52) + b"\5" * 3 + bytes(8)
     assert found.at(FAR, {})[: len(want)] == want
-    assert found.exported() == {"f": 0, "late": 65}
-    assert found.undefined() == []
+    assert found.exported_symbols() == {"f": 0, "late": 65}
+    assert found.undefined_symbols() == []
     assert found.size == 80
 
 
@@ -232,7 +232,7 @@ def test_symbols_without_a_place_are_refused_where_they_are_used() -> None:
     ]:
         text = TEXT._replace(relocations=((0, 1, 1, 0),))
         found = ObjectFile(made([text, Section(".comment", b"x", 0)], [symbol]))
-        assert found.exported() == {}
+        assert found.exported_symbols() == {}
         with pytest.raises(UnsupportedObjectError, match="nobody has"):
             found.at(FAR, {"f": 1})
         with pytest.raises(UnsupportedObjectError):
@@ -315,9 +315,9 @@ def behaviour(addresses: Any) -> list[Any]:
     ]
 
 
-def test_the_same_as_linked_by_llvm() -> None:
+def test_the_same_as_link_by_llvm() -> None:
     code = object_code(CALLING)
-    found, linked = load(code, SYMBOLS, {}), library._linked_by_llvm(code, SYMBOLS, {})
+    found, linked = load(code, SYMBOLS, {}), library._link_by_llvm(code, SYMBOLS, {})
     answers = behaviour(found.addresses)
     assert answers == behaviour({symbol: linked[symbol] for symbol in SYMBOLS})
     assert answers[:5] == [1, 40, 3, 5, 2 / 3]
@@ -428,7 +428,7 @@ def test_code_is_never_writable_and_executable() -> None:
         return b"\xc3"
 
     for _ in range(2):
-        room = elf_loader._filled(5 * mmap.PAGESIZE, content)
+        room = elf_loader._fill_pages(5 * mmap.PAGESIZE, content)
         assert protections(room.address) == "r-xp"
         assert protections(room.address + 5 * mmap.PAGESIZE - 1) == "r-xp"
         elf_loader._released.append(room)
@@ -520,13 +520,13 @@ def test_a_fork_has_code_of_its_own() -> None:
 def by_llvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, ...]]]:
     """The symbols of what LLVM links from here on."""
     linked: list[tuple[str, ...]] = []
-    original = library._linked_by_llvm
+    original = library._link_by_llvm
 
     def noted(code: bytes, symbols: tuple[str, ...], given: Any) -> Any:
         linked.append(symbols)
         return original(code, symbols, given)
 
-    monkeypatch.setattr(library, "_linked_by_llvm", noted)
+    monkeypatch.setattr(library, "_link_by_llvm", noted)
     return linked
 
 
@@ -541,7 +541,7 @@ define i64 @counted() {
 """
 
 
-def test_what_the_loader_refuses_is_linked_by_llvm(fresh, by_llvm) -> None:
+def test_what_the_loader_refuses_is_link_by_llvm(fresh, by_llvm) -> None:
     found = compile_ir(WRITING)
     call = ctypes.CFUNCTYPE(ctypes.c_int64)(found.address("counted"))
     assert [call(), call()] == [1, 2]

@@ -29,13 +29,13 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[LlvmFacts]:
     """What LLVM answers from here on."""
     answers: list[LlvmFacts] = []
-    original = host_module._asked
+    original = host_module._ask_llvm
 
     def noted() -> LlvmFacts:
         answers.append(original())
         return answers[-1]
 
-    monkeypatch.setattr(host_module, "_asked", noted)
+    monkeypatch.setattr(host_module, "_ask_llvm", noted)
     return answers
 
 
@@ -187,7 +187,7 @@ def test_code_of_other_features_has_other_keys(
 ) -> None:
     """Fewer features, another processor to tune for, another LLVM: none finds the others' code."""
     real = host_module._facts()
-    monkeypatch.setattr(host_module, "_runs", lambda *_: True)
+    monkeypatch.setattr(host_module, "_can_run", lambda *_: True)
     whole = "+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
     fewer = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe"
     kinds = [

@@ -38,7 +38,7 @@ def undefined(module: Module) -> set[str]:
     """What a module calls of others, but for the libraries it says it needs."""
     text = module.text()
     own = "".join(_SHARED[name]() for name in _SHARED if f"; requires {name}\n" in text)
-    return {s for s in ObjectFile(object_code(text)).undefined() if f"@{s}(" not in own}
+    return {s for s in ObjectFile(object_code(text)).undefined_symbols() if f"@{s}(" not in own}
 
 
 def of_ops(dtypes: tuple[DType, ...]) -> set[str]:

@@ -21,7 +21,7 @@ from tawny.memory.budget import ANSWERS
 from tawny.memory.plan import ENTRY, NONE_BELOW, PLANS
 
 CLOSED = {
-    "tawny.codegen.runtime.library._shared": "the libraries that others are linked with",
+    "tawny.codegen.runtime.library._shared_code": "the libraries that others are linked with",
     "tawny.codegen.runtime.cache._lines": "files of the cache's directory, each bounded",
     "tawny.codegen.runtime.host._users_cache": "places that the environment names",
     "tawny.codegen.kernels.random._integers_library": "dtypes",
@@ -60,7 +60,7 @@ def test_every_cache_is_bounded() -> None:
     assert ANSWERS.most // ENTRY <= 1000
     assert NONE_BELOW.most <= 1000
     assert kernels.MOST <= 1024
-    assert library._HELD <= 1024
+    assert library._KEPT_LIBRARIES <= 1024
 
 
 def program(k: int) -> tw.Program:
@@ -70,13 +70,13 @@ def program(k: int) -> tw.Program:
 
 
 def test_what_is_used_goes_last(monkeypatch: Any) -> None:
-    monkeypatch.setattr(library, "_HELD", 8)
+    monkeypatch.setattr(library, "_KEPT_LIBRARIES", 8)
     library._recent.clear()
     names = [f"shared {k}" for k in range(12)]
     made = library.compile_ir("define void @nothing() { ret void }")
     for name in names:
-        library._held(name, lambda: made)
-        assert library._held(names[0], lambda: library.MachineCode({}, None, (), 0)) is made
+        library._find_or_make(name, lambda: made)
+        assert library._find_or_make(names[0], lambda: library.MachineCode({}, None, (), 0)) is made
     assert len(library._recent) == 8
     first = hashlib.sha256(names[0].encode()).hexdigest()
     assert first in library._recent

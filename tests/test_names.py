@@ -19,7 +19,6 @@ SOURCE = Path(__file__).parents[1] / "src" / "tawny"
 PENDING = {
     "approximations",
     "bench",
-    "codegen",
     "codegen/products",
     "engine",
     "graph",

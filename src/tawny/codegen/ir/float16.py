@@ -18,7 +18,7 @@ _QUIET: Final = 0x0200
 """Bits of float16: the sign, the exponent of infinity, and the first of a NaN's own."""
 
 _SHIFT: Final = 13
-"""float32 has so many more bits after the point."""
+"""Bits after the point that float32 has more than float16."""
 
 
 def widen(f: Function, value: Value) -> Value:

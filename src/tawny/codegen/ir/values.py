@@ -19,11 +19,11 @@ class Type(NamedTuple):
         return f"<{self.lanes} x {self.element}>" if self.lanes else self.element
 
     def by(self, lanes: int) -> Type:
-        """A vector of so many of these elements; 0 for a scalar."""
+        """A vector of `lanes` of these elements; with 0 a scalar."""
         return Type(self.element, lanes)
 
     def like(self, other: Type) -> Type:
-        """The same element with the lanes of another type."""
+        """Its element with the lanes of another type."""
         return Type(self.element, other.lanes)
 
     @property

@@ -68,7 +68,7 @@ class CopyBlock(NamedTuple):
 def copy_kernel(blocks: Sequence[CopyBlock], operands: int, itemsize: int) -> CompiledKernel:
     """The kernel that copies blocks to one result."""
     total = sum(size(b.sizes) for b in blocks) * max(itemsize, LEAST_BYTES)
-    cut = [piece for b in blocks if size(b.sizes) for piece in _cut(_merged(b), itemsize)]
+    cut = [piece for b in blocks if size(b.sizes) for piece in _cut(_merge_axes(b), itemsize)]
     rank = max([LEAST_RANK, *[len(b.sizes) for b in cut]])
     parameters = [len(cut)]
     for block in cut:
@@ -80,7 +80,7 @@ def copy_kernel(blocks: Sequence[CopyBlock], operands: int, itemsize: int) -> Co
 # ---------------------------------------------------------------------- blocks
 
 
-def _merged(block: CopyBlock) -> CopyBlock:
+def _merge_axes(block: CopyBlock) -> CopyBlock:
     """Without axes of size 1, and with axes that follow each other as one."""
     axes: list[tuple[int, int, int]] = []
     for n, stride, step in zip(block.sizes, block.strides, block.steps, strict=True):
@@ -150,7 +150,7 @@ def _record(block: CopyBlock, rank: int) -> Iterator[int]:
 
 @lazy_library
 def _library(operands: int, itemsize: int, rank: int) -> str:
-    """The kernel for so many operands and axes."""
+    """The kernel for a number of operands, the bytes of an element and a number of axes."""
     module, element = Module(), ELEMENTS[itemsize]
     with module.function("copy", KERNEL) as f:
         row, worker, workers = f.arguments

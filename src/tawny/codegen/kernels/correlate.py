@@ -64,13 +64,13 @@ def _library(dtype: DType, apart: bool) -> str:
     module = Module()
     if apart:
         with module.function(BRING, KERNEL) as f:
-            _Overlapping(f, dtype, apart).bring()
+            _CorrelateWriter(f, dtype, apart).bring()
     with module.function(SHIFTS, KERNEL) as f:
-        _Overlapping(f, dtype, apart).shifts()
+        _CorrelateWriter(f, dtype, apart).shifts()
     return module.text()
 
 
-class _Overlapping:
+class _CorrelateWriter:
     """A function being written."""
 
     def __init__(self, f: Function, dtype: DType, apart: bool) -> None:
@@ -128,12 +128,12 @@ class _Overlapping:
             with f.loop(begin, end, carried=flatten(sums)) as loop:
                 found = unflatten(loop.carried, sums)
                 loop.carry(
-                    *flatten(self._added(found, start + loop.index, loop.index, all_of_them))
+                    *flatten(self._add_products(found, start + loop.index, loop.index, all_of_them))
                 )
             sums = unflatten(loop.carried, sums)
         return sums
 
-    def _added(
+    def _add_products(
         self, sums: Sequence[Number], place: Value, index: Value, all_of_them: bool
     ) -> list[Number]:
         """Sums with the products of one element of the other sequence."""
@@ -144,10 +144,10 @@ class _Overlapping:
             address = f.offset(self.together, first * self.dtype.itemsize)
             if all_of_them:
                 element = load_vector(f, self.dtype, address, self.lanes)
-                out.append(self._multiplied(element, factor, total))
+                out.append(self._multiply_add(element, factor, total))
             else:
                 element = self._existing(first, address)
-                new = self._multiplied(element, factor, total)
+                new = self._multiply_add(element, factor, total)
                 out.append(select(f, self._exists(first, self.n, self.lanes), new, total))
         return out
 
@@ -160,7 +160,7 @@ class _Overlapping:
         return f.splat(number, self.lanes)
 
     def _exists(self, first: Value, count: Value, lanes: int) -> Value:
-        """Which of so many neighbours exist, given the number of the first."""
+        """Which of `lanes` neighbours are among `count` elements, given the number of the first."""
         f = self.f
         numbers = f.splat(first, lanes) + f.counting(I64, lanes)
         return numbers.unsigned_below(f.splat(count, lanes))
@@ -169,26 +169,26 @@ class _Overlapping:
         """Neighbours, anything where they do not exist."""
         f, kind = self.f, self.stored.by(self.lanes * self.parts)
         mask = self._exists(first * self.parts, self.n * self.parts, kind.lanes)
-        room = f.stack_buffer(self.lanes * self.dtype.itemsize)
-        f.store(f.masked_load(kind, address, mask, f.constant(kind, 0)), room)
-        return load_vector(f, self.dtype, room, self.lanes)
+        buffer = f.stack_buffer(self.lanes * self.dtype.itemsize)
+        f.store(f.masked_load(kind, address, mask, f.constant(kind, 0)), buffer)
+        return load_vector(f, self.dtype, buffer, self.lanes)
 
-    def _multiplied(self, one: Number, other: Number, total: Number) -> Number:
+    def _multiply_add(self, one: Number, other: Number, total: Number) -> Number:
         """`total + one * other`; for truths `or` and `and`."""
         if isinstance(one, Pair):
             assert isinstance(other, Pair)
             assert isinstance(total, Pair)
-            left = self._fused(-one.imag, other.imag, total.real)
-            right = self._fused(one.imag, other.real, total.imag)
+            left = self._fma(-one.imag, other.imag, total.real)
+            right = self._fma(one.imag, other.real, total.imag)
             return Pair(
-                self._fused(one.real, other.real, left), self._fused(one.real, other.imag, right)
+                self._fma(one.real, other.real, left), self._fma(one.real, other.imag, right)
             )
         a, b, c = real(one), real(other), real(total)
         if self.dtype.kind == "b":
             return (a & b) | c
-        return self._fused(a, b, c) if self.dtype.kind == "f" else a * b + c
+        return self._fma(a, b, c) if self.dtype.kind == "f" else a * b + c
 
-    def _fused(self, a: Value, b: Value, c: Value) -> Value:
+    def _fma(self, a: Value, b: Value, c: Value) -> Value:
         return self.f.intrinsic("fmuladd", a.type, a, b, c)
 
     def _put(self, place: Value, sums: Sequence[Number]) -> None:
@@ -201,8 +201,8 @@ class _Overlapping:
             with f.when(left >= self.lanes):
                 store_vector(f, self.dtype, total, address)
             with f.when(left < self.lanes):
-                room = f.stack_buffer(self.lanes * item)
-                store_vector(f, self.dtype, total, room)
+                buffer = f.stack_buffer(self.lanes * item)
+                store_vector(f, self.dtype, total, buffer)
                 with f.loop(0, left) as loop:
                     offset = loop.index * item
-                    self._copy(f.offset(room, offset), f.offset(address, offset))
+                    self._copy(f.offset(buffer, offset), f.offset(address, offset))

@@ -22,8 +22,7 @@ from typing import Final, NamedTuple
 
 from tawny.codegen.ir.builder import I64, PTR, Function, Module, Value
 from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
-from tawny.codegen.kernels.loops.rolls import ROLLED
-from tawny.codegen.kernels.loops.shared import (
+from tawny.codegen.kernels.loops.common import (
     LIBRARY,
     MOST_AXES,
     MOST_PLACES,
@@ -33,6 +32,7 @@ from tawny.codegen.kernels.loops.shared import (
     LoopStrategy,
     write_kernel,
 )
+from tawny.codegen.kernels.loops.rolls import ROLLED
 from tawny.codegen.kernels.loops.tiles import TILES
 from tawny.codegen.runtime.host import host
 from tawny.codegen.runtime.library import lazy_library
@@ -55,19 +55,23 @@ from tawny.shape import Shape, contiguous_strides
 
 SYMBOL: Final = "kernel"
 LONG_ROW: Final = 256
-"""Rows of so many elements are walked one by one; shorter ones are gathered..."""
+"""Elements of a row from which rows are walked one by one; shorter ones are gathered into blocks.
+
+Chosen by hand: a call for each row against a copy of each element."""
 
 WHOLE_ROW: Final = 64
-"""... but for rows of so many elements that are whole vectors."""
+"""Elements from which that is so for rows of whole vectors, which leave no rest to copy."""
 
 LEAST_SIDE: Final = 8
-"""Tiles are used where both their sides can be so long."""
+"""The shortest side of a tile, in elements: shorter ones do not pay for the copy."""
 
 CLOSER: Final = 4
-"""... and where elements lie so many times closer along the one than along the other."""
+"""How many times closer elements lie along one side of a tile than along the other, at least."""
 
 MANY_FUNCTIONS: Final = 3
-"""Of so many mathematical functions two vectors are computed at a time."""
+"""Mathematical functions from which two vectors are computed at a time.
+
+Chosen by hand: they wait less for each other, but take twice the registers."""
 
 SHARED_WORK: Final = 30_000
 """Vector instructions from which the work is shared by threads."""
@@ -82,7 +86,7 @@ FUNCTION: Final = 50
 """... and of a mathematical function: the middle of what the generators of float32 write."""
 
 
-class Pattern(NamedTuple):
+class LoopVariant(NamedTuple):
     """All that compiled code depends on, besides the code of one element."""
 
     operands: tuple[int, ...]
@@ -90,16 +94,16 @@ class Pattern(NamedTuple):
     arity: int
     """How many operands there are."""
     kinds: tuple[AccessKind, ...]
-    way: LoopStrategy
+    strategy: LoopStrategy
 
 
 Strides = tuple[int, ...]
 
 
-class Plan(NamedTuple):
+class LoopPlan(NamedTuple):
     """A pattern and the parameters that go with it."""
 
-    pattern: Pattern
+    variant: LoopVariant
     parameters: tuple[int, ...]
 
 
@@ -114,86 +118,86 @@ def elementwise_kernel(
     if not host().has_fma:
         return None
     planned = lower_body(body)
-    if planned is None or not _fits(planned):
+    if planned is None or not _fits_loops(planned):
         return None
     del results
     strides = [
         _over_space(planned, r, (1,) if r.operand == COUNTER else operands[r.operand].strides)
         for r in planned.reads
     ]
-    plan = _planned(planned, strides, len(operands))
+    plan = _plan_loop(planned, strides, len(operands))
     vectors = math.prod(planned.space) // register_lanes(planned.code)
     shared = vectors * _instructions(planned.code) > SHARED_WORK
-    return CompiledKernel(_library(planned.code, plan.pattern), SYMBOL, plan.parameters, shared, 0)
+    return CompiledKernel(_library(planned.code, plan.variant), SYMBOL, plan.parameters, shared, 0)
 
 
-def _fits(planned: ElementwiseLoop) -> bool:
+def _fits_loops(loop: ElementwiseLoop) -> bool:
     """Whether the shared loops have room for it."""
-    places = len(planned.reads) + len(planned.code.results)
-    return places <= MOST_PLACES and len(planned.space) <= MOST_AXES
+    places = len(loop.reads) + len(loop.code.results)
+    return places <= MOST_PLACES and len(loop.space) <= MOST_AXES
 
 
 # -------------------------------------------------------------------- planning
 
 
-def _over_space(planned: ElementwiseLoop, read: Read, numbers: Sequence[int]) -> Strides:
+def _over_space(loop: ElementwiseLoop, read: Read, numbers: Sequence[int]) -> Strides:
     """Numbers for the axes of a read, such as its strides, along each axis of the space."""
-    out = [0] * len(planned.space)
+    out = [0] * len(loop.space)
     for axis, number in zip(read.view, numbers, strict=True):
         if axis is not None:
             out[axis] = number
     return tuple(out)
 
 
-def _planned(planned: ElementwiseLoop, strides: Sequence[Strides], arity: int) -> Plan:
+def _plan_loop(loop: ElementwiseLoop, strides: Sequence[Strides], arity: int) -> LoopPlan:
     """Flat where every operand is whole or one element, or rows are short; else by rows."""
-    total = math.prod(planned.space)
-    counts = [r.operand == COUNTER for r in planned.reads]
+    total = math.prod(loop.space)
+    counts = [r.operand == COUNTER for r in loop.reads]
     items = [
         1 if is_counter else d.itemsize
-        for is_counter, d in zip(counts, planned.code.reads, strict=True)
+        for is_counter, d in zip(counts, loop.code.reads, strict=True)
     ]
-    operands = tuple([r.operand for r in planned.reads])
+    operands = tuple([r.operand for r in loop.reads])
     first = (0, total) if any(counts) else (total,)
 
-    def plan(way: LoopStrategy, kinds: Sequence[AccessKind], *parameters: int) -> Plan:
-        return Plan(Pattern(operands, arity, tuple(kinds), way), (*first, *parameters))
+    def plan(strategy: LoopStrategy, kinds: Sequence[AccessKind], *parameters: int) -> LoopPlan:
+        return LoopPlan(LoopVariant(operands, arity, tuple(kinds), strategy), (*first, *parameters))
 
-    if total and any(any(r.shifts) for r in planned.reads):
-        sizes, moves, shifts = _rolled(planned, strides)
+    if total and any(any(r.shifts) for r in loop.reads):
+        sizes, moves, shifts = _rolled_axes(loop, strides)
         inner = _kinds(sizes[-1:], [m[-1:] for m in moves], items, counts)
         pairs = zip(moves, shifts, strict=True)
         each = [n for m, s in pairs for n in (*m[:-1], *s[:-1], m[-1], s[-1])]
         return plan(LoopStrategy.ROLLED, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *each)
-    sizes, moves = collapse_axes(planned.space, [*strides, contiguous_strides(planned.space, 1)])
+    sizes, moves = collapse_axes(loop.space, [*strides, contiguous_strides(loop.space, 1)])
     moves = moves[:-1]
     kinds = _kinds(sizes, moves, items, counts)
     inner = _kinds(sizes[-1:], [m[-1:] for m in moves], items, counts)
     if AccessKind.GATHERED not in kinds and AccessKind.NUMBERED not in inner:
         return plan(LoopStrategy.FLAT, kinds)
-    whole = sizes[-1] >= WHOLE_ROW and sizes[-1] % vector_lanes(planned.code) == 0
+    whole = sizes[-1] >= WHOLE_ROW and sizes[-1] % vector_lanes(loop.code) == 0
     long = whole or sizes[-1] >= LONG_ROW
     if (long or AccessKind.NUMBERED in inner) and AccessKind.GATHERED not in inner:
         outer = [n for m in moves for n in m[:-1]]
         return plan(LoopStrategy.ROWS, inner, sizes[-1], len(sizes) - 1, *sizes[:-1], *outer)
     axis = _crosswise(sizes, moves, inner)
     if axis is not None:
-        return plan(LoopStrategy.TILES, inner, *_tiled(sizes, moves, axis))
+        return plan(LoopStrategy.TILES, inner, *_tile_parameters(sizes, moves, axis))
     far = [
         n for m, kind in zip(moves, kinds, strict=True) if kind is AccessKind.GATHERED for n in m
     ]
     return plan(LoopStrategy.BLOCKS, kinds, len(sizes), *sizes, *far)
 
 
-def _rolled(
-    planned: ElementwiseLoop, strides: Sequence[Strides]
+def _rolled_axes(
+    loop: ElementwiseLoop, strides: Sequence[Strides]
 ) -> tuple[Shape, list[Strides], list[Strides]]:
     """Sizes, strides and shifts of all reads; there is an axis around the rows.
 
     Neighbouring axes are one where all step over both alike and none is rolled along the inner.
     """
-    space = planned.space
-    shifts = [_over_space(planned, r, r.shifts or [0] * len(r.view)) for r in planned.reads]
+    space = loop.space
+    shifts = [_over_space(loop, r, r.shifts or [0] * len(r.view)) for r in loop.reads]
     arrays = [*strides, contiguous_strides(space, 1)]
     parts, first = list[tuple[int, int]](), 0
     for axis in range(1, len(space)):
@@ -223,7 +227,7 @@ def _crosswise(sizes: Shape, moves: Sequence[Strides], inner: Sequence[AccessKin
     return None
 
 
-def _tiled(sizes: Shape, moves: Sequence[Strides], axis: int) -> tuple[int, ...]:
+def _tile_parameters(sizes: Shape, moves: Sequence[Strides], axis: int) -> tuple[int, ...]:
     """Parameters of the way by tiles: `axis` becomes the last of the outer ones."""
     order = [a for a in range(len(sizes) - 1) if a != axis] + [axis]
     strides = [n for m in moves for n in (*[m[a] for a in order], m[-1])]
@@ -314,16 +318,16 @@ def _calls(instruction: Instruction) -> list[Call]:
 
 
 @lazy_library
-def _library(code: ElementCode, pattern: Pattern) -> str:
-    return _Generator(code, pattern).text()
+def _library(code: ElementCode, variant: LoopVariant) -> str:
+    return _ElementwiseWriter(code, variant).text()
 
 
-class _Generator:
+class _ElementwiseWriter:
     """Writes the kernel of one code and pattern."""
 
-    def __init__(self, code: ElementCode, pattern: Pattern) -> None:
+    def __init__(self, code: ElementCode, variant: LoopVariant) -> None:
         self.code = code
-        self.pattern = pattern
+        self.variant = variant
         self.lanes = vector_lanes(code)
         self.results = [code.dtype(r) for r in code.results]
         self.module = Module()
@@ -331,22 +335,22 @@ class _Generator:
     def text(self) -> str:
         """The IR of the whole."""
         self._write_span()
-        arity = self.pattern.arity
+        arity = self.variant.arity
         counter = arity + len(self.results)
         reads = [
             ArrayAccess(counter, 1, kind)
             if operand == COUNTER
             else ArrayAccess(operand, dtype.itemsize, kind)
             for operand, dtype, kind in zip(
-                self.pattern.operands, self.code.reads, self.pattern.kinds, strict=True
+                self.variant.operands, self.code.reads, self.variant.kinds, strict=True
             )
         ]
         writes = [
             ArrayAccess(arity + i, d.itemsize, AccessKind.RUN) for i, d in enumerate(self.results)
         ]
-        way = self.pattern.way
-        library = {LoopStrategy.TILES: TILES, LoopStrategy.ROLLED: ROLLED}.get(way, LIBRARY)
-        write_kernel(self.module, SYMBOL, way, reads, writes, self.lanes, library)
+        strategy = self.variant.strategy
+        library = {LoopStrategy.TILES: TILES, LoopStrategy.ROLLED: ROLLED}.get(strategy, LIBRARY)
+        write_kernel(self.module, SYMBOL, strategy, reads, writes, self.lanes, library)
         return self.module.text()
 
     def _write_span(self) -> None:
@@ -354,14 +358,14 @@ class _Generator:
         with self.module.function("span", SPAN, internal=True) as f:
             places, start, vectors = f.arguments
             dtypes = [*self.code.reads, *self.results]
-            kinds = [*self.pattern.kinds, *[AccessKind.RUN] * len(self.results)]
+            kinds = [*self.variant.kinds, *[AccessKind.RUN] * len(self.results)]
             bases = [f.cell(places, i, PTR) for i in range(len(dtypes))]
             fixed = {
                 i: load_splat(f, self.code.reads[i], bases[i], self.lanes)
-                for i, kind in enumerate(self.pattern.kinds)
+                for i, kind in enumerate(self.variant.kinds)
                 if kind is AccessKind.ONE
             }
-            for i, kind in enumerate(self.pattern.kinds):
+            for i, kind in enumerate(self.variant.kinds):
                 if kind in (AccessKind.COUNTED, AccessKind.NUMBERED):
                     fixed[i] = self._numbers(f, bases[i], i)
             with f.loop(start, start + vectors * self.lanes, self.lanes) as loop:
@@ -375,7 +379,7 @@ class _Generator:
                     fixed[i] if i in fixed else load_vector(f, dtype, addresses[i], self.lanes)
                     for i, dtype in enumerate(self.code.reads)
                 ]
-                for i, kind in enumerate(self.pattern.kinds):
+                for i, kind in enumerate(self.variant.kinds):
                     if kind is AccessKind.COUNTED:
                         numbers[i] = real(fixed[i]) + self._spread(f, loop.index, i)
                 results = emit(f, self.code, numbers)
@@ -386,7 +390,7 @@ class _Generator:
     def _numbers(self, f: Function, base: Value, read: int) -> Value:
         """The numbers of the first places of a read that counts, as they are before the start."""
         first = self._spread(f, f.convert("ptrtoint", base, I64), read)
-        if self.pattern.kinds[read] is AccessKind.NUMBERED:
+        if self.variant.kinds[read] is AccessKind.NUMBERED:
             return first
         return first + f.counting(first.type.scalar, self.lanes)
 

@@ -36,29 +36,29 @@ class GatherSpec(NamedTuple):
     place: int
 
 
-def gather_kernel(picks: GatherSpec, result: ArrayLayout) -> CompiledKernel:
+def gather_kernel(spec: GatherSpec, result: ArrayLayout) -> CompiledKernel:
     """The kernel; its last parameter is set where an index is outside its axis."""
-    source = picks.pieces[0]
-    left = [a for a in range(len(source.shape)) if a not in picks.axes]
-    given = picks.indices[0].shape
-    place, rank = picks.place, len(given)
-    before = _kept(picks, left[:place], result.strides[:place])
-    after = _kept(picks, left[place:], result.strides[place + rank :])
-    strides = [m.strides for m in picks.indices]
+    source = spec.pieces[0]
+    left = [a for a in range(len(source.shape)) if a not in spec.axes]
+    given = spec.indices[0].shape
+    place, rank = spec.place, len(given)
+    before = _unindexed_loops(spec, left[:place], result.strides[:place])
+    after = _unindexed_loops(spec, left[place:], result.strides[place + rank :])
+    strides = [m.strides for m in spec.indices]
     middle = merge_axes(zip(given, result.strides[place : place + rank], *strides, strict=True))
     itemsize = result.dtype.itemsize
-    kinds = tuple([m.dtype for m in picks.indices])
-    library = _library(len(picks.pieces), kinds, len(before), len(middle), len(after), itemsize)
-    sizes = [(sum([p.shape[a] for p in picks.pieces]), source.strides[a]) for a in picks.axes]
-    loops = [*before, *middle, *after, *sizes, *_starts(picks.pieces)]
+    kinds = tuple([m.dtype for m in spec.indices])
+    library = _library(len(spec.pieces), kinds, len(before), len(middle), len(after), itemsize)
+    sizes = [(sum([p.shape[a] for p in spec.pieces]), source.strides[a]) for a in spec.axes]
+    loops = [*before, *middle, *after, *sizes, *_starts(spec.pieces)]
     parameters = [n for loop in loops for n in loop]
     shared = size(result.shape) * result.dtype.itemsize > SHARED_BYTES
     return CompiledKernel(library, "gather", (*parameters, 0), shared, 0)
 
 
-def _kept(picks: GatherSpec, axes: Sequence[int], steps: Sequence[int]) -> list[Loop]:
+def _unindexed_loops(spec: GatherSpec, axes: Sequence[int], steps: Sequence[int]) -> list[Loop]:
     """Loops over axes of the source that are not indexed."""
-    shape, strides = picks.pieces[0].shape, [p.strides for p in picks.pieces]
+    shape, strides = spec.pieces[0].shape, [p.strides for p in spec.pieces]
     return merge_axes(
         (shape[a], step, *[s[a] for s in strides]) for a, step in zip(axes, steps, strict=True)
     )
@@ -88,7 +88,7 @@ def merge_axes(axes: Iterable[Loop]) -> list[Loop]:
 # ------------------------------------------------------------------------ code
 
 
-class _Shape(NamedTuple):
+class _GatherVariant(NamedTuple):
     """What the code depends on."""
 
     pieces: int
@@ -105,14 +105,14 @@ class _Shape(NamedTuple):
 def _library(*numbers: Any) -> str:
     module = Module()
     with module.function("gather", KERNEL) as f:
-        _Gathering(f, _Shape(*numbers)).write()
+        _GatherWriter(f, _GatherVariant(*numbers)).write()
     return module.text()
 
 
-class _Gathering:
+class _GatherWriter:
     """The kernel being written."""
 
-    def __init__(self, f: Function, shape: _Shape) -> None:
+    def __init__(self, f: Function, shape: _GatherVariant) -> None:
         self.f, self.shape = f, shape
         row = f.arguments[0]
         count, pieces = len(shape.kinds), shape.pieces

@@ -25,7 +25,7 @@ from tawny.op import ELEMENTWISE
 
 SYMBOL: Final = "system"
 
-ROOM: Final = 1 << 16
+STACK_BYTES: Final = 1 << 16
 """Bytes on the stack for a matrix and its right-hand side: 64 x 64 with an inverse."""
 
 SHARED_PRODUCTS: Final = 1 << 15
@@ -65,12 +65,12 @@ class MatrixStack(NamedTuple):
 def elimination_kernel(task: str, matrices: MatrixStack, columns: int) -> CompiledKernel | None:
     """The kernel of "solve", "inv", "det" or "slogdet"; None where matrices are too large.
 
-    Operands are matrices and, of "solve", right-hand sides of so many columns.
+    Operands are matrices and, of "solve", right-hand sides of `columns` columns.
     """
     n = matrices.arrays[0].shape[-1]
     lanes = _lanes(F64)
-    width = _padded(n, lanes) + _padded(columns, lanes)
-    if n == 0 or n * width * 8 > ROOM:
+    width = _pad(n, lanes) + _pad(columns, lanes)
+    if n == 0 or n * width * 8 > STACK_BYTES:
         return None
     library = _elimination(task, matrices.dtypes, len(matrices.stack))
     count = math.prod(matrices.stack)
@@ -81,7 +81,7 @@ def elimination_kernel(task: str, matrices: MatrixStack, columns: int) -> Compil
 def cholesky_kernel(matrices: MatrixStack, *, upper: bool) -> CompiledKernel | None:
     """The kernel of Cholesky's factor; None where matrices are too large."""
     n = matrices.arrays[0].shape[-1]
-    if n == 0 or n * _padded(n, _lanes(F64)) * 8 > ROOM:
+    if n == 0 or n * _pad(n, _lanes(F64)) * 8 > STACK_BYTES:
         return None
     library = _cholesky(matrices.dtypes, len(matrices.stack), upper)
     count = math.prod(matrices.stack)
@@ -94,7 +94,7 @@ def triangular_kernel(
 ) -> CompiledKernel | None:
     """The kernel that solves triangular systems; None where there are none.
 
-    The arrays are triangles, right-hand sides of so many columns, and the results.
+    The arrays are triangles, right-hand sides of `columns` columns, and the results.
     """
     triangle = matrices.arrays[0]
     n, item = triangle.shape[-1], triangle.dtype.itemsize
@@ -113,11 +113,11 @@ def _lanes(type: Type) -> int:
     return max(host().vector_bytes // type.nbytes, 1)
 
 
-def _padded(n: int, lanes: int) -> int:
+def _pad(n: int, lanes: int) -> int:
     return -(-n // lanes) * lanes
 
 
-class _Stack:
+class _StackWriter:
     """A kernel being written: its row, and a loop over a stack of matrices."""
 
     def __init__(self, f: Function, dtypes: Sequence[DType], axes: int) -> None:
@@ -149,9 +149,11 @@ class _Stack:
     def go_to(self, number: Value) -> None:
         """Let the arrays begin with the matrix of a number."""
         places = digits(number, [size for size, *_ in self.axes])
-        self.bases = [self._moved(base, places, array) for array, base in enumerate(self._bases)]
+        self.bases = [
+            self._matrix_address(base, places, array) for array, base in enumerate(self._bases)
+        ]
 
-    def _moved(self, base: Value, places: Sequence[Value], array: int) -> Value:
+    def _matrix_address(self, base: Value, places: Sequence[Value], array: int) -> Value:
         for place, (_, *strides) in zip(places, self.axes, strict=True):
             base = self.f.offset(base, place * strides[array])
         return base
@@ -186,12 +188,12 @@ class _Stack:
         return self.f.constant(I64, n)
 
 
-class _Rows:
+class _LocalMatrix:
     """A matrix of float64 on the stack whose rows begin with a vector."""
 
     def __init__(self, f: Function, width: Value) -> None:
         self.f, self.width, self.lanes = f, width, _lanes(F64)
-        self.base = f.stack_buffer(ROOM)
+        self.base = f.stack_buffer(STACK_BYTES)
 
     def place(self, i: Value, j: Value) -> Value:
         """Where an element lies."""
@@ -206,7 +208,7 @@ class _Rows:
         self.f.store(number, self.place(i, j))
 
     def clear(self, count: Value) -> None:
-        """Fill all of so many rows with zeros."""
+        """Fill the first `count` rows with zeros."""
         with self.f.loop(0, count * self.width, self.lanes) as loop:
             zero = self.f.constant(F64.by(self.lanes), 0)
             self.f.store(zero, self.f.element(self.base, loop.index, F64))
@@ -238,8 +240,8 @@ class _Rows:
         """The column with which the vector of a column begins."""
         return column - column.unsigned_rest(self.lanes)
 
-    def padded(self, count: Value) -> Value:
-        """Columns that hold so many, in whole vectors."""
+    def padded_columns(self, count: Value) -> Value:
+        """The number of columns in the whole vectors that hold `count` of them."""
         return self.start_of(count + (self.lanes - 1))
 
 
@@ -250,20 +252,20 @@ class _Rows:
 def _elimination(task: str, dtypes: tuple[DType, ...], axes: int) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
-        _Elimination(_Stack(f, dtypes, axes), task).write()
+        _EliminationWriter(_StackWriter(f, dtypes, axes), task).write()
     return module.text()
 
 
-class _Elimination:
+class _EliminationWriter:
     """Makes matrices upper triangles by exchanging rows and subtracting multiples of them."""
 
-    def __init__(self, stack: _Stack, task: str) -> None:
+    def __init__(self, stack: _StackWriter, task: str) -> None:
         self.stack, self.f, self.task = stack, stack.f, task
         self.n, self.columns = stack.n, stack.columns
         lanes = _lanes(F64)
         self.right = (self.n + (lanes - 1)).unsigned_over(lanes) * lanes
         width = self.right + (self.columns + (lanes - 1)).unsigned_over(lanes) * lanes
-        self.rows = _Rows(self.f, width)
+        self.rows = _LocalMatrix(self.f, width)
 
     def write(self) -> None:
         """One matrix of the stack after the other."""
@@ -356,17 +358,17 @@ class _Elimination:
 def _cholesky(dtypes: tuple[DType, ...], axes: int, upper: bool) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
-        _Cholesky(_Stack(f, dtypes, axes), upper).write()
+        _CholeskyWriter(_StackWriter(f, dtypes, axes), upper).write()
     return module.text()
 
 
-class _Cholesky:
+class _CholeskyWriter:
     """Rows of the upper factor one after the other: its transpose is the lower one."""
 
-    def __init__(self, stack: _Stack, upper: bool) -> None:
+    def __init__(self, stack: _StackWriter, upper: bool) -> None:
         self.stack, self.f, self.n, self.upper = stack, stack.f, stack.n, upper
         lanes = _lanes(F64)
-        self.rows = _Rows(self.f, (self.n + (lanes - 1)).unsigned_over(lanes) * lanes)
+        self.rows = _LocalMatrix(self.f, (self.n + (lanes - 1)).unsigned_over(lanes) * lanes)
 
     def write(self) -> None:
         """One matrix of the stack after the other."""
@@ -376,15 +378,15 @@ class _Cholesky:
             self.stack.go_to(loop.index)
             rows.clear(self.n)
             with f.loop(0, self.n) as row, f.loop(row.index, self.n) as column:
-                number = self.stack.take(0, *self._turned(row.index, column.index))
+                number = self.stack.take(0, *self._transposed_place(row.index, column.index))
                 rows.put(row.index, column.index, number)
             with f.loop(0, self.n) as row:
                 self._step(row.index)
             with f.loop(0, self.n) as row, f.loop(0, self.n) as column:
                 number = f.select(column.index < row.index, 0.0, rows.get(row.index, column.index))
-                self.stack.put(1, *self._turned(row.index, column.index), number)
+                self.stack.put(1, *self._transposed_place(row.index, column.index), number)
 
-    def _turned(self, i: Value, j: Value) -> tuple[Value, Value]:
+    def _transposed_place(self, i: Value, j: Value) -> tuple[Value, Value]:
         """The place in the operand and the result of an element of the upper factor."""
         return (i, j) if self.upper else (j, i)
 
@@ -405,14 +407,14 @@ class _Cholesky:
 def _triangular(dtype: DType, axes: int, form: str, lower: bool, unit: bool) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
-        _Triangular(_Stack(f, [dtype] * 3, axes), form, lower, unit).write()
+        _TriangularWriter(_StackWriter(f, [dtype] * 3, axes), form, lower, unit).write()
     return module.text()
 
 
-class _Triangular:
+class _TriangularWriter:
     """Rows of the result one after the other, computed where it lies."""
 
-    def __init__(self, stack: _Stack, form: str, lower: bool, unit: bool) -> None:
+    def __init__(self, stack: _StackWriter, form: str, lower: bool, unit: bool) -> None:
         self.stack, self.f, self.n, self.form = stack, stack.f, stack.n, form
         self.lower, self.unit = lower, unit
         self.type = storage_type(stack.dtypes[0])
@@ -450,7 +452,7 @@ class _Triangular:
         """The row that is solved in a step: from the first on, or from the last."""
         return step if self.lower else self.n - 1 - step
 
-    def _solved(self, i: Value) -> tuple[Value, Value]:
+    def _solved_rows(self, i: Value) -> tuple[Value, Value]:
         """The rows that are solved before row `i`."""
         return (self.stack.number(0), i) if self.lower else (i + 1, self.n)
 
@@ -479,7 +481,7 @@ class _Triangular:
         with f.loop(0, self.n) as step:
             i = self._row(step.index)
             rest = [load(p) for p in places(i)]
-            with f.loop(*self._solved(i), carried=rest) as solved:
+            with f.loop(*self._solved_rows(i), carried=rest) as solved:
                 factor = f.splat(-stack.read(0, i, solved.index), self.lanes)
                 known = [load(p) for p in places(solved.index)]
                 both = zip(known, solved.carried, strict=True)
@@ -499,7 +501,7 @@ class _Triangular:
             place = stack.place(2, i, zero)
             rest = f.load(self.type, place)
             if self.form != "add":
-                rest = rest - self._dot(i, *self._solved(i))
+                rest = rest - self._dot(i, *self._solved_rows(i))
             pivot = self._diagonal(i)
             found = rest if pivot is None else rest / pivot
             f.store(found, place)

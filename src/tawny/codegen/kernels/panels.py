@@ -1,7 +1,7 @@
 """Kernels called one after another for panels: a few rows of what all of them compute.
 
 What one of them makes and the next one reads lies in scratch memory, a panel for each worker.  The
-kernels are told where by rows of cells that are written anew for each panel: addresses in the row
+kernels find it by rows of cells that are written anew for each panel: addresses in the row
 of the whole, moved on to the panel, and the kernel's own parameters.
 """
 
@@ -70,12 +70,12 @@ def panels_kernel(
     slots: int,
     worker_bytes: int,
 ) -> CompiledKernel:
-    """The kernel that makes the calls for each panel: some for each of the cut's heights.
+    """The kernel that makes the calls for each panel: some for each of the split's heights.
 
-    Its row begins with so many addresses, that of scratch memory the last.  At most `slots` workers
-    take part, each with `room` bytes of it for what the calls keep there.
+    Its row begins with `addresses` addresses, that of scratch memory the last.  At most `slots`
+    workers take part, each with `worker_bytes` bytes of it for what the calls keep there.
     """
-    told = [[n for call in several for n in _call_parameters(call)] for several in calls]
+    cells = [[n for call in several for n in _call_parameters(call)] for several in calls]
     row = 8 * max([len(c.moves) + len(c.code.parameters) for several in calls for c in several])
     worker_bytes = -(-worker_bytes // 64) * 64
     slot = worker_bytes + -(-row // 64) * 64
@@ -89,14 +89,14 @@ def panels_kernel(
         "row_at": worker_bytes,
         "calls": len(calls[0]),
         "tall_at": first,
-        "low_at": first + (len(told[0]) if split.tall else 0),
+        "low_at": first + (len(cells[0]) if split.tall else 0),
     }
-    parameters = (*_NUMBERS.values(numbers), *[n for several in told for n in several])
+    parameters = (*_NUMBERS.values(numbers), *[n for several in cells for n in several])
     return CompiledKernel(_library(addresses), SYMBOL, parameters, split.panels > 1, slot * slots)
 
 
 def _call_parameters(call: PanelCall) -> list[SupportsIndex]:
-    """What the code is told of a call."""
+    """The cells that describe a call: its function, its addresses, its parameters."""
     code, moves = call
     head: list[SupportsIndex] = [
         Address(code.library, code.symbol),
@@ -108,16 +108,16 @@ def _call_parameters(call: PanelCall) -> list[SupportsIndex]:
 
 @lazy_library
 def _library(addresses: int) -> str:
-    """The loop over a worker's panels, for rows that begin with so many addresses."""
+    """The loop over a worker's panels, for rows that begin with `addresses` addresses."""
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
         row, worker, workers = f.arguments
         numbers = f.element(row, addresses, I64)
-        told = Numbers(f, _NUMBERS, numbers)
-        panels, tall, rows, calls = (told[name] for name in ("panels", "tall", "rows", "calls"))
-        tall_at, low_at, row_at = (told[name] for name in ("tall_at", "low_at", "row_at"))
-        share = f.minimum(workers, told["slots"])
-        own = f.cell(row, addresses - 1) + worker * told["slot_bytes"]
+        settings = Numbers(f, _NUMBERS, numbers)
+        panels, tall, rows, calls = (settings[name] for name in ("panels", "tall", "rows", "calls"))
+        tall_at, low_at, row_at = (settings[name] for name in ("tall_at", "low_at", "row_at"))
+        share = f.minimum(workers, settings["slots"])
+        own = f.cell(row, addresses - 1) + worker * settings["slot_bytes"]
         cells = f.emit(PTR, f"inttoptr {own + row_at} to ptr")
         first = f.select(worker < share, worker, panels)
         with f.loop(first, panels, share) as panel:

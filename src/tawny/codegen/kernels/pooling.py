@@ -71,7 +71,7 @@ class PoolingGeometry(NamedTuple):
         return self.strides == self.window and not any(self.before) and tuple(whole) == self.sizes
 
 
-class Walk(NamedTuple):
+class WindowVariant(NamedTuple):
     """What the code of a backward kernel knows."""
 
     window: Shape | None
@@ -96,17 +96,17 @@ def pooling_kernel(
         parameters += [operand.strides[0], *_three(operand.strides[1:-1], 0)]
     shared = size(operands[0].shape) > SHARED_ELEMENTS
     unsigned = operands[0].dtype.kind in "ub"
-    library = _library(kind, element, _walk(kind, geometry), unsigned)
+    library = _library(kind, element, _window_variant(kind, geometry), unsigned)
     return CompiledKernel(library, "pool", tuple(parameters), shared, 0)
 
 
-def _walk(kind: PoolingKind, geometry: PoolingGeometry) -> Walk | None:
+def _window_variant(kind: PoolingKind, geometry: PoolingGeometry) -> WindowVariant | None:
     """What a kernel's code knows; a forward one nothing."""
     if kind in {PoolingKind.MAX, PoolingKind.MAX_SELECT, PoolingKind.MEAN}:
         return None
     small = size(geometry.window) <= MOST_PLACES
     window = tuple(_three(geometry.window, 1)) if small else None
-    return Walk(window, geometry.tiling and small)
+    return WindowVariant(window, geometry.tiling and small)
 
 
 def _three(sizes: Sequence[int], fill: int) -> list[int]:
@@ -115,12 +115,14 @@ def _three(sizes: Sequence[int], fill: int) -> list[int]:
 
 
 @lazy_library
-def _library(kind: PoolingKind, element: Element, walk: Walk | None, unsigned: bool) -> str:
+def _library(
+    kind: PoolingKind, element: Element, walk: WindowVariant | None, unsigned: bool
+) -> str:
     module = Module()
     with module.function("pool", KERNEL) as f:
         row, worker, workers = f.arguments
         operands = 2 if kind in {PoolingKind.MAX_GRADIENT, PoolingKind.MAX_SELECT} else 1
-        pool = _Pooling(f, element, row, operands, unsigned)
+        pool = _PoolingWriter(f, element, row, operands, unsigned)
         if kind is PoolingKind.MAX_SELECT:
             pool.select(worker, workers)
         elif walk is None:
@@ -149,7 +151,7 @@ class _Column(NamedTuple):
     mask: Value
 
 
-class _Pooling:
+class _PoolingWriter:
     """A kernel being written: the row's cells and what is made from them."""
 
     def __init__(
@@ -190,7 +192,7 @@ class _Pooling:
         index = index * self.channels + channel
         return self.f.offset(self.result, index * self.element.nbytes)
 
-    def seen(self, window: Sequence[Value]) -> tuple[list[Value], list[tuple[Value, Value]]]:
+    def clip_window(self, window: Sequence[Value]) -> tuple[list[Value], list[tuple[Value, Value]]]:
         """Where a window begins, and which of its places lie in the array."""
         f = self.f
         starts = [w * s - b for w, s, b in zip(window, self.strides, self.before, strict=True)]
@@ -224,14 +226,14 @@ class _Pooling:
         """Each window folded to one element for each channel."""
         f, lanes = self.f, self.element.lanes
         with self._windows(worker, workers) as (image, window):
-            starts, ranges = self.seen(window)
+            starts, ranges = self.clip_window(window)
 
             def fold(channel: Value, vectors: int, mask: Value | None = None) -> None:
                 def step(places: list[Value], folded: list[Value]) -> list[Value]:
                     spots = [s + p for s, p in zip(starts, places, strict=True)]
                     base = self.at(0, image, spots, channel)
                     return [
-                        self._folded(kind, old, self._load(base, number, mask))
+                        self._fold(kind, old, self._load(base, number, mask))
                         for number, old in enumerate(folded)
                     ]
 
@@ -259,7 +261,7 @@ class _Pooling:
         """For each window what operand 1 has where the first maximum of operand 0 is."""
         f, element = self.f, self.element
         with self._windows(worker, workers) as (image, window):
-            starts, ranges = self.seen(window)
+            starts, ranges = self.clip_window(window)
             with f.loop(0, self.channels, element.lanes) as block:
                 mask = f.first_lanes(self.channels - block.index, element.lanes)
                 column = _Column(image, block.index, mask)
@@ -285,7 +287,7 @@ class _Pooling:
         least = 0 if self._unsigned else -(1 << (8 * self.element.nbytes - 1))
         return self.f.constant(self.element.vector, least)
 
-    def _folded(self, kind: PoolingKind, old: Value, new: Value) -> Value:
+    def _fold(self, kind: PoolingKind, old: Value, new: Value) -> Value:
         """The sum, or the greater one; NaN stays."""
         if kind is PoolingKind.MEAN:
             return old + new
@@ -297,7 +299,9 @@ class _Pooling:
 
     # ----------------------------------------------------------------- backward
 
-    def backward(self, kind: PoolingKind, walk: Walk, worker: Value, workers: Value) -> None:
+    def backward(
+        self, kind: PoolingKind, walk: WindowVariant, worker: Value, workers: Value
+    ) -> None:
         """Each window's gradient added to what it sees."""
         f, lanes = self.f, self.element.lanes
         inside = None if walk.window is None else self._inside(kind, walk.window, walk.tiling)
@@ -382,7 +386,7 @@ class _Pooling:
         self, kind: PoolingKind, image: Value, channel: Value, mask: Value, window: list[Value]
     ) -> None:
         f = self.f
-        starts, ranges = self.seen(window)
+        starts, ranges = self.clip_window(window)
         given = len(self.operands) - 1
         gradient = self.element.load(f, self.at(given, image, window, channel), mask)
         chosen = None
@@ -398,13 +402,13 @@ class _Pooling:
             old = self.element.load(f, place, mask)
             new = old + gradient
             if chosen is not None:
-                new = f.select(chosen.equals(self._numbered(places, chosen.type)), new, old)
+                new = f.select(chosen.equals(self._place_number(places, chosen.type)), new, old)
             self.element.store(f, new, place, mask)
             return []
 
         nest(f, ranges, [], add)
 
-    def _numbered(self, places: Sequence[Value], type: Type) -> Value:
+    def _place_number(self, places: Sequence[Value], type: Type) -> Value:
         """The number of a place in the window, in every lane."""
         number = places[0]
         for place, n in zip(places[1:], self.window[1:], strict=True):
@@ -434,7 +438,7 @@ class _Pooling:
             new = element.load(f, place, column.mask)
             first_nan = f.compare("uno", new, 0.0) & f.compare("ord", best, 0.0)
             better = (which < 0) | (new > best) | first_nan
-            number = self._numbered(places, kind)
+            number = self._place_number(places, kind)
             if taken is not None:
                 kept = f.select(better, taken(column, spots), kept)
             return f.select(better, new, best), f.select(better, number, which), kept

@@ -102,7 +102,7 @@ def _integers_library(dtype: DType) -> str:
     lanes, stored = host().vector_bytes // 8, _INTEGERS[dtype.itemsize]
     with module.function("draw", KERNEL) as f:
         row = f.arguments[0]
-        least, last = (_widened(f, f.load(stored, f.cell(row, n, PTR)), dtype) for n in (0, 1))
+        least, last = (_widen(f, f.load(stored, f.cell(row, n, PTR)), dtype) for n in (0, 1))
         result = f.cell(row, 2, PTR)
         count, low, high, run = (f.cell(row, n) for n in range(3, 7))
         none = last < least if dtype.kind == "i" else last.unsigned_below(least)
@@ -125,7 +125,7 @@ def _integers_library(dtype: DType) -> str:
 _INTEGERS: Final = {1: I8, 2: I16, 4: I32, 8: I64}
 
 
-def _widened(f: Function, number: Value, dtype: DType) -> Value:
+def _widen(f: Function, number: Value, dtype: DType) -> Value:
     """An integer in 64 bits."""
     if number.type == I64:
         return number
@@ -162,11 +162,11 @@ def _whole(f: Function, drawn: Value, place: Value) -> list[Value]:
 
 def _some(f: Function, drawn: Value, place: Value, count: Value) -> list[Value]:
     """Write the first elements alone."""
-    room = f.stack_buffer(drawn.type.lanes * drawn.type.nbytes)
-    f.store(drawn, room)
+    buffer = f.stack_buffer(drawn.type.lanes * drawn.type.nbytes)
+    f.store(drawn, buffer)
     element = drawn.type.scalar
     with f.loop(0, count) as loop:
-        value = f.load(element, f.element(room, loop.index, element))
+        value = f.load(element, f.element(buffer, loop.index, element))
         f.store(value, f.element(place, loop.index, element))
     return []
 

@@ -38,7 +38,7 @@ SHARED_ELEMENTS: Final = 1 << 14
 """Threads share the work only of more elements."""
 
 MOST_VECTORS: Final = 4
-"""So many vectors of rows are walked at once."""
+"""Vectors of rows that are walked at once, at most: their sums wait for each other's latency."""
 
 
 class ScanSpec(NamedTuple):
@@ -50,30 +50,32 @@ class ScanSpec(NamedTuple):
     """An element before all others, if the result has one."""
 
 
-def scan_kernel(scan: ScanSpec, given: ArrayLayout, result: ArrayLayout) -> CompiledKernel | None:
+def scan_kernel(spec: ScanSpec, given: ArrayLayout, result: ArrayLayout) -> CompiledKernel | None:
     """The kernel; None where NumPy must combine."""
     dtypes = result.dtype, result.dtype
-    if not is_supported(scan.combine, dtypes) or (given.dtype.kind == "c") > (
+    if not is_supported(spec.combine, dtypes) or (given.dtype.kind == "c") > (
         result.dtype.kind == "c"
     ):
         return None
-    axis, shape = scan.axis, given.shape
+    axis, shape = spec.axis, given.shape
     others = [a for a in range(len(shape)) if a != axis and shape[a] != 1]
     lanes = max(host().vector_bytes // max(map(lane_bytes, (given.dtype, result.dtype))), 1)
     vectors = 0
     if others and others[-1] > axis and given.strides[others[-1]] == given.dtype.itemsize:
         vectors = min(shape[others[-1]] // lanes, MOST_VECTORS)
     across = others.pop() if vectors else None
-    code = _Code(scan.combine, given.dtype, result.dtype, scan.first, len(others), lanes, vectors)
+    variant = _ScanVariant(
+        spec.combine, given.dtype, result.dtype, spec.first, len(others), lanes, vectors
+    )
     outer = [n for a in others for n in (shape[a], given.strides[a], result.strides[a])]
     width = 1 if across is None else shape[across]
     walked = (shape[axis], given.strides[axis], result.strides[axis])
     rows = math.prod([shape[a] for a in others]) * width
     shared = rows > 1 and math.prod(shape) > SHARED_ELEMENTS
-    return CompiledKernel(_library(*code), SYMBOL, (*outer, width, *walked), shared, 0)
+    return CompiledKernel(_library(*variant), SYMBOL, (*outer, width, *walked), shared, 0)
 
 
-class _Code(NamedTuple):
+class _ScanVariant(NamedTuple):
     """What the code depends on."""
 
     combine: Elementwise
@@ -91,25 +93,25 @@ class _Code(NamedTuple):
 def _library(*numbers: Any) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
-        _Scan(f, _Code(*numbers)).write()
+        _ScanWriter(f, _ScanVariant(*numbers)).write()
     return module.text()
 
 
-class _Scan:
+class _ScanWriter:
     """The kernel being written."""
 
-    def __init__(self, f: Function, code: _Code) -> None:
-        self.f, self.code = f, code
+    def __init__(self, f: Function, variant: _ScanVariant) -> None:
+        self.f, self.variant = f, variant
         row = f.arguments[0]
         self.source, self.result = f.cell(row, 0, PTR), f.cell(row, 1, PTR)
-        self.outer = [[f.cell(row, 2 + 3 * a + n) for n in range(3)] for a in range(code.outer)]
-        place = 2 + 3 * code.outer
+        self.outer = [[f.cell(row, 2 + 3 * a + n) for n in range(3)] for a in range(variant.outer)]
+        place = 2 + 3 * variant.outer
         self.width, self.length, self.stride, self.step = (f.cell(row, place + n) for n in range(4))
 
     def write(self) -> None:
         """Blocks of rows, or single rows."""
-        f, code = self.f, self.code
-        block = max(code.lanes * code.vectors, 1)
+        f, variant = self.f, self.variant
+        block = max(variant.lanes * variant.vectors, 1)
         blocks = (self.width + (block - 1)).unsigned_over(block)
         units = blocks
         for n, _, _ in self.outer:
@@ -122,36 +124,38 @@ class _Scan:
                 source = f.offset(source, place * stride)
                 result = f.offset(result, place * step)
             first = loop.index.unsigned_rest(blocks) * block
-            source = f.offset(source, first * code.given.itemsize)
-            result = f.offset(result, first * code.dtype.itemsize)
+            source = f.offset(source, first * variant.given.itemsize)
+            result = f.offset(result, first * variant.dtype.itemsize)
             self._rows(source, result, f.minimum(self.width - first, block))
 
     def _rows(self, source: Value, result: Value, count: Value) -> None:
         """As many rows side by side as there are."""
-        f, code = self.f, self.code
-        if not code.vectors:
+        f, variant = self.f, self.variant
+        if not variant.vectors:
             self._walk(source, result, 0)
             return
 
         def whole() -> Sequence[Value]:
-            self._walk(source, result, code.vectors)
+            self._walk(source, result, variant.vectors)
             return []
 
         def few() -> Sequence[Value]:
             with f.loop(0, count) as loop:
-                here = f.offset(source, loop.index * code.given.itemsize)
-                there = f.offset(result, loop.index * code.dtype.itemsize)
+                here = f.offset(source, loop.index * variant.given.itemsize)
+                there = f.offset(result, loop.index * variant.dtype.itemsize)
                 self._walk(here, there, 0)
             return []
 
-        f.either(count.equals(code.lanes * code.vectors), whole, few)
+        f.either(count.equals(variant.lanes * variant.vectors), whole, few)
 
     def _walk(self, source: Value, result: Value, vectors: int) -> None:
         """One element of each row after another; no vectors mean a single row."""
-        f, code = self.f, self.code
-        if code.first is not None:
-            lanes = code.lanes if vectors else 0
-            self._store([constant(f, code.dtype, code.first, lanes)] * max(vectors, 1), result)
+        f, variant = self.f, self.variant
+        if variant.first is not None:
+            lanes = variant.lanes if vectors else 0
+            self._store(
+                [constant(f, variant.dtype, variant.first, lanes)] * max(vectors, 1), result
+            )
             result = f.offset(result, self.step)
         with f.when(self.length > 0):
             totals = self._load(source, vectors)
@@ -159,29 +163,29 @@ class _Scan:
             with f.loop(1, self.length, carried=flatten(totals)) as loop:
                 here = self._load(f.offset(source, loop.index * self.stride), vectors)
                 both = zip(unflatten(loop.carried, totals), here, strict=True)
-                dtypes = code.dtype, code.dtype
-                sums = [emit_op(f, code.combine, dtypes, pair) for pair in both]
+                dtypes = variant.dtype, variant.dtype
+                sums = [emit_op(f, variant.combine, dtypes, pair) for pair in both]
                 self._store(sums, f.offset(result, loop.index * self.step))
                 loop.carry(*flatten(sums))
 
     def _load(self, address: Value, vectors: int) -> list[Number]:
-        f, code = self.f, self.code
+        f, variant = self.f, self.variant
         if not vectors:
-            return [cast(f, load_scalar(f, code.given, address), code.given, code.dtype)]
-        each = code.lanes * code.given.itemsize
+            return [cast(f, load_scalar(f, variant.given, address), variant.given, variant.dtype)]
+        each = variant.lanes * variant.given.itemsize
         places = [f.offset(address, n * each) for n in range(vectors)]
-        read = [load_vector(f, code.given, p, code.lanes) for p in places]
-        return [cast(f, n, code.given, code.dtype) for n in read]
+        read = [load_vector(f, variant.given, p, variant.lanes) for p in places]
+        return [cast(f, n, variant.given, variant.dtype) for n in read]
 
     def _store(self, numbers: Sequence[Number], address: Value) -> None:
-        f, code = self.f, self.code
-        each = code.lanes * code.dtype.itemsize
+        f, variant = self.f, self.variant
+        each = variant.lanes * variant.dtype.itemsize
         for n, number in enumerate(numbers):
             place = f.offset(address, n * each)
             if _is_vector(number):
-                store_vector(f, code.dtype, number, place)
+                store_vector(f, variant.dtype, number, place)
             else:
-                store_scalar(f, code.dtype, number, place)
+                store_scalar(f, variant.dtype, number, place)
 
 
 def _is_vector(number: Number) -> bool:

@@ -54,56 +54,56 @@ class ScatterSpec(NamedTuple):
     """What an old element and a value become; None where the value replaces it."""
 
 
-def scatter_kernel(puts: ScatterSpec, result: ArrayLayout) -> CompiledKernel | None:
+def scatter_kernel(spec: ScatterSpec, result: ArrayLayout) -> CompiledKernel | None:
     """The kernel, to be followed by `PUT`; None where NumPy must combine.
 
     Its last parameter is set where an index is outside its axis.
     """
     dtype = result.dtype
-    if puts.combine is not None and not is_supported(puts.combine, (dtype, dtype)):
+    if spec.combine is not None and not is_supported(spec.combine, (dtype, dtype)):
         return None
     steps = [
-        step * stride for (_, _, step), stride in zip(puts.ranges, result.strides, strict=True)
+        step * stride for (_, _, step), stride in zip(spec.ranges, result.strides, strict=True)
     ]
-    left = [a for a in range(len(puts.ranges)) if a not in puts.axes]
-    place, rank = puts.place, len(puts.indices[0].shape) if puts.indices else 0
-    given = puts.value.strides
+    left = [a for a in range(len(spec.ranges)) if a not in spec.axes]
+    place, rank = spec.place, len(spec.indices[0].shape) if spec.indices else 0
+    given = spec.value.strides
 
     def kept(axes: Sequence[int], strides: Sequence[int]) -> list[Loop]:
         return merge_axes(
-            (puts.ranges[a][1], steps[a], s) for a, s in zip(axes, strides, strict=True)
+            (spec.ranges[a][1], steps[a], s) for a, s in zip(axes, strides, strict=True)
         )
 
     before = kept(left[:place], given[:place])
     after = kept(left[place:], given[place + rank :])
     middle = merge_axes(
         zip(
-            puts.value.shape[place : place + rank],
+            spec.value.shape[place : place + rank],
             given[place : place + rank],
-            *[m.strides for m in puts.indices],
+            *[m.strides for m in spec.indices],
             strict=True,
         )
     )
-    first = sum([start * s for (start, _, _), s in zip(puts.ranges, result.strides, strict=True)])
-    sizes = [(puts.ranges[a][1], steps[a]) for a in puts.axes]
-    copied = merge_axes(zip(puts.source.shape, puts.source.strides, result.strides, strict=True))
+    first = sum([start * s for (start, _, _), s in zip(spec.ranges, result.strides, strict=True)])
+    sizes = [(spec.ranges[a][1], steps[a]) for a in spec.axes]
+    copied = merge_axes(zip(spec.source.shape, spec.source.strides, result.strides, strict=True))
     item = dtype.itemsize
-    shape = _Shape(
-        tuple([m.dtype for m in puts.indices]),
+    shape = _ScatterVariant(
+        tuple([m.dtype for m in spec.indices]),
         len(before),
         len(middle),
         len(after),
         len(copied),
         dtype,
-        puts.combine,
+        spec.combine,
     )
     loops = [*before, *middle, *after, *sizes, *(copied or [(1, item, item)])]
     parameters = [n for loop in loops for n in loop]
-    shared = max(size(puts.value.shape), size(result.shape)) * item > SHARED_BYTES
+    shared = max(size(spec.value.shape), size(result.shape)) * item > SHARED_BYTES
     return CompiledKernel(_library(*shape), COPY, (first, *parameters, 0), shared, 0)
 
 
-class _Shape(NamedTuple):
+class _ScatterVariant(NamedTuple):
     """What the code depends on."""
 
     kinds: tuple[DType, ...]
@@ -120,19 +120,19 @@ class _Shape(NamedTuple):
 
 @lazy_library
 def _library(*numbers: Any) -> str:
-    module, shape = Module(), _Shape(*numbers)
+    module, shape = Module(), _ScatterVariant(*numbers)
     arguments = KERNEL
     with module.function(COPY, arguments) as f:
-        _Scattering(f, shape).copy()
+        _ScatterWriter(f, shape).copy()
     with module.function(PUT, arguments) as f:
-        _Scattering(f, shape).put()
+        _ScatterWriter(f, shape).put()
     return module.text()
 
 
-class _Scattering:
+class _ScatterWriter:
     """A function being written."""
 
-    def __init__(self, f: Function, shape: _Shape) -> None:
+    def __init__(self, f: Function, shape: _ScatterVariant) -> None:
         self.f, self.shape = f, shape
         row, count = f.arguments[0], len(shape.kinds)
         self.source, self.value = f.cell(row, 0, PTR), f.cell(row, 1, PTR)

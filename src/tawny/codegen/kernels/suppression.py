@@ -30,14 +30,14 @@ class SuppressionLimits(NamedTuple):
     """Which boxes are kept."""
 
     max_boxes: int
-    """At most so many."""
+    """How many boxes are kept at most."""
     max_overlap: float
-    """They overlap by so much at most."""
+    """The share of their union by which two kept boxes overlap at most."""
     min_score: float | None
     """The least score of a box that has a class; None where there are no classes."""
 
 
-class _Code(NamedTuple):
+class _SuppressionVariant(NamedTuple):
     """What the code depends on."""
 
     boxes: DType
@@ -46,7 +46,7 @@ class _Code(NamedTuple):
 
 
 def suppression_kernel(
-    rule: SuppressionLimits, boxes: ArrayLayout, scores: ArrayLayout, classes: ArrayLayout | None
+    limits: SuppressionLimits, boxes: ArrayLayout, scores: ArrayLayout, classes: ArrayLayout | None
 ) -> CompiledKernel | None:
     """The kernel of the places of kept boxes; None where NumPy must compare."""
     (n, _), kinds = boxes.shape, (boxes.dtype, scores.dtype)
@@ -54,18 +54,18 @@ def suppression_kernel(
         return None
     if classes is not None and classes.dtype.kind not in "biu":
         return None
-    code = _Code(*kinds, None if classes is None else classes.dtype)
-    scores_room, places_room = (
+    variant = _SuppressionVariant(*kinds, None if classes is None else classes.dtype)
+    scores_bytes, places_bytes = (
         RowVariant(scores.dtype).buffer_bytes(n),
         RowVariant(scores.dtype, places=True).buffer_bytes(n),
     )
-    held = -(-min(rule.max_boxes, n) // _lanes()) * _lanes()
-    least = 0.0 if rule.min_score is None else float(scores.dtype.type(rule.min_score))
+    held = -(-min(limits.max_boxes, n) // _lanes()) * _lanes()
+    least = 0.0 if limits.min_score is None else float(scores.dtype.type(limits.min_score))
     strides = (*boxes.strides, scores.strides[0], 0 if classes is None else classes.strides[0])
-    numbers = [int(np.float64(x).view(np.int64)) for x in (rule.max_overlap, least)]
-    cells = (n, rule.max_boxes, held, scores_room, places_room, *strides, *numbers)
-    scratch = scores_room + 2 * places_room + 8 * COLUMNS * held
-    return CompiledKernel(_library(code), SYMBOL, cells, False, max(scratch, 64))
+    numbers = [int(np.float64(x).view(np.int64)) for x in (limits.max_overlap, least)]
+    cells = (n, limits.max_boxes, held, scores_bytes, places_bytes, *strides, *numbers)
+    scratch = scores_bytes + 2 * places_bytes + 8 * COLUMNS * held
+    return CompiledKernel(_library(variant), SYMBOL, cells, False, max(scratch, 64))
 
 
 def _lanes() -> int:
@@ -73,29 +73,29 @@ def _lanes() -> int:
 
 
 @lazy_library
-def _library(code: _Code) -> str:
+def _library(variant: _SuppressionVariant) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
-        _Suppression(f, code).write()
+        _SuppressionWriter(f, variant).write()
     return module.text()
 
 
-class _Suppression:
+class _SuppressionWriter:
     """The kernel being written."""
 
-    def __init__(self, f: Function, code: _Code) -> None:
-        self.f, self.code, self.lanes = f, code, _lanes()
-        row, place = f.arguments[0], 2 if code.classes is None else 3
+    def __init__(self, f: Function, variant: _SuppressionVariant) -> None:
+        self.f, self.variant, self.lanes = f, variant, _lanes()
+        row, place = f.arguments[0], 2 if variant.classes is None else 3
         self.boxes, self.scores = f.cell(row, 0, PTR), f.cell(row, 1, PTR)
-        self.classes = None if code.classes is None else f.cell(row, 2, PTR)
+        self.classes = None if variant.classes is None else f.cell(row, 2, PTR)
         self.result, self.scratch = f.cell(row, place, PTR), f.cell(row, place + 1, PTR)
         whole = [f.cell(row, place + 2 + n) for n in range(9)]
-        self.n, self.count, self.held, scores_room, places_room = whole[:5]
+        self.n, self.count, self.held, scores_bytes, places_bytes = whole[:5]
         self.along, self.across, self.score_step, self.class_step = whole[5:]
         self.threshold, self.least = (f.cell(row, place + 11 + n, F64) for n in range(2))
-        self.first = f.offset(self.scratch, scores_room)
-        self.places = f.offset(self.first, places_room)
-        self.columns = f.offset(self.places, places_room)
+        self.first = f.offset(self.scratch, scores_bytes)
+        self.places = f.offset(self.first, places_bytes)
+        self.columns = f.offset(self.places, places_bytes)
 
     def write(self) -> None:
         """Sort, then keep one box after the other."""
@@ -106,26 +106,26 @@ class _Suppression:
             self._order()
             with f.repeat(f.constant(I64, 0), f.constant(I64, 0)) as steps:
                 index, kept = steps.carried
-                (after,) = self._considered(index, kept)
+                (after,) = self._consider(index, kept)
                 more = (index + 1 < self.n) & (after < self.count)
                 steps.again(more, index + 1, after)
 
     def _order(self) -> None:
         """The places of boxes by falling score, NaN last."""
-        f, kind = self.f, storage_type(self.code.scores)
+        f, kind = self.f, storage_type(self.variant.scores)
         with f.loop(0, self.n) as loop:
             score = f.load(kind, f.offset(self.scores, loop.index * self.score_step))
             f.store(-score, f.element(self.scratch, loop.index, kind))
-        moved = RowVariant(self.code.scores, places=True)
+        moved = RowVariant(self.variant.scores, places=True)
         stride = f.constant(I64, kind.nbytes)
         sort = RowSort(f, moved, self.n, stride, f.constant(I64, 8))
         sort.write(self.scratch, self.places, (self.first, self.places))
 
-    def _considered(self, index: Value, kept: Value) -> list[Value]:
+    def _consider(self, index: Value, kept: Value) -> list[Value]:
         """Keep the next box unless it is dropped; how many are kept then."""
         f = self.f
         place = f.load(I64, f.element(self.places, index, I64))
-        kind = storage_type(self.code.boxes)
+        kind = storage_type(self.variant.boxes)
         base = f.offset(self.boxes, place * self.along)
         given = [f.load(kind, f.offset(base, self.across * n)) for n in range(4)]
         corners = [x if kind == F64 else f.convert("fpext", x, F64) for x in given]
@@ -133,10 +133,10 @@ class _Suppression:
         label = f.constant(I64, 0)
         allowed = f.constant(I1, 1)
         if self.classes is not None:
-            assert self.code.classes is not None
+            assert self.variant.classes is not None
             address = f.offset(self.classes, place * self.class_step)
-            label = load_index(f, address, self.code.classes)
-            allowed = label.differs(0) if self.code.classes.kind == "u" else label > 0
+            label = load_index(f, address, self.variant.classes)
+            allowed = label.differs(0) if self.variant.classes.kind == "u" else label > 0
             allowed = allowed & (self._score(place) >= self.least) & (self._area(given) > 0.0)
 
         def keep() -> list[Value]:
@@ -146,13 +146,13 @@ class _Suppression:
             return [kept + 1]
 
         def compare() -> list[Value]:
-            dropped = self._dropped(box, label, kept)
+            dropped = self._is_dropped(box, label, kept)
             return f.either(dropped, lambda: [kept], keep)
 
         return f.either(allowed, compare, lambda: [kept])
 
     def _score(self, place: Value) -> Value:
-        f, kind = self.f, storage_type(self.code.scores)
+        f, kind = self.f, storage_type(self.variant.scores)
         score = f.load(kind, f.offset(self.scores, place * self.score_step))
         return score if kind == F64 else f.convert("fpext", score, F64)
 
@@ -168,7 +168,7 @@ class _Suppression:
         """A number, 0 if it is negative; NaN stays."""
         return self.f.intrinsic("maximum", x.type, x, x.of(0.0))
 
-    def _dropped(self, box: list[Value], label: Value, kept: Value) -> Value:
+    def _is_dropped(self, box: list[Value], label: Value, kept: Value) -> Value:
         """Whether a box overlaps one of those that are kept."""
         f, lanes = self.f, self.lanes
         top, left, bottom, right, area = (f.splat(x, lanes) for x in box)

@@ -42,7 +42,7 @@ class RowCells:
         self._f, self.place = f, place
 
     def take(self, loops: int, length: int) -> list[list[Value]]:
-        """The next integers, `length` for each of so many loops."""
+        """The next integers, `length` for each of `loops` loops."""
         row, first = self._f.arguments[0], self.place
         self.place += loops * length
         return [

@@ -45,9 +45,9 @@ SOURCES: Final = "sources-"
 """Names of files with checksums of sources begin so."""
 
 REFRESH: Final = 3600.0
-"""An entry counts as used when it was read; this is noted at most once in so many seconds."""
+"""Seconds after which reading an entry is noted again: entries used longest ago go first."""
 _SWEEP: Final = 64
-"""The size is checked after one in so many entries, whichever process writes it."""
+"""Entries of which one has the size of all checked after it, whichever process writes it."""
 
 _DAY: Final = 86400.0
 
@@ -122,7 +122,7 @@ def sweep(directory: Path, limit: int) -> None:
                     size = -(-state.st_size // _BLOCK) * _BLOCK
                     entries.append((state.st_mtime, size, file.path))
                     total += size
-                elif state.st_mtime < now - _kept_for(file.name):
+                elif state.st_mtime < now - _max_age(file.name):
                     os.unlink(file.path)
     if total <= limit:
         return
@@ -134,7 +134,7 @@ def sweep(directory: Path, limit: int) -> None:
         total -= size
 
 
-def _kept_for(name: str) -> float:
+def _max_age(name: str) -> float:
     """Seconds after which a file that is no entry goes, if its time is not renewed."""
     if name.startswith((INDEX, SOURCES)):
         return 30 * _DAY
@@ -270,7 +270,7 @@ def _of_kind(kind: type[Any], name: str) -> Callable[[Any], str]:
     if dataclasses.is_dataclass(kind):
         fields = _fields(kind)
         return lambda thing: name + _several(tuple([getattr(thing, f) for f in fields]))
-    return _refused
+    return _refuse
 
 
 def _of_dtype(dtype: np.dtype[Any]) -> str:
@@ -285,7 +285,7 @@ def _row(op: Elementwise) -> str:
     return called
 
 
-def _refused(thing: object) -> str:
+def _refuse(thing: object) -> str:
     kind = type(thing)
     raise TypeError(f"{thing!r} is {kind.__module__}.{kind.__qualname__}, which has no spelling")
 
@@ -329,15 +329,15 @@ def source_checksum() -> str | None:
     try:
         files = _files(Path(__file__).parents[2])
         states = [(path, os.stat(path)) for path in files]
-        told = [
+        state = [
             (path, s.st_size, s.st_ino, s.st_dev, s.st_mtime_ns, s.st_ctime_ns)
             for path, s in states
         ]
         latest = max([max(s.st_mtime, s.st_ctime) for _, s in states], default=0.0)
         if latest > time.time() - YOUNG:
             return _digest(files)
-        kind = hashlib.sha256(repr(told).encode()).hexdigest()
-        return _known(kind) or _noted(kind, _digest(files))
+        kind = hashlib.sha256(repr(state).encode()).hexdigest()
+        return _read_checksum(kind) or _note_checksum(kind, _digest(files))
     except OSError:
         return None
 
@@ -360,12 +360,12 @@ def _digest(files: Sequence[str]) -> str:
     return found.hexdigest()
 
 
-def _known(kind: str) -> str:
+def _read_checksum(kind: str) -> str:
     directory = cache_directory()
     return "" if directory is None else read_note(directory / (SOURCES + kind[:24]), kind)
 
 
-def _noted(kind: str, checksum: str) -> str:
+def _note_checksum(kind: str, checksum: str) -> str:
     directory = cache_directory()
     if directory is not None:
         write_note(directory / (SOURCES + kind[:24]), kind, checksum)

@@ -115,7 +115,7 @@ class ObjectFile:
         self._code = code
         try:
             self._sections = self._read_sections()
-            self._places, end = self._laid_out()
+            self._places, end = self._lay_out()
             self._symbols = self._read_symbols()
             self._fixes = self._read_fixes()
         except (struct.error, UnicodeDecodeError, ValueError, IndexError) as error:
@@ -129,12 +129,12 @@ class ObjectFile:
         self.size = first + _CELL.size * len(self._cells)
         """Bytes that it takes in memory."""
 
-    def undefined(self) -> list[str]:
+    def undefined_symbols(self) -> list[str]:
         """The symbols it uses that others have."""
         used = dict.fromkeys([fix.symbol for fix in self._fixes])
         return [s.name for s in map(self._symbols.__getitem__, used) if s.place is None]
 
-    def exported(self) -> dict[str, int]:
+    def exported_symbols(self) -> dict[str, int]:
         """The symbols it has for others, and where, from its begin."""
         return {s.name: s.place for s in self._symbols if s.exported and s.place is not None}
 
@@ -150,9 +150,9 @@ class ObjectFile:
             given.get(s.name) if s.place is None else base + s.place for s in self._symbols
         ]
         for symbol, place in self._cells.items():
-            _CELL.pack_into(image, place, self._known(addresses, symbol), _JUMP)
+            _CELL.pack_into(image, place, self._symbol_address(addresses, symbol), _JUMP)
         for place, kind, symbol, addend in self._fixes:
-            address = self._known(addresses, symbol)
+            address = self._symbol_address(addresses, symbol)
             if kind == _ABSOLUTE:
                 _EIGHT.pack_into(image, place, (address + addend) % 2**64)
                 continue
@@ -166,7 +166,7 @@ class ObjectFile:
             _FOUR.pack_into(image, place, distance)
         return bytes(image)
 
-    def _known(self, addresses: list[int | None], symbol: int) -> int:
+    def _symbol_address(self, addresses: list[int | None], symbol: int) -> int:
         address = addresses[symbol]
         if address is None:
             raise UnsupportedObjectError(f"nobody has {self._symbols[symbol].name!r}")
@@ -200,7 +200,7 @@ class ObjectFile:
             raise UnsupportedObjectError("damaged: a section is not whole")
         return self._code[section.offset : end]
 
-    def _laid_out(self) -> tuple[dict[int, int], int]:
+    def _lay_out(self) -> tuple[dict[int, int], int]:
         """Where sections go, by their numbers, and where the last of them ends."""
         places, end = dict[int, int](), 0
         for number, section in enumerate(self._sections):

@@ -35,7 +35,7 @@ class NoPagesError(RuntimeError):
     """The system gives no pages for code: none can be run."""
 
 
-class _Room(NamedTuple):
+class _PageRange(NamedTuple):
     """Some pages."""
 
     address: int
@@ -45,24 +45,24 @@ class _Room(NamedTuple):
 class LoadedCode(Unique):
     """Code that can be called; its pages are another's when this object is gone."""
 
-    __slots__ = ("_release", "_room", "addresses")
+    __slots__ = ("_pages", "_release", "addresses")
 
-    def __init__(self, room: _Room, addresses: Mapping[str, int]) -> None:
+    def __init__(self, pages: _PageRange, addresses: Mapping[str, int]) -> None:
         self.addresses = addresses
-        self._room = room
-        self._release: Callable[[_Room], None] = _released.append
+        self._pages = pages
+        self._release: Callable[[_PageRange], None] = _released.append
 
     def __del__(self) -> None:
-        self._release(self._room)
+        self._release(self._pages)
 
 
 _lock: Final = lock()
 """Held where pages are given away and written."""
-_released: Final[deque[_Room]] = deque()
+_released: Final[deque[_PageRange]] = deque()
 """Pages of objects that are gone, not yet sorted; appending needs no lock."""
-_free: Final[defaultdict[int, list[_Room]]] = defaultdict(list)
+_free: Final[defaultdict[int, list[_PageRange]]] = defaultdict(list)
 """Pages that can be taken, by their bytes; they may be executable still."""
-_rests: Final[list[_Room]] = []
+_rests: Final[list[_PageRange]] = []
 """What is left of mappings, never written."""
 
 
@@ -73,13 +73,13 @@ def load(code: bytes, symbols: Iterable[str], given: Mapping[str, int]) -> Loade
     """
     check_supported()
     found = ObjectFile(code)
-    offsets = found.exported()
+    offsets = found.exported_symbols()
     missing = [symbol for symbol in symbols if symbol not in offsets]
     if missing:
         raise UnsupportedObjectError(f"the object has no {missing[0]!r}")
-    known = {name: given.get(name) or _of_process(name) for name in found.undefined()}
-    room = _filled(found.size, lambda address: found.at(address, known))
-    return LoadedCode(room, {symbol: room.address + offsets[symbol] for symbol in symbols})
+    known = {name: given.get(name) or _of_process(name) for name in found.undefined_symbols()}
+    pages = _fill_pages(found.size, lambda address: found.at(address, known))
+    return LoadedCode(pages, {symbol: pages.address + offsets[symbol] for symbol in symbols})
 
 
 def check_supported() -> None:
@@ -101,38 +101,38 @@ def _of_process(name: str) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def _filled(nbytes: int, content: Callable[[int], bytes]) -> _Room:
+def _fill_pages(nbytes: int, content: Callable[[int], bytes]) -> _PageRange:
     """Pages with what belongs at their address, executable."""
     needed = max(-(-nbytes // mmap.PAGESIZE), 1) * mmap.PAGESIZE
     with _lock:
-        room = _taken(needed)
+        pages = _take_pages(needed)
         try:
-            data = content(room.address)
-            _process().memmove(ctypes.c_void_p(room.address), data, ctypes.c_size_t(len(data)))
-            _protect(room, _READ | _EXECUTE)
+            data = content(pages.address)
+            _process().memmove(ctypes.c_void_p(pages.address), data, ctypes.c_size_t(len(data)))
+            _protect(pages, _READ | _EXECUTE)
         except BaseException:
-            _free[room.nbytes].append(room)
+            _free[pages.nbytes].append(pages)
             raise
-    return room
+    return pages
 
 
-def _taken(nbytes: int) -> _Room:
+def _take_pages(nbytes: int) -> _PageRange:
     """Pages that can be written: those of an object of this size that is gone, or new ones."""
     while _released:
-        room = _released.popleft()
-        _free[room.nbytes].append(room)
+        pages = _released.popleft()
+        _free[pages.nbytes].append(pages)
     if _free[nbytes]:
-        room = _free[nbytes].pop()
-        _protect(room, _READ | _WRITE)
-        return room
+        pages = _free[nbytes].pop()
+        _protect(pages, _READ | _WRITE)
+        return pages
     large = [number for number, rest in enumerate(_rests) if rest.nbytes >= nbytes]
-    rest = _rests.pop(large[0]) if large else _mapped(max(nbytes, CHUNK))
+    rest = _rests.pop(large[0]) if large else _map_pages(max(nbytes, CHUNK))
     if rest.nbytes > nbytes:
-        _rests.append(_Room(rest.address + nbytes, rest.nbytes - nbytes))
-    return _Room(rest.address, nbytes)
+        _rests.append(_PageRange(rest.address + nbytes, rest.nbytes - nbytes))
+    return _PageRange(rest.address, nbytes)
 
 
-def _mapped(nbytes: int) -> _Room:
+def _map_pages(nbytes: int) -> _PageRange:
     """A new mapping, which stays as long as the process: threads of its own may run its code."""
     address = _process().mmap(
         None,
@@ -144,12 +144,12 @@ def _mapped(nbytes: int) -> _Room:
     )
     if address is None or address == _FAILED:
         raise NoPagesError("the system has no memory for code")
-    return _Room(address, nbytes)
+    return _PageRange(address, nbytes)
 
 
-def _protect(room: _Room, how: int) -> None:
+def _protect(pages: _PageRange, how: int) -> None:
     if _process().mprotect(
-        ctypes.c_void_p(room.address), ctypes.c_size_t(room.nbytes), ctypes.c_int(how)
+        ctypes.c_void_p(pages.address), ctypes.c_size_t(pages.nbytes), ctypes.c_int(how)
     ):
         raise NoPagesError("the system does not allow what was written to be executed")
 

@@ -172,8 +172,8 @@ def host() -> Machine:
     if not triple.startswith("x86_64"):
         return Machine(triple, name, features, name, 16, has_fma=True, llvm=version)
     announced = frozenset([f[1:] for f in features.split(",") if f.startswith("+")])
-    for level in _allowed():
-        if level.needs <= announced and _runs(level, triple, name):
+    for level in _allowed_sets():
+        if level.needs <= announced and _can_run(level, triple, name):
             return Machine(
                 triple, level.cpu, "", name, level.vector_bytes, has_fma=True, llvm=version
             )
@@ -185,17 +185,17 @@ def _facts() -> LlvmFacts:
     directory = cache_directory()
     kind = None if directory is None else fingerprint()
     if directory is None or kind is None:
-        return _asked()
+        return _ask_llvm()
     path = directory / f"machine-{kind[:24]}"
     known = read_note(path, kind).split(" ")
     if len(known) == len(LlvmFacts._fields):
         return LlvmFacts(*known)
-    facts = _asked()
+    facts = _ask_llvm()
     write_note(path, kind, " ".join(facts))
     return facts
 
 
-def _asked() -> LlvmFacts:
+def _ask_llvm() -> LlvmFacts:
     binding = llvm()
     features: dict[str, bool] = binding.get_host_cpu_features()
     return LlvmFacts(
@@ -206,7 +206,7 @@ def _asked() -> LlvmFacts:
     )
 
 
-def _allowed() -> tuple[InstructionSet, ...]:
+def _allowed_sets() -> tuple[InstructionSet, ...]:
     """The instruction sets that the environment leaves."""
     limit = text(LIMIT)
     names = [level.name for level in INSTRUCTION_SETS] + ["sse2"]
@@ -218,7 +218,7 @@ def _allowed() -> tuple[InstructionSet, ...]:
 # ---------------------------------------------------------------------- trials
 
 
-def _runs(level: InstructionSet, triple: str, name: str) -> bool:
+def _can_run(level: InstructionSet, triple: str, name: str) -> bool:
     """Whether the level's trial does not die; asked once for each kind of machine."""
     directory = cache_directory()
     kind = "\n".join([platform.node(), platform.release(), triple, name, level.cpu])
@@ -227,13 +227,13 @@ def _runs(level: InstructionSet, triple: str, name: str) -> bool:
         known = _read(directory / record)
         if known in {"runs", "dies"}:
             return known == "runs"
-    runs = _tried(level, triple)
+    runs = _try_set(level, triple)
     if directory is not None:
         _write(directory / record, "runs" if runs else "dies")
     return runs
 
 
-def _tried(level: InstructionSet, triple: str) -> bool:
+def _try_set(level: InstructionSet, triple: str) -> bool:
     """Run the trial in a process of its own; where none can be started, believe CPUID."""
     binding = llvm()
     target = binding.Target.from_triple(triple).create_target_machine(cpu=level.cpu, jit=True)

@@ -36,11 +36,11 @@ P = ParamSpec("P")
 PIPELINE: Final = "3"
 """Names the passes below; code that other passes made is not taken from the disk."""
 
-_HELD: Final = 512
-"""So many libraries stay in memory though nobody uses them, with about 10 kB each."""
+_KEPT_LIBRARIES: Final = 512
+"""Libraries that stay in memory though nobody uses them, with about 10 kB each."""
 
-_ASKED: Final = 256
-"""So many arguments of each function that writes texts are remembered with their libraries."""
+_KEPT_CALLS: Final = 256
+"""Arguments of each function that writes texts that are remembered with their libraries."""
 
 _EXPORTED: Final = re.compile(
     r"^define (?!.*\b(?:internal|private)\b)[^@\n]*@([A-Za-z_.$][\w.$]*)\(", re.MULTILINE
@@ -81,26 +81,26 @@ class Library(Unique):
     def code(self) -> MachineCode:
         """The code, which is made now if it was not before."""
         if self._code is None:
-            self._code = self._loaded(self._text)
+            self._code = self._find_code(self._text)
         return self._code
 
     def load(self) -> bool:
         """Whether the code is in memory now: it is taken from the disk, but not made."""
         with suppress(_MissingError):
             if self._code is None:
-                self._code = self._loaded(_raise_missing)
+                self._code = self._find_code(_raise_missing)
         return self._code is not None
 
     def address(self, symbol: str) -> int:
         """Where a function begins."""
         return self.code.address(symbol)
 
-    def _loaded(self, text: Callable[[], str]) -> MachineCode:
+    def _find_code(self, text: Callable[[], str]) -> MachineCode:
         try:
             made_from = self._made_from()
         except TypeError:
             return compile_ir(text())
-        return _held(made_from, lambda: _recalled(made_from, text))
+        return _find_or_make(made_from, lambda: _load_or_write(made_from, text))
 
 
 class _MissingError(Exception):
@@ -151,7 +151,7 @@ def compile_ir(ir: str) -> MachineCode:
 
     The text needs no triple or layout.  Functions that are not `internal` can be found in it.
     """
-    return _held(ir, lambda: _loaded(ir))
+    return _find_or_make(ir, lambda: _load_or_compile(ir))
 
 
 def lazy_library(text: Callable[P, str]) -> Callable[P, Library]:
@@ -166,11 +166,11 @@ def lazy_library(text: Callable[P, str]) -> Callable[P, Library]:
         new = Library(lambda: text(*arguments, **named), lambda: stable_key(given))
         return _libraries.setdefault(given, new)
 
-    remembered: Callable[P, Library] = cast("Any", lru_cache(_ASKED)(library))
+    remembered: Callable[P, Library] = cast("Any", lru_cache(_KEPT_CALLS)(library))
     return remembered
 
 
-def _held(name: str, make: Callable[[], MachineCode]) -> MachineCode:
+def _find_or_make(name: str, make: Callable[[], MachineCode]) -> MachineCode:
     """The code of this name, made if there is none in memory.
 
     Names are long; it is found by their checksum.
@@ -185,16 +185,16 @@ def _held(name: str, make: Callable[[], MachineCode]) -> MachineCode:
         library = _living.get(name)
         making = _making.setdefault(name, lock()) if library is None else None
     if making is not None:
-        library = _made(name, making, make)
+        library = _make_once(name, making, make)
     assert library is not None
     with _lock:
         _recent[name] = library
-        while len(_recent) > _HELD:
+        while len(_recent) > _KEPT_LIBRARIES:
             _recent.popitem(last=False)
     return library
 
 
-def _made(name: str, making: threading.Lock, make: Callable[[], MachineCode]) -> MachineCode:
+def _make_once(name: str, making: threading.Lock, make: Callable[[], MachineCode]) -> MachineCode:
     """New code, unless another thread made it while this one waited."""
     with LLVM_WORK, making:
         library = _living.get(name)
@@ -211,12 +211,12 @@ def _key(text: str) -> str:
     return hashlib.sha256(f"{PIPELINE} {host().identity}\n{text}".encode()).hexdigest()
 
 
-def _recalled(made_from: str, text: Callable[[], str]) -> MachineCode:
+def _load_or_write(made_from: str, text: Callable[[], str]) -> MachineCode:
     """From the disk, if it is known there what was made from the same; else from the text."""
     structure = _key(made_from)
     entry = find_entry(structure)
     if entry is not None:
-        library = _stored(entry)
+        library = _load_stored(entry)
         if library is not None:
             return library
     ir = text()
@@ -229,13 +229,13 @@ def _entry(ir: str) -> IndexEntry:
     return IndexEntry(_key(ir), tuple(_EXPORTED.findall(ir)), tuple(_REQUIRED.findall(ir)))
 
 
-def _stored(entry: IndexEntry) -> MachineCode | None:
+def _load_stored(entry: IndexEntry) -> MachineCode | None:
     """Code that is on disk."""
     code = disk.load(entry.key)
     if code is None:
         return None
     try:
-        return _linked(code, entry)
+        return _link(code, entry)
     except NoPagesError:
         raise
     except RuntimeError:
@@ -243,39 +243,39 @@ def _stored(entry: IndexEntry) -> MachineCode | None:
         return None
 
 
-def _loaded(ir: str) -> MachineCode:
+def _load_or_compile(ir: str) -> MachineCode:
     """From the disk or, where it has none, compiled."""
     entry = _entry(ir)
-    library = _stored(entry)
+    library = _load_stored(entry)
     if library is None:
         code = object_code(ir)
         disk.save(entry.key, code)
-        library = _linked(code, entry)
+        library = _link(code, entry)
     return library
 
 
 @cache
-def _shared(name: str) -> MachineCode:
+def _shared_code(name: str) -> MachineCode:
     """The code of a shared library, which stays."""
-    return _held(f"shared {name}", lambda: _recalled(f"shared {name}", _SHARED[name]))
+    return _find_or_make(f"shared {name}", lambda: _load_or_write(f"shared {name}", _SHARED[name]))
 
 
 def object_code(ir: str) -> bytes:
     """The text as an object file for this machine."""
-    return _emitted(_optimised(ir), _target(ir))
+    return _emit_object(_optimise(ir), _target(ir))
 
 
 def assembly(ir: str) -> str:
     """The text as this machine's assembly, for reading."""
-    return str(_target(ir).emit_assembly(_optimised(ir)))
+    return str(_target(ir).emit_assembly(_optimise(ir)))
 
 
 def _target(ir: str) -> Any:
     """What a text is compiled by."""
-    return _own.quick_target if _FINISHED.search(ir) else _own.target
+    return _thread.quick_target if _FINISHED.search(ir) else _thread.target
 
 
-def _optimised(ir: str) -> Any:
+def _optimise(ir: str) -> Any:
     """The text as a module, improved by few passes: generators write loops as they should run.
 
     Of code that is finished only calls and memory on the stack are resolved.
@@ -293,7 +293,7 @@ def _optimised(ir: str) -> Any:
     tuning = binding.create_pipeline_tuning_options(1)
     builder = binding.create_pass_builder(_target(ir), tuning)
     try:
-        _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
+        _unlocked_function("LLVMPY_RunNewModulePassManager")(passes, module, builder)
     finally:
         # The binding's own class never frees it.  A builder, of which the binding leaves 1.5 kB
         # behind, cannot be used twice: it calls back into what a run had on its stack.
@@ -302,11 +302,11 @@ def _optimised(ir: str) -> Any:
     return module
 
 
-def _emitted(module: Any, target: Any) -> bytes:
+def _emit_object(module: Any, target: Any) -> bytes:
     """A module as an object file."""
     ffi = llvm().ffi
     with ffi.OutputString() as error:
-        emit = _unlocked("LLVMPY_TargetMachineEmitToMemory")
+        emit = _unlocked_function("LLVMPY_TargetMachineEmitToMemory")
         buffer = emit(target, module, _OBJECT, error)
         if not buffer:
             raise RuntimeError(str(error))
@@ -321,7 +321,7 @@ _OBJECT: Final = 1
 """Asks for an object file, not for assembly."""
 
 
-def _unlocked(name: str) -> Any:
+def _unlocked_function(name: str) -> Any:
     """A function of LLVM's binding without the lock that all calls share.
 
     Modules of different contexts can be compiled at the same time, each by a target of its own.
@@ -330,23 +330,23 @@ def _unlocked(name: str) -> Any:
     return getattr(function, "_cfn", function)
 
 
-def _linked(code: bytes, entry: IndexEntry) -> MachineCode:
+def _link(code: bytes, entry: IndexEntry) -> MachineCode:
     """Object code brought into memory; raises RuntimeError where LLVM, asked last, refuses it.
 
     Raises NoPagesError where no code can be run.
     """
-    uses = tuple([_shared(name) for name in entry.requires])
+    uses = tuple([_shared_code(name) for name in entry.requires])
     given = {symbol: place for shared in uses for symbol, place in shared.addresses.items()}
     try:
         held: Any = load(code, entry.symbols, given)
         found = held.addresses
     except UnsupportedObjectError:
-        held = _linked_by_llvm(code, entry.symbols, given)
+        held = _link_by_llvm(code, entry.symbols, given)
         found = {symbol: held[symbol] for symbol in entry.symbols}
     return MachineCode(found, held, uses, len(code))
 
 
-def _linked_by_llvm(code: bytes, symbols: tuple[str, ...], given: Mapping[str, int]) -> Any:
+def _link_by_llvm(code: bytes, symbols: tuple[str, ...], given: Mapping[str, int]) -> Any:
     builder = llvm().JITLibraryBuilder().add_object_img(code).add_current_process()
     for symbol in symbols:
         builder.export_symbol(symbol)
@@ -356,7 +356,7 @@ def _linked_by_llvm(code: bytes, symbols: tuple[str, ...], given: Mapping[str, i
         return builder.link(_linker(), f"library{next(_numbers)}")
 
 
-class _Own(threading.local):
+class _ThreadTargets(threading.local):
     """What each thread has for itself."""
 
     @cached_property
@@ -366,16 +366,18 @@ class _Own(threading.local):
 
     @cached_property
     def quick_target(self) -> Any:
-        """The same with less effort: a tenth of the time, and code that is as fast if finished."""
+        """One of less effort: a tenth of the time, and code that is as fast if finished."""
         return host().target(effort=1)
 
 
-_own: Final = _Own()
+_thread: Final = _ThreadTargets()
 
 
 @cache
 def _header() -> str:
-    return f'target triple = "{host().triple}"\ntarget datalayout = "{_own.target.target_data}"\n'
+    return (
+        f'target triple = "{host().triple}"\ntarget datalayout = "{_thread.target.target_data}"\n'
+    )
 
 
 @cache

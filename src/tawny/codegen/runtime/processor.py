@@ -60,13 +60,13 @@ def _of_numpy() -> list[tuple[str, str]]:
 
 def fingerprint() -> str | None:
     """A checksum of the processor and of the LLVM that is installed; None where it is not known."""
-    said, llvm = description(), _installed()
+    said, llvm = description(), _installation()
     if not said or llvm is None:
         return None
     return hashlib.sha256(repr((said, llvm)).encode()).hexdigest()
 
 
-def _installed() -> tuple[object, ...] | None:
+def _installation() -> tuple[object, ...] | None:
     """What tells one installation of LLVM's binding from another, which is not imported."""
     spec = PathFinder.find_spec("llvmlite")
     if spec is None or spec.origin is None:

@@ -19,10 +19,10 @@ from tawny.codegen.scalar.casts import cast
 from tawny.codegen.scalar.coordinates import (
     COUNTER,
     SOURCES,
-    canonical,
-    counted,
-    counts,
+    canonical_source,
+    emit_source,
     index_dtype,
+    is_source_supported,
 )
 from tawny.codegen.scalar.expressions import emit_op, is_supported, loop_dtype
 from tawny.codegen.scalar.numbers import Number, lane_bytes
@@ -112,7 +112,7 @@ def lower_body(body: Body) -> ElementwiseLoop | None:
             numbers[key] = inputs[0]
             continue
         numbers[key] = len(reads) + len(instructions)
-        instructions.append(Instruction(canonical(step.op), inputs, step.dtype))
+        instructions.append(Instruction(canonical_source(step.op), inputs, step.dtype))
     counter = index_dtype(space)
     code = ElementCode(
         tuple([counter if r.operand == COUNTER else body.operands[r.operand][1] for r in reads]),
@@ -126,7 +126,7 @@ def is_step_supported(body: Body, step: Step) -> bool:
     """Whether code can be generated for a step."""
     op = step.op
     if isinstance(op, SOURCES):
-        return counts(op, tuple([body.type_of(i)[1] for i in step.inputs]))
+        return is_source_supported(op, tuple([body.type_of(i)[1] for i in step.inputs]))
     if isinstance(op, Roll):
         return step.inputs[0] < len(body.operands)
     if isinstance(op, Elementwise):
@@ -184,7 +184,7 @@ def emit(f: Function, code: ElementCode, reads: Sequence[Number]) -> list[Number
         if isinstance(op, Elementwise):
             values.append(emit_op(f, op, dtypes, given))
         elif isinstance(op, SOURCES):
-            values.append(counted(f, op, dtypes, given))
+            values.append(emit_source(f, op, dtypes, given))
         else:
             values.append(cast(f, given[0], dtypes[0], dtype))
     return [values[r] for r in code.results]

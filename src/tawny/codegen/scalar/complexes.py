@@ -71,7 +71,7 @@ def _order(f: Function, name: str, x: Pair, y: Pair) -> Value:
     return (first & numbers) | tied
 
 
-def _ordered(name: str) -> Rule:
+def _comparison(name: str) -> Rule:
     def rule(f: Function, x: Pair, y: Pair) -> Value:
         return _order(f, name, x, y)
 
@@ -124,10 +124,10 @@ COMPLEXES: Final[dict[Prim, Rule]] = {
     Prim.ISFINITE: _finite,
     Prim.EQ: _two(lambda _, x, y: x.real.equals(y.real) & x.imag.equals(y.imag)),
     Prim.NE: _two(lambda _, x, y: x.real.differs(y.real) | x.imag.differs(y.imag)),
-    Prim.LT: _ordered("olt"),
-    Prim.LE: _ordered("ole"),
-    Prim.GT: _ordered("ogt"),
-    Prim.GE: _ordered("oge"),
+    Prim.LT: _comparison("olt"),
+    Prim.LE: _comparison("ole"),
+    Prim.GT: _comparison("ogt"),
+    Prim.GE: _comparison("oge"),
     Prim.MAX: _extreme("oge", numbers_first=False),
     Prim.MIN: _extreme("ole", numbers_first=False),
     Prim.FMAX: _extreme("oge", numbers_first=True),

@@ -30,7 +30,7 @@ COUNTER: Final = -1
 """Stands for an operand: the numbers of places along an axis."""
 
 LONG: Final = 2**31 - 1
-"""From so many elements on they are counted in 64 bits."""
+"""Elements from which they are counted in 64 bits instead of 32."""
 
 
 def index_dtype(space: Shape) -> DType:
@@ -38,7 +38,7 @@ def index_dtype(space: Shape) -> DType:
     return dt.INT32 if size(space) < LONG else dt.INT64
 
 
-def counts(op: Source, given: Sequence[DType]) -> bool:
+def is_source_supported(op: Source, given: Sequence[DType]) -> bool:
     """Whether code can be generated for a source whose operands have these dtypes."""
     if isinstance(op, Arange):
         return op.dtype.kind in "iufc" and op.length > 1
@@ -47,12 +47,14 @@ def counts(op: Source, given: Sequence[DType]) -> bool:
     return op.rows > 1 and op.columns > 1
 
 
-def canonical(op: Op) -> Op:
+def canonical_source(op: Op) -> Op:
     """The op as far as code depends on it: the length of an `arange` is that of the loop."""
     return Arange(op.start, op.step, 2, op.dtype) if isinstance(op, Arange) else op
 
 
-def counted(f: Function, op: Source, dtypes: Sequence[DType], given: Sequence[Number]) -> Number:
+def emit_source(
+    f: Function, op: Source, dtypes: Sequence[DType], given: Sequence[Number]
+) -> Number:
     """The elements at places that come first among the numbers given."""
     index = real(given[0])
     if isinstance(op, Arange):
@@ -60,11 +62,11 @@ def counted(f: Function, op: Source, dtypes: Sequence[DType], given: Sequence[Nu
     if isinstance(op, Linspace):
         return _linspace(f, op, index, dtypes, given[1:])
     lanes = index.type.lanes
-    other = real(given[1]) - _wrapped(f, dtypes[0], op.offset, lanes)
+    other = real(given[1]) - _wrapping_constant(f, dtypes[0], op.offset, lanes)
     return cast(f, index.equals(other), dt.BOOL, op.dtype)
 
 
-def _wrapped(f: Function, dtype: DType, number: int, lanes: int) -> Value:
+def _wrapping_constant(f: Function, dtype: DType, number: int, lanes: int) -> Value:
     """An integer in every lane, wrapped to the dtype where it does not fit."""
     bits = 8 * dtype.itemsize
     wrapped = (number + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
@@ -88,7 +90,7 @@ def _arange(f: Function, op: Arange, index: Value, kind: DType) -> Number:
         begin, step = (real(constant(f, wide, float(v[0]), lanes)) for v in (first, gap))
         value = round_to_dtype(f, part, begin + number * step)
     else:
-        begin, step = (_wrapped(f, wide, int(v[0]), lanes) for v in (first, gap))
+        begin, step = (_wrapping_constant(f, wide, int(v[0]), lanes) for v in (first, gap))
         value = begin + number * step
     for place in (0, 1):
         itself, made = both[place : place + 1], formula[place : place + 1]

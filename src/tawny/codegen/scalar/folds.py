@@ -27,13 +27,13 @@ from tawny.scalar import Prim
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class ReductionFold:
     """A value folded over all elements of a row with a primitive, then divided."""
 
     prim: Prim
     input: int
     dtype: DType
-    """What it is folded in."""
+    """The dtype of partial results."""
     divisor: float | None = None
 
     @property
@@ -62,40 +62,40 @@ class Fold:
                 return 0
 
     def start(self, f: Function, lanes: int) -> Number:
-        """What folding begins with, in so many lanes."""
+        """What folding begins with, in every lane."""
         return constant(f, self.dtype, self.identity, lanes)
 
     def element(self, numbers: Mapping[int, Number]) -> Number:
         """An element as it is folded, given the numbers of items."""
         return numbers[self.input]
 
-    def absorbed(self, f: Function, total: Number, element: Number) -> Number:
+    def absorb(self, f: Function, total: Number, element: Number) -> Number:
         """A partial result and an element that comes after all that were folded into it."""
-        return self.combined(f, total, element)
+        return self.combine(f, total, element)
 
-    def combined(self, f: Function, one: Number, other: Number) -> Number:
+    def combine(self, f: Function, one: Number, other: Number) -> Number:
         """Two partial results as one."""
         prim = {Prim.AND: Prim.BIT_AND, Prim.OR: Prim.BIT_OR}.get(self.prim, self.prim)
         return primitive(f, prim, self.dtype, [one, other])[0]
 
-    def finished(self, f: Function, total: Number) -> Number:
+    def finish(self, f: Function, total: Number) -> Number:
         """The value, once everything is folded."""
         if self.divisor is None:
             return total
         divisor = cast(f, f.constant(F64, self.divisor), dt.FLOAT64, self.dtype)
         return primitive(f, Prim.DIV, self.dtype, [total, spread(f, divisor, lanes_of(total))])[0]
 
-    def keep(self, f: Function, number: Number, place: Value) -> None:
+    def store_partial(self, f: Function, number: Number, place: Value) -> None:
         """Write a partial result, of one row or of a vector of them."""
-        keep(f, self.dtype, number, place)
+        store_slot(f, self.dtype, number, place)
 
-    def kept(self, f: Function, place: Value, lanes: int) -> Number:
+    def load_partial(self, f: Function, place: Value, lanes: int) -> Number:
         """A partial result that was written."""
-        return kept(f, self.dtype, place, lanes)
+        return load_slot(f, self.dtype, place, lanes)
 
 
 @dataclass(frozen=True, slots=True)
-class Foremost(Fold):
+class ArgExtremumFold(ReductionFold):
     """The place of the element that exceeds all others, the first if there are several.
 
     NaN exceeds every number.  Partial results are pairs of an element and its place, which is
@@ -120,7 +120,7 @@ class Foremost(Fold):
         """An element with its place."""
         return Pair(real(numbers[self.input]), real(numbers[self.place]))
 
-    def absorbed(self, f: Function, total: Number, element: Number) -> Number:
+    def absorb(self, f: Function, total: Number, element: Number) -> Number:
         """The element only if it exceeds: what is equal came before."""
         assert isinstance(total, Pair)
         assert isinstance(element, Pair)
@@ -135,7 +135,7 @@ class Foremost(Fold):
             f.select(exceeds, element.real, total.real), f.select(exceeds, element.imag, total.imag)
         )
 
-    def combined(self, f: Function, one: Number, other: Number) -> Number:
+    def combine(self, f: Function, one: Number, other: Number) -> Number:
         """The one that exceeds the other or, if they are equal, comes before it."""
         assert isinstance(one, Pair)
         assert isinstance(other, Pair)
@@ -147,21 +147,23 @@ class Foremost(Fold):
         better = exceeds | (equals & (other.imag < one.imag))
         return Pair(f.select(better, *pair), f.select(better, other.imag, one.imag))
 
-    def finished(self, f: Function, total: Number) -> Number:
+    def finish(self, f: Function, total: Number) -> Number:
         """The place: the first, if all elements are the least one."""
         assert isinstance(total, Pair)
         return f.select(total.imag.equals(_greatest(self.counted)), 0, total.imag)
 
-    def keep(self, f: Function, number: Number, place: Value) -> None:
+    def store_partial(self, f: Function, number: Number, place: Value) -> None:
         """Elements, then places."""
         assert isinstance(number, Pair)
-        keep(f, self.dtype, number.real, place)
-        keep(f, self.counted, number.imag, self._places(f, place, lanes_of(number)))
+        store_slot(f, self.dtype, number.real, place)
+        store_slot(f, self.counted, number.imag, self._places(f, place, lanes_of(number)))
 
-    def kept(self, f: Function, place: Value, lanes: int) -> Number:
+    def load_partial(self, f: Function, place: Value, lanes: int) -> Number:
         """Elements, then places."""
-        found = kept(f, self.dtype, place, lanes)
-        return Pair(real(found), real(kept(f, self.counted, self._places(f, place, lanes), lanes)))
+        found = load_slot(f, self.dtype, place, lanes)
+        return Pair(
+            real(found), real(load_slot(f, self.counted, self._places(f, place, lanes), lanes))
+        )
 
     def _places(self, f: Function, place: Value, lanes: int) -> Value:
         return f.offset(place, SLOT // 2 * max(lanes, 1))
@@ -171,14 +173,14 @@ SLOT = 16
 """Bytes in which a partial result waits, for each lane."""
 
 
-def keep(f: Function, dtype: DType, number: Number, place: Value) -> None:
+def store_slot(f: Function, dtype: DType, number: Number, place: Value) -> None:
     """Write a number or a vector of them."""
     write = store_vector if lanes_of(number) else store_scalar
     write(f, dtype, number, place)
 
 
-def kept(f: Function, dtype: DType, place: Value, lanes: int) -> Number:
-    """What was written, in so many lanes."""
+def load_slot(f: Function, dtype: DType, place: Value, lanes: int) -> Number:
+    """The number, or the vector of `lanes` numbers, that `store_slot` wrote."""
     return load_vector(f, dtype, place, lanes) if lanes else load_scalar(f, dtype, place)
 
 
@@ -194,17 +196,17 @@ def _greatest(dtype: DType) -> float:
     return int(np.iinfo(dtype).max) if dtype.kind in "iu" else 1
 
 
-def across(f: Function, fold: Fold, vectors: Sequence[Number]) -> Number:
+def combine_lanes(f: Function, fold: ReductionFold, vectors: Sequence[Number]) -> Number:
     """Vectors folded into one number: one with another, then half with half."""
     found = list(vectors)
     while len(found) > 1:
-        found = [fold.combined(f, a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
+        found = [fold.combine(f, a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
     (vector,) = found
     lanes = lanes_of(vector)
     while lanes > 1:
         lanes //= 2
         low, high = (_half(f, vector, range(b, b + lanes)) for b in (0, lanes))
-        vector = fold.combined(f, low, high)
+        vector = fold.combine(f, low, high)
     if isinstance(vector, Pair):
         return Pair(f.lane(vector.real, 0), f.lane(vector.imag, 0))
     return f.lane(vector, 0)

@@ -13,13 +13,13 @@ from tawny import dtype as dt
 from tawny.codegen.ir.builder import I1, Function, Value
 from tawny.codegen.scalar.casts import cast
 from tawny.codegen.scalar.numbers import real
-from tawny.codegen.scalar.rules import Rule, of_one, of_two, written_one, written_two
+from tawny.codegen.scalar.rules import Rule, code_of_one, code_of_two, of_one, of_two
 from tawny.codegen.vectormath.common import any_lane
 from tawny.dtype import DType
 from tawny.scalar import Prim
 
 
-def _signed(dtype: DType) -> bool:
+def _is_signed(dtype: DType) -> bool:
     return dtype.kind == "i"
 
 
@@ -27,7 +27,7 @@ def _comparison(signed: str, unsigned: str) -> Rule:
     """A comparison by LLVM's names for it."""
 
     def rule(f: Function, dtype: DType, x: Value, y: Value) -> Value:
-        return f.compare(signed if _signed(dtype) else unsigned, x, y)
+        return f.compare(signed if _is_signed(dtype) else unsigned, x, y)
 
     return rule
 
@@ -36,7 +36,7 @@ def _extreme(signed: str, unsigned: str) -> Rule:
     """The larger or smaller of two, by LLVM's names for it."""
 
     def rule(f: Function, dtype: DType, x: Value, y: Value) -> Value:
-        return f.intrinsic(signed if _signed(dtype) else unsigned, x.type, x, y)
+        return f.intrinsic(signed if _is_signed(dtype) else unsigned, x.type, x, y)
 
     return rule
 
@@ -53,7 +53,7 @@ def _quotient(f: Function, dtype: DType, x: Value, y: Value) -> tuple[Value, Val
         a, b = (real(cast(f, v, dtype, dt.FLOAT64)) for v in (x, one))
         whole = real(cast(f, f.unary("trunc", a / b), dt.FLOAT64, dt.INT64))
         quotient = real(cast(f, whole, dt.INT64, dtype))
-    elif _signed(dtype):
+    elif _is_signed(dtype):
         minus = y.equals(-1)
         quotient = x // f.select(zero | minus, 1, y)
         quotient = f.select(minus, -x, quotient)
@@ -66,7 +66,7 @@ def _quotient(f: Function, dtype: DType, x: Value, y: Value) -> tuple[Value, Val
 def _floor_divide(f: Function, dtype: DType, x: Value, y: Value) -> Value:
     """The quotient rounded down; 0 where `y` is 0."""
     quotient, rest = _quotient(f, dtype, x, y)
-    if not _signed(dtype):
+    if not _is_signed(dtype):
         return quotient
     across = rest.differs(0) & ((rest ^ y) < 0) & y.differs(0)
     return f.select(across, quotient - 1, quotient)
@@ -75,7 +75,7 @@ def _floor_divide(f: Function, dtype: DType, x: Value, y: Value) -> Value:
 def _mod(f: Function, dtype: DType, x: Value, y: Value) -> Value:
     """The remainder with the divisor's sign; 0 where `y` is 0."""
     _, rest = _quotient(f, dtype, x, y)
-    if _signed(dtype):
+    if _is_signed(dtype):
         rest = f.select(rest.differs(0) & ((rest ^ y) < 0), rest + y, rest)
     return f.select(y.equals(0), 0, rest)
 
@@ -98,12 +98,12 @@ def _power(f: Function, x: Value, y: Value) -> Value:
 
 
 def _absolute(f: Function, dtype: DType, x: Value) -> Value:
-    return f.select(x < 0, -x, x) if _signed(dtype) else x
+    return f.select(x < 0, -x, x) if _is_signed(dtype) else x
 
 
 def _sign(f: Function, dtype: DType, x: Value) -> Value:
     unit = f.select(x.equals(0), x, 1)
-    return f.select(x < 0, -1, unit) if _signed(dtype) else unit
+    return f.select(x < 0, -1, unit) if _is_signed(dtype) else unit
 
 
 def _reciprocal(f: Function, dtype: DType, x: Value) -> Value:
@@ -121,7 +121,7 @@ def _shift_up(f: Function, x: Value, y: Value) -> Value:
 def _shift_down(f: Function, dtype: DType, x: Value, y: Value) -> Value:
     """The sign where all bits are shifted out, also by a negative count."""
     inside = y.unsigned_below(x.type.bits)
-    if _signed(dtype):
+    if _is_signed(dtype):
         return x >> f.select(inside, y, x.type.bits - 1)
     return f.select(inside, x.shifted_down(f.select(inside, y, 0)), 0)
 
@@ -160,7 +160,7 @@ def _lcm(f: Function, dtype: DType, x: Value, y: Value) -> Value:
 
 
 def _always(answer: bool) -> Rule:
-    return written_one(lambda f, x: f.constant(I1.like(x.type), answer))
+    return code_of_one(lambda f, x: f.constant(I1.like(x.type), answer))
 
 
 _IDENTITY: Final = of_one(lambda x: x)
@@ -202,7 +202,7 @@ INTEGERS: Final[dict[Prim, Rule]] = {
     Prim.FLOORDIV: _floor_divide,
     Prim.MOD: _mod,
     Prim.FMOD: _fmod,
-    Prim.POW: written_two(_power),
+    Prim.POW: code_of_two(_power),
     Prim.NEG: of_one(lambda x: -x),
     Prim.ABS: _absolute,
     Prim.SIGN: _sign,
@@ -211,7 +211,7 @@ INTEGERS: Final[dict[Prim, Rule]] = {
     Prim.MIN: _extreme("smin", "umin"),
     Prim.FMAX: _extreme("smax", "umax"),
     Prim.FMIN: _extreme("smin", "umin"),
-    Prim.SHL: written_two(_shift_up),
+    Prim.SHL: code_of_two(_shift_up),
     Prim.SHR: _shift_down,
     Prim.GCD: _gcd,
     Prim.LCM: _lcm,

@@ -28,12 +28,12 @@ from tawny.codegen.scalar.coordinates import (
     COUNTER,
     SOURCES,
     Source,
-    canonical,
-    counted,
+    canonical_source,
+    emit_source,
     index_dtype,
 )
 from tawny.codegen.scalar.expressions import calls_of, emit_op
-from tawny.codegen.scalar.folds import Fold, Foremost, lanes_of
+from tawny.codegen.scalar.folds import ArgExtremumFold, ReductionFold, lanes_of
 from tawny.codegen.scalar.numbers import Number, Pair, constant, lane_bytes, real
 from tawny.codegen.scalar.reals import FUNCTIONS
 from tawny.dtype import DType
@@ -63,11 +63,11 @@ Emit = Callable[[Function, Sequence[Number]], Number]
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class Computation:
     """What is computed from reads, steps and folds before it, by their numbers."""
 
     name: str
-    """What it does: with dtypes it says all of it."""
+    """What is computed; with the dtypes of its inputs it tells it from all others."""
     inputs: tuple[int, ...]
     dtype: DType
     emit: Emit = field(compare=False)
@@ -75,11 +75,11 @@ class Apply:
     """Whether computing it again takes longer than reading it."""
 
 
-Item = Read | Apply | Fold
+Item = Read | Computation | ReductionFold
 
 
 @dataclass(frozen=True)
-class Folding:
+class StagedBody:
     """A body in stages: its items in order, where each belongs, and what it gives."""
 
     space: Shape
@@ -100,36 +100,36 @@ class Folding:
         return 1 + max(
             stage
             for stage, item, row in zip(self.stages, self.items, self.of_row, strict=True)
-            if not row or isinstance(item, Fold)
+            if not row or isinstance(item, ReductionFold)
         )
 
 
 @lru_cache(1024)
-def folding(body: Body) -> Folding | None:
+def stage_body(body: Body) -> StagedBody | None:
     """A body in stages; None where it folds nothing or is left to NumPy."""
     shape = body.space()
     reductions = [s for s in body.steps if isinstance(s.op, FOLDS)]
     if not reductions or 0 in shape:
         return None
-    if not all(_foldable(body, s) or _elementwise(body, s) for s in body.steps):
+    if not all(_can_fold(body, s) or _can_compute(body, s) for s in body.steps):
         return None
     space = nonunit(shape)
-    folded = {_folded(body, step, space) for step in reductions}
+    folded = {_folded_axes(body, step, space) for step in reductions}
     if len(folded) != 1 or None in folded:
         return None
     (axes,) = folded
     assert axes is not None
     if any(isinstance(s.op, SOURCES) for s in body.steps) and (len(space), len(axes)) != (1, 1):
         return None
-    return _Building(body, space, axes).folding()
+    return _StageBuilder(body, space, axes).staged_body()
 
 
-def _elementwise(body: Body, step: Step) -> bool:
+def _can_compute(body: Body, step: Step) -> bool:
     """Whether code can be generated for what is computed place by place."""
     return is_step_supported(body, step) and not isinstance(step.op, Roll)
 
 
-def _foldable(body: Body, step: Step) -> bool:
+def _can_fold(body: Body, step: Step) -> bool:
     """Whether code can be generated for a reduction."""
     op = step.op
     if not isinstance(op, FOLDS):
@@ -142,7 +142,7 @@ def _foldable(body: Body, step: Step) -> bool:
     return isinstance(op, (Sum, Prod, Mean, Var, AllTrue, AnyTrue))
 
 
-def _folded(body: Body, step: Step, space: Shape) -> frozenset[int] | None:
+def _folded_axes(body: Body, step: Step, space: Shape) -> frozenset[int] | None:
     """The axes of the space that a reduction folds; None where it runs over another space."""
     shape = body.type_of(step.inputs[0])[0]
     if nonunit(shape) != space:
@@ -151,7 +151,7 @@ def _folded(body: Body, step: Step, space: Shape) -> frozenset[int] | None:
     return frozenset([axis for a in folded_axes(step.op, shape) if (axis := view[a]) is not None])
 
 
-class _Building:
+class _StageBuilder:
     """Turns the steps of a body, seen through views, into items."""
 
     def __init__(self, body: Body, space: Shape, folded: frozenset[int]) -> None:
@@ -165,7 +165,7 @@ class _Building:
         self.stages: list[int] = []
         self.known: dict[tuple[int, View], int] = {}
 
-    def folding(self) -> Folding | None:
+    def staged_body(self) -> StagedBody | None:
         """The items of all results; None where a row is seen along other axes than its own."""
         results: list[tuple[int, View]] = []
         for value in self.body.results:
@@ -173,7 +173,7 @@ class _Building:
             if view is None or not self._build(value, view):
                 return None
             results.append((self.known[value, view], view))
-        return Folding(
+        return StagedBody(
             self.space,
             self.folded,
             tuple(self.items),
@@ -213,7 +213,7 @@ class _Building:
             if missing:
                 stack += missing
             else:
-                self.known[key] = self._made(step, [self.known[s] for s in sources])
+                self.known[key] = self._step_item(step, [self.known[s] for s in sources])
         return True
 
     def _sources(self, step: Step, view: View) -> list[tuple[int, View]] | None:
@@ -243,14 +243,16 @@ class _Building:
     def _apply(
         self, name: str, emit: Emit, inputs: Sequence[int], dtype: DType, costly: bool = False
     ) -> int:
-        stages = [self.stages[i] + isinstance(self.items[i], Fold) for i in inputs]
+        stages = [self.stages[i] + isinstance(self.items[i], ReductionFold) for i in inputs]
         of_row = all(self.of_row[i] for i in inputs)
-        item = Apply(name, tuple(inputs), dtype, emit, costly)
+        item = Computation(name, tuple(inputs), dtype, emit, costly)
         return self._add(item, dtype, of_row, max(stages))
 
     def _fold(self, prim: Prim, value: int, dtype: DType, divisor: float | None = None) -> int:
-        stage = self.stages[value] + isinstance(self.items[value], Fold)
-        return self._add(Fold(prim, self._cast(value, dtype), dtype, divisor), dtype, True, stage)
+        stage = self.stages[value] + isinstance(self.items[value], ReductionFold)
+        return self._add(
+            ReductionFold(prim, self._cast(value, dtype), dtype, divisor), dtype, True, stage
+        )
 
     def _cast(self, value: int, dtype: DType) -> int:
         given = self.dtypes[value]
@@ -260,7 +262,7 @@ class _Building:
             f"cast {dtype}", lambda f, n: cast(f, n[0], given, dtype), [value], dtype
         )
 
-    def _elementwise(self, name: str, *inputs: int) -> int:
+    def _elementwise_item(self, name: str, *inputs: int) -> int:
         op = ELEMENTWISE[name]
         dtypes = tuple([self.dtypes[i] for i in inputs])
         return self._apply(
@@ -271,7 +273,7 @@ class _Building:
             is_costly(op),
         )
 
-    def _made(self, step: Step, inputs: list[int]) -> int:
+    def _step_item(self, step: Step, inputs: list[int]) -> int:
         """The item of a step."""
         op, dtypes = step.op, tuple([self.dtypes[i] for i in inputs])
         if isinstance(op, Elementwise):
@@ -283,17 +285,17 @@ class _Building:
                 is_costly(op),
             )
         if isinstance(op, SOURCES):
-            return self._counted(op, inputs, step.dtype)
+            return self._source_item(op, inputs, step.dtype)
         if isinstance(op, Cast):
             return self._cast(inputs[0], step.dtype)
         if isinstance(op, (BroadcastTo, Reshape, Copy)):
             return inputs[0]
         if isinstance(op, ArgExtremum):
-            return self._cast(self._foremost(op, inputs[0]), step.dtype)
+            return self._cast(self._arg_extremum(op, inputs[0]), step.dtype)
         assert isinstance(op, Reduction)
-        return self._cast(self._reduced(op, inputs[0], step.dtype), step.dtype)
+        return self._cast(self._reduction_item(op, inputs[0], step.dtype), step.dtype)
 
-    def _foremost(self, op: ArgExtremum, value: int) -> int:
+    def _arg_extremum(self, op: ArgExtremum, value: int) -> int:
         """The place of the first extreme element of each row."""
         if self.dtypes[value] == dt.BOOL:
             value = self._cast(value, dt.UINT8)
@@ -305,8 +307,8 @@ class _Building:
                 "0", lambda f, n: constant(f, counted, 0, lanes_of(n[0])), [value], counted
             )
         prim = Prim.GT if isinstance(op, ArgMax) else Prim.LT
-        fold = Foremost(prim, value, self.dtypes[value], None, place, counted)
-        stage = self.stages[value] + isinstance(self.items[value], Fold)
+        fold = ArgExtremumFold(prim, value, self.dtypes[value], None, place, counted)
+        stage = self.stages[value] + isinstance(self.items[value], ReductionFold)
         return self._add(fold, counted, True, stage)
 
     def _counter(self) -> int:
@@ -316,14 +318,14 @@ class _Building:
             return self._add(read, index_dtype((self.count,)), False, 0)
         return self.items.index(read)
 
-    def _counted(self, op: Source, inputs: Sequence[int], dtype: DType) -> int:
+    def _source_item(self, op: Source, inputs: Sequence[int], dtype: DType) -> int:
         """What follows from places; they are those of the only row."""
         given = [self._counter(), *inputs]
         dtypes = tuple([self.dtypes[i] for i in given])
-        name = f"{op.facts().name} {canonical(op).attributes()}"
-        return self._apply(name, lambda f, n: counted(f, op, dtypes, n), given, dtype)
+        name = f"{op.facts().name} {canonical_source(op).attributes()}"
+        return self._apply(name, lambda f, n: emit_source(f, op, dtypes, n), given, dtype)
 
-    def _reduced(self, op: Reduction, value: int, dtype: DType) -> int:
+    def _reduction_item(self, op: Reduction, value: int, dtype: DType) -> int:
         """The item of a reduction, its dtype perhaps a wider one."""
         wide = dt.FLOAT32 if dtype == dt.FLOAT16 else dtype
         match op:  # pyright: ignore[reportMatchNotExhaustive]
@@ -345,25 +347,27 @@ class _Building:
                 inner = op.dtype if op.dtype.kind == "c" else wide
                 given = self._cast(value, inner)
                 mean = self._fold(Prim.ADD, given, inner, self.count)
-                away = self._squared(self._elementwise("subtract", given, mean), wide)
+                away = self._squared_magnitude(
+                    self._elementwise_item("subtract", given, mean), wide
+                )
                 return self._fold(Prim.ADD, away, wide, max(self.count - op.correction, 0.0))
             case LogSumExp():
                 return self._log_sum_exp(self._cast(value, wide), wide)
         raise AssertionError(f"{op} is not one of the reductions that fold")
 
-    def _squared(self, value: int, dtype: DType) -> int:
+    def _squared_magnitude(self, value: int, dtype: DType) -> int:
         """The square of a number's size."""
         if self.dtypes[value].kind != "c":
-            return self._elementwise("square", value)
+            return self._elementwise_item("square", value)
         return self._apply("squared size", lambda _, n: _size(n[0]), [value], dtype)
 
     def _log_sum_exp(self, value: int, dtype: DType) -> int:
         """Shifted by the greatest element, unless that is infinite."""
         top = self._fold(Prim.MAX, value, dtype)
         shift = self._apply("finite or 0", lambda f, n: _finite(f, n[0]), [top], dtype)
-        away = self._elementwise("exp", self._elementwise("subtract", value, shift))
-        total = self._elementwise("log", self._fold(Prim.ADD, away, dtype))
-        return self._elementwise("add", total, shift)
+        away = self._elementwise_item("exp", self._elementwise_item("subtract", value, shift))
+        total = self._elementwise_item("log", self._fold(Prim.ADD, away, dtype))
+        return self._elementwise_item("add", total, shift)
 
 
 @lru_cache(1024)
@@ -384,8 +388,10 @@ def _finite(f: Function, number: Number) -> Number:
     return f.select(f.absolute(value) < math.inf, value, 0.0)
 
 
-def widest(folding: Folding) -> int:
+def widest_lane_bytes(folding: StagedBody) -> int:
     """Bytes of the widest lane that elements are computed with."""
     kinds = zip(folding.items, folding.dtypes, folding.of_row, strict=True)
-    walked = [lane_bytes(d) for item, d, row in kinds if not row or isinstance(item, Fold)]
-    return max([*walked, *[lane_bytes(f.dtype) for f in folding.items if isinstance(f, Fold)]])
+    walked = [lane_bytes(d) for item, d, row in kinds if not row or isinstance(item, ReductionFold)]
+    return max(
+        [*walked, *[lane_bytes(f.dtype) for f in folding.items if isinstance(f, ReductionFold)]]
+    )

@@ -30,7 +30,7 @@ def of_two(function: Callable[[Value, Value], Value]) -> Rule:
     return rule
 
 
-def written_one(function: Callable[[Function, Value], Value]) -> Rule:
+def code_of_one(function: Callable[[Function, Value], Value]) -> Rule:
     """A rule of one argument that writes several instructions, the same at every dtype."""
 
     def rule(f: Function, dtype: DType, x: Value) -> Value:
@@ -40,7 +40,7 @@ def written_one(function: Callable[[Function, Value], Value]) -> Rule:
     return rule
 
 
-def written_two(function: Callable[[Function, Value, Value], Value]) -> Rule:
+def code_of_two(function: Callable[[Function, Value, Value], Value]) -> Rule:
     """A rule of two arguments that writes several instructions, the same at every dtype."""
 
     def rule(f: Function, dtype: DType, x: Value, y: Value) -> Value:

@@ -19,23 +19,23 @@ def signed_key(f: Function, dtype: DType, bits: Value) -> Value:
 
 
 def unsigned_key(f: Function, dtype: DType, bits: Value) -> Value:
-    """As `signed_key`, to be taken as an unsigned integer."""
+    """An unsigned integer in the order of the numbers, given the bits of a number."""
     if dtype.kind in "bu":
         return bits
     width = bits.type.bits
     if dtype.kind == "i":
         return bits ^ bits.of(-(1 << (width - 1)))
     infinite = _infinite(bits)
-    return f.intrinsic("umin", bits.type, _counted(bits) + infinite, bits.of(2 * infinite + 1))
+    return f.intrinsic("umin", bits.type, _signed_rank(bits) + infinite, bits.of(2 * infinite + 1))
 
 
-def not_a_number(bits: Value) -> Value:
+def is_nan_bits(bits: Value) -> Value:
     """Whether the bits of a float are those of a NaN."""
     infinite = _infinite(bits)
-    return bits.code.compare("ugt", _counted(bits) + infinite, 2 * infinite)
+    return bits.code.compare("ugt", _signed_rank(bits) + infinite, 2 * infinite)
 
 
-def _counted(bits: Value) -> Value:
+def _signed_rank(bits: Value) -> Value:
     """How many floats from zero on a float is, those below with their sign.
 
     Without a choice by the sign, which a processor would guess.

@@ -82,11 +82,11 @@ def power_of_two(f: Function, exponent: Value, type: Type) -> Value:
     return f.bitcast((exponent + form.bias) << form.fraction, type)
 
 
-def scaled(f: Function, x: Value, exponent: Nearest) -> Value:
+def scale(f: Function, x: Value, exponent: Nearest) -> Value:
     """`x` times 2 to an integer from -2 bias to 2 bias, with one rounding, also to denormals."""
     native = host().vector_bytes // x.type.nbytes
     if host().avx512 and x.type.lanes and x.type.lanes % native == 0:
-        return _scaled_by_instruction(f, x, exponent.number, native)
+        return _scale_by_instruction(f, x, exponent.number, native)
     # Twice by half the exponent; only the second product can round.
     bias = 2 * format_of(x).bias
     half = (exponent.integer + bias).shifted_down(1) - bias // 2
@@ -94,7 +94,7 @@ def scaled(f: Function, x: Value, exponent: Nearest) -> Value:
     return x * first * power_of_two(f, exponent.integer - half, x.type)
 
 
-def _scaled_by_instruction(f: Function, x: Value, exponent: Value, native: int) -> Value:
+def _scale_by_instruction(f: Function, x: Value, exponent: Value, native: int) -> Value:
     """AVX-512's multiplication by a power of two, register by register."""
     suffix, mask = ("ps", I16) if native == 16 else ("pd", I8)
     registers: list[Value] = []
@@ -110,7 +110,7 @@ def _scaled_by_instruction(f: Function, x: Value, exponent: Value, native: int) 
     return registers[0]
 
 
-def clamped(f: Function, x: Value, low: float, high: float) -> Value:
+def clamp(f: Function, x: Value, low: float, high: float) -> Value:
     """`x` limited to an interval; NaN stays."""
     above = f.select(x < low, low, x)
     return f.select(above > high, high, above)
@@ -127,7 +127,7 @@ def with_sign_of(f: Function, x: Value, bit: Value) -> Value:
     return f.bitcast(flipped, x.type)
 
 
-def widened(function: Unary) -> Unary:
+def via_float64(function: Unary) -> Unary:
     """A function of float64 for float32 too, by way of float64."""
 
     def apply(f: Function, x: Value) -> Value:

@@ -12,7 +12,7 @@ from tawny.codegen.vectormath.common import (
     polynomial,
     product,
     quick_sum,
-    scaled,
+    scale,
     wide,
 )
 from tawny.codegen.vectormath.exponential import exp, exp_parts
@@ -94,7 +94,9 @@ _SHORT_SCALED: Final = (
     0.00036131068337945366,
     0.0001838664373988527,
 )
-"""The same in powers of `(x - 2.25) / (x + 2.25)`, for x from 0.5 to 10.2, to 31 bits."""
+"""`(1 + 2 x) exp(x**2) erfc(x)` to 31 bits, for x from 0.5 to 10.2.
+
+In powers of `(x - 2.25) / (x + 2.25)`."""
 
 
 def erf(f: Function, x: Value) -> Value:
@@ -135,7 +137,7 @@ def _tail(f: Function, x: Value, coefficients: tuple[float, ...], centre: float)
     n, rest = exp_parts(f, -square, -low)
     factor = quick_sum(x.of(1.0), rest)
     result = product(f, factor, smooth)
-    return scaled(f, result.high + result.low, n)
+    return scale(f, result.high + result.low, n)
 
 
 def _quotient(f: Function, top: Value, bottom: Double) -> Double:

@@ -9,11 +9,11 @@ from typing import Final
 from tawny.codegen.ir.builder import F32, F64, Function, Type, Value
 from tawny.codegen.vectormath.common import (
     Nearest,
-    clamped,
+    clamp,
     nearest,
     polynomial,
     power_of_two,
-    scaled,
+    scale,
 )
 
 LOG2_E: Final = 1 / math.log(2.0)
@@ -32,7 +32,7 @@ class Exponential:
     exp: tuple[float, ...]
     """`(exp(r) - 1 - r) / r**2` for r up to ln(2) / 2, with the least error relative to exp."""
     expm1: tuple[float, ...]
-    """The same with the least error relative to expm1."""
+    """`(exp(r) - 1 - r) / r**2` with the least error relative to expm1."""
     exp2: tuple[float, ...]
     """`(2**r - 1) / r` for r up to 1/2."""
 
@@ -106,7 +106,7 @@ def constants(x: Value) -> Exponential:
     return CONSTANTS[x.type.scalar]
 
 
-def reduced(f: Function, x: Value) -> tuple[Nearest, Value]:
+def reduce_argument(f: Function, x: Value) -> tuple[Nearest, Value]:
     """`n` and `r` with `x = n ln 2 + r`, for `x` between the limits."""
     high, low = constants(x).ln2
     n = nearest(f, x, LOG2_E)
@@ -126,13 +126,13 @@ def shifted_exp(f: Function, x: Value, shift: int, correction: Value | None = No
     """
     n, rest = exp_parts(f, x, correction)
     exponent = Nearest(n.number + shift, n.integer + shift) if shift else n
-    return scaled(f, rest + 1.0, exponent)
+    return scale(f, rest + 1.0, exponent)
 
 
 def exp_parts(f: Function, x: Value, correction: Value | None = None) -> tuple[Nearest, Value]:
     """`n` and a small rest such that `exp(x + correction) = 2**n * (1 + rest)`."""
     c = constants(x)
-    n, r = reduced(f, clamped(f, x, c.low, c.high))
+    n, r = reduce_argument(f, clamp(f, x, c.low, c.high))
     if correction is not None:
         r = r + correction
     return n, f.fma(r * r, polynomial(f, r, c.exp), r)
@@ -141,16 +141,16 @@ def exp_parts(f: Function, x: Value, correction: Value | None = None) -> tuple[N
 def exp2(f: Function, x: Value) -> Value:
     """2 to the power of `x`."""
     c = constants(x)
-    bounded = clamped(f, x, c.low * 1.46, c.high * 1.46)
+    bounded = clamp(f, x, c.low * 1.46, c.high * 1.46)
     n = nearest(f, bounded)
     r = bounded - n.number
-    return scaled(f, f.fma(polynomial(f, r, c.exp2), r, 1.0), n)
+    return scale(f, f.fma(polynomial(f, r, c.exp2), r, 1.0), n)
 
 
 def expm1(f: Function, x: Value) -> Value:
     """`exp(x) - 1`, accurate near zero."""
     c = constants(x)
-    n, r = reduced(f, clamped(f, x, c.low / 2, c.high - 1.0))
+    n, r = reduce_argument(f, clamp(f, x, c.low / 2, c.high - 1.0))
     rest = f.fma(r * r, polynomial(f, r, c.expm1), r)
     # 2**n overflows where the result does not, so half of it is used.
     half = power_of_two(f, n.integer - 1, x.type)

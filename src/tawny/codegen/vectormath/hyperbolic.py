@@ -13,9 +13,9 @@ from tawny.codegen.vectormath.common import (
     polynomial,
     power_of_two,
     quick_sum,
-    widened,
+    via_float64,
 )
-from tawny.codegen.vectormath.exponential import constants, reduced, shifted_exp
+from tawny.codegen.vectormath.exponential import constants, reduce_argument, shifted_exp
 from tawny.codegen.vectormath.logarithm import log_of_sum
 
 _SINH: Final[dict[Type, tuple[float, ...]]] = {
@@ -61,7 +61,7 @@ def tanh(f: Function, x: Value) -> Value:
     size = f.absolute(x)
     limit = _ONE[x.type.scalar]
     bounded = f.select(size > limit, limit, size)
-    n, r = reduced(f, bounded + bounded)
+    n, r = reduce_argument(f, bounded + bounded)
     scale = power_of_two(f, n.integer, x.type)
     rest = f.fma(r * r, polynomial(f, r, constants(x).expm1), r)
     if x.type.scalar == F64:
@@ -89,7 +89,7 @@ def asinh(f: Function, x: Value) -> Value:
     return f.copysign(f.select(size.equals(0.0), size, result), x)
 
 
-@widened
+@via_float64
 def acosh(f: Function, x: Value) -> Value:
     """Inverse hyperbolic cosine, `log(x + sqrt((x - 1)**2 + 2 (x - 1)))`; NaN below 1."""
     huge = x > _HUGE
@@ -99,7 +99,7 @@ def acosh(f: Function, x: Value) -> Value:
     return f.select(f.compare("ult", x, 1.0), NAN, _log(f, total, x, huge))
 
 
-@widened
+@via_float64
 def atanh(f: Function, x: Value) -> Value:
     """Inverse hyperbolic tangent; NaN outside [-1, 1]."""
     size = f.absolute(x)

@@ -9,7 +9,7 @@ from tawny.codegen.vectormath.common import (
     INF,
     NAN,
     Double,
-    clamped,
+    clamp,
     exact_product,
     exponent_field,
     format_of,
@@ -20,7 +20,7 @@ from tawny.codegen.vectormath.common import (
     power_of_two,
     product,
     quick_sum,
-    scaled,
+    scale,
     wide,
 )
 from tawny.codegen.vectormath.exponential import constants, shifted_exp
@@ -185,8 +185,8 @@ def _short_power(f: Function, size: Value, y: Value, one: Value) -> Value:
     log2 = f.fma(log, 1.4426950408889634, exponent)
     log2 = f.select(x.equals(0.0), -INF, f.select(x.equals(INF), INF, log2))
     power = f.select(one, 0.0, wide(f, y) * log2)
-    bounded = clamped(f, power, -200.0, 200.0)
+    bounded = clamp(f, power, -200.0, 200.0)
     n = nearest(f, bounded)
     r = bounded - n.number
-    result = scaled(f, f.fma(polynomial(f, r, _SHORT_EXP2), r, 1.0), n)
+    result = scale(f, f.fma(polynomial(f, r, _SHORT_EXP2), r, 1.0), n)
     return narrow(f, result)

@@ -22,7 +22,7 @@ def fmod(f: Function, x: Value, y: Value) -> Value:
     step = f.select(valid & ~infinite, divisor, 1.0)
     exponent = _exponent(f, step)
     long = any_lane(f, _is_long(f, rest, exponent))
-    (short,) = f.either(long, lambda: [_shortened(f, rest, step, exponent)], lambda: [rest])
+    (short,) = f.either(long, lambda: [_shorten(f, rest, step, exponent)], lambda: [rest])
     result = f.select(infinite, rest, _remainder(f, short, step))
     return f.select(valid, f.copysign(result, x), NAN)
 
@@ -50,7 +50,7 @@ def _remainder(f: Function, rest: Value, step: Value) -> Value:
     return f.select(left < 0.0, left + step, left)
 
 
-def _shortened(f: Function, rest: Value, step: Value, exponent: Value) -> Value:
+def _shorten(f: Function, rest: Value, step: Value, exponent: Value) -> Value:
     """`rest` less large multiples of `step`, until the quotient is short in every lane."""
     form = format_of(rest)
     with f.repeat(rest) as repeat:

@@ -66,7 +66,7 @@ CONSTANTS: Final[dict[Type, Trigonometric]] = {
 }
 
 
-class Reduced(NamedTuple):
+class ReducedAngle(NamedTuple):
     """`x = quarters pi / 2 + rest`; of the quarters only the lowest two bits are right."""
 
     quarters: Value
@@ -75,21 +75,21 @@ class Reduced(NamedTuple):
 
 def sin(f: Function, x: Value) -> Value:
     """Sine of an angle in radians."""
-    quarters, rest = _reduced(f, x)
+    quarters, rest = _reduce_angle(f, x)
     result = _wave(f, rest, quarters)
     return f.select(x.equals(0.0), x, result)
 
 
 def cos(f: Function, x: Value) -> Value:
     """Cosine of an angle in radians."""
-    quarters, rest = _reduced(f, x)
+    quarters, rest = _reduce_angle(f, x)
     return _wave(f, rest, quarters + 1)
 
 
 def tan(f: Function, x: Value) -> Value:
     """Tangent of an angle in radians; that of a float32 is made in float64 up to the division."""
     kind = x.type.scalar
-    quarters, rest = _reduced(f, wide(f, x) if kind == F32 else x)
+    quarters, rest = _reduce_angle(f, wide(f, x) if kind == F32 else x)
     sine, cosine = _sine_and_cosine(f, rest, CONSTANTS[kind])
     odd = (quarters & 1).differs(0)
     top, bottom = f.select(odd, -cosine, sine), f.select(odd, sine, cosine)
@@ -100,7 +100,7 @@ def tan(f: Function, x: Value) -> Value:
 
 
 def _wave(f: Function, rest: Value, quarters: Value) -> Value:
-    """The sine of so many quarter turns and a rest."""
+    """The sine of a number of quarter turns and a rest."""
     sine, cosine = _sine_and_cosine(f, rest, CONSTANTS[rest.type.scalar])
     odd = (quarters & 1).differs(0)
     return with_sign_of(f, f.select(odd, cosine, sine), quarters.shifted_down(1))
@@ -114,25 +114,25 @@ def _sine_and_cosine(f: Function, rest: Value, c: Trigonometric) -> tuple[Value,
     return sine, cosine
 
 
-def _reduced(f: Function, x: Value) -> Reduced:
+def _reduce_angle(f: Function, x: Value) -> ReducedAngle:
     """Quarter turns taken off, whatever the size of `x`."""
     limit = CONSTANTS[x.type.scalar].limit
     near = _near(f, x)
     far = any_lane(f, f.absolute(x) > limit)
-    quarters, rest = f.either(far, lambda: _mixed(f, x, near, limit), lambda: near)
-    return Reduced(quarters, rest)
+    quarters, rest = f.either(far, lambda: _reduce_far_lanes(f, x, near, limit), lambda: near)
+    return ReducedAngle(quarters, rest)
 
 
-def _near(f: Function, x: Value) -> Reduced:
+def _near(f: Function, x: Value) -> ReducedAngle:
     """Quarter turns taken off an angle below the limit."""
     n = nearest(f, x, 2.0 / math.pi)
     rest = x
     for part in CONSTANTS[x.type.scalar].quarter:
         rest = f.fma(n.number, -part, rest)
-    return Reduced(n.integer, rest)
+    return ReducedAngle(n.integer, rest)
 
 
-def _mixed(f: Function, x: Value, near: Reduced, limit: float) -> Reduced:
+def _reduce_far_lanes(f: Function, x: Value, near: ReducedAngle, limit: float) -> ReducedAngle:
     """Lanes beyond the limit reduced one by one, the others as they are."""
     lanes = max(x.type.lanes, 1)
     arrays = [f.stack_buffer(8 * lanes) for _ in range(3)]
@@ -146,4 +146,4 @@ def _mixed(f: Function, x: Value, near: Reduced, limit: float) -> Reduced:
     if x.type.scalar == F32:
         quarters = f.convert("trunc", quarters, near.quarters.type.scalar)
         rest = f.convert("fptrunc", rest, F32)
-    return Reduced(f.select(far, quarters, near.quarters), f.select(far, rest, near.rest))
+    return ReducedAngle(f.select(far, quarters, near.quarters), f.select(far, rest, near.rest))

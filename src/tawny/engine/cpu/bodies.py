@@ -8,7 +8,7 @@ from tawny.codegen.kernels.elementwise import elementwise_kernel
 from tawny.codegen.kernels.reduction.plan import reduction_kernel
 from tawny.codegen.runtime.host import host
 from tawny.codegen.scalar.bodies import lower_body
-from tawny.codegen.scalar.reduction_bodies import folding
+from tawny.codegen.scalar.reduction_bodies import stage_body
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.op import Elementwise
@@ -68,7 +68,7 @@ def compilable(body: Body) -> bool:
     """Whether all of it can be compiled to one kernel."""
     if not host().has_fma:
         return False
-    return (folding(body) if folds(body) else lower_body(body)) is not None
+    return (stage_body(body) if folds(body) else lower_body(body)) is not None
 
 
 def _compiled(body: Body, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:

@@ -119,12 +119,12 @@ def _next_row(
     (result,) = f.either(
         last.equals(0),
         lambda: [address],
-        lambda: [_carried(f, address, last, sizes, strides, places)],
+        lambda: [_carry(f, address, last, sizes, strides, places)],
     )
     return result
 
 
-def _carried(
+def _carry(
     f: Function, address: Value, last: Value, sizes: Value, strides: Value, places: Value
 ) -> Value:
     """Add one to the place on the axis before the last, and carry where it is full."""

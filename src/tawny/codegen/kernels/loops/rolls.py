@@ -1,4 +1,4 @@
-"""The way through arrays some of which are read through a roll.
+"""The loop over arrays some of which are read through a roll.
 
     rolled(row, worker, workers, span, shape)
 
@@ -16,15 +16,14 @@ from __future__ import annotations
 from typing import Final
 
 from tawny.codegen.ir.builder import I64, PTR, Function, Module, Value
-from tawny.codegen.kernels.loops.gather import call_gather
-from tawny.codegen.kernels.loops.shared import (
+from tawny.codegen.kernels.loops.common import (
     GRAIN,
     LOOP,
     MOST_AXES,
     MOST_PLACES,
     AccessKind,
+    AccessTable,
     LoopStrategy,
-    ShapeTable,
     call_segment,
     copy_bytes,
     list_places,
@@ -33,6 +32,7 @@ from tawny.codegen.kernels.loops.shared import (
     use_segment,
     write_digits,
 )
+from tawny.codegen.kernels.loops.gather import call_gather
 from tawny.codegen.kernels.workshare import grain_share
 from tawny.codegen.runtime.library import provide
 
@@ -49,20 +49,20 @@ def _library() -> str:
     module = Module()
     use_segment(module)
     with module.function(loop_name(LoopStrategy.ROLLED), LOOP) as f:
-        _Rolled(f).write()
+        _RollWriter(f).write()
     return module.text()
 
 
 provide(ROLLED, _library)
 
 
-class _Rolled:
+class _RollWriter:
     """The function, with the values all its parts use."""
 
     def __init__(self, f: Function) -> None:
         self.f = f
         self.row, self.worker, self.workers, self.span, base = f.arguments
-        self.shape = shape = ShapeTable(f, base)
+        self.shape = shape = AccessTable(f, base)
         parameters = f.element(self.row, shape.first, I64)
         self.total, self.length, self.outer = (f.cell(parameters, i) for i in range(3))
         self.lengths = f.element(parameters, 1, I64)
@@ -77,7 +77,7 @@ class _Rolled:
         self.rows = f.stack_buffer(8 * MOST_PLACES)
         """Addresses of the rows that are read."""
         self.listed = list_places(f, self.row, shape)
-        """The same, and those of results; for reads that are turned, of pieces of rows."""
+        """Addresses of the rows of reads and results; of turned reads those of pieces of rows."""
         self.turned = f.stack_buffer(8 * MOST_PLACES)
         """Reads that do not lie along a row as the results do, by their numbers."""
         self.turns = self._list_turned()

@@ -1,4 +1,4 @@
-"""The way through arrays that lie crosswise to the result, such as transposed operands.
+"""The loop over arrays that lie crosswise to the result, such as transposed operands.
 
     tiles(row, worker, workers, span, shape)
 
@@ -16,13 +16,13 @@ from __future__ import annotations
 from typing import Final
 
 from tawny.codegen.ir.builder import I64, PTR, Function, Module, Value
-from tawny.codegen.kernels.loops.shared import (
+from tawny.codegen.kernels.loops.common import (
     LOOP,
     MOST_AXES,
     MOST_PLACES,
     AccessKind,
+    AccessTable,
     LoopStrategy,
-    ShapeTable,
     call_segment,
     loop_name,
     offset_of,
@@ -43,20 +43,20 @@ def _library() -> str:
     module = Module()
     use_segment(module)
     with module.function(loop_name(LoopStrategy.TILES), LOOP) as f:
-        _Tiles(f).write()
+        _TileWriter(f).write()
     return module.text()
 
 
 provide(TILES, _library)
 
 
-class _Tiles:
+class _TileWriter:
     """The function, with the values all its parts use."""
 
     def __init__(self, f: Function) -> None:
         self.f = f
         self.row, self.worker, self.workers, self.span, base = f.arguments
-        self.shape = shape = ShapeTable(f, base)
+        self.shape = shape = AccessTable(f, base)
         parameters = f.element(self.row, shape.first, I64)
         self.total, self.length, self.outer = (f.cell(parameters, i) for i in range(3))
         self.sizes = f.element(parameters, 3, I64)

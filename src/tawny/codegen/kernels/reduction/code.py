@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tawny.codegen.ir.builder import I32, I64, PTR, Function, Value
 from tawny.codegen.scalar.coordinates import COUNTER
-from tawny.codegen.scalar.folds import Fold
+from tawny.codegen.scalar.folds import ReductionFold
 from tawny.codegen.scalar.numbers import (
     Number,
     compute_type,
@@ -21,7 +21,7 @@ from tawny.codegen.scalar.reduction_bodies import Item
 from tawny.dtype import DType
 
 
-class Way(NamedTuple):
+class ReductionLayout(NamedTuple):
     """All that compiled code depends on, besides the items."""
 
     columns: bool
@@ -41,7 +41,7 @@ class Way(NamedTuple):
     """Whether the elements of a row are walked in their order."""
 
 
-class Code(NamedTuple):
+class ReductionCode(NamedTuple):
     """What is computed, whatever the shapes."""
 
     items: tuple[Item | None, ...]
@@ -61,11 +61,11 @@ class Code(NamedTuple):
         return [i for i, item in enumerate(self.items) if item is None]
 
     @property
-    def folds(self) -> list[tuple[int, Fold]]:
+    def folds(self) -> list[tuple[int, ReductionFold]]:
         """The items that are folds."""
-        return [(i, item) for i, item in enumerate(self.items) if isinstance(item, Fold)]
+        return [(i, item) for i, item in enumerate(self.items) if isinstance(item, ReductionFold)]
 
-    def folds_in(self, sweep: int) -> list[tuple[int, Fold]]:
+    def folds_in(self, sweep: int) -> list[tuple[int, ReductionFold]]:
         """The folds of a sweep."""
         return [(i, fold) for i, fold in self.folds if self.stages[i] == sweep]
 
@@ -80,7 +80,7 @@ Numbers = dict[int, Number]
 """Numbers of items."""
 
 
-class Row:
+class RowValues:
     """A row, or a vector of rows side by side: where its arrays begin, and what belongs to it."""
 
     def __init__(self, bases: Sequence[Value], counts: Sequence[Value | None]) -> None:
@@ -94,8 +94,8 @@ class Row:
 class Arrays:
     """The row of a function being written: its reads, its results, and the loops over them."""
 
-    def __init__(self, f: Function, code: Code, way: Way) -> None:
-        self.f, self.way = f, way
+    def __init__(self, f: Function, code: ReductionCode, layout: ReductionLayout) -> None:
+        self.f, self.layout = f, layout
         row, arity = f.arguments[0], code.arity
         nowhere = f.constant(PTR, 0)
         operands = [nowhere if i == COUNTER else f.cell(row, i, PTR) for i in code.operands]
@@ -105,7 +105,7 @@ class Arrays:
         self.bases = [*operands, *results]
         self.dtypes = [code.dtypes[i] for i in [*code.reads, *[i for i, _ in code.results]]]
         place = arity + len(results)
-        if way.parts:
+        if layout.parts:
             self.scratch = f.cell(row, place, PTR)
             place += 1
 
@@ -114,9 +114,9 @@ class Arrays:
             place += count
             return [f.cell(row, place - count + i) for i in range(count)]
 
-        self.outer, self.inner = take(way.outer), take(way.inner)
+        self.outer, self.inner = take(layout.outer), take(layout.inner)
         self.length, self.blocks, self.cut, self.pieces = take(4)
-        moves = [(take(way.outer), take(way.inner), take(1)[0]) for _ in self.bases]
+        moves = [(take(layout.outer), take(layout.inner), take(1)[0]) for _ in self.bases]
         self.outer_steps = [m[0] for m in moves]
         self.inner_steps = [m[1] for m in moves]
         self.steps = [m[2] for m in moves]
@@ -126,14 +126,14 @@ class Arrays:
             self.units = self.units * n
 
     def count(self, left: Value, vector: int) -> Value:
-        """How many lanes of a vector are used, if so many elements are left at the first."""
-        rest = self.f.minimum(left - vector * self.way.lanes, self.way.lanes)
+        """How many lanes of a vector are used where `left` elements begin with the first vector."""
+        rest = self.f.minimum(left - vector * self.layout.lanes, self.layout.lanes)
         return self.f.maximum(rest, 0)
 
-    def moved(
+    def offset_bases(
         self, bases: Sequence[Value], places: Sequence[Value], steps: Sequence[Sequence[Value]]
     ) -> list[Value]:
-        """Addresses so many places further along some axes."""
+        """Addresses moved on by places along some axes."""
         out = list(bases)
         for number, along in enumerate(steps):
             for place, step in zip(places, along, strict=True):
@@ -142,7 +142,7 @@ class Arrays:
 
     def at(self, number: int, base: Value, index: Value | int) -> Value:
         """The address of an element along the lanes' axis of a read or result."""
-        step = self.way.steps[number]
+        step = self.layout.steps[number]
         if step == 0:
             return base
         place = index if isinstance(index, Value) else self.f.constant(I64, index)
@@ -150,29 +150,34 @@ class Arrays:
 
     def load(self, number: int, address: Value, count: Value | None) -> Number:
         """A vector; lanes from `count` on hold anything."""
-        f, dtype, lanes, step = self.f, self.dtypes[number], self.way.lanes, self.way.steps[number]
+        f, dtype, lanes, step = (
+            self.f,
+            self.dtypes[number],
+            self.layout.lanes,
+            self.layout.steps[number],
+        )
         if step == 0:
             return load_splat(f, dtype, address, lanes)
         if step is not None and count is None:
             return load_vector(f, dtype, address, lanes)
-        room = f.stack_buffer(lanes * dtype.itemsize)
+        buffer = f.stack_buffer(lanes * dtype.itemsize)
         if step is None:
             self._copy(
-                dtype, address, self.steps[number], room, f.constant(I64, dtype.itemsize), count
+                dtype, address, self.steps[number], buffer, f.constant(I64, dtype.itemsize), count
             )
         else:
             assert count is not None
             type = storage_type(dtype).by(lanes * parts(dtype))
             mask = f.first_lanes(f.convert("trunc", count * parts(dtype), I32), type.lanes)
-            f.store(f.masked_load(type, address, mask, f.constant(type, 0)), room)
-        return load_vector(f, dtype, room, lanes)
+            f.store(f.masked_load(type, address, mask, f.constant(type, 0)), buffer)
+        return load_vector(f, dtype, buffer, lanes)
 
-    def counted(self, number: int, base: Value, index: Value | int, vector: int) -> Value:
-        """Numbers of places, from lane to lane of a vector, so many after that of an index.
+    def coordinates(self, number: int, base: Value, index: Value | int, vector: int) -> Value:
+        """Numbers of places in the lanes of the vector with a number, counted from an index.
 
         Vectors side by side differ by a constant, so that the first number is spread once.
         """
-        f, lanes, step = self.f, self.way.lanes, self.way.steps[number]
+        f, lanes, step = self.f, self.layout.lanes, self.layout.steps[number]
         kind = compute_type(self.dtypes[number])
 
         def narrow(value: Value) -> Value:
@@ -186,21 +191,26 @@ class Arrays:
 
     def store(self, number: int, value: Number, address: Value, count: Value | None) -> None:
         """Write a vector, as far as `count` lanes."""
-        f, dtype, lanes, step = self.f, self.dtypes[number], self.way.lanes, self.way.steps[number]
+        f, dtype, lanes, step = (
+            self.f,
+            self.dtypes[number],
+            self.layout.lanes,
+            self.layout.steps[number],
+        )
         if step is not None and count is None:
             store_vector(f, dtype, value, address)
             return
-        room = f.stack_buffer(lanes * dtype.itemsize)
-        store_vector(f, dtype, value, room)
+        buffer = f.stack_buffer(lanes * dtype.itemsize)
+        store_vector(f, dtype, value, buffer)
         if step is None:
             self._copy(
-                dtype, room, f.constant(I64, dtype.itemsize), address, self.steps[number], count
+                dtype, buffer, f.constant(I64, dtype.itemsize), address, self.steps[number], count
             )
             return
         assert count is not None
         type = storage_type(dtype).by(lanes * parts(dtype))
         mask = f.first_lanes(f.convert("trunc", count * parts(dtype), I32), type.lanes)
-        f.masked_store(f.load(type, room), address, mask)
+        f.masked_store(f.load(type, buffer), address, mask)
 
     def _copy(
         self,
@@ -213,7 +223,7 @@ class Arrays:
     ) -> None:
         """Copy elements one by one."""
         f, kind = self.f, storage_type(dtype)
-        with f.loop(0, self.way.lanes if count is None else count) as loop:
+        with f.loop(0, self.layout.lanes if count is None else count) as loop:
             here, there = loop.index * stride, loop.index * step
             for part in range(parts(dtype)):
                 offset = part * kind.nbytes

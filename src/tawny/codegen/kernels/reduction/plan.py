@@ -17,13 +17,18 @@ from typing import Final, NamedTuple
 
 from tawny.codegen.kernels.elementwise import collapse_axes
 from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel, KernelSequence
-from tawny.codegen.kernels.reduction.code import Code, Way
+from tawny.codegen.kernels.reduction.code import ReductionCode, ReductionLayout
 from tawny.codegen.kernels.reduction.rows import reduction_library, stages
 from tawny.codegen.runtime.host import host
 from tawny.codegen.scalar.bodies import Read, View
 from tawny.codegen.scalar.coordinates import COUNTER
-from tawny.codegen.scalar.folds import SLOT, Fold
-from tawny.codegen.scalar.reduction_bodies import Apply, Folding, folding, widest
+from tawny.codegen.scalar.folds import SLOT, ReductionFold
+from tawny.codegen.scalar.reduction_bodies import (
+    Computation,
+    StagedBody,
+    stage_body,
+    widest_lane_bytes,
+)
 from tawny.ops.fusion import Body
 from tawny.shape import Shape
 
@@ -31,13 +36,13 @@ PART: Final = 1 << 15
 """Elements of a part of a long row."""
 
 EXACT_PART: Final = 1 << 13
-"""The same where nothing is rounded, so that threads have equal shares."""
+"""Elements of a part where nothing is rounded: more parts, so that threads have equal shares."""
 
 FEW_ROWS: Final = 64
-"""So many rows or fewer are cut into parts, if they are long..."""
+"""Rows up to which long ones are cut into parts, so that threads share them."""
 
 FEW_SWEPT_ROWS: Final = 6
-"""... but only so many if they are swept several times: a whole row may stay in the cache."""
+"""Rows up to which that is so if they are swept several times: a row may stay in the cache."""
 
 SHARED_ELEMENTS: Final = 1 << 14
 """Threads share the work only of more elements."""
@@ -46,10 +51,10 @@ HEAVY: Final = 6
 """With more steps for each element, fewer vectors are walked at once."""
 
 
-class Plan(NamedTuple):
-    """A way to run a folding, and the parameters that go with it."""
+class ReductionPlan(NamedTuple):
+    """A layout to run a staged body with, and the parameters that go with it."""
 
-    way: Way
+    layout: ReductionLayout
     parameters: tuple[int, ...]
     rows: int
     scratch: int
@@ -64,11 +69,11 @@ def reduction_kernel(
     """
     if not host().has_fma:
         return None
-    found = folding(body)
+    found = stage_body(body)
     if found is None:
         return None
-    plan = _planned(found, operands, results)
-    key = Code(
+    plan = _plan_reduction(found, operands, results)
+    key = ReductionCode(
         tuple([None if isinstance(i, Read) else i for i in found.items]),
         found.dtypes,
         found.of_row,
@@ -77,9 +82,9 @@ def reduction_kernel(
         tuple([(item, _is_row(found, view)) for item, view in found.results]),
         len(operands),
     )
-    library = reduction_library(key, plan.way)
+    library = reduction_library(key, plan.layout)
     shared = plan.rows > 1 and math.prod(found.space) > SHARED_ELEMENTS
-    (first, _), *after = stages(key, plan.way)
+    (first, _), *after = stages(key, plan.layout)
     kernel = CompiledKernel(library, first, plan.parameters, shared, plan.scratch)
     return KernelSequence(kernel, tuple(after))
 
@@ -87,7 +92,7 @@ def reduction_kernel(
 # -------------------------------------------------------------------- planning
 
 
-def _is_row(found: Folding, view: View) -> bool:
+def _is_row(found: StagedBody, view: View) -> bool:
     return not found.folded.intersection(view)
 
 
@@ -100,7 +105,7 @@ def _over_space(view: View, strides: Sequence[int], rank: int) -> tuple[int, ...
     return tuple(out)
 
 
-def _numbering(found: Folding) -> tuple[int, ...]:
+def _numbering(found: StagedBody) -> tuple[int, ...]:
     """Along each axis how far apart the numbers of neighbours are, among those of a row."""
     out, step = [0] * len(found.space), 1
     for axis in sorted(found.folded, reverse=True):
@@ -130,9 +135,9 @@ class _Axes(NamedTuple):
         return _Axes(self.sizes[:-1], tuple([s[:-1] for s in self.strides]))
 
 
-def _planned(
-    found: Folding, operands: Sequence[ArrayLayout], results: Sequence[ArrayLayout]
-) -> Plan:
+def _plan_reduction(
+    found: StagedBody, operands: Sequence[ArrayLayout], results: Sequence[ArrayLayout]
+) -> ReductionPlan:
     space, rank = found.space, len(found.space)
     reads = [(i, item) for i, item in enumerate(found.items) if isinstance(item, Read)]
     moves, items = list[tuple[int, ...]](), list[int]()
@@ -143,8 +148,8 @@ def _planned(
         else:
             moves.append(_over_space(read.view, operands[read.operand].strides, rank))
             items.append(found.dtypes[i].itemsize)
-    for (item, view), layout in zip(found.results, results, strict=True):
-        moves.append(_over_space(view, layout.strides, rank))
+    for (item, view), array in zip(found.results, results, strict=True):
+        moves.append(_over_space(view, array.strides, rank))
         items.append(found.dtypes[item].itemsize)
 
     counters = [n for n, (_, read) in enumerate(reads) if read.operand == COUNTER]
@@ -170,10 +175,10 @@ def _planned(
     blocks = -(-length // (lanes * unroll)) if columns else 1
     rows = math.prod(outer.sizes) * blocks
     cut, pieces = _cut(found, columns, inner.sizes, length, rows, lanes * unroll)
-    folds = sum([isinstance(i, Fold) for i in found.items])
+    folds = sum([isinstance(i, ReductionFold) for i in found.items])
     slot = SLOT * (lanes * unroll if columns else 1)
     known = [s if s in (0, n) else None for s, n in zip(steps, items, strict=True)]
-    way = Way(
+    layout = ReductionLayout(
         columns,
         len(outer.sizes),
         len(inner.sizes),
@@ -188,17 +193,17 @@ def _planned(
         parameters += [*outer.strides[number], *inner.strides[number], step]
     kept = rows * (pieces + (found.sweeps > 1))
     scratch = kept * folds * slot if pieces > 1 else 0
-    return Plan(way, tuple(parameters), rows * pieces, -(-scratch // 64) * 64)
+    return ReductionPlan(layout, tuple(parameters), rows * pieces, -(-scratch // 64) * 64)
 
 
-def _lanes(found: Folding) -> int:
-    return max(host().vector_bytes // widest(found), 1)
+def _lanes(found: StagedBody) -> int:
+    return max(host().vector_bytes // widest_lane_bytes(found), 1)
 
 
-def _unroll(found: Folding, vectors: int) -> int:
+def _unroll(found: StagedBody, vectors: int) -> int:
     """Vectors at once: several where little is done to each, so that none waits for another."""
     steps = [i for i, row in zip(found.items, found.of_row, strict=True) if not row]
-    heavy = sum([isinstance(i, Apply) for i in steps])
+    heavy = sum([isinstance(i, Computation) for i in steps])
     most = 4 if heavy <= 2 else 2 if heavy <= HEAVY else 1
     while most > max(vectors, 1):
         most //= 2
@@ -206,7 +211,7 @@ def _unroll(found: Folding, vectors: int) -> int:
 
 
 def _cut(
-    found: Folding, columns: bool, inner: Shape, length: int, rows: int, width: int
+    found: StagedBody, columns: bool, inner: Shape, length: int, rows: int, width: int
 ) -> tuple[int, int]:
     """The length of the parts a row is cut into, along its first folded axis, and how many."""
     few = FEW_ROWS if found.sweeps == 1 else FEW_SWEPT_ROWS
@@ -217,6 +222,6 @@ def _cut(
         return folded, 1
     along = inner[0] if inner else length
     each = folded // along * (width if columns else 1)
-    folds = [item for item in found.items if isinstance(item, Fold)]
+    folds = [item for item in found.items if isinstance(item, ReductionFold)]
     cut = max((EXACT_PART if all(fold.exact for fold in folds) else PART) // each, 1)
     return cut, -(-along // cut)

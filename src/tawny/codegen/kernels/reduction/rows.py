@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tawny.codegen.ir.builder import I64, KERNEL, Function, Module, Value
-from tawny.codegen.kernels.reduction.code import Arrays, Code, Row, Way
-from tawny.codegen.kernels.reduction.sweep import Sweep, Swept
+from tawny.codegen.kernels.reduction.code import Arrays, ReductionCode, ReductionLayout, RowValues
+from tawny.codegen.kernels.reduction.sweep import RowSweep, SweepPlan
 from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.library import lazy_library
-from tawny.codegen.scalar.folds import SLOT, Fold, keep, kept, spread
+from tawny.codegen.scalar.folds import SLOT, ReductionFold, load_slot, spread, store_slot
 from tawny.codegen.scalar.numbers import Number, flatten, load_scalar, store_scalar, unflatten
-from tawny.codegen.scalar.reduction_bodies import Apply
+from tawny.codegen.scalar.reduction_bodies import Computation
 
 
-def stages(code: Code, way: Way) -> list[tuple[str, bool]]:
+def stages(code: ReductionCode, layout: ReductionLayout) -> list[tuple[str, bool]]:
     """The functions of a reduction in the order they are called, and whether threads share each.
 
     Where rows are cut, a sweep over all parts is followed by one that combines them.
     """
-    if not way.parts:
+    if not layout.parts:
         return [("reduce", True)]
     last = code.sweeps - 1
     out: list[tuple[str, bool]] = []
@@ -31,14 +31,14 @@ def stages(code: Code, way: Way) -> list[tuple[str, bool]]:
 
 
 @lazy_library
-def reduction_library(code: Code, way: Way) -> str:
+def reduction_library(code: ReductionCode, layout: ReductionLayout) -> str:
     """The compiled functions that `stages` names."""
     module = Module()
     arguments = KERNEL
-    for name, shared in stages(code, way):
+    for name, shared in stages(code, layout):
         with module.function(name, arguments) as f:
-            writing = _Writing(f, code, way)
-            if not way.parts:
+            writing = _ReductionWriter(f, code, layout)
+            if not layout.parts:
                 writing.rows()
             elif shared:
                 writing.parts(int(name.removeprefix("reduce")))
@@ -47,15 +47,15 @@ def reduction_library(code: Code, way: Way) -> str:
     return module.text()
 
 
-class _Writing:
+class _ReductionWriter:
     """A function being written."""
 
-    def __init__(self, f: Function, code: Code, way: Way) -> None:
-        self.f, self.code, self.way = f, code, way
-        self.arrays = Arrays(f, code, way)
+    def __init__(self, f: Function, code: ReductionCode, layout: ReductionLayout) -> None:
+        self.f, self.code, self.layout = f, code, layout
+        self.arrays = Arrays(f, code, layout)
         self.order = {i: n for n, (i, _) in enumerate(code.folds)}
         """Numbers of the folds among all of them."""
-        self.spilled = None if way.parts else self._spilled()
+        self.spill = None if layout.parts else self._find_spill()
 
     # --------------------------------------------------------------------- rows
 
@@ -68,7 +68,7 @@ class _Writing:
             self._read_row(row)
             for sweep in range(self.code.sweeps):
                 self._apply_row(row, sweep)
-                self._folded(row, self._swept(row, sweep, f.constant(I64, 0)))
+                self._finish_folds(row, self._sweep_row(row, sweep, f.constant(I64, 0)))
             self._apply_row(row, self.code.sweeps)
             self._store_row(row)
 
@@ -78,29 +78,29 @@ class _Writing:
         begin, end = worker_share(self.arrays.units * pieces, *f.arguments[1:])
         with f.loop(begin, end) as loop:
             unit, piece = loop.index.unsigned_over(pieces), loop.index.unsigned_rest(pieces)
-            row = self._recalled(unit, sweep)
-            totals = self._swept(row, sweep, piece)
+            row = self._restore_row(unit, sweep)
+            totals = self._sweep_row(row, sweep, piece)
             for i, fold in self.code.folds_in(sweep):
                 for k, total in enumerate(totals[i]):
-                    fold.keep(f, total, self._slot(loop.index, i, k))
+                    fold.store_partial(f, total, self._slot(loop.index, i, k))
 
     def finish(self, sweep: int) -> None:
         """Combine the parts of each row after a sweep."""
         f, folds = self.f, self.code.folds_in(sweep)
         with f.loop(0, self.arrays.units) as loop:
-            row = self._recalled(loop.index, sweep)
+            row = self._restore_row(loop.index, sweep)
             width, first = len(row.counts), loop.index * self.arrays.pieces
-            found = self._kept(folds, first)
+            found = self._load_partials(folds, first)
             with f.loop(first + 1, first + self.arrays.pieces, carried=flatten(found)) as piece:
                 both = zip(
                     [fold for _, fold in folds for _ in range(width)],
                     unflatten(piece.carried, found),
-                    self._kept(folds, piece.index),
+                    self._load_partials(folds, piece.index),
                     strict=True,
                 )
-                piece.carry(*flatten([fold.combined(f, a, b) for fold, a, b in both]))
+                piece.carry(*flatten([fold.combine(f, a, b) for fold, a, b in both]))
             totals = unflatten(piece.carried, found)
-            self._folded(
+            self._finish_folds(
                 row,
                 {i: totals[n * width : (n + 1) * width] for n, (i, _) in enumerate(folds)},
             )
@@ -108,47 +108,53 @@ class _Writing:
                 self._apply_row(row, self.code.sweeps)
                 self._store_row(row)
             else:
-                self._remember(row, folds, loop.index)
+                self._store_totals(row, folds, loop.index)
 
-    def _row(self, unit: Value) -> Row:
+    def _row(self, unit: Value) -> RowValues:
         """The row, or rows side by side, with a number."""
         f, number, first = self.f, unit, None
         counts: Sequence[Value | None] = [None]
-        if self.way.columns:
+        if self.layout.columns:
             number = unit.unsigned_over(self.arrays.blocks)
-            first = unit.unsigned_rest(self.arrays.blocks) * (self.way.lanes * self.way.unroll)
+            first = unit.unsigned_rest(self.arrays.blocks) * (
+                self.layout.lanes * self.layout.unroll
+            )
             counts = [
-                self.arrays.count(self.arrays.length - first, k) for k in range(self.way.unroll)
+                self.arrays.count(self.arrays.length - first, k) for k in range(self.layout.unroll)
             ]
         places = digits(number, self.arrays.outer)
-        bases = self.arrays.moved(self.arrays.bases, places, self.arrays.outer_steps)
+        bases = self.arrays.offset_bases(self.arrays.bases, places, self.arrays.outer_steps)
         if first is not None:
             bases = [f.offset(b, first * s) for b, s in zip(bases, self.arrays.steps, strict=True)]
-        return Row(bases, counts)
+        return RowValues(bases, counts)
 
-    def _read_row(self, row: Row) -> None:
+    def _read_row(self, row: RowValues) -> None:
         """Load what belongs to the row."""
         for number, item in enumerate(self.code.reads):
             if self.code.of_row[item]:
                 for k, count in enumerate(row.counts):
                     row.numbers[k][item] = self._load(number, row.bases[number], k, count)
 
-    def _apply_row(self, row: Row, stage: int) -> None:
+    def _apply_row(self, row: RowValues, stage: int) -> None:
         """Compute what belongs to the row and needs the folds before a stage."""
         for i, item in enumerate(self.code.items):
-            if isinstance(item, Apply) and self.code.of_row[i] and self.code.stages[i] == stage:
+            if (
+                isinstance(item, Computation)
+                and self.code.of_row[i]
+                and self.code.stages[i] == stage
+            ):
                 for numbers in row.numbers:
                     numbers[i] = item.emit(self.f, [numbers[n] for n in item.inputs])
 
-    def _folded(self, row: Row, totals: dict[int, list[Number]]) -> None:
+    def _finish_folds(self, row: RowValues, totals: dict[int, list[Number]]) -> None:
         """Note the results of folds."""
         for i, parts_of in totals.items():
             fold = self.code.items[i]
-            assert isinstance(fold, Fold)
+            assert isinstance(fold, ReductionFold)
             for numbers, total in zip(row.numbers, parts_of, strict=True):
-                numbers[i] = fold.finished(self.f, total)
+                numbers[i] = fold.finish(self.f, total)
 
-    def _store_row(self, row: Row) -> None:
+    def _store_row(self, row: RowValues) -> None:
         """Write the results that belong to the row."""
         for number, (item, of_row) in enumerate(self.code.results, len(self.code.reads)):
             if of_row:
@@ -160,18 +166,18 @@ class _Writing:
         arrays = self.arrays
         if count is None:
             return load_scalar(self.f, arrays.dtypes[number], base)
-        return arrays.load(number, arrays.at(number, base, k * self.way.lanes), count)
+        return arrays.load(number, arrays.at(number, base, k * self.layout.lanes), count)
 
     def _write(self, number: int, value: Number, base: Value, k: int, count: Value | None) -> None:
         arrays = self.arrays
         if count is None:
             store_scalar(self.f, arrays.dtypes[number], value, base)
         else:
-            arrays.store(number, value, arrays.at(number, base, k * self.way.lanes), count)
+            arrays.store(number, value, arrays.at(number, base, k * self.layout.lanes), count)
 
     # ------------------------------------------------------------------- sweeps
 
-    def _swept(self, row: Row, sweep: int, piece: Value) -> dict[int, list[Number]]:
+    def _sweep_row(self, row: RowValues, sweep: int, piece: Value) -> dict[int, list[Number]]:
         """Walk over the elements: fold what is folded now, and write results at last."""
         code = self.code
         folds = code.folds_in(sweep)
@@ -182,25 +188,25 @@ class _Writing:
         stored = {n: code.results[n][0] for n in written}
         wanted = [*[i for _, fold in folds for i in fold.inputs], *stored.values()]
         recalled: dict[int, int] = {}
-        if self.spilled is not None and last:
-            recalled = dict([self.spilled])
-        elif self.spilled is not None and sweep == code.sweeps - 2:
-            stored = {self.spilled[1]: self.spilled[0]}
-        needed = self._needed(wanted, recalled)
-        lanes, width = self.way.lanes, len(row.counts)
+        if self.spill is not None and last:
+            recalled = dict([self.spill])
+        elif self.spill is not None and sweep == code.sweeps - 2:
+            stored = {self.spill[1]: self.spill[0]}
+        needed = self._items_for(wanted, recalled)
+        lanes, width = self.layout.lanes, len(row.counts)
         around = [
             {i: spread(self.f, n, lanes) for i, n in numbers.items() if i in needed}
             for numbers in row.numbers
         ]
-        scalar = lanes if self.way.columns else 0
+        scalar = lanes if self.layout.columns else 0
         start = [fold.start(self.f, scalar) for _, fold in folds for _ in range(width)]
         chosen = [fold for _, fold in folds]
-        plan = Swept(chosen, stored, recalled, needed, around)
-        sweeping = Sweep(self.arrays, self.code, plan, row)
+        plan = SweepPlan(chosen, stored, recalled, needed, around)
+        sweeping = RowSweep(self.arrays, self.code, plan, row)
         totals = sweeping.run(start, piece)
         return {i: totals[n * width : (n + 1) * width] for n, (i, _) in enumerate(folds)}
 
-    def _spilled(self) -> tuple[int, int] | None:
+    def _find_spill(self) -> tuple[int, int] | None:
         """What the last sweep need not compute again, and the result that holds it until then.
 
         All that the only result over all elements is made from in the last sweep, rows apart, is
@@ -213,22 +219,24 @@ class _Writing:
             return None
         ((number, result),) = whole
         before = [i for _, fold in code.folds_in(last - 1) for i in fold.inputs]
-        for item in reversed(self._needed(before)):
+        for item in reversed(self._items_for(before)):
             made = code.items[item]
             if (
                 item == result
-                or not isinstance(made, Apply)
+                or not isinstance(made, Computation)
                 or not made.costly
                 or code.of_row[item]
             ):
                 continue
-            rest = [i for i in self._needed([result], [item]) if not code.of_row[i] and i != item]
-            alone = all(isinstance(code.items[i], Apply) for i in rest)
+            rest = [
+                i for i in self._items_for([result], [item]) if not code.of_row[i] and i != item
+            ]
+            alone = all(isinstance(code.items[i], Computation) for i in rest)
             if made.dtype == code.dtypes[result] and alone and not code.folds_in(last):
                 return item, number
         return None
 
-    def _needed(self, wanted: Sequence[int], known: Collection[int] = ()) -> list[int]:
+    def _items_for(self, wanted: Sequence[int], known: Collection[int] = ()) -> list[int]:
         """Items that elements are made of, in order; those that are known need nothing."""
         found, stack = set[int](), list(wanted)
         while stack:
@@ -237,7 +245,7 @@ class _Writing:
                 continue
             found.add(i)
             item = self.code.items[i]
-            if isinstance(item, Apply) and not self.code.of_row[i] and i not in known:
+            if isinstance(item, Computation) and not self.code.of_row[i] and i not in known:
                 stack += item.inputs
         return sorted(found)
 
@@ -246,34 +254,38 @@ class _Writing:
     @property
     def _lanes(self) -> int:
         """Lanes of a row's numbers."""
-        return self.way.lanes if self.way.columns else 0
+        return self.layout.lanes if self.layout.columns else 0
 
     @property
     def _width(self) -> int:
         """Vectors of rows side by side."""
-        return self.way.unroll if self.way.columns else 1
+        return self.layout.unroll if self.layout.columns else 1
 
     def _slot(self, unit: Value, fold: int, k: int) -> Value:
         """Where a result of a fold waits; behind all parts those of whole rows."""
         index = unit * (len(self.order) * self._width) + (self.order[fold] * self._width + k)
         return self.f.offset(self.arrays.scratch, index * (SLOT * max(self._lanes, 1)))
 
-    def _kept(self, folds: Sequence[tuple[int, Fold]], unit: Value) -> list[Number]:
+    def _load_partials(
+        self, folds: Sequence[tuple[int, ReductionFold]], unit: Value
+    ) -> list[Number]:
         """Partial results of a part."""
         return [
-            fold.kept(self.f, self._slot(unit, i, k), self._lanes)
+            fold.load_partial(self.f, self._slot(unit, i, k), self._lanes)
             for i, fold in folds
             for k in range(self._width)
         ]
 
-    def _remember(self, row: Row, folds: Sequence[tuple[int, Fold]], unit: Value) -> None:
+    def _store_totals(
+        self, row: RowValues, folds: Sequence[tuple[int, ReductionFold]], unit: Value
+    ) -> None:
         """Write the results of folds of a whole row, for the sweeps to come."""
         whole = self.arrays.units * self.arrays.pieces + unit
         for i, _ in folds:
             for k, numbers in enumerate(row.numbers):
-                keep(self.f, self.code.dtypes[i], numbers[i], self._slot(whole, i, k))
+                store_slot(self.f, self.code.dtypes[i], numbers[i], self._slot(whole, i, k))
 
-    def _recalled(self, unit: Value, sweep: int) -> Row:
+    def _restore_row(self, unit: Value, sweep: int) -> RowValues:
         """A row as the sweeps before left it."""
         row = self._row(unit)
         self._read_row(row)
@@ -283,6 +295,6 @@ class _Writing:
             for i, _ in self.code.folds_in(earlier):
                 for k, numbers in enumerate(row.numbers):
                     place = self._slot(whole, i, k)
-                    numbers[i] = kept(self.f, self.code.dtypes[i], place, self._lanes)
+                    numbers[i] = load_slot(self.f, self.code.dtypes[i], place, self._lanes)
         self._apply_row(row, sweep)
         return row

@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tawny.codegen.ir.builder import I32, Value
-from tawny.codegen.kernels.reduction.code import Arrays, Code, Numbers, Row
+from tawny.codegen.kernels.reduction.code import Arrays, Numbers, ReductionCode, RowValues
 from tawny.codegen.kernels.workshare import nest
 from tawny.codegen.scalar.expressions import select
-from tawny.codegen.scalar.folds import Fold, across
+from tawny.codegen.scalar.folds import ReductionFold, combine_lanes
 from tawny.codegen.scalar.numbers import Number, flatten, unflatten
-from tawny.codegen.scalar.reduction_bodies import Apply
+from tawny.codegen.scalar.reduction_bodies import Computation
 
 BLOCK: Final = 1 << 12
 """Elements of a row whose lanes are added up before the next: errors grow with the number of blocks
 and of elements for each lane, not with that of all elements."""
 
 
-class Swept(NamedTuple):
+class SweepPlan(NamedTuple):
     """What a walk does."""
 
-    folds: Sequence[Fold]
+    folds: Sequence[ReductionFold]
     stored: Mapping[int, int]
     """For each result that is written the item that it then holds."""
     recalled: Mapping[int, int]
@@ -32,11 +32,13 @@ class Swept(NamedTuple):
     """What belongs to the row, for each vector of rows."""
 
 
-class Sweep:
+class RowSweep:
     """One walk over the elements of a row."""
 
-    def __init__(self, arrays: Arrays, code: Code, plan: Swept, row: Row) -> None:
-        self.arrays, self.f, self.way, self.code = arrays, arrays.f, arrays.way, code
+    def __init__(
+        self, arrays: Arrays, code: ReductionCode, plan: SweepPlan, row: RowValues
+    ) -> None:
+        self.arrays, self.f, self.layout, self.code = arrays, arrays.f, arrays.layout, code
         self.plan, self.row = plan, row
         self.folds, self.around = plan.folds, plan.around
 
@@ -45,7 +47,7 @@ class Sweep:
         f, arrays = self.f, self.arrays
         ranges: list[tuple[Value | int, Value]] = [(0, n) for n in arrays.inner]
         lane: tuple[Value | int, Value] = (0, arrays.length)
-        if self.way.parts:
+        if self.layout.parts:
             begin = piece * arrays.cut
             along = arrays.inner[0] if ranges else arrays.length
             cut = (begin, f.minimum(begin + arrays.cut, along))
@@ -55,9 +57,9 @@ class Sweep:
                 lane = cut
 
         def body(places: list[Value], carried: list[Value]) -> Sequence[Value]:
-            bases = arrays.moved(self.row.bases, places, arrays.inner_steps)
+            bases = arrays.offset_bases(self.row.bases, places, arrays.inner_steps)
             totals = unflatten(carried, start)
-            step = self._columns if self.way.columns else self._elements
+            step = self._columns if self.layout.columns else self._elements
             return flatten(step(bases, totals, lane))
 
         return unflatten(nest(f, ranges, flatten(start), body), start)
@@ -70,23 +72,25 @@ class Sweep:
         out = list(totals)
         width = len(self.row.counts)
         for k, count in enumerate(self.row.counts):
-            numbers = self._made(bases, 0, k, count, self.around[k])
+            numbers = self._element_numbers(bases, 0, k, count, self.around[k])
             for n, fold in enumerate(self.folds):
                 place = n * width + k
-                out[place] = self._absorbed(fold, out[place], fold.element(numbers))
+                out[place] = self._absorb(fold, out[place], fold.element(numbers))
         return out
 
     def _elements(
         self, bases: Sequence[Value], totals: list[Number], lane: tuple[Value | int, Value]
     ) -> list[Number]:
         """A run of elements, block by block."""
-        f, step = self.f, self.way.lanes * self.way.unroll
+        f, step = self.f, self.layout.lanes * self.layout.unroll
         begin, end = lane
         with f.loop(begin, end, BLOCK, carried=flatten(totals)) as block:
             stop = f.minimum(block.index + BLOCK, end)
             vectors = block.index + ((stop - block.index) & -step)
             empty = [
-                fold.start(f, self.way.lanes) for fold in self.folds for _ in range(self.way.unroll)
+                fold.start(f, self.layout.lanes)
+                for fold in self.folds
+                for _ in range(self.layout.unroll)
             ]
             with f.loop(block.index, vectors, step, carried=flatten(empty)) as main:
                 sums = unflatten(main.carried, empty)
@@ -103,8 +107,8 @@ class Sweep:
             )
             found = unflatten(block.carried, totals)
             for n, fold in enumerate(self.folds):
-                mine = sums[n * self.way.unroll : (n + 1) * self.way.unroll]
-                found[n] = fold.combined(f, found[n], across(f, fold, mine))
+                mine = sums[n * self.layout.unroll : (n + 1) * self.layout.unroll]
+                found[n] = fold.combine(f, found[n], combine_lanes(f, fold, mine))
             block.carry(*flatten(found))
         return unflatten(block.carried, totals)
 
@@ -112,24 +116,24 @@ class Sweep:
         self, bases: Sequence[Value], index: Value, sums: list[Number], left: Value | None
     ) -> list[Number]:
         """Some vectors of elements; `left` says how many elements there are, if they are few."""
-        f, out, unroll = self.f, list(sums), self.way.unroll
+        f, out, unroll = self.f, list(sums), self.layout.unroll
         for k in range(unroll):
             count = None if left is None else self.arrays.count(left, k)
-            numbers = self._made(bases, index, k, count, self.around[0])
+            numbers = self._element_numbers(bases, index, k, count, self.around[0])
             for n, fold in enumerate(self.folds):
                 value = fold.element(numbers)
                 if count is not None:
-                    empty = fold.start(f, self.way.lanes)
-                    used = f.first_lanes(f.convert("trunc", count, I32), self.way.lanes)
+                    empty = fold.start(f, self.layout.lanes)
+                    used = f.first_lanes(f.convert("trunc", count, I32), self.layout.lanes)
                     value = select(f, used, value, empty)
-                out[n * unroll + k] = self._absorbed(fold, out[n * unroll + k], value)
+                out[n * unroll + k] = self._absorb(fold, out[n * unroll + k], value)
         return out
 
-    def _absorbed(self, fold: Fold, total: Number, element: Number) -> Number:
-        fold_in = fold.absorbed if self.way.ordered else fold.combined
+    def _absorb(self, fold: ReductionFold, total: Number, element: Number) -> Number:
+        fold_in = fold.absorb if self.layout.ordered else fold.combine
         return fold_in(self.f, total, element)
 
-    def _made(
+    def _element_numbers(
         self,
         bases: Sequence[Value],
         first: Value | int,
@@ -137,9 +141,9 @@ class Sweep:
         count: Value | None,
         around: Numbers,
     ) -> Numbers:
-        """The numbers of a vector of elements, so many after the first; results are written."""
+        """The numbers of the vector of elements with a number; results are written."""
         code, numbers = self.code, dict(around)
-        index = first + vector * self.way.lanes
+        index = first + vector * self.layout.lanes
         reads = {item: number for number, item in enumerate(code.reads)}
         held = {item: len(code.reads) + n for item, n in self.plan.recalled.items()}
         for i in self.plan.needed:
@@ -149,12 +153,12 @@ class Sweep:
             if item is None or i in held:
                 number = reads[i] if item is None else held[i]
                 if number in self.arrays.counters:
-                    numbers[i] = self.arrays.counted(number, bases[number], first, vector)
+                    numbers[i] = self.arrays.coordinates(number, bases[number], first, vector)
                     continue
                 address = self.arrays.at(number, bases[number], index)
                 numbers[i] = self.arrays.load(number, address, count)
             else:
-                assert isinstance(item, Apply)
+                assert isinstance(item, Computation)
                 numbers[i] = item.emit(self.f, [numbers[n] for n in item.inputs])
         for n, stored in self.plan.stored.items():
             number = len(code.reads) + n

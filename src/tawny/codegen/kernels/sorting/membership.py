@@ -33,7 +33,9 @@ from tawny.dtype import DType
 from tawny.scalar import Prim
 
 FEW: Final = 8
-"""So many elements, or a set of so many, are compared one by one."""
+"""Members of a set, or elements, up to which all are compared with all.
+
+Chosen by hand: the members of larger sets are sorted first."""
 
 SHARED_ELEMENTS: Final = 1 << 12
 """Threads share the work only of more elements."""
@@ -41,7 +43,7 @@ SHARED_ELEMENTS: Final = 1 << 12
 SORT, SEEK, COMPARE = "sort_set", "seek", "compare"
 
 
-class _Code(NamedTuple):
+class _MembershipVariant(NamedTuple):
     """What the code depends on."""
 
     wanted: DType
@@ -71,14 +73,16 @@ def membership_kernel(
     ranks = tuple([len(sizes) for sizes, _ in walks])
     dense = wanted.dtype == common and walks[0][1] in ((), (common.itemsize,))
     lanes = host().vector_bytes // lane_bytes(common) if dense and compares else 0
-    code = _Code(wanted.dtype, among.dtype, common, (ranks[0], ranks[1]), invert, compares, lanes)
-    room = RowVariant(common).buffer_bytes(m)
-    cells = (n, m, room, *[c for sizes, moves in walks for c in (*sizes, *moves)])
-    library = _library(code)
+    variant = _MembershipVariant(
+        wanted.dtype, among.dtype, common, (ranks[0], ranks[1]), invert, compares, lanes
+    )
+    buffer_size = RowVariant(common).buffer_bytes(m)
+    cells = (n, m, buffer_size, *[c for sizes, moves in walks for c in (*sizes, *moves)])
+    library = _library(variant)
     if compares:
         shared = n * m > SHARED_ELEMENTS
         return KernelSequence(CompiledKernel(library, COMPARE, cells, shared, 0), ())
-    kernel = CompiledKernel(library, SORT, cells, n > SHARED_ELEMENTS, 2 * room)
+    kernel = CompiledKernel(library, SORT, cells, n > SHARED_ELEMENTS, 2 * buffer_size)
     return KernelSequence(kernel, ((SEEK, True),))
 
 
@@ -90,34 +94,34 @@ def _walk(x: ArrayLayout) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 @lazy_library
-def _library(code: _Code) -> str:
+def _library(variant: _MembershipVariant) -> str:
     module = Module()
-    if code.compares:
+    if variant.compares:
         with module.function(COMPARE, KERNEL) as f:
-            _Membership(f, code).compare()
+            _MembershipWriter(f, variant).compare()
         return module.text()
     with module.function(SORT, KERNEL) as f:
-        _Membership(f, code).sort()
+        _MembershipWriter(f, variant).sort()
     with module.function(SEEK, KERNEL) as f:
-        _Membership(f, code).seek()
+        _MembershipWriter(f, variant).seek()
     return module.text()
 
 
-class _Membership:
+class _MembershipWriter:
     """A function being written."""
 
-    def __init__(self, f: Function, code: _Code) -> None:
-        self.f, self.code = f, code
+    def __init__(self, f: Function, variant: _MembershipVariant) -> None:
+        self.f, self.variant = f, variant
         row = f.arguments[0]
         self.wanted, self.among, self.result = (f.cell(row, n, PTR) for n in range(3))
         place = 3
-        if not code.compares:
+        if not variant.compares:
             self.set = f.cell(row, place, PTR)
             place += 1
-        self.count, self.members, self.room = (f.cell(row, place + n) for n in range(3))
+        self.count, self.members, self.buffer_size = (f.cell(row, place + n) for n in range(3))
         place += 3
         self.walks: list[tuple[list[Value], list[Value]]] = []
-        for rank in code.ranks:
+        for rank in variant.ranks:
             cells = [f.cell(row, place + n) for n in range(2 * rank)]
             self.walks.append((cells[:rank], cells[rank:]))
             place += 2 * rank
@@ -129,29 +133,29 @@ class _Membership:
         f, (sizes, moves) = self.f, self.walks[number]
         for place, move in zip(digits(index, sizes), moves, strict=True):
             base = f.offset(base, place * move)
-        return cast(f, load_scalar(f, dtype, base), dtype, self.code.common)
+        return cast(f, load_scalar(f, dtype, base), dtype, self.variant.common)
 
-    def _wanted(self, index: Value) -> Number:
-        return self._element(self.wanted, self.code.wanted, index, 0)
+    def _wanted_element(self, index: Value) -> Number:
+        return self._element(self.wanted, self.variant.wanted, index, 0)
 
     def _member(self, index: Value) -> Number:
-        return self._element(self.among, self.code.among, index, 1)
+        return self._element(self.among, self.variant.among, index, 1)
 
-    def _says(self, found: Value, index: Value) -> None:
+    def _write_answer(self, found: Value, index: Value) -> None:
         """Write whether an element was found."""
         f = self.f
-        truth = ~found if self.code.invert else found
+        truth = ~found if self.variant.invert else found
         f.store(f.convert("zext", truth, I8), f.element(self.result, index, I8), 1)
 
     def _equal(self, one: Number, other: Number) -> Value:
-        f, common = self.f, self.code.common
+        f, common = self.f, self.variant.common
         if common.kind == "b":
             return ~(real(one) ^ real(other))
         return real(primitive(f, Prim.EQ, common, [one, other])[0])
 
     def _less(self, one: Number, other: Number) -> Value:
         """Whether a member of the sorted set comes before an element that is not NaN."""
-        f, common = self.f, self.code.common
+        f, common = self.f, self.variant.common
         if isinstance(one, Pair):
             assert isinstance(other, Pair)
             known = f.compare("ord", one.real, one.imag)
@@ -167,43 +171,43 @@ class _Membership:
         """Compare the elements of a worker with all members."""
         f = self.f
         begin, end = worker_share(self.count, *f.arguments[1:])
-        if self.code.lanes:
-            whole = begin + ((end - begin) & -self.code.lanes)
-            with f.loop(begin, whole, self.code.lanes) as loop:
-                self._compare(loop.index, self.code.lanes)
+        if self.variant.lanes:
+            whole = begin + ((end - begin) & -self.variant.lanes)
+            with f.loop(begin, whole, self.variant.lanes) as loop:
+                self._compare(loop.index, self.variant.lanes)
             begin = whole
         with f.loop(begin, end) as loop:
             self._compare(loop.index, 0)
 
     def _compare(self, index: Value, lanes: int) -> None:
-        """Compare an element, or so many neighbours, with all members."""
-        f, common = self.f, self.code.common
+        """Compare an element, or `lanes` neighbours, with all members."""
+        f, common = self.f, self.variant.common
         if lanes:
             value = load_vector(f, common, f.offset(self.wanted, index * common.itemsize), lanes)
         else:
-            value = self._wanted(index)
+            value = self._wanted_element(index)
         with f.loop(0, self.members, carried=[f.constant(I1.by(lanes), 0)]) as loop:
             equal = self._equal(spread(f, self._member(loop.index), lanes), value)
             loop.carry(loop.carried[0] | equal)
-        self._says(loop.carried[0], index)
+        self._write_answer(loop.carried[0], index)
 
     def sort(self) -> None:
         """Copy the members and sort them; one worker does."""
-        f, common = self.f, self.code.common
+        f, common = self.f, self.variant.common
         step = f.constant(I64, common.itemsize)
         with f.when(f.arguments[1].equals(0)):
             with f.loop(0, self.members) as loop:
                 place = f.offset(self.set, loop.index * step)
                 store_scalar(f, common, self._member(loop.index), place)
             sort = RowSort(f, RowVariant(common), self.members, step, step)
-            sort.write(self.set, self.set, (f.offset(self.set, self.room), self.set))
+            sort.write(self.set, self.set, (f.offset(self.set, self.buffer_size), self.set))
 
     def seek(self) -> None:
         """Look for the elements of a worker among the sorted members, of which there are some."""
         f = self.f
         begin, end = worker_share(self.count, *f.arguments[1:])
         with f.loop(begin, end) as loop:
-            value = self._wanted(loop.index)
+            value = self._wanted_element(loop.index)
             with f.repeat(f.constant(I64, 0), self.members) as steps:
                 low, left = steps.carried
                 half = left.shifted_down(1)
@@ -212,8 +216,8 @@ class _Membership:
                 after = f.select(before, left - half - 1, half)
                 steps.again(after > 0, f.select(before, middle + 1, low), after)
             place = f.minimum(steps.carried[0], self.members - 1)
-            self._says(self._equal(self._sorted(place), value), loop.index)
+            self._write_answer(self._equal(self._sorted(place), value), loop.index)
 
     def _sorted(self, index: Value) -> Number:
-        f, common = self.f, self.code.common
+        f, common = self.f, self.variant.common
         return load_scalar(f, common, f.offset(self.set, index * common.itemsize))

@@ -24,7 +24,7 @@ from tawny.codegen.ir.builder import I64, KERNEL, PTR, Function, Module, Type, V
 from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
 from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.library import lazy_library
-from tawny.codegen.scalar.sort_keys import not_a_number, unsigned_key
+from tawny.codegen.scalar.sort_keys import is_nan_bits, unsigned_key
 from tawny.dtype import DType, real_dtype
 
 BITS: Final = 8
@@ -36,7 +36,7 @@ MOST_LENGTH: Final = 1 << 31
 """Rows are shorter: places fit into 32 bits."""
 
 MOST_SLOTS: Final = 8
-"""So many rows are sorted at the same time."""
+"""Rows that are sorted at the same time, at most: each has buffers of its own."""
 
 SHARED_ELEMENTS: Final = 1 << 12
 """Threads share the work only of more elements."""
@@ -70,14 +70,14 @@ class RowVariant(NamedTuple):
         return 8 if self.places else self.dtype.itemsize
 
     def buffer_bytes(self, length: int) -> int:
-        """Bytes of a buffer for so many elements."""
+        """Bytes of a buffer for `length` elements."""
         return -(-length * self.nbytes // ALIGNMENT) * ALIGNMENT
 
 
-class _Code(NamedTuple):
+class _RadixSortVariant(NamedTuple):
     """What the code of a kernel depends on."""
 
-    moved: RowVariant
+    row: RowVariant
     outer: int
     """Axes besides the sorted one."""
     dense: bool
@@ -97,39 +97,41 @@ def radix_sort_kernel(
     others = [a for a in range(len(given.shape)) if a != axis and given.shape[a] != 1]
     rows = math.prod([given.shape[a] for a in others]) if length else 0
     dense = result.strides[axis] == result.dtype.itemsize
-    moved = RowVariant(given.dtype, places, descending)
+    row_variant = RowVariant(given.dtype, places, descending)
     start, stride = 0, given.strides[axis]
     if descending and not places:
         start, stride = (length - 1) * stride, -stride
     slots = max(min(rows, MOST_SLOTS), 1)
-    room = moved.buffer_bytes(length)
-    one = room if dense else 2 * room
+    buffer_size = row_variant.buffer_bytes(length)
+    one = buffer_size if dense else 2 * buffer_size
     outer = [n for a in others for n in (given.shape[a], given.strides[a], result.strides[a])]
-    cells = (rows, length, start, stride, result.strides[axis], slots, one, room, *outer)
+    cells = (rows, length, start, stride, result.strides[axis], slots, one, buffer_size, *outer)
     shared = rows > 1 and rows * length > SHARED_ELEMENTS
-    library = _library(_Code(moved, len(others), dense))
+    library = _library(_RadixSortVariant(row_variant, len(others), dense))
     return CompiledKernel(library, SYMBOL, cells, shared, max(slots * one, ALIGNMENT))
 
 
 @lazy_library
-def _library(code: _Code) -> str:
+def _library(variant: _RadixSortVariant) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
-        _rows(f, code)
+        _rows(f, variant)
     return module.text()
 
 
-def _rows(f: Function, code: _Code) -> None:
+def _rows(f: Function, variant: _RadixSortVariant) -> None:
     """The rows of a worker that has a slot."""
     row, worker, workers = f.arguments
     given, made, scratch = (f.cell(row, n, PTR) for n in range(3))
-    rows, length, start, stride, step, slots, one, room = (f.cell(row, 3 + n) for n in range(8))
-    outer = [[f.cell(row, 11 + 3 * a + n) for n in range(3)] for a in range(code.outer)]
-    sort = RowSort(f, code.moved, length, stride, step)
+    rows, length, start, stride, step, slots, one, buffer_size = (
+        f.cell(row, 3 + n) for n in range(8)
+    )
+    outer = [[f.cell(row, 11 + 3 * a + n) for n in range(3)] for a in range(variant.outer)]
+    sort = RowSort(f, variant.row, length, stride, step)
     workers = f.minimum(workers, slots)
     with f.when(worker < workers):
         first = f.offset(scratch, worker * one)
-        second = f.offset(first, room)
+        second = f.offset(first, buffer_size)
         begin, end = worker_share(rows, worker, workers)
         with f.loop(begin, end) as loop:
             source, result = f.offset(given, start), made
@@ -137,7 +139,7 @@ def _rows(f: Function, code: _Code) -> None:
             for place, (_, along, by) in zip(places, outer, strict=True):
                 source = f.offset(source, place * along)
                 result = f.offset(result, place * by)
-            sort.write(source, result, (first, result if code.dense else second))
+            sort.write(source, result, (first, result if variant.dense else second))
 
 
 Digit = Callable[[Value], Value]
@@ -145,20 +147,20 @@ Digit = Callable[[Value], Value]
 
 
 class RowSort:
-    """Code that sorts a row of so many elements."""
+    """Code that sorts a row of `length` elements."""
 
     def __init__(
-        self, f: Function, code: RowVariant, length: Value, stride: Value, step: Value
+        self, f: Function, variant: RowVariant, length: Value, stride: Value, step: Value
     ) -> None:
         """`stride` is the bytes from element to element, `step` those in the result."""
-        self.f, self.code = f, code
+        self.f, self.variant = f, variant
         self.length, self.stride, self.step = length, stride, step
-        self.per_word = -(-code.word.bits // BITS)
-        self.counts = f.stack_buffer(8 * BUCKETS * (self.per_word * code.words + 1))
+        self.per_word = -(-variant.word.bits // BITS)
+        self.counts = f.stack_buffer(8 * BUCKETS * (self.per_word * variant.words + 1))
 
     def write(self, source: Value, result: Value, buffers: tuple[Value, Value]) -> None:
         """Sort a row of at least one element, in buffers of which the second may be the result."""
-        if self.code.places:
+        if self.variant.places:
             self._order(source, result, buffers)
         else:
             self._sort(source, result, buffers)
@@ -167,20 +169,20 @@ class RowSort:
 
     def _sort(self, source: Value, result: Value, buffers: tuple[Value, Value]) -> None:
         """Sort the elements of a row; the lowest digit is never passed over."""
-        f, code = self.f, self.code
-        self._clear(self.per_word * code.words + (code.words > 1))
+        f, variant = self.f, self.variant
+        self._clear(self.per_word * variant.words + (variant.words > 1))
         with f.loop(0, self.length) as loop:
             self._count(f.offset(source, loop.index * self.stride))
         state = [source, self.stride, *buffers]
-        with f.loop(0, self.per_word * code.words, carried=state) as loop:
+        with f.loop(0, self.per_word * variant.words, carried=state) as loop:
             shift, base = self._shift(loop.index), self._base(loop.index)
             counts = self._counts(loop.index)
             loop.carry(
                 *self._pass(loop.carried, counts, self._digit(base, shift), loop.index.equals(0))
             )
         state = loop.carried
-        if code.words > 1:
-            counts = self._counts(f.constant(I64, self.per_word * code.words))
+        if variant.words > 1:
+            counts = self._counts(f.constant(I64, self.per_word * variant.words))
             state = self._pass(state, counts, self._special, None)
         self._bring(state[0], result)
 
@@ -190,11 +192,11 @@ class RowSort:
 
     def _base(self, number: Value) -> Value:
         """Where in an element the word of a digit is: the imaginary part comes first."""
-        code = self.code
-        if code.words == 1:
+        variant = self.variant
+        if variant.words == 1:
             return number.of(0)
         upper = number < self.per_word
-        return self.f.select(upper, number.of(code.word.nbytes), number.of(0))
+        return self.f.select(upper, number.of(variant.word.nbytes), number.of(0))
 
     def _counts(self, number: Value) -> Value:
         """The counters of a digit."""
@@ -208,14 +210,14 @@ class RowSort:
 
     def _count(self, address: Value) -> None:
         """Count all digits of an element."""
-        f, code = self.f, self.code
+        f, variant = self.f, self.variant
         number = 0
-        for word in reversed(range(code.words)):
-            key = self._key(f.offset(address, word * code.word.nbytes))
+        for word in reversed(range(variant.words)):
+            key = self._key(f.offset(address, word * variant.word.nbytes))
             for digit in range(self.per_word):
                 self._increase(number, self._cut(key, key.of(digit * BITS)))
                 number += 1
-        if code.words > 1:
+        if variant.words > 1:
             self._increase(number, self._special(address))
 
     def _increase(self, number: int, digit: Value) -> None:
@@ -225,9 +227,9 @@ class RowSort:
 
     def _key(self, address: Value) -> Value:
         """The integer of the number at an address."""
-        code = self.code
-        key = unsigned_key(self.f, real_dtype(code.dtype), self.f.load(code.word, address))
-        return ~key if code.descending else key
+        variant = self.variant
+        key = unsigned_key(self.f, real_dtype(variant.dtype), self.f.load(variant.word, address))
+        return ~key if variant.descending else key
 
     def _cut(self, key: Value, shift: Value) -> Value:
         """A digit of an integer."""
@@ -238,17 +240,17 @@ class RowSort:
         return digit if digit.type == I64 else f.convert("zext", digit, I64)
 
     def _digit(self, base: Value, shift: Value) -> Digit:
-        f, word = self.f, self.code.word
+        f, word = self.f, self.variant.word
         by = shift if word == I64 else f.convert("trunc", shift, word)
         return lambda address: self._cut(self._key(f.offset(address, base)), by)
 
     def _special(self, address: Value) -> Value:
         """Which parts of a complex number are NaN: numbers, x + nan j, nan + x j, nan + nan j."""
-        f, code = self.f, self.code
-        parts = [f.load(code.word, f.element(address, n, code.word)) for n in (0, 1)]
-        real, imag = (f.convert("zext", not_a_number(p), I64) for p in parts)
+        f, variant = self.f, self.variant
+        parts = [f.load(variant.word, f.element(address, n, variant.word)) for n in (0, 1)]
+        real, imag = (f.convert("zext", is_nan_bits(p), I64) for p in parts)
         kind = real * 2 + imag
-        return 3 - kind if code.descending else kind
+        return 3 - kind if variant.descending else kind
 
     def _pass(
         self, state: Sequence[Value], counts: Value, digit: Digit, always: Value | None
@@ -268,9 +270,9 @@ class RowSort:
                 element = self._element(address)
                 counter = f.element(counts, digit(address), I64)
                 place = f.load(I64, counter)
-                self._put(element, f.offset(target, place * self.code.nbytes))
+                self._put(element, f.offset(target, place * self.variant.nbytes))
                 f.store(place + 1, counter)
-            return [target, stride.of(self.code.nbytes), spare, target]
+            return [target, stride.of(self.variant.nbytes), spare, target]
 
         return f.either(needed, move, lambda: list(state))
 
@@ -285,8 +287,8 @@ class RowSort:
 
     def _element(self, address: Value) -> list[Value]:
         """What is moved for an element."""
-        f, code = self.f, self.code
-        kind, count = (I64, 1) if code.places else (code.word, code.words)
+        f, variant = self.f, self.variant
+        kind, count = (I64, 1) if variant.places else (variant.word, variant.words)
         return [f.load(kind, f.element(address, n, kind)) for n in range(count)]
 
     def _put(self, element: Sequence[Value], address: Value) -> None:
@@ -298,25 +300,25 @@ class RowSort:
         f = self.f
         away = f.compare("ne", source, result)
         with f.when(away), f.loop(0, self.length) as loop:
-            address = f.offset(source, loop.index * self.code.nbytes)
+            address = f.offset(source, loop.index * self.variant.nbytes)
             self._put(self._element(address), f.offset(result, loop.index * self.step))
 
     # ------------------------------------------------------------------ places
 
     def _order(self, source: Value, result: Value, buffers: tuple[Value, Value]) -> None:
         """Sort the places of a row's elements, by 32 bits of the keys after another."""
-        f, code = self.f, self.code
-        halves = [(word, low) for word in reversed(range(code.words)) for low in self._halves()]
+        f, variant = self.f, self.variant
+        halves = [(word, low) for word in reversed(range(variant.words)) for low in self._halves()]
         state = [*buffers]
         for number, (word, low) in enumerate(halves):
 
             def upper(address: Value, word: int = word, low: int = low) -> Value:
-                key = self._key(f.offset(address, word * code.word.nbytes)).shifted_down(low)
-                wide = key if code.word == I64 else f.convert("zext", key, I64)
+                key = self._key(f.offset(address, word * variant.word.nbytes)).shifted_down(low)
+                wide = key if variant.word == I64 else f.convert("zext", key, I64)
                 return wide << 32
 
-            state = self._by(state, source, upper, min(code.word.nbytes, 4), number == 0)
-        if code.words > 1:
+            state = self._by(state, source, upper, min(variant.word.nbytes, 4), number == 0)
+        if variant.words > 1:
             state = self._by(state, source, lambda a: self._special(a) << 32, 1, False)
         sorted_places = state[0]
         with f.loop(0, self.length) as loop:
@@ -325,7 +327,7 @@ class RowSort:
 
     def _halves(self) -> Sequence[int]:
         """Where in a word each 32 bits begin."""
-        return range(0, self.code.word.bits, 32)
+        return range(0, self.variant.word.bits, 32)
 
     def _by(
         self,
@@ -335,7 +337,7 @@ class RowSort:
         count: int,
         first: bool,
     ) -> list[Value]:
-        """Sort places by so many bytes of a key, which `upper` gives for an element's address."""
+        """Sort places by `count` digits of a key, which `upper` gives for an element's address."""
         f = self.f
         self._clear(count)
         here, _ = state

@@ -31,7 +31,7 @@ SHARED_COMPARISONS: Final = 1 << 18
 SYMBOL: Final = "sort"
 
 
-class _Code(NamedTuple):
+class _RankSortVariant(NamedTuple):
     """What the code depends on."""
 
     dtype: DType
@@ -57,37 +57,37 @@ def rank_sort_kernel(
         return None
     others = [a for a in range(len(given.shape)) if a != axis and given.shape[a] != 1]
     lanes = max(host().vector_bytes // max(dtype.itemsize, 2), 1)
-    code = _Code(dtype, len(others), lanes, places, descending)
+    variant = _RankSortVariant(dtype, len(others), lanes, places, descending)
     outer = [n for a in others for n in (given.shape[a], given.strides[a], result.strides[a])]
     along = length, given.strides[axis], result.strides[axis]
     rows = math.prod([given.shape[a] for a in others])
     shared = rows > 1 and rows * length * length > SHARED_COMPARISONS
-    return CompiledKernel(_library(code), SYMBOL, (*outer, *along), shared, 0)
+    return CompiledKernel(_library(variant), SYMBOL, (*outer, *along), shared, 0)
 
 
 @lazy_library
-def _library(code: _Code) -> str:
+def _library(variant: _RankSortVariant) -> str:
     module = Module()
     with module.function(SYMBOL, KERNEL) as f:
-        _Sorting(f, code).write()
+        _RankSortWriter(f, variant).write()
     return module.text()
 
 
-class _Sorting:
+class _RankSortWriter:
     """The kernel being written."""
 
-    def __init__(self, f: Function, code: _Code) -> None:
-        self.f, self.code = f, code
+    def __init__(self, f: Function, variant: _RankSortVariant) -> None:
+        self.f, self.variant = f, variant
         row = f.arguments[0]
         self.source, self.result = f.cell(row, 0, PTR), f.cell(row, 1, PTR)
-        self.outer = [[f.cell(row, 2 + 3 * a + n) for n in range(3)] for a in range(code.outer)]
-        place = 2 + 3 * code.outer
+        self.outer = [[f.cell(row, 2 + 3 * a + n) for n in range(3)] for a in range(variant.outer)]
+        place = 2 + 3 * variant.outer
         self.length, self.stride, self.step = (f.cell(row, place + n) for n in range(3))
-        self.stored = Type(f"i{8 * code.dtype.itemsize}")
-        self.key = Type(f"i{8 * max(code.dtype.itemsize, 2)}")
-        room = (LONGEST + code.lanes) * self.key.nbytes
-        self.keys, self.before = f.stack_buffer(room), f.stack_buffer(room)
-        self.copies = None if code.places else f.stack_buffer(LONGEST * self.stored.nbytes)
+        self.stored = Type(f"i{8 * variant.dtype.itemsize}")
+        self.key = Type(f"i{8 * max(variant.dtype.itemsize, 2)}")
+        nbytes = (LONGEST + variant.lanes) * self.key.nbytes
+        self.keys, self.before = f.stack_buffer(nbytes), f.stack_buffer(nbytes)
+        self.copies = None if variant.places else f.stack_buffer(LONGEST * self.stored.nbytes)
 
     def write(self) -> None:
         """The rows of a worker."""
@@ -103,7 +103,7 @@ class _Sorting:
                 source = f.offset(source, place * stride)
                 result = f.offset(result, place * step)
             self._read(source)
-            with f.loop(0, self.length, self.code.lanes) as vector:
+            with f.loop(0, self.length, self.variant.lanes) as vector:
                 self._count(vector.index)
             self._put(result)
 
@@ -118,15 +118,15 @@ class _Sorting:
 
     def _key(self, bits: Value) -> Value:
         """A signed integer that is in the order of the elements, given their bits."""
-        f, code = self.f, self.code
-        key = signed_key(f, code.dtype, bits)
+        f, variant = self.f, self.variant
+        key = signed_key(f, variant.dtype, bits)
         if self.key != self.stored:
             key = f.convert("sext", key, self.key)
-        return ~key if code.places and code.descending else key
+        return ~key if variant.places and variant.descending else key
 
     def _count(self, first: Value) -> None:
         """How many come before each element of a vector."""
-        f, lanes, kind = self.f, self.code.lanes, self.key.by(self.code.lanes)
+        f, lanes, kind = self.f, self.variant.lanes, self.key.by(self.variant.lanes)
         mine = f.load(kind, f.element(self.keys, first, self.key), self.key.nbytes)
         behind = f.minimum(first + lanes, self.length)
         start = f.splat(f.convert("trunc", first, self.key) if self.key != I64 else first, lanes)
@@ -159,6 +159,6 @@ class _Sorting:
                 value = loop.index
             else:
                 value = f.load(self.stored, f.element(self.copies, loop.index, self.stored))
-                if self.code.descending:
+                if self.variant.descending:
                     place = self.length - 1 - place
             f.store(value, f.offset(result, place * self.step))

@@ -33,7 +33,7 @@ SHARED_ELEMENTS: Final = 1 << 13
 # ------------------------------------------------------------------- searching
 
 
-class _Search(NamedTuple):
+class _SearchVariant(NamedTuple):
     """What the code depends on."""
 
     ordered: DType
@@ -60,7 +60,7 @@ def search_kernel(
     shape = [n for n in wanted.shape if n != 1]
     steps = [s for n, s in zip(wanted.shape, wanted.strides, strict=True) if n != 1]
     sizes, (moves,) = collapse_axes(tuple(shape), [tuple(steps)])
-    code = _Search(ordered.dtype, wanted.dtype, common, len(sizes), right, edges)
+    code = _SearchVariant(ordered.dtype, wanted.dtype, common, len(sizes), right, edges)
     count = math.prod(wanted.shape)
     cells = (ordered.shape[0], ordered.strides[0], count, *sizes, *moves)
     symbol = "edges" if edges else SEARCH
@@ -69,19 +69,19 @@ def search_kernel(
 
 @lazy_library
 def _searches(*numbers: Any) -> str:
-    module, code = Module(), _Search(*numbers)
+    module, code = Module(), _SearchVariant(*numbers)
     if code.edges:
         with module.function("edges", KERNEL) as f:
-            _Searching(f, code).look()
+            _SearchWriter(f, code).look()
     with module.function(SEARCH, KERNEL) as f:
-        _Searching(f, code).search()
+        _SearchWriter(f, code).search()
     return module.text()
 
 
-class _Searching:
+class _SearchWriter:
     """A function being written."""
 
-    def __init__(self, f: Function, code: _Search) -> None:
+    def __init__(self, f: Function, code: _SearchVariant) -> None:
         self.f, self.code = f, code
         row = f.arguments[0]
         first, second = (f.cell(row, n, PTR) for n in (0, 1))

@@ -33,7 +33,7 @@ BLOCK: Final = 256
 """Elements that are gathered at a time."""
 
 GRAIN: Final = 64
-"""Threads' shares are multiples of so many elements, so that no two write one cache line."""
+"""Elements of which threads' shares are multiples, so that no two write one cache line."""
 
 MOST_PLACES: Final = 64
 MOST_AXES: Final = 64
@@ -46,7 +46,7 @@ class AccessKind(enum.Enum):
     """How a place's elements lie."""
 
     ONE = 0
-    """The same element all along."""
+    """One element all along."""
     RUN = 1
     """Neighbours in memory are neighbours in the loop."""
     GATHERED = 2
@@ -139,7 +139,7 @@ def use_segment(module: Module) -> None:
     module.declare(SEGMENT, VOID, list(_SEGMENT.values()))
 
 
-class ShapeTable:
+class AccessTable:
     """The constant array, inside a function."""
 
     def __init__(self, f: Function, base: Value) -> None:
@@ -159,14 +159,14 @@ class ShapeTable:
 def _library() -> str:
     module = Module()
     _write_segment(module)
-    for way, write in (
+    for strategy, write in (
         (LoopStrategy.FLAT, _flat),
         (LoopStrategy.BLOCKS, _blocks),
         (LoopStrategy.ROWS, _rows),
     ):
-        with module.function(loop_name(way), LOOP) as f:
+        with module.function(loop_name(strategy), LOOP) as f:
             row, worker, workers, span, base = f.arguments
-            shape = ShapeTable(f, base)
+            shape = AccessTable(f, base)
             parameters = f.element(row, shape.first, I64)
             low, high = grain_share(f, f.load(I64, parameters), worker, workers, GRAIN)
             write(f, row, span, shape, low, high, f.element(parameters, 1, I64))
@@ -196,7 +196,7 @@ def _write_segment(module: Module) -> None:
 
 def _tail(f: Function, places: Value, start: Value, count: Value, span: Value, base: Value) -> None:
     """Less than a vector: copied to buffers, computed there, copied back."""
-    shape = ShapeTable(f, base)
+    shape = AccessTable(f, base)
     buffers = f.stack_buffer(MOST_PLACES * _TAIL_BYTES)
     others = f.stack_buffer(8 * MOST_PLACES)
     reads, total = shape.reads, shape.reads + shape.writes
@@ -232,7 +232,7 @@ def copy_bytes(f: Function, to: Value, source: Value, nbytes: Value) -> None:
         f.masked_store(value, f.offset(to, loop.index), mask)
 
 
-def list_places(f: Function, row: Value, shape: ShapeTable) -> Value:
+def list_places(f: Function, row: Value, shape: AccessTable) -> Value:
     """The places' addresses, taken from the row."""
     listed = f.stack_buffer(8 * MOST_PLACES)
     with f.loop(0, shape.reads + shape.writes) as loop:
@@ -249,7 +249,7 @@ def _flat(
     f: Function,
     row: Value,
     span: Value,
-    shape: ShapeTable,
+    shape: AccessTable,
     low: Value,
     high: Value,
     parameters: Value,
@@ -266,7 +266,7 @@ def _blocks(
     f: Function,
     row: Value,
     span: Value,
-    shape: ShapeTable,
+    shape: AccessTable,
     low: Value,
     high: Value,
     parameters: Value,
@@ -299,7 +299,7 @@ def _rows(
     f: Function,
     row: Value,
     span: Value,
-    shape: ShapeTable,
+    shape: AccessTable,
     low: Value,
     high: Value,
     parameters: Value,
