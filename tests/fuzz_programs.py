@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from engines import ENGINES
 from grouping_engine import NAME, grouping_engine
 from random_programs import check_program
+from tawny import PerformanceWarning
 
 
 def main() -> int:
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("--engine", action="append", choices=ENGINES)
     asked = parser.parse_args()
     warnings.simplefilter("error")
+    warnings.simplefilter("ignore", PerformanceWarning)  # how long it takes tells of the machine
     failed, start, ran = list[int](), time.monotonic(), 0
     for name in asked.engine or ENGINES:
         with grouping_engine() if name == NAME else nullcontext():
