@@ -1,4 +1,4 @@
-"""Predictions and evaluations of one model again and again: programs are kept, never stale."""
+"""Predictions and evaluations of one model again and again: programs are cached, never stale."""
 
 from __future__ import annotations
 
@@ -140,18 +140,18 @@ def test_few_are_kept_and_none_outlives_its_model(monkeypatch: pytest.MonkeyPatc
     model = Net()
     for rows in range(1, 11):
         nn.predict(model, X[:rows])
-    kept = programs.cached_programs(model)
-    assert len(kept) == programs.MOST_PROGRAMS
-    monkeypatch.setattr(programs, "MOST_BYTES", kept[-1].plan.peak_bytes)
+    cached = programs.cached_programs(model)
+    assert len(cached) == programs.MAX_PROGRAMS
+    monkeypatch.setattr(programs, "MAX_BYTES", cached[-1].plan.peak_bytes)
     nn.predict(model, X[:3])
     assert len(programs.cached_programs(model)) == 1
-    monkeypatch.setattr(programs, "MOST_BYTES", 0)
+    monkeypatch.setattr(programs, "MAX_BYTES", 0)
     nn.predict(model, X[:4])
     assert programs.cached_programs(model) == []
     monkeypatch.undo()
     nn.predict(model, X)
     ghosts = [weakref.ref(model), weakref.ref(programs.cached_programs(model)[0])]
-    del model, kept
+    del model, cached
     gc.collect()
     assert [ghost() for ghost in ghosts] == [None, None]
 

@@ -90,7 +90,7 @@ def _align(line: tuple[str, ...], widths: list[int]) -> Iterator[str]:
 class _Observer:
     """Keeps a row for every layer called that has no layers of its own, or numbers.
 
-    A layer is told of when it has been called, its inner layers before it.  What it computed lies
+    It is called after each layer, for inner layers first.  What a layer computed lies
     between its inputs and outputs; what leads to its inputs, its caller computed.
     """
 

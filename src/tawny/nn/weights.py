@@ -20,8 +20,9 @@ from tawny.files.safetensors import GraphFileError, excerpt, read, write
 from tawny.graph.saving import ARRAYS
 from tawny.nn.interop.conversion import Rename, as_rename, load_foreign, plain_name
 from tawny.nn.interop.flattened_maps import Shapes, flattened_shapes, row_adjustment
+from tawny.nn.interop.hdf5 import File
 from tawny.nn.interop.layouts import KERAS, TORCH, torch_difference
-from tawny.nn.interop.readers import File, keras_arrays, torch_arrays
+from tawny.nn.interop.readers import keras_arrays, torch_arrays
 from tawny.nn.module import Module, check_module
 from tawny.nn.parameters import path_text
 from tawny.nn.training import checkpoints

@@ -143,8 +143,8 @@ class Descent(ABC):
     def _search_line(
         self, objective: Objective, here: Iterate, direction: Value, first: float
     ) -> Iterate | None:
-        steep = float(direction @ here.slope)
-        if not steep < 0 or not math.isfinite(steep):
+        rise = float(direction @ here.slope)
+        if not rise < 0 or not math.isfinite(rise):
             return None
 
         def line(far: float) -> LinePoint:
@@ -152,7 +152,7 @@ class Descent(ABC):
             value, slope = objective.at(x)
             return LinePoint(far, value, float(slope @ direction), Iterate(x, value, slope))
 
-        start = LinePoint(0.0, here.value, steep)
+        start = LinePoint(0.0, here.value, rise)
         place = self.line_search().step(line, start, first, objective.rounding)
         return None if place is None else place.iterate
 
@@ -190,8 +190,8 @@ class LBFGS(Descent):
         return _CurvaturePairs(self.memory)
 
 
-LEAST_CURVATURE: Final = 1e-10
-"""Steps along which the slope grows by a smaller share are not remembered: H stays positive."""
+MIN_CURVATURE: Final = 1e-10
+"""The least s.y / y.y of a step that is remembered, so that H stays positive; chosen by hand."""
 
 
 class _CurvaturePairs(DescentState):
@@ -217,9 +217,9 @@ class _CurvaturePairs(DescentState):
 
     def update(self, before: Iterate, after: Iterate) -> None:
         s, y = after.x - before.x, after.slope - before.slope
-        bent = float(s @ y)
-        if bent > LEAST_CURVATURE * float(y @ y) and math.isfinite(1 / bent):
-            self._pairs.append((s, y, 1 / bent))
+        curvature = float(s @ y)
+        if curvature > MIN_CURVATURE * float(y @ y) and math.isfinite(1 / curvature):
+            self._pairs.append((s, y, 1 / curvature))
 
     def reset(self) -> bool:
         known = bool(self._pairs)
@@ -239,8 +239,11 @@ class NewtonDescent(Descent):
         return _NewtonState(objective)
 
 
-LEAST_SHIFT: Final = 1e-6
-"""The share of a Hessian's size that is first added to its diagonal."""
+MIN_SHIFT: Final = 1e-6
+"""The share of a Hessian's size that is first added to its diagonal; chosen by hand.
+
+Less takes more trials until the matrix is positive definite, more turns the step from Newton's.
+"""
 
 
 class _NewtonState(DescentState):
@@ -272,7 +275,7 @@ def _newton_direction(matrix: Value, slope: Value) -> Value:
     size = float(numpy.max(numpy.abs(symmetric), initial=0.0))
     if not math.isfinite(size) or size == 0:
         return -slope
-    shifts: Sequence[float] = [0.0, *(size * LEAST_SHIFT * 10.0**k for k in range(9))]
+    shifts: Sequence[float] = [0.0, *(size * MIN_SHIFT * 10.0**k for k in range(9))]
     for shift in shifts:
         try:
             root = numpy.linalg.cholesky(symmetric + shift * numpy.eye(len(slope)))

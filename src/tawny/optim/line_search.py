@@ -23,17 +23,18 @@ class LinePoint(NamedTuple):
 
 Line = Callable[[float], LinePoint]
 
-MOST_GROWTH: Final = 10.0
+MAX_GROWTH: Final = 10.0
 """The most times longer that a step becomes at once when it was too short; chosen by hand."""
 
-INNER: Final = 0.1
+END_MARGIN: Final = 0.1
 """Steps between two ends keep this share of the distance from both, so that the ends close in."""
 
 
 NOISE: Final = 1e3
 """Roundings by which values may differ and still count as equal.
 
-Sums of a million terms err by about as many; chosen by hand.
+Rounding errors of n terms add up to about sqrt(n) of them, so this allows for sums of a million
+terms; chosen by hand.
 """
 
 
@@ -78,7 +79,7 @@ class StrongWolfe:
         while bracket.evaluations < self.most:
             here = bracket.evaluate(far)
             if not math.isfinite(here.value) or not math.isfinite(here.slope):
-                far = before.far + INNER * (far - before.far)
+                far = before.far + END_MARGIN * (far - before.far)
                 continue
             if bracket.is_high(here) or (before is not start and here.value >= before.value):
                 return bracket.zoom(before, here)
@@ -118,7 +119,7 @@ class _Bracket:
     def extrapolate(self, before: LinePoint, here: LinePoint) -> float:
         """Where to look next, beyond a place that still goes down."""
         width = here.far - before.far
-        least, most = here.far + width, here.far + MOST_GROWTH * width
+        least, most = here.far + width, here.far + MAX_GROWTH * width
         guess = _cubic_minimum(before, here)
         return here.far + 2 * width if guess is None else min(max(guess, least), most)
 
@@ -129,7 +130,7 @@ class _Bracket:
             guess = _cubic_minimum(low, high)
             middle = low.far + 0.5 * width
             far = middle if guess is None else guess
-            ends = sorted((low.far + INNER * width, high.far - INNER * width))
+            ends = sorted((low.far + END_MARGIN * width, high.far - END_MARGIN * width))
             here = self.evaluate(min(max(far, ends[0]), ends[1]))
             if here.far in (low.far, high.far):
                 break  # the ends are neighbours in floating-point numbers

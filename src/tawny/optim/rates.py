@@ -280,17 +280,17 @@ class Plateau(ScheduledRate):
         best, waited, scale, before, count = (
             np.asarray(memory[name]) for name in ("best", "waited", "scale", "sum", "count")
         )
-        total, seen = before + loss, count + 1.0
-        full = seen >= self.every
-        better = total / seen < best - self.margin
+        total, number = before + loss, count + 1.0
+        full = number >= self.every
+        better = total / number < best - self.margin
         longer = np.where(better, 0.0, waited + 1.0)
         tired = longer >= self.patience
         return {
-            "best": np.where(full & better, total / seen, best),
+            "best": np.where(full & better, total / number, best),
             "waited": np.where(full, np.where(tired, 0.0, longer), waited),
             "scale": np.where(full & tired, scale * self.factor, scale),
             "sum": np.where(full, 0.0, total),
-            "count": np.where(full, 0.0, seen),
+            "count": np.where(full, 0.0, number),
         }
 
     def rate_from_watch(self, step: Array, memory: Mapping[str, Any]) -> Number:
@@ -443,9 +443,9 @@ class Adam(AdaptiveRate):
         mean = self.beta1 * memory["mean"] + (1 - self.beta1) * now.direction
         fresh = (1 - self.beta2) * (now.slope * now.slope)
         squares = self.beta2 * memory["squares"] + fresh
-        made = np.astype(now.step + 1, np.float64)  # in single precision 1 - beta2 would be rough
-        scale = now.rate / (1.0 - np.power(self.beta1, made))
-        spread = 1.0 / np.sqrt(1.0 - np.power(self.beta2, made))
+        count = np.astype(now.step + 1, np.float64)  # in single precision 1 - beta2 would be rough
+        scale = now.rate / (1.0 - np.power(self.beta1, count))
+        spread = 1.0 / np.sqrt(1.0 - np.power(self.beta2, count))
         below = np.sqrt(squares) * cast_number(spread, dtype) + self.epsilon
         return mean / below * cast_number(scale, dtype), {"mean": mean, "squares": squares}
 

@@ -1,9 +1,9 @@
 """Keras' files: weights in HDF5, alone or in an archive, read with limits on what they may claim.
 
-An archive's contents, and the arrays of a file, may take `MOST_TIMES` the file's own bytes, or
-`ALWAYS` bytes where that is more: weights hardly shrink when they are packed.  Every group is
-visited once, and nothing is looked for in other files.  libhdf5 itself is not made for files of
-strangers: damaged ones may end the process.
+An archive's contents, and the arrays of a file, may take `MAX_EXPANSION` times the file's own
+bytes, or `MIN_LIMIT_BYTES` where that is more: weights hardly shrink when they are packed.  Every
+group is visited once, and nothing is looked for in other files.  libhdf5 itself is not made for
+files of strangers: damaged ones may end the process.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _WeightReader:
         self.file = file
         self.bytes = bytes
         self.most = self.left = _byte_limit(bytes)
-        self.seen: set[Any] = set()
+        self.visited: set[Any] = set()
 
     def weights(self) -> dict[str, Value]:
         """The arrays by name."""
@@ -159,11 +159,11 @@ class _WeightReader:
         """Refuse a group that was visited before, under another name or within itself."""
         info = self.h5py.h5o.get_info(group.id)
         place = (info.fileno, info.addr)
-        if place in self.seen or depth > MAX_DEPTH:
+        if place in self.visited or depth > MAX_DEPTH:
             raise OSError(
                 f"{group.name} is there under several names, or within more than {MAX_DEPTH} groups"
             )
-        self.seen.add(place)
+        self.visited.add(place)
 
     def value(self, dataset: Any) -> Value:
         """An array that lies in the file itself, within what a file of its size may hold."""
@@ -191,9 +191,10 @@ class _WeightReader:
 
     def attribute(self, group: Any, key: str) -> Any:
         """What is kept beside a group, within what a file of its size may hold."""
-        held = group.attrs.get_id(key)
-        if math.prod(held.shape or ()) * held.dtype.itemsize > max(self.bytes, MIN_LIMIT_BYTES):
-            raise OSError(f"{group.name}: {key} has shape {held.shape}")
+        attribute = group.attrs.get_id(key)
+        claimed = math.prod(attribute.shape or ()) * attribute.dtype.itemsize
+        if claimed > max(self.bytes, MIN_LIMIT_BYTES):
+            raise OSError(f"{group.name}: {key} has shape {attribute.shape}")
         return group.attrs[key]
 
     # --------------------------------------------------------------------- walks

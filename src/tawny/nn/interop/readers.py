@@ -8,18 +8,13 @@ what is in them, and are not read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from tawny.errors import type_error, value_error
 from tawny.files.safetensors import GraphFileError, open_regular, read
 from tawny.nn.interop.hdf5 import File, from_archive, from_hdf5, path_from_layer
 from tawny.node import Value
-
-__all__ = ["File", "Read", "keras_arrays", "torch_arrays"]
-
-Read = Callable[[str, Any], Mapping[str, Any]]
-"""From the function that was called and what it was given to arrays by name."""
 
 HDF5: Final = b"\x89HDF\r\n\x1a\n"
 ARCHIVE: Final = b"PK\x03\x04"

@@ -101,7 +101,7 @@ class TrainingPosition:
     """Where training stands: all that a step depends on beside the arrays."""
 
     step: int = 0
-    """Updates made."""
+    """The number of updates."""
     epoch: int = 0
     """The epoch under way, from 0."""
     position: int = 0

@@ -102,13 +102,13 @@ class Programs:
         return next((entry.program for entry in self._programs.values()), None)
 
 
-MOST_PROGRAMS: Final = 4
+MAX_PROGRAMS: Final = 4
 """The number of programs that are cached with a model, at most.
 
 Enough for two sizes of batch (full ones and the last), for predictions and for losses.
 """
 
-MOST_BYTES: Final = 1 << 28
+MAX_BYTES: Final = 1 << 28
 """The planned bytes of all programs cached with a model, at most; chosen by hand.
 
 It trades memory that stays taken between calls for compiling again.
@@ -146,7 +146,7 @@ def _store(model: Module, key: Hashable, entry: CachedProgram) -> None:
         cached = _CACHE.setdefault(model, OrderedDict())
         cached[key] = entry
         cached.move_to_end(key)
-        while len(cached) > MOST_PROGRAMS or sum(k.nbytes for k in cached.values()) > MOST_BYTES:
+        while len(cached) > MAX_PROGRAMS or sum(k.nbytes for k in cached.values()) > MAX_BYTES:
             cached.popitem(last=False)
 
 

@@ -16,14 +16,14 @@ INTERVAL: Final = 0.1
 
 
 class Progress(Protocol):
-    """Somebody who is told how training goes."""
+    """Something that shows how training goes."""
 
     def step(self, epoch: int, done: int, loss: float, rate: float) -> None:
-        """A step was made, the epoch's `done`-th."""
+        """Show a step, the epoch's `done`-th."""
         ...
 
     def epoch(self, number: int, loss: float, validation: dict[str, float]) -> None:
-        """An epoch is over."""
+        """Show the end of an epoch."""
         ...
 
 
@@ -46,7 +46,7 @@ class ProgressBar:
         self._bar = bar
         self._epochs = epochs
         self._batches = batches
-        self._task = bar.add_task("", total=batches, epoch=1, epochs=epochs, said="")
+        self._task = bar.add_task("", total=batches, epoch=1, epochs=epochs, text="")
         self._shown = 0.0
 
     def step(self, epoch: int, done: int, loss: float, rate: float) -> None:
@@ -54,8 +54,8 @@ class ProgressBar:
         now = time.monotonic()
         if now - self._shown >= INTERVAL:
             self._shown = now
-            said = f"loss {loss:.4g}  rate {rate:.3g}"
-            self._bar.update(self._task, completed=done, epoch=epoch + 1, said=said)
+            text = f"loss {loss:.4g}  rate {rate:.3g}"
+            self._bar.update(self._task, completed=done, epoch=epoch + 1, text=text)
 
     def epoch(self, number: int, loss: float, validation: dict[str, float]) -> None:
         """Leave a line for the epoch and start again."""
@@ -79,7 +79,7 @@ def show_progress(show: bool | None, epochs: int, batches: int | None) -> Genera
         progress.TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[said]}"),
+        progress.TextColumn("{task.fields[text]}"),
         progress.TimeRemainingColumn(),
         console=console.Console(stderr=True),
         transient=True,
