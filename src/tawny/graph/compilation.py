@@ -19,6 +19,7 @@ from tawny.graph.lowering import is_leaf, lower, views_of, with_scratch
 from tawny.graph.memory_limits import check_addressable, check_fits_machine, least_budget
 from tawny.graph.plan import Plan
 from tawny.graph.plan_choice import ALIGNMENT, ChosenPlan, Planning, choose_plan, smaller_need
+from tawny.graph.stages import Stages
 from tawny.lazy import cached_property
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.memory.plan import as_reported, plan_below, replanned
@@ -104,7 +105,9 @@ class Compilation(Unique):
     def _make_plan(self) -> None:
         """Optimise, choose kernels, plan the memory; no code is made."""
         targets, flow = self._targets, Flow(self._user_results)
+        self.stages = Stages()
         check_addressable(flow.order())
+        self.stages.note("record", len(flow.order()))
         versions = self._versions(flow, targets, self._optimise, self._incremental)
         found, adapted = self._choose_version(
             [*versions], targets, self._budget, self._incremental, self._optimise
@@ -141,12 +144,14 @@ class Compilation(Unique):
         if optimise is None:
             yield ProgramVersion(separate_outputs(asked, targets), Rewrites())
             return
-        count = len(asked.outputs)
+        count, note = len(asked.outputs), self.stages.note
         simple = optimise(asked, SIMPLIFY_PASSES)
+        note("simplify", len(simple.flow.order()))
         own = separate_outputs(simple.flow, targets)
         boundary_values = self._boundary_values(own) if incremental else []
         fusing = (*FUSE_PASSES, gather_pieces) if self._engine.compiles_groups else FUSE_PASSES
         fused = optimise(own.with_outputs((*own.outputs, *boundary_values)), fusing)
+        note("fuse", len(fused.flow.order()))
         rewrites = simple.rewrites.followed_by(fused.rewrites)
         least: list[int] = []
         if self._engine.compiles_groups:
@@ -158,6 +163,7 @@ class Compilation(Unique):
             grouped = optimise(fused.flow, (groups, joined))
             own = grouped.flow.with_outputs(grouped.outputs[:count])
             reads = optimise(own, (reading(self._engine.should_group),))
+            note("group", len(reads.flow.order()))
             more = rewrites.followed_by(grouped.rewrites).followed_by(reads.rewrites)
             yield ProgramVersion(reads.flow, more)
         plain = fused.flow.with_outputs(fused.outputs[:count])
@@ -206,6 +212,8 @@ class Compilation(Unique):
             placed = self._with_thread_scratch(chosen)
             if budget is None or placed.arena <= budget:
                 _warn_of_cost(budget, free, chosen)
+                if placed is not chosen:
+                    self._note_plan("place for threads", placed)
                 return placed, False
         free, chosen = self._choose_for_threads(versions, *given, self._threads)
         _warn_of_cost(budget, free, chosen)
@@ -248,13 +256,16 @@ class Compilation(Unique):
         least: MemoryBudgetError | None = None
         for place, plain in enumerate(versions):
             found = PlannedVersion(plain, plan_within(plain.flow))
+            self._note_plan("plan", found)
             if any(self._needs_less(later, *found) for later in versions[place + 1 :]):
+                self._note_plan("give up groups", found)
                 continue
             bands: BandPlanner | None = None
             if optimise is not None and self._engine.compiles_groups and self._planning != "seed":
                 run_keys = self._run_keys if incremental else None
                 bands = BandPlanner(self._engine, optimise, plan_within, scratch, run_keys)
                 found = bands.reduce_peak(found)
+                self._note_plan("cut bands", found)
             if budget is None or found.arena <= budget:
                 return found, found
             try:
@@ -262,9 +273,14 @@ class Compilation(Unique):
             except MemoryBudgetError as error:
                 least = smaller_need(least, error)
             else:
+                self._note_plan("recompute within budget", within)
                 return found, within
         assert least is not None
         raise least
+
+    def _note_plan(self, name: str, planned: PlannedVersion) -> None:
+        layout = planned.chosen.memory.layout
+        self.stages.note(name, len(layout.schedule.sequence), layout.arena)
 
     @staticmethod
     def _fit_budget(
@@ -329,6 +345,11 @@ class Compilation(Unique):
             known = self._scratches[threads, node] = self._engine.scratch(node, threads)
         return known
 
+    def explain(self) -> Stages:
+        """The stages that were gone through, and how the steps are run."""
+        steps = self._memory_plan.lowered.steps
+        return self.stages.with_summary(self._engine.describe(steps, self._threads))
+
     @cached_property
     def rewrites(self) -> Rewrites:
         """What the optimiser did; what it was given and left is measured when somebody asks."""
@@ -367,9 +388,14 @@ class Compilation(Unique):
         while True:
             check_fits_machine(self._memory_plan.layout.arena, self._least_bytes)
             try:
-                return self._engine.prepare(self.task)
+                executable = self._engine.prepare(self.task)
             except StalePlanError:
                 self._make_plan()
+            else:
+                layout = self._memory_plan.layout
+                steps = len(layout.schedule.sequence)
+                self.stages.note("make code, allocate", steps, layout.arena)
+                return executable
 
     def _least_bytes(self) -> int:
         """The smallest budget that was found to be possible for what is computed now."""

@@ -15,6 +15,7 @@ from tawny.graph.engine import engine_named
 from tawny.graph.plan import Plan
 from tawny.graph.plan_choice import Planning
 from tawny.graph.program import Program
+from tawny.graph.stages import Stages
 from tawny.lazy import LazyModule, cached_property
 from tawny.node import Node, Variable, toposort
 from tawny.rewrite.flow import Flow, Pass
@@ -257,6 +258,34 @@ class Graph(Unique):
         switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
         with gc_paused():
             return self._compiled(engine, memory, often, switches, incremental, None, plan).plan
+
+    def explain(
+        self,
+        memory: str | float | None = None,
+        often: Variables = (),
+        optimise: bool = True,
+        assume_finite: bool = False,
+        incremental: bool = True,
+        engine: str = "cpu",
+        plan: Planning = "default",
+        disable: Iterable[str] = (),
+        enable: Iterable[str] = (),
+    ) -> Stages:
+        """The stages that `compile` would go through, but for making code and allocating memory.
+
+        - `memory`, `often`, `optimise`, `assume_finite`, `incremental`, `engine`, `plan`,
+          `disable`, `enable`: as for `compile`.
+
+        Gives a sequence of stages with `name`, `nodes`, `bytes` and `seconds`, printed as a table.
+        Raises `tw.MemoryBudgetError` where no plan fits in the budget.
+
+            x = tw.var("x", (1000, 1000))
+            stages = tw.Graph([x], np.exp(np.sin(x)) + 1).explain()
+            stages[-1].bytes                              # -> 8000000
+        """
+        switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
+        with gc_paused():
+            return self._compiled(engine, memory, often, switches, incremental, None, plan).stages
 
     def _compiled(
         self,
