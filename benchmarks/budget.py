@@ -18,7 +18,7 @@ from pathlib import Path
 from memory_data import graph
 from tawny.memory.budget import Budget, MemoryBudgetError
 from tawny.memory.effort import SECOND
-from tawny.memory.plan import Layout
+from tawny.memory.plan import ArenaLayout
 from tawny.memory.problem import Problem
 
 FLOPS, BANDWIDTH = 15e12, 900e9
@@ -59,7 +59,7 @@ def roofline(name: str) -> Problem:
     return Problem(problem.values, tuple(steps))
 
 
-def check(layout: Layout) -> None:
+def check(layout: ArenaLayout) -> None:
     """Replay the layout with the independent checker of the tests."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from memory_checks import assert_apart, replay
@@ -71,7 +71,7 @@ def check(layout: Layout) -> None:
         if offset is not None
     }
     replay(layout.problem, layout.sequence, address, layout.arena)
-    assert_apart([(size, birth, death, at) for (size, birth, death), at in layout.occupied])
+    assert_apart([(size, birth, death, at) for (size, birth, death), at in layout.placed_storages])
 
 
 def row(name: str, looks: int, checked: bool) -> None:

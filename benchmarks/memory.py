@@ -19,12 +19,12 @@ from math import log10
 from typing import TypeVar
 
 from memory_data import CAPACITY, graph, graph_names, trace, trace_names
-from tawny.memory.blocks import allocate
+from tawny.memory.blocks import allocate_blocks
 from tawny.memory.effort import SECOND
-from tawny.memory.ordering.portfolio import depth_first
+from tawny.memory.ordering.portfolio import depth_first_order
 from tawny.memory.placement.place import place
 from tawny.memory.plan import plan
-from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.problem import PlanStep, PlanValue, Problem
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ def graphs() -> Iterator[str]:
     for name in graph_names():
         problem = graph(name)
         layout, seconds = timed(lambda: plan(problem))  # noqa: B023
-        report = allocate(problem, depth_first(problem)).total
+        report = allocate_blocks(problem, depth_first_order(problem)).total
         recorded = RECORDED.get(name)
         print(
             f"{name:<28}{len(problem.steps):>6}{report / 1e6:>11.2f}{recorded or '':>10}"
@@ -130,17 +130,19 @@ def generated(kind: str, count: int) -> Problem:
     """A graph of about `count` operations: tree, layered, network or training."""
     rng = random.Random(1)
     sizes = [64 * int(2 ** rng.uniform(0, 12)) for _ in range(count)]
-    steps: list[Step] = []
+    steps: list[PlanStep] = []
     if kind == "tree":
         operands: list[list[int]] = [[] for _ in range(count)]
         for v in range(count - 1):
             operands[rng.randint(v + 1, min(count - 1, v + 50))].append(v)
-        steps = [Step(tuple(read), (v,), ((0, 0),) * bool(read)) for v, read in enumerate(operands)]
+        steps = [
+            PlanStep(tuple(read), (v,), ((0, 0),) * bool(read)) for v, read in enumerate(operands)
+        ]
     elif kind == "layered":
         for v in range(count):
             layer = v // 8 * 8
             read = [rng.randrange(max(0, layer - 32), layer) for _ in range(2)] if layer else []
-            steps.append(Step(tuple(read), (v,), tuple((i, 0) for i in range(len(read)))))
+            steps.append(PlanStep(tuple(read), (v,), tuple((i, 0) for i in range(len(read)))))
     elif kind == "network":
         for v in range(count):
             read = [v - 1] if v else []
@@ -148,19 +150,19 @@ def generated(kind: str, count: int) -> Problem:
                 read.append(v - rng.randint(2, 6))
             if v and rng.random() < 0.7:
                 sizes[v] = sizes[v - 1]
-            steps.append(Step(tuple(read), (v,), ((0, 0),) * bool(read)))
+            steps.append(PlanStep(tuple(read), (v,), ((0, 0),) * bool(read)))
     else:
         layers = count // 3
-        steps = [Step((v - 1,) if v else (), (v,)) for v in range(layers)]
+        steps = [PlanStep((v - 1,) if v else (), (v,)) for v in range(layers)]
         gradient = layers - 1
         for v in reversed(range(layers)):
             made = len(steps)
-            steps.append(Step((gradient, v), (made,), ((0, 0),)))
-            steps.append(Step((made, v), (made + 1,)))
+            steps.append(PlanStep((gradient, v), (made,), ((0, 0),)))
+            steps.append(PlanStep((made, v), (made + 1,)))
             gradient = made
             sizes[made] = sizes[v]
     read_at_all = {v for step in steps for v in step.inputs}
-    values = [Value(sizes[v], kept=v not in read_at_all) for v in range(len(steps))]
+    values = [PlanValue(sizes[v], kept=v not in read_at_all) for v in range(len(steps))]
     return Problem(tuple(values), tuple(steps))
 
 

@@ -11,7 +11,7 @@ import gzip
 import json
 from pathlib import Path
 
-from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.memory.schedule import Storage
 
 DATA = Path(__file__).parent / "data" / "memory"
@@ -35,15 +35,15 @@ def graph(name: str) -> Problem:
         document = json.load(file)
     kept = set(document["out"])
     index = {node["id"]: i for i, node in enumerate(document["nodes"])}
-    values: list[Value] = []
-    steps: list[Step] = []
+    values: list[PlanValue] = []
+    steps: list[PlanStep] = []
     for node in document["nodes"]:
         inputs = tuple(index[i] for i in node["inputs"])
         view = inputs[0] if node["view"] else None
-        values.append(Value(node["size"], node["id"], kept=node["id"] in kept, view_of=view))
+        values.append(PlanValue(node["size"], node["id"], kept=node["id"] in kept, view_of=view))
         if node["kind"] == "op":
             steps.append(
-                Step(
+                PlanStep(
                     inputs,
                     (index[node["id"]],),
                     tuple((i, 0) for i in node["inplace"]),

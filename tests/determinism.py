@@ -201,7 +201,7 @@ def digests(case: Case) -> dict[str, str]:
         "nodes": digest([nodes, made]),
         "rewrites": digest([rewritten(r) for r in program.rewrites]),
         "order": digest([layout.sequence, [number[n] for n in steps]]),
-        "memory": digest([found.slides, found.reads, found.writes, found.storages, values]),
+        "memory": digest([found.in_place_pairs, found.reads, found.writes, found.storages, values]),
         "places": digest([layout.placement, layout.problem.structure]),
         "kept": digest([number[n] for n in compiled._memory_plan.kept]),
         "in_place_updates": digest(

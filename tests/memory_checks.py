@@ -7,8 +7,8 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import permutations
 
-from tawny.memory.plan import Layout
-from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.plan import ArenaLayout
+from tawny.memory.problem import PlanStep, PlanValue, Problem
 
 
 def replay(
@@ -222,9 +222,9 @@ def least_peak(problem: Problem, in_place: bool = True) -> int:
 
 def random_problem(random_: random.Random, steps: int, *, rich: bool = True) -> Problem:
     """A random problem; `rich` ones have views, several outputs, scratch and repeated operands."""
-    values = [Value(random_.choice([1, 2, 3])) for _ in range(random_.randint(1, 2))]
+    values = [PlanValue(random_.choice([1, 2, 3])) for _ in range(random_.randint(1, 2))]
     made: list[int] = []
-    result: list[Step] = []
+    result: list[PlanStep] = []
     for _ in range(steps):
         pool = list(range(len(values)))
         inputs = tuple(
@@ -234,24 +234,24 @@ def random_problem(random_: random.Random, steps: int, *, rich: bool = True) -> 
         first = len(values)
         if rich and inputs and random_.random() < 0.15:
             size = values[inputs[0]].bytes
-            values.append(Value(random_.choice([size, size, 1]), view_of=inputs[0]))
-            result.append(Step(inputs[:1], (first,)))
+            values.append(PlanValue(random_.choice([size, size, 1]), view_of=inputs[0]))
+            result.append(PlanStep(inputs[:1], (first,)))
         else:
             count = random_.choice([1, 1, 1, 2]) if rich else 1
-            values.extend(Value(random_.choice([1, 2, 3, 5, 8])) for _ in range(count))
+            values.extend(PlanValue(random_.choice([1, 2, 3, 5, 8])) for _ in range(count))
             if inputs and random_.random() < 0.5:
-                values[first] = Value(values[random_.choice(inputs)].bytes)
+                values[first] = PlanValue(values[random_.choice(inputs)].bytes)
             pairs = [(i, o) for i in range(len(inputs)) for o in range(count)]
             overwrites = tuple(pair for pair in pairs if random_.random() < 0.5)
             scratch = random_.choice([0, 0, 2]) if rich else 0
-            result.append(Step(inputs, tuple(range(first, first + count)), overwrites, scratch))
+            result.append(PlanStep(inputs, tuple(range(first, first + count)), overwrites, scratch))
         made.extend(range(first, len(values)))
         if rich and random_.random() < 0.1:
-            values.append(Value(values[made[-1]].bytes, view_of=made[-1]))
+            values.append(PlanValue(values[made[-1]].bytes, view_of=made[-1]))
     for v in range(len(values)):
         if random_.random() < 0.15:
             old = values[v]
-            values[v] = Value(old.bytes, kept=True, view_of=old.view_of)
+            values[v] = PlanValue(old.bytes, kept=True, view_of=old.view_of)
     return Problem(tuple(values), tuple(result))
 
 
@@ -280,7 +280,7 @@ def runs_in_time(problem: Problem, sequence: Sequence[int]) -> bool:
     return True
 
 
-def check_layout(layout: Layout) -> None:
+def check_layout(layout: ArenaLayout) -> None:
     """All that must hold of a plan, each by an independent witness."""
     positions = range(len(layout.sequence))
     address = {
@@ -290,14 +290,14 @@ def check_layout(layout: Layout) -> None:
         if offset is not None
     }
     replay(layout.problem, layout.sequence, address, layout.arena)
-    assert_apart((*storage, offset) for storage, offset in layout.occupied)
-    assert all(offset % layout.alignment == 0 for _, offset in layout.occupied)
-    ends = [offset + storage.bytes for storage, offset in layout.occupied]
+    assert_apart((*storage, offset) for storage, offset in layout.placed_storages)
+    assert all(offset % layout.alignment == 0 for _, offset in layout.placed_storages)
+    ends = [offset + storage.bytes for storage, offset in layout.placed_storages]
     assert layout.arena >= max(ends, default=0)
     assert layout.arena >= layout.bound == max(layout.live, default=0)
-    always = {v for v, value in enumerate(layout.problem.values) if value.always}
-    for storage, tenants in zip(layout.schedule.storages, layout.schedule.tenants, strict=True):
-        if always & {v for v, _ in tenants}:
+    pinned = {v for v, value in enumerate(layout.problem.values) if value.pinned}
+    for storage, occupants in zip(layout.schedule.storages, layout.schedule.occupants, strict=True):
+        if pinned & {v for v, _ in occupants}:
             assert (storage.birth, storage.death) == (0, len(layout.sequence))
     for position in positions:
         for v, offset in zip(
@@ -309,6 +309,6 @@ def check_layout(layout: Layout) -> None:
                 assert layout.offsets[v] == offset
 
 
-def made_at(layout: Layout, position: int) -> tuple[int, ...]:
+def made_at(layout: ArenaLayout, position: int) -> tuple[int, ...]:
     """What the step at a position makes."""
     return layout.problem.steps[layout.sequence[position]].outputs

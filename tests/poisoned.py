@@ -31,7 +31,7 @@ class Poisoned:
         for position, alone in enumerate(self._alone):
             if position in wanted:
                 self._inner.run(alone, variables, draw)
-            for storage, offset in self._layout.occupied:
+            for storage, offset in self._layout.placed_storages:
                 if storage.death == position + 1 < len(self._alone):
                     arena[offset : offset + storage.bytes] = POISON
 

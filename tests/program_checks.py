@@ -112,7 +112,7 @@ def check_poisoned(
     options = {"incremental": data.draw(st.booleans()), "optimise": data.draw(st.booleans())}
     plain, poisoned = (graph.compile(engine=engine, **options) for _ in range(2))
     layout = poisoned.plan.layout
-    assert_apart((s.bytes, s.birth, s.death, offset) for s, offset in layout.occupied)
+    assert_apart((s.bytes, s.birth, s.death, offset) for s, offset in layout.placed_storages)
     assert layout.schedule.peak <= layout.bound <= layout.arena
     compiled = poisoned._compiled
     inner = compiled.executable if prepare is None else prepare(compiled.task)

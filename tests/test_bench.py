@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from tawny import cli, models
-from tawny.bench import WORKLOADS, Row, child, command, measured, measurement, workloads
+from tawny.bench import WORKLOADS, BenchRow, child, command, measure, measurement, workloads
 from tawny.bench.picture import series
-from tawny.bench.rows import text
-from tawny.bench.workloads import Made
+from tawny.bench.rows import format_table
+from tawny.bench.workloads import PreparedWorkload
 
 ROWS = [
-    Row(
+    BenchRow(
         name,
         0.4,
         0.1,
@@ -36,18 +36,18 @@ ROWS = [
 
 
 @pytest.fixture(scope="module")
-def training() -> Row:
-    (row,) = measured(["MNIST training"], lambda _: None, seconds=0.2)
+def training() -> BenchRow:
+    (row,) = measure(["MNIST training"], lambda _: None, seconds=0.2)
     return row
 
 
-def test_the_predicted_peak_is_what_a_process_needs(training: Row) -> None:
+def test_the_predicted_peak_is_what_a_process_needs(training: BenchRow) -> None:
     assert abs(training.graph_bytes - training.predicted_bytes) < 0.02 * 35e6 + 4e6
     assert training.graph_bytes < 0.5 * training.eager_bytes < 0.5 * training.held_bytes
     assert training.graph_process_bytes > training.graph_bytes
 
 
-def test_times_are_those_of_one_step(training: Row) -> None:
+def test_times_are_those_of_one_step(training: BenchRow) -> None:
     assert 0 < training.eval_s < 5
     assert 0 < training.eager_s < 5
     assert 0 < training.build_s < 20
@@ -55,7 +55,7 @@ def test_times_are_those_of_one_step(training: Row) -> None:
 
 
 def test_eager_and_graph_compute_the_same() -> None:
-    made: Made = workloads._inference(models.ResNet50(width=1 / 8), (1, 64, 64, 3))
+    made: PreparedWorkload = workloads._inference(models.ResNet50(width=1 / 8), (1, 64, 64, 3))
     kept: list = []
     program = made.build().compile()
     expected = made.eager(kept)
@@ -70,21 +70,21 @@ def test_a_budget_that_threads_leave_no_room_for_is_given_up_for_the_least(
     memory: str | None,
 ) -> None:
     made = workloads._inference(models.ResNet50(width=1 / 8), (1, 32, 32, 3), memory)
-    met = made.met()
-    program = met.compiled()
+    met = made.with_feasible_budget()
+    program = met.compile()
     assert met.memory == (memory if memory != "1 kB" else program.plan.peak_bytes)
-    assert met.met() is met
+    assert met.with_feasible_budget() is met
 
 
 def test_it_says_which_build_and_how_many_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
-    command._show(ROWS, 1.0)
+    command._print_table(ROWS, 1.0)
     said = " ".join(capsys.readouterr().out.split())
     assert "Mask R-CNN 5" in said
     assert "the first took 0.70, 0.70, 0.70, 0.70 s" in said
 
 
 def test_the_table_names_every_network_and_the_report() -> None:
-    lines = text(ROWS).splitlines()
+    lines = format_table(ROWS).splitlines()
     assert lines[0].split() == ["time", "(s)", "activations", "(MB)", "all"]
     assert lines[0].index("time") == lines[2].index("0.4000") - 1
     assert len(lines[0]) == len(lines[1])
@@ -92,7 +92,7 @@ def test_the_table_names_every_network_and_the_report() -> None:
     for row, line, said in zip(ROWS, lines[2::2], lines[3::2], strict=True):
         assert line.startswith(row.name)
         assert line.split()[-7:] == ["80.0", "160.0", "20.0", "20.0", "0.25", "0.12", "0.67"]
-        reported = WORKLOADS[row.name].reported
+        reported = WORKLOADS[row.name].report
         assert said.split()[2] == f"{reported.eager_s:.4f}"
         assert said.endswith(f"{reported.graph_mb / reported.eager_mb:.2f}")
 
@@ -110,7 +110,7 @@ def test_the_rows_are_the_reports() -> None:
     assert list(WORKLOADS) == list(REPORT)
     of_time, of_memory = series(ROWS)
     for place, (name, (*figures, time, memory)) in enumerate(REPORT.items()):
-        assert list(WORKLOADS[name].reported) == figures
+        assert list(WORKLOADS[name].report) == figures
         assert of_time[-1][2][place] == pytest.approx(time, abs=0.006)
         assert of_memory[-1][2][place] == pytest.approx(memory, abs=0.006)
     assert [list(ratios) for _, _, ratios in of_time[:-1]] == [[0.25] * 4]
@@ -133,22 +133,24 @@ def test_what_is_measured_has_the_reports_sizes(
     name: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(models.MaskRCNN, "parameters", {})  # whose drawing takes a second
-    feeds = WORKLOADS[name].make().feeds
+    feeds = WORKLOADS[name].prepare().feeds
     assert feeds["x"].shape == shape
     if name == "MNIST training":
         assert {n.split(".")[2] for n in feeds if n.startswith("optimiser.rate")} == {"squares"}
 
 
 def test_times_are_the_mean_of_the_middle_half() -> None:
-    assert child.middle([9.0, 1.0, 2.0, 100.0, 3.0, 4.0, 5.0, 0.0]) == (2 + 3 + 4 + 5) / 4
-    assert child.middle([1.0, 2.0, 6.0]) == 3
+    assert (
+        child.interquartile_mean([9.0, 1.0, 2.0, 100.0, 3.0, 4.0, 5.0, 0.0]) == (2 + 3 + 4 + 5) / 4
+    )
+    assert child.interquartile_mean([1.0, 2.0, 6.0]) == 3
 
 
 def test_an_evaluation_is_repeated_but_not_for_ever() -> None:
     calls: list[int] = []
     for seconds, expected in ((0.0, 3), (60.0, 30)):
         calls.clear()
-        assert len(child.timed(lambda: calls.append(1), seconds)) == len(calls) == expected
+        assert len(child.time_calls(lambda: calls.append(1), seconds)) == len(calls) == expected
 
 
 def test_each_figure_comes_from_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,11 +166,11 @@ def test_each_figure_comes_from_its_process(monkeypatch: pytest.MonkeyPatch) -> 
             "first_build_s": 11,
         },
     }
-    monkeypatch.setattr(measurement, "_in_a_process", lambda name, mode, seconds: found[mode])
+    monkeypatch.setattr(measurement, "_run_child", lambda name, mode, seconds: found[mode])
     said: list[str] = []
-    (row,) = measured(["ResNet50"], said.append)
+    (row,) = measure(["ResNet50"], said.append)
     assert said == ["ResNet50: without the graph", "ResNet50: with the graph"]
-    assert row == Row(
+    assert row == BenchRow(
         "ResNet50",
         eager_s=1,
         build_s=5,
@@ -188,11 +190,11 @@ def test_each_figure_comes_from_its_process(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_is_being_done_is_shown(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def measuring_one(names: Any, tell: Any) -> Any:
-        tell("ResNet50: with the graph")
+    def measuring_one(names: Any, show_progress: Any) -> Any:
+        show_progress("ResNet50: with the graph")
         yield from ROWS
 
-    monkeypatch.setattr(command, "measured", measuring_one)
+    monkeypatch.setattr(command, "measure", measuring_one)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     assert cli.main(["bench"]) == 0
     shown = capsys.readouterr().err
@@ -201,7 +203,7 @@ def test_what_is_being_done_is_shown(
 
 
 def test_the_command_writes_json_and_a_picture(monkeypatch, tmp_path, capsys) -> None:
-    monkeypatch.setattr(command, "measured", lambda names, tell: iter(ROWS))
+    monkeypatch.setattr(command, "measure", lambda names, show_progress: iter(ROWS))
     files = tmp_path / "b.json", tmp_path / "b.png"
     assert cli.main(["bench", "--json", str(files[0]), "--picture", str(files[1])]) == 0
     written = json.loads(files[0].read_text())
@@ -226,10 +228,10 @@ def test_the_command_writes_json_and_a_picture(monkeypatch, tmp_path, capsys) ->
 
 
 def test_a_narrow_table_has_its_headings_one_below_the_other() -> None:
-    whole = text(ROWS)
-    assert text(ROWS, 200) == text(ROWS, max(map(len, whole.splitlines()))) == whole
+    whole = format_table(ROWS)
+    assert format_table(ROWS, 200) == format_table(ROWS, max(map(len, whole.splitlines()))) == whole
     for width in (60, 80):
-        parts = text(ROWS, width).split("\n\n")
+        parts = format_table(ROWS, width).split("\n\n")
         assert all(len(line) <= width for part in parts for line in part.splitlines())
         headings = (
             ["time", "activations", "activations", "all"] if width < 63 else ["time", "activations"]
@@ -247,7 +249,7 @@ def test_what_cannot_be_written_is_said_before_anything_is_measured(
 ) -> None:
     import tawny.bench.command as command
 
-    monkeypatch.setattr(command, "measured", lambda *_: pytest.fail("nothing is measured"))
+    monkeypatch.setattr(command, "measure", lambda *_: pytest.fail("nothing is measured"))
     for option, path, message in [
         ("--json", tmp_path, "is a folder; accepted: the path of a file"),
         ("--json", tmp_path / "nowhere" / "b.json", "there is no folder"),
@@ -261,11 +263,11 @@ def test_what_cannot_be_written_is_said_before_anything_is_measured(
 def test_ctrl_c_leaves_the_rows_measured_so_far(monkeypatch, tmp_path, capsys) -> None:
     import tawny.bench.command as command
 
-    def measured_until(names, tell):
+    def measured_until(names, show_progress):
         yield from ROWS[:2]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "measured", measured_until)
+    monkeypatch.setattr(command, "measure", measured_until)
     assert cli.main(["bench", "--json", str(tmp_path / "b.json")]) == 130
     said = capsys.readouterr()
     assert "interrupted after 2 of 4 networks; no file is written" in said.err
@@ -277,11 +279,11 @@ def test_ctrl_c_leaves_the_rows_measured_so_far(monkeypatch, tmp_path, capsys) -
 def test_a_picture_that_cannot_be_drawn_is_said_first(monkeypatch, tmp_path, capsys) -> None:
     import tawny.bench.command as command
 
-    def measured_then(names, tell):
+    def measured_then(names, show_progress):
         assert "matplotlib is missing" in capsys.readouterr().err
         yield from ROWS
 
-    monkeypatch.setattr(command, "measured", measured_then)
+    monkeypatch.setattr(command, "measure", measured_then)
     monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
     assert cli.main(["bench", "--picture", str(tmp_path / "b.png")]) == 0
     assert not (tmp_path / "b.png").exists()
@@ -302,4 +304,4 @@ def test_unknown_networks_are_named(capsys) -> None:
 
 def test_a_process_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match="KeyError: 'nothing'"):
-        list(measured(["nothing"], lambda _: None))
+        list(measure(["nothing"], lambda _: None))

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_checks import random_problem, replay
-from tawny.memory.blocks import Blocks, How, allocate, letters
-from tawny.memory.plan import as_reported, plan
-from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.blocks import BlockOrigin, Blocks, allocate_blocks, block_name
+from tawny.memory.plan import plan, plan_as_in_report
+from tawny.memory.problem import PlanStep, PlanValue, Problem
 
 IMAGE, CONV, POOL = (100, 28, 28, 1), (100, 28, 28, 32), (100, 14, 14, 32)
 
@@ -45,10 +45,10 @@ GOLDEN: list[tuple[str, tuple[int, ...], tuple[str, ...], tuple[str, ...]]] = [
 def golden() -> Problem:
     """The graph of the published figure; sizes in elements, as Owl counts."""
     names = ["images", "weights", *(name for name, *_ in GOLDEN)]
-    values = [Value(78400, "images"), Value(1, "weights")]
-    values += [Value(math.prod(shape), name, kept=name == "Div") for name, shape, *_ in GOLDEN]
+    values = [PlanValue(78400, "images"), PlanValue(1, "weights")]
+    values += [PlanValue(math.prod(shape), name, kept=name == "Div") for name, shape, *_ in GOLDEN]
     steps = [
-        Step(
+        PlanStep(
             tuple(map(names.index, reads)),
             (names.index(name),),
             tuple((reads.index(over), 0) for over in overwrites),
@@ -59,12 +59,12 @@ def golden() -> Problem:
 
 
 def by_name(blocks: Blocks) -> dict[str, str]:
-    names = {choice.value: letters(choice.block) for choice in blocks.history}
+    names = {choice.value: block_name(choice.block) for choice in blocks.history}
     return {str(blocks.problem.values[v].label): name for v, name in names.items() if v is not None}
 
 
 def test_owls_published_allocation() -> None:
-    blocks = allocate(golden())
+    blocks = allocate_blocks(golden())
     assert by_name(blocks) == {
         "DivScalar": "A",
         "Conv2d": "B",
@@ -87,7 +87,7 @@ def test_owls_published_allocation() -> None:
         "Div": "C",
     }
     assert blocks.sizes == (627_200, 2_508_800, 1000)
-    grown = [choice for choice in blocks.history if choice.how is How.GROWN]
+    grown = [choice for choice in blocks.history if choice.origin is BlockOrigin.GROWN]
     assert [(blocks.problem.values[c.value or 0].label, c.size) for c in grown] == [
         ("MaxPool2d", 627_200)
     ]
@@ -95,19 +95,19 @@ def test_owls_published_allocation() -> None:
 
 
 def test_in_place_preferred_as_the_report_says() -> None:
-    blocks = allocate(golden(), prefer_in_place=True)
+    blocks = allocate_blocks(golden(), prefer_in_place=True)
     names = by_name(blocks)
     assert names["Add 1024"] == names["Dot 1024"] == "B"
     assert names["Add 10"] == names["Dot 10"] == "A"
     assert blocks.sizes == (627_200, 2_508_800, 1000)
-    hows = {str(blocks.problem.values[c.value or 0].label): c.how for c in blocks.history}
+    hows = {str(blocks.problem.values[c.value or 0].label): c.origin for c in blocks.history}
     for name, _, _, overwrites in GOLDEN:
         if name != "Div":
-            assert (hows[name] is How.IN_PLACE) == bool(overwrites), name
+            assert (hows[name] is BlockOrigin.IN_PLACE) == bool(overwrites), name
 
 
 def test_the_table_shows_every_decision() -> None:
-    lines = allocate(golden()).table().splitlines()
+    lines = allocate_blocks(golden()).table().splitlines()
     assert lines[0].split() == ["value", "bytes", "block", "how"]
     assert lines[1].split() == ["DivScalar", "78,400", "A", "new"]
     assert lines[5].split() == ["MaxPool2d", "627,200", "A", "grown", "to", "627,200"]
@@ -118,51 +118,63 @@ def test_the_table_shows_every_decision() -> None:
 
 def test_a_block_in_use_is_never_grown() -> None:
     """The report grows the largest block of all; it is here in use when the third value comes."""
-    values = (Value(1), Value(10), Value(2), Value(20, kept=False), Value(1, kept=True))
-    steps = (
-        Step((0,), (1,)),
-        Step((), (2,)),
-        Step((2,), ()),
-        Step((), (3,)),
-        Step((1, 3), (4,)),
+    values = (
+        PlanValue(1),
+        PlanValue(10),
+        PlanValue(2),
+        PlanValue(20, kept=False),
+        PlanValue(1, kept=True),
     )
-    blocks = allocate(Problem(values, steps))
+    steps = (
+        PlanStep((0,), (1,)),
+        PlanStep((), (2,)),
+        PlanStep((2,), ()),
+        PlanStep((), (3,)),
+        PlanStep((1, 3), (4,)),
+    )
+    blocks = allocate_blocks(Problem(values, steps))
     assert blocks.block_of == (None, 0, 1, 1, 2)
     assert blocks.sizes == (10, 20, 1)
 
 
 def test_a_value_read_twice_by_one_step_is_released_once() -> None:
-    values = (Value(4), Value(4), Value(4), Value(4, kept=True))
+    values = (PlanValue(4), PlanValue(4), PlanValue(4), PlanValue(4, kept=True))
     steps = (
-        Step((0,), (1,)),
-        Step((1, 1), (2,), ((0, 0), (1, 0))),
-        Step((1, 2), (3,), ((0, 0), (1, 0))),
+        PlanStep((0,), (1,)),
+        PlanStep((1, 1), (2,), ((0, 0), (1, 0))),
+        PlanStep((1, 2), (3,), ((0, 0), (1, 0))),
     )
-    assert allocate(Problem(values, steps)).block_of == (None, 0, 1, 2)
+    assert allocate_blocks(Problem(values, steps)).block_of == (None, 0, 1, 2)
 
 
 def test_every_place_where_an_operand_is_read_must_allow_it() -> None:
-    values = (Value(4), Value(4), Value(4), Value(4, kept=True))
-    steps = (Step((0,), (1,)), Step((1, 1), (2,), ((0, 0),)), Step((2,), (3,)))
-    assert allocate(Problem(values, steps), prefer_in_place=True).block_of == (None, 0, 1, 2)
+    values = (PlanValue(4), PlanValue(4), PlanValue(4), PlanValue(4, kept=True))
+    steps = (PlanStep((0,), (1,)), PlanStep((1, 1), (2,), ((0, 0),)), PlanStep((2,), (3,)))
+    assert allocate_blocks(Problem(values, steps), prefer_in_place=True).block_of == (None, 0, 1, 2)
 
 
 def test_each_output_overwrites_only_what_it_may() -> None:
-    values = (Value(4), Value(4), Value(4), Value(4), Value(4, kept=True))
-    steps = (Step((0,), (1,)), Step((1,), (2, 3), ((0, 1),)), Step((2, 3), (4,)))
-    assert allocate(Problem(values, steps)).block_of == (None, 0, 1, 0, 2)
+    values = (PlanValue(4), PlanValue(4), PlanValue(4), PlanValue(4), PlanValue(4, kept=True))
+    steps = (PlanStep((0,), (1,)), PlanStep((1,), (2, 3), ((0, 1),)), PlanStep((2, 3), (4,)))
+    assert allocate_blocks(Problem(values, steps)).block_of == (None, 0, 1, 0, 2)
 
 
 def test_views_share_the_block_and_keep_it() -> None:
-    values = (Value(4), Value(4), Value(4, view_of=1), Value(4), Value(4, kept=True))
-    steps = (Step((0,), (1,)), Step((1,), (2,)), Step((), (3,)), Step((2, 3), (4,)))
-    assert allocate(Problem(values, steps)).block_of == (None, 0, 0, 1, 2)
+    values = (
+        PlanValue(4),
+        PlanValue(4),
+        PlanValue(4, view_of=1),
+        PlanValue(4),
+        PlanValue(4, kept=True),
+    )
+    steps = (PlanStep((0,), (1,)), PlanStep((1,), (2,)), PlanStep((), (3,)), PlanStep((2, 3), (4,)))
+    assert allocate_blocks(Problem(values, steps)).block_of == (None, 0, 0, 1, 2)
 
 
 def test_scratch_shares_blocks_but_not_with_the_step_itself() -> None:
-    values = (Value(4), Value(4), Value(4), Value(4, kept=True))
-    steps = (Step((0,), (1,)), Step((1,), (2,), scratch=6), Step((2,), (3,), scratch=3))
-    blocks = allocate(Problem(values, steps))
+    values = (PlanValue(4), PlanValue(4), PlanValue(4), PlanValue(4, kept=True))
+    steps = (PlanStep((0,), (1,)), PlanStep((1,), (2,), scratch=6), PlanStep((2,), (3,), scratch=3))
+    blocks = allocate_blocks(Problem(values, steps))
     assert [(c.value, c.block, c.size) for c in blocks.history] == [
         (1, 0, 4),
         (2, 1, 4),
@@ -174,9 +186,14 @@ def test_scratch_shares_blocks_but_not_with_the_step_itself() -> None:
 
 def test_only_steps_of_the_order_count() -> None:
     """A reader that never runs keeps nothing alive."""
-    values = (Value(4), Value(4), Value(4), Value(4), Value(4))
-    steps = (Step((0,), (1,)), Step((1,), (2,), ((0, 0),)), Step((1,), (3,)), Step((), (4,)))
-    blocks = allocate(Problem(values, steps), [0, 1])
+    values = (PlanValue(4), PlanValue(4), PlanValue(4), PlanValue(4), PlanValue(4))
+    steps = (
+        PlanStep((0,), (1,)),
+        PlanStep((1,), (2,), ((0, 0),)),
+        PlanStep((1,), (3,)),
+        PlanStep((), (4,)),
+    )
+    blocks = allocate_blocks(Problem(values, steps), [0, 1])
     assert blocks.block_of == (None, 0, 0, None, None)
 
 
@@ -185,13 +202,15 @@ def test_only_steps_of_the_order_count() -> None:
     [((0, 0), "step 0 occurs twice"), ((1, 0), "step 1 reads value 1 before step 0 makes it")],
 )
 def test_an_order_that_cannot_run_is_refused(order: tuple[int, ...], message: str) -> None:
-    problem = Problem((Value(1), Value(1), Value(1)), (Step((0,), (1,)), Step((1,), (2,))))
+    problem = Problem(
+        (PlanValue(1), PlanValue(1), PlanValue(1)), (PlanStep((0,), (1,)), PlanStep((1,), (2,)))
+    )
     with pytest.raises(ValueError, match=message):
-        allocate(problem, order)
+        allocate_blocks(problem, order)
 
 
 def test_letters() -> None:
-    assert [letters(b) for b in (0, 25, 26, 51, 52, 701, 702)] == [
+    assert [block_name(b) for b in (0, 25, 26, 51, 52, 701, 702)] == [
         "A", "Z", "AA", "AZ", "BA", "ZZ", "AAA",
     ]  # fmt: skip
 
@@ -202,7 +221,7 @@ def test_no_two_live_values_share_a_block(
     random_: random.Random, steps: int, prefer_in_place: bool
 ) -> None:
     problem = random_problem(random_, steps)
-    blocks = allocate(problem, prefer_in_place=prefer_in_place)
+    blocks = allocate_blocks(problem, prefer_in_place=prefer_in_place)
     least = check(blocks)
     assert blocks.total == sum(blocks.sizes) >= least
     starts = [sum(blocks.sizes[:b]) for b in range(len(blocks.sizes))]
@@ -221,9 +240,9 @@ def test_values_of_equal_size_waste_nothing(
     random_: random.Random, steps: int, prefer_in_place: bool
 ) -> None:
     drawn = random_problem(random_, steps)
-    values = tuple(Value(8, view_of=value.view_of) for value in drawn.values)
-    plain = tuple(Step(step.inputs, step.outputs, step.overwrites) for step in drawn.steps)
-    blocks = allocate(Problem(values, plain), prefer_in_place=prefer_in_place)
+    values = tuple(PlanValue(8, view_of=value.view_of) for value in drawn.values)
+    plain = tuple(PlanStep(step.inputs, step.outputs, step.overwrites) for step in drawn.steps)
+    blocks = allocate_blocks(Problem(values, plain), prefer_in_place=prefer_in_place)
     assert blocks.total == check(blocks)
 
 
@@ -283,8 +302,8 @@ def test_the_choice_is_the_best_fit(spans: list[tuple[int, int]]) -> None:
     for v, (life, _) in enumerate(spans):
         if life and v + life < len(spans):
             read_at[v + life].append(v)
-    steps = tuple(Step(tuple(read), (v,)) for v, read in enumerate(read_at))
-    blocks = allocate(Problem(tuple(Value(size) for _, size in spans), steps))
+    steps = tuple(PlanStep(tuple(read), (v,)) for v, read in enumerate(read_at))
+    blocks = allocate_blocks(Problem(tuple(PlanValue(size) for _, size in spans), steps))
     free: list[int] = []
     sizes: list[int] = []
     for v, (life, size) in enumerate(spans):
@@ -301,9 +320,9 @@ def test_the_choice_is_the_best_fit(spans: list[tuple[int, int]]) -> None:
 def wide(n: int) -> Problem:
     """`n` steps of sizes that all differ, with thousands of blocks free and in use at a time."""
     random_ = random.Random(7)
-    values = [Value(random_.randrange(1, 1 << 40)) for _ in range(n)]
+    values = [PlanValue(random_.randrange(1, 1 << 40)) for _ in range(n)]
     steps = [
-        Step(
+        PlanStep(
             (v - 1 - random_.randrange(min(v, n // 8)),) if v else (), (v,), ((0, 0),) if v else ()
         )
         for v in range(n)
@@ -316,7 +335,7 @@ def test_steps_are_placed_in_time_that_grows_with_them() -> None:
     for n in (12_500, 50_000):
         problem = wide(n)
         start = time.process_time()
-        blocks = allocate(problem)
+        blocks = allocate_blocks(problem)
         seconds.append(time.process_time() - start)
         assert len(blocks.sizes) > n // 100
     assert seconds[1] < 10
@@ -328,4 +347,4 @@ def test_steps_are_placed_in_time_that_grows_with_them() -> None:
 def test_plans_never_need_more_than_the_report_does(seed, steps, alignment):
     problem = random_problem(random.Random(seed), steps)
     found = plan(problem, alignment=alignment)
-    assert found.arena <= as_reported(problem, alignment).arena
+    assert found.arena <= plan_as_in_report(problem, alignment).arena

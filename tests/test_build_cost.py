@@ -29,7 +29,7 @@ from tawny.graph.lowering import is_leaf, lower, result_of, with_constraints
 from tawny.memory import plan as planning
 from tawny.memory.placement.place import Placement, place
 from tawny.memory.plan import NONE_BELOW, PLANS, plan, plan_below
-from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE
 from tawny.ops import fusion as fused
@@ -202,7 +202,7 @@ def test_rules_are_added_to_the_values_they_are_about(
     root = plain.problem.roots
     for v, (before, now) in enumerate(zip(plain.problem.values, ruled.problem.values, strict=True)):
         assert now.kept == (before.kept or before.label in kept)
-        assert now.always == (v in lasting)
+        assert now.pinned == (v in lasting)
         assert now.bytes == (0 if root[v] in gone else before.bytes)
         assert (now.label, now.view_of) == (before.label, before.view_of)
     assert ruled.problem.roots == Problem(ruled.problem.values, ruled.problem.steps).roots
@@ -251,8 +251,8 @@ def test_a_plan_below_some_bytes_is_found_where_there_is_one(seed: int) -> None:
 def test_what_needs_as_much_is_given_up_before_it_is_placed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    values = tuple(Value(size) for size in (8, 8, 8, 8))
-    steps = (Step((), (0,)), Step((0,), (1,)), Step((0, 1), (2,)), Step((2,), (3,)))
+    values = tuple(PlanValue(size) for size in (8, 8, 8, 8))
+    steps = (PlanStep((), (0,)), PlanStep((0,), (1,)), PlanStep((0, 1), (2,)), PlanStep((2,), (3,)))
     problem = Problem(values, steps)
     arena = plan(problem, alignment=1).arena
     PLANS.clear()
@@ -295,8 +295,8 @@ def test_users_functions_are_not_held_by_what_is_known_of_them() -> None:
 def test_other_orders_are_tried_where_values_of_the_best_do_not_fit_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    values = tuple(Value(8) for _ in range(5))
-    steps = (*[Step((), (v,)) for v in range(4)], Step((0, 1, 2, 3), (4,)))
+    values = tuple(PlanValue(8) for _ in range(5))
+    steps = (*[PlanStep((), (v,)) for v in range(4)], PlanStep((0, 1, 2, 3), (4,)))
     problem, placed = Problem(values, steps), list[object]()
 
     def badly(storages: Any, **options: Any) -> Placement:
@@ -312,8 +312,10 @@ def test_other_orders_are_tried_where_values_of_the_best_do_not_fit_together(
 
 @pytest.mark.usefixtures("unplanned")
 def test_what_has_its_place_all_the_time_is_planned_before_it_is_given_up() -> None:
-    values = Value(8), Value(8, kept=True, always=True), Value(16)
-    problem = Problem(values, (Step((), (0,)), Step((0,), (1,), ((0, 0),)), Step((1,), (2,))))
+    values = PlanValue(8), PlanValue(8, kept=True, pinned=True), PlanValue(16)
+    problem = Problem(
+        values, (PlanStep((), (0,)), PlanStep((0,), (1,), ((0, 0),)), PlanStep((1,), (2,)))
+    )
     arena = plan(problem, alignment=1).arena
     PLANS.clear()
     assert plan_below(problem, arena, alignment=1) is None

@@ -93,7 +93,7 @@ def test_a_budget_with_room_for_all_threads_changes_no_choice() -> None:
         assert not plan.adapted
         assert "chosen for" not in str(plan)
         assert plan.layout.sequence == plans[0].layout.sequence
-        assert plan.layout.schedule.slides == plans[0].layout.schedule.slides
+        assert plan.layout.schedule.in_place_pairs == plans[0].layout.schedule.in_place_pairs
 
 
 def test_a_budget_without_room_for_all_threads_is_met_by_another_choice_that_is_said() -> None:

@@ -67,7 +67,7 @@ def test_scratch_is_planned_for_the_step_that_needs_it() -> None:
     assert {s for s, step in enumerate(lowered.problem.steps) if step.scratch == SCRATCH} == asked
     layout = plan(lowered.problem)
     assert {layout.sequence[position] for position in layout.scratch} == asked
-    assert_apart((s.bytes, s.birth, s.death, offset) for s, offset in layout.occupied)
+    assert_apart((s.bytes, s.birth, s.death, offset) for s, offset in layout.placed_storages)
     assert layout.arena == 2 * 8 * 8 * 8 + 1024, "one scratch at a time, beside operand and result"
     assert plan(lower([y.node]).problem).scratch == {}
 

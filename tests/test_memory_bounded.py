@@ -17,8 +17,8 @@ import tawny as tw
 import tawny.numpy as np
 from tawny.codegen.runtime import library
 from tawny.engine.cpu import kernels
-from tawny.memory.budget import ANSWERS
-from tawny.memory.plan import ENTRY, NONE_BELOW, PLANS
+from tawny.memory.budget import SEARCHES
+from tawny.memory.plan import ENTRY_WEIGHT, NONE_BELOW, PLANS
 
 CLOSED = {
     "tawny.codegen.runtime.library._shared_code": "the libraries that others are linked with",
@@ -56,9 +56,9 @@ def test_every_cache_is_bounded() -> None:
         + bool(cache.__wrapped__.__code__.co_flags & 0x04)
     }
     assert unbounded - CLOSED.keys() == set()
-    assert PLANS.most // ENTRY <= 1000
-    assert ANSWERS.most // ENTRY <= 1000
-    assert NONE_BELOW.most <= 1000
+    assert PLANS.capacity // ENTRY_WEIGHT <= 1000
+    assert SEARCHES.capacity // ENTRY_WEIGHT <= 1000
+    assert NONE_BELOW.capacity <= 1000
     assert kernels.MOST <= 1024
     assert library._KEPT_LIBRARIES <= 1024
 
@@ -91,14 +91,14 @@ CHILD = """
 import ctypes, gc, numpy, sys
 sys.path.insert(0, {tests!r})
 from test_memory_bounded import caches, kernels, library, program
-from test_memory_bounded import ANSWERS, NONE_BELOW, PLANS
+from test_memory_bounded import NONE_BELOW, PLANS, SEARCHES
 from tawny import node
 trim = ctypes.CDLL(None).malloc_trim
 every = [cache for _, cache in caches() if cache.cache_parameters()["maxsize"] is not None]
 
 def resident():
     for cache in every: cache.cache_clear()
-    for known in (ANSWERS, NONE_BELOW, PLANS, kernels._ANSWERS, library._recent): known.clear()
+    for known in (SEARCHES, NONE_BELOW, PLANS, kernels._ANSWERS, library._recent): known.clear()
     gc.collect(); node._sweep(); trim(0)
     with open("/proc/self/statm") as file: return int(file.read().split()[1]) * 4096
 

@@ -15,9 +15,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memory_checks import Ranges, assert_apart, random_problem, runs_in_time, with_after
-from tawny.memory.budget import ANSWERS, Budget, MemoryBudgetError, parse_bytes, takes
-from tawny.memory.plan import Layout, plan
-from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.budget import (
+    SEARCHES,
+    Budget,
+    MemoryBudgetError,
+    every_schedule_needs,
+    parse_bytes,
+)
+from tawny.memory.plan import ArenaLayout, plan
+from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.pebble.families import backprop_chain, figure_2, figure_3, pyramid
 from tawny.pebble.plan import from_problem, from_schedule
 from tawny.pebble.solver import frontier
@@ -58,7 +64,7 @@ def test_what_is_neither_int_nor_str_is_refused(text):
         parse_bytes(text)
 
 
-def replay(problem: Problem, layout: Layout) -> None:
+def replay(problem: Problem, layout: ArenaLayout) -> None:
     """Run a layout on memory that remembers who wrote it last.
 
     A value is read where it was made last, a view where its base was when the view was made.
@@ -116,7 +122,7 @@ def replay(problem: Problem, layout: Layout) -> None:
             intact(v)
 
 
-def check(problem: Problem, layout: Layout, budget: int) -> None:
+def check(problem: Problem, layout: ArenaLayout, budget: int) -> None:
     """The layout keeps to the budget, to what may run again and to the definition of a run."""
     sequence = layout.sequence
     assert layout.arena <= budget
@@ -125,24 +131,24 @@ def check(problem: Problem, layout: Layout, budget: int) -> None:
     assert all(problem.steps[s].pure for s, count in runs.items() if count > 1)
     assert runs_in_time(problem, sequence)
     replay(problem, layout)
-    occupied = [(size, birth, death, at) for (size, birth, death), at in layout.occupied]
+    occupied = [(size, birth, death, at) for (size, birth, death), at in layout.placed_storages]
     assert_apart(occupied)
     assert all(at + size <= layout.arena for size, _, _, at in occupied)
 
 
 def budgets(problem: Problem) -> list[int]:
     """Every budget that can matter for a small problem, and the one below all."""
-    most = Budget(problem).answers.search.once.arena
+    most = Budget(problem).cached_search.search.without_recomputation.arena
     return list(range(0, most + UNIT, UNIT))
 
 
-def trade_off(problem: Problem, **options) -> dict[int, Layout]:
+def trade_off(problem: Problem, **options) -> dict[int, ArenaLayout]:
     """The checked layout for each budget that can be met, each from a search of its own."""
-    found: dict[int, Layout] = {}
+    found: dict[int, ArenaLayout] = {}
     least: set[int] = set()
     failed: list[tuple[int, int, int]] = []
     for budget in budgets(problem):
-        ANSWERS.clear()
+        SEARCHES.clear()
         try:
             found[budget] = Budget(problem, **options).within(budget)
         except MemoryBudgetError as error:
@@ -159,7 +165,7 @@ def trade_off(problem: Problem, **options) -> dict[int, Layout]:
 def vary(problem: Problem, rng: random.Random, impure: float) -> Problem:
     """The same graph in units, with costs, and some steps that may run once only."""
     values = [
-        value._replace(bytes=value.bytes * UNIT, always=value.kept and rng.random() < 0.2)
+        value._replace(bytes=value.bytes * UNIT, pinned=value.kept and rng.random() < 0.2)
         for value in problem.values
     ]
     steps = [
@@ -193,7 +199,9 @@ def test_what_every_schedule_takes_is_taken_by_the_least(seed, steps):
     rng = random.Random(seed)
     problem = vary(random_problem(rng, steps), rng, 0.1)
     most = plan(problem).arena
-    sizes = [size for size in range(0, most + 2 * UNIT, UNIT) if takes(problem, size)]
+    sizes = [
+        size for size in range(0, most + 2 * UNIT, UNIT) if every_schedule_needs(problem, size)
+    ]
     assert sizes == list(range(0, len(sizes) * UNIT, UNIT))
     for budget in range(0, most + UNIT, UNIT):
         with contextlib.suppress(MemoryBudgetError):
@@ -216,20 +224,25 @@ def test_larger_random_problems(seed):
     rng = random.Random(seed)
     problem = vary(random_problem(rng, 60), rng, 0.1)
     search = Budget(problem, looks=50_000)
-    most = search.answers.search.once.arena
+    most = search.cached_search.search.without_recomputation.arena
     for share in (0.9, 0.7, 0.5, 0.3):
         try:
             check(problem, search.within(int(most * share)), int(most * share))
         except MemoryBudgetError as error:
             check(problem, search.within(error.least_bytes), error.least_bytes)
-            ANSWERS.clear()
+            SEARCHES.clear()
             fresh = Budget(problem, looks=50_000).within(error.least_bytes)
             check(problem, fresh, error.least_bytes)
 
 
 def test_the_error_names_what_is_alive_at_the_bottleneck():
-    values = (Value(UNIT), Value(3 * UNIT, "a"), Value(5 * UNIT, "b"), Value(UNIT, "c", kept=True))
-    steps = (Step((0,), (1,)), Step((0,), (2,)), Step((1, 2), (3,)))
+    values = (
+        PlanValue(UNIT),
+        PlanValue(3 * UNIT, "a"),
+        PlanValue(5 * UNIT, "b"),
+        PlanValue(UNIT, "c", kept=True),
+    )
+    steps = (PlanStep((0,), (1,)), PlanStep((0,), (2,)), PlanStep((1, 2), (3,)))
     with pytest.raises(MemoryBudgetError, match="576 bytes") as caught:
         Budget(Problem(values, steps)).within("100B")
     assert caught.value.least_bytes == 9 * UNIT
@@ -238,17 +251,21 @@ def test_the_error_names_what_is_alive_at_the_bottleneck():
 
 
 def test_a_problem_without_steps_fits_in_nothing():
-    assert Budget(Problem((Value(8),), ())).within(0).arena == 0
+    assert Budget(Problem((PlanValue(8),), ())).within(0).arena == 0
 
 
 def test_an_operand_that_was_overwritten_is_made_again_first():
     # a -> b in place over a; c reads a as well: with room for two, a is made twice.
-    values = (Value(UNIT), *(Value(UNIT, name) for name in "abd"), Value(UNIT, "c", kept=True))
+    values = (
+        PlanValue(UNIT),
+        *(PlanValue(UNIT, name) for name in "abd"),
+        PlanValue(UNIT, "c", kept=True),
+    )
     steps = (
-        Step((0,), (1,), seconds=1.0),
-        Step((1,), (2,), ((0, 0),), seconds=1.0),
-        Step((2,), (3,), ((0, 0),), seconds=1.0),
-        Step((3, 1), (4,), ((0, 0), (1, 0)), seconds=1.0),
+        PlanStep((0,), (1,), seconds=1.0),
+        PlanStep((1,), (2,), ((0, 0),), seconds=1.0),
+        PlanStep((2,), (3,), ((0, 0),), seconds=1.0),
+        PlanStep((3, 1), (4,), ((0, 0), (1, 0)), seconds=1.0),
     )
     problem = Problem(values, steps)
     layout = Budget(problem).within(2 * UNIT)
@@ -262,9 +279,9 @@ def graph(edges: dict[object, list[object]]) -> Problem:
     """Unit values of a graph whose steps may overwrite any operand; sinks are kept."""
     index = {vertex: i for i, vertex in enumerate(edges)}
     read = {operand for operands in edges.values() for operand in operands}
-    values = tuple(Value(UNIT, v, kept=v not in read) for v in edges)
+    values = tuple(PlanValue(UNIT, v, kept=v not in read) for v in edges)
     steps = tuple(
-        Step(
+        PlanStep(
             tuple(index[u] for u in operands),
             (index[v],),
             tuple((i, 0) for i in range(len(operands))),
@@ -341,16 +358,16 @@ def revolve(steps: int, slots: int) -> int:
 
 def training_chain(length: int) -> Problem:
     """`length` equal steps and the way back; the first operand lives outside the arena."""
-    values, steps = [Value(UNIT)], []
+    values, steps = [PlanValue(UNIT)], []
     for _ in range(length - 1):
-        steps.append(Step((len(values) - 1,), (len(values),), ((0, 0),), seconds=1.0))
-        values.append(Value(UNIT))
+        steps.append(PlanStep((len(values) - 1,), (len(values),), ((0, 0),), seconds=1.0))
+        values.append(PlanValue(UNIT))
     gradient: tuple[int, ...] = ()
     for x in range(length - 1, -1, -1):
         overwrites = ((1, 0),) if gradient else ()
-        steps.append(Step((x, *gradient), (len(values),), overwrites, seconds=1.0))
+        steps.append(PlanStep((x, *gradient), (len(values),), overwrites, seconds=1.0))
         gradient = (len(values),)
-        values.append(Value(UNIT, kept=x == 0))
+        values.append(PlanValue(UNIT, kept=x == 0))
     return Problem(tuple(values), tuple(steps))
 
 
@@ -381,7 +398,7 @@ def test_a_chain_of_different_steps_keeps_to_its_budget_and_to_order():
     steps = tuple(s._replace(overwrites=(), seconds=rng.random()) for s in plain.steps)
     problem = Problem(values, steps)
     search = Budget(problem, looks=250_000)
-    most, last = search.answers.search.once.arena, 0.0
+    most, last = search.cached_search.search.without_recomputation.arena, 0.0
     for share in (1.0, 0.8, 0.6, 0.4):
         layout = search.within(int(most * share))
         check(problem, layout, int(most * share))
@@ -393,10 +410,10 @@ def test_the_same_search_has_the_same_outcome():
     rng = random.Random(5)
     problem = vary(random_problem(rng, 80), rng, 0.0)
     first = Budget(problem, looks=100_000)
-    ANSWERS.clear()
+    SEARCHES.clear()
     second = Budget(problem, looks=100_000)
-    assert first.answers is not second.answers
-    budget = first.answers.search.least().arena
+    assert first.cached_search is not second.cached_search
+    budget = first.cached_search.search.smallest_layout().arena
     assert first.within(budget).sequence == second.within(budget).sequence
 
 

@@ -19,10 +19,10 @@ from memory_checks import random_problem
 from tawny.memory import budget as budgets
 from tawny.memory import plan as plans
 from tawny.memory.budget import Budget, MemoryBudgetError
-from tawny.memory.lru import Recent
+from tawny.memory.lru import LRUCache
 from tawny.memory.plan import plan, plan_below
-from tawny.memory.problem import Problem, Step, Value
-from tawny.memory.recompute.search import Search
+from tawny.memory.problem import PlanStep, PlanValue, Problem
+from tawny.memory.recompute.search import RecomputeSearch
 
 UNIT = 64
 
@@ -30,26 +30,26 @@ UNIT = 64
 @pytest.fixture(autouse=True)
 def nothing_known():
     plans.PLANS.clear()
-    budgets.ANSWERS.clear()
+    budgets.SEARCHES.clear()
 
 
 @pytest.fixture
 def planned(monkeypatch):
     """The problems that are planned afresh, as they come."""
     seen: list[Problem] = []
-    made = plans.planned
+    made = plans.compute_plan
 
     def counted(problem, *rest):
         seen.append(problem)
         return made(problem, *rest)
 
-    monkeypatch.setattr(plans, "planned", counted)
+    monkeypatch.setattr(plans, "compute_plan", counted)
     return seen
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(0, 4))), st.integers(1, 9))
 def test_the_least_recently_used_goes_first(actions, most):
-    recent, model = Recent[int](most), OrderedDict[int, tuple[int, int]]()
+    recent, model = LRUCache[int](most), OrderedDict[int, tuple[int, int]]()
     for number, (is_put, key, weight) in enumerate(actions):
         if is_put:
             recent.put(key, number, weight)
@@ -78,10 +78,10 @@ def test_the_same_structure_is_given_the_same_layout(seed):
     one, other = labelled(problem, "a"), labelled(problem, "b")
     first, second = plan(one), plan(other)
     assert (first.problem, second.problem) == (one, other)
-    assert second.of(one) == first
+    assert second.for_problem(one) == first
     assert second.offsets == first.offsets
     assert second.live == first.live
-    assert first.of(other).schedule == second.schedule
+    assert first.for_problem(other).schedule == second.schedule
 
 
 def test_a_structure_is_planned_once(planned):
@@ -98,8 +98,18 @@ def test_a_structure_is_planned_once(planned):
 
 
 BASE = Problem(
-    (Value(8), Value(16), Value(16, view_of=1), Value(16), Value(16, kept=True)),
-    (Step((0,), (1,)), Step((1, 2), (3,), ((0, 0), (1, 0))), Step((3, 0), (4,), ((0, 0),))),
+    (
+        PlanValue(8),
+        PlanValue(16),
+        PlanValue(16, view_of=1),
+        PlanValue(16),
+        PlanValue(16, kept=True),
+    ),
+    (
+        PlanStep((0,), (1,)),
+        PlanStep((1, 2), (3,), ((0, 0), (1, 0))),
+        PlanStep((3, 0), (4,), ((0, 0),)),
+    ),
 )
 
 
@@ -120,13 +130,13 @@ def changed_step(s: int, **changes) -> Problem:
     [
         changed_value(3, bytes=24),
         changed_value(3, kept=True),
-        changed_value(4, always=True),
+        changed_value(4, pinned=True),
         changed_value(2, view_of=0),
         changed_step(1, inputs=(1, 1)),
         changed_step(2, overwrites=()),
         changed_step(2, scratch=8),
         Problem(BASE.values, BASE.steps[:2]),
-        Problem((*BASE.values, Value(8)), BASE.steps),
+        Problem((*BASE.values, PlanValue(8)), BASE.steps),
     ],
 )
 def test_structures_that_differ_are_planned_apart(problem, planned):
@@ -141,11 +151,11 @@ def test_costs_count_for_budgets_only():
     once = changed_step(0, pure=False)
     assert dear.structure == once.structure == BASE.structure
     assert len({dear.costs, once.costs, BASE.costs}) == 3
-    assert Budget(dear).answers is not Budget(once).answers
-    assert Budget(dear).answers is Budget(labelled(dear, "x")).answers
-    assert Budget(dear).answers is not Budget(dear, alignment=8).answers
-    assert Budget(dear).answers is not Budget(dear, looks=500_000).answers
-    assert Budget(dear).answers is not Budget(dear, [range(3)]).answers
+    assert Budget(dear).cached_search is not Budget(once).cached_search
+    assert Budget(dear).cached_search is Budget(labelled(dear, "x")).cached_search
+    assert Budget(dear).cached_search is not Budget(dear, alignment=8).cached_search
+    assert Budget(dear).cached_search is not Budget(dear, looks=500_000).cached_search
+    assert Budget(dear).cached_search is not Budget(dear, [range(3)]).cached_search
 
 
 class Label:
@@ -163,7 +173,7 @@ def test_nothing_known_keeps_labels_alive():
     Budget(problem).within(peak)
     with pytest.raises(MemoryBudgetError):
         Budget(problem).within(0)
-    assert len(plans.PLANS) == len(budgets.ANSWERS) == 1
+    assert len(plans.PLANS) == len(budgets.SEARCHES) == 1
     del problem, values, labels, rest
     gc.collect()
     assert not any(fate() is not None for fate in fates)
@@ -198,7 +208,7 @@ def test_a_budget_asked_again_is_answered_at_once(monkeypatch):
     options = {"engine": "reference", "incremental": False}
     peak = network(1000).plan(**options).peak_bytes
     first = network(1000).plan(memory=peak // 2, **options)
-    monkeypatch.setattr(Search, "within", None)
+    monkeypatch.setattr(RecomputeSearch, "within", None)
     second = network(1000).plan(memory=peak // 2, **options)
     assert second.peak_bytes == first.peak_bytes
     assert second.layout.sequence == first.layout.sequence
@@ -217,7 +227,7 @@ def test_a_smaller_budget_never_needs_more_nor_takes_less_time(seed):
     rng = random.Random(seed)
     problem = random_training(rng, rng.choice([25, 50, 80]))
     ask = Budget(problem, looks=10_000)
-    most = ask.answers.search.once.arena
+    most = ask.cached_search.search.without_recomputation.arena
     found = {}
     for _ in range(10):
         bytes = int(most * rng.uniform(0.2, 1.05))
@@ -238,8 +248,8 @@ def test_a_smaller_budget_never_needs_more_nor_takes_less_time(seed):
 def test_a_budget_is_answered_alike_whatever_was_asked_before(seed, looks):
     rng = random.Random(seed)
     problem = random_training(rng, rng.choice([10, 18, 30]))
-    budgets.ANSWERS.clear()
-    most = Budget(problem, looks=looks).answers.search.once.arena
+    budgets.SEARCHES.clear()
+    most = Budget(problem, looks=looks).cached_search.search.without_recomputation.arena
     asked = [int(most * rng.uniform(0.2, 1.05)) for _ in range(4)]
 
     def answer(bytes: int) -> object:
@@ -251,9 +261,9 @@ def test_a_budget_is_answered_alike_whatever_was_asked_before(seed, looks):
 
     alone = {}
     for bytes in asked:
-        budgets.ANSWERS.clear()
+        budgets.SEARCHES.clear()
         alone[bytes] = answer(bytes)
-    budgets.ANSWERS.clear()
+    budgets.SEARCHES.clear()
     rng.shuffle(asked)
     assert {bytes: answer(bytes) for bytes in asked} == alone
 

@@ -24,22 +24,22 @@ from memory_checks import (
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import match
 from tawny.memory.ordering import lower_bound
-from tawny.memory.ordering.contract import fold
-from tawny.memory.ordering.exact_order import Search
-from tawny.memory.ordering.model import model
+from tawny.memory.ordering.contract import contract
+from tawny.memory.ordering.exact_order import ExactOrderSearch
+from tawny.memory.ordering.model import ordering_model
 from tawny.memory.ordering.portfolio import (
+    OrderHeuristic,
     Portfolio,
-    Way,
     best_order,
-    depth_first,
-    natural,
-    needs_of,
-    orders,
-    peak_of,
-    prompt,
+    bytes_by_step,
+    candidate_orders,
+    depth_first_order,
+    natural_order,
+    order_peak,
+    pull_safe_runs,
 )
 from tawny.memory.placement.place import place
-from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.memory.schedule import RESIDENT, Storage, schedule
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -49,19 +49,19 @@ SEEDS = st.integers(0, 1 << 32)
 
 
 def without_in_place(problem: Problem) -> Problem:
-    steps = [Step(s.inputs, s.outputs, (), s.scratch) for s in problem.steps]
+    steps = [PlanStep(s.inputs, s.outputs, (), s.scratch) for s in problem.steps]
     return Problem(problem.values, tuple(steps))
 
 
 def searched(problem: Problem) -> int:
     """The peak that the exact search finds, without any help from the portfolio."""
-    graph = model(problem)
-    search = Search(graph, graph.floor())
+    graph = ordering_model(problem)
+    search = ExactOrderSearch(graph, graph.lower_bound())
     sequence, certain = search.run(1 << 60, Effort(), sys.maxsize)
     assert certain
     assert sequence is not None
     assert sorted(sequence) == list(range(len(problem.steps)))
-    assert peak_of(graph, sequence) == search.accepted
+    assert order_peak(graph, sequence) == search.accepted
     return search.accepted
 
 
@@ -77,7 +77,7 @@ def test_search_agrees_with_all_orders(seed):
     assert searched(problem) == best
     assert best_order(problem) == best_order(problem)
     assert best_order(problem).peak == best
-    assert best_order(problem).optimal
+    assert best_order(problem).is_optimal
     plain = without_in_place(problem)
     assert searched(plain) == min(peak_of_order(plain, order, False) for order in all_orders(plain))
 
@@ -98,7 +98,7 @@ def test_search_agrees_with_all_orders_that_some_steps_end(seed):
     best = min(peak_of_order(problem, order) for order in all_orders(problem))
     assert searched(problem) == best
     assert best_order(problem).peak == best
-    for order in orders(problem):
+    for order in candidate_orders(problem):
         assert runs_in_time(problem, order.sequence)
         assert problem.allows(order.sequence)
 
@@ -119,36 +119,44 @@ def test_no_order_needs_less_than_is_there_around_its_steps(seed):
     problem = random_problem(rng, rng.randint(1, 6), rich=rng.random() < 0.7)
     if rng.random() < 0.5:
         problem = with_after(problem, rng)
-    graph, all_of_them = model(problem), list(all_orders(problem))
+    graph, all_of_them = ordering_model(problem), list(all_orders(problem))
     order = rng.choice(all_of_them)
-    needs = needs_of(graph, order)
-    assert max(needs) == peak_of(graph, order) == peak_of_order(problem, order)
-    assert all(lower_bound.around(graph, s) <= need for s, need in zip(order, needs, strict=True))
+    needs = bytes_by_step(graph, order)
+    assert max(needs) == order_peak(graph, order) == peak_of_order(problem, order)
+    assert all(
+        lower_bound.bytes_around(graph, s) <= need for s, need in zip(order, needs, strict=True)
+    )
     best = min(peak_of_order(problem, other) for other in all_of_them)
-    found = lower_bound.least_peak(graph, order, needs, graph.floor())
-    assert graph.floor() <= found <= best
+    found = lower_bound.peak_lower_bound(graph, order, needs, graph.lower_bound())
+    assert graph.lower_bound() <= found <= best
 
 
 def test_what_waits_between_two_halves_is_needed_by_every_order():
     layers = 20
     problem = momentum(layers)
-    graph, order = model(problem), best_order(problem).sequence
-    assert graph.floor() == 3 * 64, "no step needs more"
-    assert lower_bound.least_peak(graph, order, needs_of(graph, order), 0) == 64 * (layers + 1)
+    graph, order = ordering_model(problem), best_order(problem).sequence
+    assert graph.lower_bound() == 3 * 64, "no step needs more"
+    assert lower_bound.peak_lower_bound(graph, order, bytes_by_step(graph, order), 0) == 64 * (
+        layers + 1
+    )
 
 
 @pytest.mark.parametrize("name", ["inceptionv3_b16_r299_train", "gpt2_b4_t512_L12_train"])
 def test_training_steps_need_no_search_for_knowing_the_best_order(name, monkeypatch):
-    monkeypatch.setattr(Search, "run", None)
-    assert best_order(graph(name)).optimal
+    monkeypatch.setattr(ExactOrderSearch, "run", None)
+    assert best_order(graph(name)).is_optimal
 
 
 def test_orders_are_tried_up_to_the_best_and_the_rest_when_asked_for():
     portfolio = Portfolio(graph("gpt2_b4_t512_L12_train"))
-    (first,) = portfolio.tried(Effort(SECOND), states=1000)
-    assert first.optimal
+    (first,) = portfolio.search(Effort(SECOND), states=1000)
+    assert first.is_optimal
     rest = portfolio.rest()
-    assert [order.way for order in rest] == [Way.POSTORDER, Way.NATURAL, Way.LIST]
+    assert [order.heuristic for order in rest] == [
+        OrderHeuristic.POSTORDER,
+        OrderHeuristic.NATURAL,
+        OrderHeuristic.LIST,
+    ]
     assert all(order.peak >= first.peak for order in rest)
     assert not portfolio.rest()
 
@@ -158,11 +166,13 @@ def momentum(layers: int) -> Problem:
 
     The scaled state is made from what is resident: it could be made at any time, best at the last.
     """
-    values, steps = list[Value](), list[Step]()
+    values, steps = list[PlanValue](), list[PlanStep]()
 
     def step(*inputs: int, bytes: int = 64, kept: bool = False) -> int:
-        values.append(Value(bytes, kept=kept))
-        steps.append(Step(inputs, (len(values) - 1,), tuple((i, 0) for i in range(len(inputs)))))
+        values.append(PlanValue(bytes, kept=kept))
+        steps.append(
+            PlanStep(inputs, (len(values) - 1,), tuple((i, 0) for i in range(len(inputs))))
+        )
         return len(values) - 1
 
     forth = [step()]
@@ -181,7 +191,7 @@ def test_what_needs_nothing_is_made_when_it_is_read():
     problem = momentum(20)
     found = best_order(problem, looks=0)
     assert found.peak == best_order(problem, looks=10 * SECOND).peak == 64 * 22
-    assert schedule(problem, depth_first(problem)).peak > 1.5 * found.peak
+    assert schedule(problem, depth_first_order(problem)).peak > 1.5 * found.peak
 
 
 def tree(rng: random.Random, count: int) -> Problem:
@@ -189,8 +199,8 @@ def tree(rng: random.Random, count: int) -> Problem:
     operands: list[list[int]] = [[] for _ in range(count)]
     for v in range(count - 1):
         operands[rng.randint(v + 1, min(count - 1, v + 6))].append(v)
-    values = [Value(rng.randint(1, 20), kept=v == count - 1) for v in range(count)]
-    return Problem(tuple(values), tuple(Step(tuple(operands[v]), (v,)) for v in range(count)))
+    values = [PlanValue(rng.randint(1, 20), kept=v == count - 1) for v in range(count)]
+    return Problem(tuple(values), tuple(PlanStep(tuple(operands[v]), (v,)) for v in range(count)))
 
 
 def liu(problem: Problem) -> int:
@@ -241,18 +251,18 @@ def test_search_agrees_with_liu_on_trees(seed):
 def test_orders_are_complete_legal_and_never_above_the_report(seed):
     rng = random.Random(seed)
     problem = random_problem(rng, rng.randint(1, 30))
-    graph = model(problem)
+    graph = ordering_model(problem)
     before = needs(problem)
-    floor = graph.floor()
+    floor = graph.lower_bound()
     portfolio = Portfolio(problem)
-    for sequence, peak, *_ in [*portfolio.tried(Effort(0), 0), *portfolio.rest()]:
+    for sequence, peak, *_ in [*portfolio.search(Effort(0), 0), *portfolio.rest()]:
         assert sorted(sequence) == list(range(len(problem.steps)))
         place = {s: position for position, s in enumerate(sequence)}
         assert all(place[p] < place[s] for s in sequence for p in before[s])
-        assert floor <= peak_of(graph, sequence) == schedule(problem, sequence).peak <= peak
-    found = orders(problem)
+        assert floor <= order_peak(graph, sequence) == schedule(problem, sequence).peak <= peak
+    found = candidate_orders(problem)
     assert found[0].peak == min(order.peak for order in found)
-    assert found[0].peak <= schedule(problem, depth_first(problem)).peak
+    assert found[0].peak <= schedule(problem, depth_first_order(problem)).peak
 
 
 @given(SEEDS)
@@ -260,26 +270,32 @@ def test_orders_are_complete_legal_and_never_above_the_report(seed):
 def test_moving_short_runs_ahead_keeps_the_peak(seed):
     rng = random.Random(seed)
     problem = with_after(random_problem(rng, rng.randint(2, 25)), rng)
-    graph = model(problem)
+    graph = ordering_model(problem)
     base = best_order(problem)
-    order = prompt(graph, base.sequence, base.peak)
+    order = pull_safe_runs(graph, base.sequence, base.peak)
     assert sorted(order) == list(range(len(problem.steps)))
     assert runs_in_time(problem, order)
-    assert schedule(problem, order).peak == peak_of(graph, order) <= base.peak
+    assert schedule(problem, order).peak == order_peak(graph, order) <= base.peak
 
 
 def test_short_runs_are_moved_ahead():
-    values = (Value(4), Value(4), Value(1), Value(0, kept=True), Value(9, kept=True))
-    chained = (Step((), (0,)), Step((0,), (1,)), Step((1,), (2,)), Step((2,), (3,)))
-    graph = model(Problem(values, (*chained, Step((0,), (4,)))))
-    assert prompt(graph, [0, 1, 4, 2, 3], 17) == [0, 1, 2, 3, 4]
-    assert prompt(graph, [0, 4, 1, 2, 3], 7) == [0, 4, 1, 2, 3], "no run beyond the peak"
+    values = (
+        PlanValue(4),
+        PlanValue(4),
+        PlanValue(1),
+        PlanValue(0, kept=True),
+        PlanValue(9, kept=True),
+    )
+    chained = (PlanStep((), (0,)), PlanStep((0,), (1,)), PlanStep((1,), (2,)), PlanStep((2,), (3,)))
+    graph = ordering_model(Problem(values, (*chained, PlanStep((0,), (4,)))))
+    assert pull_safe_runs(graph, [0, 1, 4, 2, 3], 17) == [0, 1, 2, 3, 4]
+    assert pull_safe_runs(graph, [0, 4, 1, 2, 3], 7) == [0, 4, 1, 2, 3], "no run beyond the peak"
 
 
 def test_steps_may_be_given_in_any_order():
-    values = tuple(Value(1, kept=v == 2) for v in range(3))
-    backwards = Problem(values, (Step((1,), (2,)), Step((0,), (1,)), Step((), (0,))))
-    assert natural(model(backwards)) == [2, 1, 0]
+    values = tuple(PlanValue(1, kept=v == 2) for v in range(3))
+    backwards = Problem(values, (PlanStep((1,), (2,)), PlanStep((0,), (1,)), PlanStep((), (0,))))
+    assert natural_order(ordering_model(backwards)) == [2, 1, 0]
     assert best_order(backwards).sequence == [2, 1, 0]
 
 
@@ -316,7 +332,7 @@ def test_the_order_meets_the_recorded_peak(name):
 
 def test_the_peak_of_a_long_recurrence_is_found_exactly():
     order = best_order(graph("lstm_T100_b64_d256_train"), looks=20 * SECOND)
-    assert order.optimal
+    assert order.is_optimal
     assert order.peak == 52_887_552
 
 
@@ -326,9 +342,10 @@ def test_the_peak_of_a_long_recurrence_is_found_exactly():
 def chain(*overwrites: bool, sizes: tuple[int, ...] | None = None) -> Problem:
     """A resident input, then a step after the other."""
     sizes = sizes or (8,) * len(overwrites)
-    values = [Value(8), *[Value(n) for n in sizes]]
+    values = [PlanValue(8), *[PlanValue(n) for n in sizes]]
     steps = [
-        Step((i,), (i + 1,), ((0, 0),) if allowed else ()) for i, allowed in enumerate(overwrites)
+        PlanStep((i,), (i + 1,), ((0, 0),) if allowed else ())
+        for i, allowed in enumerate(overwrites)
     ]
     return Problem(tuple(values), tuple(steps))
 
@@ -336,13 +353,13 @@ def chain(*overwrites: bool, sizes: tuple[int, ...] | None = None) -> Problem:
 def test_a_chain_in_place_is_one_storage():
     found = schedule(chain(True, True, True), [0, 1, 2])
     assert found.storages == (Storage(8, 0, 3),)
-    assert found.slides == ((), ((0, 0),), ((0, 0),))
+    assert found.in_place_pairs == ((), ((0, 0),), ((0, 0),))
     assert found.reads[0] == (RESIDENT,)
     assert found.peak == 8
 
 
 def test_resident_values_are_never_overwritten():
-    assert schedule(chain(True), [0]).slides == ((),)
+    assert schedule(chain(True), [0]).in_place_pairs == ((),)
 
 
 def test_other_sizes_and_other_ops_get_their_own_storage():
@@ -352,71 +369,71 @@ def test_other_sizes_and_other_ops_get_their_own_storage():
 
 def binary(*reads: tuple[int, ...], **facts: tuple[tuple[int, int], ...]) -> Problem:
     """Value 1 is made from nothing; then steps that read what is given, and may overwrite it."""
-    values = [Value(8) for _ in range(len(reads) + 2)]
-    steps = [Step((0,), (1,))]
+    values = [PlanValue(8) for _ in range(len(reads) + 2)]
+    steps = [PlanStep((0,), (1,))]
     for k, read in enumerate(reads):
         pairs = facts.get("pairs", tuple((i, 0) for i in range(len(read))))
-        steps.append(Step(read, (k + 2,), pairs))
+        steps.append(PlanStep(read, (k + 2,), pairs))
     return Problem(tuple(values), tuple(steps))
 
 
 def test_an_operand_read_twice_counts_once():
-    assert schedule(binary((1, 1)), [0, 1]).slides[1] == ((0, 0),)
+    assert schedule(binary((1, 1)), [0, 1]).in_place_pairs[1] == ((0, 0),)
 
 
 def test_an_operand_read_where_the_step_forbids_it_is_kept_whole():
-    assert schedule(binary((1, 1), pairs=((0, 0),)), [0, 1]).slides[1] == ()
+    assert schedule(binary((1, 1), pairs=((0, 0),)), [0, 1]).in_place_pairs[1] == ()
 
 
 def test_only_the_last_reader_overwrites():
-    assert schedule(binary((1,), (1,)), [0, 1, 2]).slides == ((), (), ((0, 0),))
-    assert schedule(binary((1,), (1,)), [0, 2, 1]).slides == ((), (), ((0, 0),))
+    assert schedule(binary((1,), (1,)), [0, 1, 2]).in_place_pairs == ((), (), ((0, 0),))
+    assert schedule(binary((1,), (1,)), [0, 2, 1]).in_place_pairs == ((), (), ((0, 0),))
 
 
 def test_a_live_view_protects_its_base():
-    values = (Value(8), Value(8), Value(8, view_of=1), Value(8), Value(8))
-    view, over = Step((1,), (2,)), Step((1,), (3,), ((0, 0),))
-    last = Step((2,), (4,), ((0, 0),))
-    problem = Problem(values, (Step((0,), (1,)), view, over, last))
+    values = (PlanValue(8), PlanValue(8), PlanValue(8, view_of=1), PlanValue(8), PlanValue(8))
+    view, over = PlanStep((1,), (2,)), PlanStep((1,), (3,), ((0, 0),))
+    last = PlanStep((2,), (4,), ((0, 0),))
+    problem = Problem(values, (PlanStep((0,), (1,)), view, over, last))
     found = schedule(problem, [0, 1, 2, 3])
-    assert found.slides == ((), (), (), ((0, 0),))
+    assert found.in_place_pairs == ((), (), (), ((0, 0),))
     assert found.writes[1] == found.writes[0]
 
 
 def test_a_smaller_view_is_not_overwritten():
-    values = (Value(8), Value(8), Value(4, view_of=1), Value(4))
-    steps = (Step((0,), (1,)), Step((2,), (3,), ((0, 0),)))
-    assert schedule(Problem(values, steps), [0, 1]).slides == ((), ())
+    values = (PlanValue(8), PlanValue(8), PlanValue(4, view_of=1), PlanValue(4))
+    steps = (PlanStep((0,), (1,)), PlanStep((2,), (3,), ((0, 0),)))
+    assert schedule(Problem(values, steps), [0, 1]).in_place_pairs == ((), ())
 
 
 def test_kept_values_and_bases_of_kept_views_are_not_overwritten():
     for kept in (1, 2):
-        values = [Value(8), Value(8), Value(8, view_of=1), Value(8)]
-        values[kept] = Value(8, kept=True, view_of=values[kept].view_of)
-        steps = (Step((0,), (1,)), Step((1,), (3,), ((0, 0),)))
-        assert schedule(Problem(tuple(values), steps), [0, 1]).slides == ((), ())
+        values = [PlanValue(8), PlanValue(8), PlanValue(8, view_of=1), PlanValue(8)]
+        values[kept] = PlanValue(8, kept=True, view_of=values[kept].view_of)
+        steps = (PlanStep((0,), (1,)), PlanStep((1,), (3,), ((0, 0),)))
+        assert schedule(Problem(tuple(values), steps), [0, 1]).in_place_pairs == ((), ())
 
 
 def test_the_oldest_storage_is_overwritten_first():
-    values = tuple(Value(8) for _ in range(4))
-    steps = (Step((0,), (1,)), Step((0,), (2,)), Step((2, 1), (3,), ((0, 0), (1, 0))))
-    assert schedule(Problem(values, steps), [0, 1, 2]).slides[2] == ((1, 0),)
+    values = tuple(PlanValue(8) for _ in range(4))
+    steps = (PlanStep((0,), (1,)), PlanStep((0,), (2,)), PlanStep((2, 1), (3,), ((0, 0), (1, 0))))
+    assert schedule(Problem(values, steps), [0, 1, 2]).in_place_pairs[2] == ((1, 0),)
 
 
 def test_as_many_results_as_possible_are_in_place():
-    values = tuple(Value(8) for _ in range(5))
-    both = Step((1, 2), (3, 4), ((0, 0), (1, 0), (0, 1)))
-    steps = (Step((0,), (1,)), Step((0,), (2,)), both)
-    assert schedule(Problem(values, steps), [0, 1, 2]).slides[2] == ((1, 0), (0, 1))
+    values = tuple(PlanValue(8) for _ in range(5))
+    both = PlanStep((1, 2), (3, 4), ((0, 0), (1, 0), (0, 1)))
+    steps = (PlanStep((0,), (1,)), PlanStep((0,), (2,)), both)
+    assert schedule(Problem(values, steps), [0, 1, 2]).in_place_pairs[2] == ((1, 0), (0, 1))
     assert match([(1, 0), (2, 0), (1, 1)]) == {0: 2, 1: 1}
 
 
 def test_values_of_the_whole_run_live_from_the_start():
-    values = (Value(8), Value(8), Value(8, kept=True, always=True))
-    steps = (Step((0,), (1,)), Step((1,), (2,)))
+    values = (PlanValue(8), PlanValue(8), PlanValue(8, kept=True, pinned=True))
+    steps = (PlanStep((0,), (1,)), PlanStep((1,), (2,)))
     found = schedule(Problem(values, steps), [0, 1])
     assert found.storages == (Storage(8, 0, 2), Storage(8, 0, 2))
-    assert model(Problem(values, steps)).base == 8
+    assert ordering_model(Problem(values, steps)).pinned_bytes == 8
     assert best_order(Problem(values, steps)).peak == found.peak == 16
 
 
@@ -428,8 +445,8 @@ def test_a_recomputed_value_has_a_storage_for_each_making():
     found = schedule(problem, [0, 1, 0, 2])
     assert [storage.birth for storage in found.storages] == [0, 1, 2, 3]
     assert found.storages[0] == Storage(8, 0, 2)
-    assert found.tenants[2] == ((1, 2),)
-    assert found.placed[1] == 2
+    assert found.occupants[2] == ((1, 2),)
+    assert found.final_storages[1] == 2
 
 
 def test_reading_what_was_never_made_is_refused():
@@ -461,15 +478,15 @@ def test_schedules_with_recomputation_replay(seed):
 def test_folding_a_long_chain_takes_memory_by_its_length():
     """A chain that reads nothing in the arena is folded whole, each step listed once."""
     length = 3000
-    values = [Value(64), *[Value(64, kept=v == length) for v in range(1, length + 1)]]
-    steps = [Step((v,), (v + 1,), ((0, 0),)) for v in range(length)]
-    graph = model(Problem(tuple(values), tuple(steps)))
+    values = [PlanValue(64), *[PlanValue(64, kept=v == length) for v in range(1, length + 1)]]
+    steps = [PlanStep((v,), (v + 1,), ((0, 0),)) for v in range(length)]
+    graph = ordering_model(Problem(tuple(values), tuple(steps)))
     tracemalloc.start()
     try:
-        folded = fold(graph, range(length))
+        folded = contract(graph, range(length))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert len(folded.model) <= 2
-    assert folded.unfolded(range(len(folded.model))) == list(range(length))
+    assert folded.expand(range(len(folded.model))) == list(range(length))
     assert most < 1000 * length

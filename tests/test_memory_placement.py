@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_checks import assert_apart, check_layout, random_problem
-from tawny.memory.blocks import allocate
+from tawny.memory.blocks import allocate_blocks
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import Refusal
-from tawny.memory.ordering.portfolio import depth_first
+from tawny.memory.ordering.portfolio import depth_first_order
 from tawny.memory.placement import place as placement
 from tawny.memory.placement.beam import (
     SlackScore,
@@ -24,8 +24,8 @@ from tawny.memory.placement.beam import (
     sections,
 )
 from tawny.memory.placement.place import Placement, place
-from tawny.memory.plan import as_blocks, plan, replanned
-from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.plan import layout_of_blocks, plan, replan
+from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.memory.schedule import Storage, schedule
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -84,7 +84,7 @@ def test_every_method_gives_valid_placements(seed):
     problem = placement.buffers(storages, 1)
     if not problem.sizes:
         return
-    race = placement.Race(problem, Effort())
+    incumbent = placement.Incumbent(problem, Effort())
     for method in (
         placement.sweeps,
         placement.skyline_by_area,
@@ -92,9 +92,9 @@ def test_every_method_gives_valid_placements(seed):
         placement.gap_search,
         placement.gap_searches,
     ):
-        for offsets in method(race):
+        for offsets in method(incumbent):
             assert_apart(zip(problem.sizes, problem.births, problem.deaths, offsets, strict=True))
-            assert race.enter(offsets) >= problem.bound
+            assert incumbent.offer(offsets) >= problem.bound
     within = sections(problem.births, problem.deaths, problem.sizes)
     assert within.bound == problem.bound
     found = beam_search(
@@ -182,7 +182,7 @@ def test_of_many_storages_the_largest_are_placed_first(monkeypatch):
     hard = place(storages, looks=200_000, known=found)
     assert_apart((*s, offset) for s, offset in zip(storages, hard.offsets, strict=True))
     assert hard.arena <= found.arena
-    monkeypatch.setattr(placement, "fits", lambda race: iter(()))
+    monkeypatch.setattr(placement, "first_fits", lambda incumbent: iter(()))
     assert found.arena < place(storages).arena
 
 
@@ -192,7 +192,7 @@ def test_fits_in_any_order_are_valid(seed):
     rng = random.Random(seed)
     problem = placement.buffers(random_storages(rng, rng.randint(1, 40)), 1)
     order = rng.sample(range(len(problem.sizes)), len(problem.sizes))
-    offsets = placement.fit(problem.births, problem.deaths, problem.sizes, order)
+    offsets = placement.first_fit(problem.births, problem.deaths, problem.sizes, order)
     assert_apart(zip(problem.sizes, problem.births, problem.deaths, offsets, strict=True))
 
 
@@ -222,10 +222,10 @@ def test_random_plans_are_sound(seed, alignment):
     problem = random_problem(rng, rng.randint(0, 25), rich=rng.random() < 0.7)
     layout = plan(problem, alignment=alignment, looks=20_000)
     check_layout(layout)
-    assert layout.arena <= layout.unshared
-    blocks = allocate(problem, depth_first(problem))
-    assert layout.arena <= sum(layout.rounded(size) for size in blocks.sizes)
-    check_layout(as_blocks(blocks, alignment))
+    assert layout.arena <= layout.unshared_bytes
+    blocks = allocate_blocks(problem, depth_first_order(problem))
+    assert layout.arena <= sum(layout.round_up(size) for size in blocks.sizes)
+    check_layout(layout_of_blocks(blocks, alignment))
 
 
 @settings(max_examples=150, deadline=None)
@@ -236,18 +236,21 @@ def test_other_scratch_memory_changes_places_alone(seed: int) -> None:
     alignment = rng.choice([1, 4])
     before = plan(problem, alignment=alignment)
     if rng.random() < 0.3:
-        before = as_blocks(allocate(problem, depth_first(problem)), alignment)
+        before = layout_of_blocks(allocate_blocks(problem, depth_first_order(problem)), alignment)
     largest = rng.choice([0, 1, 4, 40])
     steps = [step._replace(scratch=rng.randint(0, largest)) for step in problem.steps]
     other = Problem(problem.values, tuple(steps))
-    after = replanned(before, other)
+    after = replan(before, other)
     check_layout(after)
-    assert (after.sequence, after.schedule.slides) == (before.sequence, before.schedule.slides)
+    assert (after.sequence, after.schedule.in_place_pairs) == (
+        before.sequence,
+        before.schedule.in_place_pairs,
+    )
     assert after.problem is other
     if all(new.scratch <= old.scratch for new, old in zip(steps, problem.steps, strict=True)):
         assert after.arena <= before.arena
-    assert replanned(before, other).placement == after.placement
-    assert replanned(before, problem) is before
+    assert replan(before, other).placement == after.placement
+    assert replan(before, problem) is before
 
 
 @given(SEEDS)
@@ -255,7 +258,7 @@ def test_other_scratch_memory_changes_places_alone(seed: int) -> None:
 def test_random_plans_with_values_of_the_whole_run_are_sound(seed):
     rng = random.Random(seed)
     problem = random_problem(rng, rng.randint(1, 15))
-    values = [v._replace(always=v.kept and rng.random() < 0.5) for v in problem.values]
+    values = [v._replace(pinned=v.kept and rng.random() < 0.5) for v in problem.values]
     problem = Problem(tuple(values), problem.steps)
     layout = plan(problem, alignment=1, looks=20_000)
     check_layout(layout)
@@ -265,7 +268,7 @@ def test_random_plans_with_values_of_the_whole_run_are_sound(seed):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_plans_of_networks_meet_the_bound(name):
     layout = plan(graph(name), looks=SECOND)
-    assert_apart((*storage, offset) for storage, offset in layout.occupied)
+    assert_apart((*storage, offset) for storage, offset in layout.placed_storages)
     assert layout.arena == layout.bound
 
 
@@ -278,23 +281,31 @@ def test_a_given_order_is_followed():
 
 
 def test_scratch_memory_has_a_place():
-    problem = Problem((Value(8), Value(8, kept=True)), (Step((0,), (1,), scratch=100),))
+    problem = Problem((PlanValue(8), PlanValue(8, kept=True)), (PlanStep((0,), (1,), scratch=100),))
     layout = plan(problem, alignment=64)
     assert layout.arena == layout.bound == 64 + 128
     assert layout.scratch.keys() == {0}
     assert {layout.scratch[0], layout.offsets[1]} in ({0, 64}, {0, 128})
-    assert layout.allocated == layout.live == (192,)
-    assert layout.unshared == 192
+    assert layout.high_water == layout.live == (192,)
+    assert layout.unshared_bytes == 192
 
 
 def test_values_say_whom_they_share_with_and_why_not():
-    values = (Value(8), Value(8), Value(8), Value(4), Value(8), Value(8, kept=True), Value(8))
+    values = (
+        PlanValue(8),
+        PlanValue(8),
+        PlanValue(8),
+        PlanValue(4),
+        PlanValue(8),
+        PlanValue(8, kept=True),
+        PlanValue(8),
+    )
     steps = (
-        Step((0,), (1,), ((0, 0),)),
-        Step((1,), (2,), ((0, 0),)),
-        Step((1, 2), (3,), ((0, 0), (1, 0))),
-        Step((1, 2), (4, 5), ((0, 0), (1, 0), (0, 1))),
-        Step((4, 5), (6,), ((0, 0), (1, 0))),
+        PlanStep((0,), (1,), ((0, 0),)),
+        PlanStep((1,), (2,), ((0, 0),)),
+        PlanStep((1, 2), (3,), ((0, 0), (1, 0))),
+        PlanStep((1, 2), (4, 5), ((0, 0), (1, 0), (0, 1))),
+        PlanStep((4, 5), (6,), ((0, 0), (1, 0))),
     )
     problem = Problem(values, steps)
     layout = plan(problem, order=range(5), alignment=1)
@@ -314,8 +325,14 @@ def test_values_say_whom_they_share_with_and_why_not():
 
 
 def test_views_lie_where_their_base_lies():
-    values = (Value(8), Value(8), Value(8, view_of=1), Value(8, view_of=2), Value(8, kept=True))
-    steps = (Step((0,), (1,)), Step((1,), (2,)), Step((3,), (4,)))
+    values = (
+        PlanValue(8),
+        PlanValue(8),
+        PlanValue(8, view_of=1),
+        PlanValue(8, view_of=2),
+        PlanValue(8, kept=True),
+    )
+    steps = (PlanStep((0,), (1,)), PlanStep((1,), (2,)), PlanStep((3,), (4,)))
     layout = plan(Problem(values, steps), alignment=1)
     check_layout(layout)
     assert layout.offsets[0] is None
@@ -324,8 +341,13 @@ def test_views_lie_where_their_base_lies():
 
 
 def test_recomputed_steps_are_laid_out():
-    values = (Value(8), Value(64), Value(8), Value(64), Value(8, kept=True))
-    steps = (Step((0,), (1,)), Step((1,), (2,)), Step((2,), (3,)), Step((3, 2, 1), (4,)))
+    values = (PlanValue(8), PlanValue(64), PlanValue(8), PlanValue(64), PlanValue(8, kept=True))
+    steps = (
+        PlanStep((0,), (1,)),
+        PlanStep((1,), (2,)),
+        PlanStep((2,), (3,)),
+        PlanStep((3, 2, 1), (4,)),
+    )
     problem = Problem(values, steps)
     layout = plan(problem, order=[0, 1, 2, 0, 3], alignment=1)
     check_layout(layout)

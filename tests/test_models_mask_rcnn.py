@@ -23,8 +23,8 @@ from tawny.models.mask_rcnn import (
     pyramid_crop,
     roi_align,
 )
-from tawny.models.mask_rcnn.boxes import clipped, shifted, suppression_by_class
-from tawny.models.mask_rcnn.network import of_class
+from tawny.models.mask_rcnn.boxes import clip_boxes, shift_boxes, suppression_by_class
+from tawny.models.mask_rcnn.network import select_class
 from tawny.nn import weights
 from tawny.nn.parameters import Declaration
 
@@ -241,12 +241,12 @@ def test_anchors_lie_about_each_place_with_the_area_of_their_level() -> None:
 
 def test_boxes_are_shifted_by_parts_of_their_size_and_cut_at_the_window() -> None:
     box = np.array([[0.2, 0.4, 0.6, 0.6]])
-    moved = shifted(box, np.array([[0.5, -1.0, math.log(2), 0.0]])).numpy()
+    moved = shift_boxes(box, np.array([[0.5, -1.0, math.log(2), 0.0]])).numpy()
     np.testing.assert_allclose(moved, [[0.2, 0.2, 1.0, 0.4]])
     np.testing.assert_allclose(
-        clipped(moved, (0.1, 0.25, 0.7, 0.9)).numpy(), [[0.2, 0.25, 0.7, 0.4]]
+        clip_boxes(moved, (0.1, 0.25, 0.7, 0.9)).numpy(), [[0.2, 0.25, 0.7, 0.4]]
     )
-    outside = clipped(np.array([[-2.0, -1.0, -0.5, 3.0]])).numpy()
+    outside = clip_boxes(np.array([[-2.0, -1.0, -0.5, 3.0]])).numpy()
     np.testing.assert_allclose(outside, [[0, 0, 0, 1]])
 
 
@@ -304,7 +304,7 @@ def test_the_mask_of_an_object_is_that_of_its_class(dtype: str, engine: str) -> 
     given, classes = masks_of_all_classes(dtype)
     logits = tw.var("logits", shape=given.shape, dtype=dtype)
     kinds = tw.var("kinds", shape=classes.shape, dtype="int64")
-    program = tw.Graph([logits, kinds], of_class(logits, kinds)).compile(engine=engine)
+    program = tw.Graph([logits, kinds], select_class(logits, kinds)).compile(engine=engine)
     got = program(logits=given, kinds=classes)
     want = np.take_along_axis(given, classes.reshape(-1, 1, 1, 1), axis=-1)[..., 0]
     assert got.dtype == want.dtype
@@ -315,7 +315,7 @@ def test_the_mask_of_a_class_has_the_derivative_of_its_choice() -> None:
     given, classes = masks_of_all_classes("float64")
     weight = RNG.normal(size=given.shape[:-1])
     _, slope = tw.evaluate(
-        *tw.value_and_grad(lambda x: tnp.sum(of_class(x, tnp.asarray(classes)) * weight))(
+        *tw.value_and_grad(lambda x: tnp.sum(select_class(x, tnp.asarray(classes)) * weight))(
             tnp.asarray(np.where(np.isfinite(given), given, 1.0))
         )
     )

@@ -18,16 +18,12 @@ SOURCE = Path(__file__).parents[1] / "src" / "tawny"
 
 PENDING = {
     "approximations",
-    "bench",
     "codegen/products",
     "engine",
     "graph",
-    "memory",
-    "models",
     "numpy",
     "ops",
     "random",
-    "pebble",
     "rewrite",
     "top",
 }
@@ -51,6 +47,7 @@ FOREIGN = {"converged", "sorted", "vectorized"}
 
 TWINS = {
     "Convolution", "Constant", "Reshape", "Slice", "Max", "Checkpoint", "Activation", "Module",
+    "Schedule",
 }  # fmt: skip
 """Layers and rates of the public namespaces whose names users bring along."""
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory_checks import all_orders, peak_of_order, random_problem
 from tawny import pebble
-from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.memory.schedule import schedule
 from tawny.pebble import Game, Place, Remove, Slide
 
@@ -24,7 +24,7 @@ def test_the_pebbling_that_the_report_draws() -> None:
     """Figure 2, picture by picture."""
     moves = [Place(0), Place(1), Slide(0, 2), Remove(1), Place(3), Slide(3, 4), Remove(2)]
     result = pebble.play(pebble.figure_2(), [*moves, Slide(4, 5)])
-    assert result == pebble.Result(space=2, time=6, pebbles=2, repeated=0)
+    assert result == pebble.StrategyCost(space=2, time=6, pebbles=2, repeated=0)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_every_output_must_be_pebbled() -> None:
 def test_weights_and_repetitions_are_counted() -> None:
     game = Game.of({"c": ["a", "b"]}, weights={"a": 5, "b": 7, "c": 2})
     moves = [Place("a"), Remove("a"), Place("a"), Place("b"), Slide("a", "c")]
-    assert pebble.play(game, moves) == pebble.Result(space=12, time=4, pebbles=2, repeated=1)
+    assert pebble.play(game, moves) == pebble.StrategyCost(space=12, time=4, pebbles=2, repeated=1)
 
 
 def test_graphs_may_be_given_in_any_order_and_with_double_edges() -> None:
@@ -347,13 +347,14 @@ def test_the_least_space_is_the_least_peak_over_all_orders(
     drawn = random_problem(random_, steps, rich=False)
     read = {v for step in drawn.steps for v in step.inputs}
     values = tuple(
-        Value(value.bytes, kept=value.kept or v not in read) for v, value in enumerate(drawn.values)
+        PlanValue(value.bytes, kept=value.kept or v not in read)
+        for v, value in enumerate(drawn.values)
     )
     scratch = [random_.choice([0, 3]) for _ in drawn.steps]
     problem = Problem(
         values,
         tuple(
-            Step(step.inputs, step.outputs, step.overwrites, extra)
+            PlanStep(step.inputs, step.outputs, step.overwrites, extra)
             for step, extra in zip(drawn.steps, scratch, strict=True)
         ),
     )
@@ -364,10 +365,10 @@ def test_the_least_space_is_the_least_peak_over_all_orders(
 def figure_3_problem() -> Problem:
     """The report's Figure 3, each value of 8 bytes and every overwriting allowed."""
     steps = [
-        Step(before, (v,), tuple((i, 0) for i in range(len(before))))
+        PlanStep(before, (v,), tuple((i, 0) for i in range(len(before))))
         for v, before in enumerate([(), (0,), (1,), (), (2, 3), (4, 1)])
     ]
-    return Problem(tuple(Value(8, kept=v == 5) for v in range(6)), tuple(steps))
+    return Problem(tuple(PlanValue(8, kept=v == 5) for v in range(6)), tuple(steps))
 
 
 def test_recomputation_is_a_pebbling_too() -> None:
@@ -380,42 +381,53 @@ def test_recomputation_is_a_pebbling_too() -> None:
 
 
 def test_a_plan_that_drops_a_kept_value_is_no_pebbling() -> None:
-    values = (Value(8), Value(8, kept=True), Value(8, kept=True))
-    problem = Problem(values, (Step((0,), (1,)), Step((1,), (2,))))
+    values = (PlanValue(8), PlanValue(8, kept=True), PlanValue(8, kept=True))
+    problem = Problem(values, (PlanStep((0,), (1,)), PlanStep((1,), (2,))))
     pebbling = pebble.from_schedule(schedule(problem, [0, 1, 0]))
     with pytest.raises(pebble.IllegalMove, match=r"Remove\(1\): 1 is kept"):
         pebbling.play()
 
 
 def test_two_outputs_over_two_inputs() -> None:
-    values = (Value(1), Value(4), Value(8), Value(8), Value(4), Value(1, kept=True))
+    values = (
+        PlanValue(1),
+        PlanValue(4),
+        PlanValue(8),
+        PlanValue(8),
+        PlanValue(4),
+        PlanValue(1, kept=True),
+    )
     steps = (
-        Step((0,), (1, 2)),
-        Step((1, 2), (3, 4), ((1, 0), (0, 1)), scratch=3),
-        Step((3, 4), (5,)),
+        PlanStep((0,), (1, 2)),
+        PlanStep((1, 2), (3, 4), ((1, 0), (0, 1)), scratch=3),
+        PlanStep((3, 4), (5,)),
     )
     plan = schedule(Problem(values, steps), range(3))
-    assert plan.slides[1] == ((1, 0), (0, 1))
+    assert plan.in_place_pairs[1] == ((1, 0), (0, 1))
     assert pebble.from_schedule(plan).play().space == plan.peak == 15
 
 
 def test_inputs_overwritten_in_different_ways_by_two_runs_are_refused() -> None:
-    values = (Value(1), *[Value(4)] * 4, Value(1), Value(1, kept=True))
+    values = (PlanValue(1), *[PlanValue(4)] * 4, PlanValue(1), PlanValue(1, kept=True))
     both = ((0, 0), (1, 1), (0, 1), (1, 0))
     steps = (
-        Step((0,), (1, 2)),
-        Step((1, 2), (3, 4), both),
-        Step((3, 4), (5,)),
-        Step((5, 3, 4), (6,)),
+        PlanStep((0,), (1, 2)),
+        PlanStep((1, 2), (3, 4), both),
+        PlanStep((3, 4), (5,)),
+        PlanStep((5, 3, 4), (6,)),
     )
     plan = schedule(Problem(values, steps), (0, 1, 2, 0, 1, 3))
-    assert plan.slides[1] == plan.slides[4]
-    assert len(plan.slides[1]) == 2
+    assert plan.in_place_pairs[1] == plan.in_place_pairs[4]
+    assert len(plan.in_place_pairs[1]) == 2
     assert pebble.from_schedule(plan).play().space == plan.peak
     crossed = type(plan)(
         plan.problem,
         plan.sequence,
-        (*plan.slides[:4], tuple((1 - i, o) for i, o in plan.slides[4]), plan.slides[5]),
+        (
+            *plan.in_place_pairs[:4],
+            tuple((1 - i, o) for i, o in plan.in_place_pairs[4]),
+            plan.in_place_pairs[5],
+        ),
         plan.reads,
         plan.writes,
         plan.storages,
@@ -425,6 +437,6 @@ def test_inputs_overwritten_in_different_ways_by_two_runs_are_refused() -> None:
 
 
 def test_a_step_that_makes_several_values_is_no_single_move() -> None:
-    problem = Problem((Value(1), Value(1)), (Step((), (0, 1)),))
+    problem = Problem((PlanValue(1), PlanValue(1)), (PlanStep((), (0, 1)),))
     with pytest.raises(ValueError, match="step 0 makes 2 values at once"):
         pebble.from_problem(problem)

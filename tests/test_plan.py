@@ -15,8 +15,8 @@ import tawny as tw
 import tawny.numpy as tnp
 from program_checks import programs
 from tawny.graph.in_place_updates import vertices_in_cycles
-from tawny.memory.blocks import allocate
-from tawny.memory.ordering.portfolio import depth_first
+from tawny.memory.blocks import allocate_blocks
+from tawny.memory.ordering.portfolio import depth_first_order
 from tawny.pebble import from_schedule, play
 
 mpl.use("Agg")
@@ -42,7 +42,7 @@ def test_every_plan_is_a_legal_pebbling(program, how: str, incremental: bool) ->
         plan = graph.plan(memory=least if how == "least" else middle, **options)
     pebbling = from_schedule(plan.layout.schedule)
     space = play(pebbling.game, pebbling.moves).space
-    if any(value.always for value in plan.lowered.problem.values):
+    if any(value.pinned for value in plan.lowered.problem.values):
         assert space <= plan.layout.schedule.peak, "what may be there from before has its own bytes"
     else:
         assert space == plan.layout.schedule.peak
@@ -274,7 +274,7 @@ def test_the_reports_plan_is_there_for_comparison() -> None:
     for options in ({}, {"incremental": False}, {"optimise": False}):
         made = graph.plan(engine="reference", plan="seed", **options)
         problem = made.lowered.problem
-        blocks = allocate(problem, depth_first(problem))
+        blocks = allocate_blocks(problem, depth_first_order(problem))
         assert made.peak_bytes == sum(-(-size // 64) * 64 for size in blocks.sizes)
         assert made.peak_bytes > graph.plan(engine="reference", **options).peak_bytes
     x = np.ones((64, 32), np.float32)

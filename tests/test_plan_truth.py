@@ -18,7 +18,7 @@ from tawny.array import array_for
 from tawny.graph import plan_choice
 from tawny.graph.lowering import is_leaf, result_of
 from tawny.graph.plan import Plan
-from tawny.memory.plan import Layout
+from tawny.memory.plan import ArenaLayout
 from tawny.memory.plan import plan as planned
 from tawny.memory.problem import Problem
 
@@ -166,12 +166,12 @@ def test_where_nothing_better_is_found_all_else_stays_in_place(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sources that an order lets lie in variables do, also where laying it out again gains none."""
-    found, plain = list[Layout](), plan_choice._keep_offsets
+    found, plain = list[ArenaLayout](), plan_choice._keep_offsets
 
-    def stays(layout: Layout, lent: Problem) -> Layout:
+    def stays(layout: ArenaLayout, lent: Problem) -> ArenaLayout:
         found.append(plain(layout, lent))
         assert found[-1].arena <= layout.arena
-        assert_apart((s.bytes, s.birth, s.death, offset) for s, offset in found[-1].occupied)
+        assert_apart((s.bytes, s.birth, s.death, offset) for s, offset in found[-1].placed_storages)
         return found[-1]
 
     def unlucky(problem: Problem, *, order: Any = None, **options: Any) -> Any:

@@ -148,7 +148,7 @@ def test_a_group_of_two_results_reuses_both_dying_operands(executable) -> None:
     (group,) = [n for n in groups_of(p) if len(n.parts) == 2]
     (position,) = [s.position for s in p.plan.steps if s.array.node is group]
     layout = p.plan.layout
-    assert sorted(o for _, o in layout.schedule.slides[position]) == [0, 1]
+    assert sorted(o for _, o in layout.schedule.in_place_pairs[position]) == [0, 1]
     assert set(layout.writes(position)) == set(layout.reads(position)) - {None}
     assert p.plan.lower_bound_bytes == 3 * 64 * 64 * 4, "both, and a product of one"
     task = p._compiled.task

@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
-from tawny.bench.resident_memory import give_back_at_once, most, settle
-from tawny.bench.workloads import WORKLOADS, Made
+from tawny.bench.resident_memory import peak_bytes, reset_peak, return_freed_memory
+from tawny.bench.workloads import WORKLOADS, PreparedWorkload
 
 MOST_EVALUATIONS: Final = 30
 LEAST_EVALUATIONS: Final = 3
@@ -24,59 +24,59 @@ def main() -> int:
     """Measure, and print."""
     name, mode, seconds = sys.argv[1:]
     warnings.filterwarnings("ignore", "compile: it took")  # the table says how long
-    made = WORKLOADS[name].make()
-    measure = {"eager": eager, "graph": graph}[mode]
-    print(json.dumps(measure(made, float(seconds))))
+    workload = WORKLOADS[name].prepare()
+    measure = {"eager": measure_eager, "graph": measure_graph}[mode]
+    print(json.dumps(measure(workload, float(seconds))))
     return 0
 
 
-def eager(made: Made, seconds: float) -> dict[str, Any]:
+def measure_eager(workload: PreparedWorkload, seconds: float) -> dict[str, Any]:
     """One operation at a time by the same kernels, each result in memory of its own."""
-    made.eager(None)
-    before = settle()
-    times = timed(lambda: made.eager(None), seconds)
-    process = most()
+    workload.eager(None)
+    before = reset_peak()
+    times = time_calls(lambda: workload.eager(None), seconds)
+    process = peak_bytes()
     freed = process - before
-    before = settle()
-    made.eager([])
-    held = most() - before
+    before = reset_peak()
+    workload.eager([])
+    held = peak_bytes() - before
     return {
-        "seconds": middle(times),
+        "seconds": interquartile_mean(times),
         "bytes": freed,
         "held_bytes": held,
         "process_bytes": process,
     }
 
 
-def graph(made: Made, seconds: float) -> dict[str, Any]:
+def measure_graph(workload: PreparedWorkload, seconds: float) -> dict[str, Any]:
     """Build and compile twice, then evaluate; the first evaluation alone touches the arena."""
-    give_back_at_once()
+    return_freed_memory()
     start = time.perf_counter()
-    made = made.met()
-    made.compiled()
+    workload = workload.with_feasible_budget()
+    workload.compile()
     first_build = time.perf_counter() - start
-    settle()
+    reset_peak()
     start = time.perf_counter()
-    program = made.compiled()
+    program = workload.compile()
     build = time.perf_counter() - start
-    program.set(bind=True, **made.feeds)
-    before = settle()
+    program.set(bind=True, **workload.feeds)
+    before = reset_peak()
     program.run(views=True)
-    taken = most() - before
-    times = timed(lambda: program.run(views=True), seconds)
+    taken = peak_bytes() - before
+    times = time_calls(lambda: program.run(views=True), seconds)
     return {
         "build_s": build,
         "first_build_s": first_build,
-        "seconds": middle(times),
+        "seconds": interquartile_mean(times),
         "bytes": taken,
         "predicted_bytes": program.plan.peak_bytes,
-        "process_bytes": most(),
+        "process_bytes": peak_bytes(),
         "evaluations": len(times),
     }
 
 
-def timed(call: Callable[[], Any], seconds: float) -> list[float]:
-    """The times of up to 30 calls, fewer where they take long."""
+def time_calls(call: Callable[[], Any], seconds: float) -> list[float]:
+    """The seconds of each of at most `MOST_EVALUATIONS` calls, fewer where they take long."""
     times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < LEAST_EVALUATIONS or (
@@ -88,7 +88,7 @@ def timed(call: Callable[[], Any], seconds: float) -> list[float]:
     return times
 
 
-def middle(times: list[float]) -> float:
+def interquartile_mean(times: list[float]) -> float:
     """The mean of the middle half, as the report's own protocol has it."""
     ordered = sorted(times)
     cut = len(ordered) // 4

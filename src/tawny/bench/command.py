@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tawny.bench.measurement import machine, measured
+from tawny.bench.measurement import machine, measure
 from tawny.bench.picture import draw
-from tawny.bench.rows import Row, text
+from tawny.bench.rows import BenchRow, format_table
 from tawny.bench.workloads import LARGE_BUDGET, WORKLOADS
 
 FORMATS: Final = (".png", ".svg", ".pdf")
@@ -28,25 +28,25 @@ def bench(names: Sequence[str], json_file: Path | None, picture: Path | None) ->
         known = ", ".join(f"'{name}'" for name in WORKLOADS)
         print(f"tawny bench: {unknown[0]!r} is not known; accepted: {known}", file=sys.stderr)
         return 2
-    if (wrong := _unwritable(json_file, picture)) is not None:
-        print(f"tawny bench: {wrong}", file=sys.stderr)
+    if (refusal := _refusal(json_file, picture)) is not None:
+        print(f"tawny bench: {refusal}", file=sys.stderr)
         return 2
     if picture is not None and importlib.util.find_spec("matplotlib") is None:
         print("no picture: matplotlib is missing; install tawny[plot]", file=sys.stderr)
         picture = None
     start = time.monotonic()
-    asked, rows = names or list(WORKLOADS), list[Row]()
+    chosen, rows = names or list(WORKLOADS), list[BenchRow]()
     try:
-        for row in measured(asked, _tell):
+        for row in measure(chosen, _show_progress):
             rows.append(row)
     except KeyboardInterrupt:
-        _tell("")
-        _show(rows, time.monotonic() - start)
-        said = f"interrupted after {len(rows)} of {len(asked)} networks; no file is written"
-        print(said, file=sys.stderr)
+        _show_progress("")
+        _print_table(rows, time.monotonic() - start)
+        message = f"interrupted after {len(rows)} of {len(chosen)} networks; no file is written"
+        print(message, file=sys.stderr)
         return 130
-    _tell("")
-    _show(rows, time.monotonic() - start)
+    _show_progress("")
+    _print_table(rows, time.monotonic() - start)
     if json_file is not None:
         content = {"machine": machine(), "rows": [row.as_dict() for row in rows]}
         json_file.write_text(json.dumps(content, indent=2) + "\n")
@@ -57,8 +57,8 @@ def bench(names: Sequence[str], json_file: Path | None, picture: Path | None) ->
     return 0
 
 
-def _unwritable(json_file: Path | None, picture: Path | None) -> str | None:
-    """What is wrong with the files to write, before a minute is spent on their contents."""
+def _refusal(json_file: Path | None, picture: Path | None) -> str | None:
+    """Why the files cannot be written, told before a minute is spent on their contents."""
     for path in (json_file, picture):
         if path is not None and path.is_dir():
             return f"{path} is a folder; accepted: the path of a file"
@@ -69,33 +69,33 @@ def _unwritable(json_file: Path | None, picture: Path | None) -> str | None:
     return None
 
 
-def _show(rows: Sequence[Row], seconds: float) -> None:
+def _print_table(rows: Sequence[BenchRow], seconds: float) -> None:
     """Print the table, no wider than the terminal."""
     width = shutil.get_terminal_size(fallback=(0, 0)).columns or None
     if rows:
-        print(text(rows, width))
-        print(_explained(rows, seconds, width))
+        print(format_table(rows, width))
+        print(_explanation(rows, seconds, width))
 
 
-def _tell(what: str) -> None:
+def _show_progress(line: str) -> None:
     """Show what is being done: one line that changes, or lines where no terminal is."""
     if sys.stderr.isatty():
-        print(f"\r\x1b[K{what}", end="", file=sys.stderr, flush=True)
-    elif what:
-        print(what, file=sys.stderr, flush=True)
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+    elif line:
+        print(line, file=sys.stderr, flush=True)
 
 
-def _explained(rows: Sequence[Row], seconds: float, width: int | None) -> str:
+def _explanation(rows: Sequence[BenchRow], seconds: float, width: int | None) -> str:
     counts = ", ".join(f"{row.name} {row.evaluations}" for row in rows)
     first = ", ".join(f"{row.first_build_s:.2f}" for row in rows)
-    said = f"""
-Time for one evaluation, of MNIST for one step of 100 digits: the mean of the middle half of so
-many: {counts}.  Eager is the same kernels, one operation at a time.  Building is the second build
-in a process, which finds kernels and plans; the first took {first} s.  Memory is
+    text = f"""
+Time for one evaluation, of MNIST for one step of 100 digits: the mean of the middle half of the
+evaluations: {counts}.  Eager is the same kernels, one operation at a time.  Building is the
+second build in a process, which finds kernels and plans; the first took {first} s.  Memory is
 what an evaluation adds to a process that holds the weights:
 eagerly, eagerly with each layer's result held to the end (as the report's eager run does, which
 its own ratio is to), with the graph, and as it was predicted before the run.  "all" compares whole
 processes, weights, code and Python included, which is what the report measured.  Its MNIST row is
 a training of many steps.  Mask R-CNN is compiled for a budget of {LARGE_BUDGET}, or the least that
 this machine's threads leave, in which some of its maps are computed twice."""
-    return f"\n{textwrap.fill(said.strip(), min(width or 100, 100))}\nMeasured in {seconds:.0f} s."
+    return f"\n{textwrap.fill(text.strip(), min(width or 100, 100))}\nMeasured in {seconds:.0f} s."

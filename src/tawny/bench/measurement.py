@@ -10,23 +10,26 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from tawny import __version__
-from tawny.bench.rows import Row
+from tawny.bench.rows import BenchRow
 from tawny.engine.cpu.pool import default_threads
 
 SECONDS: Final = 8.0
 """How long one process evaluates, or a little longer."""
 
-Tell = Callable[[str], None]
+ShowProgress = Callable[[str], None]
+"""Is given a line that says what is being done."""
 
 
-def measured(names: Iterable[str], tell: Tell, seconds: float = SECONDS) -> Iterator[Row]:
-    """The rows of these networks, one after the other; `tell` hears what is being done."""
+def measure(
+    names: Iterable[str], show_progress: ShowProgress, seconds: float = SECONDS
+) -> Iterator[BenchRow]:
+    """The rows of these networks, one after the other; `show_progress` is told what is done."""
     for name in names:
-        tell(f"{name}: without the graph")
-        eager = _in_a_process(name, "eager", seconds)
-        tell(f"{name}: with the graph")
-        graph = _in_a_process(name, "graph", seconds)
-        yield Row(
+        show_progress(f"{name}: without the graph")
+        eager = _run_child(name, "eager", seconds)
+        show_progress(f"{name}: with the graph")
+        graph = _run_child(name, "graph", seconds)
+        yield BenchRow(
             name,
             eager_s=eager["seconds"],
             build_s=graph["build_s"],
@@ -52,10 +55,10 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _in_a_process(name: str, mode: str, seconds: float) -> dict[str, Any]:
+def _run_child(name: str, mode: str, seconds: float) -> dict[str, Any]:
     command = [sys.executable, "-m", "tawny.bench.child", name, mode, str(seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{name}, {mode}: the process failed:\n{done.stderr.strip()}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise RuntimeError(f"{name}, {mode}: the process failed:\n{process.stderr.strip()}")
+    figures: dict[str, Any] = json.loads(process.stdout)
+    return figures

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from tawny.bench.rows import Row
+from tawny.bench.rows import BenchRow
 from tawny.bench.workloads import WORKLOADS
 
 OURS, HELD, WHOLE, THEIRS = "#c2702b", "#e3b587", "#8a8f5c", "#c9c4bb"
@@ -15,12 +15,12 @@ Series = tuple[str, str, Sequence[float]]
 """A label, a colour, and a ratio for each network."""
 
 
-def series(rows: Sequence[Row]) -> tuple[list[Series], list[Series]]:
+def series(rows: Sequence[BenchRow]) -> tuple[list[Series], list[Series]]:
     """What is drawn of time, and of memory."""
-    said = [WORKLOADS[row.name].reported for row in rows]
+    report = [WORKLOADS[row.name].report for row in rows]
     return [
         ("Tawny, here", OURS, [row.time_ratio for row in rows]),
-        ("the report", THEIRS, [r.eval_s / r.eager_s for r in said]),
+        ("the report", THEIRS, [r.eval_s / r.eager_s for r in report]),
     ], [
         ("Tawny, here: activations", OURS, [row.memory_ratio for row in rows]),
         ("the same, to results held to the end", HELD, [row.held_ratio for row in rows]),
@@ -28,12 +28,12 @@ def series(rows: Sequence[Row]) -> tuple[list[Series], list[Series]]:
         (
             "the report, of whole processes, holding them",
             THEIRS,
-            [r.graph_mb / r.eager_mb for r in said],
+            [r.graph_mb / r.eager_mb for r in report],
         ),
     ]
 
 
-def draw(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
+def draw(rows: Sequence[BenchRow], path: str | os.PathLike[str]) -> None:
     """Write the picture, in the format that the file's name says."""
     figure: Any = importlib.import_module("matplotlib.figure").Figure(
         figsize=(9, 5), layout="constrained"

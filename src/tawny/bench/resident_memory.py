@@ -13,37 +13,37 @@ _STATUS: Final = Path("/proc/self/status")
 _RESET: Final = Path("/proc/self/clear_refs")
 
 
-def most() -> int:
-    """The most since the process began, or since `settle` where the system can forget."""
+def peak_bytes() -> int:
+    """The most since the process began, or since `reset_peak` where the system can forget."""
     found = _read("VmHWM")
-    return _most_ever() if found is None else found
+    return _peak_of_process() if found is None else found
 
 
-def give_back_at_once() -> None:
-    """From now on, let arrays that are freed be given back to the system, and not be used again.
+def return_freed_memory() -> None:
+    """Let arrays that are freed from here on go back to the system, and not be used again.
 
-    So that what is in memory is what is in use.
+    What is in memory is then what is in use.
     """
-    if (change := _of_the_library("mallopt")) is not None:
+    if (change := _glibc_function("mallopt")) is not None:
         change(_MMAP_THRESHOLD, 1 << 16)
 
 
-def settle() -> int:
+def reset_peak() -> int:
     """Give free memory back, forget the highest mark, and say how much is in memory now."""
     gc.collect()
-    if (trim := _of_the_library("malloc_trim")) is not None:
+    if (trim := _glibc_function("malloc_trim")) is not None:
         trim(0)
     if _RESET.exists():
         _RESET.write_text("5")
     found = _read("VmRSS")
-    return _most_ever() if found is None else found
+    return _peak_of_process() if found is None else found
 
 
 _MMAP_THRESHOLD: Final = -3
 """What glibc calls the size from which arrays have memory of their own."""
 
 
-def _of_the_library(name: str) -> Any:
+def _glibc_function(name: str) -> Any:
     """A function of the C library, where it is glibc; else None."""
     if sys.platform != "linux":
         return None
@@ -59,7 +59,7 @@ def _read(field: str) -> int | None:
     return None
 
 
-def _most_ever() -> int:
+def _peak_of_process() -> int:
     if sys.platform == "win32":
         return 0  # what is not measured is not claimed
     import resource  # noqa: PLC0415 (not on every system)

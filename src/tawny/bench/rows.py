@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from tawny.bench.workloads import WORKLOADS, Reported
+from tawny.bench.workloads import WORKLOADS, ReportRow
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """What was measured of one network; times in seconds for one evaluation.
 
     `eager_bytes` and `graph_bytes` are what an evaluation adds to the memory of a process that
@@ -31,7 +31,7 @@ class Row:
     eager_process_bytes: int
     graph_process_bytes: int
     evaluations: int
-    """How many `eval_s` is of."""
+    """The number of evaluations whose mean is `eval_s`."""
     first_build_s: float
     """The first build in its process; `build_s` is the second, which finds kernels and plans."""
 
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def process_ratio(self) -> float:
-        """The same of whole processes, weights included."""
+        """Peak memory of the process with the graph over that without, weights included."""
         return self.graph_process_bytes / self.eager_process_bytes
 
     def as_dict(self) -> dict[str, Any]:
@@ -71,14 +71,14 @@ BLOCKS: Final = {"time (s)": range(1, 5), "activations (MB)": range(5, 11), "all
 """Columns under one heading."""
 
 
-def text(rows: Sequence[Row], width: int | None = None) -> str:
+def format_table(rows: Sequence[BenchRow], width: int | None = None) -> str:
     """The table; below each row, the report's own.
 
     Where it is wider than `width`, its headings come one below the other.
     """
     lines: list[Sequence[str]] = [HEAD]
     for row in rows:
-        lines += [_measured(row), _reported(WORKLOADS[row.name].reported)]
+        lines += [_own_cells(row), _report_cells(WORKLOADS[row.name].report)]
     return "\n\n".join("\n".join(_part(lines, part)) for part in _parts(lines, width or math.inf))
 
 
@@ -116,7 +116,7 @@ def _part(lines: Sequence[Sequence[str]], columns: Sequence[int]) -> list[str]:
     return [heading, *body]
 
 
-def _measured(row: Row) -> Sequence[str]:
+def _own_cells(row: BenchRow) -> Sequence[str]:
     return (
         row.name,
         f"{row.eager_s:.4f}",
@@ -133,7 +133,7 @@ def _measured(row: Row) -> Sequence[str]:
     )
 
 
-def _reported(row: Reported) -> Sequence[str]:
+def _report_cells(row: ReportRow) -> Sequence[str]:
     return (
         "  the report",
         f"{row.eager_s:.4f}",

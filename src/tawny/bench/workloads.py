@@ -29,8 +29,8 @@ transformed kernel and of the inputs it is multiplied with has 1.5 MB."""
 BATCH: Final = 100
 
 
-class Reported(NamedTuple):
-    """A row of the report: seconds and megabytes, without and with the graph."""
+class ReportRow(NamedTuple):
+    """What the report measured of a program: seconds and megabytes, without and with the graph."""
 
     eager_s: float
     build_s: float
@@ -44,26 +44,26 @@ class Workload:
     """A program of the table."""
 
     name: str
-    reported: Reported
-    make: Callable[[], Made]
+    report: ReportRow
+    prepare: Callable[[], PreparedWorkload]
 
 
-class Made(NamedTuple):
+class PreparedWorkload(NamedTuple):
     """A program with its weights drawn: built as a graph, or evaluated without one."""
 
     build: Callable[[], Graph]
     feeds: dict[str, Value]
     eager: Callable[[list[Any] | None], Any]
-    """Evaluates; a list keeps what the report's eager run keeps to the end."""
+    """Evaluates without a graph; a list takes what the report's eager run keeps to the end."""
     memory: str | int | None = None
     """The bytes that the program is compiled for; None leaves that to it."""
 
-    def compiled(self) -> Program:
-        """Builds and compiles; all of it runs in each evaluation."""
+    def compile(self) -> Program:
+        """Build the graph and compile it; all of it runs in each evaluation."""
         return self.build().compile(incremental=False, memory=self.memory)
 
-    def met(self) -> Made:
-        """The same for a budget that can be met here: this, or the least that was planned."""
+    def with_feasible_budget(self) -> PreparedWorkload:
+        """The workload with a budget that can be met here: its own, or the least planned."""
         if self.memory is None:
             return self
         try:
@@ -73,7 +73,9 @@ class Made(NamedTuple):
         return self
 
 
-def _inference(model: nn.Module, shape: tuple[int, ...], memory: str | None = None) -> Made:
+def _inference(
+    model: nn.Module, shape: tuple[int, ...], memory: str | None = None
+) -> PreparedWorkload:
     """A model applied to an image; eagerly, the report's keeps the result of each layer."""
     image = np.random.default_rng(0).standard_normal(shape, np.float32)
     _ = model.parameters, model.state
@@ -94,10 +96,10 @@ def _inference(model: nn.Module, shape: tuple[int, ...], memory: str | None = No
     def keep(results: list[Any]) -> Callable[[nn.Module, Any, Any], None]:
         return lambda _, __, result: results.append(result)
 
-    return Made(build, {"x": image}, eager, memory)
+    return PreparedWorkload(build, {"x": image}, eager, memory)
 
 
-def _training() -> Made:
+def _training() -> PreparedWorkload:
     """A step of the report's MNIST network: cross entropy of 100 images, AdaGrad.
 
     Eagerly, what is not needed any more is freed; the report's keeps all until the step is done.
@@ -123,7 +125,7 @@ def _training() -> Made:
 
         return reference.run(nodes, given, draw=1, by=by)
 
-    return Made(build, feeds, eager)
+    return PreparedWorkload(build, feeds, eager)
 
 
 WORKLOADS: Final = {
@@ -131,18 +133,18 @@ WORKLOADS: Final = {
     for workload in (
         Workload(
             "InceptionV3",
-            Reported(0.5649, 0.1066, 0.2275, 625.76, 230.10),
+            ReportRow(0.5649, 0.1066, 0.2275, 625.76, 230.10),
             lambda: _inference(models.InceptionV3(), IMAGE),
         ),
         Workload(
             "ResNet50",
-            Reported(0.7933, 0.1395, 0.6090, 1309.9, 397.07),
+            ReportRow(0.7933, 0.1395, 0.6090, 1309.9, 397.07),
             lambda: _inference(models.ResNet50(form="keras"), IMAGE),
         ),
-        Workload("MNIST training", Reported(20.422, 0.1436, 10.920, 3685.3, 895.32), _training),
+        Workload("MNIST training", ReportRow(20.422, 0.1436, 10.920, 3685.3, 895.32), _training),
         Workload(
             "Mask R-CNN",
-            Reported(11.538, 0.3630, 8.379, 6483.4, 870.48),
+            ReportRow(11.538, 0.3630, 8.379, 6483.4, 870.48),
             lambda: _inference(models.MaskRCNN(), LARGE, memory=LARGE_BUDGET),
         ),
     )

@@ -22,8 +22,8 @@ from tawny.graph.plan_choice import ALIGNMENT, ChosenPlan, Planning, choose_plan
 from tawny.graph.stages import Stages
 from tawny.lazy import cached_property
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
-from tawny.memory.plan import as_reported, plan_below, replanned
 from tawny.memory.plan import plan as planned
+from tawny.memory.plan import plan_as_in_report, plan_below, replan
 from tawny.memory.problem import Problem
 from tawny.node import Node, Value, toposort
 from tawny.ops.movement import Roll
@@ -226,9 +226,9 @@ class Compilation(Unique):
         memory = chosen.chosen.memory
         lowered = with_scratch(memory.lowered, partial(self._scratch, self._threads))
         layout = (
-            as_reported(lowered.problem, ALIGNMENT)
+            plan_as_in_report(lowered.problem, ALIGNMENT)
             if self._planning == "seed"
-            else replanned(memory.layout, lowered.problem)
+            else replan(memory.layout, lowered.problem)
         )
         plan = chosen.chosen._replace(memory=replace(memory, lowered=lowered, layout=layout))
         return chosen._replace(chosen=plan)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from tawny.array import DEFAULT_ENGINES
 from tawny.errors import value_error
 from tawny.graph.lowering import LoweredGraph
-from tawny.memory.plan import Layout
+from tawny.memory.plan import ArenaLayout
 from tawny.node import Node, Value
 from tawny.ops.fusion import Body, ProductGroup
 
@@ -20,7 +20,7 @@ class Task:
     """Everything an engine needs to run a graph: the steps, their order, every byte's place."""
 
     lowered: LoweredGraph
-    layout: Layout
+    layout: ArenaLayout
     variables: tuple[Node, ...]
     in_place_updates: Mapping[Node, Node]
     """Nodes that are computed in a variable's memory instead of the arena; where one is a part,

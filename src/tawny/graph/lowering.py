@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from tawny.graph.failure import cannot_fail
 from tawny.lazy import cached_property
-from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.node import Constant, Node, Part, Variable, toposort
 from tawny.op import Elementwise, Op, Type, overwritable
 from tawny.ops.bands import Bands
@@ -80,7 +80,7 @@ def lower(
 ) -> LoweredGraph:
     """The planning problem of computing `results`, with `scratch` bytes while each step runs.
 
-    The plan says where these are: `Layout.scratch`, by position.  `order` are all nodes, inputs
+    Where these are says `ArenaLayout.scratch`, by position.  `order` are all nodes, inputs
     first, for somebody who knows them.  The rest is as for `with_constraints`.
     """
     walk = toposort(results, is_leaf) if order is None else order
@@ -96,8 +96,8 @@ def _lower_unconstrained(
     whole = frozenset(results)
     parts = {result_of(n): n for n in order if type(n.op) is Part}
     values: dict[Place, int] = {}
-    table: list[Value] = []
-    steps: list[Step] = []
+    table: list[PlanValue] = []
+    steps: list[PlanStep] = []
     nodes: list[Node] = []
     strided: set[Node] = set()
     views: dict[Node, Node] = {}
@@ -111,14 +111,14 @@ def _lower_unconstrained(
             if type(node.op) is not Part:
                 views[node] = views.get(base[0], base[0])
             seen = values[base]
-            table.append(Value(table[seen].bytes, node, node in whole, view_of=seen))
+            table.append(PlanValue(table[seen].bytes, node, node in whole, view_of=seen))
             continue
         first = len(table)
         for index, (shape, dtype) in enumerate(types(node)):
             place = node, index
             values[place] = len(table)
             label = parts.get(place, node) if node.parts else node
-            table.append(Value(size(shape) * dtype.itemsize, label, label in whole))
+            table.append(PlanValue(size(shape) * dtype.itemsize, label, label in whole))
         if not leaf:
             made = tuple(range(first, len(table)))
             steps.append(_step(node, made, values, strided, scratch))
@@ -178,20 +178,20 @@ def with_scratch(lowered: LoweredGraph, scratch: Callable[[Node], int]) -> Lower
     return replace(lowered, problem=problem.with_rules(problem.values, tuple(steps)))
 
 
-def _keep(kept: Collection[Node], plain: LoweredGraph, values: list[Value]) -> set[int]:
+def _keep(kept: Collection[Node], plain: LoweredGraph, values: list[PlanValue]) -> set[int]:
     """Let nodes be kept; the values that have memory of their own for that."""
     whole, own = frozenset(kept), {plain.values[result_of(n)] for n in kept}
     lasting = {v for v in own if values[v].view_of is None}
     for v, value in enumerate(values if kept else ()):
         if value.label in whole:
-            values[v] = value._replace(kept=True, always=v in lasting)
+            values[v] = value._replace(kept=True, pinned=v in lasting)
         elif v in lasting:
-            values[v] = value._replace(always=True)
+            values[v] = value._replace(pinned=True)
     return lasting
 
 
 def _take_out_of_arena(
-    outside_arena: Iterable[Node], plain: LoweredGraph, values: list[Value]
+    outside_arena: Iterable[Node], plain: LoweredGraph, values: list[PlanValue]
 ) -> set[int]:
     """Let nodes be computed outside the arena; the values that are there, views included."""
     own = [plain.values[result_of(n)] for n in outside_arena]
@@ -280,9 +280,9 @@ def _step(
     values: Mapping[Place, int],
     strided: Collection[Node],
     scratch: Callable[[Node], int] | None,
-) -> Step:
+) -> PlanStep:
     op, inputs, (seconds, over) = node.op, node.inputs, _profile_of(node)
-    return Step(
+    return PlanStep(
         tuple([values[i, 0] for i in inputs]),
         made,
         tuple([pair for pair in over if inputs[pair[0]] not in strided]),

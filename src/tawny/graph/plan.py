@@ -18,7 +18,7 @@ from tawny.graph.expansion import (
 )
 from tawny.graph.lowering import LoweredGraph, is_leaf, result_of
 from tawny.lazy import LazyModule, cached_property
-from tawny.memory.plan import Layout
+from tawny.memory.plan import ArenaLayout
 from tawny.node import Node
 from tawny.source import describe
 from tawny.unique import Unique
@@ -96,7 +96,7 @@ class Plan(Unique):
     """
 
     lowered: LoweredGraph
-    layout: Layout
+    layout: ArenaLayout
     kept: tuple[Node, ...]
     """Nodes whose values stay right from run to run."""
     engine: str = "reference"
@@ -151,7 +151,7 @@ class Plan(Unique):
             plan = tw.Graph([x], np.cumsum(np.cumsum(np.cumsum(x)))).plan(incremental=False)
             plan.peak_bytes, plan.unshared_bytes          # -> (16000, 24000)
         """
-        return self.layout.unshared
+        return self.layout.unshared_bytes
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -167,11 +167,11 @@ class Plan(Unique):
         """
         schedule = self.layout.schedule
         out: list[Block] = []
-        for index, (storage, start) in enumerate(self.layout.occupied):
+        for index, (storage, start) in enumerate(self.layout.placed_storages):
             if not storage.bytes:
                 continue
             kind = self._kind(index)
-            tenants = () if kind == "scratch" else schedule.tenants[index]
+            tenants = () if kind == "scratch" else schedule.occupants[index]
             arrays = tuple(array_for(self._node(value)) for value, _ in tenants)
             out.append(Block(start, storage.bytes, storage.birth, storage.death - 1, kind, arrays))
         return tuple(sorted(out, key=lambda b: (b.offset, b.first)))
@@ -193,7 +193,7 @@ class Plan(Unique):
         out: list[PlannedStep] = []
         for position, s in enumerate(self.layout.sequence):
             node = self.lowered.steps[s]
-            slides = sorted(self.layout.schedule.slides[position], key=lambda pair: pair[1])
+            slides = sorted(self.layout.schedule.in_place_pairs[position], key=lambda pair: pair[1])
             over = array_for(node.inputs[slides[0][0]]) if slides else None
             sizes = [problem.values[v].bytes for v in problem.steps[s].outputs]
             places = [
@@ -215,7 +215,7 @@ class Plan(Unique):
             plan = tw.Graph([x], np.cumsum(np.cumsum(np.cumsum(x)))).plan(incremental=False)
             max(point.live_bytes for point in plan.timeline())   # -> 16000
         """
-        pairs = zip(self.layout.live, self.layout.allocated, strict=True)
+        pairs = zip(self.layout.live, self.layout.high_water, strict=True)
         return [TimelinePoint(p, live, top) for p, (live, top) in enumerate(pairs)]
 
     def alive(self, position: int) -> list[LiveMemory]:
@@ -232,11 +232,11 @@ class Plan(Unique):
         """
         schedule = self.layout.schedule
         found: list[LiveMemory] = []
-        for index, (storage, _) in enumerate(self.layout.occupied):
+        for index, (storage, _) in enumerate(self.layout.placed_storages):
             if storage.bytes and storage.birth <= position < storage.death:
                 array, kind = None, self._kind(index)
                 if kind != "scratch":
-                    tenants = schedule.tenants[index]
+                    tenants = schedule.occupants[index]
                     newest = [v for v, made in tenants if made <= position] or [tenants[0][0]]
                     array = array_for(self._node(newest[-1]))
                 found.append(LiveMemory(storage.bytes, kind, array))
@@ -244,7 +244,7 @@ class Plan(Unique):
 
     def _kind(self, storage: int) -> BlockKind:
         """Of a storage, or of what comes after all of them: a step's scratch memory."""
-        tenants = self.layout.schedule.tenants
+        tenants = self.layout.schedule.occupants
         if storage >= len(tenants):
             return "scratch"
         kept = self._kept_nodes.intersection([self._node(value) for value, _ in tenants[storage]])

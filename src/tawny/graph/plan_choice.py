@@ -19,10 +19,10 @@ from tawny.graph.incremental import (
     nodes_to_compute,
 )
 from tawny.graph.lowering import LoweredGraph, is_leaf, lower, result_of, seconds, with_constraints
-from tawny.memory.budget import Budget, MemoryBudgetError, takes
+from tawny.memory.budget import Budget, MemoryBudgetError, every_schedule_needs
 from tawny.memory.effort import SECOND
 from tawny.memory.placement.place import Placement
-from tawny.memory.plan import Layout, as_reported, plan, plan_below
+from tawny.memory.plan import ArenaLayout, plan, plan_as_in_report, plan_below
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import Schedule, schedule
 from tawny.node import Node
@@ -46,7 +46,7 @@ class MemoryPlan:
     """A plan, what stays right from run to run, and whether a run may skip what did not change."""
 
     lowered: LoweredGraph
-    layout: Layout
+    layout: ArenaLayout
     kept: tuple[Node, ...]
     incremental: bool
     outside_arena: frozenset[Node]
@@ -153,7 +153,9 @@ class KeepPolicy:
         for chosen in options:
             for updates in self._update_options:
                 lowered = self._constrained(chosen, updates, into_kept=not chosen)
-                if least is not None and takes(lowered.problem, least.least_bytes, ALIGNMENT):
+                if least is not None and every_schedule_needs(
+                    lowered.problem, least.least_bytes, ALIGNMENT
+                ):
                     continue
                 try:
                     layout = self._budget(lowered.problem).within(budget)
@@ -165,11 +167,11 @@ class KeepPolicy:
         assert least is not None
         raise least
 
-    def _layout(self, problem: Problem, below: int | None) -> Layout | None:
+    def _layout(self, problem: Problem, below: int | None) -> ArenaLayout | None:
         """The plan of a problem; none if it would not be below some bytes."""
         hard = self._planning == "hard"
         if self._planning == "seed":
-            return as_reported(problem, ALIGNMENT)
+            return plan_as_in_report(problem, ALIGNMENT)
         if below is None:
             return plan(problem, alignment=ALIGNMENT, hard=hard)
         return plan_below(problem, below, alignment=ALIGNMENT, hard=hard)
@@ -198,7 +200,7 @@ class KeepPolicy:
     def _memory_plan(
         self,
         lowered: LoweredGraph,
-        layout: Layout,
+        layout: ArenaLayout,
         kept: Sequence[Node],
         updates: InPlaceUpdates,
         incremental: bool,
@@ -221,22 +223,22 @@ class KeepPolicy:
         )
 
 
-def _keep_offsets(layout: Layout, lent: Problem) -> Layout:
+def _keep_offsets(layout: ArenaLayout, lent: Problem) -> ArenaLayout:
     """A layout with its order and offsets where some values take no bytes any more."""
     old, values = layout.schedule, layout.problem.values
     slides = [
         tuple([(i, o) for i, o in pairs if lent.values[v := lent.steps[s].outputs[o]] == values[v]])
-        for s, pairs in zip(old.sequence, old.slides, strict=True)
+        for s, pairs in zip(old.sequence, old.in_place_pairs, strict=True)
     ]
-    found = schedule(lent, old.sequence, slides=slides)
+    found = schedule(lent, old.sequence, in_place_pairs=slides)
     offsets, places_of = layout.placement.offsets, dict[tuple[int, int], int]()
-    for storage, tenants in enumerate(old.tenants):
+    for storage, tenants in enumerate(old.occupants):
         places_of.update(dict.fromkeys(tenants, offsets[storage]))
-    places = [places_of[tenants[0]] for tenants in found.tenants]
+    places = [places_of[tenants[0]] for tenants in found.occupants]
     places += offsets[len(old.storages) :]
     whole = [*found.storages, *found.scratches]
-    ends = [o + layout.rounded(one.bytes) for o, one in zip(places, whole, strict=True)]
-    made = Layout(found, layout.alignment, Placement(tuple(places), max(ends, default=0), 0))
+    ends = [o + layout.round_up(one.bytes) for o, one in zip(places, whole, strict=True)]
+    made = ArenaLayout(found, layout.alignment, Placement(tuple(places), max(ends, default=0), 0))
     return replace(made, placement=replace(made.placement, bound=max(made.live, default=0)))
 
 

@@ -21,10 +21,10 @@ from typing import NamedTuple
 from tawny.errors import value_error
 from tawny.lazy import cached_property
 from tawny.memory.inplace import declared_refusal
-from tawny.memory.problem import Problem, Step
+from tawny.memory.problem import PlanStep, Problem
 
 
-class How(Enum):
+class BlockOrigin(Enum):
     """How a value came by its block."""
 
     KEPT = "own"
@@ -39,7 +39,7 @@ class How(Enum):
     """A new block, since none was free."""
 
 
-class Choice(NamedTuple):
+class BlockChoice(NamedTuple):
     """One decision: the block that a value, or the scratch memory of a step, was given."""
 
     step: int
@@ -47,7 +47,7 @@ class Choice(NamedTuple):
     """None for the scratch memory."""
     bytes: int
     block: int
-    how: How
+    origin: BlockOrigin
     size: int
     """Bytes of the block from then on."""
 
@@ -62,7 +62,7 @@ class Blocks:
     """For each value its block; views share their root's; None outside the arena."""
     sizes: tuple[int, ...]
     """Final bytes of each block."""
-    history: tuple[Choice, ...]
+    history: tuple[BlockChoice, ...]
     """Every decision, in order."""
 
     @property
@@ -71,13 +71,13 @@ class Blocks:
         return sum(self.sizes)
 
     @cached_property
-    def tenants(self) -> tuple[tuple[int, ...], ...]:
+    def occupants(self) -> tuple[tuple[int, ...], ...]:
         """For each block the values that live in it, in order; scratch memory left out."""
-        tenants: list[list[int]] = [[] for _ in self.sizes]
+        occupants: list[list[int]] = [[] for _ in self.sizes]
         for choice in self.history:
             if choice.value is not None:
-                tenants[choice.block].append(choice.value)
-        return tuple(map(tuple, tenants))
+                occupants[choice.block].append(choice.value)
+        return tuple(map(tuple, occupants))
 
     def table(self) -> str:
         """Every decision as a line: what was made, its bytes, its block and how it got it."""
@@ -89,25 +89,25 @@ class Blocks:
         ]
         return "\n".join([*lines, str(self)])
 
-    def _row(self, choice: Choice) -> tuple[str, str, str, str]:
+    def _row(self, choice: BlockChoice) -> tuple[str, str, str, str]:
         if choice.value is None:
             name = f"scratch of step {choice.step}"
         else:
             label = self.problem.values[choice.value].label
             name = f"value {choice.value}" if label is None else str(label)
-        how = choice.how.value
-        if choice.how is How.GROWN:
+        how = choice.origin.value
+        if choice.origin is BlockOrigin.GROWN:
             how = f"{how} to {choice.size:,}"
-        return name, f"{choice.bytes:,}", letters(choice.block), how
+        return name, f"{choice.bytes:,}", block_name(choice.block), how
 
     def __str__(self) -> str:
         noun = "block" if len(self.sizes) == 1 else "blocks"
-        sizes = ", ".join(f"{letters(b)} {size:,}" for b, size in enumerate(self.sizes[:8]))
+        sizes = ", ".join(f"{block_name(b)} {size:,}" for b, size in enumerate(self.sizes[:8]))
         more = ", ..." if len(self.sizes) > 8 else ""
         return f"{self.total:,} bytes in {len(self.sizes)} {noun}: {sizes}{more}"
 
 
-def allocate(
+def allocate_blocks(
     problem: Problem, order: Iterable[int] | None = None, *, prefer_in_place: bool = False
 ) -> Blocks:
     """Give every value that a step of `order` makes a block, by the report's Algorithm 1.
@@ -136,7 +136,7 @@ def allocate(
     )
 
 
-def letters(block: int) -> str:
+def block_name(block: int) -> str:
     """The name of a block: A, B, ..., Z, AA, AB, ..."""
     name = ""
     block += 1
@@ -165,18 +165,18 @@ def _readers(problem: Problem, order: Sequence[int]) -> list[int]:
     return readers
 
 
-def _operands(problem: Problem, step: Step) -> list[int]:
+def _operands(problem: Problem, step: PlanStep) -> list[int]:
     """The roots that a step reads in the arena, each once."""
     roots, makers = problem.roots, problem.makers
     return [r for r in dict.fromkeys([roots[v] for v in step.inputs]) if makers[r] is not None]
 
 
-def _own(problem: Problem, step: Step) -> list[int]:
+def _own_outputs(problem: Problem, step: PlanStep) -> list[int]:
     """The positions of the outputs that have memory of their own."""
     return [o for o, v in enumerate(step.outputs) if problem.values[v].view_of is None]
 
 
-def _may_overwrite(problem: Problem, step: Step, root: int, o: int) -> bool:
+def _may_overwrite(problem: Problem, step: PlanStep, root: int, o: int) -> bool:
     """Whether output `o` may be written over `root`, which the step is the last to read."""
     return any(
         problem.roots[step.inputs[i]] == root and declared_refusal(problem, step, i, o) is None
@@ -193,8 +193,8 @@ class _Allocator:
         self.prefer_in_place = prefer_in_place
         self.block_of: list[int | None] = [None] * len(problem.values)
         self.sizes: list[int] = []
-        self.history: list[Choice] = []
-        self.free = _Pool(
+        self.history: list[BlockChoice] = []
+        self.free = _FreeBlocks(
             [*(value.bytes for value in problem.values), *(step.scratch for step in problem.steps)]
         )
 
@@ -208,11 +208,11 @@ class _Allocator:
                 owned[root] = block
         before: dict[int, None] = {}
         after: list[int] = []
-        for o in _own(problem, step):
+        for o in _own_outputs(problem, step):
             v = step.outputs[o]
             size = problem.values[v].bytes
             if v in problem.kept_roots or not size:
-                self.block_of[v] = self.take(s, v, size, None, How.KEPT)
+                self.block_of[v] = self.take(s, v, size, None, BlockOrigin.KEPT)
                 continue
             over = [r for r in owned if _may_overwrite(problem, step, r, o)]
             before |= dict.fromkeys(over)
@@ -228,29 +228,29 @@ class _Allocator:
 
     def choose(self, s: int, v: int | None, size: int, over: Sequence[int]) -> int:
         """Give `size` bytes a block: one of `over`, in place, or a free one, or a new one."""
-        fit = self.free.fitting(size)
+        fit = self.free.best_fit(size)
         if over:
             best = min(reversed(over), key=self.sizes.__getitem__)
             if self.prefer_in_place or fit is None or self.sizes[best] <= fit:
-                return self.take(s, v, size, best, How.IN_PLACE)
+                return self.take(s, v, size, best, BlockOrigin.IN_PLACE)
         if fit is not None:
-            return self.take(s, v, size, self.free.pop(fit), How.FITS)
+            return self.take(s, v, size, self.free.pop(fit), BlockOrigin.FITS)
         largest = self.free.largest()
         if largest is not None:
-            return self.take(s, v, size, self.free.pop(largest), How.GROWN)
-        return self.take(s, v, size, None, How.NEW)
+            return self.take(s, v, size, self.free.pop(largest), BlockOrigin.GROWN)
+        return self.take(s, v, size, None, BlockOrigin.NEW)
 
-    def take(self, s: int, v: int | None, size: int, block: int | None, how: How) -> int:
+    def take(self, s: int, v: int | None, size: int, block: int | None, how: BlockOrigin) -> int:
         """Note the decision; the block is a new one if None, and large enough from now on."""
         if block is None:
             block = len(self.sizes)
             self.sizes.append(size)
         self.sizes[block] = max(self.sizes[block], size)
-        self.history.append(Choice(s, v, size, block, how, self.sizes[block]))
+        self.history.append(BlockChoice(s, v, size, block, how, self.sizes[block]))
         return block
 
 
-class _Pool:
+class _FreeBlocks:
     """Free blocks by size; of equal ones the last to come is the first to go.
 
     A block is as large as some value, so the sizes are known from the start.  Which of them have a
@@ -287,7 +287,7 @@ class _Pool:
                     break
         return block
 
-    def fitting(self, size: int) -> int | None:
+    def best_fit(self, size: int) -> int | None:
         """The smallest size of a free block that is at least `size`, itself one of the sizes."""
         rank = self.rank[size]
         for height, words in enumerate(self.levels):

@@ -14,18 +14,18 @@ from tawny.errors import type_error, value_error
 from tawny.forking import lock
 from tawny.lazy import LazyModule
 from tawny.memory.effort import SECOND
-from tawny.memory.lru import Recent
-from tawny.memory.ordering.contract import fold
-from tawny.memory.ordering.model import model
+from tawny.memory.lru import LRUCache
+from tawny.memory.ordering.contract import contract
+from tawny.memory.ordering.model import ordering_model
 from tawny.memory.ordering.portfolio import (
     LARGEST_SEARCHED,
     NEAR,
     best_order,
-    eager,
-    natural,
-    prompt,
+    natural_order,
+    pull_safe_runs,
+    pull_safe_steps,
 )
-from tawny.memory.plan import ENTRY, Layout
+from tawny.memory.plan import ENTRY_WEIGHT, ArenaLayout
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import Schedule
 
@@ -48,13 +48,14 @@ UNITS = {
     "gib": 2**30,
     "tib": 2**40,
 }
-STATES = 2000
-"""How far the order with the smallest peak is searched for; counted, so it is always the same."""
+MOST_STATES = 2000
+"""States of the search for the order with the smallest peak; counted, so that plans are the same
+on every machine."""
 PATTERN = re.compile(r"\s*((?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
-LEAST = 1000
-"""A fraction of fewer bytes was meant to be of another unit."""
+SMALLEST_FRACTIONAL = 1000
+"""Bytes below which a number that is not whole is refused: it was meant to have another unit."""
 
 
 def parse_bytes(text: str | float) -> int:
@@ -69,7 +70,7 @@ def parse_bytes(text: str | float) -> int:
             )
         return int(decimal.Decimal(found[1]) * UNITS[found[2].lower()])
     try:
-        whole = isinstance(text, float) and (text.is_integer() or LEAST <= text < inf)
+        whole = isinstance(text, float) and (text.is_integer() or SMALLEST_FRACTIONAL <= text < inf)
         bytes = int(text) if whole else index(text)  # type: ignore[arg-type]
     except TypeError:
         raise type_error(
@@ -84,14 +85,14 @@ MOST_LISTED = 5
 """Values named in an error."""
 
 
-Need = tuple[int, Hashable]
+LabelledBytes = tuple[int, Hashable]
 """Bytes, and the label of the value they are for."""
 
 
 class MemoryBudgetError(MemoryError):
     """No schedule was found whose arena is within the budget."""
 
-    def __init__(self, budget: int, least_bytes: int, alive: Sequence[Need] = ()) -> None:
+    def __init__(self, budget: int, least_bytes: int, alive: Sequence[LabelledBytes] = ()) -> None:
         listed = ", ".join([f"{label} ({bytes:,})" for bytes, label in alive[:MOST_LISTED]])
         more = f" and {len(alive) - MOST_LISTED} more" if len(alive) > MOST_LISTED else ""
         super().__init__(
@@ -109,35 +110,37 @@ MOST_REMEMBERED = 32
 """Budgets of one structure whose answers are remembered."""
 
 
-class Answers:
-    """What is answered about problems of one structure; labels are left out.
+class CachedSearch:
+    """The layouts found for problems of one structure, by budget; labels are left out.
 
     An answer depends on the problem and the budget, never on what was asked before.
     """
 
-    def __init__(self, search: recompute_search.Search) -> None:
+    def __init__(self, search: recompute_search.RecomputeSearch) -> None:
         self.search = search
         self._lock = lock()
-        self._given = Recent[tuple[Layout | None]](MOST_REMEMBERED)
+        self._layouts = LRUCache[tuple[ArenaLayout | None]](MOST_REMEMBERED)
 
-    def within(self, budget: int) -> Layout | None:
+    def within(self, budget: int) -> ArenaLayout | None:
         """The cheapest layout found within the budget."""
         with self._lock:
-            (found,) = self._given.get_or_make(budget, lambda: (self._found(budget),), weight=1)
+            (found,) = self._layouts.get_or_make(
+                budget, lambda: (self._search_within(budget),), weight=1
+            )
             return found
 
-    def least(self) -> Layout:
+    def least(self) -> ArenaLayout:
         """The layout with the least arena found."""
         with self._lock:
-            return self.search.least()
+            return self.search.smallest_layout()
 
-    def _found(self, budget: int) -> Layout | None:
+    def _search_within(self, budget: int) -> ArenaLayout | None:
         fitting = self.search.within(budget)
         return min(fitting, key=lambda x: (x.schedule.seconds, x.arena), default=None)
 
 
-ANSWERS: Final = Recent[Answers](most=50_000)
-"""By the structure of problems and how they are searched; they weigh their steps."""
+SEARCHES: Final = LRUCache[CachedSearch](capacity=50_000)
+"""Searches by the structure of problems and how they are searched; they weigh their steps."""
 
 
 class Budget:
@@ -158,26 +161,26 @@ class Budget:
         self.problem = problem
         given = None if orders is None else tuple(map(tuple, orders))
 
-        def answers() -> Answers:
-            plain = problem.unlabelled
-            tried = good_orders(plain, alignment) if given is None else given
-            return Answers(recompute_search.Search(plain, tried, alignment, looks))
+        def answers() -> CachedSearch:
+            plain = problem.without_labels
+            tried = starting_orders(plain, alignment) if given is None else given
+            return CachedSearch(recompute_search.RecomputeSearch(plain, tried, alignment, looks))
 
         key = problem.structure, problem.costs, given, alignment, looks
-        self.answers = ANSWERS.get_or_make(key, answers, len(problem.steps) + ENTRY)
+        self.cached_search = SEARCHES.get_or_make(key, answers, len(problem.steps) + ENTRY_WEIGHT)
 
-    def within(self, budget: str | int) -> Layout:
+    def within(self, budget: str | int) -> ArenaLayout:
         """The cheapest layout found, by the seconds of its steps, that is within the budget."""
         bytes = parse_bytes(budget)
-        found = self.answers.within(bytes)
+        found = self.cached_search.within(bytes)
         if found is None:
-            least = self.answers.least().of(self.problem)
+            least = self.cached_search.least().for_problem(self.problem)
             raise MemoryBudgetError(bytes, least.arena, bottleneck(least.schedule))
-        return found.of(self.problem)
+        return found.for_problem(self.problem)
 
 
-def takes(problem: Problem, bytes: int, alignment: int = 64) -> bool:
-    """Whether every schedule takes that much: for what is kept, or for the working set of a step.
+def every_schedule_needs(problem: Problem, bytes: int, alignment: int = 64) -> bool:
+    """Whether every schedule needs that many bytes: for what is kept, or for one step.
 
     If not, some may still do: where a value has its place all the time, others of a step may be in
     it, so that the two are not added.
@@ -186,32 +189,32 @@ def takes(problem: Problem, bytes: int, alignment: int = 64) -> bool:
     kept = sum([-(-size // alignment) * alignment for size in sizes])
     if kept >= bytes:
         return True
-    values = tuple([v._replace(always=False) if v.always else v for v in problem.values])
-    return model(replace(problem, values=values), alignment).floor() >= bytes
+    values = tuple([v._replace(pinned=False) if v.pinned else v for v in problem.values])
+    return ordering_model(replace(problem, values=values), alignment).lower_bound() >= bytes
 
 
-def good_orders(problem: Problem, alignment: int = 64) -> list[list[int]]:
+def starting_orders(problem: Problem, alignment: int = 64) -> list[list[int]]:
     """The order with the smallest peak, the given one, and that one with short runs moved ahead.
 
     A given order tends to come back the way it went forth, which makes recomputation cheap; it
     goes first unless its peak is far higher.  Values that die soon when their readers run at once
     (slopes, in the updates of parameters) would otherwise be in the way of what is computed again.
     """
-    best = best_order(problem, alignment=alignment, looks=SECOND, states=STATES)
-    graph = model(problem, alignment)
-    folded = fold(graph, natural(graph))
-    small = folded.model
-    found = eager(small, natural(small), small.floor(), sys.maxsize)
+    best = best_order(problem, alignment=alignment, looks=SECOND, states=MOST_STATES)
+    graph = ordering_model(problem, alignment)
+    contracted = contract(graph, natural_order(graph))
+    small = contracted.model
+    found = pull_safe_steps(small, natural_order(small), small.lower_bound(), sys.maxsize)
     if found is None:
         return [best.sequence]
-    given, peak = folded.unfolded(found[0]), found[1]
+    given, peak = contracted.expand(found[0]), found[1]
     orders = [given, best.sequence] if peak <= NEAR * best.peak else [best.sequence, given]
     if len(small) <= LARGEST_SEARCHED:
-        orders.append(folded.unfolded(prompt(small, found[0], peak)))
+        orders.append(contracted.expand(pull_safe_runs(small, found[0], peak)))
     return orders
 
 
-def bottleneck(schedule: Schedule) -> list[Need]:
+def bottleneck(schedule: Schedule) -> list[LabelledBytes]:
     """The values that are alive where a schedule needs most, the largest first, and scratch."""
     if not schedule.sequence:
         return []
@@ -219,8 +222,8 @@ def bottleneck(schedule: Schedule) -> list[Need]:
     problem = schedule.problem
     found: list[tuple[int, int, Hashable]] = []
     for storage in schedule.alive(position):
-        tenants = schedule.tenants[storage]
-        value = max(tenants, key=lambda tenant: (tenant[1] <= position, tenant[1]))[0]
+        occupants = schedule.occupants[storage]
+        value = max(occupants, key=lambda occupant: (occupant[1] <= position, occupant[1]))[0]
         found.append((-schedule.storages[storage].bytes, value, problem.values[value].label))
     step = problem.steps[schedule.sequence[position]]
     found.append((-step.scratch, -1, f"scratch of {step.label}"))

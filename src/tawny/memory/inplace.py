@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tawny.memory.problem import Problem, Step
+    from tawny.memory.problem import PlanStep, Problem
 
 
 class Refusal(Enum):
@@ -24,7 +24,7 @@ class Refusal(Enum):
     CHOSEN = "another operand was chosen"
 
 
-def declared_refusal(problem: Problem, step: Step, i: int, o: int) -> Refusal | None:
+def declared_refusal(problem: Problem, step: PlanStep, i: int, o: int) -> Refusal | None:
     """Why output `o` may never be written over input `i`, whatever the order; None if it may."""
     values, roots = problem.values, problem.roots
     operand, result = step.inputs[i], step.outputs[o]

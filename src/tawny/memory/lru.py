@@ -1,4 +1,4 @@
-"""A bounded memory of results: what was asked for least recently goes first."""
+"""A bounded cache of results: the least recently used goes first."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tawny.forking import lock
 T = TypeVar("T")
 
 
-class Recent(Generic[T]):
-    """Results by key, as many as weigh `most` together; safe to share between threads."""
+class LRUCache(Generic[T]):
+    """Results by key that weigh no more than `capacity` together; safe to share between threads."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
         self._results: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self._weight = 0
         self._lock = lock()
@@ -34,11 +34,11 @@ class Recent(Generic[T]):
         with self._lock:
             _, before = self._results.pop(key, (None, 0))
             self._weight -= before
-            if weight > self.most:
+            if weight > self.capacity:
                 return
             self._results[key] = result, weight
             self._weight += weight
-            while self._weight > self.most:
+            while self._weight > self.capacity:
                 _, (_, oldest) = self._results.popitem(last=False)
                 self._weight -= oldest
 

@@ -9,40 +9,42 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tawny.lazy import cached_property
-from tawny.memory.blocks import Blocks, How, allocate
+from tawny.memory.blocks import BlockOrigin, Blocks, allocate_blocks
 from tawny.memory.effort import SECOND, Effort
 from tawny.memory.inplace import Refusal, declared_refusal
-from tawny.memory.lru import Recent
-from tawny.memory.ordering.portfolio import Portfolio, Way, depth_first
+from tawny.memory.lru import LRUCache
+from tawny.memory.ordering.portfolio import OrderHeuristic, Portfolio, depth_first_order
 from tawny.memory.placement.place import Placement, basic_looks, place
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import (
     RESIDENT,
-    Cells,
+    CellLifetimes,
+    InPlacePairs,
     Schedule,
-    Slides,
     Storage,
-    cells,
+    cell_lifetimes,
     live_bytes,
     schedule,
 )
 
-ORDERING = 0.5
-"""The share of the looks that is for finding a better order."""
-LEAST_LOOKS, LOOKS_A_STEP = 24_000, 20
-"""What a plan may take: so much in any case, and for each step."""
-ORDERS = 20
-"""What the orders that are always tried count as for each step."""
-HARD = 60 * SECOND
-"""What a plan may take if it is to be as tight as can be."""
+ORDERING_SHARE = 0.5
+"""The share of the looks that the search for a better order gets; chosen by hand: half each."""
+LEAST_LOOKS, LOOKS_PER_STEP = 24_000, 20
+"""Looks that a plan may take: in any case, and for each step besides.  About 24 ms and 20 us a
+step: a plan is a small part of a build."""
+PORTFOLIO_LOOKS_PER_STEP = 20
+"""Looks that the orders of the portfolio count as for each step."""
+HARD_LOOKS = 60 * SECOND
+"""Looks that a plan may take if it is to be as tight as can be: about a minute."""
 MOST_STATES = 1_000_000
-"""How far an order is then searched for at most."""
+"""States of the search for an order then, at most."""
 LARGEST_SEARCHED = 1200
-"""Steps above which no order is searched for otherwise: with so few looks none is found."""
+"""Steps above which no order is searched for otherwise: with so small a number of looks none is
+found."""
 
 
 @dataclass(frozen=True)
-class Layout:
+class ArenaLayout:
     """Where every value of a schedule lives in one arena."""
 
     schedule: Schedule
@@ -71,7 +73,7 @@ class Layout:
         return self.placement.bound
 
     @cached_property
-    def unshared(self) -> int:
+    def unshared_bytes(self) -> int:
         """Bytes that the run would need if every value had memory of its own."""
         problem = self.problem
         made = [
@@ -81,33 +83,33 @@ class Layout:
             if problem.values[v].view_of is None
         ]
         scratch = [step.scratch for step in problem.steps]
-        return sum([self.rounded(size) for size in [*made, *scratch]])
+        return sum([self.round_up(size) for size in [*made, *scratch]])
 
-    def rounded(self, size: int) -> int:
+    def round_up(self, size: int) -> int:
         """`size` rounded up to the alignment."""
         return -(-size // self.alignment) * self.alignment
 
     @cached_property
-    def occupied(self) -> tuple[tuple[Storage, int], ...]:
+    def placed_storages(self) -> tuple[tuple[Storage, int], ...]:
         """Every storage and scratch, rounded up, with its offset."""
         everything = [*self.schedule.storages, *self.schedule.scratches]
         return tuple(
-            (Storage(self.rounded(size), birth, death), offset)
+            (Storage(self.round_up(size), birth, death), offset)
             for (size, birth, death), offset in zip(everything, self.placement.offsets, strict=True)
         )
 
     @cached_property
     def live(self) -> tuple[int, ...]:
         """At each position the bytes in use, rounded up."""
-        return live_bytes(len(self.sequence), [storage for storage, _ in self.occupied])
+        return live_bytes(len(self.sequence), [storage for storage, _ in self.placed_storages])
 
     @cached_property
-    def allocated(self) -> tuple[int, ...]:
+    def high_water(self) -> tuple[int, ...]:
         """At each position where the highest bytes in use end: live bytes and the holes below."""
         tops = [0] * len(self.sequence)
         following = list(range(len(tops) + 1))
         for (size, birth, death), offset in sorted(
-            self.occupied, key=lambda item: item[0].bytes + item[1], reverse=True
+            self.placed_storages, key=lambda item: item[0].bytes + item[1], reverse=True
         ):
             position = birth
             while position < death:
@@ -121,7 +123,7 @@ class Layout:
     def offsets(self) -> tuple[int | None, ...]:
         """For each value its first byte in the arena when it was last made; None outside it."""
         places = self.placement.offsets
-        return tuple([None if s == RESIDENT else places[s] for s in self.schedule.placed])
+        return tuple([None if s == RESIDENT else places[s] for s in self.schedule.final_storages])
 
     def writes(self, position: int) -> tuple[int | None, ...]:
         """The first byte of each output of the step at `position`."""
@@ -142,26 +144,26 @@ class Layout:
 
     def sharers(self, value: int) -> tuple[int, ...]:
         """The other values that use some of the bytes of `value` at some time."""
-        places, storages, tenants = (
+        places, storages, occupants = (
             self.placement.offsets,
             self.schedule.storages,
-            self.schedule.tenants,
+            self.schedule.occupants,
         )
         found: set[int] = set()
-        for mine in self._homes.get(value, ()):
+        for mine in self._storages_of.get(value, ()):
             low, high = places[mine], places[mine] + storages[mine].bytes
-            for s, who in enumerate(tenants):
+            for s, who in enumerate(occupants):
                 if places[s] < high and low < places[s] + storages[s].bytes:
                     found.update(v for v, _ in who)
         return tuple(sorted(found - {value}))
 
     def overwrites(self, value: int) -> int | None:
         """The value that `value` was written over when it was last made; None if over none."""
-        position, o = self._making(value)
+        position, o = self._last_making(value)
         if position < 0:
             return None
         step = self.problem.steps[self.sequence[position]]
-        taken = {output: step.inputs[i] for i, output in self.schedule.slides[position]}
+        taken = {output: step.inputs[i] for i, output in self.schedule.in_place_pairs[position]}
         return taken.get(o)
 
     def refusals(self, value: int) -> tuple[tuple[int, Refusal], ...]:
@@ -170,13 +172,13 @@ class Layout:
         Pairs of the operand's position and the reason; the operand that was overwritten is left
         out.
         """
-        position, o = self._making(value)
+        position, o = self._last_making(value)
         if position < 0:
             return ()
         step = self.problem.steps[self.sequence[position]]
-        slides = dict(self.schedule.slides[position])
+        pairs = dict(self.schedule.in_place_pairs[position])
         read = self._cells.reads[position]
-        taken = {read[i]: output for i, output in slides.items()}
+        taken = {read[i]: output for i, output in pairs.items()}
         result: list[tuple[int, Refusal]] = []
         for i in range(len(step.inputs)):
             if taken.get(read[i]) == o and read[i] != RESIDENT:
@@ -190,21 +192,21 @@ class Layout:
         return tuple(result)
 
     @cached_property
-    def _homes(self) -> dict[int, set[int]]:
+    def _storages_of(self) -> dict[int, set[int]]:
         """For each value the storages that ever hold it."""
         homes: dict[int, set[int]] = {}
-        for storage, tenants in enumerate(self.schedule.tenants):
-            for value, _ in tenants:
+        for storage, occupants in enumerate(self.schedule.occupants):
+            for value, _ in occupants:
                 homes.setdefault(value, set()).add(storage)
         return homes
 
     @cached_property
-    def _cells(self) -> Cells:
+    def _cells(self) -> CellLifetimes:
         """Which cells are read where, and when last."""
-        return cells(self.problem, self.sequence)
+        return cell_lifetimes(self.problem, self.sequence)
 
     @cached_property
-    def _made(self) -> dict[int, tuple[int, int]]:
+    def _last_makings(self) -> dict[int, tuple[int, int]]:
         """For each value where it was last made: position and output."""
         steps = self.problem.steps
         return {
@@ -213,21 +215,21 @@ class Layout:
             for o, v in enumerate(steps[s].outputs)
         }
 
-    def _making(self, value: int) -> tuple[int, int]:
-        return self._made.get(value, (-1, -1))
+    def _last_making(self, value: int) -> tuple[int, int]:
+        return self._last_makings.get(value, (-1, -1))
 
-    def of(self, problem: Problem) -> Layout:
-        """The same layout for another problem of the same structure."""
+    def for_problem(self, problem: Problem) -> ArenaLayout:
+        """The layout for another problem of the same structure."""
         return replace(self, schedule=replace(self.schedule, problem=problem))
 
 
-ENTRY: Final = 100
-"""What is remembered of a plan takes as much memory as so many steps, however few it has."""
-PLANS: Final = Recent[Layout](most=60_000)
+ENTRY_WEIGHT: Final = 100
+"""The weight of a remembered plan beside its steps, in steps: what it takes however few it has."""
+PLANS: Final = LRUCache[ArenaLayout](capacity=60_000)
 """Layouts by the structure of their problem and how they were planned; they weigh their steps."""
-NONE_BELOW: Final = Recent[bool](most=256)
+NONE_BELOW: Final = LRUCache[bool](capacity=256)
 """Structures of problems for which no layout below some bytes was found, with these."""
-NO_PROBLEM: Final = Problem((), ())
+EMPTY_PROBLEM: Final = Problem((), ())
 """Stands for the problem of a layout that is remembered without it."""
 
 
@@ -238,7 +240,7 @@ def plan(
     alignment: int = 64,
     looks: int | None = None,
     hard: bool = False,
-) -> Layout:
+) -> ArenaLayout:
     """Order, in-place writing and offsets; `order` fixes the first (and may repeat steps).
 
     `looks` limit the searches that go beyond near-linear methods; `hard` allows more by default,
@@ -249,16 +251,16 @@ def plan(
     key = problem.structure, fixed, alignment, looks, hard
     known = PLANS.get(key)
     if known is not None:
-        return known.of(problem)
-    made = planned(problem, fixed, alignment, looks, hard)
+        return known.for_problem(problem)
+    made = compute_plan(problem, fixed, alignment, looks, hard)
     if made is None:
         raise MemoryError("plan: what is alive at once has 2**63 bytes or more")
-    PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence) + ENTRY)
+    PLANS.put(key, made.for_problem(EMPTY_PROBLEM), len(made.sequence) + ENTRY_WEIGHT)
     return made
 
 
-def replanned(layout: Layout, problem: Problem) -> Layout:
-    """What a layout decides, placed anew for a problem that differs in scratch memory alone.
+def replan(layout: ArenaLayout, problem: Problem) -> ArenaLayout:
+    """The decisions of a layout, placed anew for a problem that differs in scratch memory alone.
 
     The order, what is computed again and what is written in place stay; where no step needs more
     than before, so does the arena, at most.
@@ -266,24 +268,24 @@ def replanned(layout: Layout, problem: Problem) -> Layout:
     before = layout.schedule
     if problem is before.problem:
         return layout
-    key = problem.structure, before.sequence, before.slides, layout.alignment
+    key = problem.structure, before.sequence, before.in_place_pairs, layout.alignment
     known = PLANS.get(key)
     if known is not None:
-        return known.of(problem)
+        return known.for_problem(problem)
     found = replace(before, problem=problem)
-    looks = LEAST_LOOKS + LOOKS_A_STEP * len(found.sequence)
-    made = laid_out(found, layout.alignment, looks)
+    looks = LEAST_LOOKS + LOOKS_PER_STEP * len(found.sequence)
+    made = lay_out(found, layout.alignment, looks)
     if made.arena > layout.arena:
-        made = lower(made, _around(layout, found, made.bound))
-    PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence) + ENTRY)
+        made = smaller_layout(made, _place_scratch(layout, found, made.bound))
+    PLANS.put(key, made.for_problem(EMPTY_PROBLEM), len(made.sequence) + ENTRY_WEIGHT)
     return made
 
 
-def _around(layout: Layout, found: Schedule, bound: int) -> Layout:
+def _place_scratch(layout: ArenaLayout, found: Schedule, bound: int) -> ArenaLayout:
     """All storages where they are, and scratch memory in the lowest gap between those alive."""
     storages = found.storages
     offsets = list(layout.placement.offsets[: len(storages)])
-    sizes = [layout.rounded(storage.bytes) for storage in storages]
+    sizes = [layout.round_up(storage.bytes) for storage in storages]
     events = sorted(
         [
             (time, begins, s)
@@ -302,14 +304,14 @@ def _around(layout: Layout, found: Schedule, bound: int) -> Layout:
             else:
                 alive.remove(piece)
             done += 1
-        offsets.append(_lowest_gap(alive, layout.rounded(size)))
-    whole = sizes + [layout.rounded(scratch.bytes) for scratch in found.scratches]
+        offsets.append(_lowest_gap(alive, layout.round_up(size)))
+    whole = sizes + [layout.round_up(scratch.bytes) for scratch in found.scratches]
     arena = max(map(int.__add__, offsets, whole), default=0)
-    return Layout(found, layout.alignment, Placement(tuple(offsets), arena, bound))
+    return ArenaLayout(found, layout.alignment, Placement(tuple(offsets), arena, bound))
 
 
 def _lowest_gap(pieces: Sequence[tuple[int, int]], size: int) -> int:
-    """The first offset at which so many bytes are free, between pieces in order."""
+    """The lowest offset at which `size` bytes are free, between pieces in order."""
     end = 0
     for first, last in pieces:
         if first - end >= size:
@@ -320,7 +322,7 @@ def _lowest_gap(pieces: Sequence[tuple[int, int]], size: int) -> int:
 
 def plan_below(
     problem: Problem, bytes: int, *, alignment: int = 64, hard: bool = False
-) -> Layout | None:
+) -> ArenaLayout | None:
     """A layout with an arena below `bytes`, if one is found; what needs more is given up early.
 
     It is not always that of `plan`, which gives up other orders; so the two are remembered apart.
@@ -328,83 +330,85 @@ def plan_below(
     key = problem.structure, alignment, hard, bytes
     known = PLANS.get(key)
     if known is not None:
-        return known.of(problem)
+        return known.for_problem(problem)
     if NONE_BELOW.get(key):
         return None
     # where values have their places all the time, a peak is no lower bound of the arena
-    most = sys.maxsize if problem.always_roots else bytes - 1
-    made = planned(problem, None, alignment, None, hard, most)
+    most = sys.maxsize if problem.pinned_roots else bytes - 1
+    made = compute_plan(problem, None, alignment, None, hard, most)
     if made is None or made.arena >= bytes:
         NONE_BELOW.put(key, result=True, weight=1)
         return None
-    PLANS.put(key, made.of(NO_PROBLEM), len(made.sequence) + ENTRY)
+    PLANS.put(key, made.for_problem(EMPTY_PROBLEM), len(made.sequence) + ENTRY_WEIGHT)
     return made
 
 
-def planned(
+def compute_plan(
     problem: Problem,
     order: Sequence[int] | None,
     alignment: int,
     looks: int | None,
     hard: bool,
     most: int = sys.maxsize,
-) -> Layout | None:
-    """What `plan` gives for a problem it has not met; none if all orders need more than `most`."""
+) -> ArenaLayout | None:
+    """The layout that `plan` gives, computed; none if all orders need more than `most`."""
     steps = len(problem.steps)
     if looks is None:
-        looks = HARD if hard else LEAST_LOOKS + LOOKS_A_STEP * steps
+        looks = HARD_LOOKS if hard else LEAST_LOOKS + LOOKS_PER_STEP * steps
     if order is not None:
-        return laid_out(schedule(problem, order), alignment, looks)
-    ordering = Effort(int(looks * ORDERING) if hard or steps <= LARGEST_SEARCHED else 0)
-    effort = Effort(looks - ORDERS * steps - ordering.left)
+        return lay_out(schedule(problem, order), alignment, looks)
+    ordering = Effort(int(looks * ORDERING_SHARE) if hard or steps <= LARGEST_SEARCHED else 0)
+    effort = Effort(looks - PORTFOLIO_LOOKS_PER_STEP * steps - ordering.left)
     portfolio = Portfolio(problem, alignment, most)
-    found = portfolio.tried(ordering, MOST_STATES if hard else 50_000)
+    found = portfolio.search(ordering, MOST_STATES if hard else 50_000)
     if not found:
         return None
     effort.spend(-ordering.left)
-    first = best = laid_out(schedule(problem, found[0].sequence), alignment)
+    first = best = lay_out(schedule(problem, found[0].sequence), alignment)
     if best.arena > found[0].peak:
         found += portfolio.rest()
     for other in found[1:]:
         if found[0].peak < best.arena >= other.peak and 2 * effort.left >= basic_looks(steps):
             effort.spend(basic_looks(steps))
-            best = lower(best, laid_out(schedule(problem, other.sequence), alignment))
+            best = smaller_layout(best, lay_out(schedule(problem, other.sequence), alignment))
     if best.arena > found[0].peak and not effort.is_over:
-        best = lower(best, laid_out(first.schedule, alignment, effort.left, first.placement))
-    for report in [order for order in found if order.way is Way.REPORT]:
+        best = smaller_layout(
+            best, lay_out(first.schedule, alignment, effort.left, first.placement)
+        )
+    for report in [order for order in found if order.heuristic is OrderHeuristic.REPORT]:
         if report.peak < best.arena > best.bound:
-            blocks = allocate(problem, report.sequence)
-            if sum([best.rounded(size) for size in blocks.sizes]) < best.arena:
-                return as_blocks(blocks, alignment)
+            blocks = allocate_blocks(problem, report.sequence)
+            if sum([best.round_up(size) for size in blocks.sizes]) < best.arena:
+                return layout_of_blocks(blocks, alignment)
     return best
 
 
-def as_reported(problem: Problem, alignment: int = 64) -> Layout:
+def plan_as_in_report(problem: Problem, alignment: int = 64) -> ArenaLayout:
     """The layout of the report's pipeline: depth first, blocks by Algorithm 1."""
-    return as_blocks(allocate(problem, depth_first(problem)), alignment)
+    return layout_of_blocks(allocate_blocks(problem, depth_first_order(problem)), alignment)
 
 
-def lower(one: Layout, other: Layout) -> Layout:
+def smaller_layout(one: ArenaLayout, other: ArenaLayout) -> ArenaLayout:
     """The layout with the smaller arena; if equal, with the larger bound, which it is nearer."""
     return min(one, other, key=lambda layout: (layout.arena, -layout.bound))
 
 
-def laid_out(
+def lay_out(
     found: Schedule, alignment: int, looks: int = 0, known: Placement | None = None
-) -> Layout:
+) -> ArenaLayout:
     """The layout of a schedule; `looks` are for searches beyond the basics."""
     storages = [*found.storages, *found.scratches]
     placement = place(storages, alignment=alignment, looks=looks, known=known)
-    return Layout(found, alignment, placement)
+    return ArenaLayout(found, alignment, placement)
 
 
-def as_blocks(blocks: Blocks, alignment: int) -> Layout:
+def layout_of_blocks(blocks: Blocks, alignment: int) -> ArenaLayout:
     """The layout with the report's blocks one after the other."""
     problem, starts = blocks.problem, [0]
     for size in blocks.sizes:
         starts.append(starts[-1] + -(-size // alignment) * alignment)
-    over = {c.value: c.block for c in blocks.history if c.how is How.IN_PLACE}
-    slides: list[Slides] = []
+    over = {c.value: c.block for c in blocks.history if c.origin is BlockOrigin.IN_PLACE}
+    in_place_pairs: list[InPlacePairs] = []
     for step in map(problem.steps.__getitem__, blocks.order):
         pairs = {
             step.outputs[o]: (i, o)
@@ -412,11 +416,11 @@ def as_blocks(blocks: Blocks, alignment: int) -> Layout:
             if over.get(step.outputs[o]) == blocks.block_of[step.inputs[i]]
             and declared_refusal(problem, step, i, o) is None
         }
-        slides.append(tuple(pairs.values()))
-    found = schedule(problem, blocks.order, slides=slides)
-    homes = [blocks.block_of[tenants[0][0]] for tenants in found.tenants]
+        in_place_pairs.append(tuple(pairs.values()))
+    found = schedule(problem, blocks.order, in_place_pairs=in_place_pairs)
+    homes = [blocks.block_of[occupants[0][0]] for occupants in found.occupants]
     homes += [choice.block for choice in blocks.history if choice.value is None]
     offsets = tuple([0 if block is None else starts[block] for block in homes])
-    layout = Layout(found, alignment, Placement(offsets, starts[-1], 0))
+    layout = ArenaLayout(found, alignment, Placement(offsets, starts[-1], 0))
     bound = max(layout.live, default=0)
-    return Layout(found, alignment, Placement(offsets, starts[-1], bound))
+    return ArenaLayout(found, alignment, Placement(offsets, starts[-1], bound))

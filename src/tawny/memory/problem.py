@@ -12,7 +12,7 @@ from tawny.lazy import cached_property
 from tawny.memory.inplace import declared_refusal
 
 
-class Value(NamedTuple):
+class PlanValue(NamedTuple):
     """One value: its bytes, and the rules about them."""
 
     bytes: int
@@ -21,7 +21,7 @@ class Value(NamedTuple):
     kept: bool = False
     """Must be whole when the run ends and, once made, never be overwritten: outputs, sources of
     update edges, what incremental evaluation reads later."""
-    always: bool = False
+    pinned: bool = False
     """A kept value whose memory is its own for the whole run, also before it is made: it may still
     hold what an earlier run made."""
     view_of: int | None = None
@@ -29,7 +29,7 @@ class Value(NamedTuple):
     A view is made by a step that reads its base, or by none: then it exists with its base."""
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """One operation: reads `inputs`, writes `outputs` (indices of values)."""
 
     inputs: tuple[int, ...]
@@ -40,7 +40,7 @@ class Step(NamedTuple):
     scratch: int = 0
     """Bytes needed during the step only."""
     seconds: float = 0.0
-    """What running it costs."""
+    """The estimated time of running it."""
     pure: bool = True
     """Whether running it again gives the same result; only such steps are recomputed."""
     label: Hashable = None
@@ -56,8 +56,8 @@ class Problem:
     arena for the whole run and are never overwritten; a kept value lives in the arena to the end.
     """
 
-    values: tuple[Value, ...]
-    steps: tuple[Step, ...]
+    values: tuple[PlanValue, ...]
+    steps: tuple[PlanStep, ...]
 
     @cached_property
     def resident(self) -> frozenset[int]:
@@ -92,13 +92,13 @@ class Problem:
         return frozenset(root for root in kept if makers[root] is not None)
 
     @cached_property
-    def always_roots(self) -> frozenset[int]:
+    def pinned_roots(self) -> frozenset[int]:
         """Roots whose memory holds a value that is there for the whole run."""
         roots = self.roots
-        return frozenset(roots[v] for v, value in enumerate(self.values) if value.always)
+        return frozenset(roots[v] for v, value in enumerate(self.values) if value.pinned)
 
     @cached_property
-    def slides(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def in_place_pairs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each step those of its `overwrites` that are safe if the operand dies there."""
         return tuple(
             [
@@ -116,11 +116,11 @@ class Problem:
 
     @cached_property
     def structure(self) -> bytes:
-        """A digest of all that a plan depends on: the same for problems that differ in labels.
+        """A digest of all that a plan depends on: equal for problems that differ in labels.
 
         What steps cost, and whether they may run again, is left out: see `costs`.
         """
-        values = [(v.bytes, v.kept, v.always, v.view_of) for v in self.values]
+        values = [(v.bytes, v.kept, v.pinned, v.view_of) for v in self.values]
         steps = [(s.inputs, s.outputs, s.overwrites, s.scratch, s.after) for s in self.steps]
         return _digest([values, steps])
 
@@ -130,14 +130,14 @@ class Problem:
         return _digest([(s.seconds, s.pure) for s in self.steps])
 
     @cached_property
-    def unlabelled(self) -> Problem:
-        """The same problem without labels, so that it can outlive what they stand for."""
+    def without_labels(self) -> Problem:
+        """The problem with all labels None, so that it can outlive what they stand for."""
         return Problem(
             tuple([value._replace(label=None) for value in self.values]),
             tuple([step._replace(label=None) for step in self.steps]),
         )
 
-    def with_rules(self, values: tuple[Value, ...], steps: tuple[Step, ...]) -> Problem:
+    def with_rules(self, values: tuple[PlanValue, ...], steps: tuple[PlanStep, ...]) -> Problem:
         """The problem with other rules and bytes; what each step makes and views is the same."""
         other = Problem(values, steps)
         vars(other).update(makers=self.makers, roots=self.roots)

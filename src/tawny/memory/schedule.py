@@ -15,15 +15,15 @@ from tawny.lazy import cached_property
 from tawny.memory.inplace import match
 from tawny.memory.problem import Problem
 
-Slides = tuple[tuple[int, int], ...]
+InPlacePairs = tuple[tuple[int, int], ...]
 """Pairs (input, output) of one step that are written in place."""
 
 RESIDENT = -1
 """Stands for the storage of a resident value, which has none in the arena."""
 UNMADE = -2
 """Stands for the cell of a value that is not made yet."""
-NOTHING: dict[int, int] = {}
-"""Which cells a step without slides overwrites."""
+NO_OVERWRITES: dict[int, int] = {}
+"""The cells that a step overwrites which writes nothing in place."""
 
 
 class Storage(NamedTuple):
@@ -41,7 +41,7 @@ class Schedule:
     problem: Problem
     sequence: tuple[int, ...]
     """Indices of steps, in the order they run."""
-    slides: tuple[Slides, ...]
+    in_place_pairs: tuple[InPlacePairs, ...]
     """At each position the (input, output) pairs that are written in place."""
     reads: tuple[tuple[int, ...], ...]
     """At each position the storage of each input, or `RESIDENT`."""
@@ -71,7 +71,7 @@ class Schedule:
 
     @cached_property
     def seconds(self) -> float:
-        """What running the sequence costs."""
+        """The estimated time of running the sequence."""
         return sum(self.problem.steps[s].seconds for s in self.sequence)
 
     def alive(self, position: int) -> Iterator[int]:
@@ -81,17 +81,17 @@ class Schedule:
                 yield index
 
     @cached_property
-    def tenants(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def occupants(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each storage its (value, position of making), views included, in order of making."""
-        tenants: list[list[tuple[int, int]]] = [[] for _ in self.storages]
+        occupants: list[list[tuple[int, int]]] = [[] for _ in self.storages]
         for position, (s, written) in enumerate(zip(self.sequence, self.writes, strict=True)):
             for value, storage in zip(self.problem.steps[s].outputs, written, strict=True):
                 if storage != RESIDENT:
-                    tenants[storage].append((value, position))
-        return tuple(map(tuple, tenants))
+                    occupants[storage].append((value, position))
+        return tuple(map(tuple, occupants))
 
     @cached_property
-    def placed(self) -> tuple[int, ...]:
+    def final_storages(self) -> tuple[int, ...]:
         """For each value the storage of its last making; `RESIDENT` if outside the arena."""
         problem, current = self.problem, [RESIDENT] * len(self.problem.values)
         for s, written in zip(self.sequence, self.writes, strict=True):
@@ -114,7 +114,7 @@ def live_bytes(length: int, storages: Sequence[Storage]) -> tuple[int, ...]:
     return tuple(accumulate(change[:length]))
 
 
-class Cells(NamedTuple):
+class CellLifetimes(NamedTuple):
     """Which cells a sequence reads and makes, before anything is written in place."""
 
     reads: list[tuple[int, ...]]
@@ -125,14 +125,14 @@ class Cells(NamedTuple):
     """The last position that reads (or makes) the cell; the end of the sequence if it is kept."""
 
 
-def cells(problem: Problem, sequence: Sequence[int]) -> Cells:
+def cell_lifetimes(problem: Problem, sequence: Sequence[int]) -> CellLifetimes:
     """Follow each value through the sequence to the cell it is read from."""
     values, steps, makers = problem.values, problem.steps, problem.makers
     current = [
         RESIDENT if maker is None and value.view_of is None else UNMADE
         for value, maker in zip(values, makers, strict=True)
     ]
-    result = Cells([], [], [], [], [])
+    result = CellLifetimes([], [], [], [], [])
     reads, writes, roots, births, last = result
 
     def cell(v: int) -> int:
@@ -178,27 +178,27 @@ def schedule(
     sequence: Sequence[int],
     *,
     in_place: bool = True,
-    slides: Sequence[Slides] | None = None,
+    in_place_pairs: Sequence[InPlacePairs] | None = None,
 ) -> Schedule:
     """The schedule that runs `sequence`, writing in place wherever that is safe.
 
-    `slides` says instead, for each position, which pairs to write in place; they are not checked.
+    `in_place_pairs` are what to write in place at each position instead; they are not checked.
     """
-    reads, writes, _, _, last = cells(problem, sequence)
-    values, steps, always, end = problem.values, problem.steps, problem.always_roots, len(sequence)
+    reads, writes, _, _, last = cell_lifetimes(problem, sequence)
+    values, steps, pinned, end = problem.values, problem.steps, problem.pinned_roots, len(sequence)
     storage_of: list[int] = []
     bytes, births, deaths = list[int](), list[int](), list[int]()
-    chosen: list[Slides] = []
+    chosen: list[InPlacePairs] = []
     for position, s in enumerate(sequence):
-        if slides is not None:
-            pairs = slides[position]
+        if in_place_pairs is not None:
+            pairs = in_place_pairs[position]
         else:
-            pairs = problem.slides[s] if in_place else ()
+            pairs = problem.in_place_pairs[s] if in_place else ()
             if pairs:
                 age = [births[storage_of[c]] if c >= 0 else 0 for c in reads[position]]
-                pairs = choose(pairs, position, reads[position], last, age)
+                pairs = choose_pairs(pairs, position, reads[position], last, age)
         chosen.append(pairs)
-        over = {o: reads[position][i] for i, o in pairs} if pairs else NOTHING
+        over = {o: reads[position][i] for i, o in pairs} if pairs else NO_OVERWRITES
         for o, v in enumerate(steps[s].outputs):
             value = values[v]
             if value.view_of is not None:
@@ -213,7 +213,7 @@ def schedule(
                 births.append(position)
                 deaths.append(death)
             storage_of.append(storage)
-            if v in always:
+            if v in pinned:
                 births[storage], deaths[storage] = 0, end
     storage_of.append(RESIDENT)  # what index RESIDENT finds
     return Schedule(
@@ -226,13 +226,13 @@ def schedule(
     )
 
 
-def choose(
-    allowed: Slides,
+def choose_pairs(
+    allowed: InPlacePairs,
     position: int,
     read: Sequence[int],
     last: Sequence[int],
     age: Sequence[int],
-) -> Slides:
+) -> InPlacePairs:
     """The pairs to write in place: for each output the dying operand whose storage is oldest.
 
     `read` gives the cells of the operands, `last` where each cell is read last.

@@ -13,7 +13,7 @@ from typing import Final
 import tawny.numpy as np
 from tawny import nn
 from tawny.array import Array
-from tawny.models.sizes import IMAGE, at_least, channels, chosen
+from tawny.models.sizes import IMAGE, int_at_least, look_up, scale_channels
 
 FORMS: Final = {"torchvision": True, "keras": False}
 """Whether batch norm has a scale beside its shift, and averages at the edge count the padding."""
@@ -24,7 +24,7 @@ _KERAS_UNIT: Final = re.compile(r"(conv2d|batch_normalization)(?:_(\d+))?\.(.+)"
 Window = int | tuple[int, int]
 
 
-class Unit(nn.Module):
+class ConvUnit(nn.Module):
     """A convolution without bias, batch norm, relu."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Unit(nn.Module):
 
 
 @dataclass(frozen=True)
-class Spec:
+class UnitSpec:
     """A unit of a block; one with a stride has windows that lie within the map."""
 
     source: str | None
@@ -59,58 +59,58 @@ class Spec:
     stride: int = 1
 
 
-Specs = dict[str, Spec]
+UnitSpecs = dict[str, UnitSpec]
 
-Way = tuple[str | tuple[str, ...], ...]
+Branch = tuple[str | tuple[str, ...], ...]
 """Units one after the other; those in a tuple side by side.  AVERAGE and MAX are poolings."""
 
 AVERAGE: Final = "average"
 MAX: Final = "max"
 
 
-class Mixed(nn.Module):
-    """A block: several ways from its input, whose channels are joined."""
+class MixedBlock(nn.Module):
+    """A block: several branches from its input, whose channels are joined."""
 
     def __init__(
         self,
         inputs: int,
-        units: Mapping[str, Spec],
-        ways: Sequence[Way],
+        units: Mapping[str, UnitSpec],
+        branches: Sequence[Branch],
         *,
         width: float,
         counted: bool,
         dtype: str,
     ) -> None:
-        self.ways = tuple(ways)
+        self.branches = tuple(branches)
         self.counted = counted
-        made: dict[str, Unit] = {}
+        built: dict[str, ConvUnit] = {}
         for name, spec in units.items():
-            made[name] = Unit(
-                inputs if spec.source is None else made[spec.source].outputs,
-                channels(spec.outputs, width),
+            built[name] = ConvUnit(
+                inputs if spec.source is None else built[spec.source].outputs,
+                scale_channels(spec.outputs, width),
                 spec.window,
                 stride=spec.stride,
                 padding="same" if spec.stride == 1 else "valid",
                 scaled=counted,
                 dtype=dtype,
             )
-            self.adopt(name, made[name])
-        ends = [self._outputs(way[-1], made, inputs) for way in ways]
+            self.adopt(name, built[name])
+        ends = [self._outputs(branch[-1], built, inputs) for branch in branches]
         self.outputs = sum(ends)
 
     @staticmethod
-    def _outputs(last: str | tuple[str, ...], made: Mapping[str, Unit], inputs: int) -> int:
+    def _outputs(last: str | tuple[str, ...], built: Mapping[str, ConvUnit], inputs: int) -> int:
         if last == MAX:
             return inputs
-        return sum(made[name].outputs for name in ((last,) if isinstance(last, str) else last))
+        return sum(built[name].outputs for name in ((last,) if isinstance(last, str) else last))
 
     def forward(self, x: Array) -> Array:
-        return np.concat([self._along(way, x) for way in self.ways], axis=-1)
+        return np.concat([self._apply_branch(branch, x) for branch in self.branches], axis=-1)
 
-    def _along(self, way: Way, x: Array) -> Array:
-        for step in way:
+    def _apply_branch(self, branch: Branch, x: Array) -> Array:
+        for step in branch:
             if step == AVERAGE:
-                x = self._averaged(x)
+                x = self._average_pool(x)
             elif step == MAX:
                 x = np.max_pool2d(x, 3, stride=2)
             else:
@@ -120,7 +120,7 @@ class Mixed(nn.Module):
                 x = side[0] if len(side) == 1 else np.concat(side, axis=-1)
         return x
 
-    def _averaged(self, x: Array) -> Array:
+    def _average_pool(self, x: Array) -> Array:
         """Means over 3 x 3; the padding counts in torchvision's form and not in Keras'."""
         if not self.counted:
             return np.avg_pool2d(x, 3, stride=1, padding="SAME")
@@ -131,8 +131,8 @@ ROW: Final = {n: (1, n) for n in (3, 7)}
 COLUMN: Final = {n: (n, 1) for n in (3, 7)}
 
 
-def _chain(prefix: str, *steps: Spec) -> tuple[Specs, Way]:
-    """Units that read one another, named by number, and the way through them."""
+def _chain(prefix: str, *steps: UnitSpec) -> tuple[UnitSpecs, Branch]:
+    """Units that read one another, named by number, and the branch of them."""
     names = [f"{prefix}_{number}" for number in range(1, len(steps) + 1)]
     units = {
         name: replace(step, source=source)
@@ -141,29 +141,31 @@ def _chain(prefix: str, *steps: Spec) -> tuple[Specs, Way]:
     return units, tuple(names)
 
 
-def _unit(outputs: int, window: Window, stride: int = 1) -> Spec:
-    return Spec(None, outputs, window, stride)
+def _unit(outputs: int, window: Window, stride: int = 1) -> UnitSpec:
+    return UnitSpec(None, outputs, window, stride)
 
 
-Block = tuple[Specs, list[Way]]
+BlockSpec = tuple[UnitSpecs, list[Branch]]
+"""The units of a block, and its branches."""
 
 
-def _wide(pooled: int) -> Block:
-    """A block of the first kind, with windows 5 x 5 and twice 3 x 3."""
+def _inception_a(pooled: int) -> BlockSpec:
+    """The block that torchvision calls InceptionA: windows 5 x 5 and twice 3 x 3."""
     five, along_five = _chain("branch5x5", _unit(48, 1), _unit(64, 5))
     double, along_double = _chain("branch3x3dbl", _unit(64, 1), _unit(96, 3), _unit(96, 3))
-    units: Specs = {"branch1x1": Spec(None, 64, 1), **five, **double}
-    units["branch_pool"] = Spec(None, pooled, 1)
+    units: UnitSpecs = {"branch1x1": UnitSpec(None, 64, 1), **five, **double}
+    units["branch_pool"] = UnitSpec(None, pooled, 1)
     return units, [("branch1x1",), along_five, along_double, (AVERAGE, "branch_pool")]
 
 
-def _first_reduction() -> Block:
+def _inception_b() -> BlockSpec:
+    """The block that torchvision calls InceptionB: half the rows and columns, by 3 x 3."""
     double, along_double = _chain("branch3x3dbl", _unit(64, 1), _unit(96, 3), _unit(96, 3, 2))
     return {"branch3x3": _unit(384, 3, 2), **double}, [("branch3x3",), along_double, (MAX,)]
 
 
-def _factored(inner: int) -> Block:
-    """A block of the second kind: 7 x 7 as 1 x 7 and 7 x 1."""
+def _inception_c(inner: int) -> BlockSpec:
+    """The block that torchvision calls InceptionC: 7 x 7 as 1 x 7 and 7 x 1."""
     row, column = ROW[7], COLUMN[7]
     seven, along_seven = _chain("branch7x7", _unit(inner, 1), _unit(inner, row), _unit(192, column))
     double, along_double = _chain(
@@ -174,12 +176,13 @@ def _factored(inner: int) -> Block:
         _unit(inner, column),
         _unit(192, row),
     )
-    units: Specs = {"branch1x1": Spec(None, 192, 1), **seven, **double}
-    units["branch_pool"] = Spec(None, 192, 1)
+    units: UnitSpecs = {"branch1x1": UnitSpec(None, 192, 1), **seven, **double}
+    units["branch_pool"] = UnitSpec(None, 192, 1)
     return units, [("branch1x1",), along_seven, along_double, (AVERAGE, "branch_pool")]
 
 
-def _second_reduction() -> Block:
+def _inception_d() -> BlockSpec:
+    """The block that torchvision calls InceptionD: half the rows and columns, by 7 x 7."""
     three, along_three = _chain("branch3x3", _unit(192, 1), _unit(320, 3, 2))
     seven, along_seven = _chain(
         "branch7x7x3", _unit(192, 1), _unit(192, ROW[7]), _unit(192, COLUMN[7]), _unit(192, 3, 2)
@@ -187,18 +190,18 @@ def _second_reduction() -> Block:
     return {**three, **seven}, [along_three, along_seven, (MAX,)]
 
 
-def _forked() -> Block:
-    """A block of the third kind: 1 x 3 and 3 x 1 side by side."""
-    units: Specs = {
-        "branch1x1": Spec(None, 320, 1),
-        "branch3x3_1": Spec(None, 384, 1),
-        "branch3x3_2a": Spec("branch3x3_1", 384, ROW[3]),
-        "branch3x3_2b": Spec("branch3x3_1", 384, COLUMN[3]),
-        "branch3x3dbl_1": Spec(None, 448, 1),
-        "branch3x3dbl_2": Spec("branch3x3dbl_1", 384, 3),
-        "branch3x3dbl_3a": Spec("branch3x3dbl_2", 384, ROW[3]),
-        "branch3x3dbl_3b": Spec("branch3x3dbl_2", 384, COLUMN[3]),
-        "branch_pool": Spec(None, 192, 1),
+def _inception_e() -> BlockSpec:
+    """The block that torchvision calls InceptionE: 1 x 3 and 3 x 1 side by side."""
+    units: UnitSpecs = {
+        "branch1x1": UnitSpec(None, 320, 1),
+        "branch3x3_1": UnitSpec(None, 384, 1),
+        "branch3x3_2a": UnitSpec("branch3x3_1", 384, ROW[3]),
+        "branch3x3_2b": UnitSpec("branch3x3_1", 384, COLUMN[3]),
+        "branch3x3dbl_1": UnitSpec(None, 448, 1),
+        "branch3x3dbl_2": UnitSpec("branch3x3dbl_1", 384, 3),
+        "branch3x3dbl_3a": UnitSpec("branch3x3dbl_2", 384, ROW[3]),
+        "branch3x3dbl_3b": UnitSpec("branch3x3dbl_2", 384, COLUMN[3]),
+        "branch_pool": UnitSpec(None, 192, 1),
     }
     return units, [
         ("branch1x1",),
@@ -208,19 +211,19 @@ def _forked() -> Block:
     ]
 
 
-def _blocks() -> dict[str, Block]:
+def _blocks() -> dict[str, BlockSpec]:
     return {
-        "Mixed_5b": _wide(32),
-        "Mixed_5c": _wide(64),
-        "Mixed_5d": _wide(64),
-        "Mixed_6a": _first_reduction(),
-        "Mixed_6b": _factored(128),
-        "Mixed_6c": _factored(160),
-        "Mixed_6d": _factored(160),
-        "Mixed_6e": _factored(192),
-        "Mixed_7a": _second_reduction(),
-        "Mixed_7b": _forked(),
-        "Mixed_7c": _forked(),
+        "Mixed_5b": _inception_a(32),
+        "Mixed_5c": _inception_a(64),
+        "Mixed_5d": _inception_a(64),
+        "Mixed_6a": _inception_b(),
+        "Mixed_6b": _inception_c(128),
+        "Mixed_6c": _inception_c(160),
+        "Mixed_6d": _inception_c(160),
+        "Mixed_6e": _inception_c(192),
+        "Mixed_7a": _inception_d(),
+        "Mixed_7b": _inception_e(),
+        "Mixed_7c": _inception_e(),
     }
 
 
@@ -241,14 +244,14 @@ class InceptionV3(nn.Module):
         dropout: float = 0.5,
         dtype: str = "float32",
     ) -> None:
-        at_least(1, classes, "InceptionV3", "classes")
-        counted = chosen("InceptionV3", "form", form, FORMS)
+        int_at_least(1, classes, "InceptionV3", "classes")
+        counted = look_up("InceptionV3", "form", form, FORMS)
 
-        def unit(inputs: int, outputs: int, window: int, stride: int, padding: str) -> Unit:
-            first = inputs if inputs == IMAGE else channels(inputs, width)
-            return Unit(
+        def unit(inputs: int, outputs: int, window: int, stride: int, padding: str) -> ConvUnit:
+            first = inputs if inputs == IMAGE else scale_channels(inputs, width)
+            return ConvUnit(
                 first,
-                channels(outputs, width),
+                scale_channels(outputs, width),
                 window,
                 stride=stride,
                 padding=padding,
@@ -261,10 +264,10 @@ class InceptionV3(nn.Module):
         self.Conv2d_2b_3x3 = unit(32, 64, 3, 1, "same")
         self.Conv2d_3b_1x1 = unit(64, 80, 1, 1, "valid")
         self.Conv2d_4a_3x3 = unit(80, 192, 3, 1, "valid")
-        inputs = channels(192, width)
+        inputs = scale_channels(192, width)
         self.blocks: tuple[str, ...] = ()
-        for name, (units, ways) in _blocks().items():
-            block = Mixed(inputs, units, ways, width=width, counted=counted, dtype=dtype)
+        for name, (units, branches) in _blocks().items():
+            block = MixedBlock(inputs, units, branches, width=width, counted=counted, dtype=dtype)
             self.adopt(name, block)
             self.blocks += (name,)
             inputs = block.outputs
@@ -284,7 +287,7 @@ class InceptionV3(nn.Module):
 
         Layers are numbered there in the order in which they were made, beginning anywhere.
         """
-        units = [path for path, module in self.modules().items() if isinstance(module, Unit)]
+        units = [path for path, module in self.modules().items() if isinstance(module, ConvUnit)]
         paths = {"predictions": "fc"}
         found = [match for name in names if (match := _KERAS_UNIT.fullmatch(name))]
         for kind, here in _KERAS_KINDS.items():

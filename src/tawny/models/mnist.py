@@ -7,7 +7,7 @@ from typing import Final
 import tawny.numpy as np
 from tawny import nn
 from tawny.array import Array
-from tawny.models.sizes import flat
+from tawny.models.sizes import flatten_samples
 
 DIGITS: Final = 10
 POOLED: Final = 14
@@ -43,5 +43,5 @@ class Mnist(nn.Module):
         if self.scale != 1:
             images = images * self.scale
         pooled = self.dropout(self.pool(self.conv(images)))
-        scores: Array = self.output(self.dense(flat(pooled)))
+        scores: Array = self.output(self.dense(flatten_samples(pooled)))
         return scores

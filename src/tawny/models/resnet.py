@@ -13,7 +13,7 @@ from typing import Final
 import tawny.numpy as np
 from tawny import nn
 from tawny.array import Array
-from tawny.models.sizes import IMAGE, at_least, channels, chosen
+from tawny.models.sizes import IMAGE, int_at_least, look_up, scale_channels
 from tawny.ops.window import Padding
 
 EXPANSION: Final = 4
@@ -21,7 +21,7 @@ EXPANSION: Final = 4
 
 
 @dataclass(frozen=True)
-class Form:
+class ResNetForm:
     """Where published versions of the same network differ."""
 
     early: bool
@@ -35,9 +35,9 @@ class Form:
 
 
 FORMS: Final = {
-    "torchvision": Form(False, False, 1e-5, ((1, 1), (1, 1))),
-    "keras": Form(True, True, 1.001e-5, ((1, 1), (1, 1))),
-    "matterport": Form(True, True, 1e-3, "SAME"),
+    "torchvision": ResNetForm(False, False, 1e-5, ((1, 1), (1, 1))),
+    "keras": ResNetForm(True, True, 1.001e-5, ((1, 1), (1, 1))),
+    "matterport": ResNetForm(True, True, 1e-3, "SAME"),
 }
 """torchvision's, Keras', and that of Matterport's Mask R-CNN."""
 
@@ -49,7 +49,7 @@ _KERAS_BLOCK: Final = re.compile(r"conv([2-5])_block(\d+)_([0-3])_(conv|bn)")
 class Bottleneck(nn.Module):
     """Convolutions 1 x 1, 3 x 3 and 1 x 1, and a way around them."""
 
-    def __init__(self, inputs: int, inner: int, stride: int, form: Form, dtype: str) -> None:
+    def __init__(self, inputs: int, inner: int, stride: int, form: ResNetForm, dtype: str) -> None:
         outputs = EXPANSION * inner
         first, second = (stride, 1) if form.early else (1, stride)
 
@@ -101,10 +101,10 @@ class ResNet(nn.Module):
         dtype: str = "float32",
     ) -> None:
         op = type(self).__name__
-        facts = chosen(op, "form", form, FORMS)
+        facts = look_up(op, "form", form, FORMS)
         if classes is not None:
-            at_least(1, classes, op, "classes")
-        base = channels(64, width)
+            int_at_least(1, classes, op, "classes")
+        base = scale_channels(64, width)
         self.pool = facts.pool
         self.conv1 = nn.Conv2d(IMAGE, base, 7, stride=2, padding=3, bias=facts.bias, dtype=dtype)
         self.bn1 = nn.BatchNorm(base, epsilon=facts.epsilon, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Sizes shared by the networks: numbers of channels, and pooling that keeps the last windows."""
+"""What the networks share: checks of arguments, numbers of channels, padding of poolings."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ IMAGE: Final = 3
 """Channels of an image."""
 
 
-def at_least(least: int, given: object, op: str, word: str) -> int:
-    """A whole number, not less than `least`."""
+def int_at_least(least: int, given: object, op: str, word: str) -> int:
+    """`given` as an int, refused if it is less than `least`."""
     number = as_int(given, op, word)
     if number < least:
         raise value_error(op, f"{word} is {number}; it must be at least {least}")
     return number
 
 
-def channels(number: int, width: float) -> int:
-    """A number of channels in a network `width` times as wide as the published one."""
+def scale_channels(number: int, width: float) -> int:
+    """The channels of a layer in a network `width` times as wide as the published one."""
     if not 0 < as_real(width, "models", "width") < math.inf:
         raise value_error("models", f"width is {width}; it must be greater than 0")
     return max(1, round(number * width))
 
 
-def chosen(op: str, word: str, given: str, table: dict[str, T]) -> T:
+def look_up(op: str, word: str, given: str, table: dict[str, T]) -> T:
     """The entry of a table, or an error that names them all."""
     if given not in table:
         accepted = ", ".join(map(repr, table))
@@ -41,8 +41,8 @@ def chosen(op: str, word: str, given: str, table: dict[str, T]) -> T:
     return table[given]
 
 
-def flat(x: Array) -> Array:
-    """Each sample in one row."""
+def flatten_samples(x: Array) -> Array:
+    """The samples as rows of a matrix."""
     return np.reshape(x, (x.shape[0], -1))
 
 

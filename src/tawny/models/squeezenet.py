@@ -11,16 +11,16 @@ from typing import Final
 import tawny.numpy as np
 from tawny import nn
 from tawny.array import Array
-from tawny.models.sizes import IMAGE, at_least, channels, chosen, whole_windows
+from tawny.models.sizes import IMAGE, int_at_least, look_up, scale_channels, whole_windows
 
-Step = tuple[int, int] | None
+FireOrPool = tuple[int, int] | None
 """Squeezed and expanded channels of a fire module; None for a pooling of every second place."""
 
 SMALL: Final = ((16, 64), (16, 64))
 MIDDLE: Final = ((32, 128), (32, 128))
 LARGE: Final = ((48, 192), (48, 192), (64, 256))
 
-VERSIONS: Final[dict[str, tuple[int, int, tuple[Step, ...]]]] = {
+VERSIONS: Final[dict[str, tuple[int, int, tuple[FireOrPool, ...]]]] = {
     "1.0": (96, 7, (None, *SMALL, MIDDLE[0], None, MIDDLE[1], *LARGE, None, (64, 256))),
     "1.1": (64, 3, (None, *SMALL, None, *MIDDLE, None, *LARGE, (64, 256))),
 }
@@ -58,18 +58,18 @@ class SqueezeNet(nn.Module):
         dropout: float = 0.5,
         dtype: str = "float32",
     ) -> None:
-        at_least(1, classes, "SqueezeNet", "classes")
-        first, window, steps = chosen("SqueezeNet", "version", version, VERSIONS)
-        inputs = channels(first, width)
+        int_at_least(1, classes, "SqueezeNet", "classes")
+        first, window, steps = look_up("SqueezeNet", "version", version, VERSIONS)
+        inputs = scale_channels(first, width)
         layers: list[nn.Module] = [
             nn.Conv2d(IMAGE, inputs, window, stride=2, dtype=dtype),
             nn.Activation("relu"),
         ]
         for step in steps:
             if step is None:
-                layers.append(nn.Lambda(_pooled))
+                layers.append(nn.Lambda(_pool))
                 continue
-            squeezed, expanded = (channels(n, width) for n in step)
+            squeezed, expanded = (scale_channels(n, width) for n in step)
             layers.append(Fire(inputs, squeezed, expanded, dtype))
             inputs = 2 * expanded
         self.features = nn.Sequential(*layers)
@@ -81,6 +81,6 @@ class SqueezeNet(nn.Module):
         return np.global_avg_pool(self.classifier(self.features(x)))
 
 
-def _pooled(x: Array) -> Array:
+def _pool(x: Array) -> Array:
     """The greatest of each window 3 x 3, every second; the last may reach over the edge."""
     return np.max_pool2d(x, 3, stride=2, padding=whole_windows(x.shape[1:-1], 3, 2))

@@ -9,7 +9,7 @@ from typing import Final
 
 from tawny import nn
 from tawny.array import Array
-from tawny.models.sizes import IMAGE, at_least, channels, flat
+from tawny.models.sizes import IMAGE, flatten_samples, int_at_least, scale_channels
 
 STAGES: Final = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 """Channels of the convolutions; each stage ends with a pooling 2 x 2."""
@@ -48,19 +48,19 @@ class VGG16(nn.Module):
         dropout: float = 0.5,
         dtype: str = "float32",
     ) -> None:
-        at_least(1, classes, "VGG16", "classes")
-        at_least(2 ** len(STAGES), size, "VGG16", "size")
+        int_at_least(1, classes, "VGG16", "classes")
+        int_at_least(2 ** len(STAGES), size, "VGG16", "size")
         layers: list[nn.Module] = []
         inputs = IMAGE
         for stage in STAGES:
             for number in stage:
-                outputs = channels(number, width)
+                outputs = scale_channels(number, width)
                 layers.append(nn.Conv2d(inputs, outputs, 3, padding="same", dtype=dtype))
                 layers.append(nn.Activation("relu"))
                 inputs = outputs
             layers.append(nn.MaxPool2d(2))
         self.features = nn.Sequential(*layers)
-        hidden, rows = channels(HIDDEN, width), size // 2 ** len(STAGES)
+        hidden, rows = scale_channels(HIDDEN, width), size // 2 ** len(STAGES)
         self.flattened = {"classifier.0": (rows, rows, inputs)}
         self.classifier = nn.Sequential(
             nn.Linear(rows * rows * inputs, hidden, dtype=dtype),
@@ -79,5 +79,5 @@ class VGG16(nn.Module):
         return f"{_KERAS[layer]}.{leaf}" if layer in _KERAS else name
 
     def forward(self, x: Array) -> Array:
-        scores: Array = self.classifier(flat(self.features(x)))
+        scores: Array = self.classifier(flatten_samples(self.features(x)))
         return scores

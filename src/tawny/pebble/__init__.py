@@ -20,8 +20,8 @@ from tawny.pebble.game import (
     Move,
     Place,
     Remove,
-    Result,
     Slide,
+    StrategyCost,
     play,
 )
 from tawny.pebble.orders import in_order, postorder
@@ -36,7 +36,7 @@ __all__ = [
     "Pebbling",
     "Place",
     "Remove",
-    "Result",
+    "StrategyCost",
     "Slide",
     "Strategy",
     "backprop_chain",

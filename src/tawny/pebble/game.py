@@ -62,7 +62,9 @@ class GoalNotReached(ValueError):  # noqa: N818 - named for what the player did
     """A strategy that never puts a pebble on some outputs, `missing`."""
 
     def __init__(self, missing: tuple[Vertex, ...]) -> None:
-        super().__init__(f"the moves are legal, but never pebble the outputs {_listed(missing)}")
+        super().__init__(
+            f"the moves are legal, but never pebble the outputs {_list_vertices(missing)}"
+        )
         self.missing = missing
 
 
@@ -97,21 +99,21 @@ class Game:
         precede none, unless given; a vertex without a weight weighs 1; `forbidden` is a collection
         of edges or a predicate on (predecessor, vertex).
         """
-        graph = _ordered({v: tuple(dict.fromkeys(p)) for v, p in predecessors.items()})
+        graph = _sort_topologically({v: tuple(dict.fromkeys(p)) for v, p in predecessors.items()})
         if outputs is None:
             inner = {u for p in graph.values() for u in p}
             outputs = [v for v in graph if v not in inner]
         edges = {(u, v) for v, p in graph.items() for u in p}
         if callable(forbidden):
-            barred = frozenset(edge for edge in edges if forbidden(*edge))
+            forbidden_edges = frozenset(edge for edge in edges if forbidden(*edge))
         else:
-            barred = frozenset(forbidden)
+            forbidden_edges = frozenset(forbidden)
         return cls(
             MappingProxyType(graph),
-            _known("outputs", outputs, graph),
-            MappingProxyType(_weighed(graph, weights or {})),
-            frozenset(_known("forbidden", barred, edges)),
-            frozenset(_known("kept", kept, graph)),
+            _check_members("outputs", outputs, graph),
+            MappingProxyType(_vertex_weights(graph, weights or {})),
+            frozenset(_check_members("forbidden", forbidden_edges, edges)),
+            frozenset(_check_members("kept", kept, graph)),
         )
 
     @classmethod
@@ -141,7 +143,7 @@ class Game:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class StrategyCost:
     """What a strategy costs."""
 
     space: int
@@ -154,7 +156,7 @@ class Result:
     """How many of the placements were on a vertex pebbled before."""
 
 
-def play(game: Game, moves: Iterable[Move]) -> Result:
+def play(game: Game, moves: Iterable[Move]) -> StrategyCost:
     """Play the moves from an empty graph; raise `IllegalMove` or `GoalNotReached`."""
     pebbled: set[Vertex] = set()
     visited: set[Vertex] = set()
@@ -182,7 +184,7 @@ def play(game: Game, moves: Iterable[Move]) -> Result:
     missing = tuple(v for v in game.outputs if v not in visited)
     if missing:
         raise GoalNotReached(missing)
-    return Result(space, time, most, time - len(visited))
+    return StrategyCost(space, time, most, time - len(visited))
 
 
 def refusal(game: Game, pebbled: Collection[Vertex], move: Move) -> str | None:
@@ -198,7 +200,7 @@ def refusal(game: Game, pebbled: Collection[Vertex], move: Move) -> str | None:
         return f"{v!r} already holds a pebble"
     missing = tuple(u for u in game.predecessors[v] if u not in pebbled)
     if missing:
-        return f"the predecessors {_listed(missing)} of {v!r} hold no pebble"
+        return f"the predecessors {_list_vertices(missing)} of {v!r} hold no pebble"
     if isinstance(move, Place):
         return None
     u = move.source
@@ -211,10 +213,10 @@ def refusal(game: Game, pebbled: Collection[Vertex], move: Move) -> str | None:
     return None
 
 
-def _ordered(
+def _sort_topologically(
     predecessors: Mapping[Vertex, tuple[Vertex, ...]],
 ) -> dict[Vertex, tuple[Vertex, ...]]:
-    """The same graph, inputs included, each vertex after its predecessors."""
+    """The graph with its inputs, each vertex after its predecessors."""
     graph = dict(predecessors)
     for before in predecessors.values():
         for u in before:
@@ -233,13 +235,16 @@ def _ordered(
     if len(order) < len(graph):
         stuck = tuple(v for v, n in waiting.items() if n)
         raise value_error(
-            "pebble.Game", f"the graph must have no cycle; one passes through {_listed(stuck)}"
+            "pebble.Game",
+            f"the graph must have no cycle; one passes through {_list_vertices(stuck)}",
         )
     return {v: graph[v] for v in order}
 
 
-def _known(what: str, given: Iterable[Item], accepted: Collection[Item]) -> tuple[Item, ...]:
-    """`given` without repetitions, all of which the graph has."""
+def _check_members(
+    what: str, given: Iterable[Item], accepted: Collection[Item]
+) -> tuple[Item, ...]:
+    """`given` without repetitions; refuses what the graph does not have."""
     found = tuple(dict.fromkeys(given))
     for item in found:
         if item not in accepted:
@@ -248,9 +253,9 @@ def _known(what: str, given: Iterable[Item], accepted: Collection[Item]) -> tupl
     return found
 
 
-def _weighed(graph: Collection[Vertex], weights: Mapping[Vertex, int]) -> dict[Vertex, int]:
-    """The weight of every vertex."""
-    for v in _known("weights", weights, graph):
+def _vertex_weights(graph: Collection[Vertex], weights: Mapping[Vertex, int]) -> dict[Vertex, int]:
+    """The weight of every vertex, 1 where none is given."""
+    for v in _check_members("weights", weights, graph):
         if weights[v] < 0:
             raise value_error(
                 "pebble.Game", f"weights: {v!r} weighs {weights[v]}; a weight must be at least 0"
@@ -258,7 +263,7 @@ def _weighed(graph: Collection[Vertex], weights: Mapping[Vertex, int]) -> dict[V
     return {v: weights.get(v, 1) for v in graph}
 
 
-def _listed(vertices: Sequence[Vertex]) -> str:
-    """The first few, for a message."""
+def _list_vertices(vertices: Sequence[Vertex]) -> str:
+    """The first few of the vertices, for a message."""
     shown = ", ".join(map(repr, vertices[:4]))
     return shown if len(vertices) <= 4 else f"{shown} and {len(vertices) - 4} more"

@@ -13,15 +13,15 @@ from typing import NamedTuple, TypeAlias
 
 from tawny.errors import value_error
 from tawny.memory.inplace import declared_refusal
-from tawny.memory.problem import Problem, Step
+from tawny.memory.problem import PlanStep, Problem
 from tawny.memory.schedule import Schedule
-from tawny.pebble.game import Edge, Game, Move, Place, Remove, Result, Slide, Vertex, play
+from tawny.pebble.game import Edge, Game, Move, Place, Remove, Slide, StrategyCost, Vertex, play
 
-Taken: TypeAlias = Mapping[int, frozenset[int]]
+OverwrittenRoots: TypeAlias = Mapping[int, frozenset[int]]
 """For each output of a step, by position, the roots that it is written over in some run."""
 
 
-class Work(NamedTuple):
+class StepVertex(NamedTuple):
     """The vertex that stands for a step while it runs; it weighs the step's scratch memory."""
 
     step: int
@@ -33,7 +33,7 @@ class Pebbling(NamedTuple):
     game: Game
     moves: tuple[Move, ...]
 
-    def play(self) -> Result:
+    def play(self) -> StrategyCost:
         """Check the moves; the space is the peak, in bytes."""
         return play(self.game, self.moves)
 
@@ -63,7 +63,7 @@ def from_schedule(schedule: Schedule) -> Pebbling:
     overwritten: `Work(step)`, pebbled before both, asks for all inputs in its stead.
     """
     problem, end = schedule.problem, len(schedule.sequence)
-    taken = _taken(schedule)
+    taken = _overwritten_roots(schedule)
     game = _game(problem, taken)
     tenant: dict[int, int] = {}
     ending: list[list[int]] = [[] for _ in range(end + 1)]
@@ -71,11 +71,11 @@ def from_schedule(schedule: Schedule) -> Pebbling:
         ending[storage.death].append(index)
     moves: list[Move] = []
     for position, s in enumerate(schedule.sequence):
-        step, work = problem.steps[s], Work(s)
-        sources = {o: problem.root(step.inputs[i]) for i, o in schedule.slides[position]}
+        step, work = problem.steps[s], StepVertex(s)
+        sources = {o: problem.root(step.inputs[i]) for i, o in schedule.in_place_pairs[position]}
         if work in game.predecessors:
             moves.append(Place(work))
-        for o in _making_order(problem, s, sources, taken.get(s, {})):
+        for o in _output_order(problem, s, sources, taken.get(s, {})):
             v = step.outputs[o]
             moves.append(Slide(sources[o], v) if o in sources else Place(v))
             tenant[schedule.writes[position][o]] = v
@@ -89,7 +89,7 @@ def from_schedule(schedule: Schedule) -> Pebbling:
     return Pebbling(game, tuple(moves))
 
 
-def _game(problem: Problem, taken: Mapping[int, Taken]) -> Game:
+def _game(problem: Problem, taken: Mapping[int, OverwrittenRoots]) -> Game:
     """The game of a problem; `taken` for the steps that write over several inputs in one run."""
     graph: dict[Vertex, list[Vertex]] = {}
     weights: dict[Vertex, int] = {}
@@ -97,13 +97,13 @@ def _game(problem: Problem, taken: Mapping[int, Taken]) -> Game:
     for s, step in enumerate(problem.steps):
         inputs = _operands(problem, step)
         own = _own(problem, step)
-        work = [Work(s)] if own and (step.scratch or s in taken) else []
+        work = [StepVertex(s)] if own and (step.scratch or s in taken) else []
         for vertex in work:
             graph[vertex] = [*inputs]
             weights[vertex] = step.scratch
         for o in own:
             v = step.outputs[o]
-            lost = _lost(taken.get(s, {}), o)
+            lost = _unavailable(taken.get(s, {}), o)
             graph[v] = [*work, *(u for u in inputs if u not in lost)]
             weights[v] = problem.values[v].bytes
         allowed |= {
@@ -117,25 +117,27 @@ def _game(problem: Problem, taken: Mapping[int, Taken]) -> Game:
     )
 
 
-def _own(problem: Problem, step: Step) -> list[int]:
+def _own(problem: Problem, step: PlanStep) -> list[int]:
     """The positions of the outputs that have memory of their own."""
     return [o for o, v in enumerate(step.outputs) if problem.values[v].view_of is None]
 
 
-def _operands(problem: Problem, step: Step) -> list[int]:
+def _operands(problem: Problem, step: PlanStep) -> list[int]:
     """The roots a step reads in the arena."""
     roots = dict.fromkeys(problem.root(v) for v in step.inputs)
     return [root for root in roots if problem.makers[root] is not None]
 
 
-def _taken(schedule: Schedule) -> dict[int, Taken]:
+def _overwritten_roots(schedule: Schedule) -> dict[int, OverwrittenRoots]:
     """The steps that in some run write over several inputs, with what they write over."""
     problem = schedule.problem
     several = {
-        s for s, pairs in zip(schedule.sequence, schedule.slides, strict=True) if len(pairs) > 1
+        s
+        for s, pairs in zip(schedule.sequence, schedule.in_place_pairs, strict=True)
+        if len(pairs) > 1
     }
     taken: dict[int, dict[int, frozenset[int]]] = {s: {} for s in several}
-    for s, pairs in zip(schedule.sequence, schedule.slides, strict=True):
+    for s, pairs in zip(schedule.sequence, schedule.in_place_pairs, strict=True):
         if s in several:
             for i, o in pairs:
                 root = problem.root(problem.steps[s].inputs[i])
@@ -143,21 +145,21 @@ def _taken(schedule: Schedule) -> dict[int, Taken]:
     return dict(taken)
 
 
-def _lost(taken: Taken, o: int) -> frozenset[int]:
+def _unavailable(taken: OverwrittenRoots, o: int) -> frozenset[int]:
     """The inputs that only other outputs than `o` are written over: they may be gone."""
     others = frozenset(root for other, roots in taken.items() if other != o for root in roots)
     return others - taken.get(o, frozenset())
 
 
-def _making_order(
-    problem: Problem, s: int, sources: Mapping[int, int], taken: Taken
+def _output_order(
+    problem: Problem, s: int, sources: Mapping[int, int], taken: OverwrittenRoots
 ) -> Iterator[int]:
     """The outputs with memory of their own: each before its inputs are overwritten."""
     step = problem.steps[s]
     yield from (o for o in _own(problem, step) if o not in sources)
     waiting = list(sources)
     while waiting:
-        asked = {o: frozenset(_operands(problem, step)) - _lost(taken, o) for o in waiting}
+        asked = {o: frozenset(_operands(problem, step)) - _unavailable(taken, o) for o in waiting}
         free = [
             o
             for o in waiting

@@ -133,11 +133,11 @@ def _retrace(board: Board, state: int, came: dict[int, tuple[int, Making]]) -> t
         moves = [*board.remove(removed), board.make(v, source), *board.remove(useless)]
         rounds.append(moves)
         state = origin
-    return _trimmed([move for moves in reversed(rounds) for move in moves])
+    return _without_final_removals([move for moves in reversed(rounds) for move in moves])
 
 
-def _trimmed(moves: list[Move]) -> tuple[Move, ...]:
-    """The moves without the removals at the end, which serve nothing."""
+def _without_final_removals(moves: list[Move]) -> tuple[Move, ...]:
+    """The moves up to the last placement: removals after it serve nothing."""
     while moves and isinstance(moves[-1], Remove):
         moves.pop()
     return tuple(moves)
@@ -159,7 +159,7 @@ class Turn(NamedTuple):
 def least_space_once(board: Board) -> tuple[Move, ...]:
     """A strategy of least space among those that pebble each vertex once.
 
-    The set of vertices made so far says which pebbles are still needed, so the search is over
+    The set of vertices that are made says which pebbles are still needed, so the search is over
     those sets, by the highest weight on the way.  A turn that ends no heavier than it began and
     goes no higher than what is already accepted is taken at once: nothing is lost by it.
     """
@@ -186,7 +186,7 @@ def least_space_once(board: Board) -> tuple[Move, ...]:
     while made:
         made, (v, source, dying, _, _) = came[made]
         moves.append([board.make(v, source), *board.remove(dying)])
-    return _trimmed([move for turn in reversed(moves) for move in turn])
+    return _without_final_removals([move for turn in reversed(moves) for move in turn])
 
 
 def _ready(board: Board, made: int) -> list[int]:

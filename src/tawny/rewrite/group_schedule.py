@@ -11,9 +11,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from tawny.memory.effort import UNLIMITED, Effort
-from tawny.memory.ordering.model import Model
-from tawny.memory.ordering.portfolio import Order, Portfolio, best_order, depth_first, needs_of
-from tawny.memory.problem import Problem, Step, Value
+from tawny.memory.ordering.model import OrderingModel
+from tawny.memory.ordering.portfolio import (
+    Portfolio,
+    StepOrder,
+    best_order,
+    bytes_by_step,
+    depth_first_order,
+)
+from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.rewrite.group_memory import Memory
 from tawny.rewrite.group_places import ALIGNMENT
 from tawny.rewrite.group_unit import Unit, Units
@@ -52,18 +58,18 @@ class Work:
     def written(self) -> tuple[list[Item], Problem]:
         """The items and the problem as they are once the units are nodes, written depth first."""
         steps = tuple([self._as_node(s) for s in range(len(self.items))])
-        order = depth_first(Problem(self.problem.values, steps))
+        order = depth_first_order(Problem(self.problem.values, steps))
         problem = Problem(self.problem.values, tuple([steps[s] for s in order]))
         return [self.items[s] for s in order], problem
 
-    def _as_node(self, s: int) -> Step:
+    def _as_node(self, s: int) -> PlanStep:
         """The step of an item; groups have operands in the order these are made."""
         item, step, reads = self.items[s], self.problem.steps[s], self.reads[s]
         if not isinstance(item, Unit) or len(item.members) == 1:
             return step
         places = sorted(range(len(reads)), key=reads.__getitem__)
         over = [(places.index(operand), result) for operand, result in step.overwrites]
-        return Step(tuple([step.inputs[p] for p in places]), step.outputs, tuple(over))
+        return PlanStep(tuple([step.inputs[p] for p in places]), step.outputs, tuple(over))
 
     def _results(self, item: Item) -> list[int]:
         return item.results if isinstance(item, Unit) else [item]
@@ -75,16 +81,16 @@ class Work:
 
     def _problem(self, items: Sequence[Item]) -> Problem:
         places, number = self._places, dict[int, int]()
-        values: list[Value] = []
+        values: list[PlanValue] = []
         for made in self.made:
             for r in made:
                 number[r] = len(values)
-                values.append(Value(places.bytes[r], kept=places.kept[r]))
-        steps: list[Step] = []
+                values.append(PlanValue(places.bytes[r], kept=places.kept[r]))
+        steps: list[PlanStep] = []
         for item, made, reads in zip(items, self.made, self.reads, strict=True):
             over = [(reads.index(b), made.index(r)) for b, r in self._overwrites(item)]
             inputs, outputs = [number[o] for o in reads], [number[r] for r in made]
-            steps.append(Step(tuple(inputs), tuple(outputs), tuple(over)))
+            steps.append(PlanStep(tuple(inputs), tuple(outputs), tuple(over)))
         return Problem(tuple(values), tuple(steps))
 
     def _overwrites(self, item: Item) -> list[tuple[int, int]]:
@@ -118,7 +124,7 @@ class Schedule:
         for item, reads in zip(items, work.reads, strict=True):
             for o in reads:
                 self._read.setdefault(o, []).append(item)
-        self._live: Final = needs_of(graph, order)
+        self._live: Final = bytes_by_step(graph, order)
 
     def may_wait(self, maker: Unit, reader: Unit) -> bool:
         """Whether `maker` may be delayed to `reader`; then it is taken to be."""
@@ -224,20 +230,20 @@ class Planned:
 
     def fullest(self) -> list[int]:
         """The places in the order of the steps that need most."""
-        needs = needs_of(self.model, self.order)
+        needs = bytes_by_step(self.model, self.order)
         most = max(needs)
         return [at for at, need in enumerate(needs) if need == most]
 
 
-def good_order(problem: Problem) -> tuple[Model, Order]:
+def good_order(problem: Problem) -> tuple[OrderingModel, StepOrder]:
     """A problem as ordering sees it, and the best of the planner's orders that are found fast."""
     portfolio = Portfolio(problem, ALIGNMENT)
-    return portfolio.graph, found_fast(portfolio)[0]
+    return portfolio.model, found_fast(portfolio)[0]
 
 
-def found_fast(portfolio: Portfolio) -> list[Order]:
+def found_fast(portfolio: Portfolio) -> list[StepOrder]:
     """The orders of a portfolio that are found fast, by growing peak."""
-    return portfolio.tried(Effort(UNLIMITED if len(portfolio.graph) <= FEW else 0), STATES)
+    return portfolio.search(Effort(UNLIMITED if len(portfolio.model) <= FEW else 0), STATES)
 
 
 def _now(item: Item) -> Item:

@@ -13,7 +13,7 @@ from tawny.engine.cpu.providers import kernel_alone
 from tawny.engine.cpu.views import Views
 from tawny.graph.engine import Task
 from tawny.graph.lowering import is_leaf, lower, overwrites, with_scratch
-from tawny.memory.plan import plan, replanned
+from tawny.memory.plan import plan, replan
 from tawny.node import Node, Variable, make, variable, written_at
 from tawny.ops.bands import Bands, place
 from tawny.ops.rows import Band
@@ -88,7 +88,7 @@ def _on_threads(kind: Kind, threads: int) -> Kind:
     """The same steps in the same order, placed with that scratch memory."""
     task = kind.task
     lowered = with_scratch(task.lowered, lambda n: scratch_of(n, threads))
-    layout = replanned(task.layout, lowered.problem)
+    layout = replan(task.layout, lowered.problem)
     return kind._replace(task=replace(task, lowered=lowered, layout=layout, threads=threads))
 
 

@@ -310,7 +310,7 @@ class Table(Unique):
     def _kept_at(self, node: Node) -> int:
         """Where in the arena the value of a result begins when a run ends."""
         layout = self._task.layout
-        storage = layout.schedule.placed[self._task.lowered.values[node, 0]]
+        storage = layout.schedule.final_storages[self._task.lowered.values[node, 0]]
         return 0 if storage == RESIDENT else layout.placement.offsets[storage]
 
     def _copied(self, start: int, memory: Memory, position: int = NOWHERE) -> None:

@@ -74,7 +74,7 @@ class ReferenceExecutable(Unique):
         read = self._reads.get(node)
         if read is None:
             index = self._lowered.values[node, 0]
-            placed = self._task.layout.schedule.placed
+            placed = self._task.layout.schedule.final_storages
             read = self._reads[node] = self._operand(node, placed[index])
         return read(variables)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from tawny.graph.bands.search import SMALL_SHARE, BandCut, BandSearch, RunKey
 from tawny.graph.lowering import LoweredGraph, is_leaf, result_of
-from tawny.memory.plan import Layout
+from tawny.memory.plan import ArenaLayout
 from tawny.node import Node, make, part, toposort, written_at
 from tawny.ops.bands import Bands
 from tawny.ops.fusion import nbytes
@@ -40,7 +40,7 @@ HIGH_USE: Final = 0.8
 
 
 def find_cuts(
-    results: Sequence[Node], lowered: LoweredGraph, layout: Layout, run_key: RunKey | None
+    results: Sequence[Node], lowered: LoweredGraph, layout: ArenaLayout, run_key: RunKey | None
 ) -> Iterator[BandCut]:
     """Cuts where nearly most memory is needed, which share no step.
 
@@ -58,7 +58,7 @@ def find_cuts(
 def find_relieving_cuts(
     results: Sequence[Node],
     lowered: LoweredGraph,
-    layout: Layout,
+    layout: ArenaLayout,
     run_key: RunKey | None,
     scratch: Callable[[Node], int],
 ) -> Iterator[BandCut]:
@@ -77,7 +77,7 @@ def find_relieving_cuts(
 def _cuts_above(
     results: Sequence[Node],
     lowered: LoweredGraph,
-    layout: Layout,
+    layout: ArenaLayout,
     run_key: RunKey | None,
     share: float,
 ) -> Iterator[tuple[int, BandCut]]:
@@ -98,7 +98,7 @@ def _cuts_above(
 def find_recomputing_cuts(
     results: Sequence[Node],
     lowered: LoweredGraph,
-    layout: Layout,
+    layout: ArenaLayout,
     run_keys: Callable[[Sequence[Node]], RunKey | None],
 ) -> Iterator[tuple[tuple[Node, ...], BandCut]]:
     """Cuts that recompute what is alive where most memory is needed, the largest first.
@@ -132,12 +132,12 @@ def find_recomputing_cuts(
                 yield whole, alone
 
 
-def _live_values(layout: Layout, position: int) -> list[Node]:
+def _live_values(layout: ArenaLayout, position: int) -> list[Node]:
     """The values that are alive at a position, the largest first."""
     schedule, values = layout.schedule, layout.problem.values
     found: list[tuple[int, Node]] = []
     for storage in schedule.alive(position):
-        tenants = [v for v, at in schedule.tenants[storage] if at <= position]
+        tenants = [v for v, at in schedule.occupants[storage] if at <= position]
         owners = [v for v in tenants if values[v].view_of is None]
         if owners and isinstance(node := values[owners[-1]].label, Node):
             found.append((values[owners[-1]].bytes, node))

@@ -19,13 +19,13 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from tawny.memory.effort import Effort
-from tawny.memory.ordering.model import KEPT, Model
+from tawny.memory.ordering.model import KEPT, OrderingModel
 
-LOOKS = 2
-"""What asking a step counts as."""
+LOOKS_PER_QUESTION = 2
+"""The looks that asking a step for its bytes counts as."""
 
 LONGEST_DESCENT = 64
-"""How many steps a safe move may have."""
+"""The most steps of a safe move; it bounds the time of looking for one."""
 
 
 class Masks(NamedTuple):
@@ -45,7 +45,7 @@ class Masks(NamedTuple):
     """For each step those on whom depends what it needs: the readers in `others`."""
 
 
-def masks(model: Model) -> Masks:
+def masks(model: OrderingModel) -> Masks:
     """The masks of a model."""
     readers: dict[int, int] = {}
     for s, cells in enumerate(model.reads):
@@ -55,10 +55,10 @@ def masks(model: Model) -> Masks:
     for s, cells in enumerate(model.reads):
         result.before.append(sum([1 << p for p in model.predecessors[s]]))
         own = [c for c in cells if model.readers[c] == 1]
-        result.net.append(model.stays[s] - sum([model.size[c] for c in own]))
+        result.net.append(model.bytes_surviving[s] - sum([model.size[c] for c in own]))
         shared = [c for c in cells if 1 < model.readers[c] < KEPT]
         result.shared.append(tuple([(readers[c] ^ 1 << s, model.size[c]) for c in shared]))
-        result.others.append({c: readers[c] ^ 1 << s for c, _ in model.slides[s]})
+        result.others.append({c: readers[c] ^ 1 << s for c, _ in model.in_place_pairs[s]})
         result.nets.append(reduce(int.__or__, [others for others, _ in result.shared[s]], 0))
         result.needs.append(reduce(int.__or__, result.others[s].values(), 0))
     return result
@@ -74,20 +74,20 @@ class State(NamedTuple):
     moves: tuple[int, ...]
 
 
-class Search:
+class ExactOrderSearch:
     """One search: the accepted peak only grows while it runs."""
 
-    def __init__(self, model: Model, floor: int) -> None:
+    def __init__(self, model: OrderingModel, floor: int) -> None:
         self.model = model
         self.masks = masks(model)
         self.accepted = floor
         self.states = 0
         self.looks = 0
-        """How often a step was asked what it would need now."""
+        """The number of times that a step was asked for its bytes."""
         self._nets: list[dict[int, int]] = [{} for _ in self.masks.nets]
-        """For each step what it adds, by those that are done of whom this depends on."""
+        """What `net` gives for each step, by those that are done on whom it depends."""
         self._needs: list[dict[int, int]] = [{} for _ in self.masks.needs]
-        """The same for what it needs."""
+        """What `need` gives for each step, by those that are done on whom it depends."""
 
     def net(self, done: int, step: int) -> int:
         """What a step adds to the live bytes."""
@@ -105,11 +105,13 @@ class Search:
         need = self._needs[step].get(key)
         if need is None:
             dying = [c for c, others in self.masks.others[step].items() if others & key == others]
-            need = self._needs[step][key] = self.model.made[step] - self.model.saved(step, dying)
+            need = self._needs[step][key] = self.model.bytes_written[
+                step
+            ] - self.model.in_place_savings(step, dying)
         return need
 
-    def enabled(self, done: int, step: int) -> list[int]:
-        """The steps that became ready with `step`."""
+    def newly_ready(self, done: int, step: int) -> list[int]:
+        """The steps that `step` makes ready."""
         before = self.masks.before
         return [s for s in self.model.successors[step] if before[s] & done == before[s]]
 
@@ -132,10 +134,10 @@ class Search:
             moves.append(s)
             if now <= live:
                 return moves
-            front = self.enabled(done, s) + ([f for f in front if f != s] if net <= 0 else [])
+            front = self.newly_ready(done, s) + ([f for f in front if f != s] if net <= 0 else [])
         return []
 
-    def closed(self, state: State) -> State:
+    def apply_safe_moves(self, state: State) -> State:
         """The state after all safe moves."""
         done, live, ready, moves = state.done, state.live, list(state.ready), list(state.moves)
         stuck = False
@@ -150,7 +152,7 @@ class Search:
                     live += self.net(done, m)
                     done |= 1 << m
                     ready.remove(m)
-                    ready.extend(self.enabled(done, m))
+                    ready.extend(self.newly_ready(done, m))
                 if path:
                     moves.extend(path)
                     stuck = False
@@ -165,20 +167,20 @@ class Search:
         model = self.model
         complete = (1 << len(model)) - 1
         ready = tuple([s for s, before in enumerate(self.masks.before) if not before])
-        heap = [(self.accepted, 0, 0, State(0, model.base, ready, None, ()))]
+        heap = [(self.accepted, 0, 0, State(0, model.pinned_bytes, ready, None, ()))]
         seen: set[int] = set()
         pushed = 0
         while heap:
             peak, depth, _, state = heappop(heap)
             self.accepted = max(self.accepted, peak)
-            state = self.closed(state)
+            state = self.apply_safe_moves(state)
             if state.done == complete:
-                return trail(state), True
+                return moves_to(state), True
             if state.done in seen:
                 continue
             seen.add(state.done)
             self.states += 1
-            effort.spend(LOOKS * self.looks)
+            effort.spend(LOOKS_PER_QUESTION * self.looks)
             self.looks = len(state.ready)
             if self.states > states or effort.is_over:
                 return None, False
@@ -189,7 +191,7 @@ class Search:
                 done = state.done | 1 << s
                 if done in seen:
                     continue
-                rest = [r for r in state.ready if r != s] + self.enabled(done, s)
+                rest = [r for r in state.ready if r != s] + self.newly_ready(done, s)
                 live = state.live + self.net(state.done, s)
                 pushed += 1
                 child = State(done, live, tuple(rest), state, (s,))
@@ -197,7 +199,7 @@ class Search:
         return None, True
 
 
-def trail(state: State | None) -> list[int]:
+def moves_to(state: State | None) -> list[int]:
     """The steps that led to a state."""
     parts: list[tuple[int, ...]] = []
     while state is not None:

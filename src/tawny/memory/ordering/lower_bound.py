@@ -1,4 +1,4 @@
-"""What no order of the steps can do without, found by looking at few of them.
+"""A lower bound of the peak of every order, found by looking at a few steps.
 
 While a step runs, whatever the order, all is there that steps before it leave to steps after it.
 That is much where a graph is narrow: between the forward and the backward half of a training step
@@ -12,36 +12,43 @@ from collections.abc import Iterable, Sequence
 from heapq import nlargest
 from typing import Final
 
-from tawny.memory.ordering.model import KEPT, Model
+from tawny.memory.ordering.model import KEPT, OrderingModel
 
-ASKED: Final = 4
-"""So many steps are looked at."""
+STEPS_EXAMINED: Final = 4
+"""The number of steps that are looked at: each costs a walk over the whole graph."""
 
 
-def least_peak(model: Model, order: Sequence[int], needs: Sequence[int], least: int) -> int:
-    """Bytes that every order needs, as far as the fullest steps of one of them tell.
+def peak_lower_bound(
+    model: OrderingModel, order: Sequence[int], needs: Sequence[int], least: int
+) -> int:
+    """Bytes that every order needs, as the fullest steps of one order show.
 
-    `needs` are the bytes that are there while each step of it runs; `least` is what every order is
-    known to need.
+    `needs` are the bytes that are live while each step of that order runs; `least` is a lower
+    bound that is known already.
     """
-    for need, step in nlargest(ASKED, zip(needs, order, strict=True)):
+    for need, step in nlargest(STEPS_EXAMINED, zip(needs, order, strict=True)):
         if need <= least:
             break
-        least = max(least, around(model, step))
+        least = max(least, bytes_around(model, step))
     return least
 
 
-def around(model: Model, step: int) -> int:
-    """Bytes that are there while a step runs, whatever the order."""
-    before, after = reached(model.predecessors, step), reached(model.successors, step)
+def bytes_around(model: OrderingModel, step: int) -> int:
+    """Bytes that are live while a step runs, whatever the order."""
+    before, after = reachable(model.predecessors, step), reachable(model.successors, step)
     read = {c for s in after for c in model.reads[s]}.union(model.reads[step])
     made = [c for s in before for c in model.outputs[s]]
     held = sum([model.size[c] for c in made if c in read or model.readers[c] >= KEPT])
-    return model.base + held + model.made[step] - model.saved(step, model.reads[step])
+    return (
+        model.pinned_bytes
+        + held
+        + model.bytes_written[step]
+        - model.in_place_savings(step, model.reads[step])
+    )
 
 
-def reached(following: Sequence[Iterable[int]], start: int) -> set[int]:
-    """All that follows a step, directly or not."""
+def reachable(following: Sequence[Iterable[int]], start: int) -> set[int]:
+    """The steps that can be reached from a step, itself left out."""
     found, stack = set[int](), [start]
     while stack:
         for s in following[stack.pop()]:

@@ -17,18 +17,18 @@ KEPT = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class OrderingModel:
     """Parallel lists, by step or by cell (value)."""
 
     predecessors: list[tuple[int, ...]]
     successors: list[list[int]]
     reads: list[tuple[int, ...]]
     """The distinct cells that each step reads; resident ones left out."""
-    made: list[int]
+    bytes_written: list[int]
     """Bytes that each step writes, its scratch included."""
-    stays: list[int]
+    bytes_surviving: list[int]
     """Of these the bytes that outlive the step."""
-    slides: list[tuple[tuple[int, int], ...]]
+    in_place_pairs: list[tuple[tuple[int, int], ...]]
     """Pairs (cell, output) of each step that may be in place, if the cell dies there."""
     size: list[int]
     readers: list[int]
@@ -36,39 +36,39 @@ class Model:
     sum_of_readers: list[int]
     """The sum of their indices: once one is left, this is its index."""
     outputs: list[tuple[int, ...]]
-    base: int
+    pinned_bytes: int
     """Bytes that are live for the whole run; the cells they belong to have size 0."""
 
     def __len__(self) -> int:
         return len(self.reads)
 
-    def saved(self, step: int, dying: Sequence[int]) -> int:
+    def in_place_savings(self, step: int, dying: Sequence[int]) -> int:
         """Bytes that writing in place saves in a step where these cells die."""
         if len(self.outputs[step]) == 1:
-            for cell, _ in self.slides[step]:
+            for cell, _ in self.in_place_pairs[step]:
                 if cell in dying:
                     return self.size[cell]
             return 0
-        pairs = [pair for pair in self.slides[step] if pair[0] in dying]
+        pairs = [pair for pair in self.in_place_pairs[step] if pair[0] in dying]
         if not pairs:
             return 0
         return sum([self.size[cell] for cell in match(pairs).values()])
 
-    def floor(self) -> int:
+    def lower_bound(self) -> int:
         """No order needs less: the largest working set of a step, or all that is kept."""
-        size, made = self.size, self.made
+        size, made = self.size, self.bytes_written
         most = sum([n for n, count in zip(size, self.readers, strict=True) if count >= KEPT])
         for s, cells in enumerate(self.reads):
             need = made[s] + sum([size[c] for c in cells])
             if need > most:
-                most = max(most, need - self.saved(s, cells))
-        return self.base + most
+                most = max(most, need - self.in_place_savings(s, cells))
+        return self.pinned_bytes + most
 
 
-def model(problem: Problem, alignment: int = 1) -> Model:
+def ordering_model(problem: Problem, alignment: int = 1) -> OrderingModel:
     """The ordering model of a problem, with sizes rounded up to multiples of `alignment`."""
     values, makers, roots = problem.values, problem.makers, problem.roots
-    sources = _sources(problem)
+    sources = _source_steps(problem)
     successors: list[list[int]] = [[] for _ in problem.steps]
     predecessors: list[tuple[int, ...]] = []
     reads: list[tuple[int, ...]] = []
@@ -90,48 +90,58 @@ def model(problem: Problem, alignment: int = 1) -> Model:
             sums[c] += s
         predecessors.append(tuple(before))
         reads.append(tuple(cells))
-    slides = [
+    in_place_pairs = [
         tuple(sorted({(roots[step.inputs[i]], o) for i, o in pairs})) if pairs else ()
-        for step, pairs in zip(problem.steps, problem.slides, strict=True)
+        for step, pairs in zip(problem.steps, problem.in_place_pairs, strict=True)
     ]
     size = [-(-value.bytes // alignment) * alignment for value in values]
-    base = 0
-    for v in problem.always_roots:
+    pinned_bytes = 0
+    for v in problem.pinned_roots:
         if makers[v] is not None:
-            base += size[v]
-            for cell in chain(problem, v, slides, readers):
+            pinned_bytes += size[v]
+            for cell in in_place_chain(problem, v, in_place_pairs, readers):
                 size[cell] = 0
     outputs = [step.outputs for step in problem.steps]
     if any(value.view_of is not None for value in values):
         outputs = [tuple([v for v in own if values[v].view_of is None]) for own in outputs]
-    made = [
+    bytes_written = [
         sum([size[v] for v in own]) + (step.scratch and -(-step.scratch // alignment) * alignment)
         for step, own in zip(problem.steps, outputs, strict=True)
     ]
-    stays = [sum([size[v] for v in own if readers[v]]) for own in outputs]
-    return Model(
-        predecessors, successors, reads, made, stays, slides, size, readers, sums, outputs, base
+    bytes_surviving = [sum([size[v] for v in own if readers[v]]) for own in outputs]
+    return OrderingModel(
+        predecessors=predecessors,
+        successors=successors,
+        reads=reads,
+        bytes_written=bytes_written,
+        bytes_surviving=bytes_surviving,
+        in_place_pairs=in_place_pairs,
+        size=size,
+        readers=readers,
+        sum_of_readers=sums,
+        outputs=outputs,
+        pinned_bytes=pinned_bytes,
     )
 
 
 def predecessors(problem: Problem) -> list[tuple[int, ...]]:
     """For each step those that must have run before it."""
-    sources = _sources(problem)
+    sources = _source_steps(problem)
     return [
         tuple({*step.after, *[p for v in step.inputs if (p := sources[v]) is not None]})
         for step in problem.steps
     ]
 
 
-def _sources(problem: Problem) -> list[int | None]:
+def _source_steps(problem: Problem) -> list[int | None]:
     """For each value the step that must have run before it can be read."""
     return [
-        maker if maker is not None or value.view_of is None else source(problem, v)
+        maker if maker is not None or value.view_of is None else source_step(problem, v)
         for v, (value, maker) in enumerate(zip(problem.values, problem.makers, strict=True))
     ]
 
 
-def source(problem: Problem, value: int) -> int | None:
+def source_step(problem: Problem, value: int) -> int | None:
     """The step that must have run before `value` can be read."""
     base: int | None = value
     while base is not None:
@@ -142,10 +152,10 @@ def source(problem: Problem, value: int) -> int | None:
     return None
 
 
-def chain(
+def in_place_chain(
     problem: Problem,
     cell: int,
-    slides: Sequence[tuple[tuple[int, int], ...]],
+    in_place_pairs: Sequence[tuple[tuple[int, int], ...]],
     readers: Sequence[int],
 ) -> Iterator[int]:
     """A cell, the one that it is written over in any order, the one below that, and so on."""
@@ -155,7 +165,7 @@ def chain(
         if maker is None:
             return
         outputs = problem.steps[maker].outputs
-        below = [c for c, o in slides[maker] if outputs[o] == cell and readers[c] == 1]
-        if len(below) != 1 or len(slides[maker]) != 1:
+        below = [c for c, o in in_place_pairs[maker] if outputs[o] == cell and readers[c] == 1]
+        if len(below) != 1 or len(in_place_pairs[maker]) != 1:
             return
         cell = below[0]

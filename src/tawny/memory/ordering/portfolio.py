@@ -14,33 +14,34 @@ from typing import NamedTuple
 
 from tawny.lazy import cached_property
 from tawny.memory.effort import SECOND, Effort
-from tawny.memory.ordering.contract import Folded, fold
-from tawny.memory.ordering.exact_order import Search
-from tawny.memory.ordering.lower_bound import least_peak
-from tawny.memory.ordering.model import Model, model
+from tawny.memory.ordering.contract import ContractedModel, contract
+from tawny.memory.ordering.exact_order import ExactOrderSearch
+from tawny.memory.ordering.lower_bound import peak_lower_bound
+from tawny.memory.ordering.model import OrderingModel, ordering_model
 from tawny.memory.problem import Problem
 
 LARGEST_SEARCHED = 4000
-"""Steps above which the exact search is not tried."""
+"""Steps above which the exact search is not tried: it bounds the time of one."""
 NEAR = 1.1
-"""An order that needs more than this many times the least peak is given up."""
+"""An order that needs more than this many times the least peak known is given up; chosen by
+hand: the time of finishing and placing it against the chance of a lower arena."""
 
 
-class Run:
-    """A run under way: what is ready, what is live, what each step would change."""
+class OrderSimulation:
+    """An order while it runs: what is ready, what is live, what each step would change."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: OrderingModel) -> None:
         self.model = model
         self.order: list[int] = []
-        self.live = model.base
-        self.peak = model.base
+        self.live = model.pinned_bytes
+        self.peak = model.pinned_bytes
         self.left = model.readers.copy()
         self.sums = model.sum_of_readers.copy()
         self.waits = [len(p) for p in model.predecessors]
-        self.net = model.stays.copy()
+        self.net = model.bytes_surviving.copy()
         """What each step would add to the live bytes if it ran now."""
-        self.high = model.base
-        """The bytes that were there while the last step ran."""
+        self.high = model.pinned_bytes
+        """The bytes that were live while the last step ran."""
         self.done = bytearray(len(model))
         for cell, count in enumerate(self.left):
             if count == 1:
@@ -49,20 +50,24 @@ class Run:
     def need(self, step: int) -> int:
         """Bytes that a ready step adds while it runs."""
         model, left = self.model, self.left
-        slides = model.slides[step]
-        if not slides:
-            return model.made[step]
+        pairs = model.in_place_pairs[step]
+        if not pairs:
+            return model.bytes_written[step]
         if len(model.outputs[step]) == 1:
-            for cell, _ in slides:
+            for cell, _ in pairs:
                 if left[cell] == 1:
-                    return model.made[step] - model.size[cell]
-            return model.made[step]
-        return model.made[step] - model.saved(step, [c for c, _ in slides if left[c] == 1])
+                    return model.bytes_written[step] - model.size[cell]
+            return model.bytes_written[step]
+        return model.bytes_written[step] - model.in_place_savings(
+            step, [c for c, _ in pairs if left[c] == 1]
+        )
 
-    def step(self, step: int) -> list[int]:
+    def execute(self, step: int) -> list[int]:
         """Run a ready step; the steps that are ready now and are new or cost less than before."""
         model, left, sums, net, waits = self.model, self.left, self.sums, self.net, self.waits
-        high = self.high = self.live + (self.need(step) if model.slides[step] else model.made[step])
+        high = self.high = self.live + (
+            self.need(step) if model.in_place_pairs[step] else model.bytes_written[step]
+        )
         self.peak = max(self.peak, high)
         self.live += net[step]
         self.done[step] = 1
@@ -87,26 +92,26 @@ class Run:
         return [s for s, count in enumerate(self.waits) if not count]
 
 
-def peak_of(model: Model, order: Sequence[int], most: int = sys.maxsize) -> int:
-    """The peak of a given order, or what it is once it is more than `most`."""
-    run = Run(model)
+def order_peak(model: OrderingModel, order: Sequence[int], most: int = sys.maxsize) -> int:
+    """The peak of a given order, or that of its first part that has one above `most`."""
+    run = OrderSimulation(model)
     for s in order:
-        run.step(s)
+        run.execute(s)
         if run.peak > most:
             break
     return run.peak
 
 
-def needs_of(model: Model, order: Iterable[int]) -> list[int]:
-    """Bytes that are there while each step of an order runs."""
-    run, needs = Run(model), list[int]()
+def bytes_by_step(model: OrderingModel, order: Iterable[int]) -> list[int]:
+    """Bytes that are live while each step of an order runs."""
+    run, needs = OrderSimulation(model), list[int]()
     for s in order:
-        run.step(s)
+        run.execute(s)
         needs.append(run.high)
     return needs
 
 
-def natural(model: Model) -> list[int]:
+def natural_order(model: OrderingModel) -> list[int]:
     """The order in which the steps are given, as far as their inputs allow."""
     if all(p < s for s, before in enumerate(model.predecessors) for p in before):
         return list(range(len(model)))
@@ -123,7 +128,7 @@ def natural(model: Model) -> list[int]:
     return order
 
 
-def depth_first(problem: Problem) -> list[int]:
+def depth_first_order(problem: Problem) -> list[int]:
     """The report's order: each kept value in turn, its operands first, left to right."""
     values, steps, makers = problem.values, problem.steps, problem.makers
     done = bytearray(len(steps))
@@ -152,13 +157,13 @@ def depth_first(problem: Problem) -> list[int]:
     return order
 
 
-def postorder(model: Model) -> list[int]:
+def postorder(model: OrderingModel) -> list[int]:
     """Liu's best post-order of a tree; on other graphs each step counts for its first reader."""
     bytes = model.size
     size = [sum([bytes[v] for v in own]) for own in model.outputs]
     need = [0] * len(model)
     children: list[Sequence[int]] = [()] * len(model)
-    for s in natural(model):
+    for s in natural_order(model):
         before: Sequence[int] = model.predecessors[s]
         if len(before) > 1:
             before = sorted(before, key=lambda p: (size[p] - need[p], p))
@@ -167,7 +172,7 @@ def postorder(model: Model) -> list[int]:
         for p in before:
             highest = max(highest, held + need[p])
             held += size[p]
-        need[s] = max(highest, held + model.made[s])
+        need[s] = max(highest, held + model.bytes_written[s])
     order: list[int] = []
     state = bytearray(len(model))
     for root in range(len(model)):
@@ -187,16 +192,16 @@ def postorder(model: Model) -> list[int]:
     return order
 
 
-Found = tuple[list[int], int]
+OrderAndPeak = tuple[list[int], int]
 """An order and its peak."""
 
 
-def list_order(model: Model, most: int) -> Found | None:
+def list_order(model: OrderingModel, most: int) -> OrderAndPeak | None:
     """Always the ready step that frees most, net of what it makes; then the one most awaited.
 
     Given up once it needs more than `most` bytes.
     """
-    run = Run(model)
+    run = OrderSimulation(model)
     net, successors = run.net, model.successors
     heap = [(net[s], -len(successors[s]), s) for s in run.ready()]
     heapify(heap)
@@ -205,18 +210,20 @@ def list_order(model: Model, most: int) -> Found | None:
             return None
         _, _, step = heappop(heap)
         if not run.done[step]:
-            for s in run.step(step):
+            for s in run.execute(step):
                 heappush(heap, (net[s], -len(successors[s]), s))
     return run.order, run.peak
 
 
-def eager(model: Model, base: Sequence[int], bound: int, most: int) -> Found | None:
-    """Follow `base`, but run at once every step that frees what it needs under the peak so far.
+def pull_safe_steps(
+    model: OrderingModel, base: Sequence[int], bound: int, most: int
+) -> OrderAndPeak | None:
+    """Follow `base`, but run at once every step that frees what it needs without raising the peak.
 
     Such a step is *safe*: pulling it forward in any order makes nothing later cost more.  No order
     has a peak under `bound`; this one is given up once it needs more than `most` bytes.
     """
-    run = Run(model)
+    run = OrderSimulation(model)
     run.peak = bound
     net = run.net
     heap = [(run.need(s), s) for s in run.ready() if net[s] <= 0]
@@ -229,29 +236,29 @@ def eager(model: Model, base: Sequence[int], bound: int, most: int) -> Found | N
         while heap and run.live + heap[0][0] <= run.peak:
             _, safe = heappop(heap)
             if not run.done[safe]:
-                for s in run.step(safe):
+                for s in run.execute(safe):
                     if net[s] <= 0:
                         heappush(heap, (run.need(s), s))
         if not run.done[step]:
-            for s in run.step(step):
+            for s in run.execute(step):
                 if net[s] <= 0:
                     heappush(heap, (run.need(s), s))
     return run.order, run.peak
 
 
-def prompt(model: Model, base: Sequence[int], most: int) -> list[int]:
+def pull_safe_runs(model: OrderingModel, base: Sequence[int], most: int) -> list[int]:
     """Follow `base`, but run at once every short run of steps that leaves no more alive.
 
-    While such a run is under way no more than `most` bytes, the peak of `base`, are alive.
+    While such a run is under heuristic no more than `most` bytes, the peak of `base`, are alive.
     """
-    run, search, done = Run(model), Search(model, most), 0
+    run, search, done = OrderSimulation(model), ExactOrderSearch(model, most), 0
     fresh = run.ready()
     for step in base:
         moves = [step]
         while moves:
             for s in moves:
                 if not run.done[s]:
-                    fresh.extend(run.step(s))
+                    fresh.extend(run.execute(s))
                     done |= 1 << s
             moves = []
             while fresh and not moves:
@@ -261,7 +268,7 @@ def prompt(model: Model, base: Sequence[int], most: int) -> list[int]:
     return run.order
 
 
-class Way(Enum):
+class OrderHeuristic(Enum):
     """How an order was found."""
 
     REPORT = "the report's: depth first"
@@ -271,117 +278,128 @@ class Way(Enum):
     SEARCH = "exact search"
 
 
-class Order(NamedTuple):
+class StepOrder(NamedTuple):
     """A sequence of steps, its peak, how it was found and whether none has a smaller peak."""
 
     sequence: list[int]
     peak: int
-    way: Way
-    optimal: bool
+    heuristic: OrderHeuristic
+    is_optimal: bool
 
 
 def best_order(
     problem: Problem, *, alignment: int = 1, looks: int = SECOND // 10, states: int = 50_000
-) -> Order:
+) -> StepOrder:
     """The order with the smallest peak found within the limits; never above the report's order.
 
     `looks` and `states` limit what goes beyond the portfolio; sizes are rounded up to `alignment`.
     """
-    return orders(problem, alignment=alignment, looks=looks, states=states)[0]
+    return candidate_orders(problem, alignment=alignment, looks=looks, states=states)[0]
 
 
-def orders(
+def candidate_orders(
     problem: Problem,
     *,
     alignment: int = 1,
     looks: int = SECOND // 10,
     states: int = 50_000,
     most: int = sys.maxsize,
-) -> list[Order]:
+) -> list[StepOrder]:
     """All orders that were tried, by growing peak; the report's is always among them.
 
     With `most`, only those that need no more bytes, if there are any; the others are given up.
     """
-    return Portfolio(problem, alignment, most).tried(Effort(looks), states)
+    return Portfolio(problem, alignment, most).search(Effort(looks), states)
 
 
 class Portfolio:
     """The orders of a problem, found one after the other."""
 
     def __init__(self, problem: Problem, alignment: int = 1, most: int = sys.maxsize) -> None:
-        self.graph = model(problem, alignment)
-        self._floor = self.graph.floor()
+        self.model = ordering_model(problem, alignment)
+        self._floor = self.model.lower_bound()
         """No order needs less."""
         self._most = most
-        self._coming = self._found(problem)
+        self._remaining = self._candidates(problem)
 
     @cached_property
-    def _folded(self) -> Folded:
-        return fold(self.graph, natural(self.graph))
+    def _contraction(self) -> ContractedModel:
+        return contract(self.model, natural_order(self.model))
 
-    def _found(self, problem: Problem) -> Iterator[Order]:
+    def _candidates(self, problem: Problem) -> Iterator[StepOrder]:
         most = self._most
         if self._floor > most:
             return
-        report = depth_first(problem)
+        report = depth_first_order(problem)
         least = self._peak(report)
         if least <= most:
-            yield Order(report, least, Way.REPORT, optimal=least <= self._floor)
+            yield StepOrder(report, least, OrderHeuristic.REPORT, is_optimal=least <= self._floor)
         if self._floor > most:
             return
-        for way, (sequence, peak) in others(self._folded, self._floor, least, most):
+        for heuristic, (sequence, peak) in heuristic_orders(
+            self._contraction, self._floor, least, most
+        ):
             if peak < least:
                 least = self._peak(sequence)
-            yield Order(sequence, peak, way, optimal=peak <= self._floor)
+            yield StepOrder(sequence, peak, heuristic, is_optimal=peak <= self._floor)
 
     def _peak(self, order: Sequence[int]) -> int:
-        """The peak of an order, which may tell more of what all orders need."""
-        needs = needs_of(self.graph, order)
-        self._floor = least_peak(self.graph, order, needs, self._floor)
-        return max(needs, default=self.graph.base)
+        """The peak of an order; raises the lower bound of all orders where this one shows more."""
+        needs = bytes_by_step(self.model, order)
+        self._floor = peak_lower_bound(self.model, order, needs, self._floor)
+        return max(needs, default=self.model.pinned_bytes)
 
-    def tried(self, effort: Effort, states: int) -> list[Order]:
+    def search(self, effort: Effort, states: int) -> list[StepOrder]:
         """Orders by growing peak, up to the first that needs the least; then one is searched for.
 
         The search takes no more than this effort and these states.
         """
-        found: list[Order] = []
-        for order in self._coming:
+        found: list[StepOrder] = []
+        for order in self._remaining:
             found.append(order)
-            if order.optimal:
+            if order.is_optimal:
                 break
         found.sort(key=lambda order: order.peak)
-        is_done = self._floor > self._most or (bool(found) and found[0].optimal)
-        if is_done or len(self.graph) > LARGEST_SEARCHED or effort.is_over:
+        is_done = self._floor > self._most or (bool(found) and found[0].is_optimal)
+        if is_done or len(self.model) > LARGEST_SEARCHED or effort.is_over:
             return found
-        search = Search(self._folded.model, self._floor)
+        search = ExactOrderSearch(self._contraction.model, self._floor)
         better, certain = search.run(found[0].peak if found else self._most + 1, effort, states)
         if better is not None:
-            sequence = self._folded.unfolded(better)
-            return [Order(sequence, search.accepted, Way.SEARCH, optimal=True), *found]
-        return [*[first._replace(optimal=certain) for first in found[:1]], *found[1:]]
+            sequence = self._contraction.expand(better)
+            return [
+                StepOrder(sequence, search.accepted, OrderHeuristic.SEARCH, is_optimal=True),
+                *found,
+            ]
+        return [*[first._replace(is_optimal=certain) for first in found[:1]], *found[1:]]
 
-    def rest(self) -> list[Order]:
-        """The orders that were not tried, since one before needs the least."""
-        return list(self._coming)
+    def rest(self) -> list[StepOrder]:
+        """The orders that `search` left out, since one before them needs the least."""
+        return list(self._remaining)
 
 
-def others(
-    folded: Folded, floor: int, least: int, most: int = sys.maxsize
-) -> Iterator[tuple[Way, Found]]:
-    """The portfolio without the report's order, whose peak is the least so far.
+def heuristic_orders(
+    contracted: ContractedModel, floor: int, least: int, most: int = sys.maxsize
+) -> Iterator[tuple[OrderHeuristic, OrderAndPeak]]:
+    """The orders of the portfolio other than the report's, whose peak is `least`.
 
     With `most`, only orders that need no more bytes.
     """
-    small = folded.model
-    ways: list[tuple[Way, Callable[[int], Found | None]]] = [
-        (Way.POSTORDER, lambda most: eager(small, postorder(small), floor, most)),
-        (Way.NATURAL, lambda most: eager(small, natural(small), floor, most)),
-        (Way.LIST, lambda most: list_order(small, most)),
+    small = contracted.model
+    heuristics: list[tuple[OrderHeuristic, Callable[[int], OrderAndPeak | None]]] = [
+        (
+            OrderHeuristic.POSTORDER,
+            lambda most: pull_safe_steps(small, postorder(small), floor, most),
+        ),
+        (
+            OrderHeuristic.NATURAL,
+            lambda most: pull_safe_steps(small, natural_order(small), floor, most),
+        ),
+        (OrderHeuristic.LIST, lambda most: list_order(small, most)),
     ]
-    for way, run in ways:
+    for heuristic, run in heuristics:
         found = run(min(most, int(least * NEAR)))
         if found is not None and found[1] <= most:
             order, peak = found
-            yield way, (folded.unfolded(order), peak)
+            yield heuristic, (contracted.expand(order), peak)
             least = min(least, peak)

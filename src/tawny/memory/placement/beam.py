@@ -25,12 +25,12 @@ Ints = NDArray[numpy.int64]
 Reals = NDArray[numpy.float32]
 
 
-GROWING, LAYER, NUMBERS_A_LOOK = 150, 4, 60
-"""The looks that one growing of a beam counts as, those for each layer of sections, and how many
-numbers count as one more."""
+EXPANSION_LOOKS, LAYER_LOOKS, NUMBERS_PER_LOOK = 150, 4, 60
+"""The looks that one expansion of a beam counts as, those for each layer of sections, and the
+numbers computed that count as one more; timed on the traces of `benchmarks/memory.py`."""
 
-RENEW = 16
-"""After how many placements the buffers that are placed everywhere are left out."""
+COMPACT_EVERY = 16
+"""Placements after which the buffers that are placed in every column are left out."""
 
 
 class TieBreak(Enum):
@@ -79,8 +79,8 @@ class Sections:
         order = numpy.argsort(-counts, kind="stable")
         return order[: numpy.count_nonzero(counts)]
 
-    def only(self, buffers: NDArray[numpy.bool_], order: Ints) -> Sections:
-        """Some of the buffers, and the sections `order` in that order."""
+    def subset(self, buffers: NDArray[numpy.bool_], order: Ints) -> Sections:
+        """The sections `order` in that order, of some of the buffers only."""
         parts = self.parts[order][:, buffers]
         section, member = numpy.nonzero(parts)
         counts = numpy.bincount(section, minlength=len(order))
@@ -99,7 +99,7 @@ class Sections:
 
 
 def looks_for_sections(count: int) -> int:
-    """What finding the sections of so many buffers counts as."""
+    """The looks that finding the sections of `count` buffers counts as."""
     return count * count // 30
 
 
@@ -129,13 +129,13 @@ def sections(births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int])
         TieBreak.LOAD: [-size, -life, -fullest],
         TieBreak.AREA: [-life, -(size * life)],
     }
-    ranks = {tie: rank(numpy.lexsort(by)) for tie, by in keys.items()}
+    ranks = {tie: ranks_of(numpy.lexsort(by)) for tie, by in keys.items()}
     whole = Sections(size, clash, parts, load, [], ranks, far)
     everything = numpy.ones(len(size), bool)
-    return whole.only(everything, whole.by_members(everything))
+    return whole.subset(everything, whole.by_members(everything))
 
 
-def rank(order: Ints) -> Ints:
+def ranks_of(order: Ints) -> Ints:
     """The place of each element in an order."""
     ranks = numpy.empty_like(order)
     ranks[order] = numpy.arange(len(order))
@@ -183,13 +183,13 @@ def beam_search(
     for depth in range(count):
         if effort.is_over:
             return None
-        if depth % RENEW == RENEW - 1:
+        if depth % COMPACT_EVERY == COMPACT_EVERY - 1:
             open = numpy.asarray((beam.lowest < problem.far).any(axis=1))
             order = problem.by_members(open)
-            problem = problem.only(open, order)
+            problem = problem.subset(open, order)
             index, names = index[open], names[open]
             beam = Beam(beam.lowest[open], beam.rest[order], beam.offsets, beam.name)
-        grown = grow(problem, beam, branching, problem.ranks[tie], names)
+        grown = expand(problem, beam, branching, problem.ranks[tie], names)
         effort.spend(grown.looks)
         needed = grown.floor + grown.rest
         most = needed.max(axis=0)
@@ -205,16 +205,16 @@ def beam_search(
             if noise:
                 value += noise * value.std() * random.standard_normal(len(value))
             if distinct:
-                best = first_of_each(grown.name[columns], value)
+                best = best_of_each(grown.name[columns], value)
                 columns, value = columns[best], value[best]
             if len(columns) > width:
                 columns = columns[numpy.argpartition(-value, width - 1)[:width]]
-        beam = grown.chosen(beam, columns, index)
+        beam = grown.select(beam, columns, index)
     heights = (beam.offsets + sizes[:, None]).max(axis=0)
     return beam.offsets[:, heights.argmin()]
 
 
-def first_of_each(names: Ints, value: Reals) -> Ints:
+def best_of_each(names: Ints, value: Reals) -> Ints:
     """Where each name has its highest value."""
     order = numpy.lexsort((-value, names))
     is_first = numpy.ones(len(order), bool)
@@ -223,7 +223,7 @@ def first_of_each(names: Ints, value: Reals) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
+class Children:
     """The children of a beam, each with one more buffer placed."""
 
     parent: Ints
@@ -234,16 +234,16 @@ class Grown:
     floor: Ints
     name: Ints
     looks: int
-    """What finding them counts as."""
+    """The looks that finding them counts as."""
 
-    def chosen(self, beam: Beam, columns: Ints, index: Ints) -> Beam:
+    def select(self, beam: Beam, columns: Ints, index: Ints) -> Beam:
         """The beam of some of the children; `index` says which buffers the rows are."""
         offsets = beam.offsets[:, self.parent[columns]]
         offsets[index[self.buffer[columns]], numpy.arange(len(columns))] = self.offset[columns]
         return Beam(self.lowest[:, columns], self.rest[:, columns], offsets, self.name[columns])
 
 
-def grow(problem: Sections, beam: Beam, branching: int, ranks: Ints, names: Ints) -> Grown:
+def expand(problem: Sections, beam: Beam, branching: int, ranks: Ints, names: Ints) -> Children:
     """Place one more buffer in each way worth trying.
 
     A buffer is not worth placing at or above where another one could end: that one could come
@@ -268,13 +268,17 @@ def grow(problem: Sections, beam: Beam, branching: int, ranks: Ints, names: Ints
     for layer in problem.layers[1:]:
         numpy.minimum(floor[: len(layer)], lowest[layer], out=floor[: len(layer)])
     floor *= rest != 0
-    looks = GROWING + LAYER * len(problem.layers) + (lowest.size + rest.size) // NUMBERS_A_LOOK
+    looks = (
+        EXPANSION_LOOKS
+        + LAYER_LOOKS * len(problem.layers)
+        + (lowest.size + rest.size) // NUMBERS_PER_LOOK
+    )
     name = beam.name[parent] + names[buffer]
-    return Grown(parent, buffer, offset, lowest, rest, floor, name, looks)
+    return Children(parent, buffer, offset, lowest, rest, floor, name, looks)
 
 
 def total_slack(score: SlackScore, capacity: int, needed: Ints) -> Reals:
-    """How much room each column leaves."""
+    """The slack that each column leaves, added up over the sections."""
     slack = (capacity - needed).astype(numpy.float32)
     if score is SlackScore.ROOT:
         numpy.sqrt(slack, out=slack)
@@ -304,7 +308,7 @@ def depth_first_search(
         placed, node = stack.pop()
         if placed == count:
             return node.offsets[:, 0]
-        grown = grow(problem, node, count, ranks, names)
+        grown = expand(problem, node, count, ranks, names)
         effort.spend(grown.looks)
         fits = numpy.flatnonzero((grown.floor + grown.rest).max(axis=0) <= capacity)
         fits = fits[numpy.lexsort((-ranks[grown.buffer[fits]], -grown.offset[fits]))]
@@ -312,5 +316,5 @@ def depth_first_search(
         for column, key in zip(fits.tolist(), keys, strict=True):
             if key not in seen:
                 seen.add(key)
-                stack.append((placed + 1, grown.chosen(node, numpy.array([column]), index)))
+                stack.append((placed + 1, grown.select(node, numpy.array([column]), index)))
     return None

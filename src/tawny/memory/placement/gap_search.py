@@ -12,21 +12,22 @@ from typing import NamedTuple
 
 from tawny.memory.effort import Effort
 
-STRETCH = 16
-"""After how many buffers the layouts are remembered, to come back to."""
+CHECKPOINT_EVERY = 16
+"""Buffers after which the layouts are remembered, to come back to; chosen by hand: more memory
+against going over more of them again."""
 
-PIECES_A_LOOK = 3
-"""Pieces that are looked at in the time of a look."""
+PIECES_PER_LOOK = 3
+"""Pieces that are gone through in the time of a look."""
 
-WIDEST = 64
-"""How many layouts are carried along at most."""
+MOST_LAYOUTS = 64
+"""The most layouts that are carried along side by side."""
 
 Piece = tuple[int, int, int]
 """Where a live buffer starts and ends, and when it dies."""
 
 
 class Trail(NamedTuple):
-    """Where the buffers so far were put, newest first."""
+    """The offsets of the buffers that are placed, newest first."""
 
     offset: int
     before: Trail | None
@@ -50,7 +51,7 @@ def search_gaps(
     """Offsets under a limit, or None: from `moment` outward, what lives then stacked by `key`.
 
     A moment before everything starts with an empty arena.  The capacity is raised where all
-    attempts to keep to it fail; these take up to so many `pieces` looked at for each buffer.
+    attempts to keep to it fail; these look at no more than `pieces` for each buffer.
     """
     everything = range(len(sizes))
     offsets = [0] * len(sizes)
@@ -65,7 +66,7 @@ def search_gaps(
     for order, start, end in ((later, births, deaths), (earlier, back, forth)):
         order.sort(key=lambda b: (start[b], -sizes[b], -end[b]))
         first = tuple([(offsets[b], offsets[b] + sizes[b], end[b]) for b in stack])
-        walk = Walk(start, end, sizes, order, min(pieces, 50 + 4_000_000 // (len(order) or 1)))
+        walk = GapSearch(start, end, sizes, order, min(pieces, 50 + 4_000_000 // (len(order) or 1)))
         found = walk.run({first: None}, max(capacity, top), limit, effort)
         if found is None:
             return None
@@ -76,7 +77,7 @@ def search_gaps(
     return offsets
 
 
-class Walk(NamedTuple):
+class GapSearch(NamedTuple):
     """Buffers in the order of birth, to be added to layouts one after the other."""
 
     births: Sequence[int]
@@ -104,29 +105,29 @@ class Walk(NamedTuple):
             now = births[b]
             if again or now != births[order[i - 1]]:
                 again = False
-                effort.spend((work - counted) // PIECES_A_LOOK)
-                counted = work - (work - counted) % PIECES_A_LOOK
+                effort.spend((work - counted) // PIECES_PER_LOOK)
+                counted = work - (work - counted) % PIECES_PER_LOOK
                 late = late or effort.is_over
                 if work > 2 * most_work:
                     return None
                 if i > furthest:
                     width, tries = 1, 0
-                layouts = without_dead(layouts, now)
-                if not marks or i >= marks[-1][0] + STRETCH:
+                layouts = drop_dead(layouts, now)
+                if not marks or i >= marks[-1][0] + CHECKPOINT_EVERY:
                     marks.append((i, layouts))
                 if width == 1 and len(layouts) == 1:
-                    reached, layouts, done = self.alone(i, layouts, capacity)
+                    reached, layouts, done = self.extend_single(i, layouts, capacity)
                     if reached > i:
                         i, work, again = reached, work + done, True
                         continue
-            grown = with_one_more(layouts, self.sizes[b], now, self.deaths[b], capacity, width)
+            grown = add_buffer(layouts, self.sizes[b], now, self.deaths[b], capacity, width)
             work += len(layouts) * (8 + len(next(iter(layouts))))
             if grown:
                 i, layouts = i + 1, grown
                 continue
             late = late or work > most_work
-            furthest, tries, width = max(furthest, i + STRETCH), tries + 1, width * 4
-            if late or width > WIDEST:
+            furthest, tries, width = max(furthest, i + CHECKPOINT_EVERY), tries + 1, width * 4
+            if late or width > MOST_LAYOUTS:
                 lowest = min(layouts, key=top)
                 needed = top(lowest) + self.sizes[b]
                 capacity = needed if late else min(needed, capacity + capacity // 64 + 1)
@@ -139,7 +140,7 @@ class Walk(NamedTuple):
                 again = True
         return next(iter(layouts.values())), capacity
 
-    def alone(self, i: int, layouts: Layouts, capacity: int) -> tuple[int, Layouts, int]:
+    def extend_single(self, i: int, layouts: Layouts, capacity: int) -> tuple[int, Layouts, int]:
         """Add a stretch of buffers to a single layout, or those born before one that cannot be.
 
         Where to go on from, with which layout, and the work done.
@@ -147,7 +148,7 @@ class Walk(NamedTuple):
         order, births, deaths, sizes = self.order, self.births, self.deaths, self.sizes
         ((pieces, trail),) = layouts.items()
         layout, before, work = list(pieces), (i, layouts), 0
-        last = min(i + STRETCH, len(order)) - 1
+        last = min(i + CHECKPOINT_EVERY, len(order)) - 1
         now = births[order[i]]
         while i < len(order) and (i <= last or births[order[i]] == now):
             b = order[i]
@@ -156,7 +157,7 @@ class Walk(NamedTuple):
                 layout = [piece for piece in layout if piece[2] > now]
                 before = i, {tuple(layout): trail}
             work += 8 + len(layout)
-            found = place(layout, sizes[b], now, deaths[b], capacity)
+            found = best_offset(layout, sizes[b], now, deaths[b], capacity)
             if found is None:
                 return *before, work
             offset, index = found
@@ -171,7 +172,7 @@ def top(layout: tuple[Piece, ...]) -> int:
     return layout[-1][1] if layout else 0
 
 
-def without_dead(layouts: Layouts, now: int) -> Layouts:
+def drop_dead(layouts: Layouts, now: int) -> Layouts:
     """The layouts without what is dead."""
     return {
         tuple([piece for piece in layout if piece[2] > now]): trail
@@ -179,17 +180,17 @@ def without_dead(layouts: Layouts, now: int) -> Layouts:
     }
 
 
-def with_one_more(
+def add_buffer(
     layouts: Layouts, size: int, now: int, death: int, capacity: int, width: int
 ) -> Layouts:
     """The layouts with a new buffer, in the least harmful ways."""
     ways: list[tuple[int, int, int, tuple[Piece, ...]]] = []
     for layout in layouts:
-        found = places(layout, size, now, death, capacity)
+        found = candidate_offsets(layout, size, now, death, capacity)
         if width == 1:
             ways.extend([(*min(found), layout)] if found else ())
             continue
-        before = broken(layout, now, capacity)
+        before = fragmentation(layout, now, capacity)
         ways.extend([(before + harm, offset, i, layout) for harm, offset, i in found])
     if len(ways) > width:
         ways.sort()
@@ -200,8 +201,8 @@ def with_one_more(
     }
 
 
-def broken(layout: tuple[Piece, ...], now: int, capacity: int) -> int:
-    """How far the bytes that are free at the next moment are from lying together."""
+def fragmentation(layout: tuple[Piece, ...], now: int, capacity: int) -> int:
+    """How scattered the free bytes of the next moment are: minus the sum of squared gaps."""
     apart = end = 0
     for start, stop, dies in layout:
         if dies > now + 1:
@@ -210,10 +211,10 @@ def broken(layout: tuple[Piece, ...], now: int, capacity: int) -> int:
     return apart - (capacity - end) * (capacity - end)
 
 
-def place(
+def best_offset(
     layout: Sequence[Piece], size: int, now: int, death: int, capacity: int
 ) -> tuple[int, int] | None:
-    """The least harmful of `places`, as far as it is the lowest or highest between two pieces.
+    """The least harmful of `candidate_offsets`, if it is the lowest or highest between two pieces.
 
     Pieces that die at the next moment do not count.
     """
@@ -255,7 +256,7 @@ def place(
     return best
 
 
-def places(
+def candidate_offsets(
     layout: tuple[Piece, ...], size: int, now: int, death: int, capacity: int
 ) -> list[tuple[int, int, int]]:
     """Both ends of each gap that holds a new buffer: (harm done, offset, index in the layout).

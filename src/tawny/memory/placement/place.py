@@ -1,4 +1,4 @@
-"""Placement: an offset in one arena for each storage, as near the lower bound as can be found.
+"""Placement by several methods in turn: the lowest arena that any of them finds.
 
 The pipeline stops as soon as the lower bound is met: sweeps outward from the fullest moment,
 skylines and a search in the order of time, more such searches, then beam searches as long as effort
@@ -23,26 +23,27 @@ from tawny.memory.placement.beam import (
     sections,
 )
 from tawny.memory.placement.gap_search import search_gaps
-from tawny.memory.placement.skyline import skyline
-from tawny.memory.placement.sweep import fit, outward
+from tawny.memory.placement.skyline import skyline_offsets
+from tawny.memory.placement.sweep import first_fit, sweep_outward
 from tawny.memory.schedule import Storage
 
 LARGEST_SEARCHED = 4000
-"""Storages above which only near-linear methods are used."""
+"""Storages above which only near-linear methods are used: the others take too long."""
 FEW = 1000
-"""Storages up to which skylines are tried even if no effort is left: they take little."""
+"""Storages up to which skylines are tried even if no effort is left: about 11 ms each."""
 LARGEST_REPEATED = 20_000
-"""Storages above which even these are used only once."""
+"""Storages above which a near-linear method is used only once."""
 NARROWEST_BEAM, WIDEST_BEAM = 24, 200
-"""How many partial placements a beam search carries along at first, and where it may fail."""
+"""Partial placements that a beam search carries along at first, and where it may fail; chosen by
+hand: its time grows with its width."""
 NOISE = 0.5
-"""By how many standard deviations beams are shaken."""
-FITTED_A_LOOK = 400
-"""Pairs of storages that are compared in the time of a look."""
-SWEEP, SKYLINE = 2, 11
+"""Standard deviations of the noise that makes beams differ from one another."""
+PAIRS_PER_LOOK = 400
+"""Pairs of storages that `first_fit` compares in the time of a look."""
+SWEEP_LOOKS, SKYLINE_LOOKS = 2, 11
 """Looks that a sweep, or a skyline, counts as for each storage."""
 TIES = (TieBreak.AREA, TieBreak.LOAD, TieBreak.LIFE)
-"""In which order depth-first searches try them."""
+"""The tie breaks in the order in which depth-first searches try them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +116,10 @@ def place(
     problem = buffers(storages, alignment)
     looks = (60 * SECOND if hard else SECOND // 10) if looks is None else looks
     count = len(problem.sizes)
-    race = Race(problem, Effort(max(looks, basic_looks(count))))
-    methods: list[Callable[[Race], Iterator[list[int]]]] = []
+    incumbent = Incumbent(problem, Effort(max(looks, basic_looks(count))))
+    methods: list[Callable[[Incumbent], Iterator[list[int]]]] = []
     if known is not None:
-        race.enter([known.offsets[i] // problem.unit for i in problem.indices])
+        incumbent.offer([known.offsets[i] // problem.unit for i in problem.indices])
     elif count <= LARGEST_SEARCHED:
         methods += [sweeps, skyline_by_life, gap_search, skyline_by_area, gap_searches]
     else:
@@ -126,17 +127,17 @@ def place(
     if count <= LARGEST_SEARCHED:
         methods.append(deep_searches)
     else:
-        methods += [gap_searches, fits] if known is not None else [fits]
+        methods += [gap_searches, first_fits] if known is not None else [first_fits]
     for method in methods:
-        for offsets in method(race):
-            if race.enter(offsets) == problem.bound:
+        for offsets in method(incumbent):
+            if incumbent.offer(offsets) == problem.bound:
                 break
-        if race.height == problem.bound:
+        if incumbent.height == problem.bound:
             break
     result = [0] * len(storages)
-    for i, offset in zip(problem.indices, race.offsets, strict=True):
+    for i, offset in zip(problem.indices, incumbent.offsets, strict=True):
         result[i] = offset * problem.unit
-    return Placement(tuple(result), race.height * problem.unit, problem.bound * problem.unit)
+    return Placement(tuple(result), incumbent.height * problem.unit, problem.bound * problem.unit)
 
 
 def basic_looks(count: int) -> int:
@@ -144,14 +145,14 @@ def basic_looks(count: int) -> int:
     return min(25 * count, SECOND // 10 + 5 * count)
 
 
-Start = tuple[int, Callable[[int], int]]
+StartMoment = tuple[int, Callable[[int], int]]
 """A moment, and the order in which what lives then is stacked."""
-FIRST: Start = (-1, lambda _: 0)
+BEGINNING: StartMoment = (-1, lambda _: 0)
 """The beginning, when nothing lives."""
 
 
-class Race:
-    """The lowest placement so far, and the effort to find a lower one."""
+class Incumbent:
+    """The incumbent: the lowest placement that was found, and the effort to find a lower one."""
 
     def __init__(self, problem: Buffers, effort: Effort) -> None:
         self.problem = problem
@@ -161,26 +162,26 @@ class Race:
         self.life = list(map(int.__sub__, problem.deaths, problem.births))
         self.area = list(map(int.__mul__, self.life, problem.sizes))
 
-    def enter(self, offsets: Sequence[int]) -> int:
-        """Note a placement; the height of the lowest so far."""
+    def offer(self, offsets: Sequence[int]) -> int:
+        """Keep a placement if it is lower; the height of the lowest one."""
         high = self.problem.height(offsets)
         if high < self.height:
             self.offsets, self.height = offsets, high
         return self.height
 
-    def crowded(self) -> bool:
-        """Whether so much lives at once that looking at all of it each time takes too long."""
+    def is_crowded(self) -> bool:
+        """Whether too many buffers live at once to look at all of them for each one."""
         return sum(self.life) > 2_000_000 + 50 * len(self.life)
 
     @property
-    def fullest(self) -> Start:
+    def fullest(self) -> StartMoment:
         """The fullest moment, with what lives longest at the bottom."""
         return self.problem.moment, lambda b: -self.life[b]
 
 
-def sweeps(race: Race) -> Iterator[list[int]]:
+def sweeps(incumbent: Incumbent) -> Iterator[list[int]]:
     """Sweeps outward, with the fullest moment stacked in several ways."""
-    problem, life, area = race.problem, race.life, race.area
+    problem, life, area = incumbent.problem, incumbent.life, incumbent.area
     keys: list[Callable[[int], int]] = [
         lambda b: -life[b],
         problem.births.__getitem__,
@@ -188,52 +189,58 @@ def sweeps(race: Race) -> Iterator[list[int]]:
         lambda b: -problem.deaths[b],
     ]
     for key in keys if len(life) <= LARGEST_REPEATED else keys[:1]:
-        race.effort.spend(SWEEP * len(life))
-        yield outward(problem.births, problem.deaths, problem.sizes, problem.moment, key)
+        incumbent.effort.spend(SWEEP_LOOKS * len(life))
+        yield sweep_outward(problem.births, problem.deaths, problem.sizes, problem.moment, key)
 
 
-def skyline_by_area(race: Race) -> Iterator[list[int]]:
+def skyline_by_area(incumbent: Incumbent) -> Iterator[list[int]]:
     """A skyline that prefers large areas."""
-    area = race.area
-    return skylines(race, lambda b: (-area[b], b))
+    area = incumbent.area
+    return skylines(incumbent, lambda b: (-area[b], b))
 
 
-def skyline_by_life(race: Race) -> Iterator[list[int]]:
+def skyline_by_life(incumbent: Incumbent) -> Iterator[list[int]]:
     """A skyline that prefers long lives, then large sizes."""
-    life, sizes = race.life, race.problem.sizes
-    return skylines(race, lambda b: (-life[b], -sizes[b], b))
+    life, sizes = incumbent.life, incumbent.problem.sizes
+    return skylines(incumbent, lambda b: (-life[b], -sizes[b], b))
 
 
-def skylines(race: Race, key: Callable[[int], tuple[int, ...]]) -> Iterator[list[int]]:
+def skylines(incumbent: Incumbent, key: Callable[[int], tuple[int, ...]]) -> Iterator[list[int]]:
     """A skyline with a ranking by `key`, if effort is left or little is needed."""
-    problem, count = race.problem, len(race.life)
-    may = count <= FEW or not race.effort.is_over
-    if count <= LARGEST_REPEATED and may and not race.crowded():
-        race.effort.spend(SKYLINE * count)
-        ranking = sorted(range(len(race.life)), key=key)
-        yield skyline(problem.births, problem.deaths, problem.sizes, ranking)
+    problem, count = incumbent.problem, len(incumbent.life)
+    may = count <= FEW or not incumbent.effort.is_over
+    if count <= LARGEST_REPEATED and may and not incumbent.is_crowded():
+        incumbent.effort.spend(SKYLINE_LOOKS * count)
+        ranking = sorted(range(len(incumbent.life)), key=key)
+        yield skyline_offsets(problem.births, problem.deaths, problem.sizes, ranking)
 
 
-def gap_search(race: Race) -> Iterator[list[int]]:
+def gap_search(incumbent: Incumbent) -> Iterator[list[int]]:
     """The search in the order of time that is likeliest to meet the bound, not for long."""
-    large = len(race.life) > LARGEST_REPEATED
-    yield from gap_tries(race, [(FIRST if large else race.fullest, not large)], pieces=150)
+    large = len(incumbent.life) > LARGEST_REPEATED
+    yield from gap_tries(
+        incumbent, [(BEGINNING if large else incumbent.fullest, not large)], pieces=150
+    )
 
 
-def gap_searches(race: Race) -> Iterator[list[int]]:
+def gap_searches(incumbent: Incumbent) -> Iterator[list[int]]:
     """More searches in the order of time, first at the bound, where failure shows soon."""
-    deaths = race.problem.deaths
-    dying: Start = race.problem.moment, lambda b: -deaths[b]
-    tries = [(race.fullest, True), (dying, True), (FIRST, True), (FIRST, False)]
-    large = len(race.life) > LARGEST_REPEATED
-    yield from gap_tries(race, tries[:1] if large else [*tries, (race.fullest, False)], pieces=800)
+    deaths = incumbent.problem.deaths
+    dying: StartMoment = incumbent.problem.moment, lambda b: -deaths[b]
+    tries = [(incumbent.fullest, True), (dying, True), (BEGINNING, True), (BEGINNING, False)]
+    large = len(incumbent.life) > LARGEST_REPEATED
+    yield from gap_tries(
+        incumbent, tries[:1] if large else [*tries, (incumbent.fullest, False)], pieces=800
+    )
 
 
-def gap_tries(race: Race, tries: Iterable[tuple[Start, bool]], pieces: int) -> Iterator[list[int]]:
+def gap_tries(
+    incumbent: Incumbent, tries: Iterable[tuple[StartMoment, bool]], pieces: int
+) -> Iterator[list[int]]:
     """Searches in the order of time, each either at the bound only or also above it."""
-    problem = race.problem
+    problem = incumbent.problem
     for (moment, key), tight in tries:
-        if race.effort.is_over or race.crowded():
+        if incumbent.effort.is_over or incumbent.is_crowded():
             return
         found = search_gaps(
             problem.births,
@@ -242,17 +249,17 @@ def gap_tries(race: Race, tries: Iterable[tuple[Start, bool]], pieces: int) -> I
             moment=moment,
             key=key,
             capacity=problem.bound,
-            limit=problem.bound + 1 if tight else race.height,
-            effort=race.effort,
+            limit=problem.bound + 1 if tight else incumbent.height,
+            effort=incumbent.effort,
             pieces=pieces,
         )
         if found is not None:
             yield found
 
 
-def fits(race: Race) -> Iterator[list[int]]:
+def first_fits(incumbent: Incumbent) -> Iterator[list[int]]:
     """Buffers put as low as they can be: the largest first and, with effort, in other orders."""
-    problem, life, area = race.problem, race.life, race.area
+    problem, life, area = incumbent.problem, incumbent.life, incumbent.area
     sizes, count = problem.sizes, len(life)
     keys: list[Callable[[int], tuple[int, ...]]] = [
         lambda b: (-sizes[b], -life[b], b),
@@ -260,20 +267,20 @@ def fits(race: Race) -> Iterator[list[int]]:
         lambda b: (-life[b], -sizes[b], b),
     ]
     for number, key in enumerate(keys):
-        if not race.effort.is_over or (number == 0 and count <= LARGEST_REPEATED):
-            race.effort.spend(count * count // FITTED_A_LOOK)
-            yield fit(problem.births, problem.deaths, sizes, sorted(range(count), key=key))
+        if not incumbent.effort.is_over or (number == 0 and count <= LARGEST_REPEATED):
+            incumbent.effort.spend(count * count // PAIRS_PER_LOOK)
+            yield first_fit(problem.births, problem.deaths, sizes, sorted(range(count), key=key))
 
 
-def deep_searches(race: Race) -> Iterator[list[int]]:
+def deep_searches(incumbent: Incumbent) -> Iterator[list[int]]:
     """Beam and depth-first searches, round after round, until the effort is over.
 
     In the first round beams are narrow and raise the capacity where they must.  From then on they
     are shaken by noise, so that no two are alike, and most are wide and keep to a capacity: the
     bound, or half-way to it.  Depth-first searches look at more and more.
     """
-    problem = race.problem
-    effort = race.effort
+    problem = incumbent.problem
+    effort = incumbent.effort
     effort.spend(looks_for_sections(len(problem.sizes)))
     if not problem.sizes or effort.is_over:
         return
@@ -288,8 +295,8 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
             tie=tie,
             score=score,
             capacity=bound,
-            limit=race.height,
-            effort=race.effort,
+            limit=incumbent.height,
+            effort=incumbent.effort,
             noise=noise,
             seed=next(seeds) if noise else 0,
         )
@@ -303,7 +310,7 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
             score=score,
             capacity=capacity,
             limit=capacity + 1,
-            effort=race.effort,
+            effort=incumbent.effort,
             noise=NOISE,
             seed=next(seeds),
             distinct=True,
@@ -321,7 +328,7 @@ def deep_searches(race: Race) -> Iterator[list[int]]:
             if number:
                 yield wide(TieBreak.LIFE, SlackScore.ROOT, bound)
                 yield wide(TieBreak.LOAD, SlackScore.LOG, bound)
-                yield wide(TieBreak.LOAD, SlackScore.LOG, (bound + race.height) // 2)
+                yield wide(TieBreak.LOAD, SlackScore.LOG, (bound + incumbent.height) // 2)
                 yield wide(TieBreak.LOAD, SlackScore.LOG, bound)
 
     for number in count():

@@ -1,6 +1,6 @@
 """Skyline placement: always fill the lowest line, with the best buffer that lies within it.
 
-The lines are the tops of what is placed so far, over time.  The lowest one takes, of all unplaced
+The lines are the tops of what is placed, over time.  The lowest one takes, of all unplaced
 buffers whose lifetime lies within it, the one of best rank; if there is none it rises to its lower
 neighbour and joins it.  Near-linear: each unplaced buffer waits either in the heap of a line
 that contains it or at one boundary between lines that cuts it, and only moves when that changes.
@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
 
-def skyline(
+def skyline_offsets(
     births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int], ranking: Sequence[int]
 ) -> list[int]:
     """The offsets of buffers [birth, death) taken in the order of `ranking` wherever they fit."""
@@ -52,9 +52,9 @@ class Skyline:
         self.height = {start: 0}
         self.heap_of = {start: 0}
         self.heaps: list[list[int]] = [list(range(count))]
-        self.where = [0] * count
+        self.heap_holding = [0] * count
         """The heap each buffer waits in; -1 if at a boundary or placed."""
-        self.cut: dict[int, list[int]] = {}
+        self.waiting_at: dict[int, list[int]] = {}
         """The buffers that wait at each boundary."""
         self.offset = [0] * count
 
@@ -68,7 +68,7 @@ class Skyline:
             low, line = heappop(lines)
             if height.get(line) != low:
                 continue
-            best = self.best(line)
+            best = self.pop_best(line)
             if best < 0:
                 line = self.lift(line)
             else:
@@ -82,10 +82,10 @@ class Skyline:
             result[b] = o
         return result
 
-    def best(self, line: int) -> int:
+    def pop_best(self, line: int) -> int:
         """Take the first buffer in rank that lies within a line; -1 if there is none."""
         which = self.heap_of[line]
-        heap, where, birth, death = self.heaps[which], self.where, self.birth, self.death
+        heap, where, birth, death = self.heaps[which], self.heap_holding, self.birth, self.death
         end = self.end[line]
         while heap:
             b = heappop(heap)
@@ -93,9 +93,9 @@ class Skyline:
                 continue
             where[b] = -1
             if birth[b] < line:
-                self.cut.setdefault(line, []).append(b)
+                self.waiting_at.setdefault(line, []).append(b)
             elif death[b] > end:
-                self.cut.setdefault(end, []).append(b)
+                self.waiting_at.setdefault(end, []).append(b)
             else:
                 self.next[self.place[b]] = self.place[b] + 1
                 return b
@@ -126,10 +126,10 @@ class Skyline:
 
     def extract(self, which: int, first: int, stop: int, end: int) -> int:
         """Move the waiting buffers born in a range of positions out of a heap into their own."""
-        where, death, by_birth, cut = self.where, self.death, self.by_birth, self.cut
+        where, death, by_birth, cut = self.heap_holding, self.death, self.by_birth, self.waiting_at
         heap: list[int] = []
         new = len(self.heaps)
-        i = self.unplaced(first)
+        i = self.next_unplaced(first)
         while i < stop:
             b = by_birth[i]
             if where[b] == which:
@@ -139,13 +139,13 @@ class Skyline:
                 else:
                     where[b] = -1
                     cut.setdefault(end, []).append(b)
-            i = self.unplaced(i + 1)
+            i = self.next_unplaced(i + 1)
         heapify(heap)
         self.heaps.append(heap)
         return new
 
-    def unplaced(self, i: int) -> int:
-        """The first position from `i` on whose buffer is not placed."""
+    def next_unplaced(self, i: int) -> int:
+        """The first position, from `i` on, of a buffer that is not placed."""
         following = self.next
         root = i
         while following[root] != root:
@@ -185,12 +185,12 @@ class Skyline:
         if len(self.heaps[one]) < len(self.heaps[two]):
             one, two = two, one
         self.heap_of[left] = one
-        heap, where = self.heaps[one], self.where
+        heap, where = self.heaps[one], self.heap_holding
         for b in self.heaps[two]:
             if where[b] == two:
                 where[b] = one
                 heappush(heap, b)
         self.heaps[two] = []
-        for b in self.cut.pop(right, ()):
+        for b in self.waiting_at.pop(right, ()):
             where[b] = one
             heappush(heap, b)

@@ -16,7 +16,7 @@ SKY = 1 << 62
 """The end of the gap above everything."""
 
 
-def outward(
+def sweep_outward(
     births: Sequence[int],
     deaths: Sequence[int],
     sizes: Sequence[int],
@@ -33,15 +33,15 @@ def outward(
         top += sizes[b]
     later = [b for b in everything if births[b] > moment]
     later.sort(key=lambda b: (births[b], -deaths[b]))
-    fill(births, deaths, sizes, offsets, stack, later)
+    fill_gaps(births, deaths, sizes, offsets, stack, later)
     earlier = [b for b in everything if deaths[b] <= moment]
     earlier.sort(key=lambda b: (-deaths[b], births[b]))
     back, forth = [-t for t in deaths], [-t for t in births]
-    fill(back, forth, sizes, offsets, stack, earlier)
+    fill_gaps(back, forth, sizes, offsets, stack, earlier)
     return offsets
 
 
-def fill(
+def fill_gaps(
     births: Sequence[int],
     deaths: Sequence[int],
     sizes: Sequence[int],
@@ -83,7 +83,7 @@ def fill(
         heappush(ends, (deaths[b], b))
 
 
-def fit(
+def first_fit(
     births: Sequence[int], deaths: Sequence[int], sizes: Sequence[int], ranking: Iterable[int]
 ) -> list[int]:
     """The offsets of buffers that are taken in order of `ranking`, each put as low as it can be.

@@ -1,8 +1,8 @@
-"""Recomputation: run an order inside a byte limit, dropping values and making them again.
+"""Eviction: run an order inside a limit of bytes, dropping values and making them again.
 
-A `Simulation` walks an order once.  When the next step does not fit it drops the value with the
-least score; when a step reads a dropped value, what made it runs again.  The outcome is a sequence
-of steps with repetitions: what it occupies is for `schedule` to say.
+An `EvictionSimulation` walks an order once.  When the next step does not fit it drops the value
+with the least score; when a step reads a dropped value, what made it runs again.  The outcome is a
+sequence of steps with repetitions: what it occupies is for `schedule` to say.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
-from tawny.memory.recompute.tables import Tables
+from tawny.memory.recompute.tables import RecomputeTables
 
 NEVER = 1 << 60
 """A position after every other."""
 
-WIDEST = 160
-"""A cost is not followed further than to so many values."""
+MOST_FOLLOWED = 160
+"""Values that the cost of one is followed to, at most: it bounds the time of a score."""
 
 
-class Score(NamedTuple):
+class EvictionScore(NamedTuple):
     """What a value is worth keeping for: `cost / (bytes**size * clock**time)`; the least goes."""
 
     time: float = 1.0
@@ -33,12 +33,12 @@ class Score(NamedTuple):
     """Whether the cost counts operands that will be gone by the next use."""
 
 
-class Stuck(Exception):  # noqa: N818
+class InfeasibleError(Exception):
     """The order cannot be run inside the limit this way, or only too slowly."""
 
 
-class Walk(NamedTuple):
-    """What an order tells about its values."""
+class UseTimes(NamedTuple):
+    """An order, and when it uses each root."""
 
     order: tuple[int, ...]
     uses: tuple[tuple[int, ...], ...]
@@ -47,61 +47,61 @@ class Walk(NamedTuple):
     """For each position the seconds before it; one more for the end."""
 
 
-def walk(tables: Tables, order: Sequence[int]) -> Walk:
-    """Read off an order when each root is used."""
+def use_times(tables: RecomputeTables, order: Sequence[int]) -> UseTimes:
+    """The positions and times at which an order uses each root."""
     uses: list[list[int]] = [[] for _ in tables.sizes]
     clock = [0.0]
     for position, s in enumerate(order):
         for r in tables.reads[s]:
             uses[r].append(position)
         clock.append(clock[-1] + tables.seconds[s])
-    return Walk(tuple(order), tuple(map(tuple, uses)), tuple(clock))
+    return UseTimes(tuple(order), tuple(map(tuple, uses)), tuple(clock))
 
 
-class Simulation:
+class EvictionSimulation:
     """The state of one walk."""
 
     def __init__(
         self,
-        tables: Tables,
-        path: Walk,
+        tables: RecomputeTables,
+        times: UseTimes,
         limit: int,
-        score: Score,
+        score: EvictionScore,
         *,
         most_seconds: float = inf,
         most_work: float = inf,
     ) -> None:
         count = len(tables.sizes)
-        self.tables, self.path, self.limit, self.score = tables, path, limit, score
+        self.tables, self.times, self.limit, self.score = tables, times, limit, score
         self.most_seconds, self.most_work = most_seconds, most_work
         self.exists = [maker is None for maker in tables.makers]
         self.alive: dict[int, None] = {}
-        self.live = tables.standing
+        self.live = tables.pinned_bytes
         self.locks = [0] * count
         self.wanted = [0] * count
         self.pointer = [0] * count
-        self.next = [uses[0] if uses else NEVER for uses in path.uses]
-        self.last = [uses[-1] if uses else -1 for uses in path.uses]
+        self.next = [uses[0] if uses else NEVER for uses in times.uses]
+        self.last = [uses[-1] if uses else -1 for uses in times.uses]
         self.touched = [0.0] * count
         self.made = [False] * count
         self.cost = [-1.0] * count
         self.watchers: list[list[int]] = [[] for _ in range(count)]
         self.weight = [max(size, 1) ** score.size for size in tables.sizes]
-        self.gone = 0
+        self.dropped_anchors = 0
         self.bit = dict(tables.anchor_bits)
         self.held_for = dict.fromkeys(self.bit, 0)
         self.position = 0
         self.now = 0.0
-        self.tick = path.clock[-1] / max(len(path.order), 1) or 1.0
+        self.tick = times.clock[-1] / max(len(times.order), 1) or 1.0
         self.sequence: list[int] = []
         self.work = 0
         self.ended = bytearray(len(tables.after))
         """The steps that must not run any more."""
 
     def run(self) -> list[int]:
-        """Walk the order: the sequence that runs it within the limit, or `Stuck`."""
-        tables, uses, pointer = self.tables, self.path.uses, self.pointer
-        for position, s in enumerate(self.path.order):
+        """Walk the order: the sequence that runs it within the limit, or `InfeasibleError`."""
+        tables, uses, pointer = self.tables, self.times.uses, self.pointer
+        for position, s in enumerate(self.times.order):
             self.position = position
             self.make_ready(s)
             for r in tables.reads[s]:
@@ -129,8 +129,8 @@ class Simulation:
             missing = next((v for v in tables.needs[top] if not exists[v]), None)
             if missing is not None:
                 maker = tables.makers[missing]
-                if maker is None or not tables.again[maker] or self.ended[maker]:
-                    raise Stuck
+                if maker is None or not tables.repeatable[maker] or self.ended[maker]:
+                    raise InfeasibleError
                 stack.append(maker)
                 self.lock_present(maker)
                 continue
@@ -140,7 +140,7 @@ class Simulation:
             below = stack[-1]
             self.execute(top, below)
             if self.now > self.most_seconds or self.work > self.most_work:
-                raise Stuck
+                raise InfeasibleError
         for r in wants:
             self.wanted[r] -= 1
             self.release(r)
@@ -168,7 +168,7 @@ class Simulation:
     def execute(self, s: int, parent: int | None = None) -> None:
         """Run `s`, whose operands exist and are locked, and let go what nothing needs any more."""
         tables, alive = self.tables, self.alive
-        self.find_room(s)
+        self.free_bytes_for(s)
         self.sequence.append(s)
         for before in tables.after[s]:
             self.ended[before] = True
@@ -187,7 +187,7 @@ class Simulation:
         for v in tables.makes[s]:
             self.exists[v] = True
         for r in fresh:
-            self.changed(r)
+            self.forget_costs(r)
             if self.held_for and self.next[r] != NEVER:
                 self.hold(r, -1)
         if parent is not None:
@@ -233,13 +233,13 @@ class Simulation:
         self.exists[r] = False
         for v in self.tables.views[r]:
             self.exists[v] = False
-        self.changed(r)
+        self.forget_costs(r)
         if r in self.bit:
-            self.gone |= self.bit[r]
+            self.dropped_anchors |= self.bit[r]
         elif self.held_for and self.next[r] != NEVER:
             self.hold(r, 1)
 
-    def changed(self, r: int) -> None:
+    def forget_costs(self, r: int) -> None:
         """Forget the costs that depend on whether `r` exists."""
         cost, watchers = self.cost, self.watchers[r]
         cost[r] = -1.0
@@ -247,15 +247,15 @@ class Simulation:
             cost[x] = -1.0
         watchers.clear()
 
-    def find_room(self, s: int) -> None:
+    def free_bytes_for(self, s: int) -> None:
         """Drop values until `s` fits."""
         tables, alive = self.tables, self.alive
-        short = self.live + tables.extra[s] - self.limit
+        short = self.live + tables.bytes_written[s] - self.limit
         for r in tables.writes[s]:
             if r in alive:
                 short -= tables.sizes[r]
         over: dict[int, int] = {}
-        for read, written in tables.slides[s]:
+        for read, written in tables.in_place_pairs[s]:
             if written in over.values() or read in over or written in alive:
                 continue
             if self.locks[read] > 1 or self.wanted[read] > 1:
@@ -263,7 +263,7 @@ class Simulation:
             if self.next[read] == NEVER and read not in self.bit:
                 short -= tables.sizes[read]
                 over[read] = written
-            elif tables.again[tables.makers[read] or 0]:
+            elif tables.repeatable[tables.makers[read] or 0]:
                 over[read] = written
         if short > 0:
             self.drop(s, short, over)
@@ -271,7 +271,7 @@ class Simulation:
     def drop(self, s: int, short: int, over: dict[int, int]) -> None:
         """Drop values, the least score first, until `short` bytes are free."""
         sizes = self.tables.sizes
-        ranked = sorted([(self.rank(r), r) for r in self.candidates(over)])
+        ranked = sorted([(self.score_of(r), r) for r in self.candidates(over)])
         self.work += len(self.alive) // 4
         chosen: list[int] = []
         for _, r in ranked:
@@ -314,13 +314,13 @@ class Simulation:
                     chosen.append(r)
                     short -= self.tables.sizes[r]
         if short > 0:
-            raise Stuck
+            raise InfeasibleError
         return chosen, short
 
     def candidates(self, over: dict[int, int]) -> list[int]:
         """What can be made again later and nothing is about to read."""
         locks, next, wanted = self.locks, self.next, self.wanted
-        remade, anchors, gone = self.tables.remade, self.tables.anchors, self.gone
+        remade, anchors, gone = self.tables.droppable, self.tables.anchors, self.dropped_anchors
         makers, ended = self.tables.makers, self.ended
         return [
             r
@@ -332,23 +332,23 @@ class Simulation:
             and not (gone and anchors[r] & gone)
         ]
 
-    def rank(self, r: int) -> float:
+    def score_of(self, r: int) -> float:
         """The score of `r`."""
         score, cost = self.score, self.cost[r]
         if cost < 0:
-            cost = self.cost[r] = self.price(r)
+            cost = self.cost[r] = self.recompute_seconds(r)
         weight: float = self.weight[r]
         if score.time:
             if self.wanted[r]:
                 clock = self.tick
             elif score.ahead:
-                clock = self.path.clock[self.next[r]] - self.path.clock[self.position] + self.tick
+                clock = self.times.clock[self.next[r]] - self.times.clock[self.position] + self.tick
             else:
                 clock = self.now - self.touched[r] + self.tick
             weight *= clock**score.time
         return float(cost / weight)
 
-    def price(self, r: int) -> float:
+    def recompute_seconds(self, r: int) -> float:
         """The seconds it takes to make `r` again, and those that would then read it."""
         tables, alive, last, score = self.tables, self.alive, self.last, self.score
         makers, seconds, sources = tables.makers, tables.seconds, tables.sources
@@ -368,11 +368,11 @@ class Simulation:
                     watchers[u].append(r)
                     if u not in alive or (last[u] < when and u not in tables.kept):
                         stack.append(u)
-            if len(seen) > WIDEST:
+            if len(seen) > MOST_FOLLOWED:
                 break
         if score.descendants:
             stack = [r]
-            while stack and len(seen) <= WIDEST:
+            while stack and len(seen) <= MOST_FOLLOWED:
                 for x in tables.readers[stack.pop()]:
                     if x not in seen and self.made[x]:
                         seen.add(x)

@@ -1,4 +1,4 @@
-"""Placing schedules while searching for what to compute again: quickly, or harder."""
+"""Layouts of the schedules that recompute: quickly, or with more effort where that may fit."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tawny.memory.placement.beam import (
 )
 from tawny.memory.placement.gap_search import search_gaps
 from tawny.memory.placement.place import Buffers, Placement, buffers
-from tawny.memory.placement.skyline import skyline
-from tawny.memory.placement.sweep import outward
-from tawny.memory.plan import Layout
+from tawny.memory.placement.skyline import skyline_offsets
+from tawny.memory.placement.sweep import sweep_outward
+from tawny.memory.plan import ArenaLayout
 from tawny.memory.schedule import Schedule
 
 LARGEST_WIDE = 400
-"""Storages above which no wide searches are made; above four times as many, none at all."""
+"""Storages above which beams stay narrow; above four times as many, nothing is searched."""
 FEWEST_PIECES, MOST_PIECES = 100, 800
-"""For each storage, of the first and of the last search in the order of time."""
+"""Pieces that the first and the last gap search look at for each storage."""
 
 
-def lay_out(schedule: Schedule, alignment: int) -> Layout:
+def lay_out_quickly(schedule: Schedule, alignment: int) -> ArenaLayout:
     """The layout of a schedule by near-linear methods."""
     todo = buffers([*schedule.storages, *schedule.scratches], alignment)
     best: Sequence[int] = [0] * len(todo.sizes)
     height = -1
-    for offsets in _quick(todo) if todo.sizes else ():
+    for offsets in _quick_offsets(todo) if todo.sizes else ():
         if height < 0 or todo.height(offsets) < height:
             best, height = offsets, todo.height(offsets)
         if height == todo.bound:
@@ -38,26 +38,28 @@ def lay_out(schedule: Schedule, alignment: int) -> Layout:
     return _layout(schedule, alignment, todo, best)
 
 
-def squeeze(layout: Layout, budget: int, effort: Effort) -> Layout:
+def squeeze(layout: ArenaLayout, budget: int, effort: Effort) -> ArenaLayout:
     """The layout with an arena within the budget by searching longer, or as it is."""
     schedule = layout.schedule
     todo = buffers([*schedule.storages, *schedule.scratches], layout.alignment)
-    for offsets in _thorough(todo, budget // todo.unit + 1, effort):
+    for offsets in _thorough_offsets(todo, budget // todo.unit + 1, effort):
         if offsets is not None:
             return _layout(schedule, layout.alignment, todo, offsets)
     return layout
 
 
-def _layout(schedule: Schedule, alignment: int, todo: Buffers, offsets: Sequence[int]) -> Layout:
+def _layout(
+    schedule: Schedule, alignment: int, todo: Buffers, offsets: Sequence[int]
+) -> ArenaLayout:
     """The layout with these offsets of its buffers."""
     places = [0] * (len(schedule.storages) + len(schedule.scratches))
     for i, offset in zip(todo.indices, offsets, strict=True):
         places[i] = offset * todo.unit
     arena, bound = todo.height(offsets) * todo.unit, todo.bound * todo.unit
-    return Layout(schedule, alignment, Placement(tuple(places), arena, bound))
+    return ArenaLayout(schedule, alignment, Placement(tuple(places), arena, bound))
 
 
-def _quick(todo: Buffers) -> Iterator[list[int]]:
+def _quick_offsets(todo: Buffers) -> Iterator[list[int]]:
     """Sweeps outward from the fullest moment, then skylines."""
     births, deaths, sizes = todo.births, todo.deaths, todo.sizes
     life = [death - birth for birth, death in zip(births, deaths, strict=True)]
@@ -68,12 +70,12 @@ def _quick(todo: Buffers) -> Iterator[list[int]]:
         lambda b: -area[b],
     ]
     for key in keys:
-        yield outward(births, deaths, sizes, todo.moment, key)
+        yield sweep_outward(births, deaths, sizes, todo.moment, key)
     for key in (keys[2], keys[0]):
-        yield skyline(births, deaths, sizes, sorted(range(len(sizes)), key=key))
+        yield skyline_offsets(births, deaths, sizes, sorted(range(len(sizes)), key=key))
 
 
-def _thorough(todo: Buffers, limit: int, effort: Effort) -> Iterator[list[int] | None]:
+def _thorough_offsets(todo: Buffers, limit: int, effort: Effort) -> Iterator[list[int] | None]:
     """Searches in the order of time, and beam searches, for offsets under the limit."""
     count = len(todo.sizes)
     if not 0 < count <= 4 * LARGEST_WIDE:

@@ -1,7 +1,7 @@
-"""Take back recomputation that a sequence does not need: dead repetitions, and those that fit.
+"""Relaxation: take back repetitions that a sequence does not need under a higher limit.
 
 A repetition is needless if nothing reads what it makes.  It is *taken back* if keeping the former
-making alive until then stays inside a limit.  A `Path` takes back one repetition after the other as
+making alive until then stays inside a limit.  A `Relaxation` takes back one after the other as
 the limit rises through given levels, so that one sequence yields a schedule for every limit above
 its own, and a higher limit never costs more.
 """
@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tawny.lazy import cached_property
-from tawny.memory.recompute.tables import OUTSIDE, Tables
+from tawny.memory.recompute.tables import OUTSIDE, RecomputeTables
 
 REFRESH = 16
-"""After so many levels the order of what is taken back is worked out afresh."""
+"""Levels after which the order of what is taken back is computed afresh; chosen by hand: a fresh
+order is better, and takes a pass over the sequence."""
 
 
-def prune(tables: Tables, sequence: Sequence[int]) -> list[int]:
+def prune(tables: RecomputeTables, sequence: Sequence[int]) -> list[int]:
     """The sequence without repetitions that change nothing or that nothing reads."""
     stamp = [0] * len(tables.sizes)
     seen: dict[int, int] = {}
@@ -52,10 +53,10 @@ def prune(tables: Tables, sequence: Sequence[int]) -> list[int]:
     return result
 
 
-class Cells:
+class CellHistory:
     """The makings of roots in a sequence, and who reads them."""
 
-    def __init__(self, tables: Tables, sequence: Sequence[int]) -> None:
+    def __init__(self, tables: RecomputeTables, sequence: Sequence[int]) -> None:
         self.root: list[int] = []
         self.birth: list[int] = []
         self.reads: list[list[int]] = []
@@ -104,7 +105,7 @@ class Cells:
             self.former[after] = before
 
 
-class Path:
+class Relaxation:
     """A sequence, and what it becomes as the limit rises from its own through the levels.
 
     It rises as far as it is asked about.
@@ -112,74 +113,82 @@ class Path:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: RecomputeTables,
         sequence: Sequence[int],
         levels: Sequence[int],
         limit: int,
     ) -> None:
         self.tables, self.levels = tables, levels
         self.steps = prune(tables, sequence)
-        self.gone = [len(levels)] * len(self.steps)
-        """For each position the level from which on it is taken back, as far as that is known."""
-        self.cells = Cells(tables, self.steps)
-        self.slid: dict[int, int] = {}
+        self.removal_level = [len(levels)] * len(self.steps)
+        """For each position the level from which on it is taken back; past the last if unknown."""
+        self.cells = CellHistory(tables, self.steps)
+        self.overwritten_at: dict[int, int] = {}
         """The cells that are written over, and where."""
-        self.live = self._profile()
+        self.live = self._live_bytes()
         self.peak = int(self.live.max())
         lowest = bisect_left(levels, max(self.peak, limit))
         self.start = self.level = min(lowest, len(levels) - 1)
         """The level of the sequence as it is."""
-        self.risen = self.start - 1
+        self.relaxed_to = self.start - 1
         """Up to which level all that fits is taken back."""
         self.refresh, self.changed = self.start + REFRESH, False
 
     @cached_property
     def queue(self) -> list[tuple[int, float, int]]:
-        """What may be taken back next."""
+        """The repetitions that may be taken back next."""
         return self._queue()
 
-    def seconds(self, level: int) -> float:
+    def seconds_at(self, level: int) -> float:
         """The seconds of the sequence at a level."""
-        self._rise(level)
+        self._relax_to(level)
         seconds = self.tables.seconds
         return sum(
-            [seconds[s] for s, gone in zip(self.steps, self.gone, strict=True) if gone > level]
+            [
+                seconds[s]
+                for s, gone in zip(self.steps, self.removal_level, strict=True)
+                if gone > level
+            ]
         )
 
-    def at(self, level: int) -> list[int]:
+    def sequence_at(self, level: int) -> list[int]:
         """The sequence at a level."""
-        self._rise(level)
-        kept = [s for s, gone in zip(self.steps, self.gone, strict=True) if gone > level]
+        self._relax_to(level)
+        kept = [s for s, gone in zip(self.steps, self.removal_level, strict=True) if gone > level]
         return prune(self.tables, kept)
 
-    def below(self, level: int) -> int | None:
+    def next_level_below(self, level: int) -> int | None:
         """The next lower level at which the sequence differs."""
-        self._rise(level)
-        return max((r - 1 for r in self.gone if self.start < r <= level), default=None)
+        self._relax_to(level)
+        return max((r - 1 for r in self.removal_level if self.start < r <= level), default=None)
 
-    def _profile(self) -> NDArray[np.int64]:
+    def _live_bytes(self) -> NDArray[np.int64]:
         """Live bytes at each position, as the simulation counts them."""
         tables, cells, length = self.tables, self.cells, len(self.steps)
         change = np.zeros(length + 2, np.int64)
         for c, r in enumerate(cells.root):
             change[cells.birth[c]] += tables.sizes[r]
             change[cells.death(c) + 1] -= tables.sizes[r]
-        live = np.cumsum(change)[: length + 1] + tables.standing
+        live = np.cumsum(change)[: length + 1] + tables.pinned_bytes
         for position, s in enumerate(self.steps):
             live[position] += tables.scratch[s]
-            if not tables.slides[s]:
+            if not tables.in_place_pairs[s]:
                 continue
             taken: set[int] = set()
             by_root = {cells.root[c]: c for c in cells.read_at[position]}
-            for read, written in tables.slides[s]:
+            for read, written in tables.in_place_pairs[s]:
                 c = by_root[read]
-                if c not in self.slid and written not in taken and cells.death(c) == position:
-                    self.slid[c] = position
+                if (
+                    c not in self.overwritten_at
+                    and written not in taken
+                    and cells.death(c) == position
+                ):
+                    self.overwritten_at[c] = position
                     taken.add(written)
                     live[position] -= tables.sizes[read]
         return live
 
-    def _gain(self, position: int) -> float:
+    def _seconds_per_byte(self, position: int) -> float:
         """Seconds won for each byte and position when the repetition there is taken back."""
         cells = self.cells
         area = 1
@@ -190,13 +199,13 @@ class Path:
             area += self.tables.sizes[cells.root[c]] * max(position - cells.death(before), 1)
         return self.tables.seconds[self.steps[position]] / area if area > 1 else 0.0
 
-    def _need(self, position: int) -> int:
+    def _peak_without(self, position: int) -> int:
         """The most live bytes while the former makings are kept until `position`'s are read."""
         cells, sizes = self.cells, self.tables.sizes
         parts: list[tuple[int, int]] = []
         for c in cells.made_at[position]:
             start = cells.death(cells.former[c])
-            slid = self.slid.get(cells.former[c]) == start
+            slid = self.overwritten_at.get(cells.former[c]) == start
             parts.append((start if slid else start + 1, sizes[cells.root[c]]))
         parts.sort()
         most = total = 0
@@ -210,23 +219,23 @@ class Path:
         """What can be taken back: the level at which it fits, how little it gains, where."""
         top = len(self.levels)
         queue: list[tuple[int, float, int]] = []
-        for position, removed in enumerate(self.gone):
-            if removed == top and (gain := self._gain(position)):
-                level = bisect_left(self.levels, self._need(position), self.level)
+        for position, removed in enumerate(self.removal_level):
+            if removed == top and (gain := self._seconds_per_byte(position)):
+                level = bisect_left(self.levels, self._peak_without(position), self.level)
                 if level < top:
                     queue.append((level, -gain, position))
         heapify(queue)
         return queue
 
-    def _rise(self, until: int) -> None:
+    def _relax_to(self, until: int) -> None:
         """Take back all that fits a level: from the lowest level on, there by the most gain."""
-        if until <= self.risen:
+        if until <= self.relaxed_to:
             return
         queue, top = self.queue, len(self.levels)
         while queue and queue[0][0] <= until:
             level, _, position = heappop(queue)
-            if self.gone[position] == top and (gain := self._gain(position)):
-                now = bisect_left(self.levels, self._need(position), self.level)
+            if self.removal_level[position] == top and (gain := self._seconds_per_byte(position)):
+                now = bisect_left(self.levels, self._peak_without(position), self.level)
                 if now <= level:
                     self.level, self.changed = level, True
                     self._take_back(position)
@@ -235,7 +244,7 @@ class Path:
             if self.changed and (not queue or queue[0][0] >= self.refresh):
                 queue[:] = self._queue()
                 self.refresh, self.changed = self.level + REFRESH, False
-        self.risen = until
+        self.relaxed_to = until
 
     def _take_back(self, position: int) -> None:
         """Remove the repetition at `position`; its cells become the former ones, prolonged."""
@@ -243,9 +252,9 @@ class Path:
         for c in cells.made_at[position]:
             before, size = cells.former[c], self.tables.sizes[cells.root[c]]
             death = cells.death(before)
-            if self.slid.get(before) == death:
+            if self.overwritten_at.get(before) == death:
                 self.live[death] += size
-                del self.slid[before]
+                del self.overwritten_at[before]
             self.live[death + 1 : position] += size
             for p in cells.reads[c]:
                 if p < len(self.steps):
@@ -253,19 +262,19 @@ class Path:
                     row[row.index(c)] = before
             cells.reads[before] = sorted({*cells.reads[before], *cells.reads[c]})
             cells.reads[c] = []
-            if c in self.slid:
-                self.slid[before] = self.slid.pop(c)
+            if c in self.overwritten_at:
+                self.overwritten_at[before] = self.overwritten_at.pop(c)
             cells.unlink(c)
         cells.made_at[position] = []
-        self._forget(position)
+        self._remove(position)
 
-    def _forget(self, position: int) -> None:
+    def _remove(self, position: int) -> None:
         """Remove a position; repetitions whose results only it read go with it."""
         cells, sizes, live = self.cells, self.tables.sizes, self.live
         stack = [position]
         while stack:
             p = stack.pop()
-            self.gone[p] = self.level
+            self.removal_level[p] = self.level
             live[p] -= self.tables.scratch[self.steps[p]]
             for c in cells.made_at[p]:
                 live[p] -= sizes[cells.root[c]]
@@ -274,16 +283,16 @@ class Path:
             for c in cells.read_at[p]:
                 death = cells.death(c)
                 cells.reads[c].remove(p)
-                if self.slid.get(c) == p:
+                if self.overwritten_at.get(c) == p:
                     live[p] += sizes[cells.root[c]]
-                    del self.slid[c]
+                    del self.overwritten_at[c]
                 live[cells.death(c) + 1 : death + 1] -= sizes[cells.root[c]]
                 birth = cells.birth[c]
-                if self._needless(birth) and birth not in stack:
+                if self._is_needless(birth) and birth not in stack:
                     stack.append(birth)
             cells.read_at[p] = []
 
-    def _needless(self, position: int) -> bool:
+    def _is_needless(self, position: int) -> bool:
         """Whether nothing reads what a position makes, and the step also runs before or after."""
         cells, made = self.cells, self.cells.made_at[position]
         return bool(made) and all(

@@ -12,8 +12,8 @@ OUTSIDE = -1
 
 
 @dataclass(frozen=True)
-class Tables:
-    """A problem as the simulation reads it: by steps and by roots (values with own memory)."""
+class RecomputeTables:
+    """A problem by steps and by roots (values with own memory)."""
 
     makers: tuple[int | None, ...]
     """For each value the step that makes it."""
@@ -23,7 +23,7 @@ class Tables:
     """For each root the views that steps make of it."""
     sizes: tuple[int, ...]
     """For each value its bytes, rounded up; none for what is there for the whole run."""
-    standing: int
+    pinned_bytes: int
     """The bytes of what is there for the whole run."""
     needs: tuple[tuple[int, ...], ...]
     """For each step the values it reads that some step makes."""
@@ -33,16 +33,16 @@ class Tables:
     """For each step the values it makes."""
     writes: tuple[tuple[int, ...], ...]
     """For each step the roots among them."""
-    slides: tuple[tuple[tuple[int, int], ...], ...]
+    in_place_pairs: tuple[tuple[tuple[int, int], ...], ...]
     """For each step the (read root, written root) pairs that may share memory."""
     scratch: tuple[int, ...]
-    extra: tuple[int, ...]
+    bytes_written: tuple[int, ...]
     """For each step its scratch and the bytes of the roots it makes."""
     seconds: tuple[float, ...]
-    again: tuple[bool, ...]
+    repeatable: tuple[bool, ...]
     """For each step whether it may run again."""
     kept: frozenset[int]
-    remade: tuple[bool, ...]
+    droppable: tuple[bool, ...]
     """For each root whether dropping it frees bytes and its step may run again."""
     anchors: tuple[int, ...]
     """For each root the set (bits) of values that cannot be made again and that making it needs."""
@@ -56,81 +56,101 @@ class Tables:
     """For each step those that must not run once it has."""
 
 
-def tables(problem: Problem, alignment: int = 64) -> Tables:
+def recompute_tables(problem: Problem, alignment: int = 64) -> RecomputeTables:
     """Read a problem into tables, with sizes rounded up to the alignment."""
 
     def aligned(bytes: int) -> int:
         return -(-bytes // alignment) * alignment
 
     values, steps, makers = problem.values, problem.steps, problem.makers
-    count = len(values)
-    roots = tuple(OUTSIDE if v in problem.resident else problem.roots[v] for v in range(count))
-
-    def made(v: int) -> int | None:
-        """The value a step must have made for `v` to exist."""
-        base: int | None = v
-        while base is not None and makers[base] is None:
-            base = values[base].view_of
-        return base
-
-    views: list[list[int]] = [[] for _ in values]
-    for v in range(count):
-        if makers[v] is not None and roots[v] not in {v, OUTSIDE}:
-            views[roots[v]].append(v)
-    needs = [tuple({m: 0 for v in step.inputs if (m := made(v)) is not None}) for step in steps]
+    roots = tuple(
+        OUTSIDE if v in problem.resident else problem.roots[v] for v in range(len(values))
+    )
+    needs = _needs(problem)
     reads = [tuple({roots[v]: 0 for v in row if roots[v] != OUTSIDE}) for row in needs]
     writes = [tuple(v for v in step.outputs if roots[v] == v) for step in steps]
-    always = problem.always_roots - {r for r, maker in enumerate(makers) if maker is None}
-    sizes = tuple(0 if v in always else aligned(value.bytes) for v, value in enumerate(values))
-    slides = [
-        tuple(
-            (roots[step.inputs[i]], step.outputs[o])
-            for i, o in pairs
-            if step.outputs[o] not in always
-        )
-        for step, pairs in zip(steps, problem.slides, strict=True)
-    ]
-    again = tuple(
+    pinned = problem.pinned_roots - {r for r, maker in enumerate(makers) if maker is None}
+    sizes = tuple(0 if v in pinned else aligned(value.bytes) for v, value in enumerate(values))
+    scratch = tuple(aligned(step.scratch) for step in steps)
+    repeatable = tuple(
         step.pure and not any(roots[v] in problem.kept_roots for v in step.outputs)
         for step in steps
     )
-    readers: list[set[int]] = [set() for _ in values]
-    sources: list[set[int]] = [set() for _ in values]
+    readers, sources = _neighbours(len(values), reads, writes)
+    anchors, anchor_bits = _anchors(problem, roots, needs, repeatable)
+    return RecomputeTables(
+        makers=makers,
+        roots=roots,
+        views=_views(makers, roots),
+        sizes=sizes,
+        pinned_bytes=sum(aligned(values[r].bytes) for r in pinned),
+        needs=tuple(needs),
+        reads=tuple(reads),
+        makes=tuple(step.outputs for step in steps),
+        writes=tuple(writes),
+        in_place_pairs=tuple(
+            tuple(
+                (roots[step.inputs[i]], step.outputs[o])
+                for i, o in pairs
+                if step.outputs[o] not in pinned
+            )
+            for step, pairs in zip(steps, problem.in_place_pairs, strict=True)
+        ),
+        scratch=scratch,
+        bytes_written=tuple(
+            size + sum(sizes[v] for v in row) for size, row in zip(scratch, writes, strict=True)
+        ),
+        seconds=tuple(step.seconds for step in steps),
+        repeatable=repeatable,
+        kept=problem.kept_roots,
+        droppable=tuple(
+            sizes[v] > 0 and roots[v] == v and maker is not None and repeatable[maker]
+            for v, maker in enumerate(makers)
+        ),
+        anchors=anchors,
+        anchor_bits=anchor_bits,
+        readers=readers,
+        sources=sources,
+        after=tuple(step.after for step in steps),
+    )
+
+
+def _needs(problem: Problem) -> list[tuple[int, ...]]:
+    """For each step the values that steps must have made for its inputs to exist."""
+
+    def maker_value(v: int) -> int | None:
+        base: int | None = v
+        while base is not None and problem.makers[base] is None:
+            base = problem.values[base].view_of
+        return base
+
+    return [
+        tuple({m: 0 for v in step.inputs if (m := maker_value(v)) is not None})
+        for step in problem.steps
+    ]
+
+
+def _views(makers: Sequence[int | None], roots: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """For each root the views that steps make of it."""
+    views: list[list[int]] = [[] for _ in roots]
+    for v, root in enumerate(roots):
+        if makers[v] is not None and root not in {v, OUTSIDE}:
+            views[root].append(v)
+    return tuple(map(tuple, views))
+
+
+def _neighbours(
+    count: int, reads: Sequence[tuple[int, ...]], writes: Sequence[tuple[int, ...]]
+) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+    """For each root those that are made from it in one step, and those it is made from."""
+    readers: list[set[int]] = [set() for _ in range(count)]
+    sources: list[set[int]] = [set() for _ in range(count)]
     for read, written in zip(reads, writes, strict=True):
         for r in read:
             readers[r].update(written)
         for r in written:
             sources[r].update(read)
-    anchors, bits = _anchors(problem, roots, needs, again)
-    return Tables(
-        makers,
-        roots,
-        tuple(map(tuple, views)),
-        sizes,
-        sum(aligned(values[r].bytes) for r in always),
-        tuple(needs),
-        tuple(reads),
-        tuple(step.outputs for step in steps),
-        tuple(writes),
-        tuple(slides),
-        tuple(aligned(step.scratch) for step in steps),
-        tuple(
-            aligned(step.scratch) + sum(sizes[v] for v in row)
-            for step, row in zip(steps, writes, strict=True)
-        ),
-        tuple(step.seconds for step in steps),
-        again,
-        problem.kept_roots,
-        tuple(
-            sizes[v] > 0 and roots[v] == v and maker is not None and again[maker]
-            for v, maker in enumerate(makers)
-        ),
-        anchors,
-        bits,
-        tuple(map(tuple, readers)),
-        tuple(map(tuple, sources)),
-        tuple(step.after for step in steps),
-    )
+    return tuple(map(tuple, readers)), tuple(map(tuple, sources))
 
 
 def _anchors(
@@ -142,7 +162,7 @@ def _anchors(
     """`Tables.anchors` and `Tables.anchor_bits`."""
     found = [0] * len(problem.values)
     bits: dict[int, int] = {}
-    for s in topological(problem):
+    for s in topological_order(problem):
         needed = 0
         for v in needs[s]:
             if roots[v] in bits:
@@ -159,7 +179,7 @@ def _anchors(
     return tuple(found), tuple(bits.items())
 
 
-def topological(problem: Problem) -> list[int]:
+def topological_order(problem: Problem) -> list[int]:
     """The steps in some order in which each runs after those it reads from."""
     makers, values = problem.makers, problem.values
     waiting = [0] * len(problem.steps)

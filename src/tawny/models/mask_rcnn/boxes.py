@@ -15,19 +15,19 @@ from tawny.node import Value
 from tawny.ops.boxes import non_maximum_suppression, suppression_by_class
 
 __all__ = [
-    "clipped",
+    "clip_boxes",
     "level_anchors",
     "non_maximum_suppression",
-    "normalised",
+    "normalise",
     "pyramid_anchors",
-    "shifted",
+    "shift_boxes",
     "suppression_by_class",
-    "taken",
+    "take_or_zero",
 ]
 
 
-def normalised(boxes: Value, shape: tuple[int, int]) -> Value:
-    """Boxes in pixels, whose bottom and right are the first outside, as parts of an image."""
+def normalise(boxes: Value, shape: tuple[int, int]) -> Value:
+    """Boxes in pixels as parts of an image; their bottom and right are the first pixels outside."""
     rows, columns = shape
     scale = numpy.array([rows - 1, columns - 1] * 2, numpy.float32)
     return ((boxes - [0, 0, 1, 1]) / scale).astype(numpy.float32)
@@ -59,10 +59,10 @@ def pyramid_anchors(
         level_anchors(scale, ratios, (-(-image[0] // stride), -(-image[1] // stride)), stride)
         for scale, stride in zip(scales, strides, strict=True)
     ]
-    return normalised(numpy.concatenate(levels), image)
+    return normalise(numpy.concatenate(levels), image)
 
 
-def shifted(boxes: ArrayLike, shifts: ArrayLike) -> Array:
+def shift_boxes(boxes: ArrayLike, shifts: ArrayLike) -> Array:
     """Boxes moved and stretched by (down, right, log height, log width).
 
     The first two count heights and widths of the box.
@@ -75,7 +75,7 @@ def shifted(boxes: ArrayLike, shifts: ArrayLike) -> Array:
     return np.concat([first, first + stretched], axis=-1)
 
 
-def clipped(boxes: ArrayLike, window: ArrayLike = (0.0, 0.0, 1.0, 1.0)) -> Array:
+def clip_boxes(boxes: ArrayLike, window: ArrayLike = (0.0, 0.0, 1.0, 1.0)) -> Array:
     """Boxes cut off at the edges of a window."""
     given = np.asarray(boxes)
     edge = np.asarray(window, dtype=given.dtype)
@@ -85,7 +85,7 @@ def clipped(boxes: ArrayLike, window: ArrayLike = (0.0, 0.0, 1.0, 1.0)) -> Array
     )
 
 
-def taken(values: Array, places: Array) -> Array:
+def take_or_zero(values: Array, places: Array) -> Array:
     """Rows of `values` at `places`, zeros where a place is -1."""
     rows = np.take(values, np.maximum(places, 0), axis=0)
     exists = np.reshape(places >= 0, (-1,) + (1,) * (rows.ndim - 1))

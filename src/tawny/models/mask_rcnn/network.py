@@ -20,7 +20,7 @@ from tawny.models.mask_rcnn.pyramid import FEATURES, ClassHead, MaskHead, Pyrami
 from tawny.models.mask_rcnn.regions import pyramid_crop
 from tawny.models.mask_rcnn.settings import Settings
 from tawny.models.resnet import ResNet
-from tawny.models.sizes import IMAGE, channels
+from tawny.models.sizes import IMAGE, scale_channels
 
 MEAN_PIXEL: Final = (123.7, 116.8, 103.9)
 """What is to be subtracted from the red, green and blue of an image."""
@@ -51,7 +51,7 @@ class MaskRCNN(nn.Module):
 
     def __init__(self, settings: Settings | None = None, *, dtype: str = "float32") -> None:
         self.settings = chosen = Settings() if settings is None else settings
-        features = channels(FEATURES, chosen.width)
+        features = scale_channels(FEATURES, chosen.width)
         self.backbone = ResNet(
             chosen.depths, None, width=chosen.width, form=chosen.form, dtype=dtype
         )
@@ -68,7 +68,7 @@ class MaskRCNN(nn.Module):
     def forward(self, images: Array, windows: Any = None) -> Detections:
         size = self._size(images)
         maps = self.pyramid(self.backbone.maps(images))
-        scores, shifts = self._scored(maps)
+        scores, shifts = self._score_anchors(maps)
         anchors = bx.pyramid_anchors(
             size, self.settings.scales, self.settings.ratios, self.settings.strides
         )
@@ -76,8 +76,8 @@ class MaskRCNN(nn.Module):
         for image in range(images.shape[0]):
             own = [level[image] for level in maps[:-1]]
             window = (0.0, 0.0, 1.0, 1.0) if windows is None else np.asarray(windows)[image]
-            proposals = self._proposed(anchors, scores[image], shifts[image])
-            found.append(self._detected(own, proposals, window, size))
+            proposals = self._propose(anchors, scores[image], shifts[image])
+            found.append(self._detect(own, proposals, window, size))
         return Detections(*(np.stack(list(part), axis=0) for part in zip(*found, strict=True)))
 
     def _size(self, images: Array) -> tuple[int, int]:
@@ -94,27 +94,27 @@ class MaskRCNN(nn.Module):
             )
         return images.shape[1], images.shape[2]
 
-    def _scored(self, maps: list[Array]) -> tuple[Array, Array]:
+    def _score_anchors(self, maps: list[Array]) -> tuple[Array, Array]:
         """How likely each anchor of all levels is an object, and how it is to be shifted."""
         scores, shifts = zip(*(self.regions(level) for level in maps), strict=True)
         return np.concat(list(scores), axis=1), np.concat(list(shifts), axis=1)
 
-    def _moved(self, boxes: Array, shifts: Array, window: Any) -> Array:
+    def _refine(self, boxes: Array, shifts: Array, window: Any) -> Array:
         deviations = numpy.array(self.settings.deviations, dtype=str(shifts.dtype))
-        return bx.clipped(bx.shifted(boxes, shifts * deviations), window)
+        return bx.clip_boxes(bx.shift_boxes(boxes, shifts * deviations), window)
 
-    def _proposed(self, anchors: Any, scores: Array, shifts: Array) -> Array:
+    def _propose(self, anchors: Any, scores: Array, shifts: Array) -> Array:
         """The regions to look at, of one image: (proposals, 4)."""
         chosen = self.settings
         best = np.top_k(scores, min(chosen.candidates, len(anchors)))
         near = np.astype(np.take(np.asarray(anchors), best.indices, axis=0), shifts.dtype)
-        moved = self._moved(near, np.take(shifts, best.indices, axis=0), (0.0, 0.0, 1.0, 1.0))
+        moved = self._refine(near, np.take(shifts, best.indices, axis=0), (0.0, 0.0, 1.0, 1.0))
         kept = bx.non_maximum_suppression(
             moved, best.values, chosen.proposals, chosen.proposal_overlap
         )
-        return bx.taken(moved, kept)
+        return bx.take_or_zero(moved, kept)
 
-    def _detected(
+    def _detect(
         self, maps: list[Array], proposals: Array, window: Any, size: tuple[int, int]
     ) -> Detections:
         """Class, box and mask of each object of one image."""
@@ -124,19 +124,19 @@ class MaskRCNN(nn.Module):
         kinds, scores = np.argmax(likely, axis=-1), np.max(likely, axis=-1)
         rows = np.arange(len(kinds), dtype="int64") * chosen.classes + kinds
         own = np.take(np.reshape(shifts, (-1, 4)), rows, axis=0)
-        moved = self._moved(proposals, own, window)
+        moved = self._refine(proposals, own, window)
         kept = bx.suppression_by_class(
             moved, scores, kinds, chosen.detections, chosen.detection_overlap, chosen.confidence
         )
-        boxes, classes, sure = (bx.taken(x, kept) for x in (moved, kinds, scores))
+        boxes, classes, sure = (bx.take_or_zero(x, kept) for x in (moved, kinds, scores))
         logits = self.masks(pyramid_crop(maps, boxes, chosen.mask_pool, size))
         exists = np.reshape(kept >= 0, (-1, 1, 1))
-        mask = np.sigmoid(of_class(logits, classes))
+        mask = np.sigmoid(select_class(logits, classes))
         masks = np.where(exists, mask, np.zeros((), dtype=logits.dtype))
         return Detections(boxes, classes, sure, masks, proposals)
 
 
-def of_class(logits: Array, classes: Array) -> Array:
+def select_class(logits: Array, classes: Array) -> Array:
     """Of (n, rows, columns, classes) those of each object's class: (n, rows, columns).
 
     A sum of which one term is not 0: each object is computed by itself.

@@ -8,7 +8,7 @@ import tawny.numpy as np
 from tawny import nn
 from tawny.array import Array
 from tawny.models.mask_rcnn.settings import Settings
-from tawny.models.sizes import channels
+from tawny.models.sizes import scale_channels
 
 EPSILON: Final = 1e-3
 """What batch norm adds to the variance."""
@@ -43,7 +43,7 @@ class RegionProposals(nn.Module):
     """For each place of a map and each anchor there: how likely it is an object, and its shift."""
 
     def __init__(self, features: int, settings: Settings, dtype: str) -> None:
-        shared, anchors = channels(512, settings.width), len(settings.ratios)
+        shared, anchors = scale_channels(512, settings.width), len(settings.ratios)
         self.shared = nn.Conv2d(features, shared, 3, padding="same", activation="relu", dtype=dtype)
         self.scores = nn.Conv2d(shared, 2 * anchors, 1, dtype=dtype)
         self.shifts = nn.Conv2d(shared, 4 * anchors, 1, dtype=dtype)
@@ -59,7 +59,7 @@ class ClassHead(nn.Module):
     """Regions (n, 7, 7, features) to how likely each class is, and a shift of the box for each."""
 
     def __init__(self, features: int, settings: Settings, dtype: str) -> None:
-        hidden, classes = channels(1024, settings.width), settings.classes
+        hidden, classes = scale_channels(1024, settings.width), settings.classes
         self.conv1 = nn.Conv2d(features, hidden, settings.class_pool, dtype=dtype)
         self.bn1 = nn.BatchNorm(hidden, epsilon=EPSILON, dtype=dtype)
         self.conv2 = nn.Conv2d(hidden, hidden, 1, dtype=dtype)

@@ -26,22 +26,22 @@ def crop_and_resize(features: ArrayLike, boxes: ArrayLike, size: int) -> Array:
     Boxes are normalised: 0 is the centre of the first row or column and 1 that of the last.
     Samples outside the map are 0.
     """
-    maps, regions, grid = _checked("crop_and_resize", features, boxes, size)
+    maps, regions, grid = _check_arguments("crop_and_resize", features, boxes, size)
     rows, columns, channels = maps.shape
     flat = np.reshape(maps, (rows * columns, channels))
-    return _cropped(flat, regions, grid, rows, columns, None)
+    return _crop(flat, regions, grid, rows, columns, None)
 
 
 def pyramid_crop(
     maps: Sequence[ArrayLike], boxes: ArrayLike, size: int, image: tuple[int, int]
 ) -> Array:
-    """As `crop_and_resize`, each box from the map of a pyramid that suits its size.
+    """Each box resampled to (size, size) from the map of a pyramid that suits its extent.
 
     A box of 224 x 224 pixels of the image is taken from the third map, one half as wide from the
-    second, and so on; `maps` are the finest first.
+    second, and so on; `maps` are the finest first.  Samples are those of `crop_and_resize`.
     """
     regions, grid = np.asarray(boxes), _count("pyramid_crop", size, "size")
-    arrays = [_checked("pyramid_crop", m, regions, grid)[0] for m in maps]
+    arrays = [_check_arguments("pyramid_crop", m, regions, grid)[0] for m in maps]
     flat = np.concat([np.reshape(a, (-1, a.shape[-1])) for a in arrays], axis=0)
     area = np.prod(regions[:, 2:] - regions[:, :2], axis=-1)
     canonical = 224.0 / math.sqrt(image[0] * image[1])
@@ -53,7 +53,7 @@ def pyramid_crop(
 
     starts = [sum(a.shape[0] * a.shape[1] for a in arrays[:i]) for i in range(len(arrays))]
     rows, columns = (of_level([a.shape[axis] for a in arrays]) for axis in range(2))
-    return _cropped(flat, regions, grid, rows, columns, of_level(starts)[:, :, None])
+    return _crop(flat, regions, grid, rows, columns, of_level(starts)[:, :, None])
 
 
 def roi_align(
@@ -64,7 +64,7 @@ def roi_align(
     Boxes are in pixels of the image, whose map is `scale` times as large; the centre of a pixel
     lies at half.  Samples more than one pixel outside are 0, those nearer take the edge's value.
     """
-    maps, regions, grid = _checked("roi_align", features, boxes, size)
+    maps, regions, grid = _check_arguments("roi_align", features, boxes, size)
     per_bin = _count("roi_align", samples, "samples")
     rows, columns, channels = maps.shape
     start = regions[:, :2] * scale - 0.5
@@ -74,12 +74,12 @@ def roi_align(
     inside = [(p >= -1) & (p <= n) for p, n in ((y, rows), (x, columns))]
     flat = np.reshape(maps, (rows * columns, channels))
     held = (clip(y, 0, rows - 1), clip(x, 0, columns - 1))
-    points = _sampled(flat, held, (rows, columns), inside, None)
+    points = _sample(flat, held, (rows, columns), inside, None)
     bins = np.reshape(points, (-1, grid, per_bin, grid, per_bin, channels))
     return np.mean(bins, axis=(2, 4))
 
 
-def _cropped(
+def _crop(
     flat: Array,
     boxes: Array,
     size: int,
@@ -100,10 +100,10 @@ def _cropped(
             at = 0.5 * (low + high) * last
         inside.append((at >= -ROUNDING) & (at <= last + ROUNDING))
         places.append(np.minimum(np.maximum(at, 0), last))
-    return _sampled(flat, (places[0], places[1]), (rows, columns), inside, first)
+    return _sample(flat, (places[0], places[1]), (rows, columns), inside, first)
 
 
-def _sampled(
+def _sample(
     flat: Array,
     places: tuple[Array, Array],
     sizes: tuple[int | Array, int | Array],
@@ -143,7 +143,9 @@ def _neighbours(
     return low, np.minimum(low + 1, size - 1), weights
 
 
-def _checked(op: str, features: ArrayLike, boxes: ArrayLike, size: int) -> tuple[Array, Array, int]:
+def _check_arguments(
+    op: str, features: ArrayLike, boxes: ArrayLike, size: int
+) -> tuple[Array, Array, int]:
     maps, regions = np.asarray(features), np.asarray(boxes)
     _check(op, "features", maps.shape, len(maps.shape) == 3, "(rows, columns, channels)")
     correct = len(regions.shape) == 2 and regions.shape[-1] == 4
