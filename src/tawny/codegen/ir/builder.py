@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
 
-from tawny.codegen.ir import float16 as halves
+from tawny.codegen.ir import float16
 from tawny.codegen.ir.control import Loop, RepeatLoop
 from tawny.codegen.ir.values import (
     F16,
@@ -49,7 +48,6 @@ __all__ = [
     "I16",
     "I32",
     "I64",
-    "KERNEL",
     "PTR",
     "VOID",
     "Type",
@@ -61,9 +59,6 @@ __all__ = [
     "Module",
     "RepeatLoop",
 ]
-
-KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
-"""What every kernel takes: its row, and which of how many workers calls it."""
 
 
 class Module:
@@ -242,11 +237,11 @@ class Function:
         """LLVM's conversion `kind` (sitofp, fptosi, zext, trunc, fpext ...), lane by lane."""
         given = value.type.scalar
         if element == F16 and kind == "fptrunc":
-            value = value if given == F32 else halves.round_to_odd(self, value)
+            value = value if given == F32 else float16.round_to_odd(self, value)
             if not host().converts_halves:
-                return halves.narrow(self, value)
+                return float16.narrow(self, value)
         if given == F16 and kind == "fpext" and not host().converts_halves:
-            value = halves.widen(self, value)
+            value = float16.widen(self, value)
             if element == F32:
                 return value
         to = element.like(value.type)

@@ -9,19 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Final, NamedTuple
 
-from tawny.codegen.ir.builder import (
-    I8,
-    I16,
-    I32,
-    I64,
-    KERNEL,
-    PTR,
-    Function,
-    Module,
-    Type,
-    Value,
-)
-from tawny.codegen.kernels.kernel import CompiledKernel
+from tawny.codegen.ir.builder import I8, I16, I32, I64, PTR, Function, Module, Type, Value
+from tawny.codegen.kernels.kernel import KERNEL, CompiledKernel
 from tawny.codegen.kernels.workshare import worker_share
 from tawny.codegen.runtime.host import host
 from tawny.codegen.runtime.library import lazy_library

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tawny.codegen.ir.builder import I64, KERNEL, PTR, Function, Module, Value
-from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel, KernelSequence
+from tawny.codegen.ir.builder import I64, PTR, Function, Module, Value
+from tawny.codegen.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel, KernelSequence
 from tawny.codegen.kernels.workshare import worker_share
 from tawny.codegen.runtime.host import host
 from tawny.codegen.runtime.library import lazy_library

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from tawny.codegen.ir.builder import I1, I64, KERNEL, PTR, Function, Module, Type, Value
+from tawny.codegen.ir.builder import I1, I64, PTR, Function, Module, Type, Value
 from tawny.codegen.kernels.copies import ELEMENTS, Axis, walk
-from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.codegen.kernels.workshare import RowCells, worker_share
 from tawny.codegen.runtime.library import lazy_library
 from tawny.dtype import DType

@@ -6,9 +6,13 @@ from typing import Final, NamedTuple, Protocol, SupportsIndex, final
 
 import numpy as np
 
+from tawny.codegen.ir.values import I64, PTR
 from tawny.codegen.runtime.library import Library, MachineCode
 from tawny.dtype import DType
 from tawny.shape import Shape
+
+KERNEL: Final = {"row": PTR, "worker": I64, "workers": I64}
+"""Arguments of every kernel: its row of cells, and which of how many workers calls it."""
 
 
 @final

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tawny import dtype as dt
-from tawny.codegen.ir.builder import F64, I32, I64, KERNEL, PTR, Function, Module, Type, Value
-from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.ir.builder import F64, I32, I64, PTR, Function, Module, Type, Value
+from tawny.codegen.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.host import host
 from tawny.codegen.runtime.library import lazy_library

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, SupportsIndex
 
-from tawny.codegen.ir.builder import I64, KERNEL, PTR, Module
-from tawny.codegen.kernels.kernel import CompiledKernel
+from tawny.codegen.ir.builder import I64, PTR, Module
+from tawny.codegen.kernels.kernel import KERNEL, CompiledKernel
 from tawny.codegen.products.row import Names, Numbers
 from tawny.codegen.runtime.library import Address, lazy_library
 

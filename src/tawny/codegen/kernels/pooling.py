@@ -13,19 +13,9 @@ from enum import Enum
 from itertools import product
 from typing import Final, NamedTuple
 
-from tawny.codegen.ir.builder import (
-    I1,
-    I64,
-    KERNEL,
-    PTR,
-    Function,
-    Module,
-    Type,
-    Value,
-    integer_of,
-)
+from tawny.codegen.ir.builder import I1, I64, PTR, Function, Module, Type, Value, integer_of
 from tawny.codegen.kernels.element import Element
-from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.codegen.kernels.workshare import nest, worker_share
 from tawny.codegen.runtime.library import lazy_library
 from tawny.shape import Shape, size

@@ -16,14 +16,13 @@ from tawny.codegen.ir.builder import (
     I16,
     I32,
     I64,
-    KERNEL,
     PTR,
     Function,
     Module,
     Type,
     Value,
 )
-from tawny.codegen.kernels.kernel import CompiledKernel
+from tawny.codegen.kernels.kernel import KERNEL, CompiledKernel
 from tawny.codegen.kernels.workshare import worker_share
 from tawny.codegen.runtime.host import host
 from tawny.codegen.runtime.library import lazy_library

@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from tawny.codegen.ir.builder import KERNEL, PTR, Function, Module, Value
-from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.ir.builder import PTR, Function, Module, Value
+from tawny.codegen.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.host import host
 from tawny.codegen.runtime.library import lazy_library

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from tawny.codegen.ir.builder import I1, I64, KERNEL, PTR, Function, Module, Value
+from tawny.codegen.ir.builder import I1, I64, PTR, Function, Module, Value
 from tawny.codegen.kernels.copies import ELEMENTS, walk
 from tawny.codegen.kernels.indexing import SHARED_BYTES, Loop, load_index, merge_axes
-from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.codegen.kernels.workshare import RowCells, worker_share
 from tawny.codegen.runtime.host import host
 from tawny.codegen.runtime.library import lazy_library

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tawny.codegen.ir.builder import F64, I1, I64, KERNEL, PTR, Function, Module, Value
+from tawny.codegen.ir.builder import F64, I1, I64, PTR, Function, Module, Value
 from tawny.codegen.kernels.indexing import load_index
-from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.codegen.kernels.sorting.radix_sort import MOST_LENGTH, RowSort, RowVariant
 from tawny.codegen.runtime.host import host
 from tawny.codegen.runtime.library import lazy_library

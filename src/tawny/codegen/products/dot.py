@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.ir.builder import I64, KERNEL, PTR, Function, Module, Value
+from tawny.codegen.ir.builder import I64, PTR, Function, Module, Value
 from tawny.codegen.kernels.element import Element
-from tawny.codegen.kernels.kernel import CompiledKernel
+from tawny.codegen.kernels.kernel import KERNEL, CompiledKernel
 from tawny.codegen.products.epilogue import Ending, Places, finish
 from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.packing import lanes_of

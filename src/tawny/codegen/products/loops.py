@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.ir.builder import I64, KERNEL, PTR, VOID, Function, Module, Value
+from tawny.codegen.ir.builder import I64, PTR, VOID, Function, Module, Value
+from tawny.codegen.kernels.kernel import KERNEL
 from tawny.codegen.products.blocking import STRIP_NUMBERS
 from tawny.codegen.products.form import (
     FINISH_ARGUMENTS,

@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.codegen.ir.builder import I64, KERNEL, PTR, VOID, Function, Module, Value
+from tawny.codegen.ir.builder import I64, PTR, VOID, Function, Module, Value
 from tawny.codegen.kernels.element import Element
-from tawny.codegen.kernels.kernel import CompiledKernel
+from tawny.codegen.kernels.kernel import KERNEL, CompiledKernel
 from tawny.codegen.products.blocking import aligned
 from tawny.codegen.products.correlation import Correlation
 from tawny.codegen.products.row import Names, Numbers

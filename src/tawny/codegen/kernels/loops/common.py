@@ -22,7 +22,8 @@ import enum
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tawny.codegen.ir.builder import I8, I64, KERNEL, PTR, VOID, Function, Module, Value
+from tawny.codegen.ir.builder import I8, I64, PTR, VOID, Function, Module, Value
+from tawny.codegen.kernels.kernel import KERNEL
 from tawny.codegen.kernels.loops.gather import call_gather
 from tawny.codegen.kernels.workshare import grain_share
 from tawny.codegen.runtime.host import host

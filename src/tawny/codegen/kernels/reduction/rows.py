@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tawny.codegen.ir.builder import I64, KERNEL, Function, Module, Value
+from tawny.codegen.ir.builder import I64, Function, Module, Value
+from tawny.codegen.kernels.kernel import KERNEL
 from tawny.codegen.kernels.reduction.code import Arrays, ReductionCode, ReductionLayout, RowValues
 from tawny.codegen.kernels.reduction.sweep import RowSweep, SweepPlan
 from tawny.codegen.kernels.workshare import digits, worker_share

@@ -10,9 +10,9 @@ import math
 from typing import Final, NamedTuple
 
 from tawny import dtype as dt
-from tawny.codegen.ir.builder import I1, I8, I64, KERNEL, PTR, Function, Module, Value
+from tawny.codegen.ir.builder import I1, I8, I64, PTR, Function, Module, Value
 from tawny.codegen.kernels.elementwise import collapse_axes
-from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel, KernelSequence
+from tawny.codegen.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel, KernelSequence
 from tawny.codegen.kernels.sorting.radix_sort import MOST_LENGTH, RowSort, RowVariant
 from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.host import host

@@ -20,8 +20,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from tawny.codegen.ir.builder import I64, KERNEL, PTR, Function, Module, Type, Value
-from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.ir.builder import I64, PTR, Function, Module, Type, Value
+from tawny.codegen.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.library import lazy_library
 from tawny.codegen.scalar.sort_keys import is_nan_bits, unsigned_key

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from tawny.codegen.ir.builder import I64, KERNEL, PTR, Function, Module, Type, Value
-from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.ir.builder import I64, PTR, Function, Module, Type, Value
+from tawny.codegen.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.host import host
 from tawny.codegen.runtime.library import lazy_library

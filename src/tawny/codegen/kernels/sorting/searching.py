@@ -12,10 +12,10 @@ import math
 from typing import Any, Final, NamedTuple
 
 from tawny import dtype as dt
-from tawny.codegen.ir.builder import F64, I1, I64, KERNEL, PTR, Function, Module, Value
+from tawny.codegen.ir.builder import F64, I1, I64, PTR, Function, Module, Value
 from tawny.codegen.kernels.elementwise import collapse_axes
 from tawny.codegen.kernels.indexing import load_index
-from tawny.codegen.kernels.kernel import ArrayLayout, CompiledKernel
+from tawny.codegen.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.codegen.kernels.workshare import digits, worker_share
 from tawny.codegen.runtime.library import lazy_library
 from tawny.codegen.scalar.casts import cast
