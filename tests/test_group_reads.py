@@ -252,7 +252,8 @@ def test_linspace_has_the_bits_of_numpy(first: str, second: str) -> None:
 
 def test_eye_has_the_bits_of_numpy() -> None:
     shapes = [(2, 2), (5, 70), (70, 5), (64, 300), (300, 64)]
-    arguments = list(itertools.product(shapes, (0, 3, -4, 1000), ("float32", "bool", "complex64")))
+    offsets = (0, 3, -4, 1000, 2**31, 2**32 - 1, -(2**32), 2**32 + 3, 2**62, -(2**62))
+    arguments = list(itertools.product(shapes, offsets, ("float32", "bool", "complex64")))
     made = [tnp.eye(*shape, k, dtype=dtype) for shape, k, dtype in arguments]
     compared(made, [np.eye(*shape, k, dtype=dtype) for shape, k, dtype in arguments])
 

@@ -62,7 +62,8 @@ def emit_source(
     if isinstance(op, Linspace):
         return _linspace(f, op, index, dtypes, given[1:])
     lanes = index.type.lanes
-    other = real(given[1]) - _wrapping_constant(f, dtypes[0], op.offset, lanes)
+    offset = min(max(op.offset, -op.rows), op.columns)  # further away there is no diagonal either
+    other = real(given[1]) - _wrapping_constant(f, dtypes[0], offset, lanes)
     return cast(f, index.equals(other), dt.BOOL, op.dtype)
 
 
