@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from tawny.engine.cpu.kernels import Choice, Kernel, Memory, contiguous, kernel_for
 from tawny.engine.cpu.pool import NOMINAL_THREADS
@@ -19,8 +19,7 @@ from tawny.errors import value_error
 from tawny.graph.lowering import types
 from tawny.lazy import LazyModule
 from tawny.node import Node
-from tawny.ops.convolution import Convolution, ConvolutionInputGradient, Windowed
-from tawny.ops.fusion import FusedConvolution
+from tawny.ops.convolution import ConvolutionInputGradient
 from tawny.settings import text
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def kernel_of(
     """The kernel that computes a node on so many threads; None where NumPy does."""
     wanted = provider()
     if (wanted is Provider.ONEDNN and type(node.op) in offers.OFFERS) or (
-        wanted is Provider.AUTO and faster(node, operands, results)
+        wanted is Provider.AUTO and faster(node, operands)
     ):
         found = offers.offered(node, operands, results, threads)
         if found is not None:
@@ -100,73 +99,29 @@ def choose(node: Node, threads: int, views: Views | None = None) -> Choice | Non
 # ----------------------------------------------------------------------- rules
 
 
-class Layer(NamedTuple):
-    """A convolution as a product: what its time depends on."""
-
-    places: int
-    """Where the window is laid, in all images."""
-    taps: int
-    groups: int
-    channels: int
-    """Of a group."""
-    outputs: int
-    """Of all groups."""
-
-    @property
-    def operations(self) -> int:
-        """Multiplications and additions."""
-        return 2 * self.places * self.taps * self.channels * self.outputs
-
-
-class Rule(NamedTuple):
-    """A class of layers that oneDNN computes faster."""
-
-    says: str
-    holds: Callable[[Layer], bool]
-    least: int
-    """For fewer operations changing to the threads of OpenMP and back, 20 us, costs the gain."""
-    ratio: tuple[float, float]
-    """How often as fast it was at least and at most, by `benchmarks/cpu_providers.py others`."""
-
-
-def _small_groups(layer: Layer) -> bool:
-    return layer.groups > 1 and 2 <= layer.channels <= 8 and layer.taps > 1
-
-
-RULES: Final = (
-    Rule(
-        "groups of 2 to 8 channels, several taps",
-        _small_groups,
-        2_000_000,
-        (1.2, 4.2),
-    ),
-)
-"""For convolutions and the gradients of their inputs; a class is listed from 1.2 times on.
-
-Elsewhere oneDNN is ahead by 0 to 0.25 (three axes, strided batches, the first layers of networks)
-or not always (each channel for itself: 0.6 to 1.5 times as fast), or behind: on nine taps with
-stride 1 it is 0.5 to 0.65 times as fast as Winograd's method, on small matrices 0.4 to 0.7 times.
-Its gradients of kernels depend on the number of threads."""
-
-
-def faster(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> bool:
+def faster(node: Node, operands: Sequence[Memory]) -> bool:
     """Whether oneDNN's kernel is the faster one, as far as was measured.
+
+    That is for gradients of the inputs of convolutions with strides whose groups have 8 channels,
+    from 14 by 14 positions on: it is 1.05 to 1.2 times as fast, by `benchmarks/cpu_providers.py
+    others`.  Elsewhere it is ahead by 0 to 0.25 (three axes, strided batches, the first layers of
+    networks, groups of 16 channels) or not always, or behind: 0.07 to 0.7 times as fast for groups
+    of 2 to 4 channels, 0.5 to 0.65 times for nine taps with stride 1, 0.4 to 0.7 times for small
+    matrices.  Its gradients of kernels depend on the number of threads.
 
     Kernels it is chosen for gave the same bits on any number of threads, wherever that was tried.
     """
     op = node.op
-    if isinstance(op, (Convolution, FusedConvolution)):
-        layer = _layer(op, operands[1], results[0])
-    elif isinstance(op, ConvolutionInputGradient):
-        layer = _layer(op, operands[0], operands[1])
-    else:
+    if not isinstance(op, ConvolutionInputGradient) or op.groups == 1 or max(op.strides) == 1:
         return False
-    return any(layer.operations >= rule.least and rule.holds(layer) for rule in RULES)
+    *window, channels, _ = operands[0].shape
+    positions = math.prod(operands[1].shape[1:-1])
+    return channels == CHANNELS and math.prod(window) > 1 and positions >= LEAST_POSITIONS
 
 
-def _layer(op: Windowed, kernel: Memory, result: Memory) -> Layer:
-    *window, channels, outputs = kernel.shape
-    return Layer(math.prod(result.shape[:-1]), math.prod(window), op.groups, channels, outputs)
+CHANNELS: Final = 8
+LEAST_POSITIONS: Final = 14 * 14
+"""For fewer, changing to the threads of OpenMP and back, 20 us, costs the gain."""
 
 
 # -------------------------------------------------------------------- in words
