@@ -27,7 +27,7 @@ from tawny.memory.ordering.portfolio import best_order, candidate_orders
 from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.node import Node, Part, Variable, toposort
 from tawny.ops.fusion import Group
-from tawny.rewrite import groups
+from tawny.rewrite.groups import elementwise as groups
 
 ENGINE = "cpu"
 
@@ -198,7 +198,7 @@ def test_what_is_read_by_others_is_at_the_boundary(graph: RandomGraph) -> None:
         for node in order
         if not is_leaf(node) and not isinstance(node.op, Part) and node not in views
         for root in [views.get(source, source) for source in node.inputs]
-        if not is_leaf(root) and known.moment(root) != known.moment(node)
+        if not is_leaf(root) and known.run_key(root) != known.run_key(node)
     }
     assert set(boundary(known, views)) == expected
 
@@ -215,7 +215,7 @@ def test_where_all_is_tiny_no_group_is_looked_for(monkeypatch: pytest.MonkeyPatc
     def refused(*_: object) -> None:
         raise AssertionError("nothing here is worth a kernel")
 
-    monkeypatch.setattr(groups, "chosen", refused)
+    monkeypatch.setattr(groups, "choose_groups", refused)
     x = tw.var("x", shape=(TINY - 1,))
     assert not groups_of(tnp.sin(x) * 2.0 + 1.0, x)
     with pytest.raises(AssertionError, match="worth a kernel"):

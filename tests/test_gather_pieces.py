@@ -33,7 +33,7 @@ from tawny.ops.indexing import Gather
 from tawny.ops.joining import Concat
 from tawny.ops.pieces import GatherPieces
 from tawny.rewrite import spec
-from tawny.rewrite.cost import cost_of, total
+from tawny.rewrite.cost import cost_of, graph_cost
 from tawny.rewrite.flow import Flow
 from tawny.rewrite.gathers import MOST_PIECES, gather_pieces
 from tawny.rewrite.pipeline import PIPELINE
@@ -174,7 +174,7 @@ def test_it_costs_as_much_as_the_gather_alone() -> None:
     node = make(GatherPieces(2), (f32(5, 4), f32(3, 4), i64(6)))
     (plain,) = expanded(node)
     assert cost_of(node) == cost_of(plain) == (24, 4 * 32 + 8 * 6, 4 * 24)
-    assert total([*node.inputs, node]) == cost_of(node)
+    assert graph_cost([*node.inputs, node]) == cost_of(node)
 
 
 # ------------------------------------------------------------------- the kernel

@@ -56,8 +56,8 @@ def test_a_periodic_stencil_is_one_step(shape: tuple[int, ...], dtype: str) -> N
 @pytest.fixture
 def short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let groups read what is rolled however short rows are, and however small arrays."""
-    monkeypatch.setattr("tawny.rewrite.own_reads.LONG_ROW", 1)
-    monkeypatch.setattr("tawny.rewrite.own_reads._SIDE_BY_SIDE", object)
+    monkeypatch.setattr("tawny.rewrite.groups.reads.LONG_ROW", 1)
+    monkeypatch.setattr("tawny.rewrite.groups.reads._SIDE_BY_SIDE", object)
     monkeypatch.setattr("tawny.engine.cpu.TINY", 0)
 
 

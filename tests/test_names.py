@@ -24,7 +24,6 @@ PENDING = {
     "numpy",
     "ops",
     "random",
-    "rewrite",
     "top",
 }
 """Packages whose names are not yet judged; `top` are the modules beside them."""

@@ -49,8 +49,8 @@ from tawny.rewrite import spec
 from tawny.rewrite.cost import cost_of
 from tawny.rewrite.flow import Flow
 from tawny.rewrite.fusion import fuse_products
-from tawny.rewrite.groups import group_elementwise
-from tawny.rewrite.product_groups import joining, product_first
+from tawny.rewrite.groups.elementwise import group_elementwise
+from tawny.rewrite.groups.products import product_first, product_group_pass
 
 WORKERS = (1, 2, 3, 5)
 
@@ -62,7 +62,7 @@ def always(op: ProductGroup, operands: Sequence[Node]) -> bool:
     return True
 
 
-join_all = joining(always, least=0)
+join_all = product_group_pass(always, min_bytes=0)
 
 
 @pytest.fixture
@@ -401,9 +401,9 @@ def test_small_products_and_what_the_engine_declines_are_left_alone() -> None:
         return False
 
     for last, times in (
-        (joining(never), 0),
-        (joining(never, least=121), 0),
-        (joining(never, least=120), 1),
+        (product_group_pass(never), 0),
+        (product_group_pass(never, min_bytes=121), 0),
+        (product_group_pass(never, min_bytes=120), 1),
     ):
         flow, _ = apply(fuse_products, group_elementwise, last, outputs=outputs)
         assert not product_groups(flow.outputs)
@@ -428,9 +428,9 @@ def test_what_runs_at_other_times_is_not_joined() -> None:
         assert nodes == before.order()
         return lambda node: "matmul" in node.name
 
-    flow, _ = again(before, joining(always, moments, 0))
+    flow, _ = again(before, product_group_pass(always, moments, 0))
     assert flow is before
-    flow, _ = again(before, joining(always, lambda _: lambda _: 0, 0))
+    flow, _ = again(before, product_group_pass(always, lambda _: lambda _: 0, 0))
     assert product_groups(flow.outputs)
 
 
@@ -450,7 +450,11 @@ def any_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small products are joined, too, and small arrays grouped."""
     monkeypatch.setattr("tawny.engine.cpu.TINY", 0)
     monkeypatch.setitem(ENGINES, "joining", JoiningEngine())
-    monkeypatch.setattr(compilation, "joining", lambda joins, moments: joining(joins, moments, 0))
+    monkeypatch.setattr(
+        compilation,
+        "product_group_pass",
+        lambda can_join, keys: product_group_pass(can_join, keys, 0),
+    )
 
 
 @st.composite

@@ -30,7 +30,7 @@ from tawny.memory.inplace import match
 from tawny.node import Node, make, toposort, variable
 from tawny.op import ELEMENTWISE
 from tawny.ops.fusion import PLAIN, Activation, Body, Epilogue, ProductGroup, Step, expanded
-from tawny.rewrite.product_groups import LEAST_IN_PIECES
+from tawny.rewrite.groups.products import LEAST_IN_PIECES
 
 native = pytest.mark.skipif(unavailable() is not None, reason="compiled code cannot be run here")
 

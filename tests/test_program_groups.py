@@ -291,8 +291,8 @@ def test_a_budget_that_groups_cannot_meet_is_met_without_them() -> None:
 
 def test_the_version_without_groups_is_tried_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where groups keep more alive than the budget allows, and the single ops do not."""
-    monkeypatch.setattr("tawny.rewrite.group_memory.SPARE", 10.0)
-    monkeypatch.setattr("tawny.rewrite.group_relief.LARGEST", 0)
+    monkeypatch.setattr("tawny.rewrite.groups.memory.SPARE", 10.0)
+    monkeypatch.setattr("tawny.rewrite.groups.relief.LARGEST", 0)
     monkeypatch.setattr("tawny.graph.compilation.MAX_COMPARED_STEPS", 0)
     x = big("x", 256, 256)
     w = [big(f"w{i}", 256, 256) for i in range(4)]
@@ -308,8 +308,8 @@ def test_the_version_without_groups_is_tried_last(monkeypatch: pytest.MonkeyPatc
 
 
 def test_groups_that_raise_the_peak_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tawny.rewrite.group_memory.SPARE", 10.0)
-    monkeypatch.setattr("tawny.rewrite.group_relief.LARGEST", 0)
+    monkeypatch.setattr("tawny.rewrite.groups.memory.SPARE", 10.0)
+    monkeypatch.setattr("tawny.rewrite.groups.relief.LARGEST", 0)
     x = big("x", 256, 256)
     w = [big(f"w{i}", 256, 256) for i in range(4)]
     u, v, p, q = (x @ m for m in w)
@@ -334,7 +334,7 @@ def test_programs_known_to_need_no_more_with_groups_are_planned_once(
     graph = graph_of(wide_graph(7, 120))
     graph.plan(engine="grouping", incremental=False)
     assert not planned
-    monkeypatch.setattr("tawny.rewrite.group_relief.LARGEST", 0)
+    monkeypatch.setattr("tawny.rewrite.groups.relief.LARGEST", 0)
     graph.plan(engine="grouping", incremental=False)
     assert planned
 

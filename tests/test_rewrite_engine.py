@@ -19,14 +19,14 @@ from tawny.op import ELEMENTWISE
 from tawny.rewrite import spec
 from tawny.rewrite.algebra import EXACT
 from tawny.rewrite.driver import rules_pass
-from tawny.rewrite.flow import MOST_SOURCES, Flow, Kind, rebuild, united_sources
+from tawny.rewrite.flow import MOST_SOURCES, Flow, Kind, rebuild, sources_of
 from tawny.rewrite.pattern import Capture, elementwise, rule
-from tawny.rewrite.pipeline import CONTRACT, PIPELINE, SIMPLIFY, Optimised, optimise, rules
+from tawny.rewrite.pipeline import CONTRACT, PIPELINE, SIMPLIFY, OptimisedGraph, optimise, rules
 
 RULES = (SIMPLIFY, CONTRACT)
 
 
-def optimised(*arrays: Array, **options: Any) -> Optimised:
+def optimised(*arrays: Array, **options: Any) -> OptimisedGraph:
     options.setdefault("pipeline", RULES)
     return optimise([a.node for a in arrays], evaluate=run, check=True, **options)
 
@@ -89,7 +89,7 @@ def test_sources_of_many_nodes_are_the_first_few() -> None:
         eval(compile(f"tnp.sin(x + {k}.5)", f"f{k}.py", "eval"), {"tnp": tnp, "x": tw.var()}).node
         for k in range(100)
     ]
-    assert len(united_sources(nodes)) == MOST_SOURCES
+    assert len(sources_of(nodes)) == MOST_SOURCES
 
 
 # ----------------------------------------------------------------------- driver

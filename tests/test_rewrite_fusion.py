@@ -21,10 +21,10 @@ from tawny.ops.fusion import Activation, Epilogue, FusedConvolution, FusedMatmul
 from tawny.ops.linalg import Matmul
 from tawny.rewrite import batch_norm
 from tawny.rewrite.batch_norm import fold_batch_norm
+from tawny.rewrite.constants import nbytes
 from tawny.rewrite.flow import Flow
-from tawny.rewrite.folding import nbytes
 from tawny.rewrite.fusion import fuse_products
-from tawny.rewrite.groups import group_elementwise
+from tawny.rewrite.groups.elementwise import group_elementwise
 
 
 def v(name: str, *shape: int, dtype: str = "float32") -> Array:

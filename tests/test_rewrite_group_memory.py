@@ -22,13 +22,13 @@ from tawny.memory.ordering.portfolio import best_order
 from tawny.node import Node, toposort
 from tawny.ops.fusion import Group
 from tawny.rewrite.flow import Flow
-from tawny.rewrite.group_choice import chosen
-from tawny.rewrite.group_memory import Memory
-from tawny.rewrite.group_places import PLAIN, Places
-from tawny.rewrite.group_relief import held_around
-from tawny.rewrite.group_schedule import Schedule
-from tawny.rewrite.group_unit import Units
-from tawny.rewrite.groups import group_elementwise, grouping
+from tawny.rewrite.groups.choice import choose_groups
+from tawny.rewrite.groups.elementwise import group_elementwise, grouping_pass
+from tawny.rewrite.groups.memory import MemoryCheck
+from tawny.rewrite.groups.relief import bytes_held_around
+from tawny.rewrite.groups.schedule import UnitSchedule
+from tawny.rewrite.groups.tables import PLAIN, NodeTables
+from tawny.rewrite.groups.units import UnitTable
 from tawny.rewrite.pipeline import PIPELINE, SIMPLIFY, optimise
 from test_rewrite_groups import gelu, layer_norm, x32
 
@@ -124,7 +124,7 @@ def test_the_planned_peak_of_large_arrays_does_not_rise(
 @pytest.mark.parametrize("seed", range(6))
 def test_what_nodes_need_alone_is_never_said_to_be_more_than_it_is(seed: int, count: int) -> None:
     outputs = wide_graph(seed, count)
-    least = chosen(toposort(outputs), outputs).least
+    least = choose_groups(toposort(outputs), outputs).ungrouped_bytes
     assert 0 < least <= peak(outputs)
     assert 1.02 * least >= peak(grouped(outputs)), "it tells that groups need no more"
 
@@ -132,10 +132,10 @@ def test_what_nodes_need_alone_is_never_said_to_be_more_than_it_is(seed: int, co
 @pytest.mark.parametrize("seed", range(8))
 def test_no_order_needs_less_than_what_is_held_around_a_node(seed: int) -> None:
     outputs = wide_graph(seed, 60)
-    places = Places(toposort(outputs), outputs)
-    memory = Memory(Units(places))
+    places = NodeTables(toposort(outputs), outputs)
+    memory = MemoryCheck(UnitTable(places))
     nodes = [i for i, kind in enumerate(places.kind) if kind >= PLAIN]
-    held = [held_around(places, memory, i) for i in nodes]
+    held = [bytes_held_around(places, memory, i) for i in nodes]
     assert max(places.bytes) < max(held) <= peak(outputs)
 
 
@@ -153,7 +153,7 @@ def test_groups_are_taken_apart_where_they_need_more_memory(
     outputs = wide_graph(seed, count)
     relieved = grouped(outputs)
     with monkeypatch.context() as patch:
-        patch.setattr("tawny.rewrite.group_choice.relieved", untouched)
+        patch.setattr("tawny.rewrite.groups.choice.relieve", untouched)
         dense = grouped(outputs)
     alone = peak(outputs)
     assert peak(dense) > NOISE * alone >= peak(relieved)
@@ -165,7 +165,7 @@ def test_groups_that_are_not_at_the_peak_stay(monkeypatch: pytest.MonkeyPatch) -
         outputs = wide_graph(seed, 250)
         relieved = len(steps(grouped(outputs)))
         with monkeypatch.context() as patch:
-            patch.setattr("tawny.rewrite.group_choice.relieved", untouched)
+            patch.setattr("tawny.rewrite.groups.choice.relieve", untouched)
             dense = len(steps(grouped(outputs)))
         if dense < relieved < len(steps(outputs)):
             return
@@ -177,8 +177,8 @@ def test_groups_that_are_not_at_the_peak_stay(monkeypatch: pytest.MonkeyPatch) -
 def test_any_limit_of_scheduling_gives_groups_in_order(seed: int, largest: int) -> None:
     outputs = [o.node for o in random_graph(seed, steps=120)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.rewrite.group_choice.LARGEST", largest)
-        patch.setattr("tawny.rewrite.group_choice.SMALL", 0)
+        patch.setattr("tawny.rewrite.groups.choice.LARGEST", largest)
+        patch.setattr("tawny.rewrite.groups.choice.SMALL", 0)
         new = grouped(outputs)
         assert grouped(new) == new
     feeds = {
@@ -372,7 +372,7 @@ def test_a_bias_is_summed_where_its_slope_is_made() -> None:
 def test_too_many_units_are_left_to_what_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     fused = optimise([sliced_lstm(8).node], evaluate=run, pipeline=PIPELINE[:-1]).outputs
     few = len(steps(grouped(fused)))
-    monkeypatch.setattr("tawny.rewrite.group_choice.LARGEST", 10)
+    monkeypatch.setattr("tawny.rewrite.groups.choice.LARGEST", 10)
     more = grouped(fused)
     assert few < len(steps(more))
     assert peak(more) <= peak(fused)
@@ -383,15 +383,15 @@ def test_what_is_uncertain_is_taken_back_where_no_good_order_is_found(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outputs = wide_graph(seed, 120)
-    monkeypatch.setattr("tawny.rewrite.group_choice.relieved", untouched)
+    monkeypatch.setattr("tawny.rewrite.groups.choice.relieve", untouched)
     with monkeypatch.context() as patch:
-        patch.setattr("tawny.rewrite.group_choice.LARGEST", 0)
+        patch.setattr("tawny.rewrite.groups.choice.LARGEST", 0)
         certain = grouped(outputs)
     with monkeypatch.context() as patch:
-        patch.setattr(Schedule, "is_kept_by", lambda *_: False)
+        patch.setattr(UnitSchedule, "is_matched_by", lambda *_: False)
         assert grouped(outputs) == certain
     with monkeypatch.context() as patch:
-        patch.setattr(Schedule, "is_kept_by", lambda *_: True)
+        patch.setattr(UnitSchedule, "is_matched_by", lambda *_: True)
         assert len(steps(grouped(outputs))) < len(steps(certain))
 
 
@@ -410,10 +410,10 @@ def test_nodes_that_run_at_different_times_are_apart() -> None:
                 reads_y.add(n)
         return lambda n: n in reads_y
 
-    flow, _ = again(Flow((late.node,)), grouping(moments))
+    flow, _ = again(Flow((late.node,)), grouping_pass(moments))
     assert steps(flow.outputs) == ["cos+sin", "tanh+multiply+exp"]
     (plain,) = grouped([late.node])
-    whole, _ = again(Flow((plain,)), grouping(moments))
+    whole, _ = again(Flow((plain,)), grouping_pass(moments))
     assert steps(whole.outputs) == steps(flow.outputs), "groups that are there are made anew"
 
 

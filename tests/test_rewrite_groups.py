@@ -24,9 +24,11 @@ from tawny.ops.delay import delay
 from tawny.ops.fusion import Body, Group, Step, expanded, nonunit
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import Max, Reduction
-from tawny.rewrite import group_choice, group_unit, spec
+from tawny.rewrite import spec
 from tawny.rewrite.flow import Flow
-from tawny.rewrite.groups import group_elementwise, grouping
+from tawny.rewrite.groups import choice as group_choice
+from tawny.rewrite.groups import units as group_unit
+from tawny.rewrite.groups.elementwise import group_elementwise, grouping_pass
 
 
 def x32(*shape: int, name: str = "x") -> Array:
@@ -226,7 +228,7 @@ def test_row_values_of_another_reduction_are_computed_outside() -> None:
     x = x32(64, 128)
     total = tnp.sum(tnp.exp(x), axis=1, keepdims=True)
     y = tnp.tanh(x / tnp.exp(tnp.sqrt(total)))
-    apart = grouping(lambda outputs: lambda n: isinstance(n.op, Reduction))
+    apart = grouping_pass(lambda outputs: lambda n: isinstance(n.op, Reduction))
     flow, _ = again(Flow((y.node,)), apart)
     assert [names(g) for g in groups_of(flow.outputs)] == [["sqrt", "exp"], ["divide", "tanh"]]
     assert_same_bits([y.node], flow.outputs)

@@ -18,18 +18,18 @@ from random_graphs import assert_close, evaluated
 from tawny.array import Array, wrap
 from tawny.engine.reference import run
 from tawny.node import toposort
-from tawny.rewrite.facts import Facts
-from tawny.rewrite.pipeline import PIPELINE, SIMPLIFY, Optimised, optimise
+from tawny.rewrite.facts import NodeFacts
+from tawny.rewrite.pipeline import PIPELINE, SIMPLIFY, OptimisedGraph, optimise
 
 SHAPE = (4, 3)
 
 
-def simplified(*arrays: Array, **options: Any) -> Optimised:
+def simplified(*arrays: Array, **options: Any) -> OptimisedGraph:
     options.setdefault("pipeline", (SIMPLIFY,))
     return optimise([a.node for a in arrays], evaluate=run, check=True, **options)
 
 
-def names(result: Optimised) -> list[str]:
+def names(result: OptimisedGraph) -> list[str]:
     return [n.name for n in toposort(result.outputs)]
 
 
@@ -198,7 +198,7 @@ def test_differentiation_leaves_no_product_with_zeros(name: str, transform: Any)
     """A slope that is plainly zero is never made, so no finite rule is needed to remove it."""
     x = tw.var("x", shape=(5,))
     result = simplified(transform(FUNCTIONS[name])(x))
-    facts = Facts(run)
+    facts = NodeFacts(run)
     for node in toposort(result.outputs):
         if node.name in ("multiply", "divide", "matmul"):
             assert not any(facts.fill(i) == 0 for i in node.inputs), node

@@ -13,19 +13,19 @@ import tawny.numpy as tnp
 from tawny.array import Array, wrap
 from tawny.engine.reference import run
 from tawny.node import SMALL, Constant, borrowed, toposort
-from tawny.rewrite import merging
-from tawny.rewrite.pipeline import SIMPLIFY, Optimised, optimise
+from tawny.rewrite import constants as constant_passes
+from tawny.rewrite.pipeline import SIMPLIFY, OptimisedGraph, optimise
 
 SIZE = SMALL  # elements, so that constants of every dtype are large
 
 
-def simplified(*arrays: Array, **options: Any) -> Optimised:
+def simplified(*arrays: Array, **options: Any) -> OptimisedGraph:
     return optimise(
         [a.node for a in arrays], evaluate=run, check=True, pipeline=(SIMPLIFY,), **options
     )
 
 
-def constants(result: Optimised) -> list[np.ndarray[Any, Any]]:
+def constants(result: OptimisedGraph) -> list[np.ndarray[Any, Any]]:
     return [n.value for n in toposort(result.outputs) if isinstance(n.op, Constant)]
 
 
@@ -100,7 +100,7 @@ def test_ledger_names_both_places_and_keeps_no_value_alive() -> None:
     value = np.linspace(0, 1, SIZE)
     alive = weakref.ref(value)
     written = pair(np.linspace(0, 1, SIZE), value)
-    result = optimise([written.node], evaluate=run, pipeline=(merging.MERGING,))
+    result = optimise([written.node], evaluate=run, pipeline=(constant_passes.MERGING,))
     (record,) = result.rewrites
     assert [e.name for e in record.before] == ["constant", "constant"]
     assert [e.name for e in record.after] == ["constant"]
@@ -119,8 +119,8 @@ def test_it_can_be_switched_off() -> None:
 
 def test_constants_that_differ_are_not_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[object] = []
-    digest = merging._digest
-    monkeypatch.setattr(merging, "_digest", lambda v: hashed.append(v) or digest(v))
+    digest = constant_passes._digest
+    monkeypatch.setattr(constant_passes, "_digest", lambda v: hashed.append(v) or digest(v))
     rng = np.random.default_rng(0)
     weights = [tnp.asarray(rng.normal(size=SIZE)) for _ in range(20)]
     weights += [tnp.asarray(rng.normal(size=SIZE + k)) for k in range(20)]

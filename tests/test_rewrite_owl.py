@@ -15,12 +15,12 @@ from random_graphs import assert_close, evaluated
 from tawny.array import Array
 from tawny.engine.reference import run
 from tawny.node import Node, toposort
-from tawny.rewrite.pipeline import CONTRACT, SIMPLIFY, Optimised, fuse_products, optimise
+from tawny.rewrite.pipeline import CONTRACT, SIMPLIFY, OptimisedGraph, fuse_products, optimise
 
 RULES = (SIMPLIFY, CONTRACT)
 
 
-def simplified(*arrays: Array, **options: Any) -> Optimised:
+def simplified(*arrays: Array, **options: Any) -> OptimisedGraph:
     options.setdefault("pipeline", RULES)
     return optimise([a.node for a in arrays], evaluate=run, check=True, **options)
 
@@ -29,7 +29,7 @@ def names(outputs: tuple[Node, ...]) -> list[str]:
     return [n.name for n in toposort(outputs)]
 
 
-def assert_computes_the_same(result: Optimised, *arrays: Array) -> None:
+def assert_computes_the_same(result: OptimisedGraph, *arrays: Array) -> None:
     rng = np.random.default_rng(0)
     leaves = [n for n in toposort([a.node for a in arrays]) if n.name in VARIABLE_NAMES]
     feeds = {n: rng.uniform(0.5, 2.0, n.shape).astype(n.dtype) for n in leaves}

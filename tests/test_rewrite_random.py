@@ -20,7 +20,7 @@ from tawny.engine.reference import run
 from tawny.node import Node, toposort
 from tawny.op import FACTS
 from tawny.rewrite.flow import is_impure
-from tawny.rewrite.pipeline import Optimised, optimise
+from tawny.rewrite.pipeline import OptimisedGraph, optimise
 
 EXACT_ONLY = ("contracting", "finite")
 THOROUGH = settings(
@@ -31,7 +31,7 @@ THOROUGH = settings(
 )
 
 
-def optimised(graph: RandomGraph, **options: Any) -> Optimised:
+def optimised(graph: RandomGraph, **options: Any) -> OptimisedGraph:
     """The graph through the whole pipeline, checked after each pass, and found idempotent."""
     before = _snapshot(graph.outputs)
     first = optimise(graph.outputs, evaluate=run, check=True, **options)

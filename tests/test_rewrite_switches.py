@@ -20,12 +20,12 @@ from tawny.node import Node, toposort
 from tawny.op import ELEMENTWISE
 from tawny.rewrite import spec
 from tawny.rewrite.flow import Context, Flow, Kind, Pass
-from tawny.rewrite.pipeline import SIMPLIFY, Optimised, optimise, rules
+from tawny.rewrite.pipeline import SIMPLIFY, OptimisedGraph, optimise, rules
 
 x, y = tw.var("x", shape=(4,)), tw.var("y", shape=(4,))
 
 
-def optimised(*arrays: Array, **options: Any) -> Optimised:
+def optimised(*arrays: Array, **options: Any) -> OptimisedGraph:
     options.setdefault("pipeline", (SIMPLIFY,))
     return optimise([a.node for a in arrays], evaluate=run, check=True, **options)
 

@@ -29,11 +29,11 @@ from tawny.node import Node, Value, toposort
 from tawny.ops.movement import Roll
 from tawny.rewrite.flow import Flow
 from tawny.rewrite.gathers import gather_pieces
-from tawny.rewrite.group_reads import GROUP_READS, reading
-from tawny.rewrite.groups import grouping
+from tawny.rewrite.groups.elementwise import grouping_pass
+from tawny.rewrite.groups.products import PRODUCT_GROUP, product_group_pass
+from tawny.rewrite.groups.reads import GROUP_READS, group_reads_pass
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import PIPELINE, measure, rules
-from tawny.rewrite.product_groups import PRODUCT_GROUP, joining
 from tawny.unique import Unique
 
 SIMPLIFY_PASSES: Final = tuple(p for p in PIPELINE if p.name in ("simplify", "fold_batch_norm"))
@@ -156,13 +156,13 @@ class Compilation(Unique):
         least: list[int] = []
         if self._engine.compiles_groups:
             run_keys = self._run_keys if incremental else None
-            groups = grouping(
+            groups = grouping_pass(
                 run_keys, self._engine.should_group, self._engine.min_group_size, least.append
             )
-            joined = joining(self._engine.can_fuse_product, run_keys)
+            joined = product_group_pass(self._engine.can_fuse_product, run_keys)
             grouped = optimise(fused.flow, (groups, joined))
             own = grouped.flow.with_outputs(grouped.outputs[:count])
-            reads = optimise(own, (reading(self._engine.should_group),))
+            reads = optimise(own, (group_reads_pass(self._engine.should_group),))
             note("group", len(reads.flow.order()))
             more = rewrites.followed_by(grouped.rewrites).followed_by(reads.rewrites)
             yield ProgramVersion(reads.flow, more)

@@ -20,7 +20,7 @@ from tawny.lazy import LazyModule, cached_property
 from tawny.node import Node, Variable, toposort
 from tawny.rewrite.flow import Flow, Pass
 from tawny.rewrite.ledger import Rewrites
-from tawny.rewrite.pipeline import Optimised
+from tawny.rewrite.pipeline import OptimisedGraph
 from tawny.rewrite.pipeline import optimise as optimise_nodes
 from tawny.shape import as_int
 from tawny.source import describe
@@ -299,7 +299,7 @@ class Graph(Unique):
     ) -> Compilation:
         watched = [self.variable(x, "often") for x in _listed(often)]
 
-        def run(flow: Flow, pipeline: Sequence[Pass]) -> Optimised:
+        def run(flow: Flow, pipeline: Sequence[Pass]) -> OptimisedGraph:
             evaluate = evaluator()
             return optimise_nodes(
                 flow,

@@ -15,9 +15,18 @@ import numpy as np
 from tawny.node import Node, make
 from tawny.op import ELEMENTWISE, Elementwise, Trait
 from tawny.ops.creation import Cast
-from tawny.rewrite.facts import Facts, broadcasted, filled_like, is_negative_zero, scalar_like
+from tawny.rewrite.facts import NodeFacts, broadcast_to, full_like, is_negative_zero, scalar_like
 from tawny.rewrite.flow import Kind
-from tawny.rewrite.pattern import Build, Capture, Filled, Match, Rule, any_of, elementwise, rule
+from tawny.rewrite.pattern import (
+    Build,
+    Capture,
+    Fill,
+    Match,
+    RewriteRule,
+    any_of,
+    elementwise,
+    rule,
+)
 
 EXACT: Final = Kind.EXACT
 CONTRACTING: Final = Kind.CONTRACTING
@@ -25,12 +34,12 @@ FINITE: Final = Kind.FINITE
 
 x: Final = Capture("x")
 y: Final = Capture("y")
-zero: Final = Filled("zero", 0)
-one: Final = Filled("one", 1)
-minus_one: Final = Filled("k", -1)
-two: Final = Filled("k", 2)
-half: Final = Filled("k", 0.5)
-k: Final = Filled("k")
+zero: Final = Fill("zero", 0)
+one: Final = Fill("one", 1)
+minus_one: Final = Fill("k", -1)
+two: Final = Fill("k", 2)
+half: Final = Fill("k", 0.5)
+k: Final = Fill("k")
 
 add: Final = elementwise("add")
 subtract: Final = elementwise("subtract")
@@ -68,7 +77,7 @@ def _float(m: Match) -> bool:
 
 
 def _finite(m: Match) -> bool:
-    return m.facts.finite(m["x"])
+    return m.facts.is_finite(m["x"])
 
 
 def _no_nan(m: Match) -> bool:
@@ -80,7 +89,7 @@ def _zero_adds_nothing(m: Match) -> bool:
     return _whole(m) or (
         _all_negative(m.fill("zero"))
         if is_negative_zero(m.fill("zero"))
-        else m.facts.never_negative_zero(m["x"])
+        else m.facts.is_never_negative_zero(m["x"])
     )
 
 
@@ -106,17 +115,17 @@ def _zero_last(m: Match) -> bool:
     return _whole(m) or (m.node.inputs[1] is m["zero"] and not is_negative_zero(m.fill("zero")))
 
 
-def _negated(m: Match) -> bool:
+def _keeps_dtype(m: Match) -> bool:
     """`x` is negated in the result's dtype: small integers and booleans would not survive it."""
     return m["x"].dtype == m.node.dtype
 
 
-def _negated_exactly(m: Match) -> bool:
-    return _negated(m) and _negative_zero(m)
+def _negates_exactly(m: Match) -> bool:
+    return _keeps_dtype(m) and _negative_zero(m)
 
 
-def _negated_real(m: Match) -> bool:
-    return _negated(m) and _real(m)
+def _negates_real(m: Match) -> bool:
+    return _keeps_dtype(m) and _real(m)
 
 
 def _same_dtype(m: Match) -> bool:
@@ -139,53 +148,53 @@ def _power_of_two(m: Match) -> bool:
 
 
 def _zeros(m: Match) -> Node:
-    return filled_like(0, m.node)
+    return full_like(0, m.node)
 
 
 def _ones(m: Match) -> Node:
-    return filled_like(1, m.node)
+    return full_like(1, m.node)
 
 
 def _false(m: Match) -> Node:
-    return filled_like(False, m.node)
+    return full_like(False, m.node)
 
 
 def _true(m: Match) -> Node:
-    return filled_like(True, m.node)
+    return full_like(True, m.node)
 
 
 def _times_reciprocal(m: Match) -> Node:
     factor = scalar_like(1 / float(m.fill("k")), m.node)
-    return broadcasted(make(ELEMENTWISE["multiply"], (m["x"], factor)), m.node.shape)
+    return broadcast_to(make(ELEMENTWISE["multiply"], (m["x"], factor)), m.node.shape)
 
 
-def _converted(m: Match) -> Node:
+def _cast_to_result(m: Match) -> Node:
     return m["x"] if m["x"].dtype == m.node.dtype else make(Cast(m.node.dtype), (m["x"],))
 
 
-def _of_converted(name: str) -> Build:
+def _apply_to_cast(name: str) -> Build:
     """An op on `x`, which is converted to the result's dtype first, as the power does."""
 
     def build(m: Match) -> Node:
-        return broadcasted(make(ELEMENTWISE[name], (_converted(m),)), m.node.shape)
+        return broadcast_to(make(ELEMENTWISE[name], (_cast_to_result(m),)), m.node.shape)
 
     return build
 
 
-def _chosen(m: Match) -> Node | None:
+def _choose(m: Match) -> Node | None:
     """The operand that a constant condition picks."""
     picked = m["x"] if bool(m.fill("k")) else m["y"]
     if picked.dtype != m.node.dtype:
         picked = make(Cast(m.node.dtype), (picked,))
-    return broadcasted(picked, m.node.shape)
+    return broadcast_to(picked, m.node.shape)
 
 
 def _pair(node: Node) -> tuple[object, ...]:
-    """The same for a commutative op on the same operands in either order."""
+    """A key of a commutative op and its operands, equal for both orders of these."""
     return node.op, frozenset(node.inputs)
 
 
-def _has_twin(node: Node, facts: Facts) -> bool:
+def _has_twin(node: Node, facts: NodeFacts) -> bool:
     """Another node applies the same op to the same operands in the other order."""
     return node.dtype.kind != "c" and facts.twins.setdefault(_pair(node), node) is not node
 
@@ -207,19 +216,19 @@ def _rows(trait: Trait, arity: int) -> list[Elementwise]:
 _INTEGER_ROUNDING: Final = [ELEMENTWISE[n] for n in ("floor", "ceil", "trunc", "rint")]
 _REAL_PARTS: Final = [ELEMENTWISE[n] for n in ("conj", "real")]
 
-SUMS: Final[tuple[Rule, ...]] = (
+SUMS: Final[tuple[RewriteRule, ...]] = (
     rule("add_zero", EXACT, add(x, zero), x, "x + 0 = x", _zero_adds_nothing),
     rule("add_zero_float", FINITE, add(x, zero), x, "x + 0.0 = x", _no_nan),
     rule("subtract_zero", EXACT, subtract(x, zero), x, "x - 0 = x", _positive_zero),
     rule("subtract_zero_float", FINITE, subtract(x, zero), x, "x - -0.0 = x", _no_nan),
-    rule("zero_minus", EXACT, subtract(zero, x), negative(x), "0 - x = -x", _negated_exactly),
+    rule("zero_minus", EXACT, subtract(zero, x), negative(x), "0 - x = -x", _negates_exactly),
     rule(
         "zero_minus_float",
         FINITE,
         subtract(zero, x),
         negative(x),
         "0.0 - x = -x",
-        lambda m: _no_nan(m) and _negated(m),
+        lambda m: _no_nan(m) and _keeps_dtype(m),
     ),
     rule("subtract_self", EXACT, subtract(x, x), _zeros, "x - x = 0", _whole),
     rule("subtract_self_float", FINITE, subtract(x, x), _zeros, "x - x = 0", _finite),
@@ -235,7 +244,7 @@ SUMS: Final[tuple[Rule, ...]] = (
     ),
 )
 
-PRODUCTS: Final[tuple[Rule, ...]] = (
+PRODUCTS: Final[tuple[RewriteRule, ...]] = (
     rule("multiply_one", EXACT, multiply(x, one), x, "x * 1 = x", _real),
     rule("multiply_one_complex", FINITE, multiply(x, one), x, "x * 1 = x", _finite),
     rule("multiply_zero", EXACT, multiply(x, zero), _zeros, "x * 0 = 0", _whole),
@@ -246,7 +255,7 @@ PRODUCTS: Final[tuple[Rule, ...]] = (
         multiply(x, minus_one),
         negative(x),
         "x * -1 = -x",
-        _negated_real,
+        _negates_real,
     ),
     rule(
         "multiply_negatives",
@@ -259,7 +268,7 @@ PRODUCTS: Final[tuple[Rule, ...]] = (
     rule("divide_one", EXACT, divide(x, one), x, "x / 1 = x", _real),
     rule("divide_one_complex", FINITE, divide(x, one), x, "x / 1 = x", _finite),
     rule(
-        "divide_minus_one", EXACT, divide(x, minus_one), negative(x), "x / -1 = -x", _negated_real
+        "divide_minus_one", EXACT, divide(x, minus_one), negative(x), "x / -1 = -x", _negates_real
     ),
     rule("zero_divide", FINITE, divide(zero, x), _zeros, "0 / x = 0", _no_nan),
     rule("divide_self", FINITE, divide(x, x), _ones, "x / x = 1", _no_nan),
@@ -281,7 +290,7 @@ PRODUCTS: Final[tuple[Rule, ...]] = (
     ),
 )
 
-POWERS: Final[tuple[Rule, ...]] = (
+POWERS: Final[tuple[RewriteRule, ...]] = (
     rule("power_zero", EXACT, power(x, zero), _ones, "x ** 0 = 1", _real),
     rule("power_one", EXACT, power(x, one), x, "x ** 1 = x", _real),
     rule("power_one_complex", CONTRACTING, power(x, one), x, "x ** 1 = x"),
@@ -289,7 +298,7 @@ POWERS: Final[tuple[Rule, ...]] = (
         "power_two",
         EXACT,
         power(x, two),
-        _of_converted("square"),
+        _apply_to_cast("square"),
         "x ** 2 = square(x)",
         _integer,
     ),
@@ -300,7 +309,7 @@ POWERS: Final[tuple[Rule, ...]] = (
         power(x, half),
         sqrt(x),
         "x ** 0.5 = sqrt(x) for x not negative",
-        lambda m: m.facts.nonnegative(m["x"]),
+        lambda m: m.facts.is_nonnegative(m["x"]),
     ),
     rule(
         "power_half_finite",
@@ -322,7 +331,7 @@ POWERS: Final[tuple[Rule, ...]] = (
     rule("square_absolute", EXACT, square(absolute(x)), square(x), "abs(x) ** 2 = x ** 2", _real),
 )
 
-CHOICES: Final[tuple[Rule, ...]] = (
+CHOICES: Final[tuple[RewriteRule, ...]] = (
     rule(
         "absolute_negative",
         EXACT,
@@ -337,18 +346,18 @@ CHOICES: Final[tuple[Rule, ...]] = (
         absolute(x),
         x,
         "abs(x) = x for x not negative",
-        lambda m: m.facts.nonnegative(m["x"]),
+        lambda m: m.facts.is_nonnegative(m["x"]),
     ),
     rule("maximum_zero", EXACT, maximum(x, zero), relu(x), "maximum(x, 0) = relu(x)", _zero_last),
     rule("relu_twice", EXACT, relu(relu(x)), relu(x), "relu(relu(x)) = relu(x)"),
-    rule("where_constant", EXACT, where(k, x, y), _chosen, "where(true, x, y) = x"),
+    rule("where_constant", EXACT, where(k, x, y), _choose, "where(true, x, y) = x"),
     rule("where_same", EXACT, where(y, x, x), x, "where(c, x, x) = x"),
     rule("positive", EXACT, elementwise("positive")(x), x, "+x = x"),
     rule(
         "round_integer",
         EXACT,
         any_of(_INTEGER_ROUNDING, x),
-        _converted,
+        _cast_to_result,
         "floor(x) = x for integers",
         lambda m: m["x"].dtype.kind in "biu",
     ),
@@ -356,7 +365,7 @@ CHOICES: Final[tuple[Rule, ...]] = (
         "real_part",
         EXACT,
         any_of(_REAL_PARTS, x),
-        _converted,
+        _cast_to_result,
         "conj(x) = real(x) = x for real x",
         lambda m: m["x"].dtype.kind != "c",
     ),
@@ -385,7 +394,7 @@ def _twice(m: Match) -> Node | None:
     return inner if inner.op is m.node.op and inner.dtype == m.node.dtype else None
 
 
-def _undone(m: Match) -> Node | None:
+def _innermost(m: Match) -> Node | None:
     """What an op that is its own inverse was applied to, twice."""
     return m["x"] if m["inner"].op is m.node.op and m["x"].dtype == m.node.dtype else None
 
@@ -393,12 +402,12 @@ def _undone(m: Match) -> Node | None:
 _INVOLUTIONS: Final = [o for o in _rows(Trait.INVOLUTION, 1) if o.info.name != "negative"]
 _IDEMPOTENT: Final = _rows(Trait.IDEMPOTENT, 1)
 
-TRAITS: Final[tuple[Rule, ...]] = (
+TRAITS: Final[tuple[RewriteRule, ...]] = (
     rule(
         "involution",
         EXACT,
         any_of(_INVOLUTIONS, any_of(_INVOLUTIONS, x, name="inner")),
-        _undone,
+        _innermost,
         "f(f(x)) = x",
     ),
     rule(
@@ -417,7 +426,7 @@ TRAITS: Final[tuple[Rule, ...]] = (
     ),
 )
 
-TWINS: Final[tuple[Rule, ...]] = (
+TWINS: Final[tuple[RewriteRule, ...]] = (
     rule(
         "commute",
         EXACT,

@@ -23,9 +23,9 @@ from tawny.node import Node, Value, constant, make, written_at
 from tawny.op import ELEMENTWISE, Op
 from tawny.ops.convolution import Windowed
 from tawny.ops.fusion import Activation, Epilogue, FusedMatmul, is_bias_shape
-from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
 from tawny.rewrite.fusion import PRODUCTS, epilogue_of, with_epilogue
-from tawny.rewrite.group_lifetime import is_leaf
+from tawny.rewrite.lifetimes import is_leaf
 from tawny.shape import size
 
 BATCH_NORM: Final = RuleInfo(
@@ -33,7 +33,8 @@ BATCH_NORM: Final = RuleInfo(
 )
 
 SMALL: Final = 2**12
-"""Weights of at most so many bytes are multiplied by the scale; so are those of groups."""
+"""Bytes of weights, at most, that are multiplied by the scale; those of grouped convolutions always
+are.  Chosen by hand: it trades a second copy of the weights for a multiplication a result."""
 
 _ADD: Final = ELEMENTWISE["add"]
 _SUBTRACT: Final = ELEMENTWISE["subtract"]
@@ -46,7 +47,7 @@ _SCALES: Final = _AFFINE - {_ADD, _SUBTRACT}
 
 
 @dataclass(frozen=True, slots=True)
-class _Chain:
+class _AffineChain:
     """A product and the affine steps after it, each with the place of the value it continues."""
 
     product: Node
@@ -63,14 +64,14 @@ def _run(flow: Flow, context: Context) -> Flow:
         return flow
     replacements: dict[Node, Node] = {}
     for chain in _chains(flow):
-        after = _folded(chain, context)
+        after = _fold_chain(chain, context)
         if after is not None:
             end = chain.steps[-1][0]
             context.recorder.record(
                 BATCH_NORM, (chain.product, *(n for n, _ in chain.steps)), (after,)
             )
             replacements[end] = after
-    return flow.replaced(replacements)
+    return flow.replace_nodes(replacements)
 
 
 fold_batch_norm: Final = Pass("fold_batch_norm", (BATCH_NORM,), _run)
@@ -95,17 +96,17 @@ def _begins(node: Node) -> bool:
     )
 
 
-def _chains(flow: Flow) -> list[_Chain]:
+def _chains(flow: Flow) -> list[_AffineChain]:
     """The longest chains that multiply."""
     if PRODUCTS.isdisjoint(flow.families()):
         return []
     order = flow.order()
-    found: dict[Node, _Chain] = {}
+    found: dict[Node, _AffineChain] = {}
     uses: Counter[Node] | None = None
     for node in order:
         if node.op.family in PRODUCTS:
             if not is_leaf(node) and _begins(node):
-                found[node] = _Chain(node)
+                found[node] = _AffineChain(node)
         elif found and node.op in _AFFINE and not is_leaf(node):
             place = next((p for p, i in enumerate(node.inputs) if i in found), None)
             if place is None:
@@ -116,7 +117,7 @@ def _chains(flow: Flow) -> list[_Chain]:
             before = node.inputs[place]
             if uses[before] == 1 and _continues(node, place):
                 chain = found.pop(before)
-                found[node] = _Chain(chain.product, (*chain.steps, (node, place)))
+                found[node] = _AffineChain(chain.product, (*chain.steps, (node, place)))
     return [chain for chain in found.values() if chain.scales]
 
 
@@ -136,7 +137,7 @@ def _continues(node: Node, place: int) -> bool:
     )
 
 
-def _folded(chain: _Chain, context: Context) -> Node | None:
+def _fold_chain(chain: _AffineChain, context: Context) -> Node | None:
     """The product with the chain in it; None where its numbers would not be finite."""
     product = chain.product
     scale, shift = _scale_and_shift(chain, context)
@@ -148,25 +149,25 @@ def _folded(chain: _Chain, context: Context) -> Node | None:
     if size(weights.shape) * weights.dtype.itemsize > SMALL and not grouped:
         op = with_epilogue(product.op, Epilogue(bias=True, scaled=True))
         both = np.stack([bias, factors])
-        return _made(chain, op, lambda: (weights, constant(both)))
+        return _make_product(chain, op, lambda: (weights, constant(both)))
     (plain,) = _values([weights], context)
     exchanged = isinstance(product.op, FusedMatmul) and product.op.transpose_b
-    scaled = _scaled(plain, scale[:, None] if exchanged else scale)
+    scaled = _scale_weights(plain, scale[:, None] if exchanged else scale)
     if not _is_finite(scaled):
         return None
     biased = bool(bias.any())
     op = with_epilogue(product.op, Epilogue(bias=biased))
-    return _made(chain, op, lambda: (constant(scaled), *[constant(bias)] * biased))
+    return _make_product(chain, op, lambda: (constant(scaled), *[constant(bias)] * biased))
 
 
-def _made(chain: _Chain, op: Op, operands: Callable[[], tuple[Node, ...]]) -> Node:
+def _make_product(chain: _AffineChain, op: Op, operands: Callable[[], tuple[Node, ...]]) -> Node:
     """What stands for a chain: its product's left operand and others."""
     product = chain.product
-    with written_at(united_sources((product, *(n for n, _ in chain.steps)))):
+    with written_at(sources_of((product, *(n for n, _ in chain.steps)))):
         return make(op, (product.inputs[0], *operands()))
 
 
-def _scale_and_shift(chain: _Chain, context: Context) -> tuple[Value, Value]:
+def _scale_and_shift(chain: _AffineChain, context: Context) -> tuple[Value, Value]:
     """What a chain makes of its product without a bias, for each channel."""
     product = chain.product
     constants = [c for n, place in chain.steps for p, c in enumerate(n.inputs) if p != place]
@@ -182,7 +183,7 @@ def _scale_and_shift(chain: _Chain, context: Context) -> tuple[Value, Value]:
             scale = rows[1] if epilogue.scaled else scale
         for node, place in chain.steps:
             operands = [next(given).reshape(-1).astype(np.float64) for _ in node.inputs[1:]]
-            scale, shift = _composed(node, place, scale, shift, operands)
+            scale, shift = _compose_step(node, place, scale, shift, operands)
     return scale, shift
 
 
@@ -195,7 +196,7 @@ def _values(nodes: Sequence[Node], context: Context) -> list[Value]:
     return [found[n] for n in nodes]
 
 
-def _scaled(weights: Value, scale: Value) -> Value:
+def _scale_weights(weights: Value, scale: Value) -> Value:
     """The weights times the scale, rounded once."""
     out = np.empty(weights.shape, weights.dtype)
     with np.errstate(all="ignore"):
@@ -207,7 +208,7 @@ def _is_finite(values: Value) -> bool:
     return bool(np.isfinite(values).all())
 
 
-def _composed(
+def _compose_step(
     node: Node, place: int, scale: Value, shift: Value, operands: list[Value]
 ) -> tuple[Value, Value]:
     """Scale and shift after one more step."""

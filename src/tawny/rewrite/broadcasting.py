@@ -15,15 +15,15 @@ from tawny.op import ELEMENTWISE, Family
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
-from tawny.rewrite.facts import Facts, broadcasted, reshaped
+from tawny.rewrite.facts import NodeFacts, broadcast_to, reshape_to
 from tawny.rewrite.flow import Kind
-from tawny.rewrite.pattern import Capture, Match, Rule, any_of, call, rule
+from tawny.rewrite.pattern import Capture, Match, RewriteRule, any_of, call, rule
 from tawny.shape import broadcast, size
 
 EXACT: Final = Kind.EXACT
 
 
-def _hoisted(m: Match) -> Node | None:
+def _hoist(m: Match) -> Node | None:
     """The op on what its operands were broadcast from, broadcast."""
     node = m.node
     if 0 in node.shape:
@@ -34,10 +34,10 @@ def _hoisted(m: Match) -> Node | None:
         if small[0] is node.inputs[0]:
             return None
     shape = node.op.infer_shape(*[n.shape for n in small])
-    return broadcasted(make_as(node.op, tuple(small), shape, node.dtype), node.shape)
+    return broadcast_to(make_as(node.op, tuple(small), shape, node.dtype), node.shape)
 
 
-def _only_adds_ones(node: Node, facts: Facts) -> bool:
+def _only_adds_ones(node: Node, facts: NodeFacts) -> bool:
     """Whether nothing is repeated."""
     del facts
     return size(node.shape) == size(node.inputs[0].shape) > 0
@@ -62,7 +62,7 @@ def _without_ones(m: Match) -> Node | None:
     return None if inputs == node.inputs else make(node.op, inputs)
 
 
-def _reduced_once(m: Match) -> Node | None:
+def _reduce_once(m: Match) -> Node | None:
     """The extremum without the axes along which all elements are the same."""
     op = cast("Reduction", m.node.op)
     source, wide = m["x"], m["wide"]
@@ -75,8 +75,8 @@ def _reduced_once(m: Match) -> Node | None:
     if not equal:
         return None
     narrow = tuple(1 if a in equal else n for a, n in enumerate(wide.shape))
-    result = make(type(op)(op.axes, True), (broadcasted(source, narrow),))
-    return reshaped(result, m.node.shape)
+    result = make(type(op)(op.axes, True), (broadcast_to(source, narrow),))
+    return reshape_to(result, m.node.shape)
 
 
 _POWER: Final = ELEMENTWISE["pow"]
@@ -85,19 +85,19 @@ _LONE: Final = (2, 0.5, -1)
 
 ELEMENTWISE_KEYS: Final[tuple[Family, ...]] = (*ELEMENTWISE.values(), Cast)
 
-BROADCASTS: Final[tuple[Rule, ...]] = (
+BROADCASTS: Final[tuple[RewriteRule, ...]] = (
     rule(
         "hoist_broadcast",
         EXACT,
         any_of(ELEMENTWISE_KEYS, some=(BroadcastTo,)),
-        _hoisted,
+        _hoist,
         "f(broadcast_to(p), q) = broadcast_to(f(p, q))",
     ),
     rule(
         "broadcast_ones",
         EXACT,
         call(BroadcastTo, Capture("x")),
-        lambda m: reshaped(m["x"], m.node.shape),
+        lambda m: reshape_to(m["x"], m.node.shape),
         "broadcast_to(x) = reshape(x) where it only adds axes of size 1",
         only=_only_adds_ones,
     ),
@@ -105,12 +105,12 @@ BROADCASTS: Final[tuple[Rule, ...]] = (
         "reduce_broadcast",
         EXACT,
         any_of([Max, Min, AllTrue, AnyTrue], call(BroadcastTo, Capture("x"), name="wide")),
-        _reduced_once,
+        _reduce_once,
         "max(broadcast_to(x)) = max(x) along the broadcast axes",
     ),
 )
 
-ONES: Final[tuple[Rule, ...]] = (
+ONES: Final[tuple[RewriteRule, ...]] = (
     rule(
         "drop_ones",
         EXACT,

@@ -12,7 +12,7 @@ from typing import Final
 from tawny.node import Node, make
 from tawny.op import ELEMENTWISE
 from tawny.rewrite.flow import Kind
-from tawny.rewrite.pattern import Capture, Filled, Match, Rule, elementwise, rule
+from tawny.rewrite.pattern import Capture, Fill, Match, RewriteRule, elementwise, rule
 
 EXACT: Final = Kind.EXACT
 CONTRACTING: Final = Kind.CONTRACTING
@@ -20,9 +20,9 @@ CONTRACTING: Final = Kind.CONTRACTING
 x: Final = Capture("x")
 y: Final = Capture("y")
 z: Final = Capture("z")
-k: Final = Filled("k")
-rate: Final = Filled("rate")
-epsilon: Final = Filled("epsilon")
+k: Final = Fill("k")
+rate: Final = Fill("rate")
+epsilon: Final = Fill("epsilon")
 
 add: Final = elementwise("add")
 subtract: Final = elementwise("subtract")
@@ -39,7 +39,7 @@ def _product_dtype(m: Match) -> bool:
     return m["product"].dtype == m.node.dtype and m.node.dtype.kind != "b"
 
 
-def _negated(m: Match) -> Node:
+def _negative_fma(m: Match) -> Node:
     """`z - k * x` with the sign in the constant."""
     minus = make(ELEMENTWISE["negative"], (m["k"],))
     return make(ELEMENTWISE["fma"], (minus, m["x"], m["z"]))
@@ -56,7 +56,7 @@ def _adagrad_fma(m: Match) -> bool:
     return dtypes == {m.node.dtype} and m.node.dtype.kind == "f"
 
 
-ADAGRAD: Final[tuple[Rule, ...]] = (
+ADAGRAD: Final[tuple[RewriteRule, ...]] = (
     rule(
         "adagrad",
         EXACT,
@@ -75,7 +75,7 @@ ADAGRAD: Final[tuple[Rule, ...]] = (
     ),
 )
 
-FMA: Final[tuple[Rule, ...]] = (
+FMA: Final[tuple[RewriteRule, ...]] = (
     rule(
         "fma",
         CONTRACTING,
@@ -96,7 +96,7 @@ FMA: Final[tuple[Rule, ...]] = (
         "fma_negative",
         CONTRACTING,
         subtract(z, multiply(x, k, name="product", once=True)),
-        _negated,
+        _negative_fma,
         "z - k * x = fma(-k, x, z) for constant k",
         _product_dtype,
     ),

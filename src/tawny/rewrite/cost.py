@@ -48,13 +48,13 @@ def cost(op: Op, result: Type, operands: Sequence[Type]) -> Cost:
     elif isinstance(op, (FusedMatmul, FusedConvolution, ProductGroup)):
         return op.cost(*operands)
     elif isinstance(op, Bands):
-        return _of_bands(op)
+        return _bands_cost(op)
     else:
-        operations = _counting(type(op))(result[0], [shape for shape, _ in operands])
+        operations = _count_of(type(op))(result[0], [shape for shape, _ in operands])
     return Cost(operations, sum(map(nbytes, operands)), nbytes(result))
 
 
-def total(order: Iterable[Node]) -> Cost:
+def graph_cost(order: Iterable[Node]) -> Cost:
     """Cost of a graph: of all nodes, each after its inputs."""
     operations = read = written = 0
     inputs: list[tuple[Node, ...]] = []
@@ -77,7 +77,7 @@ def total(order: Iterable[Node]) -> Cost:
             read += one.bytes_read
             written += one.bytes_written
         elif not _is_free(op, sources):
-            operations += _counting(type(op))(node.shape, [i.shape for i in sources])
+            operations += _count_of(type(op))(node.shape, [i.shape for i in sources])
             written += bytes
             inputs.append(sources)
     read += sum(map(held.__getitem__, chain.from_iterable(inputs)))
@@ -87,9 +87,9 @@ def total(order: Iterable[Node]) -> Cost:
 _COST_THEMSELVES: Final = frozenset({Bands, Group, FusedMatmul, FusedConvolution, ProductGroup})
 
 
-def _of_bands(op: Bands) -> Cost:
+def _bands_cost(op: Bands) -> Cost:
     """That of all steps of all bands: rows around a band are computed for each."""
-    return added(
+    return sum_costs(
         cost(step.op, (step.shape, step.dtype), [band.body.type_of(i) for i in step.inputs])
         for band in op.bands
         for step in band.body.steps
@@ -122,20 +122,20 @@ _COUNTS: Final[tuple[tuple[tuple[type[Op], ...], Count], ...]] = (
 )
 
 
-_COUNTING: Final[dict[type[Op], Count]] = {}
-"""What `_counting` said before."""
+_COUNT_OF: Final[dict[type[Op], Count]] = {}
+"""The answers of `_count_of`."""
 
 
-def _counting(kind: type[Op]) -> Count:
+def _count_of(kind: type[Op]) -> Count:
     """How to count the operations of a class of ops: one an element, where nothing else is said."""
-    found = _COUNTING.get(kind)
+    found = _COUNT_OF.get(kind)
     if found is None:
         counts = [count for classes, count in _COUNTS if issubclass(kind, classes)]
-        found = _COUNTING[kind] = counts[0] if counts else lambda shape, _: prod(shape)
+        found = _COUNT_OF[kind] = counts[0] if counts else lambda shape, _: prod(shape)
     return found
 
 
-def added(costs: Iterable[Cost]) -> Cost:
+def sum_costs(costs: Iterable[Cost]) -> Cost:
     """The sum of costs."""
     operations = read = written = 0
     for one in costs:

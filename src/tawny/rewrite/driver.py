@@ -18,15 +18,15 @@ from typing import Final, final
 
 from tawny.node import Node, remake, written_at
 from tawny.op import Family, Op
-from tawny.rewrite.facts import Facts
-from tawny.rewrite.flow import Context, Flow, Pass, Recorder, united_sources
-from tawny.rewrite.pattern import Call, Filled, Rule, orders
+from tawny.rewrite.facts import NodeFacts
+from tawny.rewrite.flow import Context, Flow, Pass, Recorder, sources_of
+from tawny.rewrite.pattern import Fill, OpPattern, RewriteRule, orders
 
 Signature = tuple[object, ...]
 """The families of a node's op and of those of its operands, and whether these are one node."""
 
 MOST_SIGNATURES: Final = 50_000
-"""So many are remembered at most: joins of many operands could make ever new ones."""
+"""Signatures that are remembered, at most: joins of many operands could make ever new ones."""
 
 
 @final
@@ -35,26 +35,26 @@ class Candidates:
 
     __slots__ = ("by_fill", "filled", "rules")
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[RewriteRule]) -> None:
         self.rules: Final = rules
         patterns = [r.pattern.args or () for r in rules]
-        places = {p for args in patterns for p, a in enumerate(args) if isinstance(a, Filled)}
+        places = {p for args in patterns for p, a in enumerate(args) if isinstance(a, Fill)}
         self.filled: Final = tuple(sorted(places))
         """Places of operands that may be filled constants; some rule asks for the value."""
-        self.by_fill: Final[dict[tuple[complex | None, ...], Sequence[Rule]]] = {}
+        self.by_fill: Final[dict[tuple[complex | None, ...], Sequence[RewriteRule]]] = {}
         """The rules that can match, for what fills those operands."""
 
-    def narrowed(self, fills: tuple[complex | None, ...]) -> Sequence[Rule]:
+    def rules_for_fills(self, fills: tuple[complex | None, ...]) -> Sequence[RewriteRule]:
         """The rules that can match where these values fill the operands at `filled`."""
         given = dict(zip(self.filled, fills, strict=True))
         found = self.by_fill[fills] = [r for r in self.rules if _accepts(r.pattern, given)]
         return found
 
 
-def _accepts(pattern: Call, fills: dict[int, complex | None]) -> bool:
+def _accepts(pattern: OpPattern, fills: dict[int, complex | None]) -> bool:
     """Whether the operands at some places may be filled with these values; None: with none."""
     for place, arg in enumerate(pattern.args or ()):
-        if isinstance(arg, Filled) and place in fills:
+        if isinstance(arg, Fill) and place in fills:
             value = fills[place]
             if value is None or arg.value not in (None, value):
                 return False
@@ -64,19 +64,19 @@ def _accepts(pattern: Call, fills: dict[int, complex | None]) -> bool:
 class RuleSet:
     """Rules, found by the ops of a node and its operands."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self._by_op: Final[dict[Family, list[Rule]]] = {}
+    def __init__(self, rules: Iterable[RewriteRule]) -> None:
+        self._by_op: Final[dict[Family, list[RewriteRule]]] = {}
         for rule in rules:
             for pattern in orders(rule.pattern):
-                if isinstance(pattern, Call):
+                if isinstance(pattern, OpPattern):
                     ordered = rule if pattern is rule.pattern else replace(rule, pattern=pattern)
                     for key in pattern.ops or (Op,):
                         self._by_op.setdefault(key, []).append(ordered)
-        self.found: Final[dict[Signature, Candidates]] = {}
+        self.candidates: Final[dict[Signature, Candidates]] = {}
         """The rules that can match, for each signature met."""
         operands = [a for r in chain(*self._by_op.values()) for a in r.pattern.args or ()]
         self.values: Final = frozenset(
-            a.value for a in operands if isinstance(a, Filled) and a.value is not None
+            a.value for a in operands if isinstance(a, Fill) and a.value is not None
         )
         """The values that patterns ask constants to be filled with."""
 
@@ -87,13 +87,13 @@ class RuleSet:
         made_by = [i.op.family for i in inputs]
         rules = [*self._by_op.get(Op, ()), *self._by_op.get(node.op.family, ())]
         rules = [r for r in rules if r.pattern.may_match(made_by, same)]
-        if len(self.found) >= MOST_SIGNATURES:
-            self.found.clear()
-        found = self.found[signature] = Candidates(rules)
+        if len(self.candidates) >= MOST_SIGNATURES:
+            self.candidates.clear()
+        found = self.candidates[signature] = Candidates(rules)
         return found
 
 
-def rules_pass(name: str, *tables: Sequence[Rule]) -> Pass:
+def rules_pass(name: str, *tables: Sequence[RewriteRule]) -> Pass:
     """A pass that applies rule tables to a fixpoint."""
     rules = [rule for table in tables for rule in table]
     infos = tuple({rule.info.name: rule.info for rule in rules}.values())
@@ -105,10 +105,10 @@ def rules_pass(name: str, *tables: Sequence[Rule]) -> Pass:
     def run(flow: Flow, context: Context) -> Flow:
         off = frozenset([i.name for i in infos if not context.recorder.allows(i)])
         while True:
-            facts = Facts(context.evaluate, context.assume_finite, flow.uses())
+            facts = NodeFacts(context.evaluate, context.assume_finite, flow.uses())
             outputs = flow.outputs
-            flow = Driver(without(off), facts, context.recorder).settled(flow)
-            if not facts.refused or flow.outputs == outputs:
+            flow = Driver(without(off), facts, context.recorder).rewrite_to_fixpoint(flow)
+            if not facts.refused_for_sharing or flow.outputs == outputs:
                 return flow
 
     return Pass(name, infos, run)
@@ -120,7 +120,7 @@ NAN: Final = float("nan")
 class Driver:
     """One run of a set of rules over a graph."""
 
-    def __init__(self, rules: RuleSet, facts: Facts, recorder: Recorder) -> None:
+    def __init__(self, rules: RuleSet, facts: NodeFacts, recorder: Recorder) -> None:
         self._rules: Final = rules
         self._facts: Final = facts
         self._recorder: Final = recorder
@@ -128,10 +128,10 @@ class Driver:
         """Where the nodes come from that rules make."""
         self._final: Final[dict[Node, Node]] = {}
         """The final form of each node met."""
-        self._asked: Final[dict[Node, complex | None]] = {}
-        """What `_asked_for` said of constants."""
+        self._fills: Final[dict[Node, complex | None]] = {}
+        """The answers of `_fill_of`."""
 
-    def settled(self, flow: Flow) -> Flow:
+    def rewrite_to_fixpoint(self, flow: Flow) -> Flow:
         """The flow with every node in its final form."""
         final = self._final
         with self._place:
@@ -143,17 +143,17 @@ class Driver:
                     final[node] = final[current]
                     continue
                 rules = self._rules_for(current)
-                new = self._rewritten(current, rules) if rules else None
+                new = self._apply_first(current, rules) if rules else None
                 if new is None:
                     final[node] = final[current] = current
                 else:
                     if new not in final:
-                        self._settle(new)
+                        self._finalise(new)
                     final[node] = final[current] = final[new]
         return flow.with_outputs(tuple([final[n] for n in flow.outputs]))
 
-    def _settle(self, root: Node) -> None:
-        """Find the final form of what a rule gave, and of the nodes it made for it."""
+    def _finalise(self, root: Node) -> None:
+        """Find the final form of the result of a rule, and of the nodes that it is made of."""
         final = self._final
         stack = [root]
         forward: dict[Node, Node] = {}
@@ -176,7 +176,7 @@ class Driver:
                 final[node] = final[current]
                 continue
             rules = self._rules_for(current)
-            new = self._rewritten(current, rules) if rules else None
+            new = self._apply_first(current, rules) if rules else None
             if new is None:
                 final[current] = final[node] = current
             else:
@@ -199,7 +199,7 @@ class Driver:
         uses[new] = uses.get(new, 0) + uses.get(node, 0)
         return new
 
-    def _rules_for(self, node: Node) -> Sequence[Rule]:
+    def _rules_for(self, node: Node) -> Sequence[RewriteRule]:
         """The rules that can match, by what `node` and its operands are made by."""
         inputs = node.inputs
         signature: Signature
@@ -213,36 +213,36 @@ class Driver:
             signature = (node.op.family, *[i.op.family for i in inputs], same)
         else:
             signature = (node.op.family,)
-        found = self._rules.found.get(signature)
+        found = self._rules.candidates.get(signature)
         if found is None:
             found = self._rules.find(node, signature)
         if not found.filled:
             return found.rules
-        asked = self._asked
+        asked = self._fills
         fills = tuple(
-            [asked[n] if (n := inputs[p]) in asked else self._asked_for(n) for p in found.filled]
+            [asked[n] if (n := inputs[p]) in asked else self._fill_of(n) for p in found.filled]
         )
         rules = found.by_fill.get(fills)
-        return found.narrowed(fills) if rules is None else rules
+        return found.rules_for_fills(fills) if rules is None else rules
 
-    def _asked_for(self, operand: Node) -> complex | None:
+    def _fill_of(self, operand: Node) -> complex | None:
         """The value that fills a constant, NaN if no pattern asks for it, None if there is none."""
         fill = self._facts.fill(operand)
         value: complex | None = None if fill is None else fill.item()
         if value is not None and value not in self._rules.values:
             value = NAN
-        self._asked[operand] = value
+        self._fills[operand] = value
         return value
 
-    def _rewritten(self, node: Node, rules: Sequence[Rule]) -> Node | None:
+    def _apply_first(self, node: Node, rules: Sequence[RewriteRule]) -> Node | None:
         """What the first rule that applies puts in place of `node`."""
         for rule in rules:
             match = rule.match(node, self._facts)
             if match is None:
                 continue
-            new = rule.kept(match)
+            new = rule.captured_result(match)
             if new is None:
-                self._place.move(united_sources(match.through))
+                self._place.move(sources_of(match.through))
                 new = rule.build(match)
                 if new is None or new is node:
                     continue
@@ -251,11 +251,11 @@ class Driver:
             uses = self._facts.uses
             gone = [n for n in match.through if n is node or uses.get(n) == 1]
             uses[new] = uses.get(new, 0) + uses.get(node, 0)
-            self._recorder.record(rule.info, gone, self._made(new))
+            self._recorder.record(rule.info, gone, self._new_nodes(new))
             return new
         return None
 
-    def _made(self, new: Node) -> Sequence[Node]:
+    def _new_nodes(self, new: Node) -> Sequence[Node]:
         """The nodes of a result that were not there before, inputs first."""
         if new in self._final:
             return ()

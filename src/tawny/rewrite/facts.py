@@ -20,7 +20,7 @@ from tawny.rewrite.flow import Evaluate
 from tawny.shape import Shape
 
 FILL_LIMIT: Final = 65_536
-"""Constant arrays of at most so many bytes are looked through for a value that fills them."""
+"""Bytes of a constant, at most, that is searched for one value that fills it."""
 DEPTH: Final = 4
 """How many nodes a proof looks through."""
 
@@ -28,7 +28,7 @@ _MISSING: Final = object()
 
 
 @dataclass(slots=True)
-class Facts:
+class NodeFacts:
     """What is known while a pass runs."""
 
     evaluate: Evaluate
@@ -37,14 +37,14 @@ class Facts:
     """How often each node is read, counting outputs."""
     twins: dict[tuple[object, ...], Node] = field(default_factory=dict[tuple[object, ...], Node])
     """The first node met for each commutative op and set of operands."""
-    refused: bool = False
+    refused_for_sharing: bool = False
     """Whether a rule was refused because others read a node, as they may no longer do later."""
     _fills: dict[Node, Any] = field(default_factory=dict[Node, Any])
 
-    def others_read(self, node: Node) -> bool:
+    def is_shared(self, node: Node) -> bool:
         """Whether a node is read more than once, or is an output as well."""
         found = self.uses.get(node, 1) > 1
-        self.refused |= found
+        self.refused_for_sharing |= found
         return found
 
     def fill(self, node: Node) -> Any:
@@ -58,7 +58,7 @@ class Facts:
             found = self._fills[node] = None if node.value is None else _fill(node.value)
         return found
 
-    def finite(self, node: Node, depth: int = DEPTH) -> bool:
+    def is_finite(self, node: Node, depth: int = DEPTH) -> bool:
         """Whether `node` is known to hold neither NaN nor infinity."""
         if self.assume_finite or node.dtype.kind in "biu":
             return True
@@ -74,10 +74,10 @@ class Facts:
         if type(op) is Cast and not _holds_all(node.inputs[0].dtype, node.dtype):
             return False
         if op in _KEEP_FINITE or type(op) in _KEEP_FINITE_CLASSES or _is_view(node):
-            return all(self.finite(i, depth - 1) for i in node.inputs)
+            return all(self.is_finite(i, depth - 1) for i in node.inputs)
         return False
 
-    def nonnegative(self, node: Node, depth: int = DEPTH) -> bool:
+    def is_nonnegative(self, node: Node, depth: int = DEPTH) -> bool:
         """Whether `node` is known to be +0, positive or NaN, and never -0."""
         if node.dtype.kind in "bu":
             return True
@@ -96,10 +96,10 @@ class Facts:
         if not depth or not node.inputs:
             return False
         if op in _KEEP_NONNEGATIVE or type(op) in _KEEP_NONNEGATIVE_CLASSES or _is_view(node):
-            return all(self.nonnegative(i, depth - 1) for i in node.inputs)
+            return all(self.is_nonnegative(i, depth - 1) for i in node.inputs)
         return False
 
-    def never_negative_zero(self, node: Node, depth: int = DEPTH) -> bool:
+    def is_never_negative_zero(self, node: Node, depth: int = DEPTH) -> bool:
         """Whether `node` is known to hold no -0.0, so that adding +0.0 changes no bit."""
         if node.dtype.kind in "biu":
             return True
@@ -111,16 +111,16 @@ class Facts:
         value = self.fill(node)
         if value is not None:
             return not is_negative_zero(value)
-        if self.nonnegative(node, depth):
+        if self.is_nonnegative(node, depth):
             return True
         if not depth or not node.inputs:
             return False
         if op is _ADD:  # -0.0 only as the sum of two
-            return any(self.never_negative_zero(i, depth - 1) for i in node.inputs)
-        if type(op) is Cast and not lossless(node.inputs[0].dtype, node.dtype):
+            return any(self.is_never_negative_zero(i, depth - 1) for i in node.inputs)
+        if type(op) is Cast and not is_lossless(node.inputs[0].dtype, node.dtype):
             return False  # small negative numbers become -0.0
         if op is _SUBTRACT or type(op) in _KEEP_NONNEGATIVE_CLASSES or _is_view(node):
-            return self.never_negative_zero(node.inputs[0], depth - 1)
+            return self.is_never_negative_zero(node.inputs[0], depth - 1)
         return False
 
 
@@ -147,7 +147,7 @@ def is_negative_zero(value: Any) -> bool:
     return copysign(1.0, number.real) < 0 or copysign(1.0, number.imag) < 0
 
 
-def lossless(source: DType, target: DType) -> bool:
+def is_lossless(source: DType, target: DType) -> bool:
     """Whether every value of `source` is a value of `target`."""
     if source == target:
         return True
@@ -163,14 +163,14 @@ _broadcast_to: Final = lru_cache(4096)(BroadcastTo)
 _reshape: Final = lru_cache(4096)(Reshape)
 
 
-def broadcasted(node: Node, shape: Shape) -> Node:
+def broadcast_to(node: Node, shape: Shape) -> Node:
     """`node` repeated to `shape`; rules ask for the same few shapes often, so ops are shared."""
     return (
         node if node.shape == shape else make_as(_broadcast_to(shape), (node,), shape, node.dtype)
     )
 
 
-def reshaped(node: Node, shape: Shape) -> Node:
+def reshape_to(node: Node, shape: Shape) -> Node:
     """`node` in another shape, of shared ops too."""
     return node if node.shape == shape else make_as(_reshape(shape), (node,), shape, node.dtype)
 
@@ -180,14 +180,14 @@ def scalar_like(value: Any, node: Node) -> Node:
     return constant(np.array(value, dtype=node.dtype))
 
 
-def filled_like(value: Any, node: Node) -> Node:
+def full_like(value: Any, node: Node) -> Node:
     """`value` everywhere, with the shape and dtype of `node`."""
-    return broadcasted(scalar_like(value, node), node.shape)
+    return broadcast_to(scalar_like(value, node), node.shape)
 
 
 def _holds_all(source: DType, target: DType) -> bool:
     """Whether no value of `source` is too large for `target`."""
-    return lossless(source, target) or (source.kind in "iu" and target.itemsize > 2)
+    return is_lossless(source, target) or (source.kind in "iu" and target.itemsize > 2)
 
 
 def _is_view(node: Node) -> bool:
@@ -204,7 +204,7 @@ def _stays_finite(op: Arange) -> bool:
 def _never_wraps(node: Node) -> bool:
     """Whether integers come out of an op as they go in."""
     if type(node.op) is Cast:
-        return lossless(node.inputs[0].dtype, node.dtype)
+        return is_lossless(node.inputs[0].dtype, node.dtype)
     return node.op in _CHOOSING or type(node.op) in (Max, Min) or _is_view(node)
 
 

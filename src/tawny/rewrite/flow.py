@@ -23,17 +23,21 @@ Evaluate = Callable[[Sequence[Node]], "list[Value]"]
 """Fresh values of nodes that depend on no variable; given by the caller: engines sit above."""
 
 
+RunKey = Callable[[Node], int]
+"""Gives the key of the runs a node is part of: nodes of equal keys run in the same runs."""
+
+
 class Kind(enum.Enum):
     """What a rule promises about values."""
 
     EXACT = "exact"
-    """The same bits.  (NaN is one value, whatever its sign and payload.)"""
+    """Equal bits.  (NaN is one value, whatever its sign and payload.)"""
     CONTRACTING = "contracting"
-    """The same up to rounding in the last place."""
+    """Equal up to rounding in the last place."""
     FINITE = "finite"
-    """The same where no NaN or infinity occurs, up to the sign of a zero."""
+    """Equal where no NaN or infinity occurs, up to the sign of a zero."""
     REASSOCIATING = "reassociating"
-    """The same but for rounding, and for overflow in between.  Off unless asked for by name."""
+    """Equal but for rounding, and for overflow in between.  Off unless asked for by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +123,8 @@ class Flow:
                 readers[source].append(node)
         return readers
 
-    def replaced(self, replacements: Mapping[Node, Node]) -> Flow:
-        """The flow with nodes put in place of others; see `rebuild`."""
+    def replace_nodes(self, replacements: Mapping[Node, Node]) -> Flow:
+        """The flow with nodes in place of others; see `rebuild`."""
         return self.with_outputs(rebuild(self.outputs, replacements)) if replacements else self
 
     def with_outputs(self, outputs: tuple[Node, ...]) -> Flow:
@@ -129,7 +133,7 @@ class Flow:
 
 
 MOST_SOURCES: Final = 16
-"""A rewritten node names at most so many places of the user's program."""
+"""Places of the user's program that a rewritten node names, at most."""
 
 
 def is_impure(node: Node) -> bool:
@@ -137,12 +141,12 @@ def is_impure(node: Node) -> bool:
     return node.op.facts().impure
 
 
-def united_sources(nodes: Sequence[Node]) -> tuple[Source, ...]:
+def sources_of(nodes: Sequence[Node]) -> tuple[Source, ...]:
     """The places where `nodes` were written, each once, the first ones if they are many."""
-    return nodes[0].sources if len(nodes) == 1 else united([n.sources for n in nodes])
+    return nodes[0].sources if len(nodes) == 1 else merge_sources([n.sources for n in nodes])
 
 
-def united(given: Sequence[tuple[Source, ...]]) -> tuple[Source, ...]:
+def merge_sources(given: Sequence[tuple[Source, ...]]) -> tuple[Source, ...]:
     """The places named, each once, the first ones if they are many."""
     if len(given) == 1:
         return given[0]
@@ -159,7 +163,7 @@ def united(given: Sequence[tuple[Source, ...]]) -> tuple[Source, ...]:
     return tuple(out.values())[:MOST_SOURCES]
 
 
-def remade(node: Node, inputs: tuple[Node, ...]) -> Node:
+def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
     """`node` with other inputs of the same types; itself when they are the same."""
     return node if inputs == node.inputs else remake(node, inputs)
 
@@ -187,7 +191,7 @@ def rebuild(outputs: Sequence[Node], replacements: Mapping[Node, Node]) -> tuple
             continue
         stack.pop()
         if target is node:
-            done[node] = remade(node, tuple([done[i] for i in node.inputs]))
+            done[node] = with_inputs(node, tuple([done[i] for i in node.inputs]))
         else:
             done[node] = done[target]
     return tuple([done[n] for n in outputs])

@@ -1,7 +1,7 @@
 """Products and what surrounds them: transposes before, bias, residual and activation after.
 
 A step after a product is taken into it only when nothing else reads the product.  An addend that
-is made later delays the product, which must not raise the peak (see `group_lifetime`).  Where both
+is made later delays the product, which must not raise the peak (see `lifetimes`).  Where both
 addends are products, the later one takes the other as its residual, and nothing is delayed.
 """
 
@@ -28,8 +28,8 @@ from tawny.ops.fusion import (
 )
 from tawny.ops.linalg import Matmul
 from tawny.ops.movement import Transpose
-from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, remade, united_sources
-from tawny.rewrite.group_lifetime import Lifetimes, is_leaf
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of, with_inputs
+from tawny.rewrite.lifetimes import Lifetimes, is_leaf
 
 TRANSPOSE: Final = RuleInfo(
     "matmul_transpose",
@@ -125,9 +125,9 @@ class _Fusion:
                 if is_leaf(node):
                     made[node] = node
                 else:
-                    made[node] = remade(node, tuple(map(now, node.inputs)))
+                    made[node] = with_inputs(node, tuple(map(now, node.inputs)))
             else:
-                made[node] = node if is_leaf(node) else self._visited(node)
+                made[node] = node if is_leaf(node) else self._visit(node)
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
@@ -146,21 +146,25 @@ class _Fusion:
             return False
         return self.waiting or len(set(self.made.values())) < len(self.made)
 
-    def _visited(self, node: Node) -> Node:
+    def _visit(self, node: Node) -> Node:
         op = node.op
         if isinstance(op, Elementwise):
-            return self._added(node) if op is _ADD else self._activated(node, _FUNCTIONS[op])
-        node_now = self._remade(node)
+            return (
+                self._fuse_addend(node)
+                if op is _ADD
+                else self._fuse_activation(node, _FUNCTIONS[op])
+            )
+        node_now = self._with_new_inputs(node)
         self.reads[node] = node.inputs
         if type(op) is Matmul or type(op) is FusedMatmul:
             return self._without_transposes(node_now)
         return node_now
 
-    def _remade(self, node: Node) -> Node:
-        return remade(node, tuple([self.made[i] for i in node.inputs]))
+    def _with_new_inputs(self, node: Node) -> Node:
+        return with_inputs(node, tuple([self.made[i] for i in node.inputs]))
 
     def _record(self, rule: RuleInfo, before: tuple[Node, ...], op: Op, *inputs: Node) -> Node:
-        with written_at(united_sources(before)):
+        with written_at(sources_of(before)):
             after = make(op, inputs)
         self.recorder.record(rule, before, (after,))
         return after
@@ -188,7 +192,7 @@ class _Fusion:
 
     # ----------------------------------------------------------------- epilogues
 
-    def _open(self, node: Node, reader: Node) -> Epilogue | None:
+    def _open_epilogue(self, node: Node, reader: Node) -> Epilogue | None:
         """The epilogue of a product that `reader` alone reads and to which more can be added."""
         epilogue = epilogue_of(self.made[node].op)
         if (
@@ -200,20 +204,20 @@ class _Fusion:
             return None
         return epilogue
 
-    def _activated(self, node: Node, activation: Activation) -> Node:
+    def _fuse_activation(self, node: Node, activation: Activation) -> Node:
         (source,) = node.inputs
-        epilogue = self._open(source, node)
+        epilogue = self._open_epilogue(source, node)
         if epilogue is None or ACTIVATION not in self.allowed or node.dtype.kind == "c":
-            return self._remade(node)
+            return self._with_new_inputs(node)
         product = self.made[source]
         op = with_epilogue(product.op, replace(epilogue, activation=activation))
         return self._record(ACTIVATION, (product, node), op, *product.inputs)
 
-    def _added(self, node: Node) -> Node:
+    def _fuse_addend(self, node: Node) -> Node:
         first, second = node.inputs
         later_first = self.places[first] > self.places[second]
         for source, other in ((first, second), (second, first))[:: 1 if later_first else -1]:
-            epilogue = self._open(source, node)
+            epilogue = self._open_epilogue(source, node)
             if epilogue is None or epilogue.residual:
                 continue
             if other.dtype != node.dtype:
@@ -230,7 +234,7 @@ class _Fusion:
             self.reads[node] = (*self.reads[source], other)
             op = with_epilogue(product.op, wider)
             return self._record(rule, (product, node), op, *product.inputs, self.made[other])
-        return self._remade(node)
+        return self._with_new_inputs(node)
 
     def _may_wait(self, product: Node, addend: Node) -> bool:
         """Whether a product may be computed as late as its addend is there."""
@@ -242,8 +246,8 @@ class _Fusion:
         if lifetimes.leaf[until] or until < start:
             return True
         reads = [lifetimes.index[n] for n in self.reads[product]]
-        extra = lifetimes.kept(reads, until + 1) - lifetimes.bytes[start]
-        if lifetimes.allows(extra, start, until + 1):
+        extra = lifetimes.bytes_kept_until(reads, until + 1) - lifetimes.bytes[start]
+        if lifetimes.reserve(extra, start, until + 1):
             return True
         self.waiting = True
         return False

@@ -15,14 +15,14 @@ from tawny.ops.indexing import Gather
 from tawny.ops.joining import Concat
 from tawny.ops.pieces import GatherPieces
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo
-from tawny.rewrite.group_lifetime import bytes_of, is_leaf, owner
+from tawny.rewrite.lifetimes import bytes_of, is_leaf, owner
 
 GATHER_PIECES: Final = RuleInfo(
     "gather_pieces", Kind.EXACT, "concat(a, b)[i] = gather_pieces(a, b, i), where a and b lie"
 )
 
 MOST_PIECES: Final = 8
-"""A place is looked for among so many pieces at most."""
+"""Pieces, at most, that a gather searches for the one an index falls into."""
 
 _ROWS: Final = Gather((0,), 0)
 
@@ -41,7 +41,7 @@ def _run(flow: Flow, context: Context) -> Flow:
                 replacements[gather] = make(GatherPieces(len(joined.inputs)), operands)
         made = [replacements[gather] for gather in gathers]
         context.recorder.record(GATHER_PIECES, (joined, *gathers), made)
-    return flow.replaced(replacements)
+    return flow.replace_nodes(replacements)
 
 
 gather_pieces: Final = Pass("gather_pieces", (GATHER_PIECES,), _run)

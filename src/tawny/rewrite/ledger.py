@@ -13,13 +13,13 @@ from tawny.errors import value_error
 from tawny.node import Node, Variable
 from tawny.op import Op
 from tawny.ops.fusion import Cost
-from tawny.rewrite.cost import NOTHING, added, cost
-from tawny.rewrite.flow import Kind, RuleInfo, united
+from tawny.rewrite.cost import NOTHING, cost, sum_costs
+from tawny.rewrite.flow import Kind, RuleInfo, merge_sources
 from tawny.shape import Shape
 from tawny.source import Source, describe
 
 
-class Entry(NamedTuple):
+class NodeRecord(NamedTuple):
     """A node as the ledger remembers it: the node itself, and its value, are not kept alive."""
 
     op: Op
@@ -41,8 +41,8 @@ class Record(NamedTuple):
     """One application of a rule."""
 
     rule: RuleInfo
-    before: tuple[Entry, ...]
-    after: tuple[Entry, ...]
+    before: tuple[NodeRecord, ...]
+    after: tuple[NodeRecord, ...]
     sources: tuple[Source, ...]
     operations: int
     """Scalar operations saved."""
@@ -73,21 +73,21 @@ def _read(rules: Iterable[RuleInfo], log: Log) -> Iterator[Record]:
         counts = next(items), next(items)
         sides = [[_read_node(items) for _ in range(count)] for count in counts]
         before, after = (tuple([entry for entry, _ in side]) for side in sides)
-        old, new = (added([cost for _, cost in side]) for side in sides)
+        old, new = (sum_costs([cost for _, cost in side]) for side in sides)
         yield Record(
             rule,
             before,
             after,
-            united([entry.sources for entry in before]),
+            merge_sources([entry.sources for entry in before]),
             old.operations - new.operations,
             old.bytes_read + old.bytes_written - new.bytes_read - new.bytes_written,
         )
 
 
-def _read_node(items: Iterator[Any]) -> tuple[Entry, Cost]:
+def _read_node(items: Iterator[Any]) -> tuple[NodeRecord, Cost]:
     op, shape, dtype, sources, count = islice(items, 5)
     operands = [(next(items), next(items)) for _ in range(count)]
-    return Entry(op, shape, dtype, sources), cost(op, (shape, dtype), operands)
+    return NodeRecord(op, shape, dtype, sources), cost(op, (shape, dtype), operands)
 
 
 @dataclass(slots=True, repr=False)
@@ -208,8 +208,8 @@ class Ledger:
         self.rewrites: Final = Rewrites()
         self._applied: Final = self.rewrites.applied
         self._log: Final = self.rewrites.log
-        self._off: Final = _named("disable", disable, known)
-        self._on: Final = _named("enable", enable, known)
+        self._off: Final = _check_names("disable", disable, known)
+        self._on: Final = _check_names("enable", enable, known)
 
     def allows(self, rule: RuleInfo) -> bool:
         """Whether the rule is switched on, by its name and by its class."""
@@ -240,7 +240,7 @@ class Ledger:
                     log += (x.shape, x.dtype)
 
 
-def _named(switch: str, given: Iterable[str], known: Collection[RuleInfo]) -> frozenset[str]:
+def _check_names(switch: str, given: Iterable[str], known: Collection[RuleInfo]) -> frozenset[str]:
     """The names of rules and classes given for a switch, refused if there is no such."""
     chosen = frozenset(given)
     names = {r.name for r in known}

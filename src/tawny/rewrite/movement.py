@@ -20,9 +20,9 @@ from tawny.ops.movement import (
     permuted,
 )
 from tawny.ops.sorting import Sort
-from tawny.rewrite.facts import Facts, broadcasted, filled_like, lossless, reshaped
+from tawny.rewrite.facts import NodeFacts, broadcast_to, full_like, is_lossless, reshape_to
 from tawny.rewrite.flow import Kind
-from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, call, rule
+from tawny.rewrite.pattern import Capture, Fill, Match, RewriteRule, any_of, call, rule
 from tawny.shape import size
 
 EXACT: Final = Kind.EXACT
@@ -32,14 +32,14 @@ x: Final = Capture("x")
 # -------------------------------------------------------------------- one view
 
 
-def _same_type(node: Node, facts: Facts) -> bool:
+def _same_type(node: Node, facts: NodeFacts) -> bool:
     """The view shows all of the operand as it is."""
     del facts
     source = node.inputs[0]
     return node.shape == source.shape and node.dtype == source.dtype
 
 
-def _in_order(node: Node, facts: Facts) -> bool:
+def _in_order(node: Node, facts: NodeFacts) -> bool:
     del facts
     return _transpose(node).axes == tuple(range(len(node.shape)))
 
@@ -48,7 +48,7 @@ def _transpose(node: Node) -> Transpose:
     return cast("Transpose", node.op)
 
 
-def _only_moves_ones(node: Node, facts: Facts) -> bool:
+def _only_moves_ones(node: Node, facts: NodeFacts) -> bool:
     """No axis of more than one element passes another."""
     del facts
     shape = node.inputs[0].shape
@@ -57,10 +57,10 @@ def _only_moves_ones(node: Node, facts: Facts) -> bool:
 
 
 def _as_reshape(m: Match) -> Node:
-    return reshaped(m["x"], m.node.shape)
+    return reshape_to(m["x"], m.node.shape)
 
 
-def _whole_slice(node: Node, facts: Facts) -> bool:
+def _whole_slice(node: Node, facts: NodeFacts) -> bool:
     del facts
     shape = node.inputs[0].shape
     return node.shape == shape and all(r[0] == 0 and r[2] == 1 for r in _ranges(node))
@@ -70,17 +70,17 @@ def _ranges(node: Node) -> tuple[Range, ...]:
     return cast("Slice", node.op).ranges
 
 
-def _flips_nothing(node: Node, facts: Facts) -> bool:
+def _flips_nothing(node: Node, facts: NodeFacts) -> bool:
     del facts
     return all(node.shape[a] <= 1 for a in cast("Flip", node.op).axes)
 
 
-def _rolls_nothing(node: Node, facts: Facts) -> bool:
+def _rolls_nothing(node: Node, facts: NodeFacts) -> bool:
     del facts
     return not any(cast("Roll", node.op).shifts)
 
 
-def _pads_nothing(node: Node, facts: Facts) -> bool:
+def _pads_nothing(node: Node, facts: NodeFacts) -> bool:
     del facts
     return not any(w for pair in cast("Pad", node.op).widths for w in pair)
 
@@ -95,11 +95,11 @@ def _inner(m: Match) -> tuple[Node, Node]:
 
 
 def _reshape_twice(m: Match) -> Node:
-    return reshaped(_inner(m)[1], m.node.shape)
+    return reshape_to(_inner(m)[1], m.node.shape)
 
 
 def _broadcast_twice(m: Match) -> Node:
-    return broadcasted(_inner(m)[1], m.node.shape)
+    return broadcast_to(_inner(m)[1], m.node.shape)
 
 
 def _transpose_twice(m: Match) -> Node:
@@ -144,11 +144,11 @@ def _slice_broadcast(m: Match) -> Node:
         for r, n, size in zip(ranges, source.shape, shown, strict=True)
     )
     whole = all(r == (0, n, 1) for r, n in zip(kept, source.shape, strict=True))
-    return broadcasted(source if whole else make(Slice(kept), (source,)), m.node.shape)
+    return broadcast_to(source if whole else make(Slice(kept), (source,)), m.node.shape)
 
 
 def _slice_concat(m: Match) -> Node | None:
-    """The same part of the one operand it lies in."""
+    """The slice of the one operand that it lies in."""
     axis = cast("Concat", m["inner"].op).axis
     ranges = _ranges(m.node)
     start, length, step = ranges[axis]
@@ -171,7 +171,7 @@ def _cast_twice(m: Match) -> Node | None:
     """One conversion, where the first loses nothing and the kind of number is kept."""
     inner, source = _inner(m)
     to = m.node.dtype
-    if not lossless(source.dtype, inner.dtype):
+    if not is_lossless(source.dtype, inner.dtype):
         return None
     if source.dtype.kind == "f" and to.kind in "iu":
         return None
@@ -200,14 +200,14 @@ def _concat_flat(m: Match) -> Node | None:
 def _repeat_as_broadcast(m: Match) -> Node | None:
     """Repeating the one element of an axis is broadcasting it."""
     op = cast("Repeat", m.node.op)
-    return broadcasted(m["x"], m.node.shape) if m["x"].shape[op.axis] == 1 else None
+    return broadcast_to(m["x"], m.node.shape) if m["x"].shape[op.axis] == 1 else None
 
 
 def _tile_as_broadcast(m: Match) -> Node | None:
     repetitions = cast("Tile", m.node.op).repetitions
     if any(r != 1 and n != 1 for r, n in zip(repetitions, m["x"].shape, strict=True)):
         return None
-    return broadcasted(m["x"], m.node.shape)
+    return broadcast_to(m["x"], m.node.shape)
 
 
 def _pad_twice(m: Match) -> Node | None:
@@ -231,7 +231,7 @@ def _still_filled(m: Match) -> Node:
     node, value = m.node, m.fill("k")
     if size(node.shape) == 1:
         return constant(np.full(node.shape, value, node.dtype))
-    return filled_like(value, node)
+    return full_like(value, node)
 
 
 MOVES: Final[tuple[type[Op], ...]] = (Reshape, Transpose, Flip, Roll, Slice, Repeat, Tile)
@@ -243,7 +243,7 @@ def _pad_filled(m: Match) -> Node | None:
     same = value is not None and fill is not None and value.tobytes() == fill.tobytes()
     if not same or m["fill"].dtype != m.node.dtype:
         return None
-    return broadcasted(m["fill"], m.node.shape)
+    return broadcast_to(m["fill"], m.node.shape)
 
 
 # ------------------------------------------------------------------- the table
@@ -251,7 +251,7 @@ def _pad_filled(m: Match) -> Node | None:
 fill: Final = Capture("fill")
 
 
-VIEWS: Final[tuple[Rule, ...]] = (
+VIEWS: Final[tuple[RewriteRule, ...]] = (
     rule("copy", EXACT, call(Copy, x), x, "copy(x) = x"),
     rule("cast_same", EXACT, call(Cast, x), x, "astype(x, its dtype) = x", only=_same_type),
     rule("reshape_same", EXACT, call(Reshape, x), x, "reshape(x, its shape) = x", only=_same_type),
@@ -275,7 +275,7 @@ VIEWS: Final[tuple[Rule, ...]] = (
     rule(
         "move_filled",
         EXACT,
-        any_of(MOVES, Filled("k")),
+        any_of(MOVES, Fill("k")),
         _still_filled,
         "reshape(zeros(a), b) = zeros(b), and so for every movement",
     ),
@@ -290,7 +290,7 @@ VIEWS: Final[tuple[Rule, ...]] = (
     ),
 )
 
-CHAINS: Final[tuple[Rule, ...]] = (
+CHAINS: Final[tuple[RewriteRule, ...]] = (
     rule(
         "reshape_reshape",
         EXACT,

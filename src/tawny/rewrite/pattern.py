@@ -2,8 +2,8 @@
 
     negative(negative(x))    a call of an op on patterns
     Capture("x")             any node, captured under a name; the same name twice, the same node
-    Filled("z", 0)           a constant filled with one value, also behind `broadcast_to`
-    Filled("k")              the same with any value
+    Fill("z", 0)             a constant filled with one value, also behind `broadcast_to`
+    Fill("k")                a constant filled with any one value
 
 The same trees serve as results: captures stand for what was matched.
 """
@@ -18,7 +18,7 @@ from typing import Any, Final, final
 from tawny.node import Constant, Node, make
 from tawny.op import ELEMENTWISE, Elementwise, Family, Op, Trait
 from tawny.ops.creation import BroadcastTo, Cast
-from tawny.rewrite.facts import Facts, broadcasted
+from tawny.rewrite.facts import NodeFacts, broadcast_to
 from tawny.rewrite.flow import Kind, RuleInfo
 
 
@@ -28,7 +28,7 @@ class Match:
 
     __slots__ = ("captured", "facts", "node", "through")
 
-    def __init__(self, node: Node, facts: Facts) -> None:
+    def __init__(self, node: Node, facts: NodeFacts) -> None:
         self.node = node
         self.facts = facts
         self.captured: dict[str, Node] = {}
@@ -53,7 +53,7 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class Fill:
     """A constant with one value everywhere, known without computing anything."""
 
     name: str
@@ -67,7 +67,7 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OpPattern:
     """An op applied to patterns; without `args` to anything, without `ops` any op.
 
     `name` captures the node itself; `once` asks that nothing else reads it and it is no output;
@@ -95,7 +95,7 @@ class Call:
         if len(self.args) != len(operands):
             return False
         if len(self.args) > 1 and len(set(self.args)) == 1 and not same:
-            return isinstance(self.args[0], Call)
+            return isinstance(self.args[0], OpPattern)
         return all(map(_may_be, self.args, operands))
 
     def matches(self, node: Node, match: Match) -> bool:
@@ -117,37 +117,37 @@ class Call:
 
 
 def _may_be(pattern: Pattern, made_by: Family) -> bool:
-    if isinstance(pattern, Filled):
+    if isinstance(pattern, Fill):
         return made_by is Constant or made_by is BroadcastTo
-    return not isinstance(pattern, Call) or not pattern.ops or made_by in pattern.ops
+    return not isinstance(pattern, OpPattern) or not pattern.ops or made_by in pattern.ops
 
 
-Pattern = Capture | Filled | Call
-OF_CONSTANTS: Final = Call((), each=(Constant,))
+Pattern = Capture | Fill | OpPattern
+OF_CONSTANTS: Final = OpPattern((), each=(Constant,))
 """Any op, applied to constants."""
 Build = Callable[[Match], Node | None]
 
 
-def elementwise(name: str) -> Callable[..., Call]:
+def elementwise(name: str) -> Callable[..., OpPattern]:
     """A maker of patterns for the elementwise op called `name`."""
     op = ELEMENTWISE[name]
 
-    def pattern(*args: Pattern, name: str = "", once: bool = False) -> Call:
-        return Call((op,), args, name, once)
+    def pattern(*args: Pattern, name: str = "", once: bool = False) -> OpPattern:
+        return OpPattern((op,), args, name, once)
 
     return pattern
 
 
-def call(op: type[Op], *args: Pattern, name: str = "", once: bool = False) -> Call:
+def call(op: type[Op], *args: Pattern, name: str = "", once: bool = False) -> OpPattern:
     """A pattern for an op with attributes."""
-    return Call((op,), args, name, once)
+    return OpPattern((op,), args, name, once)
 
 
 def any_of(
     ops: Sequence[Family], *args: Pattern, name: str = "", some: tuple[Family, ...] = ()
-) -> Call:
+) -> OpPattern:
     """A pattern for one of several ops; without `args` whatever they are applied to."""
-    return Call(tuple(ops), args or None, name, some=some)
+    return OpPattern(tuple(ops), args or None, name, some=some)
 
 
 def always(match: Match) -> bool:
@@ -157,7 +157,7 @@ def always(match: Match) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RewriteRule:
     """One row of a table: where `pattern` matches and `when` holds, `result` has the same value.
 
     A result that is a pattern is built from the captures and takes the type of what it replaces:
@@ -166,13 +166,13 @@ class Rule:
     """
 
     info: RuleInfo
-    pattern: Call
+    pattern: OpPattern
     result: Pattern | Build
     when: Callable[[Match], bool] = always
-    only: Callable[[Node, Facts], bool] | None = None
+    only: Callable[[Node, NodeFacts], bool] | None = None
     """A condition on the node alone, asked before its operands are looked at."""
 
-    def match(self, node: Node, facts: Facts) -> Match | None:
+    def match(self, node: Node, facts: NodeFacts) -> Match | None:
         """Where the rule applies to `node`, which may match and is filled as the pattern asks."""
         if self.only is not None and not self.only(node, facts):
             return None
@@ -183,58 +183,58 @@ class Rule:
             captured[pattern.name] = node
         if pattern.args is not None:
             for arg, source in zip(pattern.args, node.inputs):  # noqa: B905  (as many as operands)
-                if type(arg) is Call:
+                if type(arg) is OpPattern:
                     if not arg.matches(source, match):
                         return None
                 elif captured.setdefault(arg.name, source) is not source:
                     return None
         return match if self.when is always or self.when(match) else None
 
-    def kept(self, match: Match) -> Node | None:
+    def captured_result(self, match: Match) -> Node | None:
         """The node captured, where it is what stands for the one that was matched."""
-        if not isinstance(self.result, (Capture, Filled)):
+        if not isinstance(self.result, (Capture, Fill)):
             return None
         node, new = match.node, match.captured[self.result.name]
         return new if new.shape == node.shape and new.dtype == node.dtype else None
 
     def build(self, match: Match) -> Node | None:
         """What stands for the node that was matched."""
-        if not isinstance(self.result, (Capture, Filled, Call)):
+        if not isinstance(self.result, (Capture, Fill, OpPattern)):
             return self.result(match)
-        new, node = built(self.result, match), match.node
+        new, node = instantiate(self.result, match), match.node
         if new.dtype != node.dtype:
-            if isinstance(self.result, Call):
+            if isinstance(self.result, OpPattern):
                 return None
             new = make(Cast(node.dtype), (new,))
-        return broadcasted(new, node.shape)
+        return broadcast_to(new, node.shape)
 
 
-def built(template: Pattern, match: Match) -> Node:
+def instantiate(template: Pattern, match: Match) -> Node:
     """The node a result describes."""
-    if not isinstance(template, Call):
+    if not isinstance(template, OpPattern):
         return match[template.name]
     (op,) = template.ops
     if not isinstance(op, Elementwise):
         raise TypeError(f"a result that calls {op.__name__} has attributes: write a function")
-    return make(op, tuple([built(a, match) for a in template.args or ()]))
+    return make(op, tuple([instantiate(a, match) for a in template.args or ()]))
 
 
 def rule(
     name: str,
     kind: Kind,
-    pattern: Call,
+    pattern: OpPattern,
     result: Pattern | Build,
     says: str,
     when: Callable[[Match], bool] = always,
-    only: Callable[[Node, Facts], bool] | None = None,
-) -> Rule:
+    only: Callable[[Node, NodeFacts], bool] | None = None,
+) -> RewriteRule:
     """A row of a rule table."""
-    return Rule(RuleInfo(name, kind, says), pattern, result, when, only)
+    return RewriteRule(RuleInfo(name, kind, says), pattern, result, when, only)
 
 
 def orders(pattern: Pattern) -> list[Pattern]:
     """The pattern with the operands of its commutative ops in every order, its own first."""
-    if not isinstance(pattern, Call) or pattern.args is None:
+    if not isinstance(pattern, OpPattern) or pattern.args is None:
         return [pattern]
     choices = [orders(a) for a in pattern.args]
     _, *changed = itertools.product(*choices)

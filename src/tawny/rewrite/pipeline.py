@@ -12,30 +12,29 @@ from tawny.node import Node
 from tawny.rewrite import (
     algebra,
     broadcasting,
+    constants,
     contraction,
     derivatives,
-    folding,
     movement,
     reassociation,
     reductions,
     spec,
 )
 from tawny.rewrite.batch_norm import fold_batch_norm
-from tawny.rewrite.cost import total
+from tawny.rewrite.cost import graph_cost
 from tawny.rewrite.driver import rules_pass
 from tawny.rewrite.flow import Context, Evaluate, Flow, Pass, RuleInfo
 from tawny.rewrite.fusion import fuse_products
 from tawny.rewrite.gathers import gather_pieces
-from tawny.rewrite.groups import group_elementwise
+from tawny.rewrite.groups.elementwise import group_elementwise
 from tawny.rewrite.ledger import Ledger, Rewrites
-from tawny.rewrite.merging import MERGING
 from tawny.settings import debugging
 
 MOST_ROUNDS: Final = 16
-"""A repeated pass that still finds something after so many rounds stops there."""
+"""Rounds of a repeated pass, at most: rules that undo each other would never end."""
 
 
-def repeated(name: str, *passes: Pass) -> Pass:
+def repeat_passes(name: str, *passes: Pass) -> Pass:
     """A pass that runs others in turn until none changes anything.
 
     Each of them must leave nothing to do for itself.
@@ -55,14 +54,14 @@ def repeated(name: str, *passes: Pass) -> Pass:
     return Pass(name, tuple(rules.values()), run)
 
 
-SIMPLIFY: Final = repeated(
+SIMPLIFY: Final = repeat_passes(
     "simplify",
-    MERGING,
-    folding.FOLDING,
+    constants.MERGING,
+    constants.FOLDING,
     rules_pass(
         "rules",
-        derivatives.FORGOTTEN,
-        folding.FOLDS,
+        derivatives.ANNOTATIONS,
+        constants.FOLD_RULES,
         movement.VIEWS,
         movement.CHAINS,
         algebra.SUMS,
@@ -79,7 +78,7 @@ SIMPLIFY: Final = repeated(
 )
 
 CONTRACT: Final = rules_pass(
-    "contract", folding.FOLDS, contraction.ADAGRAD, contraction.FMA, broadcasting.ONES
+    "contract", constants.FOLD_RULES, contraction.ADAGRAD, contraction.FMA, broadcasting.ONES
 )
 
 PIPELINE: Final[tuple[Pass, ...]] = (
@@ -98,7 +97,7 @@ def rules(pipeline: Sequence[Pass] = PIPELINE) -> tuple[RuleInfo, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimised:
+class OptimisedGraph:
     """A graph that computes the same with less, and what was done to make it."""
 
     flow: Flow
@@ -121,7 +120,7 @@ def optimise(
     pipeline: Sequence[Pass] = PIPELINE,
     known: Collection[RuleInfo] | None = None,
     measured: bool = True,
-) -> Optimised:
+) -> OptimisedGraph:
     """The graph of `outputs`, optimised; the nodes given are never changed.
 
     `evaluate` computes constants.  `assume_finite` lets finite rules apply everywhere, not just
@@ -143,10 +142,10 @@ def optimise(
                 spec.check(flow, step.name, old)
         if measured:
             measure(ledger.rewrites, given.order(), flow.order())
-    return Optimised(flow, ledger.rewrites)
+    return OptimisedGraph(flow, ledger.rewrites)
 
 
 def measure(rewrites: Rewrites, before: Sequence[Node], after: Sequence[Node]) -> None:
     """Note how many nodes there were and are, and what they cost."""
-    rewrites.nodes_before, rewrites.cost_before = len(before), total(before)
-    rewrites.nodes_after, rewrites.cost_after = len(after), total(after)
+    rewrites.nodes_before, rewrites.cost_before = len(before), graph_cost(before)
+    rewrites.nodes_after, rewrites.cost_after = len(after), graph_cost(after)

@@ -10,19 +10,19 @@ from __future__ import annotations
 from typing import Final
 
 from tawny.rewrite.flow import Kind, RuleInfo
-from tawny.rewrite.pattern import Call, Capture, Filled, Match, Rule, elementwise
+from tawny.rewrite.pattern import Capture, Fill, Match, OpPattern, RewriteRule, elementwise
 
 x: Final = Capture("x")
 y: Final = Capture("y")
-k: Final = Filled("k")
-l: Final = Filled("l")  # noqa: E741  (the second constant)
+k: Final = Fill("k")
+l: Final = Fill("l")  # noqa: E741  (the second constant)
 
 add: Final = elementwise("add")
 subtract: Final = elementwise("subtract")
 multiply: Final = elementwise("multiply")
 divide: Final = elementwise("divide")
 
-Equation = tuple[Call, Call]
+Equation = tuple[OpPattern, OpPattern]
 """What is written, and what has the same value when constants are folded."""
 
 SUMS: Final[tuple[Equation, ...]] = (
@@ -99,13 +99,13 @@ GATHER_PRODUCTS: Final = RuleInfo(
     "gather_products", Kind.REASSOCIATING, "(x * k) * y = (x * y) * k, so that constants meet"
 )
 
-REASSOCIATIONS: Final[tuple[Rule, ...]] = (
-    *(Rule(MERGE_SUMS, *e, _integers) for e in SUMS),
-    *(Rule(MERGE_PRODUCTS, *e, _integers) for e in PRODUCTS),
-    *(Rule(REASSOCIATE_SUMS, *e, _inexact) for e in SUMS),
-    *(Rule(REASSOCIATE_PRODUCTS, *e, _inexact) for e in (*PRODUCTS, *QUOTIENTS)),
-    Rule(GATHER_SUMS, add(add(x, k, name="inner"), y), add(add(x, y), k), _may_gather),
-    Rule(
+REASSOCIATIONS: Final[tuple[RewriteRule, ...]] = (
+    *(RewriteRule(MERGE_SUMS, *e, _integers) for e in SUMS),
+    *(RewriteRule(MERGE_PRODUCTS, *e, _integers) for e in PRODUCTS),
+    *(RewriteRule(REASSOCIATE_SUMS, *e, _inexact) for e in SUMS),
+    *(RewriteRule(REASSOCIATE_PRODUCTS, *e, _inexact) for e in (*PRODUCTS, *QUOTIENTS)),
+    RewriteRule(GATHER_SUMS, add(add(x, k, name="inner"), y), add(add(x, y), k), _may_gather),
+    RewriteRule(
         GATHER_PRODUCTS,
         multiply(multiply(x, k, name="inner"), y),
         multiply(multiply(x, y), k),

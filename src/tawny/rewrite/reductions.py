@@ -20,9 +20,9 @@ from tawny.ops.reduction import (
     Sum,
     Var,
 )
-from tawny.rewrite.facts import Facts, filled_like, is_negative_zero, reshaped
+from tawny.rewrite.facts import NodeFacts, full_like, is_negative_zero, reshape_to
 from tawny.rewrite.flow import Kind
-from tawny.rewrite.pattern import Capture, Filled, Match, Rule, any_of, call, rule
+from tawny.rewrite.pattern import Capture, Fill, Match, RewriteRule, any_of, call, rule
 from tawny.shape import reduced
 
 EXACT: Final = Kind.EXACT
@@ -38,7 +38,7 @@ def _op(node: Node) -> Reduction:
     return cast("Reduction", node.op)
 
 
-def _one_element(node: Node, facts: Facts) -> bool:
+def _one_element(node: Node, facts: NodeFacts) -> bool:
     """Every reduced axis has one element; multiplied by one, a complex infinity becomes NaN."""
     del facts
     source = node.inputs[0]
@@ -51,16 +51,16 @@ def _element(m: Match) -> Node:
     source = m["x"]
     if source.dtype != m.node.dtype:
         source = make(Cast(m.node.dtype), (source,))
-    return reshaped(source, m.node.shape)
+    return reshape_to(source, m.node.shape)
 
 
 def _adds_no_zero(m: Match) -> bool:
     """No sum that starts from 0.0, which makes 0.0 of -0.0."""
-    return type(m.node.op) not in (Sum, Mean) or m.facts.never_negative_zero(m["x"])
+    return type(m.node.op) not in (Sum, Mean) or m.facts.is_never_negative_zero(m["x"])
 
 
 def _with_axes(op: Reduction, axes: tuple[int, ...], keepdims: bool) -> Reduction:
-    """The same reduction over other axes."""
+    """A reduction of the kind of `op` over other axes."""
     attributes: dict[str, Any] = op.attributes() | {"axes": axes, "keepdims": keepdims}
     return type(op)(**attributes)
 
@@ -68,13 +68,13 @@ def _with_axes(op: Reduction, axes: tuple[int, ...], keepdims: bool) -> Reductio
 def _together(m: Match) -> Node | None:
     """One reduction over the axes of both, unless the inner one is needed anyway."""
     outer, inner, source = _op(m.node), _op(m["inner"]), m["inner"].inputs[0]
-    if type(outer) is not type(inner) or m.facts.others_read(m["inner"]):
+    if type(outer) is not type(inner) or m.facts.is_shared(m["inner"]):
         return None
     if isinstance(outer, Accumulation) and outer.dtype != cast("Accumulation", inner).dtype:
         return None
     left = [a for a in range(len(source.shape)) if inner.keepdims or a not in inner.axes]
     axes = tuple(sorted({*inner.axes, *(left[a] for a in outer.axes)}))
-    return reshaped(make(_with_axes(outer, axes, False), (source,)), m.node.shape)
+    return reshape_to(make(_with_axes(outer, axes, False), (source,)), m.node.shape)
 
 
 def _whole(m: Match) -> bool:
@@ -87,7 +87,7 @@ def _axes_kept(m: Match) -> Node | None:
     op, source = _op(inner), inner.inputs[0]
     if reduced(source.shape, op.axes, not op.keepdims) != m.node.shape:
         return None
-    if m.facts.others_read(inner):
+    if m.facts.is_shared(inner):
         return None
     return make(_with_axes(op, op.axes, not op.keepdims), (source,))
 
@@ -96,20 +96,20 @@ def _positive(m: Match) -> bool:
     return not is_negative_zero(m.fill("k"))
 
 
-REDUCTIONS: Final[tuple[Rule, ...]] = (
+REDUCTIONS: Final[tuple[RewriteRule, ...]] = (
     rule(
         "sum_zeros",
         EXACT,
-        call(Sum, Filled("k", 0)),
-        lambda m: filled_like(0, m.node),
+        call(Sum, Fill("k", 0)),
+        lambda m: full_like(0, m.node),
         "sum(zeros) = zeros",
         _positive,
     ),
     rule(
         "prod_ones",
         EXACT,
-        call(Prod, Filled("k", 1)),
-        lambda m: filled_like(1, m.node),
+        call(Prod, Fill("k", 1)),
+        lambda m: full_like(1, m.node),
         "prod(ones) = ones",
     ),
     rule(

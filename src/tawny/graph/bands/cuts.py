@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from tawny.graph.bands.search import SMALL_SHARE, BandCut, BandSearch, RunKey
+from tawny.graph.bands.search import SMALL_SHARE, BandCut, BandSearch
 from tawny.graph.lowering import LoweredGraph, is_leaf, result_of
 from tawny.memory.plan import ArenaLayout
 from tawny.node import Node, make, part, toposort, written_at
 from tawny.ops.bands import Bands
 from tawny.ops.fusion import nbytes
-from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, rebuild
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, rebuild
 
 BANDS: Final = RuleInfo(
     "bands", Kind.CONTRACTING, "f(g(x)) = f(g(some rows of x)), one band of rows after the other"
@@ -166,6 +166,6 @@ def bands_pass(cuts: Sequence[BandCut]) -> Pass:
         for cut in cuts:
             context.recorder.record(BANDS, cut.steps, (cut.bands,))
             replacements |= cut.replacements
-        return flow.replaced(replacements)
+        return flow.replace_nodes(replacements)
 
     return Pass("cut_bands", (BANDS,), run)

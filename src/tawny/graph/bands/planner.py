@@ -14,15 +14,15 @@ from tawny.graph.bands.cuts import (
     find_recomputing_cuts,
     find_relieving_cuts,
 )
-from tawny.graph.bands.search import BandCut, RunKey
+from tawny.graph.bands.search import BandCut
 from tawny.graph.engine import Engine
 from tawny.graph.plan_choice import ChosenPlan
 from tawny.node import Node
-from tawny.rewrite.flow import Flow, Pass
+from tawny.rewrite.flow import Flow, Pass, RunKey
 from tawny.rewrite.ledger import Rewrites
-from tawny.rewrite.pipeline import Optimised
+from tawny.rewrite.pipeline import OptimisedGraph
 
-Optimise = Callable[[Flow, Sequence[Pass]], Optimised]
+Optimise = Callable[[Flow, Sequence[Pass]], OptimisedGraph]
 """Runs some passes of the optimiser on a graph."""
 
 

@@ -10,7 +10,7 @@ and so is what it is made from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple, final
 
 from tawny.graph.lowering import is_leaf, overwrites, views_of
@@ -23,7 +23,7 @@ from tawny.ops.indexing import Gather
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.rows import Band, count
 from tawny.rewrite.cost import NOTHING, cost
-from tawny.rewrite.flow import united_sources
+from tawny.rewrite.flow import RunKey, sources_of
 
 MAX_STEPS: Final = 32
 """The most steps of a candidate; chosen by hand: each one more is a search of its neighbours."""
@@ -62,9 +62,6 @@ RECOMPUTE_SHARE: Final = 1 / 20
 
 PICKING_OPS: Final = (Gather, GatherPieces)
 """Ops that read of what they pick from no more than they give."""
-
-RunKey = Callable[[Node], int]
-"""Gives the key of the runs a node is part of: nodes of equal keys run in the same runs."""
 
 
 class BandCandidate(NamedTuple):
@@ -382,7 +379,7 @@ class BandSearch:
             op = Bands(body, self._band_height(body, bands))
             found = cut(body, op.height)
             if found is not None and _cut_seconds(found) <= most:
-                with written_at(united_sources(members)):
+                with written_at(sources_of(members)):
                     node = make(op, tuple(operands))
                 self.reserve(members)
                 return BandCut(tuple(members), node, tuple(results), held)

@@ -17,10 +17,13 @@ from tawny.op import Elementwise, Trait
 from tawny.shape import size
 
 FARTHEST: Final = 512
-"""Small arrays are not kept longer for more than so many steps of the order."""
+"""Steps of the order, at most, that a small array is kept longer.  It bounds the time to build."""
 
 SPARE: Final = 1 / 32
-"""How much of the peak of the flow as written may be added to what is alive at any step."""
+"""The part of the peak of the flow, in its given order, that may be added at any step.
+
+Chosen by hand: it trades a few bytes for fewer steps.
+"""
 
 
 def is_leaf(node: Node) -> bool:
@@ -85,13 +88,13 @@ class Lifetimes:
             alive -= freed
         return most
 
-    def kept(self, values: Iterable[int], until: int) -> int:
-        """Bytes of memory that nothing reads at step `until` or later."""
+    def bytes_kept_until(self, values: Iterable[int], until: int) -> int:
+        """Bytes behind `values` that nothing else reads at step `until` or later."""
         owners = {self.owner[v] for v in values}
         return sum([self.bytes[k] for k in owners if self.last[k] < until])
 
-    def allows(self, extra: int, start: int, stop: int) -> bool:
-        """Whether `extra` bytes more may be alive from `start` to `stop`; then they are."""
+    def reserve(self, extra: int, start: int, stop: int) -> bool:
+        """Whether `extra` bytes more may be alive from `start` to `stop`; if so, they are noted."""
         if extra <= 0:
             return True
         if extra > self._spare or stop - start > FARTHEST:

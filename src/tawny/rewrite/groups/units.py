@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final, final
 
-from tawny.rewrite.group_places import Places
+from tawny.rewrite.groups.tables import NodeTables
 from tawny.shape import Shape
 
 LONGEST_ROW: Final = 2**16
@@ -14,25 +14,25 @@ LONGEST_ROW: Final = 2**16
 
 
 @final
-class Unit:
+class GroupUnit:
     """A group in the making: nodes by place, and the loops they run in."""
 
     __slots__ = (
-        "at",
         "folded",
         "inputs",
-        "into",
-        "made",
         "members",
+        "merged_into",
         "outer",
-        "refused",
+        "position",
+        "refused_readers",
+        "result_bytes",
         "results",
         "space",
     )
 
     def __init__(self, at: int, space: Shape) -> None:
         self.members = [at]
-        self.at = at
+        self.position = at
         """The place in the order where it runs: behind all it reads, before all that read it."""
         self.space = space
         self.folded: tuple[int, ...] | None = None
@@ -43,11 +43,11 @@ class Unit:
         """The values it reads, and how often."""
         self.results: list[int] = []
         """Members that are read outside or asked for."""
-        self.made = 0
+        self.result_bytes = 0
         """Bytes of the results."""
-        self.refused: tuple[Unit, ...] = ()
+        self.refused_readers: tuple[GroupUnit, ...] = ()
         """Readers that it was not united with for the sake of memory."""
-        self.into: Unit | None = None
+        self.merged_into: GroupUnit | None = None
         """The unit it has become a part of."""
 
     def fold(self, axes: tuple[int, ...]) -> None:
@@ -57,18 +57,18 @@ class Unit:
         self.outer = self.space[:kept] if axes[0] == kept else None
 
 
-def swept_again(space: Shape, folded: tuple[int, ...]) -> bool:
+def can_sweep_again(space: Shape, folded: tuple[int, ...]) -> bool:
     """Whether rows of the folded axes, the last ones, are short enough to be swept again."""
     return prod(space[-len(folded) :]) <= LONGEST_ROW
 
 
-class Units:
+class UnitTable:
     """Which unit each place is in, and who reads it."""
 
-    def __init__(self, places: Places) -> None:
-        count = len(places.order)
-        self.places: Final = places
-        self.of: Final[list[Unit | None]] = [None] * count
+    def __init__(self, tables: NodeTables) -> None:
+        count = len(tables.order)
+        self.tables: Final = tables
+        self.of: Final[list[GroupUnit | None]] = [None] * count
         self.row: Final = [False] * count
         """Values that come after a reduction and span what it leaves."""
         self.readers: Final[list[list[int]]] = [[] for _ in range(count)]
@@ -78,13 +78,13 @@ class Units:
         self.result: Final = [False] * count
         """Members of units that are results."""
 
-    def member(self, place: int) -> Unit:
+    def member(self, place: int) -> GroupUnit:
         """The unit of a place that has one."""
         unit = self.of[place]
         assert unit is not None
         return unit
 
-    def read_by_others(self, value: int, units: Sequence[Unit]) -> bool:
+    def is_read_by_others(self, value: int, units: Sequence[GroupUnit]) -> bool:
         """Whether anything but some units reads a value."""
         if self.alone[value]:
             return True
@@ -94,7 +94,7 @@ class Units:
                 return True
         return False
 
-    def read_inside(self, value: int, units: Sequence[Unit]) -> bool:
+    def is_read_inside(self, value: int, units: Sequence[GroupUnit]) -> bool:
         """Whether one of some units reads a value."""
         of = self.of
         for k in self.readers[value]:  # noqa: SIM110
@@ -102,10 +102,10 @@ class Units:
                 return True
         return False
 
-    def may_wait(self, maker: Unit, reader: Unit) -> bool:
-        """Whether who else reads what `maker` makes reads what `reader` makes too."""
+    def is_read_only_after(self, maker: GroupUnit, reader: GroupUnit) -> bool:
+        """Whether all other readers of what `maker` makes read what `reader` makes too."""
         of, readers = self.of, self.readers
-        after: set[Unit | None] | None = None
+        after: set[GroupUnit | None] | None = None
         for r in maker.results:
             if self.alone[r]:
                 return False
@@ -119,40 +119,40 @@ class Units:
                     return False
         return True
 
-    def begin(self, i: int) -> Unit:
+    def begin(self, i: int) -> GroupUnit:
         """A unit of one node."""
-        places = self.places
-        unit = Unit(i, places.space[i])
-        axes = places.folded[i]
+        tables = self.tables
+        unit = GroupUnit(i, tables.space[i])
+        axes = tables.folded[i]
         if axes is not None:
             self.row[i] = True
             unit.fold(axes)
         self.enter(i, unit)
         unit.results.append(i)
-        unit.made = places.bytes[i]
+        unit.result_bytes = tables.bytes[i]
         self.result[i] = True
         return unit
 
-    def enter(self, i: int, unit: Unit) -> None:
+    def enter(self, i: int, unit: GroupUnit) -> None:
         """Note what node `i`, a member of the unit, reads."""
         readers, inputs = self.readers, unit.inputs
         self.of[i] = unit
-        for b in self.places.sources[i]:
+        for b in self.tables.sources[i]:
             inputs[b] = inputs.get(b, 0) + 1
             readers[b].append(i)
 
-    def reconsider(self, unit: Unit) -> None:
+    def reconsider(self, unit: GroupUnit) -> None:
         """Note anew what a unit reads and makes, once it has other members."""
-        places = self.places
+        tables = self.tables
         unit.results = [i for i in unit.members if self.result[i]]
-        unit.made = sum([places.bytes[r] for r in unit.results])
+        unit.result_bytes = sum([tables.bytes[r] for r in unit.results])
         unit.inputs = {}
         for i in unit.members:
-            for b in places.sources[i]:
+            for b in tables.sources[i]:
                 if self.of[b] is not unit:
                     unit.inputs[b] = unit.inputs.get(b, 0) + 1
 
-    def unite(self, maker: Unit, reader: Unit, at: int) -> Unit:
+    def unite(self, maker: GroupUnit, reader: GroupUnit, at: int) -> GroupUnit:
         """One unit of two; its loops are those of the reader."""
         large, small = reader, maker
         if len(maker.members) > len(reader.members):
@@ -164,17 +164,17 @@ class Units:
         inputs = large.inputs
         for b, count in small.inputs.items():
             inputs[b] = inputs.get(b, 0) + count
-        results, made, bytes = reader.results, reader.made, self.places.bytes
+        results, made, bytes = reader.results, reader.result_bytes, self.tables.bytes
         for r in maker.results:
             inputs.pop(r, None)
-            if self.places.output[r] or self.read_by_others(r, (large,)):
+            if self.tables.output[r] or self.is_read_by_others(r, (large,)):
                 results.append(r)
                 made += bytes[r]
             else:
                 self.result[r] = False
-        large.results, large.made = results, made
-        if small.refused:
-            large.refused = (*large.refused, *small.refused)
-        large.at = at
-        small.into = large
+        large.results, large.result_bytes = results, made
+        if small.refused_readers:
+            large.refused_readers = (*large.refused_readers, *small.refused_readers)
+        large.position = at
+        small.merged_into = large
         return large

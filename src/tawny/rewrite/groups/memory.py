@@ -14,7 +14,7 @@ operands that nobody else reads.
 Where M runs, all it reads and makes is there at once, less what it writes over an operand.
 
 A little more is allowed: at the place where a unit runs, a small part of the bytes that every order
-needs; between the places so much for all units together, and an eighth of it for one.
+needs; between the places that part for all units together, and an eighth of it for one.
 """
 
 from __future__ import annotations
@@ -22,124 +22,127 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from tawny.rewrite.group_unit import Unit, Units
+from tawny.rewrite.groups.units import GroupUnit, UnitTable
 from tawny.shape import Shape
 
 SPARE: Final = 1 / 32
-"""How much of the bytes that every order needs may be added."""
+"""The part of the bytes that every order needs that may be added.
+
+Chosen by hand: it trades a few bytes for fewer kernels.
+"""
 
 MOST_READERS: Final = 64
-"""What is read by so many is hardly dead when one of them has run."""
+"""Readers of a value that are looked at, at most: a value of more is hardly dead after one."""
 
 
-class Memory:
+class MemoryCheck:
     """Whether units may be united; what is granted is taken from the spare bytes."""
 
-    def __init__(self, units: Units) -> None:
+    def __init__(self, units: UnitTable) -> None:
         self._units: Final = units
-        self._places: Final = units.places
-        bytes, kept = units.places.bytes, units.places.kept
-        self.cost: Final = [0 if kept[o] else bytes[o] for o in units.places.owner]
+        self._tables: Final = units.tables
+        bytes, kept = units.tables.bytes, units.tables.kept
+        self.cost: Final = [0 if kept[o] else bytes[o] for o in units.tables.owner]
         """Bytes behind each value that are free again once nobody reads them any more."""
         self.free: Final = [
-            item if cost else 0 for item, cost in zip(units.places.item, self.cost, strict=True)
+            item if cost else 0 for item, cost in zip(units.tables.item, self.cost, strict=True)
         ]
         """The bytes of an element of what may be written over, once nobody reads it any more."""
-        self._once: Final = int(SPARE * units.places.floor)
+        self._once: Final = int(SPARE * units.tables.floor)
         self._each: Final = self._once // 8
         self._left = self._once
 
-    def is_hopeless(self, maker: Unit, reader: Unit) -> bool:
+    def is_hopeless(self, maker: GroupUnit, reader: GroupUnit) -> bool:
         """Whether two units plainly may not run as one; found out fast."""
-        cost, owner, reads = self.cost, self._places.owner, reader.inputs
-        more = -maker.made - self._each
+        cost, owner, reads = self.cost, self._tables.owner, reader.inputs
+        more = -maker.result_bytes - self._each
         for b in maker.inputs:
             if b not in reads and owner[b] == b:
                 more += cost[b]
         if more <= 0:
             return False
-        of, kind = self._units.of, self._places.kind
+        of, kind = self._units.of, self._tables.kind
         for b in reads:  # noqa: SIM110  (faster than a generator)
             if b not in maker.inputs and of[b] is not maker and kind[b]:
                 return True
         return False
 
-    def late(self, maker: Unit, reader: Unit) -> bool:
+    def may_run_late(self, maker: GroupUnit, reader: GroupUnit) -> bool:
         """Whether both may run where `reader` does."""
-        units, places, cost, reads = self._units, self._places, self.cost, reader.inputs
+        units, tables, cost, reads = self._units, self._tables, self.cost, reader.inputs
         fresh = [b for b in maker.inputs if cost[b] and b not in reads]
         more = sum([cost[b] for b in fresh])
-        if more > maker.made:
-            owners = {places.owner[b] for b in fresh}.difference([places.owner[b] for b in reads])
+        if more > maker.result_bytes:
+            owners = {tables.owner[b] for b in fresh}.difference([tables.owner[b] for b in reads])
             more = sum([cost[o] for o in owners])
-        between = more - maker.made
-        if between > min(self._left, self._each) or not units.may_wait(maker, reader):
+        between = more - maker.result_bytes
+        if between > min(self._left, self._each) or not units.is_read_only_after(maker, reader):
             return False
         results = reader.results
         for r in maker.results:
-            if places.output[r] or units.read_by_others(r, (maker, reader)):
+            if tables.output[r] or units.is_read_by_others(r, (maker, reader)):
                 results = [*results, r]
             else:
-                more -= places.bytes[r]
-        more += self.matched(reader.space, reader.results, reads)
+                more -= tables.bytes[r]
+        more += self.matched_bytes(reader.space, reader.results, reads)
         if more > self._once:
             inputs = {*reads, *fresh}.difference(maker.results)
-            if more - self.reused((maker, reader), results, inputs) > self._once:
+            if more - self.reused_bytes((maker, reader), results, inputs) > self._once:
                 return False
         self._left -= max(between, 0)
         return True
 
-    def early(self, maker: Unit, reader: Unit) -> bool:
+    def may_run_early(self, maker: GroupUnit, reader: GroupUnit) -> bool:
         """Whether both may run where `maker` does."""
-        units, places, cost, reads = self._units, self._places, self.cost, maker.inputs
+        units, tables, cost, reads = self._units, self._tables, self.cost, maker.inputs
         shared = 0
         for b, count in reader.inputs.items():
             if b in reads:
-                if reads[b] + count == places.uses[b]:
+                if reads[b] + count == tables.uses[b]:
                     shared += cost[b]
-            elif units.of[b] is not maker and places.kind[b]:
+            elif units.of[b] is not maker and tables.kind[b]:
                 return False
-        results, more = list(reader.results), reader.made
+        results, more = list(reader.results), reader.result_bytes
         for r in maker.results:
-            if places.output[r] or units.read_by_others(r, (maker, reader)):
+            if tables.output[r] or units.is_read_by_others(r, (maker, reader)):
                 results.append(r)
             else:
-                more -= places.bytes[r]
+                more -= tables.bytes[r]
         between = more - shared
         if between > min(self._left, self._each):
             return False
         dying = [b for b in reads if b not in reader.inputs]
-        more += self.matched(maker.space, maker.results, dying)
+        more += self.matched_bytes(maker.space, maker.results, dying)
         if more > self._once:
             inputs = {*reads, *reader.inputs}.difference(maker.results)
-            if more - self.reused((maker, reader), results, inputs) > self._once:
+            if more - self.reused_bytes((maker, reader), results, inputs) > self._once:
                 return False
         self._left -= max(between, 0)
         return True
 
-    def reused(
-        self, together: Sequence[Unit], results: Collection[int], inputs: Iterable[int]
+    def reused_bytes(
+        self, together: Sequence[GroupUnit], results: Collection[int], inputs: Iterable[int]
     ) -> int:
         """Bytes of operands, at least, that the results of units in one are written over."""
         if len(results) == 1:
-            return self.matched(max([u.space for u in together], key=len), results, inputs)
+            return self.matched_bytes(max([u.space for u in together], key=len), results, inputs)
         saved, taken = 0, set[int]()
         for b, r in self.overwrites(together, results, inputs):
             if b not in taken and r not in taken:
                 taken |= {b, r}
-                saved += self._places.bytes[r]
+                saved += self._tables.bytes[r]
         return saved
 
     def overwrites(
-        self, together: Sequence[Unit], results: Collection[int], inputs: Iterable[int]
+        self, together: Sequence[GroupUnit], results: Collection[int], inputs: Iterable[int]
     ) -> list[tuple[int, int]]:
         """Which results of units in one may be written over which operands, if these die there.
 
         A result is written over an operand that no later member reads; those that nothing inside
         reads are written last.  Where rows are swept again, only one of these is.
         """
-        places, units, free = self._places, self._units, self.free
-        of, extent, item = units.of, places.extent, places.item
+        tables, units, free = self._tables, self._units, self.free
+        of, extent, item = units.of, tables.extent, tables.item
         space = max([u.space for u in together], key=len)
         if len(together) == len(together[0].members) == 1:
             return [
@@ -160,34 +163,34 @@ class Memory:
             return []
         reads.sort()
         whole = [r for r in results if extent[r] == space]
-        last = [r for r in whole if not units.read_inside(r, together)]
+        last = [r for r in whole if not units.is_read_inside(r, together)]
         if self._sweep_again(together):
             return [(b, r) for r in last[:1] for _, b in reads if free[b] == item[r]]
         inner = sorted([r for r in whole if r not in last])
         pairs = [(b, r) for r in inner for k, b in reads if k <= r and free[b] == item[r]]
         return [*pairs, *[(b, r) for r in last for _, b in reads if free[b] == item[r]]]
 
-    def _sweep_again(self, together: Sequence[Unit]) -> bool:
+    def _sweep_again(self, together: Sequence[GroupUnit]) -> bool:
         """Whether units in one may need another sweep after a reduction."""
         if all(u.folded is None for u in together):
             return False
         if any(u.space != together[0].space for u in together):
             return True
-        row, sources = self._units.row, self._places.sources
+        row, sources = self._units.row, self._tables.sources
         for unit in together:
             for i in unit.members:
                 if not row[i] and any(row[b] for b in sources[i]):
                     return True
         return False
 
-    def matched(self, space: Shape, results: Iterable[int], inputs: Iterable[int]) -> int:
+    def matched_bytes(self, space: Shape, results: Iterable[int], inputs: Iterable[int]) -> int:
         """Bytes of operands that results of the same size can be written over."""
-        extent, free = self._places.extent, self.free
+        extent, free = self._tables.extent, self.free
         have = [free[b] for b in inputs if free[b] and extent[b] == space]
         saved = 0
         for r in results if have else ():
-            item = self._places.item[r]
+            item = self._tables.item[r]
             if item in have and extent[r] == space:
                 have.remove(item)
-                saved += self._places.bytes[r]
+                saved += self._tables.bytes[r]
         return saved

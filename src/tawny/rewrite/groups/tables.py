@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 from math import prod
 from typing import Final
@@ -13,11 +13,12 @@ from tawny.op import Elementwise, Op, Trait, overwritable
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.fusion import FOLDS, folded_axes, nonunit
 from tawny.ops.movement import Reshape, Roll
-from tawny.rewrite.own_reads import foreseen
+from tawny.rewrite.flow import RunKey
+from tawny.rewrite.groups.reads import inline_reads
 from tawny.shape import Shape, size, splits
 
 ALIGNMENT: Final = 64
-"""Memory is given out in multiples of so many bytes."""
+"""Bytes that memory is allocated in multiples of."""
 
 Fold = tuple[Shape, tuple[int, ...]]
 """A space and the axes of it that a reduction folds, the last ones."""
@@ -66,8 +67,8 @@ _PLAINLY_LAID_OUT: Final = frozenset({Reshape, Part})
 _KINDS: Final[dict[type[Op], int]] = {}
 
 
-class Places:
-    """Tables by place.
+class NodeTables:
+    """What is known of each node, by its place in the order.
 
     `base[i]` is the value behind free views, `owner[i]` the node whose memory holds the value:
     another one for views.  Bytes are rounded up; views have none, and leaves none of the run.
@@ -77,18 +78,18 @@ class Places:
         self,
         order: Sequence[Node],
         outputs: Sequence[Node],
-        moment: Callable[[Node], object] | None = None,
+        run_key: RunKey | None = None,
     ) -> None:
         count = len(order)
         self.order = order
         self.index = {node: i for i, node in enumerate(order)}
-        self.moments = None if moment is None else [moment(n) for n in order]
-        """When each node runs: what runs at different times is apart."""
+        self.run_keys = None if run_key is None else [run_key(n) for n in order]
+        """The run key of each node: nodes of different keys are in different groups."""
         self.kind = [LEAF] * count
         self.reads: list[Sequence[int]] = [()] * count
         """What each node reads."""
         self.sources: list[Sequence[int]] = [()] * count
-        """The same, behind free views; nothing for views, which read no memory."""
+        """The values that each node reads, behind free views; none for views themselves."""
         self.base = list(range(count))
         self.owner = self.base[:]
         self.extent: list[Shape] = [()] * count
@@ -104,7 +105,7 @@ class Places:
         """Bytes of an element."""
         self.rolled: set[int] = set()
         """Rolls that groups read for themselves, as if they were views."""
-        self._own: Final = foreseen(order, frozenset(outputs))
+        self._own: Final = inline_reads(order, frozenset(outputs))
         self._fill(frozenset(outputs))
         self.uses = Counter(map(self.owner.__getitem__, chain.from_iterable(self.sources)))
         """How often the memory of each owner is read, through views or not."""
@@ -147,7 +148,7 @@ class Places:
                 kind = VIEW
                 self.rolled.add(i)
             elif kind <= VIEW:
-                kind = self._view(node, kind, reads[0] in strided, node in outputs)
+                kind = self._view_kind(node, kind, reads[0] in strided, node in outputs)
             if kind <= VIEW:
                 source = reads[0]
                 self.kind[i], owner[i] = kind, owner[source]
@@ -162,11 +163,11 @@ class Places:
             self.item[i] = item = node.dtype.itemsize
             extent[i] = self.space[i] = space = nonunit(shape)
             if node.parts:
-                self.bytes[i] = sum([_aligned(size(s) * d.itemsize) for s, d in node.parts])
+                self.bytes[i] = sum([_align(size(s) * d.itemsize) for s, d in node.parts])
             else:
-                self.bytes[i] = _aligned(prod(space) * item)
+                self.bytes[i] = _align(prod(space) * item)
             if kind == REDUCTION:
-                kind = self._reduction(i, node)
+                kind = self._reduction_kind(i, node)
                 folds = True
             elif kind == POINTWISE:
                 if 0 in space:
@@ -175,7 +176,7 @@ class Places:
                     self._follow(i, sources, space)
             self.kind[i] = kind
 
-    def _view(self, node: Node, kind: int, strided: bool, wanted: bool) -> int:
+    def _view_kind(self, node: Node, kind: int, strided: bool, wanted: bool) -> int:
         """What kind of view a node is; plain if it has to be a copy.
 
         A reshape of elements that are not laid out one after the other is a copy, except where it
@@ -188,7 +189,7 @@ class Places:
                 return PLAIN
         return FREE if free else VIEW
 
-    def _reduction(self, i: int, node: Node) -> int:
+    def _reduction_kind(self, i: int, node: Node) -> int:
         """Note the loops of a reduction; its kind, which is plain if it folds nothing."""
         op, shape = node.op, node.inputs[0].shape
         axes = folded_loops(op, shape)
@@ -209,5 +210,5 @@ class Places:
                 return
 
 
-def _aligned(bytes: int) -> int:
+def _align(bytes: int) -> int:
     return -(-bytes // ALIGNMENT) * ALIGNMENT

@@ -13,42 +13,42 @@ from collections.abc import Sequence
 from typing import Final
 
 from tawny.memory.ordering.portfolio import Portfolio
-from tawny.rewrite.group_memory import Memory
-from tawny.rewrite.group_places import ALIGNMENT, PLAIN, Places
-from tawny.rewrite.group_schedule import Item, Planned, Work, found_fast
-from tawny.rewrite.group_unit import Unit, Units
+from tawny.rewrite.groups.memory import MemoryCheck
+from tawny.rewrite.groups.schedule import Item, PlannedUnits, UnitProblem, quick_orders
+from tawny.rewrite.groups.tables import ALIGNMENT, PLAIN, NodeTables
+from tawny.rewrite.groups.units import GroupUnit, UnitTable
 
 LARGEST: Final = 2000
-"""More nodes are not put into an order: what is certain must do."""
+"""Nodes of a flow, at most, that is put into an order.  It bounds the time to build."""
 
 SPARE: Final = 1 / 100
-"""How much of the peak of the nodes alone may be added: a few small arrays."""
+"""The part of the peak of the nodes alone that may be added: a few small arrays."""
 
 FULLEST: Final = 2
-"""So many of the steps that run at the peak are asked what every order needs."""
+"""Steps at the peak that are examined for a lower bound on every order: each takes a walk."""
 
 MOST_ROUNDS: Final = 4
-"""After so many rounds everything runs alone."""
+"""Rounds of taking units apart, at most; then every node runs alone."""
 
 
-def relieved(
-    units: Units, memory: Memory, items: list[Item], planned: Planned | None = None
+def relieve(
+    units: UnitTable, memory: MemoryCheck, items: list[Item], planned: PlannedUnits | None = None
 ) -> tuple[list[Item], int]:
     """The items, with units taken apart until their peak is that of the nodes alone.
 
     Also what the nodes alone need in a good order, at least; 0 where that is not found out.
     `planned` are the items in a good order, where one is known.
     """
-    alone: list[Item] = [i for i, kind in enumerate(units.places.kind) if kind >= PLAIN]
+    alone: list[Item] = [i for i, kind in enumerate(units.tables.kind) if kind >= PLAIN]
     if len(alone) == len(items) or len(alone) > LARGEST:
         return items, 0
     if planned is None:
-        planned = Planned(units, memory, items)
+        planned = PlannedUnits(units, memory, items)
     enough = int(planned.peak / (1 + SPARE)) + 1
-    least = _held(units.places, memory, planned)
+    least = _least_bytes(units.tables, memory, planned)
     if least >= enough:
         return items, least
-    found = found_fast(Portfolio(Work(units, memory, alone).problem, ALIGNMENT, enough))
+    found = quick_orders(Portfolio(UnitProblem(units, memory, alone).problem, ALIGNMENT, enough))
     if not found:
         return items, enough + 1
     least = found[0].peak
@@ -60,25 +60,25 @@ def relieved(
         if not apart:
             break
         items = [part for item in items for part in _parts(item, apart)]
-        planned = Planned(units, memory, items)
+        planned = PlannedUnits(units, memory, items)
         if planned.peak <= most:
             return items, least
     return alone, least
 
 
-def _held(places: Places, memory: Memory, planned: Planned) -> int:
+def _least_bytes(tables: NodeTables, memory: MemoryCheck, planned: PlannedUnits) -> int:
     """Bytes that every order of the nodes needs, as far as those that run at the peak tell."""
     items = [planned.items[planned.order[at]] for at in planned.fullest()[-FULLEST:]]
     nodes = [item if isinstance(item, int) else max(item.members) for item in items]
-    return max([held_around(places, memory, at) for at in nodes])
+    return max([bytes_held_around(tables, memory, at) for at in nodes])
 
 
-def held_around(places: Places, memory: Memory, at: int) -> int:
+def bytes_held_around(tables: NodeTables, memory: MemoryCheck, at: int) -> int:
     """Bytes that are there while a node runs, whatever the order.
 
     That is what nodes before it leave to it and to nodes after it, and what it makes.
     """
-    reads, owner, kind = places.reads, places.owner, places.kind
+    reads, owner, kind = tables.reads, tables.owner, tables.kind
     before, stack = set[int](), [at]
     while stack:
         fresh = [k for k in reads[stack.pop()] if k not in before]
@@ -91,19 +91,19 @@ def held_around(places: Places, memory: Memory, at: int) -> int:
             if kind[i] >= PLAIN:
                 later.update([owner[k] for k in reads[i]])
     read = later.union([owner[k] for k in reads[at]])
-    held = [o for o in before if (o in read or places.kept[o]) and not places.order[o].parts]
-    own = [places.sources[at][p] for p in places.overwritable(at)]
+    held = [o for o in before if (o in read or tables.kept[o]) and not tables.order[o].parts]
+    own = [tables.sources[at][p] for p in tables.overwritable(at)]
     if all(not memory.free[b] or owner[b] in later for b in own):
         held.append(at)
-    return sum([places.bytes[o] for o in held])
+    return sum([tables.bytes[o] for o in held])
 
 
-def _parts(item: Item, apart: set[Unit]) -> Sequence[Item]:
+def _parts(item: Item, apart: set[GroupUnit]) -> Sequence[Item]:
     """The members of a unit that is taken apart, in order; else the item."""
-    return sorted(item.members) if isinstance(item, Unit) and item in apart else (item,)
+    return sorted(item.members) if isinstance(item, GroupUnit) and item in apart else (item,)
 
 
-def _units_at_peak(planned: Planned) -> set[Unit]:
+def _units_at_peak(planned: PlannedUnits) -> set[GroupUnit]:
     """The units of several nodes that run at the peak, or make or read what is alive then."""
     graph, order, at = planned.model, planned.order, planned.fullest()[0]
     made = {c for step in order[: at + 1] for c in graph.outputs[step]}
@@ -114,4 +114,4 @@ def _units_at_peak(planned: Planned) -> set[Unit]:
         if not alive.isdisjoint((*graph.reads[step], *graph.outputs[step])):
             found.add(step)
     units = [planned.items[step] for step in found]
-    return {u for u in units if isinstance(u, Unit) and len(u.members) > 1}
+    return {u for u in units if isinstance(u, GroupUnit) and len(u.members) > 1}

@@ -1,26 +1,33 @@
-"""Constant folding: what depends on constants alone is computed once, when the graph is optimised.
+"""Constants: what depends on them alone is computed once, and equal ones become one node.
 
 Never folded: what would be large, or made of what is larger still, what repeats a smaller constant,
 and what differs from run to run.  `broadcast_to` of a constant stays as it is; elementwise work on
 it is done on the constant and broadcast afterwards (see `broadcasting`).
+
+Small constants are interned by their content as they are made.  Large ones are compared here: first
+by dtype and shape, then by a few of their elements, and only where all that is equal by a hash of
+the whole content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from hashlib import blake2b
 from itertools import chain
 from typing import Final
 
-from tawny.node import Constant, Node, constant, written_at
+import numpy as np
+
+from tawny.node import SMALL, Constant, Node, Value, constant, written_at
 from tawny.op import Elementwise
 from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Eye
 from tawny.ops.indexing import Slice
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
 from tawny.ops.movement import Flip, Roll, Transpose
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min
-from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
 from tawny.rewrite.movement import MOVES
-from tawny.rewrite.pattern import OF_CONSTANTS, Match, Rule
+from tawny.rewrite.pattern import OF_CONSTANTS, Match, RewriteRule
 from tawny.scalar import Call, Expr, Prim
 from tawny.shape import size
 
@@ -31,16 +38,16 @@ FOLD_ROUNDED: Final = RuleInfo(
 """For functions that engines round in their own way: sines, floating-point sums, products."""
 
 ALWAYS: Final = 2**20
-"""Results of at most so many bytes are folded."""
+"""Bytes of a result, at most, that is folded whatever it is made of."""
 NEVER: Final = 2**26
-"""Results of more bytes are not; between the two, only those no larger than their constants."""
+"""Bytes of a result, at most, that is folded if it is no larger than its constants."""
 
 ON_THE_WAY: Final = 2**24
-"""Results of at most so many bytes are computed on the way to one that is folded: they are gone
-when the graph is optimised, and take no longer than in a run."""
+"""Bytes of an intermediate result, at most, on the way to one that is folded: they are free again
+once the graph is optimised, and take no longer than in a run."""
 
 AT_ONCE: Final = 4096
-"""Results of at most so many bytes are folded as soon as rules make them."""
+"""Bytes of a result, at most, that is folded as soon as rules make it."""
 
 LEFT_TO_RULES: Final = (Elementwise, Cast, *MOVES, Pad)
 """What other rules do to repeated constants without making them real."""
@@ -90,7 +97,7 @@ _MOVEMENT: Final = (
 )
 
 
-def _small(node: Node, held: int) -> bool:
+def _is_small(node: Node, held: int) -> bool:
     """Whether the value of `node` may be kept as a constant in place of `held` bytes of others."""
     bytes_ = nbytes(node)
     return bytes_ <= ALWAYS or bytes_ <= min(held, NEVER)
@@ -101,10 +108,10 @@ def _repeats(node: Node) -> bool:
     return type(node.op) is BroadcastTo and size(node.shape) != size(node.inputs[0].shape)
 
 
-def _foldable(node: Node, held: int) -> bool:
+def _is_foldable(node: Node, held: int) -> bool:
     if type(node.op) is Constant:
         return True
-    if node.volatile or not (nbytes(node) <= ON_THE_WAY or _small(node, held)):
+    if node.volatile or not (nbytes(node) <= ON_THE_WAY or _is_small(node, held)):
         return False
     return type(node.op) is Transpose or not _is_left_to_rules(node)
 
@@ -120,7 +127,7 @@ def _shows_repeats(node: Node) -> bool:
     return _repeats(node)
 
 
-def _worth_it(node: Node) -> bool:
+def _is_worth_folding(node: Node) -> bool:
     """Whether a constant in place of `node` saves anything: not of what only repeats a constant.
 
     Nor of what is left to rules: a transpose is computed only with the product that reads it.
@@ -144,14 +151,14 @@ def fold_constants(flow: Flow, context: Context) -> Flow:
         if foldable.keys() >= set(node.inputs):
             held = nbytes(node) if node.value is not None else 0
             held = min(held + sum([foldable[x] for x in set(node.inputs)]), NEVER)
-            if _foldable(node, held):
+            if _is_foldable(node, held):
                 foldable[node] = held
     if not _roots(foldable):
         return flow
     needed = set(chain.from_iterable([n.inputs for n in order if n not in foldable]))
     needed.update(flow.outputs)
     for node in reversed(list(foldable)):
-        if node in needed and node.value is None and not _small(node, foldable[node]):
+        if node in needed and node.value is None and not _is_small(node, foldable[node]):
             del foldable[node]
             needed.update(node.inputs)
     roots = _roots([n for n in foldable if n in needed])
@@ -160,15 +167,15 @@ def fold_constants(flow: Flow, context: Context) -> Flow:
     replacements: dict[Node, Node] = {}
     seen: set[Node] = set()
     for node, value in zip(roots, context.evaluate(roots), strict=True):
-        computed = _computed(node, seen)
-        with written_at(united_sources(computed)):
+        computed = _nodes_computed_for(node, seen)
+        with written_at(sources_of(computed)):
             replacements[node] = constant(value)
         rule = FOLD if all(map(keeps_bits, computed)) else FOLD_ROUNDED
         recorder.record(rule, computed, [replacements[node]])
-    return flow.replaced(replacements)
+    return flow.replace_nodes(replacements)
 
 
-def _computed(root: Node, seen: set[Node]) -> list[Node]:
+def _nodes_computed_for(root: Node, seen: set[Node]) -> list[Node]:
     """The nodes that are computed for `root` and not for one before it, it first."""
     out: list[Node] = []
     stack = [root]
@@ -188,7 +195,7 @@ def _roots(needed: Iterable[Node]) -> list[Node]:
         root = node
         while _repeats(root):
             (root,) = root.inputs
-        if _worth_it(root):
+        if _is_worth_folding(root):
             out[root] = None
     return list(out)
 
@@ -199,20 +206,75 @@ FOLDING: Final = Pass("fold_constants", (FOLD, FOLD_ROUNDED), fold_constants)
 def _small_and_pure(m: Match) -> bool:
     """A small node that gives the same in every run."""
     node = m.node
-    return nbytes(node) <= AT_ONCE and node.known and not node.volatile and _worth_it(node)
+    return nbytes(node) <= AT_ONCE and node.known and not node.volatile and _is_worth_folding(node)
 
 
 def _small_and_exact(m: Match) -> bool:
     return keeps_bits(m.node) and _small_and_pure(m)
 
 
-def _folded(m: Match) -> Node:
+def _fold(m: Match) -> Node:
     (value,) = m.facts.evaluate([m.node])
     return constant(value)
 
 
-FOLDS: Final = (
-    Rule(FOLD, OF_CONSTANTS, _folded, _small_and_exact),
-    Rule(FOLD_ROUNDED, OF_CONSTANTS, _folded, _small_and_pure),
+FOLD_RULES: Final = (
+    RewriteRule(FOLD, OF_CONSTANTS, _fold, _small_and_exact),
+    RewriteRule(FOLD_ROUNDED, OF_CONSTANTS, _fold, _small_and_pure),
 )
 """Folding among the other rules, so that constants they bring together can be matched again."""
+
+
+# ------------------------------------------------------------------ equal constants
+
+MERGE: Final = RuleInfo("merge_constants", Kind.EXACT, "constants of the same bits are one")
+
+SAMPLE: Final = 64
+"""Elements that are compared before a hash of the whole: most unequal constants differ in one."""
+
+
+def merge_constants(flow: Flow, context: Context) -> Flow:
+    """The flow with each of several equal constants replaced by the first."""
+    if not context.recorder.allows(MERGE):
+        return flow
+    replacements: dict[Node, Node] = {}
+    for first, *others in _groups_of_equals(_large_constants(flow)):
+        for other in others:
+            context.recorder.record(MERGE, (first, other), (first,))
+            replacements[other] = first
+    return flow.replace_nodes(replacements)
+
+
+MERGING: Final = Pass("merge_constants", (MERGE,), merge_constants)
+
+
+def _large_constants(flow: Flow) -> list[tuple[Node, Value]]:
+    leaves = [n for n in flow.order() if type(n.op) is Constant]
+    return [(n, n.value) for n in leaves if n.value is not None and n.value.nbytes > SMALL]
+
+
+def _groups_of_equals(constants: list[tuple[Node, Value]]) -> Iterator[list[Node]]:
+    """The nodes of constants that have the same bits, in order, two or more at a time."""
+    for alike in _groups_by_key(constants, lambda v: (v.dtype, v.shape)):
+        for close in _groups_by_key(alike, _sample):
+            for same in _groups_by_key(close, _digest):
+                yield [node for node, _ in same]
+
+
+def _groups_by_key(
+    constants: Iterable[tuple[Node, Value]], key: Callable[[Value], Hashable]
+) -> Iterator[list[tuple[Node, Value]]]:
+    """Constants with the same key, where there are several."""
+    groups: dict[Hashable, list[tuple[Node, Value]]] = {}
+    for node, value in constants:
+        groups.setdefault(key(value), []).append((node, value))
+    return (group for group in groups.values() if len(group) > 1)
+
+
+def _sample(value: Value) -> bytes:
+    return value.flat[:: max(1, value.size // SAMPLE)].tobytes()
+
+
+def _digest(value: Value) -> bytes:
+    content = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+    return blake2b(content.data, digest_size=32).digest()

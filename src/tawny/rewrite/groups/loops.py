@@ -13,12 +13,12 @@ import enum
 
 from tawny.node import Node
 from tawny.ops.creation import BroadcastTo
-from tawny.rewrite.group_places import REDUCTION
-from tawny.rewrite.group_unit import Unit, Units, swept_again
+from tawny.rewrite.groups.tables import REDUCTION
+from tawny.rewrite.groups.units import GroupUnit, UnitTable, can_sweep_again
 from tawny.shape import Shape
 
 
-class Fit(enum.Enum):
+class LoopFit(enum.Enum):
     """How two units share loops."""
 
     NONE = "they do not"
@@ -27,44 +27,44 @@ class Fit(enum.Enum):
     ROWS = "the maker's values are rows of the reader's space, after a reduction still to come"
 
 
-def fit(units: Units, maker: Unit, reader: Unit) -> Fit:
+def loop_fit(units: UnitTable, maker: GroupUnit, reader: GroupUnit) -> LoopFit:
     """How the loops of `reader` can run what `maker` makes for it."""
     if _rolls_and_folds(units, maker, reader):
-        return Fit.NONE
+        return LoopFit.NONE
     if maker.space == reader.space:
         folded = maker.folded if reader.folded is None else reader.folded
         if maker.folded is None:
-            return Fit.SAME
+            return LoopFit.SAME
         if maker.folded == folded and _rows_meet(units, maker, reader, maker.space, maker.folded):
-            return Fit.SAME
-        return Fit.NONE
+            return LoopFit.SAME
+        return LoopFit.NONE
     if maker.folded is not None:
         wider = reader.folded is None and maker.outer == reader.space
-        return Fit.WIDER if wider else Fit.NONE
-    fold = units.places.row_of[maker.members[0]]
+        return LoopFit.WIDER if wider else LoopFit.NONE
+    fold = units.tables.row_of[maker.members[0]]
     if fold is None or fold[0] != reader.space or reader.folded not in (None, fold[1]):
-        return Fit.NONE
-    if any(units.places.row_of[m] != fold for m in maker.members):
-        return Fit.NONE
-    return Fit.ROWS if _rows_meet(units, maker, reader, *fold) else Fit.NONE
+        return LoopFit.NONE
+    if any(units.tables.row_of[m] != fold for m in maker.members):
+        return LoopFit.NONE
+    return LoopFit.ROWS if _rows_meet(units, maker, reader, *fold) else LoopFit.NONE
 
 
-def _rolls_and_folds(units: Units, maker: Unit, reader: Unit) -> bool:
+def _rolls_and_folds(units: UnitTable, maker: GroupUnit, reader: GroupUnit) -> bool:
     """Whether a reduction would be in one group with what reads rolled arrays."""
-    rolled = units.places.rolled
+    rolled = units.tables.rolled
     if not rolled or (maker.folded is None and reader.folded is None):
         return False
     return not (rolled.isdisjoint(maker.inputs) and rolled.isdisjoint(reader.inputs))
 
 
 def _rows_meet(
-    units: Units, maker: Unit, reader: Unit, space: Shape, folded: tuple[int, ...]
+    units: UnitTable, maker: GroupUnit, reader: GroupUnit, space: Shape, folded: tuple[int, ...]
 ) -> bool:
     """Whether row values that `maker` makes are read where the loops of `reader` have them.
 
     They meet row values, or are stretched along their own axes of the space.
     """
-    places = units.places
+    tables = units.tables
     outer = len(space) - len(folded)
     for r in maker.results:
         if maker.folded is not None and not units.row[r]:
@@ -72,16 +72,16 @@ def _rows_meet(
         for k in units.readers[r]:
             if units.of[k] is not reader:
                 continue
-            if folded[0] != outer or places.kind[k] == REDUCTION:
+            if folded[0] != outer or tables.kind[k] == REDUCTION:
                 return False
             if units.row[k]:
                 continue
-            if not swept_again(space, folded):
+            if not can_sweep_again(space, folded):
                 return False
-            node = places.order[k]
+            node = tables.order[k]
             for source in node.inputs:
-                if places.base[places.index[source]] == r and not _is_aligned(
-                    places.order[r], source, node.shape, outer
+                if tables.base[tables.index[source]] == r and not _is_aligned(
+                    tables.order[r], source, node.shape, outer
                 ):
                     return False
     return True
@@ -107,18 +107,18 @@ def _is_aligned(row: Node, source: Node, shape: Shape, outer: int) -> bool:
     return axes == [a for a, n in enumerate(shape) if n != 1][:outer]
 
 
-def share(units: Units, maker: Unit, reader: Unit, how: Fit) -> None:
+def share_loops(units: UnitTable, maker: GroupUnit, reader: GroupUnit, fit: LoopFit) -> None:
     """Give `reader` the loops that both will run in."""
     row = units.row
-    if how is Fit.WIDER:
+    if fit is LoopFit.WIDER:
         for member in reader.members:
             row[member] = True
         reader.space = maker.space
-    if how is Fit.ROWS:
+    if fit is LoopFit.ROWS:
         for member in maker.members:
             row[member] = True
         if reader.folded is None:
-            fold = units.places.row_of[maker.members[0]]
+            fold = units.tables.row_of[maker.members[0]]
             assert fold is not None
             reader.fold(fold[1])
     elif reader.folded is None and maker.folded is not None:

@@ -1,7 +1,7 @@
 """The pass that makes groups: elementwise ops and reductions that run as one kernel each.
 
-`group_choice` says which nodes run together, and why; here they become `Group` nodes.  A flow that
-has groups already is first written out, so the pass gives the same groups again.
+`choice` says which nodes run together, and why; here they become `Group` nodes.  A flow that
+has groups already loses them first, so the pass gives the same groups again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from tawny.node import Node, Part, make, part, toposort, written_at
 from tawny.op import Op, Type
 from tawny.ops.fusion import FOLDS, Body, Group, Step, expanded
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
-from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, remade, united_sources
-from tawny.rewrite.group_choice import Choice, chosen
-from tawny.rewrite.group_lifetime import is_leaf
-from tawny.rewrite.group_places import FREE, VIEW
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, sources_of, with_inputs
+from tawny.rewrite.groups.choice import GroupChoice, choose_groups
+from tawny.rewrite.groups.tables import FREE, VIEW
+from tawny.rewrite.lifetimes import is_leaf
 from tawny.shape import size
 
 GROUP: Final = RuleInfo(
@@ -27,21 +27,18 @@ GROUP_SUMS: Final = RuleInfo(
 )
 
 
-Moment = Callable[[Node], object]
-"""When a node runs, as a key."""
-
-
-def grouping(
-    moments: Callable[[Sequence[Node]], Moment] | None = None,
-    worth: Callable[[Body], bool] | None = None,
-    least: int = 0,
-    alone: Callable[[int], None] | None = None,
+def grouping_pass(
+    run_keys: Callable[[Sequence[Node]], RunKey] | None = None,
+    should_group: Callable[[Body], bool] | None = None,
+    min_group_size: int = 0,
+    note_ungrouped_bytes: Callable[[int], None] | None = None,
 ) -> Pass:
-    """The pass; with `moments`, only nodes that run at the same time are in one group.
+    """The pass; with `run_keys`, only nodes with the same run key are in one group.
 
-    It is given every node, inputs first, groups written out.  `worth` says whether a body is made a
-    group; none is that runs over fewer elements than `least` and has no reduction.  `alone` is told
-    the bytes that the nodes need at least without groups, where this is found out.
+    `run_keys` is given every node, inputs first, without groups.  `should_group` says whether a
+    body is made a group; none is that runs over fewer than `min_group_size` and has no reduction.
+    `note_ungrouped_bytes` is called with the bytes that the nodes need at least without groups,
+    where this is known.
     """
 
     def run(flow: Flow, context: Context) -> Flow:
@@ -50,27 +47,29 @@ def grouping(
         outputs, order, origins = flow.outputs, flow.order(), dict[Node, Node]()
         had = {n for n in order if type(n.op) is Group}
         if had:
-            outputs, origins = ungrouped(outputs, order)
+            outputs, origins = expand_groups(outputs, order)
             order = toposort(outputs)
-        if not _promises(order, least):
+        if not _may_group(order, min_group_size):
             return flow.with_outputs(outputs)
-        moment = None if moments is None else moments(order)
-        choice = chosen(order, outputs, moment)
-        if alone is not None:
-            alone(choice.least)
+        run_key = None if run_keys is None else run_keys(order)
+        choice = choose_groups(order, outputs, run_key)
+        if note_ungrouped_bytes is not None:
+            note_ungrouped_bytes(choice.ungrouped_bytes)
         sums = context.recorder.allows(GROUP_SUMS)
-        rebuilding = _Rebuilding(choice, origins, worth if sums else _without_sums(worth))
-        for before, group in rebuilding.groups:
+        builder = _GroupBuilder(
+            choice, origins, should_group if sums else _without_sums(should_group)
+        )
+        for before, group in builder.groups:
             if group not in had:
                 assert isinstance(group.op, Group)
                 rule = GROUP_SUMS if _rounds(group.op.body) else GROUP
                 context.recorder.record(rule, before, (group,))
-        return flow.with_outputs(rebuilding.outputs(outputs))
+        return flow.with_outputs(builder.outputs(outputs))
 
     return Pass("group_elementwise", (GROUP, GROUP_SUMS), run)
 
 
-group_elementwise: Final = grouping()
+group_elementwise: Final = grouping_pass()
 
 
 def _rounds(body: Body) -> bool:
@@ -85,22 +84,22 @@ _CHOOSING: Final = (Max, Min, AllTrue, AnyTrue)
 """Reductions that give the same in any order."""
 
 
-def _without_sums(worth: Callable[[Body], bool] | None) -> Callable[[Body], bool]:
-    """As `worth`, for groups that keep every bit."""
-    return lambda body: not _rounds(body) and (worth is None or worth(body))
+def _without_sums(should_group: Callable[[Body], bool] | None) -> Callable[[Body], bool]:
+    """A condition for groups that keep every bit and pass `should_group`."""
+    return lambda body: not _rounds(body) and (should_group is None or should_group(body))
 
 
-def _promises(order: Sequence[Node], least: int) -> bool:
+def _may_group(order: Sequence[Node], least: int) -> bool:
     """Whether something has as many elements as a group, or is a reduction."""
     if not least:
         return True
     return any(isinstance(n.op, FOLDS) or size(n.shape) >= least for n in order if not is_leaf(n))
 
 
-def ungrouped(
+def expand_groups(
     outputs: Sequence[Node], order: Sequence[Node]
 ) -> tuple[tuple[Node, ...], dict[Node, Node]]:
-    """The outputs with every group written out, and where each node made for that came from."""
+    """The outputs with every group replaced by its ops, and the origin of each node made anew."""
     origins: dict[Node, Node] = {}
     done: dict[Node, Node] = {}
     results: dict[Node, tuple[Node, ...]] = {}
@@ -116,98 +115,100 @@ def ungrouped(
             results[node] = expanded(node, inputs)
             done[node] = results[node][0]
             continue
-        done[node] = remade(node, inputs)
+        done[node] = with_inputs(node, inputs)
         if done[node] is not node:
             origins[done[node]] = node
     return tuple([done[n] for n in outputs]), origins
 
 
-class _Rebuilding:
-    """The graph of the chosen units."""
+class _GroupBuilder:
+    """Builds the graph of the chosen units."""
 
     def __init__(
         self,
-        choice: Choice,
+        choice: GroupChoice,
         origins: Mapping[Node, Node],
-        worth: Callable[[Body], bool] | None = None,
+        should_group: Callable[[Body], bool] | None = None,
     ) -> None:
         self.choice = choice
-        self.worth = worth
-        self.places = places = choice.places
+        self.should_group = should_group
+        self.tables = tables = choice.tables
         self.origins = origins
-        self.made: list[Node | None] = [
-            None if kind else node for node, kind in zip(places.order, places.kind, strict=True)
+        self.replacements: list[Node | None] = [
+            None if kind else node for node, kind in zip(tables.order, tables.kind, strict=True)
         ]
         """What stands for each node, once it is made."""
         self.groups: list[tuple[list[Node], Node]] = []
         self.ops: dict[tuple[object, ...], Group | None] = {}
-        """Groups of the same ops on operands of the same types are one op; None if worth none."""
+        """Groups of the same ops on operands of the same types are one op; None: no group."""
         for item in choice.sequence:
             if isinstance(item, int):
-                self._alone(item)
+                self._keep_alone(item)
             elif len(item.members) == 1:
-                self._alone(item.members[0])
+                self._keep_alone(item.members[0])
             else:
-                self._group(sorted(item.members))
+                self._build_group(sorted(item.members))
 
     def outputs(self, outputs: Sequence[Node]) -> tuple[Node, ...]:
         """What stands for the outputs."""
-        index = self.places.index
+        index = self.tables.index
         return tuple([self._node(index[n]) for n in outputs])
 
     def _node(self, i: int) -> Node:
         """What stands for a node whose inputs have been made; views are made now."""
-        known = self.made[i]
+        known = self.replacements[i]
         if known is not None:
             return known
         path: list[int] = []
         while known is None:
-            assert self.places.kind[i] in (FREE, VIEW), "units come in order"
+            assert self.tables.kind[i] in (FREE, VIEW), "units come in order"
             path.append(i)
-            i = self.places.reads[i][0]
-            known = self.made[i]
+            i = self.tables.reads[i][0]
+            known = self.replacements[i]
         for view in reversed(path):
-            known = self.made[view] = self._remade(view, (known,))
+            known = self.replacements[view] = self._with_inputs(view, (known,))
         return known
 
-    def _remade(self, i: int, inputs: tuple[Node, ...]) -> Node:
+    def _with_inputs(self, i: int, inputs: tuple[Node, ...]) -> Node:
         """The node with other inputs: the one the flow had, where it had one."""
-        node = self.places.order[i]
-        return remade(self.origins.get(node, node), inputs)
+        node = self.tables.order[i]
+        return with_inputs(self.origins.get(node, node), inputs)
 
-    def _alone(self, i: int) -> None:
-        made = self.made
-        inputs = tuple([made[k] or self._node(k) for k in self.places.reads[i]])
-        made[i] = self._remade(i, inputs)
+    def _keep_alone(self, i: int) -> None:
+        made = self.replacements
+        inputs = tuple([made[k] or self._node(k) for k in self.tables.reads[i]])
+        made[i] = self._with_inputs(i, inputs)
 
-    def _group(self, members: list[int]) -> None:
-        nodes = [self.places.order[i] for i in members]
+    def _build_group(self, members: list[int]) -> None:
+        nodes = [self.tables.order[i] for i in members]
         results = [i for i in members if self.choice.result[i]]
-        operands, op = self._op(members, results)
+        operands, op = self._group_op(members, results)
         if op is None:
             for i in members:
-                self._alone(i)
+                self._keep_alone(i)
             return
-        with written_at(united_sources(nodes)):
+        with written_at(sources_of(nodes)):
             group = make(op, operands)
             if len(results) == 1:
-                self.made[results[0]] = group
+                self.replacements[results[0]] = group
             else:
                 for number, i in enumerate(results):
-                    self.made[i] = part(group, number)
+                    self.replacements[i] = part(group, number)
         self.groups.append((nodes, group))
 
-    def _when(self, i: int) -> int:
+    def _operand_position(self, i: int) -> int:
         """Where an operand is in the order; leaves come last."""
-        return i if self.places.kind[i] else len(self.made)
+        return i if self.tables.kind[i] else len(self.replacements)
 
-    def _op(self, members: list[int], results: list[int]) -> tuple[tuple[Node, ...], Group | None]:
+    def _group_op(
+        self, members: list[int], results: list[int]
+    ) -> tuple[tuple[Node, ...], Group | None]:
         """The operands of a group, in the order they are made, leaves last, and its op if any.
 
         Results that no other step reads come last, so that they can be written over operands.
         """
-        places = self.places
-        order, reads, base = places.order, places.reads, places.base
+        tables = self.tables
+        order, reads, base = tables.order, tables.reads, tables.base
         inside = set(members)
         outside: dict[int, None] = {}
         needed: list[int] = []
@@ -228,7 +229,7 @@ class _Rebuilding:
             inner = {s for i in needed for s in reads[i]}
             last = [i for i in results if i not in inner]
             needed = [*[i for i in needed if i not in last], *last]
-        operands = sorted(outside, key=self._when)
+        operands = sorted(outside, key=self._operand_position)
         numbers = {s: number for number, s in enumerate(operands)}
         calls: list[tuple[Op, tuple[int, ...]]] = []
         number = numbers.__getitem__
@@ -244,5 +245,7 @@ class _Rebuilding:
                 for i, (op, inputs) in zip(needed, calls, strict=True)
             ]
             body = Body.of(types, tuple(steps), key[-1])
-            self.ops[key] = Group(body) if self.worth is None or self.worth(body) else None
+            self.ops[key] = (
+                Group(body) if self.should_group is None or self.should_group(body) else None
+            )
         return given, self.ops[key]

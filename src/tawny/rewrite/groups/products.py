@@ -18,72 +18,77 @@ from tawny.op import Elementwise, Family
 from tawny.ops.fusion import PLAIN, Body, FusedMatmul, Group, ProductGroup, Step, is_rowwise
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
-from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, united_sources
-from tawny.rewrite.group_lifetime import bytes_of, is_leaf, owner
-from tawny.rewrite.groups import Moment
+from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, sources_of
+from tawny.rewrite.lifetimes import bytes_of, is_leaf, owner
 
 PRODUCT_GROUP: Final = RuleInfo(
     "product_group", Kind.EXACT, "group(a @ b, x) = product_group(a, b, x), some rows at a time"
 )
 
 LEAST_BYTES: Final = 2**20
-"""Smaller products stay in the caches anyway."""
+"""Bytes of a product, at least, that is joined: smaller ones stay in the caches anyway."""
 
 LEAST_IN_PIECES: Final = 2**12
-"""The same where a product is read in pieces, which one thread made and others need."""
+"""Bytes of a product, at least, that is joined where it is read in pieces.
+
+One thread makes a piece and others need it.
+"""
 
 PRODUCTS: Final[frozenset[Family]] = frozenset({Matmul, FusedMatmul})
 
-Joins = Callable[[ProductGroup, Sequence[Node]], bool]
+CanFuseProduct = Callable[[ProductGroup, Sequence[Node]], bool]
 """Whether an op on some operands is worth a kernel."""
 
 
-def joining(
-    joins: Joins,
-    moments: Callable[[Sequence[Node]], Moment] | None = None,
-    least: int = LEAST_BYTES,
+def product_group_pass(
+    can_fuse_product: CanFuseProduct,
+    run_keys: Callable[[Sequence[Node]], RunKey] | None = None,
+    min_bytes: int = LEAST_BYTES,
 ) -> Pass:
-    """The pass; with `moments`, given all nodes, only what runs at the same time is joined.
+    """The pass; with `run_keys`, given all nodes, only nodes with the same run key are joined.
 
-    `joins` is asked last.  Products of fewer than `least` bytes are left alone.
+    `can_fuse_product` is asked last.  Products of fewer than `min_bytes` are left alone.
     """
 
     def run(flow: Flow, context: Context) -> Flow:
         if PRODUCTS.isdisjoint(flow.families()) or not context.recorder.allows(PRODUCT_GROUP):
             return flow
-        moment = None if moments is None else moments(flow.order())
+        run_key = None if run_keys is None else run_keys(flow.order())
         uses, outputs = flow.uses(), frozenset(flow.outputs)
         replacements: dict[Node, Node] = {}
         for reader in flow.order():
             if type(reader.op) not in (Group, Elementwise) or is_leaf(reader):
                 continue
-            for product, places in _products(reader, uses):
+            for product, positions in _products(reader, uses):
                 if (
-                    _is_product(product, least if len(places) == 1 else min(least, LEAST_IN_PIECES))
-                    and (moment is None or moment(product) == moment(reader))
-                    and _saves(reader, product, places, uses, outputs)
+                    _is_product(
+                        product,
+                        min_bytes if len(positions) == 1 else min(min_bytes, LEAST_IN_PIECES),
+                    )
+                    and (run_key is None or run_key(product) == run_key(reader))
+                    and _saves_memory(reader, product, positions, uses, outputs)
                 ):
-                    made = _joined(reader, product, places, joins)
+                    made = _join(reader, product, positions, can_fuse_product)
                     if made is not None:
                         context.recorder.record(PRODUCT_GROUP, (product, reader), (made,))
                         replacements[reader] = made
                         break
-        return flow.replaced(replacements)
+        return flow.replace_nodes(replacements)
 
     return Pass("join_products", (PRODUCT_GROUP,), run)
 
 
 def _products(reader: Node, uses: Counter[Node]) -> Iterator[tuple[Node, tuple[int, ...]]]:
     """What only a group reads, whole or cut into pieces, and which of its operands that is."""
-    for place, source in enumerate(reader.inputs):
+    for position, source in enumerate(reader.inputs):
         if uses[source] != 1 or is_leaf(source):
             continue
         if not isinstance(source.op, Slice):
-            yield source, (place,)
+            yield source, (position,)
         elif len(source.shape) == 2 and source.op.ranges[1][0] == 0:
-            places = _pieces(reader, source.inputs[0], source, uses)
-            if places:
-                yield source.inputs[0], places
+            positions = _pieces(reader, source.inputs[0], source, uses)
+            if positions:
+                yield source.inputs[0], positions
 
 
 def _pieces(reader: Node, whole: Node, first: Node, uses: Counter[Node]) -> tuple[int, ...]:
@@ -92,16 +97,16 @@ def _pieces(reader: Node, whole: Node, first: Node, uses: Counter[Node]) -> tupl
     count = columns // max(width, 1)
     if is_leaf(whole) or count < 2 or count * width != columns or uses[whole] != count:
         return ()
-    places: list[int] = []
+    positions: list[int] = []
     for number in range(count):
         cut = Slice(((0, rows, 1), (number * width, width, 1)))
         found = [
-            place
-            for place, source in enumerate(reader.inputs)
+            position
+            for position, source in enumerate(reader.inputs)
             if source.op == cut and source.inputs[0] is whole and uses[source] == 1
         ]
-        places += found
-    return tuple(places) if len(places) == count else ()
+        positions += found
+    return tuple(positions) if len(positions) == count else ()
 
 
 def _is_product(node: Node, least: int) -> bool:
@@ -123,23 +128,25 @@ def body_of(reader: Node) -> Body:
     return Body.of(given, (step,), (len(given),))
 
 
-def _joined(reader: Node, product: Node, places: Sequence[int], joins: Joins) -> Node | None:
+def _join(
+    reader: Node, product: Node, positions: Sequence[int], can_fuse_product: CanFuseProduct
+) -> Node | None:
     """One node for a reader and the product that some operands are; None if it is no gain."""
-    body, pieces = product_first(body_of(reader), *places), len(places)
+    body, pieces = product_first(body_of(reader), *positions), len(positions)
     if not is_rowwise(body, pieces):
         return None
     op = ProductGroup(False, False, PLAIN, body, pieces)
     if isinstance(product.op, FusedMatmul):
         op = ProductGroup(**product.op.attributes(), body=body, pieces=pieces)
-    others = [source for place, source in enumerate(reader.inputs) if place not in places]
+    others = [source for position, source in enumerate(reader.inputs) if position not in positions]
     operands = (*product.inputs, *others)
-    with written_at(united_sources((product, reader))):
-        return make(op, operands) if joins(op, operands) else None
+    with written_at(sources_of((product, reader))):
+        return make(op, operands) if can_fuse_product(op, operands) else None
 
 
-def product_first(body: Body, *places: int) -> Body:
-    """The same body with some operands as the first ones."""
-    order = [*places, *[i for i in range(len(body.operands)) if i not in places]]
+def product_first(body: Body, *positions: int) -> Body:
+    """The body with the operands at some positions as its first ones."""
+    order = [*positions, *[i for i in range(len(body.operands)) if i not in positions]]
     new = {old: number for number, old in enumerate(order)}
     steps = [s._replace(inputs=tuple([new.get(i, i) for i in s.inputs])) for s in body.steps]
     results = tuple([new.get(r, r) for r in body.results])
@@ -149,10 +156,10 @@ def product_first(body: Body, *places: int) -> Body:
 # ---------------------------------------------------------------------- memory
 
 
-def _saves(
+def _saves_memory(
     reader: Node,
     product: Node,
-    places: Sequence[int],
+    positions: Sequence[int],
     uses: Counter[Node],
     outputs: Collection[Node],
 ) -> bool:
@@ -164,23 +171,23 @@ def _saves(
     must not make more than the product was.
     """
     pairs = list(_overwrites(reader, uses, outputs))
-    found = match([(operand, result) for operand, result in pairs if operand not in places])
+    found = match([(operand, result) for operand, result in pairs if operand not in positions])
     if len(found) < len(match(pairs)):
         return False
-    sources = [source for place, source in enumerate(reader.inputs) if place not in places]
+    sources = [source for position, source in enumerate(reader.inputs) if position not in positions]
     others = [owner(source) for source in sources]
     results = len(body_of(reader).results)
     if all(map(is_leaf, others)) and len(found) == results:
         return True
-    if len(places) > 1 and results - len(found) <= len(places):
-        at_hand = _at_hand(product)
+    if len(positions) > 1 and results - len(found) <= len(positions):
+        at_hand = _available_nodes(product)
         if all(is_leaf(other) or _maker(other) in at_hand for other in others):
             return True
     owners = {owner(source) for source in product.inputs}
     return sum(bytes_of(n) for n in owners if not is_leaf(n)) <= bytes_of(product)
 
 
-def _at_hand(product: Node) -> set[Node]:
+def _available_nodes(product: Node) -> set[Node]:
     """Some of what is there when a product can be computed.
 
     That is whatever its operands were made from, and all that was made together with them.
