@@ -146,7 +146,7 @@ CORE = [
 ]
 """What most programs are written with: their parameters are said one by one."""
 
-PLAIN = """Graph.inputs Graph.outputs Graph.updates Graph.order Graph.results Graph.structured
+PLAIN = """Graph.inputs Graph.outputs Graph.updates Graph.order Graph.results Graph.unflatten
 Graph.variable Program.draw Program.engine Plan.block_of Module.adopt Module.check_array
 Module.check_image Module.check_last_axis Module.extra Module.input_error Module.forward Module.label Module.match_dtype
 Module.training Module.walk""".split()

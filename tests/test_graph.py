@@ -49,10 +49,10 @@ def test_outputs_come_back_in_their_structure(figure_1) -> None:
     x1, x2, x3, x4, x5 = figure_1
     values = {"a": (1, [2]), "b": 3}
     graph = tw.Graph([x1, x3], {"a": (x2, [x4]), "b": x5})
-    assert graph.structured([1, 2, 3]) == values
+    assert graph.unflatten([1, 2, 3]) == values
     assert graph.outputs == {"a": (x2, [x4]), "b": x5}
-    assert tw.Graph([x1, x3], [x5]).structured([1]) == (1,)
-    assert tw.Graph([x1, x3], x5).structured([1]) == 1
+    assert tw.Graph([x1, x3], [x5]).unflatten([1]) == (1,)
+    assert tw.Graph([x1, x3], x5).unflatten([1]) == 1
     with pytest.raises(TypeError, match="output 1 is int"):
         tw.Graph([x1, x3], (x5, 3))
     with pytest.raises(ValueError, match="there is no output"):

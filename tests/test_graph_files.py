@@ -153,7 +153,7 @@ def test_structure_name_and_updates_survive(tmp_path: Path) -> None:
     assert again.name == "näme"
     assert [v.name for v in again.variables] == ["x", "n"]
     assert [v.name for v in again.input_nodes] == ["x"]
-    positions = again.structured(range(5))
+    positions = again.unflatten(range(5))
     assert positions == {"a": 0, 3: [1, (2, {"deep": 3})], True: (4, ())}
     assert type(positions[True]) is tuple
     assert [(t.name, s.op.facts().name) for t, s in again.update_nodes] == [
@@ -171,14 +171,14 @@ class Named:
 def test_a_dataclass_comes_back_as_a_dict(tmp_path: Path) -> None:
     x = tw.var("x")
     again = round_trip(Graph([x], Named(x + 1, [x])), tmp_path / "g.tawny")
-    assert again.structured("ab") == {"left": "a", "right": ["b"]}
+    assert again.unflatten("ab") == {"left": "a", "right": ["b"]}
 
 
 @pytest.mark.parametrize("single", [True, False])
 def test_one_array_and_a_list_come_back_as_they_were(tmp_path: Path, single: bool) -> None:
     x = tw.var("x")
     again = round_trip(Graph([x], x + 1 if single else [x + 1]), tmp_path / "g.tawny")
-    assert again.structured([7]) == (7 if single else (7,))
+    assert again.unflatten([7]) == (7 if single else (7,))
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, -0.0, 5e-324, 1e308, 0.1])

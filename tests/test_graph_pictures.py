@@ -20,10 +20,10 @@ import tawny as tw
 import tawny.numpy as tnp
 from tawny.array import Array, array_for
 from tawny.graph.graph import Graph
-from tawny.graph.report.box_layout import LANE, place
+from tawny.graph.report.box_layout import LANE, place_boxes
 from tawny.graph.report.dot import block_colour, to_dot
-from tawny.graph.report.svg import MOST_DRAWN, html, svg, visualize
-from tawny.graph.report.trace import listing, reads, trace
+from tawny.graph.report.svg import MAX_DRAWN, html, svg, visualize
+from tawny.graph.report.trace import listing, read_counts, trace
 from tawny.node import Constant, Node, Variable, toposort
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -129,7 +129,7 @@ def test_graphviz_reads_every_node_and_edge(make, planned: bool) -> None:
 def test_a_box_says_what_the_node_is() -> None:
     graph = softmax_step()
     text = to_dot(graph)
-    count = reads(graph)
+    count = read_counts(graph)
     lines = {int(m[1]): line for line in text.splitlines() if (m := re.match(r"  n(\d+) \[", line))}
     for number, node in enumerate(listing(graph)):
         line = lines[number]
@@ -214,7 +214,7 @@ def test_large_graphs_are_named_and_not_drawn(
 ) -> None:
     x = tw.var("x", shape=(2,))
     y = x
-    for _ in range(MOST_DRAWN):
+    for _ in range(MAX_DRAWN):
         y = tnp.sin(y)
     graph = Graph([x], y)
     assert "too many nodes" in "".join(ET.fromstring(svg(graph)).itertext())
@@ -243,7 +243,7 @@ def test_lanes_keep_clear_of_boxes() -> None:
             for i in range(count)
         ]
         sizes = [(random.uniform(20, 120), random.uniform(10, 40)) for _ in range(count)]
-        at = place(sizes, inputs, [])
+        at = place_boxes(sizes, inputs, [])
         for (_, level), lane in at.lanes.items():
             for box in range(count):
                 inside = at.layer[box] == level and lane.top <= at.y[box] <= lane.bottom

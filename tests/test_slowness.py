@@ -85,7 +85,7 @@ def test_a_long_compile_is_said_once(
 ) -> None:
     graph = product()
     graph.compile(**options)
-    monkeypatch.setattr(graphs, "LONG", 0.0)
+    monkeypatch.setattr(graphs, "SLOW_COMPILE_SECONDS", 0.0)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("default")
         for _ in range(2):

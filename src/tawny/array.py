@@ -334,7 +334,7 @@ class Array(Methods):
                 "put it into a tw.Graph and pickle that, or save the graph",
             )
         value = value_outside(self, "pickle")
-        return importlib.import_module(PICKLING).reduced_array(value)
+        return importlib.import_module(PICKLING).reduce_array(value)
 
     def __format__(self, spec: str) -> str:
         return format(self._element("format"), spec) if spec else str(self)

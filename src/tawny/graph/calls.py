@@ -23,41 +23,41 @@ from tawny.tree import outline
 Key = tuple[Hashable, ...]
 Weakly = Callable[[Any], "weakref.ref[Any]"]
 
-_WEAK: Final = frozenset({float, complex})
+_NUMBERS: Final = frozenset({float, complex})
 _PLAIN: Final = frozenset({int, bool, str, bytes, type(None)})
 """Types of values that are their own keys, once their type is told too."""
 
 
-class Call(NamedTuple):
+class TracedCall(NamedTuple):
     """One call, as far as it concerns which program runs."""
 
     structure: Hashable
     """How arrays, numbers and other leaves are nested in the arguments."""
     leaves: list[Any]
     """The leaves, in order."""
-    fixed: tuple[tuple[int | str, Any], ...]
+    static: tuple[tuple[int | str, Any], ...]
     """The arguments that were named to be part of the program."""
     lazy: bool
     """Whether a leaf is an array whose value is not known, or not the same in each run."""
-    other: bool
+    has_foreign: bool
     """Whether a leaf is an array, and none of NumPy's."""
 
     def key(self, name: str, hold: Weakly = weakref.ref) -> Key:
         """What calls of one program share; `hold` is how objects are referred to."""
         kinds = [kind_of(x) or _fixed_key(x, name, hold) for x in self.leaves]
-        return True, self.structure, tuple(kinds), self._named(name, hold)
+        return True, self.structure, tuple(kinds), self._static_keys(name, hold)
 
-    def sort(self, name: str) -> Key:
-        """The same, whatever the values that are part of the program unasked."""
+    def kind_key(self, name: str) -> Key:
+        """What calls share that differ in nothing but Python values, but for those named static."""
         kinds = [kind_of(x) or _type(x) for x in self.leaves]
-        return self.structure, tuple(kinds), self._named(name, weakref.ref)
+        return self.structure, tuple(kinds), self._static_keys(name, weakref.ref)
 
     def values(self) -> tuple[Hashable, ...]:
         """The plain Python values among the leaves; of all others nothing."""
         return tuple([x if type(x) in _PLAIN else None for x in self.leaves])
 
-    def _named(self, name: str, hold: Weakly) -> Key:
-        return tuple([(place, _fixed_key(x, name, hold)) for place, x in self.fixed])
+    def _static_keys(self, name: str, hold: Weakly) -> Key:
+        return tuple([(place, _fixed_key(x, name, hold)) for place, x in self.static])
 
     @property
     def data(self) -> list[Any]:
@@ -65,7 +65,9 @@ class Call(NamedTuple):
         return [x for x in self.leaves if is_data(x)]
 
 
-def call_of(args: Sequence[Any], kwargs: Mapping[str, Any], static: frozenset[int | str]) -> Call:
+def call_of(
+    args: Sequence[Any], kwargs: Mapping[str, Any], static: frozenset[int | str]
+) -> TracedCall:
     """A call with these arguments, of which some, by position or name, are `static`."""
     given: dict[int | str, Any] = {**dict(enumerate(args)), **dict(sorted(kwargs.items()))}
     fixed = [(k, given.pop(k)) for k in tuple(given) if k in static] if static else []
@@ -74,7 +76,7 @@ def call_of(args: Sequence[Any], kwargs: Mapping[str, Any], static: frozenset[in
     arrays = [x.node for x in found if isinstance(x, Array)]
     lazy = not all(node.known and not node.volatile for node in arrays)
     other = bool(arrays) or any(map(_is_foreign, found))
-    return Call(structure, found, tuple(fixed), lazy, other)
+    return TracedCall(structure, found, tuple(fixed), lazy, other)
 
 
 def as_data(x: Any) -> Any:
@@ -104,12 +106,12 @@ def plain_key(args: tuple[Any, ...]) -> tuple[Key | None, Sequence[Any]]:
 
 def is_data(x: object) -> bool:
     """Whether a leaf is an array, or a number that is taken for one."""
-    return type(x) in _WEAK or isinstance(x, (np.ndarray, np.generic))
+    return type(x) in _NUMBERS or isinstance(x, (np.ndarray, np.generic))
 
 
 def kind_of(x: Any) -> Hashable:
     """What data must share to be given to one program; None for what is no data."""
-    if type(x) in _WEAK:
+    if type(x) in _NUMBERS:
         return cast("Hashable", type(x))
     if isinstance(x, (np.ndarray, np.generic)):
         value = cast("Value", x)
@@ -159,7 +161,7 @@ def _fixed_key(x: Any, name: str, hold: Weakly) -> Hashable:
         try:
             return hold(x)
         except TypeError:  # nothing can refer to it weakly
-            return _Same(x)
+            return _Identity(x)
     try:
         hash(x)
     except TypeError:
@@ -171,7 +173,7 @@ def _fixed_key(x: Any, name: str, hold: Weakly) -> Hashable:
     return kind, x
 
 
-class _Same:
+class _Identity:
     """An object, equal to itself alone."""
 
     def __init__(self, it: object) -> None:
@@ -181,4 +183,4 @@ class _Same:
         return id(self.it)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.it is other.it
+        return isinstance(other, _Identity) and self.it is other.it

@@ -38,7 +38,7 @@ from tawny.files.safetensors import (
     write,
 )
 from tawny.graph.graph import Graph
-from tawny.graph.report.trace import kind
+from tawny.graph.report.trace import type_text
 from tawny.graph.saving import (
     ARRAYS,
     GRAPH,
@@ -117,7 +117,7 @@ class _Loader:
         return data
 
     def graph(self) -> Graph:
-        """All of it."""
+        """The graph of the file."""
         records: list[Json] = self.data["nodes"]
         if len(records) > MAX_NODES:
             raise self.fail("graph", f"{len(records)} nodes; at most {MAX_NODES} are allowed")
@@ -154,13 +154,13 @@ class _Loader:
             raise self.fail(f"node {number}", f"expected an object, not {excerpt(record)}")
         place = f"node {number} ({excerpt(record.get('op'))})"
         try:
-            return self.made(number, dict(record))
+            return self.make_node(number, dict(record))
         except GraphFileError:
             raise
         except Exception as error:
             raise self.fail(place, str(error) or type(error).__name__) from error
 
-    def made(self, number: int, record: dict[str, Json]) -> Node:
+    def make_node(self, number: int, record: dict[str, Json]) -> Node:
         op = decode_op(record)
         at = decode_indices(record.pop("at", []), len(self.sources), "at")
         inputs = tuple(
@@ -176,7 +176,7 @@ class _Loader:
             raise MalformedError(f"expected shape and dtype beside the op, not {list(record)}")
         with written_at(tuple(self.sources[i] for i in at)):
             if several:
-                return _compared(make(op, inputs), record)
+                return _check_type(make(op, inputs), record)
             shape, dtype = decode_shape(record["shape"]), decode_dtype(record["dtype"])
             if isinstance(op, Variable):
                 if op.name in self.names:
@@ -184,12 +184,12 @@ class _Loader:
                 self.names.add(op.name)
                 return Node(op, (), shape, dtype)
             if isinstance(op, Constant):
-                return _compared(constant(self.value(number)), record)
+                return _check_type(constant(self.value(number)), record)
             if isinstance(op, Part):
                 if op.index >= len(inputs[0].parts):
                     raise MalformedError(f"its input has {len(inputs[0].parts)} parts")
-                return _compared(part(inputs[0], op.index), record)
-            return _compared(make(op, inputs), record)
+                return _check_type(part(inputs[0], op.index), record)
+            return _check_type(make(op, inputs), record)
 
     def value(self, number: int) -> Value:
         """The value of a constant; no other has it."""
@@ -241,7 +241,7 @@ class _Loader:
 _KEYS: Final = (str, int, bool)
 
 
-def _compared(node: Node, record: Mapping[str, Json]) -> Node:
+def _check_type(node: Node, record: Mapping[str, Json]) -> Node:
     """`node`, refused unless its shape and dtype are those written."""
     if "parts" in record:
         data = record["parts"]
@@ -252,12 +252,12 @@ def _compared(node: Node, record: Mapping[str, Json]) -> Node:
         agrees = not node.parts and written[0] == (node.shape, node.dtype)
     if not agrees:
         said = " ".join(f"{d}{list(s)}" for s, d in written)
-        raise MalformedError(f"it gives {kind(node)}, but {said or 'nothing'} is written")
+        raise MalformedError(f"it gives {type_text(node)}, but {said or 'nothing'} is written")
     return node
 
 
 _CODE: Final = compile("", "", "exec")
-_MOST_LINES: Final = 2**31 - 1
+_MAX_LINE: Final = 2**31 - 1
 
 
 def read_source(data: Json) -> Source | None:
@@ -270,7 +270,7 @@ def read_source(data: Json) -> Source | None:
     if not file or not line.isascii() or not line.isdigit() or len(line) > 10:
         return None
     first = int(line)
-    if not (file + scope + name).isprintable() or first > _MOST_LINES:
+    if not (file + scope + name).isprintable() or first > _MAX_LINE:
         return None
     code: CodeType = _CODE.replace(co_filename=file, co_firstlineno=first)
     return Source(code, -1, scope, name)

@@ -35,7 +35,7 @@ else:
     dot, svg, trace = (LazyModule(f"tawny.graph.report.{name}") for name in ("dot", "svg", "trace"))
 
 
-class Switches(NamedTuple):
+class RewriteSwitches(NamedTuple):
     """What the optimiser may do."""
 
     optimise: bool
@@ -44,10 +44,10 @@ class Switches(NamedTuple):
     enable: tuple[str, ...]
 
 
-LONG: Final = 5.0
-"""Seconds after which a user asks what takes so long."""
+SLOW_COMPILE_SECONDS: Final = 5.0
+"""Seconds of a compilation after which a warning says what takes less."""
 
-MOST_THREADS: Final = 1024
+MAX_THREADS: Final = 1024
 """More threads are refused: starting them takes longer than they could save."""
 
 
@@ -101,17 +101,17 @@ class Graph(Unique):
             raise value_error("Graph", "there is no output and no update")
         self._structure = map_leaves(lambda _: None, outputs)
         given: object = outputs
-        self._listed = isinstance(given, list)
-        self._flat = self._listed and self._structure == [None] * len(self.output_nodes)
+        self._is_list = isinstance(given, list)
+        self._is_flat_list = self._is_list and self._structure == [None] * len(self.output_nodes)
         self.variables: tuple[Node, ...] = tuple(
             dict.fromkeys((*self.input_nodes, *(target for target, _ in self.update_nodes)))
         )
         _check_names(self.variables)
         self._check_reached(unused)
-        self._whole = True
+        self._is_complete = True
 
     def __setattr__(self, name: str, value: object) -> None:
-        if hasattr(self, "_whole"):
+        if hasattr(self, "_is_complete"):
             raise AttributeError(f"a Graph is immutable: {name} cannot be set to {value!r}")
         super().__setattr__(name, value)
 
@@ -123,7 +123,7 @@ class Graph(Unique):
     @property
     def outputs(self) -> Any:
         """The output arrays, in the structure they were given in."""
-        return self.structured(map(array_for, self.output_nodes))
+        return self.unflatten(map(array_for, self.output_nodes))
 
     @property
     def updates(self) -> dict[Array, Array]:
@@ -154,15 +154,15 @@ class Graph(Unique):
         accepted = ", ".join(n.name for n in self.variables) or "none"
         raise value_error(op, f"{name!r} is no variable of this graph; accepted: {accepted}")
 
-    def structured(self, values: Iterable[Any]) -> Any:
+    def unflatten(self, values: Iterable[Any]) -> Any:
         """`values` in the structure of the outputs; a list of outputs gives a tuple."""
-        if self._flat:
+        if self._is_flat_list:
             return tuple(values)
         source = iter(values)
         if self._structure is None:
             return next(source)
         filled = map_leaves(lambda _: next(source), self._structure)
-        return tuple(filled) if self._listed else filled
+        return tuple(filled) if self._is_list else filled
 
     def compile(
         self,
@@ -205,21 +205,21 @@ class Graph(Unique):
         """
         if threads is not None and as_int(threads, "compile", "threads") < 1:
             raise value_error("compile", f"threads is {threads}; it must be at least 1")
-        if threads is not None and threads > MOST_THREADS:
-            raise value_error("compile", f"threads is {threads}; it must be at most {MOST_THREADS}")
+        if threads is not None and threads > MAX_THREADS:
+            raise value_error("compile", f"threads is {threads}; it must be at most {MAX_THREADS}")
         check_untraced(self.results, "compile")
-        switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
+        switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
         start = perf_counter()
         engine_named(engine).warm_up()
         with gc_paused():
-            compiled = self._compiled(engine, memory, often, switches, incremental, threads, plan)
+            compiled = self._compile(engine, memory, often, switches, incremental, threads, plan)
             program = Program(self, compiled)
-        if perf_counter() - start > LONG:
+        if perf_counter() - start > SLOW_COMPILE_SECONDS:
             self._warn_of_compile(memory is not None, plan)
         return program
 
     def _warn_of_compile(self, within: bool, plan: Planning) -> None:
-        """Say what took so long, and what takes less."""
+        """Warn that compiling was slow, and say what takes less."""
         if plan == "hard":
             way_out = 'plan="default" searches less'
         elif within:
@@ -227,8 +227,8 @@ class Graph(Unique):
         else:
             way_out = "compiled kernels are kept on disk, so that the next process takes less"
         warn(
-            f"compile: it took more than {LONG:.0f} s for {len(self.order)} nodes; compile once "
-            f"and run the program again and again; {way_out}",
+            f"compile: it took more than {SLOW_COMPILE_SECONDS:.0f} s for {len(self.order)} nodes; "
+            f"compile once and run the program again and again; {way_out}",
             PerformanceWarning,
         )
 
@@ -255,9 +255,9 @@ class Graph(Unique):
             plan = tw.Graph([x], np.exp(np.sin(x)) + 1).plan()
             plan.peak_bytes                               # -> 8000000
         """
-        switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
+        switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
         with gc_paused():
-            return self._compiled(engine, memory, often, switches, incremental, None, plan).plan
+            return self._compile(engine, memory, often, switches, incremental, None, plan).plan
 
     def explain(
         self,
@@ -283,21 +283,21 @@ class Graph(Unique):
             stages = tw.Graph([x], np.exp(np.sin(x)) + 1).explain()
             stages[-1].bytes                              # -> 8000000
         """
-        switches = Switches(optimise, assume_finite, _names(disable), _names(enable))
+        switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
         with gc_paused():
-            return self._compiled(engine, memory, often, switches, incremental, None, plan).stages
+            return self._compile(engine, memory, often, switches, incremental, None, plan).stages
 
-    def _compiled(
+    def _compile(
         self,
         engine: str,
         memory: str | float | None,
         often: Variables,
-        switches: Switches,
+        switches: RewriteSwitches,
         incremental: bool,
         threads: int | None,
         plan: Planning,
     ) -> Compilation:
-        watched = [self.variable(x, "often") for x in _listed(often)]
+        watched = [self.variable(x, "often") for x in _as_list(often)]
 
         def run(flow: Flow, pipeline: Sequence[Pass]) -> OptimisedGraph:
             evaluate = evaluator()
@@ -446,7 +446,7 @@ def optimise(
     targets = [array_for(target) for target, _ in graph.update_nodes]
     return Graph(
         graph.inputs,
-        graph.structured(arrays[:count]),
+        graph.unflatten(arrays[:count]),
         dict(zip(targets, arrays[count:], strict=True)),
         graph.name,
         unused="ignore",
@@ -458,7 +458,7 @@ Variables = Array | str | Iterable[Array | str]
 """Variables, or the names of some; one alone may be given as it is."""
 
 
-def _listed(given: Variables) -> list[Array | str]:
+def _as_list(given: Variables) -> list[Array | str]:
     if isinstance(given, (Array, str)):
         return [given]
     if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]

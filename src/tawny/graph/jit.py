@@ -27,8 +27,8 @@ from tawny.autodiff.tracing import substitute
 from tawny.errors import PerformanceWarning, ValuesNeededError, type_error, warn
 from tawny.forking import lock
 from tawny.graph.calls import (
-    Call,
     Key,
+    TracedCall,
     as_data,
     call_of,
     common_dtype,
@@ -37,12 +37,12 @@ from tawny.graph.calls import (
     plain_key,
 )
 from tawny.graph.graph import Graph
-from tawny.graph.jit_methods import JittedMethod, Lowering, Method
+from tawny.graph.jit_methods import BoundJitMethod, JitMethod, LoweredCall
 from tawny.graph.jit_options import (
     Static,
-    checked_options,
-    listed_static,
+    compile_options,
     positional_names,
+    static_list,
     static_places,
 )
 from tawny.graph.program import Program
@@ -54,23 +54,23 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 
-MOST_PROGRAMS: Final = 128
+MAX_PROGRAMS: Final = 128
 """Programs that a function keeps; small ones take about 50 kB each with their code."""
 
-MANY_VALUES: Final = 16
-"""So many programs that differ in nothing but Python values are worth a warning."""
+MIN_WARNED_PROGRAMS: Final = 16
+"""The number of programs that differ in nothing but Python values at which a warning is due."""
 
 _NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class Entry(NamedTuple):
+class CacheEntry(NamedTuple):
     """A program of a function, and how it is called."""
 
     program: Program
     run: Callable[..., Any]
     objects: tuple[weakref.ref[Any], ...] = ()
     """The objects that are part of the program: without them nobody can ask for it."""
-    sort: Key = ()
+    kind_key: Key = ()
     values: tuple[Hashable, ...] = ()
     """The Python values that are part of the program."""
 
@@ -81,7 +81,7 @@ class Recording(NamedTuple):
     inputs: list[Node]
     """The variables, which the function may have given other values in place."""
     result: Any
-    """What it gave: a structure of arrays, and of None."""
+    """The result: a structure of arrays, and of None."""
 
     @property
     def nodes(self) -> list[Node]:
@@ -111,7 +111,7 @@ class Recording(NamedTuple):
 
 
 @final
-class Jitted(Generic[P, R]):
+class JitFunction(Generic[P, R]):
     """A function that records a graph at its first call with given shapes and dtypes.
 
     Arguments may be nested structures.  Arrays and Python floats in them are data, and a float
@@ -136,68 +136,68 @@ class Jitted(Generic[P, R]):
         self._names = positional_names(self._signature)
         self._static = static_places(self._signature, static)
         self._options: dict[str, Any] = {"incremental": False, **options}
-        self._programs: dict[Key | None, Entry] = {}
+        self._programs: dict[Key | None, CacheEntry] = {}
         """By what the calls of one program share; once there are many, the newest at the end."""
-        self._crowded = self._warned = False
+        self._is_crowded = self._has_warned = False
         self._lock = lock()
 
     @overload
-    def __get__(self, instance: None, owner: type) -> Jitted[P, R]: ...
+    def __get__(self, instance: None, owner: type) -> JitFunction[P, R]: ...
     @overload
     def __get__(
-        self: Jitted[Concatenate[Any, Q], R], instance: object, owner: type | None = None
-    ) -> JittedMethod[Q, R]: ...
+        self: JitFunction[Concatenate[Any, Q], R], instance: object, owner: type | None = None
+    ) -> JitMethod[Q, R]: ...
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:
-        return self if instance is None else Method(self, instance)
+        return self if instance is None else BoundJitMethod(self, instance)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs:
-            args, kwargs = self._placed(args, kwargs)
+            args, kwargs = self._to_positions(args, kwargs)
         key, given = (None, args) if kwargs or self._static else plain_key(args)
         known = self._programs.get(key)
-        call: Call | None = None
+        call: TracedCall | None = None
         if key is None:
             call = call_of(args, kwargs, self._static)
             if call.lazy:
-                return self._call(self._mapped(self._lifted, args, kwargs))
-            if call.other:
-                args, kwargs = self._split(self._mapped(as_data, args, kwargs))
+                return self._call(self._map_arguments(self._lift, args, kwargs))
+            if call.has_foreign:
+                args, kwargs = self._split(self._map_arguments(as_data, args, kwargs))
                 return self(*args, **kwargs)
             key, given = call.key(self._name), call.data
             known = self._programs.get(key)
         if known is None:
-            found = self._made(key, call, args, kwargs, given)
+            found = self._program_for(key, call, args, kwargs, given)
             if isinstance(found, Recording):
                 lazily: R = found.called_on(given)
                 return lazily
             known = found
-        elif self._crowded:
+        elif self._is_crowded:
             self._move_to_end(key)
         result: R = known.run(*given)
         return result
 
-    def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> Lowering:
+    def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> LoweredCall:
         """The graph and plan that a call with such arguments would run.
 
         - `args`, `kwargs`: as for a call.
         """
-        args, kwargs = self._split(self._mapped(as_data, *self._placed(args, kwargs)))
+        args, kwargs = self._split(self._map_arguments(as_data, *self._to_positions(args, kwargs)))
         key, given = (None, args) if kwargs or self._static else plain_key(args)
         call = None if key is not None else call_of(args, kwargs, self._static)
         if call is not None:
             key, given = call.key(self._name), call.data
-        found = self._made(key, call, args, kwargs, given)
-        entry = self._compiled(found) if isinstance(found, Recording) else found
-        return Lowering(entry.program)
+        found = self._program_for(key, call, args, kwargs, given)
+        entry = self._compile(found) if isinstance(found, Recording) else found
+        return LoweredCall(entry.program)
 
     def clear_cache(self) -> None:
         """Forget all programs."""
         self._programs.clear()
 
-    def __copy__(self) -> Jitted[P, R]:
+    def __copy__(self) -> JitFunction[P, R]:
         return self
 
-    def __deepcopy__(self, memo: object) -> Jitted[P, R]:
+    def __deepcopy__(self, memo: object) -> JitFunction[P, R]:
         return self
 
     def __reduce__(self) -> str:
@@ -208,18 +208,18 @@ class Jitted(Generic[P, R]):
 
     # ----------------------------------------------------------------- programs
 
-    def _made(
-        self, key: Key | None, call: Call | None, args: Any, kwargs: Any, given: Sequence[Any]
-    ) -> Entry | Recording:
+    def _program_for(
+        self, key: Key | None, call: TracedCall | None, args: Any, kwargs: Any, given: Sequence[Any]
+    ) -> CacheEntry | Recording:
         """The program of a call; what was recorded, if it is part of another function."""
         with self._lock:
             known = self._programs.get(key)
             if known is not None:
                 return known
-            recorded = self._recorded(args, kwargs, given)
+            recorded = self._record(args, kwargs, given)
             if recorded.is_open:
                 return recorded
-            entry = self._compiled(recorded)
+            entry = self._compile(recorded)
             if call is not None:
                 objects: list[weakref.ref[Any]] = []
 
@@ -228,12 +228,12 @@ class Jitted(Generic[P, R]):
                     return objects[-1]
 
                 key = call.key(self._name, hold)
-                sort, values = call.sort(self._name), call.values()
-                entry = entry._replace(objects=tuple(objects), sort=sort, values=values)
+                kind_key, values = call.kind_key(self._name), call.values()
+                entry = entry._replace(objects=tuple(objects), kind_key=kind_key, values=values)
             self._programs[key] = entry
-            if len(self._programs) > MOST_PROGRAMS:
+            if len(self._programs) > MAX_PROGRAMS:
                 self._programs.pop(next(iter(self._programs.copy())), None)
-            self._crowded = len(self._programs) > MOST_PROGRAMS // 2
+            self._is_crowded = len(self._programs) > MAX_PROGRAMS // 2
             self._warn_of_many(entry, args, kwargs)
             return entry
 
@@ -250,15 +250,17 @@ class Jitted(Generic[P, R]):
             if any(x is gone for x in entry.objects):
                 self._programs.pop(key, None)
 
-    def _warn_of_many(self, entry: Entry, args: Any, kwargs: Any) -> None:
+    def _warn_of_many(self, entry: CacheEntry, args: Any, kwargs: Any) -> None:
         """Say once that programs differ in nothing but Python values."""
-        if not entry.sort or self._warned:
+        if not entry.kind_key or self._has_warned:
             return
-        alike = [e for e in self._programs.copy().values() if e.sort == entry.sort]
-        if len(alike) < MANY_VALUES:
+        alike = [e for e in self._programs.copy().values() if e.kind_key == entry.kind_key]
+        if len(alike) < MIN_WARNED_PROGRAMS:
             return
-        self._warned = True
-        names = [path for _, name, x in self._named(args, kwargs) for path, _ in paths(x, name)]
+        self._has_warned = True
+        names = [
+            path for _, name, x in self._named_arguments(args, kwargs) for path, _ in paths(x, name)
+        ]
         first = alike[0].values
         differing = [
             n for n, x, y in zip(names, first, entry.values, strict=False) if x != y
@@ -272,7 +274,7 @@ class Jitted(Generic[P, R]):
 
     # ------------------------------------------------------------------ tracing
 
-    def _placed(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    def _to_positions(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The arguments, by position where they follow on those that are given so."""
         named, first = dict(kwargs), len(args)
         for name in self._names[first:]:
@@ -281,7 +283,9 @@ class Jitted(Generic[P, R]):
             args = (*args, named.pop(name))
         return args, named
 
-    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Named]:
+    def _named_arguments(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Iterator[NamedArgument]:
         """The arguments, in the order in which their leaves are counted."""
         names = list(self._signature.parameters)
         for i, value in enumerate(args):
@@ -290,9 +294,9 @@ class Jitted(Generic[P, R]):
         for name in sorted(kwargs):
             yield name, name, kwargs[name]
 
-    def _mapped(
+    def _map_arguments(
         self, function: Callable[[Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Placed:
+    ) -> Arguments:
         """The arguments, with a function applied to all leaves that may be data."""
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         return {
@@ -300,22 +304,22 @@ class Jitted(Generic[P, R]):
             for place, x in given.items()
         }
 
-    def _lifted(self, x: Any) -> Any:
+    def _lift(self, x: Any) -> Any:
         """An array as a lazy one, as the function sees it when it is traced."""
         return wrap(lift(x, self._name)) if isinstance(x, (np.ndarray, np.generic)) else x
 
     @staticmethod
-    def _split(placed: Placed) -> tuple[Any, Any]:
+    def _split(placed: Arguments) -> tuple[Any, Any]:
         """Positional arguments, and those by name."""
         named = {place: x for place, x in placed.items() if isinstance(place, str)}
         return tuple([x for place, x in placed.items() if isinstance(place, int)]), named
 
-    def _call(self, placed: Placed) -> R:
+    def _call(self, placed: Arguments) -> R:
         function: Callable[..., R] = self._function
         args, kwargs = self._split(placed)
         return function(*args, **kwargs)
 
-    def _recorded(
+    def _record(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], given: Sequence[Any]
     ) -> Recording:
         """The function called on variables in place of the data it was given."""
@@ -325,8 +329,8 @@ class Jitted(Generic[P, R]):
             raise type_error(self._name, str(error)) from None
         beside, values = common_dtype(given), iter(given)
         inputs: dict[str, Node] = {}
-        placed: Placed = {}
-        for place, name, argument in self._named(args, kwargs):
+        placed: Arguments = {}
+        for place, name, argument in self._named_arguments(args, kwargs):
             found = iter(list(paths(argument, name)))
 
             def put(x: Any, found: Any = found) -> Any:
@@ -354,7 +358,7 @@ class Jitted(Generic[P, R]):
         made = map_leaves(lambda x: _output(x, self._name), result)
         return Recording(list(inputs.values()), made)
 
-    def _compiled(self, recorded: Recording) -> Entry:
+    def _compile(self, recorded: Recording) -> CacheEntry:
         """The program of what was recorded."""
         inputs, result = recorded
         found = leaves(result)
@@ -366,20 +370,20 @@ class Jitted(Generic[P, R]):
         graph = Graph(variables, result if whole else arrays, name=self._name, unused="ignore")
         program = graph.compile(**self._options)
         if whole:
-            return Entry(program, program)
+            return CacheEntry(program, program)
         places = map_leaves(lambda x: x is not None, result)
 
         def run(*given: Any) -> Any:
             values = iter(program(*given))
             return map_leaves(lambda there: next(values) if there else None, places)
 
-        return Entry(program, run)
+        return CacheEntry(program, run)
 
 
-Named = tuple[int | str, str, Any]
+NamedArgument = tuple[int | str, str, Any]
 """The place of an argument, its name, and what was given for it."""
 
-Placed = dict[int | str, Any]
+Arguments = dict[int | str, Any]
 """Arguments by their positions and names."""
 
 
@@ -394,7 +398,7 @@ def _output(x: Any, name: str) -> Array | None:
 class Decorator(Protocol):
     """What makes a function a program."""
 
-    def __call__(self, function: Callable[P, R], /) -> Jitted[P, R]: ...
+    def __call__(self, function: Callable[P, R], /) -> JitFunction[P, R]: ...
 
 
 @overload
@@ -406,7 +410,7 @@ def jit(
     static_argnums: Static = (),
     static_argnames: Static = (),
     **options: Any,
-) -> Jitted[P, R]: ...
+) -> JitFunction[P, R]: ...
 @overload
 def jit(
     *,
@@ -445,10 +449,8 @@ def jit(
         pooled(numpy.arange(6.0), 3).tolist()         # -> [1.0, 4.0]
         pooled.lower(numpy.arange(6.0), 3).plan.peak_bytes > 0   # -> True
     """
-    places = [
-        x for given in (static, static_argnums, static_argnames) for x in listed_static(given)
-    ]
-    kept = checked_options(options)
+    places = [x for given in (static, static_argnums, static_argnames) for x in static_list(given)]
+    kept = compile_options(options)
     if function is None:
-        return functools.partial(Jitted, static=places, options=kept)
-    return Jitted(function, places, kept)
+        return functools.partial(JitFunction, static=places, options=kept)
+    return JitFunction(function, places, kept)

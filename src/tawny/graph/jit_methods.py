@@ -14,7 +14,7 @@ Q = ParamSpec("Q")
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Lowering(NamedTuple):
+class LoweredCall(NamedTuple):
     """What a call would run, without running it."""
 
     program: Program
@@ -30,11 +30,11 @@ class Lowering(NamedTuple):
         return self.program.plan
 
 
-class JittedMethod(Protocol[Q, R_co]):
+class JitMethod(Protocol[Q, R_co]):
     """What a jitted function has, but for the object whose method it is."""
 
     def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> R_co: ...
-    def lower(self, /, *args: Q.args, **kwargs: Q.kwargs) -> Lowering:
+    def lower(self, /, *args: Q.args, **kwargs: Q.kwargs) -> LoweredCall:
         """The graph and plan that a call with such arguments would run."""
         ...
 
@@ -44,7 +44,7 @@ class JittedMethod(Protocol[Q, R_co]):
 
 
 @final
-class Method(functools.partial[Any]):
+class BoundJitMethod(functools.partial[Any]):
     """A jitted function and the object whose method it is; to call it costs no frame of its own."""
 
     __doc__: Any = property(lambda self: self.func.__doc__)
@@ -62,16 +62,16 @@ class Method(functools.partial[Any]):
     def __func__(self) -> Any:
         return self.func
 
-    def lower(self, /, *args: Any, **kwargs: Any) -> Lowering:
+    def lower(self, /, *args: Any, **kwargs: Any) -> LoweredCall:
         """The graph and plan that a call with such arguments would run."""
-        lowering: Lowering = self.__func__.lower(self.__self__, *args, **kwargs)
+        lowering: LoweredCall = self.__func__.lower(self.__self__, *args, **kwargs)
         return lowering
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.func, name)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Method):
+        if not isinstance(other, BoundJitMethod):
             return NotImplemented
         return self.func is other.func and self.__self__ is other.__self__
 

@@ -17,7 +17,7 @@ Static = str | int | Iterable[str | int]
 WITHOUT_EFFECT: Final = frozenset({"donate_argnums", "donate_argnames", "keep_unused", "inline"})
 """Options of other libraries that never change a result, and say nothing here."""
 
-ELSEWHERE: Final = {
+UNSUPPORTED: Final = {
     "backend": "engine= says what runs the program",
     "device": "engine= says what runs the program",
     "in_shardings": "arrays are not spread over devices",
@@ -41,8 +41,8 @@ def static_places(
     """Positions and names of the arguments that are part of the program."""
     kinds = inspect.Parameter
     parameters = signature.parameters
-    listed = [p.name for p in parameters.values() if p.kind not in _GATHERING]
-    gathers = {p.kind for p in parameters.values()} & _GATHERING
+    listed = [p.name for p in parameters.values() if p.kind not in _VARIADIC]
+    gathers = {p.kind for p in parameters.values()} & _VARIADIC
     places: set[int | str] = set()
     for given in static:
         if isinstance(given, str):
@@ -66,11 +66,11 @@ def static_places(
     return frozenset(places)
 
 
-_GATHERING: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
+_VARIADIC: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
 """Parameters that stand for any number of arguments."""
 
 
-def listed_static(given: Static | None) -> list[str | int]:
+def static_list(given: Static | None) -> list[str | int]:
     """Names and positions; one alone may be given as it is."""
     if given is None:
         return []
@@ -82,17 +82,17 @@ def listed_static(given: Static | None) -> list[str | int]:
 
 
 @functools.cache
-def _accepted() -> tuple[str, ...]:
+def _option_names() -> tuple[str, ...]:
     """The options of compiling."""
     return tuple(inspect.signature(Graph.compile).parameters)[1:]
 
 
-def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def compile_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options for compiling."""
     for name in options:
-        if name in ELSEWHERE:
-            raise type_error("jit", f"{name} is no option here: {ELSEWHERE[name]}")
-        if name not in WITHOUT_EFFECT and name not in _accepted():
-            listed = ", ".join(("static", *_accepted()))
+        if name in UNSUPPORTED:
+            raise type_error("jit", f"{name} is no option here: {UNSUPPORTED[name]}")
+        if name not in WITHOUT_EFFECT and name not in _option_names():
+            listed = ", ".join(("static", *_option_names()))
             raise type_error("jit", f"unknown option {name!r}; accepted: {listed}")
     return {k: v for k, v in options.items() if k not in WITHOUT_EFFECT}

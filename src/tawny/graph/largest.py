@@ -10,8 +10,8 @@ from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.memory.budget import MemoryBudgetError, parse_bytes
 
-GUESSES: Final = 8
-"""So often a size is tried that is likely to be the largest; then sizes are bisected."""
+MAX_GUESSES: Final = 8
+"""The most sizes that are tried since a straight line foretells them; then sizes are bisected."""
 
 
 def largest(
@@ -46,9 +46,9 @@ def largest(
         raise value_error(
             "largest", f"size {limit} still fits in {memory}; does the graph grow with n?"
         )
-    budget, guesses = parse_bytes(memory), GUESSES
+    budget, guesses = parse_bytes(memory), MAX_GUESSES
     while refused[-1][0] - fits > 1:
-        size = _likely(fits, refused, budget) if guesses else (fits + refused[-1][0]) // 2
+        size = _interpolate(fits, refused, budget) if guesses else (fits + refused[-1][0]) // 2
         guesses = max(0, guesses - 1)
         error = _refusal(make, size, memory, options)
         if error is None:
@@ -60,7 +60,7 @@ def largest(
     return fits
 
 
-def _likely(fits: int, refused: Sequence[tuple[int, int]], budget: int) -> int:
+def _interpolate(fits: int, refused: Sequence[tuple[int, int]], budget: int) -> int:
     """The size at which the bytes needed pass the budget if they grow in a straight line.
 
     The line goes through the two smallest sizes that were refused; with one only, through nothing.

@@ -18,7 +18,7 @@ _NAME = "array"
 _WHERE = "a pickled array"
 
 
-def reduced_array(value: Value) -> Any:
+def reduce_array(value: Value) -> Any:
     """How an array of this value is pickled."""
     return array_from, (value_bytes(value),)
 

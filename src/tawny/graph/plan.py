@@ -113,7 +113,7 @@ class Plan(Unique):
 
     def __reduce__(self) -> Any:
         """As data: its tables, and the nodes they speak of."""
-        return plan_pickling.reduced(self)
+        return plan_pickling.reduce_plan(self)
 
     @cached_property
     def _expanded_groups(self) -> ExpandedGroups:

@@ -131,7 +131,7 @@ class KeepPolicy:
         """The smallest of the plans that keep what is chosen and compute nothing again."""
         best: MemoryPlan | None = None
         for updates in self._update_options:
-            lowered = self._constrained(
+            lowered = self._lower(
                 chosen, updates, into_kept=len(chosen) == len(self._worth_keeping)
             )
             layout = self._layout(lowered.problem, None if best is None else best.arena)
@@ -152,7 +152,7 @@ class KeepPolicy:
         )
         for chosen in options:
             for updates in self._update_options:
-                lowered = self._constrained(chosen, updates, into_kept=not chosen)
+                lowered = self._lower(chosen, updates, into_kept=not chosen)
                 if least is not None and every_schedule_needs(
                     lowered.problem, least.least_bytes, ALIGNMENT
                 ):
@@ -192,7 +192,7 @@ class KeepPolicy:
         again = nodes_to_compute(makers, chosen, self._views)
         return [*chosen, *[n for n in self._effect_calls if n in again and n not in chosen]]
 
-    def _constrained(
+    def _lower(
         self, kept: Sequence[Node], updates: InPlaceUpdates, *, into_kept: bool
     ) -> LoweredGraph:
         return with_constraints(self._lowered, kept, into_kept, updates.variable, updates.after)

@@ -36,11 +36,11 @@ from tawny.source import Source
 PROTOCOL: Final = 4
 
 
-def reduced(plan: Plan) -> Any:
+def reduce_plan(plan: Plan) -> Any:
     """How a plan is pickled."""
     nodes = toposort(_nodes(plan))
     numbers = {node: number for number, node in enumerate(nodes)}
-    stand_ins: dict[int, _Named] = {}
+    stand_ins: dict[int, _FunctionName] = {}
     table = [_row(node, number, numbers) for node, number in numbers.items()]
     fields = (
         *(
@@ -53,15 +53,15 @@ def reduced(plan: Plan) -> Any:
         ),
         *(plan.threads, plan.adapted),
     )
-    return plan_from, (_written(table, {}, stand_ins), _written(fields, numbers, stand_ins))
+    return plan_from, (_dump(table, {}, stand_ins), _dump(fields, numbers, stand_ins))
 
 
 def plan_from(table: bytes, fields: bytes) -> Plan:
     """A plan that was pickled."""
     nodes: list[Node] = []
-    for row in _read(table, ()):
+    for row in _load(table, ()):
         nodes.append(_node(row, nodes))
-    return Plan(*_read(fields, nodes))
+    return Plan(*_load(fields, nodes))
 
 
 def _nodes(plan: Plan) -> list[Node]:
@@ -104,7 +104,7 @@ def _node(row: Row, nodes: Sequence[Node]) -> Node:
         return part(inputs[0], op.index) if isinstance(op, Part) else make(op, inputs)
 
 
-class _Named:
+class _FunctionName:
     """Stands for a user's function, which a plan only names."""
 
     def __init__(self, name: str) -> None:
@@ -114,21 +114,21 @@ class _Named:
 # --------------------------------------------------------------------- pickles
 
 
-def _written(item: object, numbers: dict[Node, int], stand_ins: dict[int, _Named]) -> bytes:
+def _dump(item: object, numbers: dict[Node, int], stand_ins: dict[int, _FunctionName]) -> bytes:
     file = io.BytesIO()
-    _Writer(file, numbers, stand_ins).dump(item)
+    _PlanWriter(file, numbers, stand_ins).dump(item)
     return file.getvalue()
 
 
-def _read(data: bytes, nodes: Sequence[Node]) -> Any:
-    return _Reader(io.BytesIO(data), nodes).load()
+def _load(data: bytes, nodes: Sequence[Node]) -> Any:
+    return _PlanReader(io.BytesIO(data), nodes).load()
 
 
-class _Writer(pickle.Pickler):
+class _PlanWriter(pickle.Pickler):
     """Writes nodes as numbers, and ops and records by the values they are made from."""
 
     def __init__(
-        self, file: io.BytesIO, numbers: dict[Node, int], stand_ins: dict[int, _Named]
+        self, file: io.BytesIO, numbers: dict[Node, int], stand_ins: dict[int, _FunctionName]
     ) -> None:
         super().__init__(file, PROTOCOL)
         self._numbers = numbers
@@ -139,7 +139,7 @@ class _Writer(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Elementwise):
-            return _row_called, (obj.facts().name,)
+            return _elementwise_named, (obj.facts().name,)
         if isinstance(obj, Op):
             values = [getattr(obj, field) for field in obj.fields]
             if isinstance(obj, Rewritten):
@@ -148,7 +148,7 @@ class _Writer(pickle.Pickler):
         if isinstance(obj, Held):
             if obj.it is None:
                 return Held, (None,)
-            return Held, (self._stand_ins.setdefault(id(obj.it), _Named(repr(obj))),)
+            return Held, (self._stand_ins.setdefault(id(obj.it), _FunctionName(repr(obj))),)
         if isinstance(obj, Body):
             return Body.of, (obj.operands, obj.steps, obj.results)
         if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
@@ -156,8 +156,8 @@ class _Writer(pickle.Pickler):
         return NotImplemented
 
 
-class _Reader(pickle.Unpickler):
-    """Reads what `_Writer` writes: classes of this library, and NumPy's dtypes and arrays."""
+class _PlanReader(pickle.Unpickler):
+    """Reads what `_PlanWriter` writes: classes of this library, and NumPy's dtypes and arrays."""
 
     def __init__(self, file: io.BytesIO, nodes: Sequence[Node]) -> None:
         super().__init__(file)
@@ -176,5 +176,5 @@ class _Reader(pickle.Unpickler):
 _PLAIN: Final = {("builtins", "frozenset"), ("builtins", "getattr")}
 
 
-def _row_called(name: str) -> Elementwise:
+def _elementwise_named(name: str) -> Elementwise:
     return ELEMENTWISE[name]

@@ -84,23 +84,25 @@ class Program:
         self.graph = graph
         self._compiled = compiled
         _ = compiled.executable  # all memory is allocated here
-        self._lock = lock(self._left)
+        self._lock = lock(self._recover_after_fork)
         self._busy = False
         """Whether the thread that holds the lock is running the program or changing it."""
-        self._written: Sequence[tuple[int, Any]] = ()
+        self._being_set: Sequence[tuple[int, Any]] = ()
         """The variables that are being given values, by their numbers."""
         self._variables, self._inputs = graph.variables, len(graph.input_nodes)
         self._kinds = [(n.shape, n.dtype) for n in graph.variables]
         self._names = {n.name: i for i, n in enumerate(graph.variables)}
         self._buffers: list[Value | None] = [None] * len(graph.variables)
         self._values: tuple[Value, ...] = ()
-        """The same, once all variables have a value; another tuple whenever one of them moves."""
+        """The values of all variables, once each has one; another tuple whenever one moves."""
         self._results = compiled.results[: len(graph.output_nodes)]
-        self._alone = len(self._results) == 1 and graph.structured(self._results) in self._results
+        self._single_output = (
+            len(self._results) == 1 and graph.unflatten(self._results) in self._results
+        )
         """Whether the outputs are one array and no structure."""
-        self._shown: dict[Node, tuple[Value, Value]] = {}
+        self._given_views: dict[Node, tuple[Value, Value]] = {}
         """Outputs as they lie in memory, and the views given for them."""
-        self._bound: set[int] = set()
+        self._bound_indices: set[int] = set()
         self._unset = len(graph.variables)
         """How many variables have no value yet."""
         self._bits: list[int] = []
@@ -111,10 +113,10 @@ class Program:
         self._fresh = True
         self._draw = self._first_draw = 0
         """The number of the next run; how much more it is than the runs that were completed."""
-        self._ran: tuple[frozenset[Node], float] | None = None
+        self._newest_run: tuple[frozenset[Node], float] | None = None
         """What the newest run computed, and how long it took."""
-        self._last: Run | None = None
-        """The same, once somebody asked for it."""
+        self._last_run: Run | None = None
+        """The newest run as `last_run` gives it, once somebody asked for it."""
 
     # ------------------------------------------------------------- inspection
 
@@ -176,11 +178,11 @@ class Program:
             len(program.last_run.executed), len(program.last_run.reused)   # -> (1, 1)
         """
         with self._lock:
-            if self._ran is None:
+            if self._newest_run is None:
                 raise value_error("last_run", "the program has not run yet")
-            if self._last is None:
-                self._last = Run(self._compiled, *self._ran)
-            return self._last
+            if self._last_run is None:
+                self._last_run = Run(self._compiled, *self._newest_run)
+            return self._last_run
 
     @property
     def draw(self) -> int:
@@ -196,7 +198,7 @@ class Program:
             raise value_error("draw", f"the number of a run is {number}; it must be at least 0")
         with self._lock:
             if self._busy:
-                raise _called_inside("draw")
+                raise _reentry_error("draw")
             self._draw, self._first_draw = number, number - self._compiled.executable.completed_runs
 
     @property
@@ -285,8 +287,8 @@ class Program:
             )
         with self._lock:
             if self._busy:
-                raise _called_inside("set")
-            self._assign(self._named(given), bind)
+                raise _reentry_error("set")
+            self._assign(self._by_index(given), bind)
 
     def touch(self, *names: str) -> None:
         """Say that the arrays bound to these variables have changed.
@@ -305,7 +307,7 @@ class Program:
         """
         with self._lock:
             if self._busy:
-                raise _called_inside("touch")
+                raise _reentry_error("touch")
             changed = 0
             for name in names:
                 changed |= self._bits[self._bound_index(name)]
@@ -313,7 +315,7 @@ class Program:
 
     def _bound_index(self, name: str) -> int:
         index = self._index(name)
-        if index not in self._bound:
+        if index not in self._bound_indices:
             raise value_error("touch", f"variable {name!r} is bound to no array; use set")
         return index
 
@@ -325,7 +327,7 @@ class Program:
             )
         return self._names[name]
 
-    def _named(self, values: Mapping[str, Any]) -> list[tuple[int, Any]]:
+    def _by_index(self, values: Mapping[str, Any]) -> list[tuple[int, Any]]:
         """Values by the numbers of the variables."""
         named: list[tuple[int, Any]] = []
         for name, value in values.items():
@@ -337,19 +339,19 @@ class Program:
         for index, value in values:
             kind = self._kinds[index]
             if bind or type(value) is not np.ndarray or (value.shape, value.dtype) != kind:
-                values = [(i, _checked(self._variables[i], v, bind)) for i, v in values]
+                values = [(i, _as_variable_value(self._variables[i], v, bind)) for i, v in values]
                 break
         if bind:
             self._check_apart(values)
-        self._written = values
+        self._being_set = values
         for index, value in values:
             own = self._buffers[index]
-            if own is None or bind or index in self._bound:
+            if own is None or bind or index in self._bound_indices:
                 self._move(index, value, bind)
             else:
                 own[...] = value
             self._changed |= self._bits[index]
-        self._written = ()
+        self._being_set = ()
 
     def _check_apart(self, values: Sequence[tuple[int, Value]]) -> None:
         """Refuse to bind arrays that a run would change while it reads them, or cannot change."""
@@ -357,10 +359,10 @@ class Program:
         buffers, changing = own | dict(values), self._changing()
         arena = [
             shown
-            for shown, _ in self._shown.values()
+            for shown, _ in self._given_views.values()
             if not any(np.may_share_memory(shown, buffer) for buffer in own.values())
         ]
-        meeting = _some_meet(buffers.values())
+        meeting = _overlap(buffers.values())
         for index, value in values:
             name = self._variables[index].name
             if index in changing and not value.flags.writeable:
@@ -388,19 +390,19 @@ class Program:
         """The variables that updates change, by their numbers."""
         return frozenset([self._names[target.name] for target, _ in self.graph.update_nodes])
 
-    def _left(self) -> None:
+    def _recover_after_fork(self) -> None:
         """In a forked process: a thread that is not there was running the program or changing it.
 
         What it was writing has no value here.
         """
-        torn = {index for index, _ in self._written}
+        torn = {index for index, _ in self._being_set}
         if self._busy:
             torn |= self._changing()
         for index in torn:
             self._unset += self._buffers[index] is not None
             self._buffers[index] = None
-            self._bound.discard(index)
-        self._busy, self._fresh, self._written = False, True, ()
+            self._bound_indices.discard(index)
+        self._busy, self._fresh, self._being_set = False, True, ()
 
     def _move(self, index: int, value: Value, bind: bool) -> None:
         """Let a variable lie in other memory: that of `value`, or of a copy."""
@@ -410,7 +412,7 @@ class Program:
                 self._updated |= self._compiled.bit(target)
         self._unset -= self._buffers[index] is None
         self._buffers[index] = value if bind else aligned_copy(value)
-        (self._bound.add if bind else self._bound.discard)(index)
+        (self._bound_indices.add if bind else self._bound_indices.discard)(index)
         if not self._unset:
             self._values = tuple(cast("list[Value]", self._buffers))
 
@@ -432,7 +434,7 @@ class Program:
         """
         with self._lock:
             if self._busy:
-                raise _called_inside("Program")
+                raise _reentry_error("Program")
             if len(values) > self._inputs:
                 raise type_error(
                     "Program",
@@ -440,7 +442,7 @@ class Program:
                 )
             given = [*enumerate(values)]
             if by_name:
-                named = self._named(by_name)
+                named = self._by_index(by_name)
                 for index, _ in named:
                     if index < len(values):
                         name = self._variables[index].name
@@ -472,8 +474,8 @@ class Program:
             raise value_error("run", f"steps is {steps}; it must be at least 0")
         with self._lock:
             if self._busy:
-                raise _called_inside("run")
-            if not steps and (self._ran is None or self._fresh):
+                raise _reentry_error("run")
+            if not steps and (self._newest_run is None or self._fresh):
                 raise value_error(
                     "run", "steps is 0, and the program has not run yet: it has no outputs to give"
                 )
@@ -497,8 +499,8 @@ class Program:
         outputs: list[Value] = []
         for node in self._results:
             value = executable.value(node, self._values)
-            outputs.append(self._seen(node, value) if views else value.copy())
-        return outputs[0] if self._alone else self.graph.structured(outputs)
+            outputs.append(self._read_only_view(node, value) if views else value.copy())
+        return outputs[0] if self._single_output else self.graph.unflatten(outputs)
 
     def _advance(self, executable: Executable, times: int) -> None:
         """Run and update, over and over; after the first time only updates change anything."""
@@ -515,15 +517,15 @@ class Program:
         except BaseException:
             self._draw = self._first_draw + executable.completed_runs
             raise
-        self._ran, self._last = (nodes, (perf_counter() - start) / times), None
+        self._newest_run, self._last_run = (nodes, (perf_counter() - start) / times), None
         self._fresh, self._changed = False, self._updated
 
-    def _seen(self, node: Node, value: Value) -> Value:
+    def _read_only_view(self, node: Node, value: Value) -> Value:
         """The value of an output where it lies, through a view that cannot be written."""
-        known = self._shown.get(node)
+        known = self._given_views.get(node)
         if known is None or known[0] is not value:
             view = np.asarray(value.data.toreadonly())
-            known = self._shown[node] = value, view
+            known = self._given_views[node] = value, view
         return known[1]
 
     # ----------------------------------------------------------------- values
@@ -567,8 +569,8 @@ class Program:
                     raise value_error("get", f"variable {node.name!r} has no value yet")
                 return own.copy()
             if self._busy:
-                raise _called_inside("get")
-            if self._ran is None or self._fresh:
+                raise _reentry_error("get")
+            if self._newest_run is None or self._fresh:
                 raise value_error("get", "the program has not run yet")
             node = self._compiled.program_node(node)
             if not self._compiled.is_kept(node):
@@ -602,7 +604,7 @@ class Program:
             ]
 
 
-def _called_inside(what: str) -> RuntimeError:
+def _reentry_error(what: str) -> RuntimeError:
     """A program is to be run or changed in the middle of its own run."""
     return RuntimeError(
         located(
@@ -622,18 +624,18 @@ def aligned_copy(value: Value) -> Value:
     return out
 
 
-def _some_meet(arrays: Iterable[Value]) -> bool:
+def _overlap(arrays: Iterable[Value]) -> bool:
     """Whether some of these arrays, each without gaps, have bytes in common."""
     begins = sorted([(a.__array_interface__["data"][0], a.nbytes) for a in arrays if a.nbytes])
     return any(one + bytes > other for (one, bytes), (other, _) in pairwise(begins))
 
 
-def _checked(node: Node, value: Any, bind: bool) -> Value:
+def _as_variable_value(node: Node, value: Any, bind: bool) -> Value:
     """`value` as the variable's array, refused if it cannot be."""
     what = f"variable {node.name!r}"
     check_unmasked(value, "Program", f"the value of {what}")
     if bind:
-        return _bindable(node, value)
+        return _as_bound_array(node, value)
     if isinstance(value, Array):
         value = value_outside(value, f"Program: {what}")
     integer = type(value) is int
@@ -654,7 +656,7 @@ def _checked(node: Node, value: Any, bind: bool) -> Value:
     return array.astype(node.dtype, copy=False)
 
 
-def _bindable(node: Node, value: Any) -> Value:
+def _as_bound_array(node: Node, value: Any) -> Value:
     array = cast("Value", value)
     if (
         not isinstance(value, np.ndarray)

@@ -13,7 +13,7 @@ from tawny.errors import type_error, value_error
 from tawny.files.encoding import encode_dtype, encode_op, encode_shape, encode_type
 from tawny.files.op_checks import MalformedError, check_op
 from tawny.files.safetensors import Json, file_blocks, write
-from tawny.graph.report.trace import listing, places
+from tawny.graph.report.trace import listing, source_text
 from tawny.node import Constant, Node, Value
 from tawny.ops.differentiation import undecorated
 from tawny.source import Source
@@ -51,19 +51,19 @@ def _contents(graph: Graph, op: str) -> tuple[dict[str, Value], dict[str, str]]:
     if len(nodes) > MAX_NODES:
         raise value_error(op, f"the graph has {len(nodes)} nodes; at most {MAX_NODES} fit a file")
     number = {node: i for i, node in enumerate(nodes)}
-    lines = _Lines()
+    sources = _SourceTable()
     records: list[Json] = []
     for node, i in number.items():
         try:
-            records.append(_record(node, number, lines))
+            records.append(_record(node, number, sources))
         except MalformedError as error:
             raise value_error(
-                op, f"node {i}, {node.name} ({places(node) or 'unknown place'}): {error}"
+                op, f"node {i}, {node.name} ({source_text(node) or 'unknown place'}): {error}"
             ) from None
-    structure = graph.structured([number[n] for n in graph.output_nodes])
+    structure = graph.unflatten([number[n] for n in graph.output_nodes])
     data: dict[str, Json] = {
         "name": graph.name,
-        "sources": lines.encode(),
+        "sources": sources.encode(),
         "nodes": records,
         "inputs": [number[n] for n in graph.input_nodes],
         "outputs": _encode_structure(structure, 0, op),
@@ -89,7 +89,7 @@ def _without_rules(graph: Graph) -> Graph:
     arrays = [array_for(n) for n in made]
     return type(graph)(
         [array_for(n) for n in graph.input_nodes],
-        graph.structured(arrays[:count]),
+        graph.unflatten(arrays[:count]),
         updates=dict(zip(map(array_for, targets), arrays[count:], strict=True)),
         name=graph.name,
         unused="ignore",
@@ -101,7 +101,7 @@ def array_name(number: int) -> str:
     return f"constant.{number}"
 
 
-class _Lines:
+class _SourceTable:
     """The lines nodes were written at, each once with each of its scopes and names."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class _Lines:
         return [[*text] if any(text[1:]) else text[0] for text in self.texts]
 
 
-def _record(node: Node, number: Mapping[Node, int], lines: _Lines) -> dict[str, Json]:
+def _record(node: Node, number: Mapping[Node, int], sources: _SourceTable) -> dict[str, Json]:
     check_op(node.op, [(i.shape, i.dtype) for i in node.inputs])
     record = encode_op(node.op)
     if node.inputs:
@@ -131,7 +131,7 @@ def _record(node: Node, number: Mapping[Node, int], lines: _Lines) -> dict[str, 
     else:
         record["shape"], record["dtype"] = encode_shape(node.shape), encode_dtype(node.dtype)
     if node.sources:
-        record["at"] = list(dict.fromkeys(map(lines.number, node.sources)))
+        record["at"] = list(dict.fromkeys(map(sources.number, node.sources)))
     return record
 
 

@@ -25,8 +25,8 @@ PART_GAP: Final = 48.0
 ASIDE: Final = 0.3
 """Where an extra edge meets a box, right of its middle, as a part of its width."""
 
-_SWEEPS: Final = 12
-_SETTLING: Final = 120
+_ORDER_SWEEPS: Final = 12
+_MAX_RELAX_SWEEPS: Final = 120
 _STRAIGHT: Final = 8.0
 """How much more than a box a lane holds its place."""
 
@@ -43,7 +43,7 @@ class Lane(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Placed:
+class BoxLayout:
     """Centres of the boxes, and the lanes of the edges.
 
     The edges from box `i` share the lanes `i, layer`; extra edge `k` has lanes `boxes + k, layer`.
@@ -74,15 +74,15 @@ class _End(NamedTuple):
     offset: float
 
 
-def place(
+def place_boxes(
     sizes: Sequence[Size], inputs: Sequence[Sequence[int]], extra: Sequence[tuple[int, int]]
-) -> Placed:
+) -> BoxLayout:
     """Places for boxes of these sizes, each with the numbers of its inputs, which are smaller.
 
     `extra` are further edges (upper, lower), drawn apart from those to inputs.
     """
     layer = _layers(inputs)
-    parts = [_Part(sizes, inputs, extra, layer, boxes) for boxes in _connected(inputs, extra)]
+    parts = [_Component(sizes, inputs, extra, layer, boxes) for boxes in _components(inputs, extra)]
     parts.sort(key=lambda p: -p.width * p.height)
     area = sum((p.width + PART_GAP) * (p.height + PART_GAP) for p in parts)
     widest = max([1.6 * math.sqrt(area), *(p.width for p in parts)])
@@ -98,7 +98,7 @@ def place(
             lanes[key] = Lane(lane.x + left, lane.top + top, lane.bottom + top)
         right, tall = max(right, left + part.width), max(tall, part.height)
         left += part.width + PART_GAP
-    return Placed(tuple(x), tuple(y), tuple(layer), lanes, right, top + tall)
+    return BoxLayout(tuple(x), tuple(y), tuple(layer), lanes, right, top + tall)
 
 
 def _layers(inputs: Sequence[Sequence[int]]) -> list[int]:
@@ -115,7 +115,7 @@ def _layers(inputs: Sequence[Sequence[int]]) -> list[int]:
     ]
 
 
-def _connected(
+def _components(
     inputs: Sequence[Sequence[int]], extra: Sequence[tuple[int, int]]
 ) -> list[list[int]]:
     """The boxes in groups between which there is no edge."""
@@ -136,7 +136,7 @@ def _connected(
     return list(groups.values())
 
 
-class _Part:
+class _Component:
     """A connected part: items by layer, which are boxes and the lanes in which edges pass.
 
     Edges join items of neighbouring layers.  The first items are the boxes.
@@ -172,7 +172,7 @@ class _Part:
             self.rows[level - least].append(item)
         self.x = [0.0] * len(self.layer)
         self.order()
-        self.settle()
+        self.relax()
         self.measure(least)
 
     def join(self, edge: int, upper: int, lower: int, offset: float) -> None:
@@ -198,7 +198,7 @@ class _Part:
     def order(self) -> None:
         """Put each layer in an order with few crossings: that of the best sweep."""
         best, fewest = [list(r) for r in self.rows], self.crossings()
-        for sweep in range(_SWEEPS):
+        for sweep in range(_ORDER_SWEEPS):
             if not fewest:
                 break
             place = self.positions()
@@ -251,19 +251,19 @@ class _Part:
 
     # ------------------------------------------------------------------- places
 
-    def settle(self) -> None:
+    def relax(self) -> None:
         """Let items move along their layers towards what they are joined with."""
         for row in self.rows:
             reached = 0.0
             for item in row:
                 self.x[item] = reached + self.width_of(item) / 2
                 reached += self.width_of(item) + GAP
-        for sweep in range(_SETTLING):
-            upward, late = sweep % 2 == 1, sweep > _SETTLING // 4
+        for sweep in range(_MAX_RELAX_SWEEPS):
+            upward, late = sweep % 2 == 1, sweep > _MAX_RELAX_SWEEPS // 4
             moved = 0.0
             for row in self.rows[::-1] if upward else self.rows:
                 wishes = [self.wish(i, upward, late) for i in row]
-                for item, x in zip(row, self.apart(row, wishes), strict=True):
+                for item, x in zip(row, self.spread(row, wishes), strict=True):
                     moved = max(moved, abs(self.x[item] - x))
                     self.x[item] = x
             if late and moved < 0.5:
@@ -285,7 +285,7 @@ class _Part:
         place = _mean([self.x[n] + o for n, o in firm], self.x[item])
         return place, 1.0 if self.up[item] else _LIGHT
 
-    def apart(self, row: list[int], wishes: list[tuple[float, float]]) -> list[float]:
+    def spread(self, row: list[int], wishes: list[tuple[float, float]]) -> list[float]:
         """The places nearest to those wished for, in least squares, at which no two items overlap.
 
         Less the room before them, places are in ascending order: this is isotonic regression.

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tawny.graph.report.trace import attributes, kind, listing, printable, reads, small_value
+from tawny.graph.report.trace import (
+    attributes,
+    listing,
+    printable,
+    read_counts,
+    small_value,
+    type_text,
+)
 from tawny.node import Constant, Node, Variable
 
 if TYPE_CHECKING:
@@ -63,7 +70,7 @@ class Box:
 
 def boxes(graph: Graph, plan: BlockPlan | None = None) -> list[Box]:
     """Every node of a graph as it is drawn, in the order of their numbers."""
-    count = reads(graph)
+    count = read_counts(graph)
     badges: dict[Node, str] = {}
     for position, node in enumerate(graph.output_nodes):
         words = f"{badges[node]}," if node in badges else "output"
@@ -78,19 +85,19 @@ def _box(node: Node, number: int, count: int, badge: str, plan: BlockPlan | None
     role = _role(node)
     block = None if plan is None else plan.block_of(node)
     value = small_value(node)
-    facts = [f"#{number}", f"s:{kind(node)}", f"r:{count}"]
+    facts = [f"#{number}", f"s:{type_text(node)}", f"r:{count}"]
     if value is not None:
-        facts[1] = f"v:{value} {node.dtype}" if not node.shape else f"v:{value} {kind(node)}"
+        facts[1] = f"v:{value} {node.dtype}" if not node.shape else f"v:{value} {type_text(node)}"
     if block is not None:
         facts.append(f"b:{block}")
-    extra = _cut(attributes(node), 40)
+    extra = _shorten(attributes(node), 40)
     return Box(
         node=node,
         number=number,
         role=role,
-        title=_cut(node.name, 32),
+        title=_shorten(node.name, 32),
         details=(*([extra] if extra else []), " ".join(facts)),
-        where=tuple([_cut(line, 40) for line in _where(node)]),
+        where=tuple([_shorten(line, 40) for line in _where(node)]),
         fill=role.value if block is None else block_colour(block),
         badge=badge,
     )
@@ -113,7 +120,7 @@ def _role(node: Node) -> Role:
     return Role.DRAWN_ANEW if node.op.facts().volatile else Role.COMPUTED
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -141,14 +148,14 @@ def to_dot(graph: Graph, plan: BlockPlan | None = None) -> str:
 def _lines(graph: Graph, plan: BlockPlan | None) -> Iterator[str]:
     all_boxes = boxes(graph, plan)
     number = {box.node: box.number for box in all_boxes}
-    yield f"digraph {_quoted(graph.name or 'graph')} {{"
+    yield f"digraph {_quote(graph.name or 'graph')} {{"
     yield '  graph [rankdir=TB, nodesep=0.3, ranksep=0.4, fontname="Helvetica"];'
     yield (
         '  node [shape=box, style="filled,rounded", fontname="Helvetica", fontsize=12, '
         f'color="{LINE}", margin="0.12,0.06", height=0.3];'
     )
     yield f'  edge [color="{LINE}", arrowsize=0.6, fontname="Helvetica", fontsize=9];'
-    yield from _clustered(all_boxes)
+    yield from _cluster_lines(all_boxes)
     for box in all_boxes:
         for source in box.node.inputs:
             yield f"  n{number[source]} -> n{box.number};"
@@ -160,21 +167,21 @@ def _lines(graph: Graph, plan: BlockPlan | None) -> Iterator[str]:
     yield "}"
 
 
-def _clustered(all_boxes: Sequence[Box]) -> Iterator[str]:
+def _cluster_lines(all_boxes: Sequence[Box]) -> Iterator[str]:
     """The boxes, those of a scope inside a frame with its name, frames of inner scopes inside."""
     by_scope: dict[tuple[str, ...], list[Box]] = {}
     for box in all_boxes:
         by_scope.setdefault(_scope(box.node), []).append(box)
     open_scope: tuple[str, ...] = ()
     for number, scope in enumerate(sorted(by_scope)):
-        common = len(_shared((open_scope, scope)))
+        common = len(_common_prefix((open_scope, scope)))
         for depth in range(len(open_scope), common, -1):
             yield f"{'  ' * depth}}}"
         for depth in range(common, len(scope)):
             indent = "  " * (depth + 1)
             yield f"{indent}subgraph cluster_{number}_{depth} {{"
             yield (
-                f"{indent}  label={_quoted(scope[depth])}; labeljust=l; "
+                f"{indent}  label={_quote(scope[depth])}; labeljust=l; "
                 f'color="{FAINT}"; fontcolor="{FAINT}"; style=rounded;'
             )
         open_scope = scope
@@ -187,10 +194,10 @@ def _clustered(all_boxes: Sequence[Box]) -> Iterator[str]:
 
 def _scope(node: Node) -> tuple[str, ...]:
     """The innermost scope that holds all of a node, as the names it consists of."""
-    return _shared([tuple(s.scope.split(".")) if s.scope else () for s in node.sources])
+    return _common_prefix([tuple(s.scope.split(".")) if s.scope else () for s in node.sources])
 
 
-def _shared(scopes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def _common_prefix(scopes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The names with which all of the scopes begin."""
     levels = takewhile(lambda names: len(set(names)) == 1, zip(*scopes, strict=False))
     return tuple([names[0] for names in levels])
@@ -211,18 +218,20 @@ def _label(box: Box) -> str:
     """The text of a box, in Graphviz's own markup."""
     rows = [f'<FONT POINT-SIZE="9" COLOR="{OUTPUT}"><B>{box.badge}</B></FONT>'] if box.badge else []
     size = 8 if box.small else 10
-    rows.append(_marked(box.title) if box.small else f"<B>{_marked(box.title)}</B>")
-    rows += [f'<FONT POINT-SIZE="{size}">{_marked(line)}</FONT>' for line in box.details]
-    rows += [f'<FONT POINT-SIZE="8" COLOR="{FAINT}">{_marked(line)}</FONT>' for line in box.where]
+    rows.append(_escape_markup(box.title) if box.small else f"<B>{_escape_markup(box.title)}</B>")
+    rows += [f'<FONT POINT-SIZE="{size}">{_escape_markup(line)}</FONT>' for line in box.details]
+    rows += [
+        f'<FONT POINT-SIZE="8" COLOR="{FAINT}">{_escape_markup(line)}</FONT>' for line in box.where
+    ]
     joined = "<BR/>".join(rows)
     return f'<<FONT POINT-SIZE="9">{joined}</FONT>>' if box.small else f"<{joined}>"
 
 
-def _marked(text: str) -> str:
+def _escape_markup(text: str) -> str:
     """Text as Graphviz's markup shows it; characters that are no text are replaced."""
     return html.escape(printable(text))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     shown = printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{shown}"'

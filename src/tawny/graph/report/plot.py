@@ -16,7 +16,7 @@ _LABELLED: Final = 0.03
 """Blocks of at least this share of the peak get a label."""
 _AGAIN: Final = "///"
 """How blocks are hatched that hold what is computed again."""
-_MANY: Final = 150
+_MANY_BLOCKS: Final = 150
 """The number of blocks above which the edges between them are thin."""
 
 
@@ -30,7 +30,7 @@ def draw(plan: Plan, ax: Any = None) -> Any:
         _, ax = pyplot.subplots(figsize=(9, 5), layout="constrained")
     unit, name = _unit(plan.peak_bytes)
     steps = max(1, len(plan.steps))
-    edge = 0.8 if len(plan.blocks) <= _MANY else 0.1
+    edge = 0.8 if len(plan.blocks) <= _MANY_BLOCKS else 0.1
     again = frozenset(step.position for step in plan.steps if step.again)
     for index, block in enumerate(plan.blocks):
         colour = _COLOURS.get(block.kind, _PALETTE[index % len(_PALETTE)])

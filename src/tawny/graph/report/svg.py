@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tawny.errors import value_error
-from tawny.graph.report.box_layout import ASIDE, Placed, place, port
+from tawny.graph.report.box_layout import ASIDE, BoxLayout, place_boxes, port
 from tawny.graph.report.dot import FAINT, LINE, OUTPUT, UPDATE, BlockPlan, Box, Role, boxes, to_dot
-from tawny.graph.report.trace import attributes, kind, listing, places, printable
+from tawny.graph.report.trace import attributes, listing, printable, source_text, type_text
 
 if TYPE_CHECKING:
     from tawny.graph.graph import Graph
 
-MOST_DRAWN: Final = 1000
+MAX_DRAWN: Final = 1000
 """Nodes of the largest graph that is drawn here."""
 
 _MARGIN: Final = 16.0
-_PATIENCE: Final = 120
+_GRAPHVIZ_SECONDS: Final = 120
 """Seconds that Graphviz is given."""
 
 
@@ -62,10 +62,10 @@ def visualize(graph: Graph, path: str | os.PathLike[str], plan: BlockPlan | None
 
 def _check_size(graph: Graph) -> None:
     count = len(listing(graph))
-    if count > MOST_DRAWN:
+    if count > MAX_DRAWN:
         raise value_error(
             "visualize",
-            f"the graph has {count} nodes and at most {MOST_DRAWN} are drawn without Graphviz; "
+            f"the graph has {count} nodes and at most {MAX_DRAWN} are drawn without Graphviz; "
             "install it, write a .dot file, or read graph.trace()",
         )
 
@@ -81,11 +81,12 @@ def _graphviz(graph: Graph, plan: BlockPlan | None, form: str) -> bytes | None:
             input=to_dot(graph, plan).encode(),
             capture_output=True,
             check=True,
-            timeout=_PATIENCE,
+            timeout=_GRAPHVIZ_SECONDS,
         )
     except subprocess.TimeoutExpired:
         raise value_error(
-            "visualize", f"Graphviz did not finish in {_PATIENCE} seconds; write a .dot file"
+            "visualize",
+            f"Graphviz did not finish in {_GRAPHVIZ_SECONDS} seconds; write a .dot file",
         ) from None
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip()
@@ -106,7 +107,7 @@ def svg(graph: Graph, plan: BlockPlan | None = None) -> str:
 
     Boxes are as `to_dot` describes them; edges enter a box in the order of its operands.
     """
-    if len(listing(graph)) > MOST_DRAWN:
+    if len(listing(graph)) > MAX_DRAWN:
         return _note(f"{graph!r}: too many nodes to draw; see trace() and to_dot()")
     return _Picture(graph, plan).text()
 
@@ -115,12 +116,12 @@ def _note(text: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{8 * len(text) + 32}" height="40">'
         f'<text x="16" y="25" font-family="Helvetica,Arial,sans-serif" font-size="13">'
-        f"{_escaped(text)}</text></svg>\n"
+        f"{_escape(text)}</text></svg>\n"
     )
 
 
 @dataclass(frozen=True)
-class _Row:
+class _TextLine:
     """A line of text in a box."""
 
     text: str
@@ -142,15 +143,15 @@ class _Row:
 _INK: Final = "#111827"
 
 
-def _rows(box: Box) -> list[_Row]:
+def _rows(box: Box) -> list[_TextLine]:
     if box.small:
-        out = [_Row(box.title, 9, _INK)]
-        out += [_Row(line, 9, _INK) for line in box.details]
-        return [*out, *[_Row(line, 8, FAINT) for line in box.where]]
-    out = [_Row(box.badge, 9, OUTPUT, bold=True)] if box.badge else []
-    out.append(_Row(box.title, 13, _INK, bold=True))
-    out += [_Row(line, 10, _INK) for line in box.details]
-    return [*out, *[_Row(line, 9, FAINT) for line in box.where]]
+        out = [_TextLine(box.title, 9, _INK)]
+        out += [_TextLine(line, 9, _INK) for line in box.details]
+        return [*out, *[_TextLine(line, 8, FAINT) for line in box.where]]
+    out = [_TextLine(box.badge, 9, OUTPUT, bold=True)] if box.badge else []
+    out.append(_TextLine(box.title, 13, _INK, bold=True))
+    out += [_TextLine(line, 10, _INK) for line in box.details]
+    return [*out, *[_TextLine(line, 9, FAINT) for line in box.where]]
 
 
 class _Picture:
@@ -163,7 +164,7 @@ class _Picture:
         self.updates = [(number[t], number[s]) for t, s in graph.update_nodes]
         self.rows = [_rows(box) for box in self.boxes]
         self.sizes = [_size(rows, box) for rows, box in zip(self.rows, self.boxes, strict=True)]
-        self.at: Placed = place(self.sizes, self.inputs, self.updates)
+        self.at: BoxLayout = place_boxes(self.sizes, self.inputs, self.updates)
 
     def text(self) -> str:
         return "\n".join(self.lines()) + "\n"
@@ -205,7 +206,7 @@ class _Picture:
         elif box.small:
             stroke, thick = (stroke if box.badge else FAINT), 0.6
         round_by = 12 if box.role is Role.VARIABLE else 5
-        yield f"<g><title>{_escaped(_hint(box))}</title>"
+        yield f"<g><title>{_escape(_hint(box))}</title>"
         yield _rect(left, top, wide, tall, round_by, box.fill, stroke, thick)
         if box.badge:
             yield _rect(left - 3, top - 3, wide + 6, tall + 6, round_by + 3, "none", stroke, 1.0)
@@ -216,7 +217,7 @@ class _Picture:
             weight = ' font-weight="bold"' if row.bold else ""
             yield (
                 f'<text x="{x:.1f}" y="{line - row.size * 0.3:.1f}" font-size="{row.size:g}" '
-                f'fill="{row.colour}"{weight}>{_escaped(row.text)}</text>'
+                f'fill="{row.colour}"{weight}>{_escape(row.text)}</text>'
             )
         yield "</g>"
 
@@ -266,7 +267,7 @@ class _Picture:
         return self.at.y[box] + self.sizes[box][1] / 2 + 3 * bool(self.boxes[box].badge)
 
 
-def _size(rows: Sequence[_Row], box: Box) -> tuple[float, float]:
+def _size(rows: Sequence[_TextLine], box: Box) -> tuple[float, float]:
     inside = 8.0 if box.small else 18.0
     return max(r.width for r in rows) + inside, sum(r.height for r in rows) + inside / 2
 
@@ -312,10 +313,10 @@ def _arrow(name: str, colour: str) -> str:
 def _hint(box: Box) -> str:
     """What is shown when the pointer rests on a box: nothing is cut short."""
     node = box.node
-    parts = (f"#{box.number} {node.name}", attributes(node), kind(node), places(node))
+    parts = (f"#{box.number} {node.name}", attributes(node), type_text(node), source_text(node))
     return "\n".join(p for p in parts if p)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Text as XML holds it; characters that XML has not are replaced."""
     return markup.escape("\n".join(map(printable, text.split("\n"))))

@@ -23,20 +23,20 @@ def listing(graph: Graph) -> tuple[Node, ...]:
     return tuple(dict.fromkeys((*graph.variables, *graph.order)))
 
 
-def reads(graph: Graph) -> Counter[Node]:
+def read_counts(graph: Graph) -> Counter[Node]:
     """How often each node is read: by nodes, as an output, by an update edge."""
     count = Counter(i for n in graph.order for i in n.inputs)
     count.update(graph.results)
     return count
 
 
-def kind(node: Node) -> str:
+def type_text(node: Node) -> str:
     """Dtype and shape, as in `float64[2, 3]`; of all results, if there are several."""
     types = node.parts or ((node.shape, node.dtype),)
     return " ".join(f"{dtype}{list(shape)}" for shape, dtype in types)
 
 
-def places(node: Node) -> str:
+def source_text(node: Node) -> str:
     """The lines a node was written at, with their scopes."""
     return describe(node.sources)
 
@@ -86,7 +86,7 @@ def trace(graph: Graph) -> str:
     for node, i in number.items():
         inputs = " ".join(f"#{number[n]}" for n in node.inputs)
         name, op, details = names.get(node, ""), node.op.facts().name, _details(node)
-        rows.append((f"#{i}", name, op, inputs, kind(node), places(node), details))
+        rows.append((f"#{i}", name, op, inputs, type_text(node), source_text(node), details))
     return _columns(rows)
 
 
