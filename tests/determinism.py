@@ -196,7 +196,7 @@ def digests(case: Case) -> dict[str, str]:
     steps = compiled._memory_plan.lowered.steps
     kernels = [kernel_alone(node, threads) for node in steps if not node.name.startswith("bands")]
     found = layout.schedule
-    values = [(v.bytes, v.kept, v.always, v.view_of) for v in layout.problem.values]
+    values = [(v.bytes, v.kept, v.pinned, v.view_of) for v in layout.problem.values]
     return {
         "nodes": digest([nodes, made]),
         "rewrites": digest([rewritten(r) for r in program.rewrites]),
