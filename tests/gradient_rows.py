@@ -67,9 +67,9 @@ def joined(*tables: list[Row]) -> list[Row]:
 
 
 def unchecked(table: list[Row], *chapters: str) -> list[str]:
-    """Public functions of some chapters of `tawny.ops` that no row is about."""
+    """Public functions of some chapters of `tawny.ops` and `tawny.numpy` that no row is about."""
     about = {name.split()[0].rstrip(",").rpartition(".")[2] for name, _, _ in table}
-    modules = {f"tawny.ops.{chapter}" for chapter in chapters}
+    modules = {f"tawny.{home}.{c}" for home in ("ops", "numpy") for c in chapters}
     return sorted(
         name
         for name, function in FUNCTIONS.items()

@@ -471,7 +471,7 @@ def test_programs_own_the_code_that_their_bands_call(eager_cutting: None) -> Non
             if hasattr(one, "cache_clear"):
                 one.cache_clear()
     gc.collect()
-    living = [one for one in gc.get_objects() if isinstance(one, library.MachineCode)]
+    living = [one for one in gc.get_objects() if type(one) is library.MachineCode]
     assert called <= {place for one in living for place in one.addresses.values()}
 
 

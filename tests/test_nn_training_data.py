@@ -152,9 +152,9 @@ def test_a_bar_stands_where_a_resumed_epoch_does_and_keeps_the_last_loss() -> No
     shown = Shown()
     bar = ProgressBar(shown, 3, 8)
     bar.step(1, 6, 0.5, 0.1)
-    assert (shown.done, shown.fields["epoch"], shown.fields["said"]) == (6, 2, "loss 0.5  rate 0.1")
+    assert (shown.done, shown.fields["epoch"], shown.fields["text"]) == (6, 2, "loss 0.5  rate 0.1")
     bar.epoch(1, 0.4, {})
-    assert (shown.done, shown.fields["epoch"], shown.fields["said"]) == (0, 3, "loss 0.5  rate 0.1")
+    assert (shown.done, shown.fields["epoch"], shown.fields["text"]) == (0, 3, "loss 0.5  rate 0.1")
 
 
 def test_training_tells_the_bar_how_far_the_epoch_is(
