@@ -13,7 +13,7 @@ import pytest
 import tawny as tw
 import tawny.eager
 import tawny.numpy as tnp
-from tawny.array import _INSTEAD, Array
+from tawny.array import _COUNTERPARTS, Array
 
 
 @pytest.fixture
@@ -478,7 +478,7 @@ def test_complex_numbers_lose_their_imaginary_part_only_with_a_warning() -> None
         tnp.astype(z, "float64")
 
 
-@pytest.mark.parametrize("name", _INSTEAD)
+@pytest.mark.parametrize("name", _COUNTERPARTS)
 def test_names_of_other_libraries_say_what_is_written_here(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"no attribute '{name}'; write .+"):
         getattr(tnp.ones(2), name)

@@ -28,7 +28,7 @@ CLOSED = {
     "tawny.dtype._limits": "dtypes",
     "tawny.eager._at": "functions",
     "tawny.engine.cpu.pool._quota": "one file",
-    "tawny.op._accepted": "declarations",
+    "tawny.op._castable_categories": "declarations",
     "tawny.ops.delay._without_effects": "declarations",
     "tawny.numpy.protocols._forms": "functions of NumPy",
 }

@@ -305,7 +305,7 @@ def test_locks_are_left_alone_by_the_thread_that_holds_them() -> None:
     thread.start()
     holds.wait()
     with own:
-        forking._free()  # what a forked process calls
+        forking._free_locks()  # what a forked process calls
     assert called == [1]
     with other:
         release.set()

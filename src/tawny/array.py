@@ -71,7 +71,7 @@ AT_ONCE: Final[ContextVar[AtOnce | None]] = ContextVar("AT_ONCE", default=None)
 """What computes arrays as they are made; None while they are lazy."""
 
 
-_INSTEAD: Final = {
+_COUNTERPARTS: Final = {
     "backward": "tw.grad(function)(x), or tw.gradients(loss, [x])",
     "grad": "tw.grad(function)(x), or tw.gradients(loss, [x])",
     "requires_grad": "tw.grad(function)(x): whatever is named there is differentiated",
@@ -189,7 +189,7 @@ class Array(Methods):
     if not TYPE_CHECKING:  # which would take every name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            said = f"; write {_INSTEAD[name]}" if name in _INSTEAD else ""
+            said = f"; write {_COUNTERPARTS[name]}" if name in _COUNTERPARTS else ""
             message = f"'Array' object has no attribute {name!r}{said}"
             raise AttributeError(message, name=name, obj=self)
 
@@ -305,7 +305,7 @@ class Array(Methods):
         value = value_outside(self, "__dlpack__")
         if max_version is None or max_version < (1, 0):  # such consumers know no read-only flag
             if copy is False:  # asked for the memory itself, so it is theirs not to write to
-                return _lent(value).__dlpack__(stream=stream, dl_device=dl_device)
+                return _writable_view(value).__dlpack__(stream=stream, dl_device=dl_device)
             value = value.copy()
         return value.__dlpack__(
             stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
@@ -318,7 +318,7 @@ class Array(Methods):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         check_no_view(self, "setitem")
-        _move(self, FUNCTIONS["setitem"](self, key, value).node)
+        _rebind(self, FUNCTIONS["setitem"](self, key, value).node)
 
     def __copy__(self) -> Array:
         return wrap(self._node)
@@ -340,7 +340,7 @@ class Array(Methods):
         return format(self._element("format"), spec) if spec else str(self)
 
 
-def _move(array: Array, node: Node) -> None:
+def _rebind(array: Array, node: Node) -> None:
     """Let an array stand for `node`, under all its names."""
     left = array.node
     _note_former(array, left)
@@ -422,7 +422,7 @@ def store(out: Out, result: Array, op: str) -> Array:
                 f"out has dtype {target.dtype}; the result of dtype {result.dtype} must cast to it",
             )
         result = FUNCTIONS["astype"](result, target.dtype)
-    _move(target, result.node)
+    _rebind(target, result.node)
     return target
 
 
@@ -476,7 +476,7 @@ def check_no_view(x: Array, op: str) -> None:
             )
 
 
-def _lent(value: Value) -> Value:
+def _writable_view(value: Value) -> Value:
     """A view of a kept value that does not say it is read-only."""
     if value.flags.writeable:
         return value

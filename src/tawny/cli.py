@@ -59,7 +59,7 @@ def doctor() -> Iterator[tuple[str, str]]:
         yield "engine", f"cpu: NumPy, since compiled code cannot be run here ({reason})"
     yield "threads", _threads()
     yield "cache", _cache()
-    sizes = {name: _installed(name) for name in (PACKAGE, *_dependencies())}
+    sizes = {name: _installed_bytes(name) for name in (PACKAGE, *_dependencies())}
     listed = ", ".join(f"{name} {_megabytes(size)}" for name, size in sizes.items())
     yield "installed", f"{_megabytes(sum(sizes.values()))}: {listed}"
 
@@ -98,7 +98,7 @@ def _cache() -> str:
     directory = cache_directory()
     if directory is None:
         return "off"
-    return f"{directory} ({_megabytes(_size(directory))})"
+    return f"{directory} ({_megabytes(_directory_bytes(directory))})"
 
 
 def _dependencies() -> list[str]:
@@ -111,17 +111,17 @@ def _dependencies() -> list[str]:
     return sorted(found[0] for found in names if found)
 
 
-def _installed(name: str) -> int:
+def _installed_bytes(name: str) -> int:
     """Bytes of a package on disk, with the libraries it brings."""
     found = importlib.util.find_spec(name)
     if found is None or found.origin is None:
         return 0
     home = Path(found.origin).parent
     libraries = home.parent / f"{name}.libs"
-    return _size(home) + (_size(libraries) if libraries.is_dir() else 0)
+    return _directory_bytes(home) + (_directory_bytes(libraries) if libraries.is_dir() else 0)
 
 
-def _size(directory: Path) -> int:
+def _directory_bytes(directory: Path) -> int:
     return sum(f.stat().st_size for f in directory.rglob("*") if f.is_file())
 
 

@@ -85,7 +85,7 @@ def as_dtype(spec: object, op: str) -> DType:
     try:
         dtype: DType = np.dtype(spec)  # type: ignore[call-overload]
     except TypeError:
-        raise type_error(op, f"{spec!r} is not a dtype; {_supported()}") from None
+        raise type_error(op, f"{spec!r} is not a dtype; {_supported_text()}") from None
     if dtype not in DTYPES and not dtype.isnative and dtype.newbyteorder("=") in DTYPES:
         raise type_error(
             op,
@@ -99,14 +99,14 @@ def own_dtype(dtype: DType, op: str) -> DType:
     """The dtype in which data of `dtype` is held: bytes in the order of this machine."""
     native = dtype if dtype.isnative else dtype.newbyteorder("=")
     if native not in DTYPES:
-        raise type_error(op, f"dtype {dtype} is not supported; {_supported()}")
+        raise type_error(op, f"dtype {dtype} is not supported; {_supported_text()}")
     return _CANONICAL[native]
 
 
 _CANONICAL: Final[dict[DType, DType]] = {d: d for d in DTYPES}
 
 
-def _supported() -> str:
+def _supported_text() -> str:
     return "supported: " + ", ".join(map(str, DTYPES))
 
 

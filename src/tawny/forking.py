@@ -41,7 +41,7 @@ def _nobody() -> None:
     """In place of a method."""
 
 
-def _free() -> None:
+def _free_locks() -> None:
     """Free the locks of threads that this process does not have."""
     for each, left in list(_LOCKS.items()):
         if each.acquire(blocking=False):
@@ -69,7 +69,9 @@ class Whole:
         self._own = _Depth()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
-                before=self._wait, after_in_parent=self._go_on, after_in_child=self._begin_anew
+                before=self._before_fork,
+                after_in_parent=self._after_fork_in_parent,
+                after_in_child=self._after_fork_in_child,
             )
 
     def guard(self, lock: AbstractContextManager[object]) -> None:
@@ -90,7 +92,7 @@ class Whole:
                 self._inside -= 1
                 self._change.notify_all()
 
-    def _wait(self) -> None:
+    def _before_fork(self) -> None:
         """Until only the thread that forks may be inside; nobody else enters then."""
         self._change.acquire()
         self._forks += 1
@@ -98,13 +100,13 @@ class Whole:
             for each in self._guards:
                 self._held.enter_context(each)
 
-    def _go_on(self) -> None:
+    def _after_fork_in_parent(self) -> None:
         self._forks -= 1
         self._held.close()
         self._change.notify_all()
         self._change.release()
 
-    def _begin_anew(self) -> None:
+    def _after_fork_in_child(self) -> None:
         self._inside, self._forks = int(bool(self._own.depth)), 0
         self._held.close()
         self._change.release()
@@ -117,4 +119,4 @@ class _Depth(threading.local):
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_free)
+    os.register_at_fork(after_in_child=_free_locks)

@@ -54,7 +54,7 @@ class Part(Op, name="part", traits=Trait.VIEW, gradient=Gradient.LINEAR, oracle=
     index: int
 
 
-_WRITTEN_AT: Final[ContextVar[tuple[Source, ...] | None]] = ContextVar("written_at", default=None)
+_SOURCES: Final[ContextVar[tuple[Source, ...] | None]] = ContextVar("written_at", default=None)
 
 
 @final
@@ -67,14 +67,14 @@ class written_at:  # noqa: N801  (used as a statement)
         self._sources = sources
 
     def __enter__(self) -> None:
-        self._token: Token[tuple[Source, ...] | None] = _WRITTEN_AT.set(self._sources)
+        self._token: Token[tuple[Source, ...] | None] = _SOURCES.set(self._sources)
 
     def move(self, sources: tuple[Source, ...]) -> None:
         """From here on nodes come from other places."""
-        _WRITTEN_AT.set(sources)
+        _SOURCES.set(sources)
 
     def __exit__(self, *error: object) -> None:
-        _WRITTEN_AT.reset(self._token)
+        _SOURCES.reset(self._token)
 
 
 @final
@@ -131,7 +131,7 @@ class Node(Unique):
         self.shape = shape
         self.dtype = dtype
         self.parts = parts
-        if sources is None and (sources := _WRITTEN_AT.get()) is None:
+        if sources is None and (sources := _SOURCES.get()) is None:
             source = caller()
             sources = () if source is None else (source,)
         self.sources = sources
@@ -170,7 +170,7 @@ LEAST_ENTRIES: Final = 4096
 _most_entries = LEAST_ENTRIES
 
 
-def _found(key: int, op: Op, inputs: tuple[Node, ...]) -> Node | None:
+def _lookup(key: int, op: Op, inputs: tuple[Node, ...]) -> Node | None:
     """The living node that applies `op` to `inputs`."""
     entry = _INTERNED.get(key)
     node = None if entry is None else entry()
@@ -240,7 +240,7 @@ _counter: Final = itertools.count(1)
 def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
     """The node applying `op` to `inputs`, checked, with its shape and dtype inferred."""
     key = hash((op, inputs))
-    known = _found(key, op, inputs)
+    known = _lookup(key, op, inputs)
     if known is not None:
         return known
     dtype = op.infer_dtype(*[i.dtype for i in inputs])
@@ -296,7 +296,7 @@ def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
 def make_as(op: Op, inputs: tuple[Node, ...], shape: Shape, dtype: DType) -> Node:
     """The node applying a pure op of one result, for somebody who knows its shape and dtype."""
     key = hash((op, inputs))
-    return _found(key, op, inputs) or _intern(Node(op, inputs, shape, dtype), key)
+    return _lookup(key, op, inputs) or _intern(Node(op, inputs, shape, dtype), key)
 
 
 def make_parts(op: Op, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -324,7 +324,7 @@ def constant(value: Value) -> Node:
         return Node(_CONSTANT, (), value.shape, value.dtype, value=value)
     shape, dtype, content = value.shape, value.dtype, value.tobytes()
     key = hash((shape, dtype, content))
-    known = _found(key, _CONSTANT, ())
+    known = _lookup(key, _CONSTANT, ())
     if known is not None and known.shape == shape and known.dtype == dtype:
         assert known.value is not None
         if known.value.tobytes() == content:

@@ -110,7 +110,7 @@ class DTypeRule:
     @property
     def accepts(self) -> frozenset[Category]:
         """Categories of operands some loop takes."""
-        return _accepted(self.loops)
+        return _castable_categories(self.loops)
 
     def computes_in(self, op: str, dtypes: Sequence[DType]) -> DType:
         """The dtype the operands are converted to."""
@@ -137,7 +137,7 @@ class DTypeRule:
 
 
 @cache
-def _accepted(loops: tuple[DType, ...]) -> frozenset[Category]:
+def _castable_categories(loops: tuple[DType, ...]) -> frozenset[Category]:
     return frozenset(c for d, c in dt.DTYPES.items() if any(np.can_cast(d, t) for t in loops))
 
 

@@ -43,18 +43,18 @@ _POPULATE_WRITE: Final = 23
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
     """A new array; if it is large, its pages are there."""
-    array, _ = _new(shape, dtype, _made)
+    array, _ = _new_pages(shape, dtype, _populate)
     return array
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
     """A new array that begins with a cache line; its pages come as they are touched."""
     nbytes = math.prod(shape) * dtype.itemsize
-    room = _Room((nbytes + LINE,), np.uint8)
+    room = _OwnBytes((nbytes + LINE,), np.uint8)
     return np.ndarray(shape, dtype, room, -room.ctypes.data % LINE)
 
 
-class _Room(np.ndarray[tuple[Any, ...], np.dtype[np.uint8]]):
+class _OwnBytes(np.ndarray[tuple[Any, ...], np.dtype[np.uint8]]):
     """Bytes that are one array's alone."""
 
 
@@ -67,10 +67,10 @@ def copied(array: Value) -> Value:
     source = array.reshape(-1).view(np.uint8)
 
     def filled(bytes_: Value, start: int, stop: int) -> None:
-        _made(bytes_, start, stop)
+        _populate(bytes_, start, stop)
         np.copyto(bytes_[start:stop], source[start:stop])
 
-    copy, own = _new(array.shape, array.dtype, filled)
+    copy, own = _new_pages(array.shape, array.dtype, filled)
     if not own:
         np.copyto(copy, array)
     return copy
@@ -106,7 +106,7 @@ def at_once(tasks: Sequence[Callable[[], object]], threads: int) -> None:
 def owned(array: Value) -> bool:
     """Whether the memory of an array is its own, and nobody else's."""
     base: object = array.base
-    return array.flags.owndata or isinstance(base, (mmap.mmap, _Room))
+    return array.flags.owndata or isinstance(base, (mmap.mmap, _OwnBytes))
 
 
 def give_back(bytes_: Value) -> None:
@@ -119,7 +119,7 @@ def give_back(bytes_: Value) -> None:
             _advise()(start * size, (stop - start) * size, mmap.MADV_DONTNEED)
 
 
-def _new(
+def _new_pages(
     shape: tuple[int, ...], dtype: np.dtype[Any], fill: Callable[[Value, int, int], None]
 ) -> tuple[Value, bool]:
     """An array, and whether it has pages of its own, which were filled."""
@@ -135,7 +135,7 @@ def _new(
     return np.ndarray(shape, dtype, pages), True
 
 
-def _made(bytes_: Value, start: int, stop: int) -> None:
+def _populate(bytes_: Value, start: int, stop: int) -> None:
     """Ask for the pages of some bytes; where that is not possible they come as they are touched."""
     _advise()(bytes_.ctypes.data + start, stop - start, _POPULATE_WRITE)
 

@@ -15,16 +15,16 @@ FAR: Final = 8.0
 """Where the series in the argument give way to those in the reciprocal."""
 
 
-def _size(x: Array) -> tuple[Array, Array, Array]:
+def _near_and_far(x: Array) -> tuple[Array, Array, Array]:
     """Whether the magnitude is small, and two that are where it is and where it is not."""
     size = e.abs(x)
     near = size <= FAR
     return near, chosen(near, size, FAR), chosen(near, FAR, size)
 
 
-def _scaled(x: Array, near: Sequence[float], far: Sequence[float], *, odd: bool) -> Array:
+def _exp_scaled(x: Array, near: Sequence[float], far: Sequence[float], *, odd: bool) -> Array:
     """`exp(-abs(x))` times a modified Bessel function."""
-    is_near, small, large = _size(x)
+    is_near, small, large = _near_and_far(x)
     below = chebyshev(near, small * (2 / FAR) - 1.0)
     beyond = chebyshev(far, (2 * FAR) / large - 1.0) / e.sqrt(large)
     if not odd:
@@ -34,12 +34,12 @@ def _scaled(x: Array, near: Sequence[float], far: Sequence[float], *, odd: bool)
 
 def i0e(x: Array) -> Array:
     """`exp(-abs(x)) i0(x)`."""
-    return _scaled(x, tables.I0_NEAR, tables.I0_FAR, odd=False)
+    return _exp_scaled(x, tables.I0_NEAR, tables.I0_FAR, odd=False)
 
 
 def i1e(x: Array) -> Array:
     """`exp(-abs(x)) i1(x)`."""
-    return _scaled(x, tables.I1_NEAR, tables.I1_FAR, odd=True)
+    return _exp_scaled(x, tables.I1_NEAR, tables.I1_FAR, odd=True)
 
 
 def _waves(
@@ -56,7 +56,7 @@ def _waves(
 
 def j0(x: Array) -> Array:
     """The Bessel function of order 0."""
-    is_near, small, large = _size(x)
+    is_near, small, large = _near_and_far(x)
     below = chebyshev(tables.J0_NEAR, small * small * (2 / FAR**2) - 1.0)
     first, second, both, less = _waves(large, tables.J0_EVEN, tables.J0_ODD)
     value = chosen(is_near, below, first * both - second * less)
@@ -65,7 +65,7 @@ def j0(x: Array) -> Array:
 
 def j1(x: Array) -> Array:
     """The Bessel function of order 1."""
-    is_near, small, large = _size(x)
+    is_near, small, large = _near_and_far(x)
     below = x * chebyshev(tables.J1_NEAR, small * small * (2 / FAR**2) - 1.0)
     first, second, both, less = _waves(large, tables.J1_EVEN, tables.J1_ODD)
     beyond = first * less + second * both

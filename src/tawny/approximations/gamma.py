@@ -62,13 +62,13 @@ def between(x: Array, low: float, high: float) -> Array:
     return (inside - (low + high) / 2) * (2 / (high - low))
 
 
-def _reflected(x: Array) -> tuple[Array, Array]:
+def _reflect(x: Array) -> tuple[Array, Array]:
     """Where to reflect, and -x there, x elsewhere: no digit is lost."""
     left = x < 0.0
     return left, chosen(left, -x, x)
 
 
-def _from_integer(x: Array) -> Array:
+def _integer_distance(x: Array) -> Array:
     """How far `x` is from the nearest integer; exact."""
     return x - e.rint(x)
 
@@ -84,7 +84,7 @@ def stirling(x: Array) -> Array:
 
 def log_gamma(x: Array) -> Array:
     """`log(abs(gamma(x)))`."""
-    left, y = _reflected(x)
+    left, y = _reflect(x)
     low = y < 1.0
     lifted = chosen(low, y + 1.0, y)
     factors = chosen(low, y, y - 1.0) * chosen(low, y - 1.0, y - 2.0)
@@ -95,14 +95,14 @@ def log_gamma(x: Array) -> Array:
     half = 0.5 * math.log(2 * math.pi) - 0.5
     beyond = (far - 0.5) * (e.log(far) - 1.0) + (half + stirling(far))
     value = chosen(lifted < 3.0, near, chosen(y < FAR, middle, beyond))
-    sine = e.abs(x * e.sin(math.pi * _from_integer(x)))
+    sine = e.abs(x * e.sin(math.pi * _integer_distance(x)))
     value = chosen(left, math.log(math.pi) - e.log(sine) - value, value)
     return chosen(e.isinf(x), math.inf, value + 0.0)  # no negative zero
 
 
 def gamma(x: Array) -> Array:
     """The gamma function."""
-    left, y = _reflected(x)
+    left, y = _reflect(x)
     below = chosen(y < 1.0, y * (y + 1.0), chosen(y < 2.0, y, 1.0))
     z, above = chosen(y < 1.0, y + 2.0, chosen(y < 2.0, y + 1.0, y)), y * 0.0 + 1.0
     for _ in range(int(FAR) - 3):  # the series is that of 2 to 3
@@ -115,8 +115,8 @@ def gamma(x: Array) -> Array:
     beyond = half * e.exp(-far) * half * (math.sqrt(2 * math.pi) * e.exp(stirling(far)))
     beyond = chosen(y > 180.0, math.inf, beyond)  # it overflows from 171.6 on
     value = chosen(y < FAR, near, beyond)
-    away = _from_integer(x)
-    even = e.equal(_from_integer(0.5 * e.rint(x)), 0.0)
+    away = _integer_distance(x)
+    even = e.equal(_integer_distance(0.5 * e.rint(x)), 0.0)
     sine = e.sin(math.pi * away) * chosen(even, -x, x)
     value = chosen(left, math.pi / (sine * value), value)
     value = chosen(e.equal(x, 0.0), e.copysign(math.inf, x), value)
@@ -125,7 +125,7 @@ def gamma(x: Array) -> Array:
 
 def digamma(x: Array) -> Array:
     """The slope of `log_gamma`."""
-    left, y = _reflected(x)
+    left, y = _reflect(x)
     low = y < 1.0
     lifted = chosen(low, y + 1.0, y)
     root, rest = tables.DIGAMMA_ROOT
@@ -137,7 +137,7 @@ def digamma(x: Array) -> Array:
     terms = [b / (2 * k) for k, b in enumerate(BERNOULLI[:8], start=1)]
     beyond = e.log(far) - 0.5 / far - powers(terms, square) * square
     value = chosen(lifted < 3.0, near, chosen(y < FAR, middle, beyond))
-    away = _from_integer(x)
+    away = _integer_distance(x)
     value = chosen(left, value - 1.0 / x - math.pi / e.tan(math.pi * away), value)
     value = chosen((x < 0.0) & e.equal(away, 0.0), math.nan, value)
     value = chosen(e.equal(x, 0.0), -e.copysign(math.inf, x), value)
@@ -171,9 +171,9 @@ def _reciprocal_power(x: Array, n: int) -> Array:
 
 def trigamma(x: Array) -> Array:
     """The slope of `digamma`."""
-    left, y = _reflected(x)
+    left, y = _reflect(x)
     value = zeta(2, y)
-    turned, inverse = math.pi / e.sin(math.pi * _from_integer(x)), 1.0 / x
+    turned, inverse = math.pi / e.sin(math.pi * _integer_distance(x)), 1.0 / x
     return chosen(left, turned * turned - (value - inverse * inverse), value)
 
 

@@ -22,7 +22,7 @@ def block(arrays: Any) -> Array:
     depth = _depth(arrays, "arrays")
     leaves = _leaves(arrays)
     rank = max([depth, *(x.ndim for x in leaves)])
-    result = _assembled(arrays, rank, rank - depth)
+    result = _assemble(arrays, rank, rank - depth)
     return copy(result) if depth == 0 else result
 
 
@@ -50,11 +50,11 @@ def _leaves(item: object) -> list[Array]:
     return [wrap(lift(item, "block"))]
 
 
-def _assembled(item: object, rank: int, axis: int) -> Array:
+def _assemble(item: object, rank: int, axis: int) -> Array:
     """The arrays of a list joined along `axis`, those of the lists in it along the next."""
     if isinstance(item, list):
         items = cast("Sequence[Any]", item)
-        return concat([_assembled(x, rank, axis + 1) for x in items], axis=axis)
+        return concat([_assemble(x, rank, axis + 1) for x in items], axis=axis)
     node = lift(item, "block")
     return wrap(expanded(node, range(rank - len(node.shape))))
 

@@ -136,7 +136,7 @@ def _slopes(f: Array, axis: int, spacing: ArrayLike, edge_order: int) -> Array:
     first, last = _part(rises, axis, 0, 1), _part(rises, axis, -1, None)
     if edge_order == 2:
         first, last = (
-            _bent(*(_part(v, axis, *place) for place in places for v in (rises, steps)))
+            _parabola_slope(*(_part(v, axis, *place) for place in places for v in (rises, steps)))
             for places in (((0, 1), (1, 2)), ((-1, None), (-2, -1)))
         )
     return astype(concat([first, inner, last], axis=axis), f.dtype, copy=False)
@@ -154,7 +154,7 @@ def _steps(f: Array, axis: int, spacing: ArrayLike) -> Array:
     return filled(distance, shape, wanted, "gradient")
 
 
-def _bent(near: Array, step: Array, next: Array, further: Array) -> Array:
+def _parabola_slope(near: Array, step: Array, next: Array, further: Array) -> Array:
     """The slope at an end of the parabola whose slopes over the first two steps are given."""
     return e.add(near, e.divide(e.multiply(e.subtract(near, next), step), e.add(step, further)))
 
@@ -252,20 +252,20 @@ def interp(
     if period is not None:
         if period == 0:
             raise value_error("interp", "period is 0; it must be positive or negative")
-        at, points, heights = _repeated(at, points, heights, abs(period))
+        at, points, heights = _periodic_points(at, points, heights, abs(period))
         left = right = None
     low = heights[0] if left is None else astype(left, heights.dtype)
     high = heights[-1] if right is None else astype(right, heights.dtype)
     inside = heights[0]
     if points.size > 1 and heights.dtype.kind == "c":
-        inside = complex_of(*(_between(at, points, p(heights)) for p in (e.real, e.imag)))
+        inside = complex_of(*(_interpolate(at, points, p(heights)) for p in (e.real, e.imag)))
     elif points.size > 1:
-        inside = _between(at, points, heights)
+        inside = _interpolate(at, points, heights)
     result = where(e.less(at, points[0]), low, where(e.greater(at, points[-1]), high, inside))
     return cast("Array", result)
 
 
-def _repeated(at: Array, xp: Array, fp: Array, period: float) -> tuple[Array, Array, Array]:
+def _periodic_points(at: Array, xp: Array, fp: Array, period: float) -> tuple[Array, Array, Array]:
     """The points within one period, with the last before them and the first behind them."""
     at, xp = e.remainder(at, period), e.remainder(xp, period)
     order = argsort(xp)
@@ -274,7 +274,7 @@ def _repeated(at: Array, xp: Array, fp: Array, period: float) -> tuple[Array, Ar
     return at, points, concat([fp[-1:], fp, fp[:1]])
 
 
-def _between(at: Array, xp: Array, fp: Array) -> Array:
+def _interpolate(at: Array, xp: Array, fp: Array) -> Array:
     """Heights at `at`, which is between the first and the last point."""
     place = e.subtract(searchsorted(xp, at, side="right"), 1)
     place = e.minimum(e.maximum(place, 0), xp.size - 2)

@@ -10,14 +10,14 @@ import numpy as np
 
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, lift, lift_all, store, wrap
-from tawny.dtype import DType, check_categories
+from tawny.dtype import check_categories
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, scalar
 from tawny.op import ELEMENTWISE, floating
 from tawny.operator import emit, public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
-from tawny.ops.creation import Cast, Copy, asarray
+from tawny.ops.creation import Cast, Copy, asarray, cast_node
 from tawny.ops.differentiation import distance, stop_gradient
 from tawny.ops.indexing import nonzero, sliced
 from tawny.ops.joining import joined
@@ -30,11 +30,7 @@ def _array(x: ArrayLike, op: str, position: int = 0) -> Array:
     return x if isinstance(x, Array) else wrap(lift(x, op, position))
 
 
-def _converted(node: Node, dtype: DType) -> Node:
-    return node if node.dtype == dtype else make(Cast(dtype), (node,))
-
-
-def _copied(x: Array) -> Array:
+def _copy_of(x: Array) -> Array:
     return wrap(make(Copy(), (x.node,)))
 
 
@@ -78,7 +74,7 @@ def select(
             )
     choices = lift_all("select", (*choicelist, default))
     common = dt.promote(*(n.dtype for n in choices))
-    *ordered, result = [_converted(n, common) for n in choices]
+    *ordered, result = [cast_node(n, common) for n in choices]
     for condition, choice in zip(reversed(conditions), reversed(ordered), strict=True):
         result = make(ELEMENTWISE["where"], (condition, choice, result))
     return wrap(result)
@@ -113,7 +109,7 @@ def clip(
         min = None if type(min) is int and min <= info.min else min
         max = None if type(max) is int and max >= info.max else max
     if min is None and max is None:
-        return _copied(array)
+        return _copy_of(array)
     if min is None or max is None:
         name, bound = ("maximum", min) if max is None else ("minimum", max)
         return wrap(make(ELEMENTWISE[name], lift_all("clip", (array, bound))))
@@ -133,7 +129,7 @@ def clip_by_norm(x: ArrayLike, limit: ArrayLike, /) -> Array:
         np.clip_by_norm([3.0, 4.0], 1.0).numpy().round(6).tolist()   # -> [0.6, 0.8]
     """
     given = _array(x, "clip_by_norm")
-    array = wrap(_converted(given.node, dt.inexact_dtype(given.dtype)))
+    array = wrap(cast_node(given.node, dt.inexact_dtype(given.dtype)))
     norm = emit(distance, reduction.sum(e.square(e.abs(array))))
     bound = wrap(lift_all("clip_by_norm", (norm, limit))[1])
     return e.multiply(array, e.divide(bound, e.maximum(norm, bound)))
@@ -150,7 +146,7 @@ def nan_to_num(
     """`x` with `nan` for NaN, and the greatest or given numbers for the infinities."""
     array = _array(x, "nan_to_num")
     if array.dtype.kind not in "fc":
-        return _copied(array) if copy else array
+        return _copy_of(array) if copy else array
     if array.dtype.kind == "c":
         parts = (nan_to_num(p(array), True, nan, posinf, neginf) for p in (e.real, e.imag))
         return complex_of(*parts)
@@ -163,7 +159,7 @@ def nan_to_num(
         (isposinf(array), highest),
         (isneginf(array), lowest),
     ):
-        value = _converted(lift_all("nan_to_num", (array, instead))[1], array.dtype)
+        value = cast_node(lift_all("nan_to_num", (array, instead))[1], array.dtype)
         result = make(ELEMENTWISE["where"], (condition.node, value, result))
     return wrap(broadcasted(result, array.shape))
 
@@ -189,7 +185,7 @@ def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
     array = _array(a, "round")
     places = as_int(decimals, "round", "decimals")
     if array.dtype.kind in "iu" and places >= 0:
-        return _copied(array)
+        return _copy_of(array)
     if places == 0:
         return e.rint(array)
     check_categories("round", 0, array.dtype, dt.NUMERIC)
@@ -198,7 +194,7 @@ def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
     scale = 10.0 ** abs(places)
     up, down = (e.multiply, e.divide) if places > 0 else (e.divide, e.multiply)
     rounded = down(e.rint(up(array, scale)), scale)
-    return wrap(_converted(rounded.node, array.dtype))
+    return wrap(cast_node(rounded.node, array.dtype))
 
 
 def _floating(x: ArrayLike, op: str) -> Array:
@@ -234,7 +230,7 @@ def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """`x1` to the power `x2`, in double precision at least."""
     nodes = [lift(_wide(x), "float_power", i) for i, x in enumerate((x1, x2))]
     wide = dt.promote(dt.FLOAT64, *(n.dtype for n in nodes))
-    return wrap(make(ELEMENTWISE["pow"], tuple(_converted(n, wide) for n in nodes)))
+    return wrap(make(ELEMENTWISE["pow"], tuple(cast_node(n, wide) for n in nodes)))
 
 
 def _wide(x: ArrayLike) -> ArrayLike:

@@ -170,7 +170,7 @@ def _per_dimension(value: Any, count: int, op: str, word: str) -> list[Any]:
     return items
 
 
-def _counted(
+def _count_cells(
     op: str,
     columns: list[Array],
     bins: Any,
@@ -222,7 +222,7 @@ def histogramdd(
     for each dimension, or values that are known.
     """
     columns = _columns(sample, "histogramdd")
-    return _counted("histogramdd", columns, bins, range, density, weights)
+    return _count_cells("histogramdd", columns, bins, range, density, weights)
 
 
 @public()
@@ -246,5 +246,5 @@ def histogram2d(
     one = not isinstance(bins, (int, np.integer, str)) and len(bins) != 2
     if one:  # edges for both axes
         given = [bins, bins]
-    counts, edges = _counted("histogram2d", columns, given, range, density, weights)
+    counts, edges = _count_cells("histogram2d", columns, given, range, density, weights)
     return counts, edges[0], edges[1]

@@ -36,7 +36,7 @@ def _change(array: Array, values: Array) -> None:
     array[...] = values
 
 
-def _chosen(truth: Array, values: ArrayLike, target: Array, op: str) -> Array:
+def _assign_where(truth: Array, values: ArrayLike, target: Array, op: str) -> Array:
     """`values`, in the dtype of an array, where a condition holds, else its own."""
     node = assigned(values, target.dtype, op)
     return broadcast_to(e.where(truth, array_of(node), target), target.shape)
@@ -117,7 +117,7 @@ def putmask(a: Any, mask: ArrayLike, values: ArrayLike) -> None:
         return
     spread = reshape(take(given, np.arange(target.size) % given.size), target.shape)
     truth = reshape(astype(marks, dt.BOOL, copy=False), target.shape)
-    _change(target, _chosen(truth, spread, target, "putmask"))
+    _change(target, _assign_where(truth, spread, target, "putmask"))
 
 
 @public()
@@ -131,4 +131,4 @@ def copyto(dst: Any, src: ArrayLike, casting: str = "same_kind", where: ArrayLik
             "copyto", f"{source.dtype} does not cast to {target.dtype} by casting={casting!r}"
         )
     truth = broadcast_to(array_of(lift(where, "copyto", 3)), target.shape)
-    _change(target, _chosen(truth, src if weak else source, target, "copyto"))
+    _change(target, _assign_where(truth, src if weak else source, target, "copyto"))

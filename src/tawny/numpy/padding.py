@@ -70,7 +70,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
                 "pad", f"argument {word!r} is not taken in mode {mode!r}; accepted: {takes}"
             )
     widths = _widths(pad_width, len(node.shape))
-    result = _padded(node, widths, mode, kwargs)
+    result = _pad_by_mode(node, widths, mode, kwargs)
     return wrap(make(Copy(), (node,))) if result is node else wrap(result)
 
 
@@ -81,7 +81,7 @@ def _by_function(array: Array, pad_width: Any, function: Any, options: dict[str,
     return wrap(constant(by_numpy(value, pad_width, mode=function, **options)))
 
 
-def _padded(node: Node, widths: Widths, mode: str, options: Mapping[str, Any]) -> Node:
+def _pad_by_mode(node: Node, widths: Widths, mode: str, options: Mapping[str, Any]) -> Node:
     """`node` padded by one of the named modes."""
     if mode in ("constant", "empty"):
         return _pad_constant(node, widths, options.get("constant_values", 0))
@@ -124,12 +124,12 @@ def _pad_odd(node: Node, widths: Widths, mode: str) -> Node:
         left, right = width
         while left or right:
             sizes = min(left, period), min(right, period)
-            node = _mirrored(node, axis, sizes, skipped)
+            node = _reflect_odd(node, axis, sizes, skipped)
             left, right = left - sizes[0], right - sizes[1]
     return node
 
 
-def _mirrored(node: Node, axis: int, sizes: tuple[int, int], skipped: int) -> Node:
+def _reflect_odd(node: Node, axis: int, sizes: tuple[int, int], skipped: int) -> Node:
     """`node` with as many elements of both ends turned about the last one there."""
     n = node.shape[axis]
     left, right = (skipped, skipped + sizes[0]), (n - skipped - sizes[1], n - skipped)
@@ -154,7 +154,7 @@ def _pad_statistic(node: Node, widths: Widths, mode: str, lengths: Any) -> Node:
             raise value_error("pad", f"stat_length is {lengths}; a statistic needs an element")
         parts = (slice(0, seen[0]), slice(n - seen[1], n))
         fills = [_statistic(sliced(node, axis, part), axis, mode) for part in parts]
-        node = _between(node, fills, axis, width)
+        node = _surround(node, fills, axis, width)
     return node
 
 
@@ -165,7 +165,7 @@ def _statistic(node: Node, axis: int, mode: str) -> Node:
     return asarray(e.rint(result) if whole else result, dtype=node.dtype).node
 
 
-def _between(node: Node, fills: list[Node], axis: int, width: tuple[int, int]) -> Node:
+def _surround(node: Node, fills: list[Node], axis: int, width: tuple[int, int]) -> Node:
     """`node` between two slices that are repeated along `axis`."""
     sides = [
         wrap(broadcasted(f, (*f.shape[:axis], k, *f.shape[axis + 1 :])))

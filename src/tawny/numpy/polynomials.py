@@ -80,7 +80,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     return e.real(result) if real else result
 
 
-def _aligned(op: str, a1: ArrayLike, a2: ArrayLike) -> tuple[Array, Array]:
+def _equal_lengths(op: str, a1: ArrayLike, a2: ArrayLike) -> tuple[Array, Array]:
     """Two polynomials with as many coefficients."""
     both = [_coefficients(a, op, i) for i, a in enumerate((a1, a2))]
     n = max(a.size for a in both)
@@ -91,13 +91,13 @@ def _aligned(op: str, a1: ArrayLike, a2: ArrayLike) -> tuple[Array, Array]:
 @public()
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Sum of two polynomials."""
-    return e.add(*_aligned("polyadd", a1, a2))
+    return e.add(*_equal_lengths("polyadd", a1, a2))
 
 
 @public()
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Difference of two polynomials."""
-    return e.subtract(*_aligned("polysub", a1, a2))
+    return e.subtract(*_equal_lengths("polysub", a1, a2))
 
 
 @public()

@@ -87,11 +87,11 @@ def __array_function__(  # noqa: N807  (the protocol's own name)
     function = _function(func.__module__, func.__name__)
     given = {k: v for k, v in kwargs.items() if v is not NOT_GIVEN}
     if any(x is NOT_GIVEN for x in args):
-        return function(*_defaulted(function, args), **given)
+        return function(*_fill_defaults(function, args), **given)
     return function(*args, **given)
 
 
-def _defaulted(function: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
+def _fill_defaults(function: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
     """The arguments, with our default for each that was not given."""
     parameters = inspect.signature(function).parameters.values()
     return [p.default if x is NOT_GIVEN else x for x, p in zip(args, parameters, strict=False)]

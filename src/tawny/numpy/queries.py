@@ -142,7 +142,7 @@ def _without_nan(a: ArrayLike, instead: float, axis: int | None, op: str) -> Arr
 # ------------------------------------------------------------------ what to take
 
 
-def _known(x: ArrayLike, op: str) -> Value:
+def _known_mask(x: ArrayLike, op: str) -> Value:
     way_out = "how many elements are taken must be known: use np.where(condition, x, y)"
     return known_value(wrap(lift(x, op)), op, way_out)
 
@@ -150,7 +150,7 @@ def _known(x: ArrayLike, op: str) -> Value:
 @public()
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Out = None) -> Array:
     """The slices of `a` along `axis`, or elements of the flattened array, marked by `condition`."""
-    marks = _known(condition, "compress")
+    marks = _known_mask(condition, "compress")
     if marks.ndim != 1:
         raise value_error("compress", f"operand 0 has shape {marks.shape}; it must have one axis")
     result = take(a, wrap(constant(marks.nonzero()[0])), axis=axis)
@@ -160,7 +160,7 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
 @public()
 def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
     """The elements of the flattened `arr` where the flattened `condition` holds."""
-    return take(arr, wrap(constant(_known(condition, "extract").ravel().nonzero()[0])))
+    return take(arr, wrap(constant(_known_mask(condition, "extract").ravel().nonzero()[0])))
 
 
 @public()

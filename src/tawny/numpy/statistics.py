@@ -167,7 +167,7 @@ def _quantile(
     )
     rank = lanes.ndim - 1
     weight = expand_dims(part, axis=tuple(range(part.ndim, part.ndim + rank))) if rank else part
-    result = _nan_where_any(_interpolated(low, high[0], weight) if high else low, lanes)
+    result = _nan_where_any(_interpolate(low, high[0], weight) if high else low, lanes)
     return reshape(result, (*fraction.shape, *kept)) if keepdims else result
 
 
@@ -237,7 +237,7 @@ def _index(q: Array, count: ArrayLike, last: Array, method: str) -> Array:
     return ROUNDED[method](place) if method in ROUNDED else place
 
 
-def _interpolated(low: Array, high: Array, weight: Array) -> Array:
+def _interpolate(low: Array, high: Array, weight: Array) -> Array:
     """`low + (high - low) * weight`, from the nearer end so that it never passes the other."""
     low, high = (astype(v, dt.inexact_dtype(v.dtype), copy=False) for v in (low, high))
     gap = e.subtract(high, low)
@@ -300,5 +300,5 @@ def _nan_quantile(
     # one row of places in each lane, a place for each fraction
     places, part = _places(reshape(fraction, (fraction.size,)), there, method, op)
     low, *high = (take_along_axis(lanes, i, axis=-1) for i in places)
-    result = moveaxis(_interpolated(low, high[0], part) if high else low, -1, 0)
+    result = moveaxis(_interpolate(low, high[0], part) if high else low, -1, 0)
     return reshape(result, (*fraction.shape, *(kept if keepdims else lanes.shape[:-1])))

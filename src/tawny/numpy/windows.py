@@ -87,7 +87,7 @@ def i0(x: ArrayLike) -> Array:
     check_categories("i0", 0, array.dtype, dt.REAL)
     array = astype(array, dt.inexact_dtype(array.dtype), copy=False)
     size = where(e.less(array, 0), e.negative(array), array)  # which has a slope at 0 too
-    near, far = _series()
+    near, far = _i0_series()
     is_near = e.less_equal(size, _FAR)
     small, large = where(is_near, size, _FAR), where(is_near, _FAR, size)
     below = e.multiply(e.exp(small), _chebyshev(near, e.subtract(e.divide(small, _FAR / 2), 1)))
@@ -97,20 +97,20 @@ def i0(x: ArrayLike) -> Array:
 
 
 @cache
-def _series() -> tuple[list[float], list[float]]:
+def _i0_series() -> tuple[list[float], list[float]]:
     """Chebyshev series of `exp(-x) i0(x)` up to `_FAR`, and of `sqrt(x)` times that beyond."""
     # at many more points than terms, which averages their rounding errors out
     angles = (np.arange(100) + 0.5) * (math.pi / 100)
     points = np.cos(angles)
-    near = _damped((points + 1) * (_FAR / 2))
+    near = _scaled_i0((points + 1) * (_FAR / 2))
     x = 2 * _FAR / (points + 1)
-    far = np.sqrt(x) * _damped(x)
+    far = np.sqrt(x) * _scaled_i0(x)
     cosines = np.cos(np.outer(np.arange(30), angles)) / 50
     cosines[0] /= 2
     return (cosines @ near).tolist(), (cosines[:21] @ far).tolist()
 
 
-def _damped(x: Value) -> Value:
+def _scaled_i0(x: Value) -> Value:
     """`exp(-x) i0(x)`: the mean of `exp(x (cos(a) - 1))` over the angles of a circle."""
     halves = np.arange(4096) * (math.pi / 4096)
     means: Value = np.exp(np.outer(x, -2 * np.sin(halves) ** 2)).mean(axis=1)

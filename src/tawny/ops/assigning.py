@@ -11,8 +11,8 @@ from tawny import dtype as dt
 from tawny.array import lift
 from tawny.dtype import DType
 from tawny.errors import overflow_error, type_error, value_error
-from tawny.node import Node, Value, make, scalar
-from tawny.ops.creation import Cast
+from tawny.node import Node, Value, scalar
+from tawny.ops.creation import cast_node
 
 
 def assigned(value: Any, dtype: DType, op: str, position: int = 1) -> Node:
@@ -29,7 +29,7 @@ def assigned(value: Any, dtype: DType, op: str, position: int = 1) -> Node:
         )
     if isinstance(value, (list, tuple)) and node.value is not None:
         _check_numbers(node.value, dtype, op, position)
-    return node if node.dtype == dtype else make(Cast(dtype), (node,))
+    return cast_node(node, dtype)
 
 
 def _number(value: Any, dtype: DType, op: str, position: int) -> Node:

@@ -78,8 +78,8 @@ class Bands(Op, name="bands", arity=None, gradient=Gradient.NONE):
         bands = self.bands
         if any(band.reads[operand] is None for band in bands):
             return False
-        needed = [_bytes(read, band.reads[operand] or _NONE)[0] for band in bands]
-        written = [_bytes(made, band.rows[result])[1] for band in bands]
+        needed = [_row_bytes(read, band.reads[operand] or _NONE)[0] for band in bands]
+        written = [_row_bytes(made, band.rows[result])[1] for band in bands]
         return all(
             written[i] <= min(needed[i + 2 :], default=written[i]) for i in range(len(bands))
         )
@@ -99,7 +99,7 @@ class Place(NamedTuple):
     last: int
 
 
-def _bytes(kind: Type, rows: Rows) -> Place:
+def _row_bytes(kind: Type, rows: Rows) -> Place:
     """The bytes of some rows, the last one being the first that is not among them."""
     each = nbytes(kind) // count(kind[0])
     return Place(rows[0] * each, rows[1] * each)
@@ -107,7 +107,7 @@ def _bytes(kind: Type, rows: Rows) -> Place:
 
 def place(kind: Type, rows: Rows | None) -> Place:
     """The bytes that some rows of an array take, or all."""
-    return Place(0, nbytes(kind)) if rows is None else _bytes(kind, rows)
+    return Place(0, nbytes(kind)) if rows is None else _row_bytes(kind, rows)
 
 
 @lru_cache(MOST)
@@ -119,13 +119,13 @@ def cut(body: Body, height: int) -> tuple[Band, ...] | None:
     found: list[Band] = []
     for first, last in pairwise(edges):
         one = band(body, [(first * n // fewest, last * n // fewest) for n in counts])
-        if one is None or _views(one.body):
+        if one is None or _has_views(one.body):
             return None
         found.append(one)
     return tuple(found)
 
 
-def _views(body: Body) -> bool:
+def _has_views(body: Body) -> bool:
     """Whether a result is a view, or an operand: it has no memory of its own to be written to."""
     first = len(body.operands)
     steps: Sequence[int] = [value - first for value in body.results]

@@ -31,7 +31,7 @@ class NonMaximumSuppression(Op, name="non_maximum_suppression", arity=2, gradien
     threshold: float
 
     def infer_shape(self, *shapes: Shape) -> Shape:
-        return _chosen("non_maximum_suppression", shapes, self.count)
+        return _selection_shape("non_maximum_suppression", shapes, self.count)
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         for position, dtype in enumerate(dtypes):
@@ -50,7 +50,7 @@ class SuppressionByClass(Op, name="suppression_by_class", arity=3, gradient=Grad
     least: float
 
     def infer_shape(self, *shapes: Shape) -> Shape:
-        return _chosen("suppression_by_class", shapes, self.count)
+        return _selection_shape("suppression_by_class", shapes, self.count)
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         for position, dtype in enumerate(dtypes):
@@ -58,7 +58,7 @@ class SuppressionByClass(Op, name="suppression_by_class", arity=3, gradient=Grad
         return dt.INT64
 
 
-def _chosen(op: str, shapes: tuple[Shape, ...], count: int) -> Shape:
+def _selection_shape(op: str, shapes: tuple[Shape, ...], count: int) -> Shape:
     """The shape of the places; every box has a score and, if there are some, a class."""
     boxes, *others = shapes
     if len(boxes) != 2 or boxes[1] != 4:

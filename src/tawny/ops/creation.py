@@ -77,10 +77,15 @@ class Cast(
         return self.dtype
 
 
+def cast_node(node: Node, dtype: DType) -> Node:
+    """`node` as `dtype`; itself when it has that dtype already."""
+    return node if node.dtype == dtype else make(Cast(dtype), (node,))
+
+
 def promoted(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes in their common dtype."""
     common = dt.promote(*[n.dtype for n in nodes])
-    return tuple([n if n.dtype == common else make(Cast(common), (n,)) for n in nodes])
+    return tuple([cast_node(n, common) for n in nodes])
 
 
 class Arange(Op, name="arange", arity=0, gradient=Gradient.ZERO, oracle="numpy.arange"):
@@ -225,7 +230,7 @@ def asarray(
 ) -> Array:
     """An array of the given values; data is copied, so changing it later changes nothing."""
     if order is not None or device is not None or like is not None:
-        _check_making("asarray", order, device, like)
+        _check_creation("asarray", order, device, like)
     wanted = None if dtype is None else as_dtype(dtype, "asarray")
     if isinstance(a, Array):
         if wanted is None or wanted == a.dtype:
@@ -347,7 +352,7 @@ def _dtype_or(dtype: Any, default: DType, op: str) -> DType:
     return default if dtype is None else as_dtype(dtype, op)
 
 
-def _check_making(op: str, order: object, device: object, like: object) -> None:
+def _check_creation(op: str, order: object, device: object, like: object) -> None:
     """Refuse what a function that makes arrays takes, and this library has but one of."""
     check_layout(order, op)
     check_like(like, op)
@@ -364,7 +369,7 @@ def zeros(
     like: None = None,
 ) -> Array:
     """An array of zeros."""
-    _check_making("zeros", order, device, like)
+    _check_creation("zeros", order, device, like)
     return filled(0, as_shape(shape, "zeros"), _dtype_or(dtype, dt.FLOAT64, "zeros"), "zeros")
 
 
@@ -378,7 +383,7 @@ def ones(
     like: None = None,
 ) -> Array:
     """An array of ones."""
-    _check_making("ones", order, device, like)
+    _check_creation("ones", order, device, like)
     return filled(1, as_shape(shape, "ones"), _dtype_or(dtype, dt.FLOAT64, "ones"), "ones")
 
 
@@ -392,7 +397,7 @@ def empty(
     like: None = None,
 ) -> Array:
     """An array whose values do not matter; they are zero."""
-    _check_making("empty", order, device, like)
+    _check_creation("empty", order, device, like)
     return filled(0, as_shape(shape, "empty"), _dtype_or(dtype, dt.FLOAT64, "empty"), "empty")
 
 
@@ -407,7 +412,7 @@ def full(
     like: None = None,
 ) -> Array:
     """An array with `fill_value` everywhere."""
-    _check_making("full", order, device, like)
+    _check_creation("full", order, device, like)
     value = lift(fill_value, "full")
     wanted = _dtype_or(dtype, value.dtype, "full")
     if dt.is_weak(fill_value):
@@ -427,7 +432,7 @@ def zeros_like(
 ) -> Array:
     """Zeros of the shape and dtype of `a`."""
     del subok
-    _check_making("zeros_like", order, device, None)
+    _check_creation("zeros_like", order, device, None)
     node = lift(a, "zeros_like")
     sizes = node.shape if shape is None else as_shape(shape, "zeros_like")
     return filled(0, sizes, _dtype_or(dtype, node.dtype, "zeros_like"), "zeros_like")
@@ -445,7 +450,7 @@ def ones_like(
 ) -> Array:
     """Ones of the shape and dtype of `a`."""
     del subok
-    _check_making("ones_like", order, device, None)
+    _check_creation("ones_like", order, device, None)
     node = lift(a, "ones_like")
     sizes = node.shape if shape is None else as_shape(shape, "ones_like")
     return filled(1, sizes, _dtype_or(dtype, node.dtype, "ones_like"), "ones_like")
@@ -464,7 +469,7 @@ def empty_like(
 ) -> Array:
     """An array of the shape and dtype of `prototype` whose values do not matter; they are zero."""
     del subok
-    _check_making("empty_like", order, device, None)
+    _check_creation("empty_like", order, device, None)
     node = lift(prototype, "empty_like")
     sizes = node.shape if shape is None else as_shape(shape, "empty_like")
     return filled(0, sizes, _dtype_or(dtype, node.dtype, "empty_like"), "empty_like")
@@ -483,7 +488,7 @@ def full_like(
 ) -> Array:
     """`fill_value` everywhere, in the shape and dtype of `a`."""
     del subok
-    _check_making("full_like", order, device, None)
+    _check_creation("full_like", order, device, None)
     node = lift(a, "full_like")
     wanted = _dtype_or(dtype, node.dtype, "full_like")
     value = fill_value if dt.is_weak(fill_value) else wrap(lift(fill_value, "full_like"))
@@ -525,7 +530,7 @@ def arange(
     wanted, count = _dtype_or(dtype, default, "arange"), max(0, length)
     spacing: list[Any] = [start, step]
     if any(isinstance(v, Array) and is_traced(v.node) for v in spacing):
-        return _spaced(start, step, count, wanted)
+        return _arithmetic_progression(start, step, count, wanted)
     return emit(Arange(first, stride, count, wanted))
 
 
@@ -541,7 +546,7 @@ def _length(first: float, last: float, stride: float) -> int:
     return math.ceil(steps)
 
 
-def _spaced(start: ArrayLike, step: ArrayLike, count: int, dtype: DType) -> Array:
+def _arithmetic_progression(start: ArrayLike, step: ArrayLike, count: int, dtype: DType) -> Array:
     """`count` numbers from `start` on, `step` apart, whose slopes go back to both."""
     first, stride = (asarray(v, dtype=dtype).node for v in (start, step))
     numbers = make(Arange(0, 1, count, dtype))
@@ -571,7 +576,7 @@ def eye(
     like: None = None,
 ) -> Array:
     """Ones on the `k`-th diagonal, zeros elsewhere."""
-    _check_making("eye", order, device, like)
+    _check_creation("eye", order, device, like)
     (rows,) = as_shape(as_int(N, "eye", "N"), "eye", "N")
     (columns,) = (rows,) if M is None else as_shape(as_int(M, "eye", "M"), "eye", "M")
     return emit(Eye(rows, columns, as_int(k, "eye", "k"), _dtype_or(dtype, dt.FLOAT64, "eye")))

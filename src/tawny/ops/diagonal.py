@@ -98,7 +98,7 @@ def _triangle(rows: int, columns: int, k: int) -> Node:
     return make(ELEMENTWISE["greater_equal"], (row, positions(columns, -k)))
 
 
-def _parted(op: str, x: ArrayLike, k: int, lower: bool) -> Array:
+def _keep_triangle(op: str, x: ArrayLike, k: int, lower: bool) -> Array:
     """`x` with zeros on the other side of a diagonal."""
     node = lift(x, op)
     if not node.shape:
@@ -113,13 +113,13 @@ def _parted(op: str, x: ArrayLike, k: int, lower: bool) -> Array:
 @public()
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """`m` with zeros above diagonal `k` of its last two axes."""
-    return _parted("tril", m, k, lower=True)
+    return _keep_triangle("tril", m, k, lower=True)
 
 
 @public()
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """`m` with zeros below diagonal `k` of its last two axes."""
-    return _parted("triu", m, k, lower=False)
+    return _keep_triangle("triu", m, k, lower=False)
 
 
 @public()

@@ -12,7 +12,7 @@ from tawny.node import Node, make, make_parts
 from tawny.op import Gradient, Op, Type
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import Cast
+from tawny.ops.creation import cast_node
 from tawny.ops.linalg import stacked
 from tawny.ops.movement import matrix_transpose
 from tawny.shape import Shape
@@ -277,7 +277,7 @@ def lapack_operands(op: str, *operands: Any) -> tuple[Node, ...]:
     """The operands as nodes of the dtype LAPACK computes in."""
     nodes = tuple(lift(x, op, i) for i, x in enumerate(operands))
     wanted = lapack_dtype(op, tuple(n.dtype for n in nodes))
-    return tuple(n if n.dtype == wanted else make(Cast(wanted), (n,)) for n in nodes)
+    return tuple(cast_node(n, wanted) for n in nodes)
 
 
 def _emit(op: Op, *operands: Any) -> Array:

@@ -101,7 +101,7 @@ def _one_axis(op: str, x: ArrayLike, n: int | None, axis: int, half: bool) -> tu
     return node, place, _positive(op, points)
 
 
-def _several(
+def _several_axes(
     op: str, x: ArrayLike, s: Sizes, axes: Axes, half: bool
 ) -> tuple[Node, tuple[int, ...], tuple[int, ...]]:
     """The node, the axes and their numbers of points."""
@@ -210,7 +210,7 @@ def _one_by_one(
 
 
 def _complex(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object, inverse: bool) -> Array:
-    node, places, points = _several(op, x, s, axes, half=False)
+    node, places, points = _several_axes(op, x, s, axes, half=False)
     if not places:
         return copy(wrap(node))
     scale = _check_norm(op, norm)
@@ -220,7 +220,7 @@ def _complex(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object, inverse:
 
 
 def _real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
-    node, places, points = _several(op, x, s, axes, half=False)
+    node, places, points = _several_axes(op, x, s, axes, half=False)
     if not places:
         raise index_error(op, "axes is empty; at least one axis is needed")
     check_categories(op, 0, node.dtype, dt.REAL)
@@ -232,7 +232,7 @@ def _real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
 
 
 def _inverse_real(op: str, x: ArrayLike, s: Sizes, axes: Axes, norm: object) -> Array:
-    node, places, points = _several(op, x, s, axes, half=True)
+    node, places, points = _several_axes(op, x, s, axes, half=True)
     scale = _check_norm(op, norm)
     if _repeats(places):
         half = _one_by_one(node, points[:-1], places[:-1], scale, inverse=True)
@@ -341,7 +341,7 @@ def _step(op: str, n: int, d: float) -> tuple[int, float]:
     return points, 1.0 / (points * d)
 
 
-def _scaled(op: str, places: Array, step: float, dtype: Any) -> Array:
+def _frequencies(op: str, places: Array, step: float, dtype: Any) -> Array:
     wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, op)
     if wanted.kind != "f":
         raise type_error(op, f"dtype is {wanted}; it must be a floating-point dtype")
@@ -355,7 +355,7 @@ def fftfreq(n: int, d: float = 1.0, device: str | None = None, *, dtype: Any = N
     points, step = _step("fftfreq", n, d)
     half = points // 2
     places = e.subtract(e.remainder(e.add(arange(points), half), points), half)
-    return _scaled("fftfreq", places, step, dtype)
+    return _frequencies("fftfreq", places, step, dtype)
 
 
 @public(module="fft")
@@ -363,10 +363,10 @@ def rfftfreq(n: int, d: float = 1.0, device: str | None = None, *, dtype: Any = 
     """The frequencies of the points of `rfft`, for samples `d` apart."""
     check_device(device, "rfftfreq")
     points, step = _step("rfftfreq", n, d)
-    return _scaled("rfftfreq", arange(points // 2 + 1), step, dtype)
+    return _frequencies("rfftfreq", arange(points // 2 + 1), step, dtype)
 
 
-def _shifted(op: str, x: ArrayLike, axes: int | Sequence[int] | None, back: bool) -> Array:
+def _roll_halves(op: str, x: ArrayLike, axes: int | Sequence[int] | None, back: bool) -> Array:
     array = wrap(lift(x, op))
     given = tuple(axes) if isinstance(axes, Sequence) else axes
     places = normalise_axes(given, array.ndim, op)
@@ -379,10 +379,10 @@ def _shifted(op: str, x: ArrayLike, axes: int | Sequence[int] | None, back: bool
 @public(module="fft")
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """`x` with the zero frequency moved from the front to the middle."""
-    return _shifted("fftshift", x, axes, back=False)
+    return _roll_halves("fftshift", x, axes, back=False)
 
 
 @public(module="fft")
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """`x` with the zero frequency moved from the middle to the front."""
-    return _shifted("ifftshift", x, axes, back=True)
+    return _roll_halves("ifftshift", x, axes, back=True)

@@ -456,11 +456,11 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
     def product(self) -> Op:
         """The product as an op of its own."""
         if self.transpose_a or self.transpose_b or self.epilogue != PLAIN:
-            return self._fused
+            return self._fused_product
         return _MATMUL
 
     @property
-    def _fused(self) -> FusedMatmul:
+    def _fused_product(self) -> FusedMatmul:
         return FusedMatmul(self.transpose_a, self.transpose_b, self.epilogue)
 
     @property
@@ -492,7 +492,7 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
         body, given, others = self.body, types[: self.taken], types[self.taken :]
         if len(types) < self.taken or [len(shape) for shape, _ in given[:2]] != [2, 2]:
             raise value_error("product_group", f"operands are {types}; the first are two matrices")
-        fused = self._fused
+        fused = self._fused_product
         fused.infer_parts(*given)
         rows, columns = fused.infer_shape(*[s for s, _ in given])
         dtype, pieces = fused.infer_dtype(*[d for _, d in given]), self.pieces
@@ -524,7 +524,7 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
 
     def cost(self, *types: Type) -> Cost:
         """Operations of both; the product is neither written nor read."""
-        body, product = self.body.cost(), self._fused.cost(*types[: self.taken])
+        body, product = self.body.cost(), self._fused_product.cost(*types[: self.taken])
         return Cost(
             product.operations + body.operations, sum(map(nbytes, types)), body.bytes_written
         )

@@ -141,7 +141,7 @@ Item = None | EllipsisType | slice | int | Node | Value
 def select(key: Any, shape: Shape, op: str) -> Selection:
     """Work out `key` on an array of `shape`."""
     items = [_item(part, op) for part in parts_of(key)]
-    used = sum(map(_consumed, items))
+    used = sum(map(_axes_used, items))
     if used > len(shape):
         raise index_error(
             op, f"operand 0 has shape {shape}; {used} indices came and at most {len(shape)} fit"
@@ -150,7 +150,7 @@ def select(key: Any, shape: Shape, op: str) -> Selection:
         raise index_error(op, "a key may have one '...', not several")
     if not any(i is Ellipsis for i in items):
         items.append(Ellipsis)
-    walk = _Walk(op, shape)
+    walk = _KeyReader(op, shape)
     for position, item in enumerate(items):
         walk.take(position, item, len(shape) - used)
     return walk.selection()
@@ -161,7 +161,7 @@ def parts_of(key: Any) -> tuple[Any, ...]:
     return key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
 
 
-class _Walk:
+class _KeyReader:
     """A pass over a key, an item at a time, along the array's axes."""
 
     def __init__(self, op: str, shape: Shape) -> None:
@@ -261,7 +261,7 @@ class _Walk:
             self.pick(constant(index))
 
 
-def _consumed(item: Item) -> int:
+def _axes_used(item: Item) -> int:
     """How many axes of the array an item of a key takes up."""
     if isinstance(item, np.ndarray):
         return item.ndim

@@ -8,13 +8,13 @@ from typing import Any, cast
 import numpy as np
 
 from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, store, wrap
-from tawny.dtype import DType, as_dtype, promote
+from tawny.dtype import DType, as_dtype
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
 from tawny.op import Gradient, Op, Overwrites
 from tawny.operator import check_casting, public
 from tawny.ops.assigning import assigned
-from tawny.ops.creation import Cast, Copy
+from tawny.ops.creation import Copy, cast_node, promoted
 from tawny.ops.indexing import sliced, taken
 from tawny.ops.movement import broadcasted, expanded, flattened, permuted, reshaped
 from tawny.shape import Shape, as_shape, normalise_axis, replaced
@@ -105,9 +105,7 @@ def _nodes(arrays: Any, op: str) -> list[Node]:
 
 def joined(nodes: Sequence[Node], axis: int) -> Node:
     """The nodes one after the other along `axis`, in their common dtype."""
-    common = promote(*[n.dtype for n in nodes])
-    same = [n if n.dtype == common else make(Cast(common), (n,)) for n in nodes]
-    return make(Concat(axis), tuple(same))
+    return make(Concat(axis), promoted(nodes))
 
 
 def _concat(
@@ -141,7 +139,7 @@ def _alike(nodes: Sequence[Node], dtype: Any, op: str) -> Sequence[Node]:
                 f"operand {position} has dtype {node.dtype}, which does not cast to {wanted}; "
                 "convert it with np.astype first",
             )
-    return [n if n.dtype == wanted else make(Cast(wanted), (n,)) for n in nodes]
+    return [cast_node(n, wanted) for n in nodes]
 
 
 @public()

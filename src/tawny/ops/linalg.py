@@ -15,7 +15,7 @@ from tawny.node import Node, make
 from tawny.op import Gradient, Op
 from tawny.operator import check_layout, public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import Cast, asarray, promoted
+from tawny.ops.creation import asarray, cast_node, promoted
 from tawny.ops.indexing import take
 from tawny.ops.movement import expand_dims, moveaxis, reshape
 from tawny.ops.precision import in_single
@@ -166,7 +166,7 @@ def _tensordot(name: str, left: Array, right: Array, ours: Shape, theirs: Shape)
     return _contraction(name, (left, right), ("".join(first), "".join(second)), "".join(kept))
 
 
-def _stretched(ranks: Sequence[int]) -> list[str]:
+def _stack_labels(ranks: Sequence[int]) -> list[str]:
     """Labels for leading axes of the given ranks that broadcast against each other."""
     most = max(ranks)
     labels = "".join(chr(i) for i in range(0x100, 0x100 + most))
@@ -200,7 +200,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     _check_match("vecdot", left.shape, places[0], right.shape, places[1])
     rest = [s[:a] + s[a + 1 :] for s, a in zip((left.shape, right.shape), places, strict=True)]
     stacked("vecdot", left.shape, right.shape, rest[0], rest[1])
-    batch = _stretched((left.ndim - 1, right.ndim - 1))
+    batch = _stack_labels((left.ndim - 1, right.ndim - 1))
     inputs = [b[:a] + "v" + b[a:] for b, a in zip(batch, places, strict=True)]
     first = e.conj(left) if left.dtype.kind == "c" else left
     return _contraction("vecdot", (first, right), inputs, max(batch, key=len))
@@ -214,7 +214,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     _check_rank("matvec", 1, right.shape, 1)
     _check_match("matvec", left.shape, -1, right.shape, -1)
     stacked("matvec", left.shape, right.shape, left.shape[:-2], right.shape[:-1])
-    batch = _stretched((left.ndim - 2, right.ndim - 1))
+    batch = _stack_labels((left.ndim - 2, right.ndim - 1))
     inputs = (f"{batch[0]}rc", f"{batch[1]}c")
     return _contraction("matvec", (left, right), inputs, max(batch, key=len) + "r")
 
@@ -227,7 +227,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     _check_rank("vecmat", 1, right.shape, 2)
     _check_match("vecmat", left.shape, -1, right.shape, -2)
     stacked("vecmat", left.shape, right.shape, left.shape[:-1], right.shape[:-2])
-    batch = _stretched((left.ndim - 1, right.ndim - 2))
+    batch = _stack_labels((left.ndim - 1, right.ndim - 2))
     first = e.conj(left) if left.dtype.kind == "c" else left
     inputs = (f"{batch[0]}r", f"{batch[1]}rc")
     return _contraction("vecmat", (first, right), inputs, max(batch, key=len) + "c")
@@ -249,7 +249,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
 @public()
 def vdot(a: ArrayLike, b: ArrayLike, /) -> Array:
     """Dot product of two flattened arrays, the first conjugated."""
-    return vecdot(*_flattened("vdot", a, b))
+    return vecdot(*_ravel_each("vdot", a, b))
 
 
 @public()
@@ -262,7 +262,7 @@ def inner(a: ArrayLike, b: ArrayLike, /) -> Array:
     return _tensordot("inner", left, right, (left.ndim - 1,), (right.ndim - 1,))
 
 
-def _flattened(name: str, *operands: ArrayLike) -> list[Array]:
+def _ravel_each(name: str, *operands: ArrayLike) -> list[Array]:
     arrays = map(wrap, lift_each(name, operands))
     return [x if x.ndim == 1 else reshape(x, (x.size,)) for x in arrays]
 
@@ -270,7 +270,7 @@ def _flattened(name: str, *operands: ArrayLike) -> list[Array]:
 @public()
 def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
     """Products of every element of `a` with every element of `b`."""
-    left, right = _flattened("outer", a, b)
+    left, right = _ravel_each("outer", a, b)
     result = e.multiply(expand_dims(left, axis=1), right)
     return result if out is None else store(out, result, "outer")
 
@@ -399,7 +399,7 @@ def einsum(
         )
     if not operands:
         raise value_error("einsum", "no subscripts and operands came; both are needed")
-    subscripts, arrays = _written(operands)
+    subscripts, arrays = _subscripts_and_operands(operands)
     if not isinstance(subscripts, str):
         raise type_error(
             "einsum", f"operand 0 must be a string of subscripts, not {type(subscripts).__name__}"
@@ -416,7 +416,7 @@ def einsum(
     split = [
         _split_term(t, i, len(n.shape)) for i, (t, n) in enumerate(zip(terms, nodes, strict=True))
     ]
-    dotted = _stretched([missing for _, missing in split])
+    dotted = _stack_labels([missing for _, missing in split])
     most = max(dotted, key=len)
     output = _output_term(written if arrow else None, [labels for labels, _ in split], len(most))
     full = [labels.replace(".", dots) for (labels, _), dots in zip(split, dotted, strict=True)]
@@ -442,7 +442,7 @@ def _outline(x: Any) -> Any:
     return np.broadcast_to(np.zeros(()), asarray(x).shape)
 
 
-def _written(operands: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+def _subscripts_and_operands(operands: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     """The subscripts as a string, and the operands, from either way of giving them."""
     if isinstance(operands[0], str) or len(operands) < 2:
         return operands[0], operands[1:]
@@ -465,7 +465,7 @@ def _as_dtype(node: Node, dtype: DType, casting: str) -> Node:
         raise type_error(
             "einsum", f"dtype is {dtype}; {node.dtype} does not cast to it by {casting!r}"
         )
-    return node if node.dtype == dtype else make(Cast(dtype), (node,))
+    return cast_node(node, dtype)
 
 
 # --------------------------------------------------------------------- chains
@@ -492,7 +492,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: Out = None) -> Array:
         sizes[1] = chain[0].shape[0]
     if chain[-1].ndim == 1:
         sizes[-2] = chain[-1].shape[0]
-    result = _multiplied(chain, _best_splits(sizes))
+    result = _multiply_chain(chain, _best_splits(sizes))
     return result if out is None else store(out, result, "multi_dot")
 
 
@@ -513,7 +513,7 @@ def _best_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
     return cut
 
 
-def _multiplied(chain: Sequence[Array], cut: dict[tuple[int, int], int]) -> Array:
+def _multiply_chain(chain: Sequence[Array], cut: dict[tuple[int, int], int]) -> Array:
     """The product of the whole chain, cut as `cut` says; shorter stretches first."""
     done = {(i, i): x for i, x in enumerate(chain)}
     whole = (0, len(chain) - 1)

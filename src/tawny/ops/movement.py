@@ -160,13 +160,13 @@ def reshape(
 
     With `order="F"` elements are read and written column by column.
     """
-    result = _reordered(lift(a, "reshape"), shape, order, "reshape")
+    result = _reshape_in_order(lift(a, "reshape"), shape, order, "reshape")
     return wrap(make(Copy(), (result,))) if copy else view_of(a, result)
 
 
-def _reordered(node: Node, shape: int | Sequence[int], order: str, op: str) -> Node:
+def _reshape_in_order(node: Node, shape: int | Sequence[int], order: str, op: str) -> Node:
     """`node` in another shape, read row by row ("C") or column by column ("F")."""
-    wanted = _inferred(node.shape, shape, op)
+    wanted = _fill_in_size(node.shape, shape, op)
     if order in ("C", "A"):
         return reshaped(node, wanted)
     if order != "F":
@@ -175,7 +175,7 @@ def _reordered(node: Node, shape: int | Sequence[int], order: str, op: str) -> N
     return permuted(result, _reversed_axes(result))
 
 
-def _inferred(given: Shape, shape: int | Sequence[int], op: str) -> Shape:
+def _fill_in_size(given: Shape, shape: int | Sequence[int], op: str) -> Shape:
     """`shape` with -1 replaced by the size that makes the number of elements right."""
     sizes = [as_int(n, op, "shape") for n in (shape if isinstance(shape, Iterable) else (shape,))]
     unknown = [i for i, n in enumerate(sizes) if n == -1]
@@ -198,7 +198,7 @@ def _inferred(given: Shape, shape: int | Sequence[int], op: str) -> Shape:
 @public()
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """All elements of `a` on one axis."""
-    return view_of(a, _reordered(lift(a, "ravel"), -1, order, "ravel"))
+    return view_of(a, _reshape_in_order(lift(a, "ravel"), -1, order, "ravel"))
 
 
 @public()
@@ -262,7 +262,7 @@ def _reversed_axes(node: Node) -> tuple[int, ...]:
     return tuple(reversed(range(len(node.shape))))
 
 
-def _permuted(name: str, x: ArrayLike, axes: Iterable[object] | None) -> Array:
+def _permute(name: str, x: ArrayLike, axes: Iterable[object] | None) -> Array:
     node = lift(x, name)
     if axes is None:
         return view_of(x, permuted(node, _reversed_axes(node)))
@@ -279,13 +279,13 @@ def _permuted(name: str, x: ArrayLike, axes: Iterable[object] | None) -> Array:
 @public()
 def permute_dims(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """`a` with its axes in the given order, or reversed."""
-    return _permuted("permute_dims", a, axes)
+    return _permute("permute_dims", a, axes)
 
 
 @public()
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """`a` with its axes in the given order, or reversed."""
-    return _permuted("transpose", a, axes)
+    return _permute("transpose", a, axes)
 
 
 @public()

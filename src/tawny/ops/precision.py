@@ -48,13 +48,13 @@ def in_single(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError:
             return call(*args, **kwargs)  # which says what it takes
         operands = {k: v for k, v in bound.arguments.items() if k != "out"}
-        bound.arguments.update({k: _widened(v) for k, v in operands.items()})
+        bound.arguments.update({k: _widen_all(v) for k, v in operands.items()})
         result = call(*bound.args, **bound.kwargs)
         given = [bound.arguments.get(word) is not None for word in ("dtype", "out")]
         dtypes = [d for x in operands.values() for d in _dtypes(x)]
         if any(given) or dt.promote(*dtypes) != dt.FLOAT16:
             return result
-        return cast("R", map_leaves(_narrowed, result))
+        return cast("R", map_leaves(_narrow_result, result))
 
     return in_steps
 
@@ -70,14 +70,14 @@ def _dtypes(x: Any) -> list[DType]:
     return []
 
 
-def _widened(x: Any) -> Any:
+def _widen_all(x: Any) -> Any:
     if dt.FLOAT16 not in _dtypes(x):
         return x
     if isinstance(x, (list, tuple)):
-        return [_widened(item) for item in cast("list[Any]", x)]
+        return [_widen_all(item) for item in cast("list[Any]", x)]
     return widened(x if isinstance(x, Array) else wrap(lift(x, "astype")))
 
 
-def _narrowed(x: Any) -> Any:
+def _narrow_result(x: Any) -> Any:
     single = isinstance(x, Array) and x.dtype == dt.FLOAT32
     return narrowed(x, dt.FLOAT16) if single else x

@@ -24,7 +24,7 @@ from tawny.forking import lock
 from tawny.node import Constant, Node, Value, make, scalar
 from tawny.op import Gradient, Op, Trait, integer
 from tawny.ops import elementwise as e
-from tawny.ops.creation import Cast
+from tawny.ops.creation import Cast, cast_node
 from tawny.ops.indexing import take
 from tawny.shape import Shape, as_int, as_shape, broadcast, normalise_axis
 
@@ -178,7 +178,7 @@ def parameter_node(value: Any, dtype: DType, op: str, position: int) -> Node:
         return scalar(value, dtype, op)
     node = lift(value, op, position)
     check_categories(op, position, node.dtype, dt.REAL)
-    return node if node.dtype == dtype else make(Cast(dtype), (node,))
+    return cast_node(node, dtype)
 
 
 def plain_value(parameter: Any, op: str, position: int = 0) -> Value | None:
@@ -367,7 +367,7 @@ def _whole(bound: Any, dtype: DType, op: str, position: int) -> Any:
 # ------------------------------------------------------------------- selection
 
 
-def _shuffled(population: int, length: int) -> Array:
+def _draw_permutation(population: int, length: int) -> Array:
     return wrap(make(Permutation(*_stream(), (length,), dt.INT64, population)))
 
 
@@ -383,7 +383,7 @@ def _population(x: Any, axis: int, op: str) -> tuple[Array | None, int, int]:
     return array, array.shape[place], place
 
 
-def _taken(array: Array | None, indices: Array, axis: int) -> Array:
+def _take_or_indices(array: Array | None, indices: Array, axis: int) -> Array:
     return indices if array is None else take(array, indices, axis=axis)
 
 
@@ -398,21 +398,21 @@ def permutation(x: ArrayLike, /, *, axis: int = 0) -> Array:
         sorted(tw.random.permutation(4).numpy().tolist())   # -> [0, 1, 2, 3]
     """
     array, population, place = _population(x, axis, "permutation")
-    return _taken(array, _shuffled(population, population), place)
+    return _take_or_indices(array, _draw_permutation(population, population), place)
 
 
-def _chosen(population: int, n: int, replace: bool, op: str) -> Array:
+def _draw_places(population: int, n: int, replace: bool, op: str) -> Array:
     """`n` places among `population`."""
     (number,) = as_shape(as_int(n, op, "n"), op, "n")
     if number and not population:
         raise value_error(op, f"operand 0 has no element to choose; n is {number}")
     if replace:
-        return integers(0, population, (number,)) if population else _shuffled(0, 0)
+        return integers(0, population, (number,)) if population else _draw_permutation(0, 0)
     if number > population:
         raise value_error(
             op, f"n is {number}, of only {population} elements; take fewer, or replace=True"
         )
-    return _shuffled(population, number)
+    return _draw_permutation(population, number)
 
 
 def choice(x: ArrayLike, n: int, /, *, axis: int = 0, replace: bool = True) -> Array:
@@ -428,7 +428,7 @@ def choice(x: ArrayLike, n: int, /, *, axis: int = 0, replace: bool = True) -> A
         tw.random.choice([1.0, 2.0, 3.0], 5).shape    # -> (5,)
     """
     array, population, place = _population(x, axis, "choice")
-    return _taken(array, _chosen(population, n, replace, "choice"), place)
+    return _take_or_indices(array, _draw_places(population, n, replace, "choice"), place)
 
 
 def draw_rows(
@@ -447,5 +447,5 @@ def draw_rows(
         rows.shape, places.shape                      # -> ((4, 2), (4,))
     """
     array, population, place = _population(x, axis, "draw_rows")
-    indices = _chosen(population, n, replace, "draw_rows")
-    return _taken(array, indices, place), indices
+    indices = _draw_places(population, n, replace, "draw_rows")
+    return _take_or_indices(array, indices, place), indices

@@ -196,12 +196,12 @@ def _mean_dtype(node: Node, dtype: Any, op: str) -> DType:
     return dt.inexact_dtype(node.dtype) if dtype is None else as_dtype(dtype, op)
 
 
-def _converted(node: Node, dtype: DType) -> Node:
+def _cast_for_sum(node: Node, dtype: DType) -> Node:
     """`node` as `dtype` where adding in it without converting first would lose something."""
     return node if node.dtype == dtype or node.dtype.kind in "biu" else make(Cast(dtype), (node,))
 
 
-def _selected(node: Node, where: ArrayLike, instead: ArrayLike, op: str) -> Node:
+def _fill_excluded(node: Node, where: ArrayLike, instead: ArrayLike, op: str) -> Node:
     """`node` with `instead` where the condition does not hold."""
     filler = asarray(instead, dtype=node.dtype)
     chosen = e.where(_condition(where, op), wrap(node), filler)
@@ -219,7 +219,7 @@ def _condition(where: ArrayLike, op: str) -> Array:
     return condition
 
 
-def _accumulated(
+def _accumulate(
     kind: type[Accumulation],
     op: str,
     a: ArrayLike,
@@ -234,8 +234,8 @@ def _accumulated(
     wanted = dt.sum_dtype(node.dtype) if dtype is None else as_dtype(dtype, op)
     axes = reduction_axes(axis, len(node.shape), op)
     if where is not True:
-        node = _selected(node, where, int(kind is Prod), op)
-    result = wrap(make(kind(axes, keepdims, wanted), (_converted(node, wanted),)))
+        node = _fill_excluded(node, where, int(kind is Prod), op)
+    result = wrap(make(kind(axes, keepdims, wanted), (_cast_for_sum(node, wanted),)))
     if initial is None:
         return result
     combine = e.multiply if kind is Prod else e.add
@@ -253,7 +253,7 @@ def sum(
     where: ArrayLike = True,
 ) -> Array:
     """Sum of the elements of `a` over `axis` (all axes when None) that `where` marks."""
-    result = _accumulated(Sum, "sum", a, axis, dtype, keepdims, initial, where)
+    result = _accumulate(Sum, "sum", a, axis, dtype, keepdims, initial, where)
     return result if out is None else store(out, result, "sum")
 
 
@@ -268,7 +268,7 @@ def prod(
     where: ArrayLike = True,
 ) -> Array:
     """Product of the elements of `a` over `axis` (all axes when None) that `where` marks."""
-    result = _accumulated(Prod, "prod", a, axis, dtype, keepdims, initial, where)
+    result = _accumulate(Prod, "prod", a, axis, dtype, keepdims, initial, where)
     return result if out is None else store(out, result, "prod")
 
 
@@ -287,7 +287,7 @@ def mean(
     wanted = _mean_dtype(node, dtype, "mean")
     axes = normalise_axes(axis, len(node.shape), "mean")
     if where is True:
-        result = wrap(make(Mean(axes, keepdims, wanted), (_converted(node, wanted),)))
+        result = wrap(make(Mean(axes, keepdims, wanted), (_cast_for_sum(node, wanted),)))
     else:
         total = sum(wrap(node), axes, wanted, None, keepdims, None, where)
         count = _count(node.shape, axes, keepdims, where, "mean")
@@ -333,7 +333,7 @@ def _variance(
     if wanted.kind not in "fc":
         raise type_error(op, f"dtype is {wanted}; accepted: {dt.names(dt.INEXACT)}")
     if where is True and centre is None:
-        return make(Var(axes, keepdims, wanted, lost), (_converted(node, wanted),))
+        return make(Var(axes, keepdims, wanted, lost), (_cast_for_sum(node, wanted),))
     array = asarray(wrap(node), dtype=wanted)
     middle = mean(array, axes, wanted, None, True, where=where) if centre is None else centre
     squares = e.square(e.abs(e.subtract(array, middle)))
@@ -403,7 +403,7 @@ def _extreme(
         return wrap(make(kind(axes, keepdims), (node,)))
     first = asarray(initial, dtype=node.dtype)
     if where is not True:
-        node = _selected(node, where, first, op)
+        node = _fill_excluded(node, where, first, op)
     if 0 in [node.shape[i] for i in axes]:
         return wrap(broadcasted(first.node, reduced(node.shape, axes, keepdims)))
     combine = e.maximum if kind is Max else e.minimum
@@ -450,7 +450,7 @@ def _truth(
     node = lift(a, op)
     axes = reduction_axes(axis, len(node.shape), op)
     if where is not True:
-        node = _selected(node, where, int(kind is AllTrue), op)
+        node = _fill_excluded(node, where, int(kind is AllTrue), op)
     return wrap(make(kind(axes, keepdims), (node,)))
 
 
@@ -539,7 +539,7 @@ def softmax(x: ArrayLike, /, axis: int = -1) -> Array:
 
         np.softmax([[0.0, 0.0], [1000.0, 0.0]]).numpy().tolist()   # -> [[0.5, 0.5], [1.0, 0.0]]
     """
-    weights = e.exp(_shifted(x, axis, "softmax"))
+    weights = e.exp(_subtract_max(x, axis, "softmax"))
     return e.divide(weights, sum(weights, axis=axis, keepdims=True))
 
 
@@ -555,11 +555,11 @@ def log_softmax(x: ArrayLike, /, axis: int = -1) -> Array:
 
         np.log_softmax([1000.0, 0.0]).numpy().tolist()   # -> [0.0, -1000.0]
     """
-    shifted = _shifted(x, axis, "log_softmax")
+    shifted = _subtract_max(x, axis, "log_softmax")
     return e.subtract(shifted, e.log(sum(e.exp(shifted), axis=axis, keepdims=True)))
 
 
-def _shifted(x: ArrayLike, axis: int, op: str) -> Array:
+def _subtract_max(x: ArrayLike, axis: int, op: str) -> Array:
     """`x` in floating point, less its greatest element along `axis`.
 
     Any shift gives the same softmax, so the greatest element counts as a constant.
@@ -585,7 +585,7 @@ def _scan(
         node = flattened(node)
     wanted = dt.sum_dtype(node.dtype) if dtype is None else as_dtype(dtype, name)
     place = normalise_axis(axis, len(node.shape), name)
-    return wrap(make(op(place, wanted, include_initial), (_converted(node, wanted),)))
+    return wrap(make(op(place, wanted, include_initial), (_cast_for_sum(node, wanted),)))
 
 
 @public()

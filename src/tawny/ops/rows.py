@@ -85,7 +85,7 @@ def cut(op: Op, shape: Shape, operands: Sequence[Shape], rows: Rows) -> Cut | No
 # ------------------------------------------------------------------------ rules
 
 
-def _spread(given: Shape, shape: Shape, rows: Rows) -> Rows | None:
+def _broadcast_rows(given: Shape, shape: Shape, rows: Rows) -> Rows | None:
     """The rows of an operand that is spread to `shape`; None if it has no rows of its own."""
     axis = lead(shape) - (len(shape) - len(given))
     return rows if axis >= 0 and given[axis] == count(shape) else None
@@ -94,13 +94,15 @@ def _spread(given: Shape, shape: Shape, rows: Rows) -> Rows | None:
 @_rule(Elementwise, Cast)
 def elementwise(op: Op, shape: Shape, operands: Sequence[Shape], rows: Rows) -> Cut:
     """Element by element."""
-    return Cut(op, tuple([_spread(given, shape, rows) for given in operands]), rows)
+    return Cut(op, tuple([_broadcast_rows(given, shape, rows) for given in operands]), rows)
 
 
 @_rule(BroadcastTo)
 def broadcast_to(op: BroadcastTo, shape: Shape, operands: Sequence[Shape], rows: Rows) -> Cut:
     """Repeated less often, or fewer rows repeated."""
-    return Cut(BroadcastTo(some(op.shape, rows)), (_spread(operands[0], shape, rows),), rows)
+    return Cut(
+        BroadcastTo(some(op.shape, rows)), (_broadcast_rows(operands[0], shape, rows),), rows
+    )
 
 
 @_rule(Reduction, ArgExtremum)
@@ -167,7 +169,7 @@ def gather(op: Gather, shape: Shape, operands: Sequence[Shape], rows: Rows) -> C
     if not op.place <= lead(shape) < op.place + places:
         return None
     picked = shape[op.place : op.place + places]
-    return Cut(op, (None, *[_spread(given, picked, rows) for given in operands[1:]]), rows)
+    return Cut(op, (None, *[_broadcast_rows(given, picked, rows) for given in operands[1:]]), rows)
 
 
 @_rule(GatherPieces)
@@ -192,23 +194,23 @@ def matmul(
         return None
     stack = shape[:-2]
     if axis < len(stack):
-        reads = [_spread(given[:-2], stack, rows) for given in (left, right)]
+        reads = [_broadcast_rows(given[:-2], stack, rows) for given in (left, right)]
     elif isinstance(op, FusedMatmul) and op.transpose_a:
         return None
     else:
         reads = [rows, None]
-    return Cut(op, (*reads, *_added(op, shape, others, rows)), rows)
+    return Cut(op, (*reads, *_epilogue_reads(op, shape, others, rows)), rows)
 
 
-def _added(op: Op, shape: Shape, others: Sequence[Shape], rows: Rows) -> list[Rows | None]:
+def _epilogue_reads(op: Op, shape: Shape, others: Sequence[Shape], rows: Rows) -> list[Rows | None]:
     """What is read of the bias and the residual of a fused product."""
     if not isinstance(op, (FusedMatmul, FusedConvolution)):
         return []
-    residual = [_spread(others[-1], shape, rows)] if op.epilogue.residual else []
+    residual = [_broadcast_rows(others[-1], shape, rows)] if op.epilogue.residual else []
     return [*[None] * op.epilogue.bias, *residual]
 
 
-def _swept(
+def _window_rows(
     shape: Shape, given: Shape, span: int, stride: int, pads: tuple[int, int], rows: Rows
 ) -> tuple[Rows, tuple[int, int]] | None:
     """The rows that windows of `span` rows see, and how much padding they see before and after.
@@ -230,18 +232,18 @@ def convolution(
 ) -> Cut | None:
     """Images by themselves; of one image, the rows that windows see."""
     x, kernel, *others = operands
-    extra = _added(op, shape, others, rows)
+    extra = _epilogue_reads(op, shape, others, rows)
     if lead(shape) == 0:
         return Cut(op, (rows, None, *extra), rows)
     span = spans(kernel[:-2], op.dilation)[0]
-    found = _swept(shape, x, span, op.strides[0], op.padding[0], rows)
+    found = _window_rows(shape, x, span, op.strides[0], op.padding[0], rows)
     if found is None:
         return None
     seen, pads = found
-    return Cut(_padded(op, pads), (seen, None, *extra), rows)
+    return Cut(_replace_padding(op, pads), (seen, None, *extra), rows)
 
 
-def _padded(op: Windowed | Pool, pads: tuple[int, int]) -> Op:
+def _replace_padding(op: Windowed | Pool, pads: tuple[int, int]) -> Op:
     """The op with other padding of its first spatial axis."""
     attributes: dict[str, Any] = op.attributes() | {"padding": (pads, *op.padding[1:])}
     return type(op)(**attributes)
@@ -261,11 +263,11 @@ def pool(op: Pool, shape: Shape, operands: Sequence[Shape], rows: Rows) -> Cut |
     """Images by themselves; of one image, the rows that windows see."""
     if lead(shape) == 0:
         return Cut(op, (rows,), rows)
-    found = _swept(shape, operands[0], op.window[0], op.strides[0], op.padding[0], rows)
+    found = _window_rows(shape, operands[0], op.window[0], op.strides[0], op.padding[0], rows)
     if found is None:
         return None
     seen, pads = found
-    return Cut(_padded(op, pads), (seen,), rows)
+    return Cut(_replace_padding(op, pads), (seen,), rows)
 
 
 @_rule(Upsampling)
@@ -307,7 +309,7 @@ def band(body: Body, rows: Sequence[Rows], *, views: bool = True) -> Band | None
 
     Steps may take views of rows that are computed for others too, unless that is forbidden.
     """
-    asked = _Asked(body)
+    asked = _NeededRows(body)
     for result, wanted in zip(body.results, rows, strict=True):
         asked.add(result, wanted)
     cuts = asked.backwards()
@@ -315,10 +317,10 @@ def band(body: Body, rows: Sequence[Rows], *, views: bool = True) -> Band | None
         asked.rows[r] != wanted for r, wanted in zip(body.results, rows, strict=True)
     ):
         return None
-    return _forwards(body, asked, cuts, tuple(rows), views)
+    return _build_band(body, asked, cuts, tuple(rows), views)
 
 
-class _Asked:
+class _NeededRows:
     """Which rows of each value of a body are needed."""
 
     def __init__(self, body: Body) -> None:
@@ -355,8 +357,8 @@ class _Asked:
         return cuts[::-1]
 
 
-def _forwards(
-    body: Body, asked: _Asked, cuts: Sequence[Cut], rows: tuple[Rows, ...], views: bool
+def _build_band(
+    body: Body, asked: _NeededRows, cuts: Sequence[Cut], rows: tuple[Rows, ...], views: bool
 ) -> Band | None:
     """The body of what is needed."""
     first = len(body.operands)

@@ -14,7 +14,7 @@ from tawny.node import Node, Value, make, variables
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites
 from tawny.operator import public
 from tawny.ops.assigning import assigned
-from tawny.ops.creation import Cast, Copy
+from tawny.ops.creation import Copy, cast_node
 from tawny.ops.indexing import (
     Range,
     Selection,
@@ -103,18 +103,14 @@ def _operands(x: Node, value: Any, mode: str, op: str) -> tuple[Node, Node]:
             )
         if mode in ("min", "max") and common.kind in "iu":  # a narrower integer would wrap
             dtype = common
-    return _converted(x, dtype), assigned(value, dtype, op)
+    return cast_node(x, dtype), assigned(value, dtype, op)
 
 
 def _kind(value: object) -> type:
     return type(value)
 
 
-def _converted(node: Node, dtype: DType) -> Node:
-    return node if node.dtype == dtype else make(Cast(dtype), (node,))
-
-
-def _shaped(value: Node, chosen: Selection, op: str) -> Node:
+def _restore_dropped_axes(value: Node, chosen: Selection, op: str) -> Node:
     """`value` with the axes of what the key's integers drop put back, with size 1."""
     gather = chosen.gather()
     kept = tuple(n for a, n in enumerate(chosen.lengths) if a not in chosen.dropped)
@@ -147,21 +143,21 @@ def _shaped(value: Node, chosen: Selection, op: str) -> Node:
 # --------------------------------------------------------------------- writing
 
 
-def _updated(x: Node, key: Any, value: Any, mode: str, op: str) -> Node:
+def _update_node(x: Node, key: Any, value: Any, mode: str, op: str) -> Node:
     """`x` with `value` put into, or combined with, what `key` selects."""
     old, new = _operands(x, value, mode, op)
     mask = _mask(key, x.shape)
     if mask is not None:
         result = _where(old, lift(mask, op), new, mode, op)
         if result is not None:
-            return _converted(result, x.dtype)
+            return cast_node(result, x.dtype)
     chosen = select(key, x.shape, op)
-    new = _shaped(new, chosen, op)
+    new = _restore_dropped_axes(new, chosen, op)
     if mode == "set" and chosen.whole and not chosen.axes:
         return reshaped(broadcasted(new, chosen.expanded), x.shape)
     scatter = Scatter(chosen.ranges, chosen.axes, chosen.place, mode)
     result = make(scatter, (reshaped(old, chosen.expanded), new, *chosen.indices))
-    return _converted(reshaped(result, x.shape), x.dtype)
+    return cast_node(reshaped(result, x.shape), x.dtype)
 
 
 def _mask(key: Any, shape: Shape) -> Array | Value | None:
@@ -209,7 +205,7 @@ def _where(x: Node, mask: Node, value: Node, mode: str, op: str) -> Node | None:
 @public()
 def setitem(x: Array, key: Any, value: ArrayLike, /) -> Array:
     """`x` after `x[key] = value`, by NumPy's rules."""
-    return wrap(_updated(x.node, key, value, "set", "setitem"))
+    return wrap(_update_node(x.node, key, value, "set", "setitem"))
 
 
 @final
@@ -248,7 +244,7 @@ class Place:
 
     def _update(self, value: ArrayLike, mode: str) -> Array:
         x = self._array.node
-        node = _updated(x, self._key, value, mode, f"at[...].{mode}")
+        node = _update_node(x, self._key, value, mode, f"at[...].{mode}")
         return wrap(make(Copy(), (node,))) if _is_operand(node, x, value) else wrap(node)
 
 

@@ -58,9 +58,9 @@ def resolve_padding(padding: Any, sizes: Shape, span: Shape, strides: Shape, op:
             case "VALID":
                 return ((0, 0),) * len(sizes)
             case _:
-                raise value_error(op, f"padding is {padding!r}; {_accepted(len(sizes))}")
+                raise value_error(op, f"padding is {padding!r}; {_accepted_text(len(sizes))}")
     if not isinstance(padding, (tuple, list)):
-        raise type_error(op, f"padding is {padding!r}; {_accepted(len(sizes))}")
+        raise type_error(op, f"padding is {padding!r}; {_accepted_text(len(sizes))}")
     return explicit_padding(cast("list[Any]", padding), len(sizes), op)
 
 
@@ -70,14 +70,14 @@ def explicit_padding(padding: Sequence[Any], rank: int, op: str) -> Pads:
     for pair in padding:
         ends = cast("list[object]", pair) if isinstance(pair, (tuple, list)) else []
         if len(ends) != 2:
-            raise type_error(op, f"padding has {pair!r} for an axis; {_accepted(rank)}")
+            raise type_error(op, f"padding has {pair!r} for an axis; {_accepted_text(rank)}")
         pads.append((as_int(ends[0], op, "padding"), as_int(ends[1], op, "padding")))
     if len(pads) != rank or min(map(min, pads)) < 0:
-        raise value_error(op, f"padding is {tuple(pads)}; {_accepted(rank)}")
+        raise value_error(op, f"padding is {tuple(pads)}; {_accepted_text(rank)}")
     return tuple(pads)
 
 
-def _accepted(rank: int) -> str:
+def _accepted_text(rank: int) -> str:
     pairs = ", ".join(["(before, after)"] * rank)
     return f'accepted: "SAME", "VALID", or pairs of numbers from 0 ({pairs}{"," * (rank == 1)})'
 
