@@ -53,7 +53,7 @@ from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
-    Windowed,
+    ConvolutionOp,
 )
 from tawny.ops.fusion import FusedConvolution
 from tawny.rewrite.cost import cost_of
@@ -143,7 +143,7 @@ def network(name: str, side: int) -> tw.Graph:
 def named(node: Node) -> str:
     """A convolution in one line."""
     op, (x, kernel) = node.op, node.inputs[:2]
-    assert isinstance(op, Windowed)
+    assert isinstance(op, ConvolutionOp)
     window = "x".join(map(str, kernel.shape[:-2]))
     text = f"{kernel.shape[-2]:>4} > {kernel.shape[-1]:>4} {window:>4} / {op.strides[0]}"
     ending = ""
@@ -157,7 +157,7 @@ def named(node: Node) -> str:
 def convolutions(name: str, side: int) -> list[Node]:
     """The convolutions that a compiled network runs."""
     steps = [s.array.node for s in network(name, side).plan().steps]
-    return [n for n in steps if isinstance(n.op, Windowed)]
+    return [n for n in steps if isinstance(n.op, ConvolutionOp)]
 
 
 def counted(nodes: Sequence[Node]) -> list[Case]:
@@ -185,7 +185,7 @@ def compare_gradients(name: str, side: int, rounds: int) -> None:
     to_kernel: list[Case] = []
     for text, node, count in cases:
         op, (x, kernel) = node.op, node.inputs[:2]
-        assert isinstance(op, Windowed)
+        assert isinstance(op, ConvolutionOp)
         geometry = op.strides, op.padding, op.dilation, op.groups
         slope = variable("slope", node.shape).node
         plain.append((text, make(Convolution(*geometry), (x, kernel)), count))
@@ -339,7 +339,7 @@ def last(shape: tuple[int, ...]) -> Descriptor:
 def bare(node: Node, x: Descriptor, y: Descriptor, kernel: tuple[int, ...]) -> Call:
     """A primitive without an epilogue, on memory of its own."""
     op = node.op
-    assert isinstance(op, Windowed)
+    assert isinstance(op, ConvolutionOp)
     weights = free(by_onednn.weights_shape(op, kernel))
     description: Description = by_onednn.forward(op, x, weights, None, y, attributes())
     primitive = Primitive(description, {})

@@ -12,7 +12,7 @@ from tawny import dtype as dt
 from tawny.codegen.kernels.elementwise import elementwise_kernel
 from tawny.codegen.kernels.kernel import CompiledKernel
 from tawny.op import ELEMENTWISE, Op
-from tawny.ops.fusion import Body, Step
+from tawny.ops.fusion import Body, BodyStep
 
 SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -71,7 +71,7 @@ def body_of(op: Op | str, *arrays: np.ndarray) -> Body:
     types = tuple((a.shape, a.dtype) for a in arrays)
     shape = op.infer_shape(*(s for s, _ in types))
     dtype = op.infer_dtype(*(d for _, d in types))
-    step = Step(op, tuple(range(len(types))), shape, dtype)
+    step = BodyStep(op, tuple(range(len(types))), shape, dtype)
     return Body.of(types, (step,), (len(types),))
 
 

@@ -20,7 +20,7 @@ from tawny.graph.files import load, save
 from tawny.graph.graph import Graph
 from tawny.graph.report.trace import listing
 from tawny.node import Variable, toposort
-from tawny.ops.differentiation import Rewritten
+from tawny.ops.differentiation import DerivativeMarker
 
 
 def graph_over(outputs: Any, updates: dict[Array, Array] | None = None) -> Graph:
@@ -42,7 +42,9 @@ def round_trip(graph: Graph, path: Path) -> Graph:
     """The graph loaded from a file, which saved again is the same file."""
     save(graph, path)
     again = load(path)
-    if not any(isinstance(n.op, Rewritten) for n in listing(graph)):  # a file leaves those out
+    if not any(
+        isinstance(n.op, DerivativeMarker) for n in listing(graph)
+    ):  # a file leaves those out
         kinds = [[(type(n.op), n.shape, n.dtype) for n in listing(g)] for g in (again, graph)]
         assert kinds[0] == kinds[1]
     second = path.with_suffix(".again")

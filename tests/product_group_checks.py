@@ -10,7 +10,7 @@ import numpy as np
 
 from tawny.node import Node, make, variable
 from tawny.op import ELEMENTWISE
-from tawny.ops.fusion import Body, ProductGroup, Step
+from tawny.ops.fusion import Body, BodyStep, ProductGroup
 
 
 def node_of(op: ProductGroup, arrays: Sequence[np.ndarray]) -> Node:
@@ -33,7 +33,7 @@ class BodyToBe:
         shapes = [shape, shape, (rows, 1), (1, columns), (columns,), (1,), (1, 1), ()]
         kind = np.dtype(dtype)
         others = [(s, kind) for s in rng.sample(shapes, rng.randint(1, 5))]
-        self._rng, self._shape, self._steps = rng, shape, list[Step]()
+        self._rng, self._shape, self._steps = rng, shape, list[BodyStep]()
         self._operands = (*[(shape, kind)] * pieces, *others)
         self.count = len(self._operands)
         self.values = list(self._operands)
@@ -43,7 +43,7 @@ class BodyToBe:
         op = ELEMENTWISE[name]
         given = [self.values[i] for i in inputs]
         made = op.infer_shape(*[s for s, _ in given]), op.infer_dtype(*[d for _, d in given])
-        self._steps.append(Step(op, inputs, *made))
+        self._steps.append(BodyStep(op, inputs, *made))
         self.values.append(made)
 
     def body(self) -> Body:

@@ -27,10 +27,10 @@ from tawny.graph.bands.search import BandCandidate, BandSearch
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
 from tawny.node import Node, make, toposort, variable
-from tawny.ops.bands import Bands, cut, place
+from tawny.ops.bands import Bands, byte_range, cut_bands
 from tawny.ops.convolution import ConvolutionInputGradient
-from tawny.ops.fusion import Body, Step
-from tawny.ops.rows import RULES, Rows, band, count, lead, some
+from tawny.ops.fusion import Body, BodyStep
+from tawny.ops.rows import RULES, Rows, band, row_axis, row_count, shape_of_rows
 
 F32 = np.dtype("float32")
 
@@ -154,9 +154,9 @@ def bands_of(program: Program) -> list[Node]:
 
 
 def test_rows_lie_along_the_first_axis_of_several_elements() -> None:
-    assert [lead(s) for s in [(), (1,), (3,), (1, 1, 4, 2), (0, 3)]] == [0, 1, 0, 2, 0]
-    assert [count(s) for s in [(), (1, 1), (3,), (1, 1, 4, 2)]] == [1, 1, 3, 4]
-    assert some((1, 8, 3), (2, 5)) == (1, 3, 3)
+    assert [row_axis(s) for s in [(), (1,), (3,), (1, 1, 4, 2), (0, 3)]] == [0, 1, 0, 2, 0]
+    assert [row_count(s) for s in [(), (1, 1), (3,), (1, 1, 4, 2)]] == [1, 1, 3, 4]
+    assert shape_of_rows((1, 8, 3), (2, 5)) == (1, 3, 3)
 
 
 def body_of(outputs: Sequence[Node]) -> tuple[list[Node], Body]:
@@ -167,7 +167,9 @@ def body_of(outputs: Sequence[Node]) -> tuple[list[Node], Body]:
     number = {n: i for i, n in enumerate((*operands, *steps))}
     return operands, Body.of(
         tuple([(n.shape, n.dtype) for n in operands]),
-        tuple([Step(n.op, tuple([number[i] for i in n.inputs]), n.shape, n.dtype) for n in steps]),
+        tuple(
+            [BodyStep(n.op, tuple([number[i] for i in n.inputs]), n.shape, n.dtype) for n in steps]
+        ),
         tuple([number[n] for n in outputs]),
     )
 
@@ -186,7 +188,7 @@ def rows_of(array: np.ndarray, rows: Rows | None) -> np.ndarray:
     if rows is None:
         return array
     key = [slice(None)] * array.ndim
-    key[lead(array.shape)] = slice(*rows)
+    key[row_axis(array.shape)] = slice(*rows)
     return array[tuple(key)]
 
 
@@ -195,7 +197,7 @@ def rows_of(array: np.ndarray, rows: Rows | None) -> np.ndarray:
 def test_some_rows_are_those_of_the_whole(seed: int, steps: int, data: st.DataObject) -> None:
     inputs, outputs = stretch(seed, steps)
     operands, body = body_of([outputs[0].node])
-    rows = count(outputs[0].shape)
+    rows = row_count(outputs[0].shape)
     first = data.draw(st.integers(0, max(0, rows - 1)))
     last = data.draw(st.integers(first + 1, max(rows, first + 1)))
     found = band(body, [(first, last)])
@@ -245,7 +247,7 @@ def test_rules_that_random_stretches_have_not(make_output: Any, shape: Shape) ->
     value = drawn(random.Random(1), shape)
     arrays = [value if n.value is None else np.array(n.value) for n in operands]
     (whole,) = followed(body, arrays)
-    rows = count(whole.shape)
+    rows = row_count(whole.shape)
     for first in range(0, rows, 2):
         found = band(body, [(first, min(first + 2, rows))])
         assert found is not None
@@ -292,10 +294,10 @@ def test_a_result_may_lag_behind_in_the_memory_of_its_operand() -> None:
 
 def test_bands_cover_every_row_once() -> None:
     _, body = chain(17)
-    found = cut(body, 5)
+    found = cut_bands(body, 5)
     assert found is not None
     assert [b.rows[0] for b in found] == [(0, 5), (5, 10), (10, 15), (15, 17)]
-    places = [place(body.type_of(body.results[0]), b.rows[0]) for b in found]
+    places = [byte_range(body.type_of(body.results[0]), b.rows[0]) for b in found]
     assert [p.first for p in places[1:]] == [p.last for p in places[:-1]]
 
 

@@ -22,7 +22,7 @@ from memory_checks import check_layout, random_problem
 from random_graphs import RandomGraph, graphs
 from tawny import models, nn, optim
 from tawny.engine.cpu import kernels
-from tawny.gc_paused import gc_paused
+from tawny.gc_pause import pause_gc
 from tawny.graph import lowering, plan_choice
 from tawny.graph import program as program_module
 from tawny.graph.lowering import is_leaf, lower, result_of, with_constraints
@@ -126,9 +126,9 @@ def test_the_collector_is_left_as_it_was(on: bool) -> None:
     try:
         if not on:
             gc.disable()
-        with pytest.raises(ZeroDivisionError), gc_paused():
+        with pytest.raises(ZeroDivisionError), pause_gc():
             assert not gc.isenabled()
-            with gc_paused():
+            with pause_gc():
                 assert not gc.isenabled()
             assert not gc.isenabled(), "until the outermost is done"
             raise ZeroDivisionError
@@ -272,7 +272,7 @@ def test_equal_bodies_are_one_object_as_long_as_somebody_has_it() -> None:
     kind = (4,), np.dtype(np.float32)
 
     def body(name: str) -> fused.Body:
-        return fused.Body.of((kind,), (fused.Step(ELEMENTWISE[name], (0,), *kind),), (1,))
+        return fused.Body.of((kind,), (fused.BodyStep(ELEMENTWISE[name], (0,), *kind),), (1,))
 
     first, gone = body("sin"), weakref.ref(body("cos"))
     assert body("sin") is first

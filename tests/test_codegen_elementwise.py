@@ -31,7 +31,7 @@ from tawny.codegen.scalar.bodies import lower_body
 from tawny.engine.reference.kernel import KERNELS
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fusion import Body, Group, Step
+from tawny.ops.fusion import Body, BodyStep, Group
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import Sum
 
@@ -139,8 +139,8 @@ def test_random_views_and_broadcasts(data):
     body = Body.of(
         tuple((v.shape, v.dtype) for v in operands),
         (
-            Step(ELEMENTWISE["relu"], (0,), x.shape, F4),
-            Step(ELEMENTWISE["where"], (3, 1, 2), want.shape, F4),
+            BodyStep(ELEMENTWISE["relu"], (0,), x.shape, F4),
+            BodyStep(ELEMENTWISE["where"], (3, 1, 2), want.shape, F4),
         ),
         (4,),
     )
@@ -167,7 +167,7 @@ def test_random_bodies_give_the_bits_of_the_reference(data):
     shape = (37,)
     dtypes = data.draw(st.lists(st.sampled_from(REAL), min_size=1, max_size=4))
     operands = [numbers(d, 37, i) for i, d in enumerate(dtypes)]
-    types, steps = [(shape, d) for d in dtypes], list[Step]()
+    types, steps = [(shape, d) for d in dtypes], list[BodyStep]()
     for _ in range(data.draw(st.integers(1, 10))):
         values = len(types) + len(steps)
         kinds = [d for _, d in types] + [s.dtype for s in steps]
@@ -182,7 +182,7 @@ def test_random_bodies_give_the_bits_of_the_reference(data):
         except TypeError:
             continue
         if dtype.kind != "c":
-            steps.append(Step(op, inputs, shape, dtype))
+            steps.append(BodyStep(op, inputs, shape, dtype))
     if not steps:
         return
     first = len(types)
@@ -199,8 +199,8 @@ def test_random_bodies_give_the_bits_of_the_reference(data):
 def chain(shape: tuple[int, ...], dtype: np.dtype) -> Body:
     """sin(x)**2 + sqrt(abs(x)) * exp(-x * x), and the product besides."""
 
-    def step(name: str, *inputs: int) -> Step:
-        return Step(ELEMENTWISE[name], inputs, shape, dtype)
+    def step(name: str, *inputs: int) -> BodyStep:
+        return BodyStep(ELEMENTWISE[name], inputs, shape, dtype)
 
     steps = (
         step("sin", 0),
@@ -249,11 +249,11 @@ def test_mixed_dtypes_in_one_body():
     body = Body.of(
         ((x.shape, x.dtype), (n.shape, n.dtype), (c.shape, c.dtype)),
         (
-            Step(Cast(dt.FLOAT32), (1,), (333,), F4),
-            Step(ELEMENTWISE["where"], (2, 0, 3), (333,), F4),
-            Step(ELEMENTWISE["greater"], (0, 3), (333,), dt.BOOL),
-            Step(ELEMENTWISE["logical_and"], (5, 2), (333,), dt.BOOL),
-            Step(ELEMENTWISE["divide"], (1, 1), (333,), dt.FLOAT64),
+            BodyStep(Cast(dt.FLOAT32), (1,), (333,), F4),
+            BodyStep(ELEMENTWISE["where"], (2, 0, 3), (333,), F4),
+            BodyStep(ELEMENTWISE["greater"], (0, 3), (333,), dt.BOOL),
+            BodyStep(ELEMENTWISE["logical_and"], (5, 2), (333,), dt.BOOL),
+            BodyStep(ELEMENTWISE["divide"], (1, 1), (333,), dt.FLOAT64),
         ),
         (4, 6, 7),
     )
@@ -271,13 +271,13 @@ def test_views_inside_a_body():
     body = Body.of(
         ((x.shape, F4), (y.shape, F4)),
         (
-            Step(Reshape((70, 1)), (0,), (70, 1), F4),
-            Step(BroadcastTo(wide), (2,), wide, F4),
-            Step(Reshape(wide), (1,), wide, F4),
-            Step(ELEMENTWISE["add"], (3, 4), wide, F4),
-            Step(ELEMENTWISE["multiply"], (5, 0), wide, F4),
-            Step(Copy(), (6,), wide, F4),
-            Step(Reshape((3, 1, 70, 70)), (7,), (3, 1, 70, 70), F4),
+            BodyStep(Reshape((70, 1)), (0,), (70, 1), F4),
+            BodyStep(BroadcastTo(wide), (2,), wide, F4),
+            BodyStep(Reshape(wide), (1,), wide, F4),
+            BodyStep(ELEMENTWISE["add"], (3, 4), wide, F4),
+            BodyStep(ELEMENTWISE["multiply"], (5, 0), wide, F4),
+            BodyStep(Copy(), (6,), wide, F4),
+            BodyStep(Reshape((3, 1, 70, 70)), (7,), (3, 1, 70, 70), F4),
         ),
         (7, 8),
     )
@@ -297,7 +297,7 @@ def test_copies_broadcasts_and_casts_alone():
 
 def test_what_is_not_elementwise_has_no_kernel():
     x = sample((4, 5))
-    body = Body.of(((x.shape, F4),), (Step(Sum((1,), False, F4), (0,), (4,), F4),), (1,))
+    body = Body.of(((x.shape, F4),), (BodyStep(Sum((1,), False, F4), (0,), (4,), F4),), (1,))
     assert elementwise_kernel(body, [Memory.of(x)], [Memory.of(x)]) is None
     assert run("dawsn", x) is None
     assert run("tan", x.astype("c8")) is None
@@ -342,7 +342,7 @@ def gated(arrays: list[np.ndarray], names: tuple[str, ...] = GATES) -> Body:
         inputs = (newest,) if op.facts().arity == 1 else (newest, number % first)
         given = [values[i] for i in inputs]
         made = op.infer_shape(*[s for s, _ in given]), op.infer_dtype(*[d for _, d in given])
-        steps.append(Step(op, inputs, *made))
+        steps.append(BodyStep(op, inputs, *made))
         newest = len(values)
         values.append(made)
     return Body.of(tuple(values[:first]), tuple(steps), (newest, newest - 2))

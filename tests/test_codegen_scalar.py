@@ -16,7 +16,7 @@ from tawny.engine.reference.creation import astype
 from tawny.engine.reference.elementwise import compute
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import Cast
-from tawny.ops.fusion import Body, Step
+from tawny.ops.fusion import Body, BodyStep
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -149,7 +149,7 @@ def test_every_op_computes_what_the_reference_does(dtypes, names):
     if not made:
         return
     count = len(dtypes)
-    steps = tuple(Step(op, tuple(range(count)), (501,), op.infer_dtype(*dtypes)) for op in made)
+    steps = tuple(BodyStep(op, tuple(range(count)), (501,), op.infer_dtype(*dtypes)) for op in made)
     types = tuple((x.shape, x.dtype) for x in operands)
     body = Body.of(types, steps, tuple(range(count, count + len(made))))
     results = run_body(body, operands)
@@ -185,7 +185,7 @@ def test_casts_are_those_of_numpy(given):
     for wanted in DTYPES:
         body = body_of(Cast(wanted), x) if given.kind != "c" or wanted.kind in "cb" else None
         if body is None:
-            step = Step(Cast(wanted), (0,), x.shape, wanted)
+            step = BodyStep(Cast(wanted), (0,), x.shape, wanted)
             body = Body.of(((x.shape, given),), (step,), (1,))
         results = run_body(body, [x])
         assert results is not None

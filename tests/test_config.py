@@ -16,18 +16,18 @@ from tawny.codegen.runtime.host import INSTRUCTION_SETS, cache_directory
 from tawny.configuration import SETTINGS
 from tawny.engine.cpu.pool import default_threads
 from tawny.engine.cpu.providers import Provider, provider
-from tawny.settings import CHOSEN, debugging
+from tawny.settings import OVERRIDES, is_debugging
 
 
 @pytest.fixture(autouse=True)
 def as_it_was(monkeypatch: pytest.MonkeyPatch):
     for setting in SETTINGS.values():
         monkeypatch.delenv(setting.variable, raising=False)
-    before = CHOSEN.copy()
-    CHOSEN.clear()
+    before = OVERRIDES.copy()
+    OVERRIDES.clear()
     yield
-    CHOSEN.clear()
-    CHOSEN.update(before)
+    OVERRIDES.clear()
+    OVERRIDES.update(before)
 
 
 def test_settings_take_the_place_of_the_environment(
@@ -43,7 +43,7 @@ def test_settings_take_the_place_of_the_environment(
         assert (config.threads, default_threads()) == (1, 1)
         assert config.cache == cache_directory() == tmp_path
         assert (config.provider, provider()) == ("own", Provider.OWN)
-        assert config.debug is debugging() is True
+        assert config.debug is is_debugging() is True
         with tw.config(threads=4):
             assert default_threads() == 4
         assert default_threads() == 1
@@ -51,7 +51,7 @@ def test_settings_take_the_place_of_the_environment(
     assert (tw.config.threads, default_threads()) == (2, 2)
     assert tw.config.provider is None
     assert tw.config.debug is None
-    assert not debugging()
+    assert not is_debugging()
     assert cache_directory() is None
     tw.config.threads = None
     assert default_threads() == 3
@@ -95,7 +95,7 @@ def test_wrong_settings_change_nothing(message: str, monkeypatch: pytest.MonkeyP
         tw.config(**({"threads": 1} | {name: value})),
     ):
         pass
-    assert CHOSEN == {}
+    assert OVERRIDES == {}
 
 
 def test_settings_are_listed_and_documented() -> None:

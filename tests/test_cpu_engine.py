@@ -32,7 +32,7 @@ from tawny.engine.reference import compute
 from tawny.engine.reference import run as reference_run
 from tawny.engine.reference.executable import POISON
 from tawny.graph.engine import ENGINES
-from tawny.node import Node, Part, Value, borrowed, part, remake, toposort, variable
+from tawny.node import Node, Part, Value, borrowed_constant, part, remake, toposort, variable
 from tawny.op import CLASSES, Trait
 from tawny.ops.delay import Delay
 from tawny.ops.movement import Reshape
@@ -229,7 +229,7 @@ def test_constants_that_lie_anyhow(engine: str) -> None:
     assert not unaligned.flags.aligned
     values = [data[:, ::2].T, data[::-1, :3].T, data[:3, :4], unaligned]
     for value in values:
-        constant = array_for(borrowed(value))
+        constant = array_for(borrowed_constant(value))
         flat = tnp.reshape(constant, (12,))
         got = tw.Graph([x], [x + constant, flat * 2]).compile(engine=engine)(np.ones((3, 4)))
         np.testing.assert_array_equal(got[0], value + 1)

@@ -34,7 +34,7 @@ def on_both(make: Callable[[], Array]) -> Any:
     """The numbers of a draw, the same on both engines but for rounding."""
     found = []
     for engine in ("cpu", "reference"):
-        with random.seeded(7):
+        with random.local_seed(7):
             found.append(tw.Graph([], [make()]).compile(engine)()[0])
     if found[0].dtype.kind == "f":
         np.testing.assert_allclose(
@@ -130,7 +130,7 @@ def test_slopes_reach_shift_and_scale() -> None:
 
     def mean(make: Callable[..., Array]) -> Callable[[Any, Any], Array]:
         def function(loc: Any, scale: Any) -> Array:
-            with random.seeded(3):
+            with random.local_seed(3):
                 return tnp.mean(make(loc, scale))
 
         return function

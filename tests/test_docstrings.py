@@ -98,7 +98,7 @@ def test_the_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     """A line `# -> text` must equal the repr of the line's value."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "example", **NAMES}
-    with tw.random.seeded(0):
+    with tw.random.local_seed(0):
         for statement in _statements(EXAMPLES[name]):
             code, arrow, expected = statement.partition("# ->")
             if arrow:

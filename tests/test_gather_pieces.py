@@ -28,7 +28,7 @@ from tawny.files.encoding import decode_op, encode_op
 from tawny.files.op_checks import MalformedError, check_op
 from tawny.models.mask_rcnn import pyramid_crop
 from tawny.node import Node, make, toposort, variable
-from tawny.ops.fusion import expanded
+from tawny.ops.fusion import expand_group
 from tawny.ops.indexing import Gather
 from tawny.ops.joining import Concat
 from tawny.ops.pieces import GatherPieces
@@ -99,7 +99,7 @@ def test_the_op_is_what_numpy_gathers_from_the_joined_pieces(seed: int) -> None:
     got = KERNELS[GatherPieces](node.op, *pieces, places)
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
     np.testing.assert_array_equal(got, want)
-    (plain,) = expanded(node)
+    (plain,) = expand_group(node)
     assert [n.name for n in (plain.inputs[0], plain)] == ["concat", "gather"]
     feeds = dict(zip(node.inputs, (*pieces, places), strict=True))
     np.testing.assert_array_equal(run([plain], feeds)[0], want)
@@ -125,7 +125,7 @@ def test_places_outside_are_refused_as_a_gather_refuses_them(
         at = tuple([data.draw(st.integers(0, n - 1)) for n in places.shape])
         places[at] = data.draw(st.sampled_from([total, -total - 1, total + 90, -(2**60)]))
     node = node_of(pieces, places)
-    (plain,) = expanded(node)
+    (plain,) = expand_group(node)
     said = refusal(node, [*pieces, places])
     assert said == refusal(plain, [np.concatenate(pieces, axis=0), places])
     assert said.startswith("gather: index ")
@@ -172,7 +172,7 @@ def test_files_keep_it_and_are_checked() -> None:
 
 def test_it_costs_as_much_as_the_gather_alone() -> None:
     node = make(GatherPieces(2), (f32(5, 4), f32(3, 4), i64(6)))
-    (plain,) = expanded(node)
+    (plain,) = expand_group(node)
     assert cost_of(node) == cost_of(plain) == (24, 4 * 32 + 8 * 6, 4 * 24)
     assert graph_cost([*node.inputs, node]) == cost_of(node)
 

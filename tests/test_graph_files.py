@@ -49,7 +49,7 @@ from tawny.graph.report.trace import trace
 from tawny.node import toposort
 from tawny.op import CLASSES
 from tawny.ops.delay import Delay, LazyPrint, UserFunction
-from tawny.ops.differentiation import Rewritten
+from tawny.ops.differentiation import DerivativeMarker
 from tawny.rewrite.pipeline import optimise
 
 LIMITED = settings(
@@ -311,7 +311,9 @@ def test_outputs_under_odd_keys_are_refused(tmp_path: Path) -> None:
 def test_every_attribute_has_a_rule() -> None:
     """Whoever names a new attribute says what a file may put there."""
     known = {*AT_LEAST, *BELOW, *CHOICES, *OPERANDS, *FREE}
-    fields = {f for op in CLASSES.values() if not issubclass(op, Rewritten) for f in op.fields}
+    fields = {
+        f for op in CLASSES.values() if not issubclass(op, DerivativeMarker) for f in op.fields
+    }
     assert fields <= known
     assert known <= fields
     assert not FREE & {*AT_LEAST, *CHOICES, *OPERANDS}

@@ -10,7 +10,7 @@ import pytest
 
 import tawny as tw
 from tawny import nn, optim
-from tawny.tree import leaves, paths
+from tawny.tree import leaf_paths, leaves
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((11, 4)).astype("float32")
@@ -23,7 +23,7 @@ def network() -> nn.Sequential:
 
 
 def names(structure: object) -> list[str]:
-    return [path for path, _ in paths(structure)]
+    return [path for path, _ in leaf_paths(structure)]
 
 
 def test_frozen_parameters_are_among_the_state() -> None:

@@ -138,4 +138,4 @@ def test_parameters_begin_with_a_cache_line(draw, dtype):
         assert value.shape == shape
         assert value.ctypes.data % 64 == 0
         assert value.flags.c_contiguous
-        assert pages.owned(value)
+        assert pages.owns_memory(value)

@@ -22,7 +22,7 @@ import tawny.numpy as tnp
 from shared_weights import all_drawn, image
 from tawny import models, nn
 from tawny.nn import weights
-from tawny.tree import paths
+from tawny.tree import leaf_paths
 
 HERE = Path(__file__).parent / "data"
 DATA = np.load(HERE / "keras.npz")
@@ -256,8 +256,8 @@ def test_published_files_with_names_of_an_early_time_are_read(tmp_path: Path) ->
     model, same = NETWORKS["vgg16"](), NETWORKS["vgg16"]()
     weights.load_keras(model, path)
     weights.load_keras(same, drawn)
-    for name, value in dict(paths(same.parameters)).items():
-        np.testing.assert_array_equal(dict(paths(model.parameters))[name], value)
+    for name, value in dict(leaf_paths(same.parameters)).items():
+        np.testing.assert_array_equal(dict(leaf_paths(model.parameters))[name], value)
 
 
 def test_what_a_file_lacks_is_named_as_it_is_there(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tawny as tw
 from tawny import nn
-from tawny.tree import leaves, map_leaves, paths
+from tawny.tree import leaf_paths, leaves, map_leaves
 
 RNG = np.random.default_rng(0)
 
@@ -53,8 +53,8 @@ def no_draw(model: nn.Module) -> bool:
 
 def test_parameters_and_state_are_nested_by_name_and_index() -> None:
     model = Block(3)
-    assert [p for p, _ in paths(model.parameters)] == PATHS
-    assert [p for p, _ in paths(model.state)] == ["count"]
+    assert [p for p, _ in leaf_paths(model.parameters)] == PATHS
+    assert [p for p, _ in leaf_paths(model.state)] == ["count"]
     assert model.parameters["named"]["b"][0]["weight"].shape == (3, 3)
     assert all(
         isinstance(x, np.ndarray) and x.dtype == np.float32 for x in leaves(model.parameters)
@@ -65,10 +65,10 @@ def test_parameters_and_state_are_nested_by_name_and_index() -> None:
 
 def test_sequential_numbers_its_layers() -> None:
     model = nn.Sequential(nn.Linear(2, 3), nn.relu, nn.Sequential(nn.Linear(3, 2), nn.BatchNorm(2)))
-    assert [p for p, _ in paths(model.parameters)] == [
+    assert [p for p, _ in leaf_paths(model.parameters)] == [
         "0.weight", "0.bias", "2.0.weight", "2.0.bias", "2.1.scale", "2.1.shift",
     ]  # fmt: skip
-    assert [p for p, _ in paths(model.state)] == ["2.1.mean", "2.1.variance"]
+    assert [p for p, _ in leaf_paths(model.state)] == ["2.1.mean", "2.1.variance"]
     assert len(model) == 3
     assert [type(layer).__name__ for layer in model] == ["Linear", "Lambda", "Sequential"]
     x = RNG.standard_normal((4, 2)).astype("float32")
@@ -91,14 +91,14 @@ def test_counting_and_shapes_draw_nothing() -> None:
 def test_layers_appended_later_are_found() -> None:
     model = Block(3)
     model.layers.append(nn.Linear(3, 3))
-    assert "layers.3.weight" in dict(paths(model.parameters))
+    assert "layers.3.weight" in dict(leaf_paths(model.parameters))
     model.extra_layer = nn.Linear(3, 3)
-    assert "extra_layer.bias" in dict(paths(model.parameters))
+    assert "extra_layer.bias" in dict(leaf_paths(model.parameters))
     del model.extra_layer
     assert not hasattr(model, "extra_layer")
     model.named = None
     assert model.named is None
-    assert "named.a.weight" not in dict(paths(model.parameters))
+    assert "named.a.weight" not in dict(leaf_paths(model.parameters))
 
 
 def test_lists_and_dicts_filled_after_they_were_assigned_are_looked_through() -> None:
@@ -120,7 +120,7 @@ def test_lists_and_dicts_filled_after_they_were_assigned_are_looked_through() ->
             return self.grid[0][0](self.named["a"](x))
 
     model = Filled()
-    assert [p for p, _ in paths(model.parameters)] == [
+    assert [p for p, _ in leaf_paths(model.parameters)] == [
         "layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias", "named.a.weight",
         "grid.0.0.scale", "grid.0.0.shift",
     ]  # fmt: skip
@@ -148,7 +148,7 @@ def test_values_read_from_a_list_or_dict_cannot_be_mistaken_for_it() -> None:
 
     model = Listed()
     np.testing.assert_array_equal(model(np.ones((1, 2))).numpy(), [[5, 5]])
-    assert [p for p, _ in paths(model.parameters)] == ["scales.0", "shifts.a.0"]
+    assert [p for p, _ in leaf_paths(model.parameters)] == ["scales.0", "shifts.a.0"]
     for change in (
         lambda: model.scales.append(nn.Parameter((2,))),
         lambda: model.shifts["a"].append(nn.Parameter((2,))),
@@ -183,7 +183,7 @@ def test_a_name_the_class_has_is_not_hidden_in_silence() -> None:
     model = Guarded()
     model.inner = nn.Linear(2, 2)
     assert model.inner is model.kept
-    assert [p for p, _ in paths(model.parameters)] == ["kept.weight", "kept.bias"]
+    assert [p for p, _ in leaf_paths(model.parameters)] == ["kept.weight", "kept.bias"]
 
 
 def test_what_else_a_sequence_of_layers_has_is_no_layer() -> None:
@@ -199,7 +199,7 @@ def test_what_else_a_sequence_of_layers_has_is_no_layer() -> None:
     model = Headed()
     assert len(model) == 1
     assert model(np.ones((1, 2), "float32")).shape == (1, 1)
-    assert "head.weight" in dict(paths(model.parameters))
+    assert "head.weight" in dict(leaf_paths(model.parameters))
 
 
 def test_two_parameters_of_one_path_are_refused() -> None:
@@ -224,7 +224,9 @@ def test_setting_parameters_round_trips() -> None:
     model = Block(3)
     wanted = map_leaves(lambda x: RNG.standard_normal(x.shape).astype("float32"), model.parameters)
     model.parameters = wanted
-    for (path, given_), (_, want) in zip(paths(model.parameters), paths(wanted), strict=True):
+    for (path, given_), (_, want) in zip(
+        leaf_paths(model.parameters), leaf_paths(wanted), strict=True
+    ):
         np.testing.assert_array_equal(given_, want, err_msg=path)
     model.state = {"count": 7}
     assert model.state["count"] == 7
@@ -326,7 +328,7 @@ def test_a_part_draws_the_same_whether_it_or_the_model_is_asked_first() -> None:
     outer = nn.Sequential(nn.relu, inner)
     other = nn.Sequential(nn.relu, nn.Sequential(nn.Linear(3, 3)))
     np.testing.assert_equal(inner.parameters[0], other.parameters[1][0])
-    assert [p for p, _ in paths(outer.parameters)] == ["1.0.weight", "1.0.bias"]
+    assert [p for p, _ in leaf_paths(outer.parameters)] == ["1.0.weight", "1.0.bias"]
 
 
 def test_drawing_in_threads_gives_the_same() -> None:
@@ -361,7 +363,7 @@ def test_apply_takes_arrays_of_every_sort_and_is_pure() -> None:
     program = tw.Graph(leaves(variables), [model.apply(variables, x)]).compile()
     np.testing.assert_allclose(program(*leaves(values))[0], expected, rtol=1e-5, atol=1e-6)
     slopes = tw.grad(lambda p: (model.apply(p, x) ** 2).sum())(values)
-    assert [p for p, _ in paths(slopes)] == PATHS
+    assert [p for p, _ in leaf_paths(slopes)] == PATHS
     assert all(s.shape == v.shape for s, v in zip(leaves(slopes), leaves(values), strict=True))
     assert no_draw(model)  # nothing of the model itself was needed
 
@@ -396,7 +398,7 @@ def test_state_passes_in_and_out_in_training_only() -> None:
 def test_a_shared_layer_sees_the_state_of_its_first_use() -> None:
     norm = nn.BatchNorm(2, decay=0.5, dtype="float64")
     model = nn.Sequential(norm, lambda x: x + 3, norm)
-    assert [p for p, _ in paths(model.parameters)] == ["0.scale", "0.shift"]
+    assert [p for p, _ in leaf_paths(model.parameters)] == ["0.scale", "0.shift"]
     x = RNG.standard_normal((6, 2))
     _, state = model.advance(model.parameters, model.state, x)
     first = 0.5 * x.mean(0)
@@ -490,7 +492,7 @@ def test_a_tied_parameter_is_one() -> None:
             return self.second(self.first(x))
 
     model = Tied()
-    assert [p for p, _ in paths(model.parameters)] == ["first.weight", "first.bias"]
+    assert [p for p, _ in leaf_paths(model.parameters)] == ["first.weight", "first.bias"]
     assert model.parameter_count == 12
     x = RNG.standard_normal((2, 3)).astype("float32")
     w, b = (model.parameters["first"][k] for k in ("weight", "bias"))
@@ -536,7 +538,7 @@ def test_a_copy_keeps_ties() -> None:
     second = nn.Linear(3, 3, bias=False)
     second.weight = first.declaration("weight")
     other = copy.deepcopy(nn.Sequential(first, second))
-    assert [p for p, _ in paths(other.parameters)] == ["0.weight", "0.bias"]
+    assert [p for p, _ in leaf_paths(other.parameters)] == ["0.weight", "0.bias"]
 
 
 # ---------------------------------------------------------------------- errors

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tawny import nn
-from tawny.tree import map_leaves, paths
+from tawny.tree import leaf_paths, map_leaves
 
 RNG = np.random.default_rng(0)
 
@@ -51,7 +51,7 @@ def test_values_start_as_they_are_told(option: str) -> None:
     for name in names:
         layer = getattr(nn, name)(*SIZES[name], **{option: 0.75})
         told = option.removeprefix("init_")
-        for path, value in paths(layer.parameters):
+        for path, value in leaf_paths(layer.parameters):
             assert np.all(value == 0.75) == (path.rpartition(".")[2] == told), f"{name}: {path}"
 
 
@@ -59,7 +59,7 @@ def test_how_values_start_untold() -> None:
     """Weights as `glorot_uniform`, biases 0, but 1 for the forget gate of an LSTM."""
     for name, sizes in SIZES.items():
         layer = getattr(nn, name)(*sizes)
-        for path, value in paths(layer.parameters):
+        for path, value in leaf_paths(layer.parameters):
             last = path.rpartition(".")[2]
             if last in ("weight", "recurrent"):
                 gates = getattr(layer, "gates", 1)
@@ -225,7 +225,7 @@ def test_masks_and_causality_both_hold(name: str, causal: bool) -> None:
 
 def test_attention_without_bias() -> None:
     layer = nn.MultiHeadAttention(4, 2, bias=False)
-    assert {path.rpartition(".")[2] for path, _ in paths(layer.parameters)} == {"weight"}
+    assert {path.rpartition(".")[2] for path, _ in leaf_paths(layer.parameters)} == {"weight"}
 
 
 # ---------------------------------------------------------------------- noise

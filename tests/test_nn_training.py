@@ -466,7 +466,7 @@ def test_training_leaves_the_users_random_streams_alone() -> None:
     np.testing.assert_array_equal(tw.random.uniform(shape=(3,)).numpy(), expected)
 
 
-def test_seeded_blocks_have_their_own_streams() -> None:
+def test_blocks_with_a_seed_have_their_own_streams() -> None:
     def draw() -> list[float]:
         return tw.random.uniform(shape=(2,)).numpy().tolist()
 
@@ -474,15 +474,15 @@ def test_seeded_blocks_have_their_own_streams() -> None:
     first, second = draw(), draw()
     tw.random.seed(1)
     assert draw() == first
-    with tw.random.seeded(9):
+    with tw.random.local_seed(9):
         inner = draw()
-        with tw.random.seeded(1):
+        with tw.random.local_seed(1):
             assert draw() == first
         assert draw() not in (inner, first, second)
     assert draw() == second
-    with tw.random.seeded(9):
+    with tw.random.local_seed(9):
         assert draw() == inner
-    with pytest.raises(ValueError, match="seeded: n is -1"), tw.random.seeded(-1):
+    with pytest.raises(ValueError, match="local_seed: n is -1"), tw.random.local_seed(-1):
         pass
 
 

@@ -16,7 +16,7 @@ from shared_weights import all_drawn, image
 from tawny import nn, pages
 from tawny.nn import weights
 from tawny.nn.parameters import Declaration
-from tawny.tree import paths
+from tawny.tree import leaf_paths
 
 RNG = np.random.default_rng()
 LAYERS = np.load(Path(__file__).parent / "data" / "layers.npz")
@@ -34,7 +34,7 @@ class Small(nn.Module):
 
 
 def flat(model: nn.Module) -> dict[str, np.ndarray]:
-    return dict(paths(model.parameters)) | dict(paths(model.state))
+    return dict(leaf_paths(model.parameters)) | dict(leaf_paths(model.state))
 
 
 def changed(model: nn.Module) -> nn.Module:
@@ -503,5 +503,5 @@ def test_loaded_weights_lie_where_vectors_are_read_best(dtype: str) -> None:
     value = declared["weight"].value
     assert value.ctypes.data % 64 == 0
     assert value.flags.c_contiguous
-    assert pages.owned(value)
+    assert pages.owns_memory(value)
     np.testing.assert_array_equal(value, given.T.astype(np.float32))

@@ -15,7 +15,7 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from tawny import node
-from tawny.node import make, make_as, remake, toposort, written_at
+from tawny.node import make, make_as, remake, source_scope, toposort
 from tawny.op import CLASSES, ELEMENTWISE, FACTS, Op, Trait
 from tawny.ops.reduction import Sum
 
@@ -55,10 +55,10 @@ def test_rewriters_move_from_place_to_place() -> None:
     x = tw.var("x", shape=(3,)).node
     sine, cosine, tangent = (ELEMENTWISE[n] for n in ("sin", "cos", "tan"))
     here, there = x.sources, tw.var("y").node.sources
-    place = written_at(here)
+    place = source_scope(here)
     with place:
         assert make(sine, (x,)).sources == here
-        place.move(there)
+        place.set_sources(there)
         assert make(cosine, (x,)).sources == there
     assert make(tangent, (x,)).sources not in (here, there)
 
@@ -140,7 +140,7 @@ def test_nodes_of_the_same_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) 
 def test_a_settled_node_is_not_found_by_what_it_was() -> None:
     x = tnp.asarray([1.0, 2.0])
     before = make(ELEMENTWISE["sin"], (x.node,))
-    node.settle(before, np.sin([1.0, 2.0]))
+    node.store_value(before, np.sin([1.0, 2.0]))
     again = make(ELEMENTWISE["sin"], (x.node,))
     assert again is not before
     assert again.inputs == (x.node,)

@@ -217,9 +217,9 @@ def test_state_holds_only_what_the_rule_needs() -> None:
 
 
 def tw_paths(structure: Any) -> list[tuple[str, Any]]:
-    from tawny.tree import paths
+    from tawny.tree import leaf_paths
 
-    return list(paths(structure))
+    return list(leaf_paths(structure))
 
 
 def test_the_rate_is_known_before_the_step() -> None:

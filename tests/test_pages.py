@@ -28,7 +28,7 @@ def test_copies_hold_the_same(
     monkeypatch.setenv("TAWNY_THREADS", threads)
     kind = np.dtype(dtype)
     array = np.resize(np.arange(251), nbytes // kind.itemsize).astype(kind)
-    copy = pages.copied(array)
+    copy = pages.copy_array(array)
     np.testing.assert_array_equal(copy, array)
     assert copy.dtype == kind
     assert not np.shares_memory(copy, array)
@@ -48,7 +48,7 @@ def test_copies_lie_as_new_arrays_do(
 ) -> None:
     array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape).transpose(axes)
     view = array[tuple(slice(None, None, s) for s in steps)]
-    copy = pages.copied(view)
+    copy = pages.copy_array(view)
     assert copy.flags.c_contiguous
     assert copy.flags.aligned
     np.testing.assert_array_equal(copy, view)
@@ -89,7 +89,7 @@ from tawny import pages
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-pages.copied(np.ones(10**6))
+pages.copy_array(np.ones(10**6))
 before = resident()
 held = pages.empty((10**7,), np.dtype(np.float32))
 there = resident()
@@ -111,15 +111,15 @@ def test_pages_are_there_at_once_and_given_back() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_tasks_are_all_done_and_errors_are_raised(threads: int) -> None:
     done: list[int] = []
-    pages.at_once([lambda n=n: done.append(n) for n in range(20)], threads)
+    pages.run_parallel([lambda n=n: done.append(n) for n in range(20)], threads)
     assert sorted(done) == [*range(20)]
-    pages.at_once([], threads)
+    pages.run_parallel([], threads)
 
     def refused() -> None:
         raise MemoryError("no room")
 
     with pytest.raises(MemoryError, match="no room"):
-        pages.at_once([refused, *[lambda: None] * 5], threads)
+        pages.run_parallel([refused, *[lambda: None] * 5], threads)
 
 
 def test_where_no_thread_can_be_started_the_caller_does_all(
@@ -130,18 +130,18 @@ def test_where_no_thread_can_be_started_the_caller_does_all(
 
     monkeypatch.setattr(threading.Thread, "start", refused)
     array = np.arange(3 * 10**6)
-    np.testing.assert_array_equal(pages.copied(array), array)
+    np.testing.assert_array_equal(pages.copy_array(array), array)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (0, 4), (3,), (33, 5), (1024, 1024)])
 def test_aligned_arrays_own_their_memory_alone(shape: tuple[int, ...], dtype: str) -> None:
-    new = pages.aligned(shape, np.dtype(dtype))
+    new = pages.empty_aligned(shape, np.dtype(dtype))
     assert (new.shape, new.dtype, new.flags.c_contiguous) == (shape, np.dtype(dtype), True)
     assert type(new) is np.ndarray
     assert new.ctypes.data % 64 == 0
-    assert pages.owned(new)
-    assert not pages.owned(new.reshape(-1))
+    assert pages.owns_memory(new)
+    assert not pages.owns_memory(new.reshape(-1))
     new.fill(1)
     new.flags.writeable = False
     new.flags.writeable = True

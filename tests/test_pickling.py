@@ -26,7 +26,7 @@ from tawny.array import array_for
 from tawny.engine.cpu import unavailable
 from tawny.files.functions import register_function
 from tawny.graph.plan_pickling import plan_from
-from tawny.tree import paths
+from tawny.tree import leaf_paths
 
 ENGINES = ("cpu", "reference")
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
@@ -215,7 +215,7 @@ MODELS: dict[str, tuple[Any, tuple[int, ...]]] = {
 
 def assert_same_values(one: Any, other: Any) -> None:
     for part in ("parameters", "state"):
-        ours, theirs = dict(paths(getattr(one, part))), dict(paths(getattr(other, part)))
+        ours, theirs = dict(leaf_paths(getattr(one, part))), dict(leaf_paths(getattr(other, part)))
         assert ours.keys() == theirs.keys()
         for name, value in ours.items():
             assert value.dtype == theirs[name].dtype
@@ -243,7 +243,7 @@ def test_what_is_shared_or_frozen_stays_so() -> None:
     for other in (again(model), copy.deepcopy(model)):
         assert other.first.declaration("weight") is other.second.declaration("weight")
         assert other.first.declaration("weight") is not model.first.declaration("weight")
-        assert [*dict(paths(other.state))] == [*dict(paths(model.state))]
+        assert [*dict(leaf_paths(other.state))] == [*dict(leaf_paths(model.state))]
         other.first.weight = np.zeros((3, 3))
         assert float(tnp.sum(abs(other.second.weight))) == 0
         assert float(tnp.sum(abs(model.second.weight))) > 0
@@ -275,7 +275,9 @@ def test_trained_models_go_on_from_a_pickle() -> None:
     assert twin[0] == rule
     ahead = rule.step(loss, parameters, memory)
     behind = twin[0].step(loss, twin[1], twin[2])
-    for one, other in zip(dict(paths(ahead)).values(), dict(paths(behind)).values(), strict=True):
+    for one, other in zip(
+        dict(leaf_paths(ahead)).values(), dict(leaf_paths(behind)).values(), strict=True
+    ):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 

@@ -37,11 +37,11 @@ from tawny.ops.fusion import (
     PLAIN,
     Activation,
     Body,
+    BodyStep,
     Epilogue,
     Group,
     ProductGroup,
-    Step,
-    expanded,
+    expand_group,
     is_rowwise,
 )
 from tawny.ops.reduction import Sum
@@ -127,7 +127,7 @@ def test_the_op_is_the_product_and_then_the_body(seed: int) -> None:
     op, arrays = drawn(seed)
     node = node_of(op, arrays)
     spec.check(Flow((node,)), "making")
-    plain = expanded(node)
+    plain = expand_group(node)
     assert not product_groups(plain)
     feeds = dict(zip(node.inputs, arrays, strict=True))
     found = several(KERNELS[ProductGroup](op, *arrays))
@@ -141,7 +141,7 @@ def summed(*shapes: tuple[int, ...], op: Any = None) -> Body:
     made = op or ELEMENTWISE["add"]
     given = [(s, kind) for s in shapes]
     shape = made.infer_shape(*shapes)
-    step = Step(made, tuple(range(len(shapes))), shape, kind)
+    step = BodyStep(made, tuple(range(len(shapes))), shape, kind)
     return Body.of(tuple(given), (step,), (len(shapes),))
 
 
@@ -179,7 +179,7 @@ def test_what_does_not_fit_is_refused(body: Body, shapes: tuple[tuple[int, ...],
 
 def test_a_result_that_is_no_matrix_is_refused() -> None:
     kind = np.dtype("float32")
-    step = Step(ELEMENTWISE["abs"], (1,), (6,), kind)
+    step = BodyStep(ELEMENTWISE["abs"], (1,), (6,), kind)
     body = Body.of((((8, 6), kind), ((6,), kind)), (step,), (2,))
     assert not is_rowwise(body)
 
@@ -279,7 +279,7 @@ def test_kernels_agree_with_the_reference(
 @pytest.mark.parametrize("seed", range(40))
 def test_results_may_lie_over_operands(seed: int) -> None:
     op, arrays = drawn(seed)
-    arrays = [np.array(a, order="C") if i >= op.taken else a for i, a in enumerate(arrays)]
+    arrays = [np.array(a, order="C") if i >= op.product_arity else a for i, a in enumerate(arrays)]
     kernel = kernel_of(op, arrays)
     assert kernel is not None
     wanted = [poisoned(*op.body.type_of(r)) for r in op.body.results]

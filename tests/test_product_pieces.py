@@ -29,7 +29,7 @@ from tawny.graph.lowering import overwrites
 from tawny.memory.inplace import match
 from tawny.node import Node, make, toposort, variable
 from tawny.op import ELEMENTWISE
-from tawny.ops.fusion import PLAIN, Activation, Body, Epilogue, ProductGroup, Step, expanded
+from tawny.ops.fusion import PLAIN, Activation, Body, BodyStep, Epilogue, ProductGroup, expand_group
 from tawny.rewrite.groups.products import LEAST_IN_PIECES
 
 native = pytest.mark.skipif(unavailable() is not None, reason="compiled code cannot be run here")
@@ -80,7 +80,7 @@ def drawn(seed: int) -> tuple[ProductGroup, list[np.ndarray]]:
 def test_the_op_is_the_product_in_pieces_and_then_the_body(seed: int) -> None:
     op, arrays = drawn(seed)
     node = node_of(op, arrays)
-    plain = expanded(node)
+    plain = expand_group(node)
     assert not any(isinstance(n.op, ProductGroup) for n in toposort(plain))
     feeds = dict(zip(node.inputs, arrays, strict=True))
     found = several(KERNELS[ProductGroup](op, *arrays))
@@ -96,8 +96,8 @@ def f32(*shape: int) -> Node:
 def summed(count: int, *shape: int, kind: str = "float32") -> Body:
     """The sum of some arrays of one shape."""
     kind, add = np.dtype(kind), ELEMENTWISE["add"]
-    steps = [Step(add, (0, 1), shape, kind)]
-    steps += [Step(add, (count + i, i + 2), shape, kind) for i in range(count - 2)]
+    steps = [BodyStep(add, (0, 1), shape, kind)]
+    steps += [BodyStep(add, (count + i, i + 2), shape, kind) for i in range(count - 2)]
     return Body.of(((shape, kind),) * count, tuple(steps), (2 * count - 2,))
 
 
@@ -239,7 +239,7 @@ def test_a_piece_is_not_mistaken_for_another_operand() -> None:
     arrays = [rng.standard_normal(s).astype("f4") for s in ((16, 8), (8, 64), shape)]
     step = ELEMENTWISE["add"]
     for other in (1, 2):
-        body = Body.of(((shape, kind),) * 3, (Step(step, (0, other), shape, kind),), (3,))
+        body = Body.of(((shape, kind),) * 3, (BodyStep(step, (0, other), shape, kind),), (3,))
         op = ProductGroup(False, False, PLAIN, body, 2)
         kernel = kernel_of(op, arrays)
         assert kernel is not None
@@ -258,8 +258,8 @@ def test_long_products_wait_in_scratch_memory() -> None:
         ((shape, kind),) * 5,
         (
             *summed(4, *shape).steps[:1],
-            Step(add, (2, 3), shape, kind),
-            Step(add, (5, 6), shape, kind),
+            BodyStep(add, (2, 3), shape, kind),
+            BodyStep(add, (5, 6), shape, kind),
         ),
         (7,),
     )

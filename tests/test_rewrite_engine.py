@@ -14,7 +14,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from tawny.array import Array, wrap
 from tawny.engine.reference import run
-from tawny.node import Node, borrowed, make, toposort
+from tawny.node import Node, borrowed_constant, make, toposort
 from tawny.op import ELEMENTWISE
 from tawny.rewrite import spec
 from tawny.rewrite.algebra import EXACT
@@ -289,7 +289,7 @@ def test_ledger_keeps_no_large_constant_alive() -> None:
     value = np.ones(1000)
     alive = weakref.ref(value)
     x = tw.var("x", shape=(1000,))
-    folded = wrap(borrowed(value)) * 2.0 + x
+    folded = wrap(borrowed_constant(value)) * 2.0 + x
     result = optimised(folded)
     del folded, value
     assert alive() is None

@@ -21,7 +21,7 @@ from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import BroadcastTo, Cast, var
 from tawny.ops.delay import delay
-from tawny.ops.fusion import Body, Group, Step, expanded, nonunit
+from tawny.ops.fusion import Body, BodyStep, Group, expand_group, nonunit
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import Max, Reduction
 from tawny.rewrite import spec
@@ -144,9 +144,9 @@ def test_equal_bodies_are_one_op() -> None:
 def test_expanding_gives_the_plain_nodes() -> None:
     y = layer_norm(x32(4, 8), x32(8, name="g"), x32(8, name="b"))
     (out,), _ = grouped(y)
-    assert expanded(out) == (y.node,)
+    assert expand_group(out) == (y.node,)
     with pytest.raises(TypeError, match="operand 0 is divide; accepted: a group"):
-        expanded(tnp.divide(x32(2), 2).node)
+        expand_group(tnp.divide(x32(2), 2).node)
 
 
 def test_a_group_refuses_other_operands() -> None:
@@ -298,10 +298,10 @@ def test_outputs_inside_become_results() -> None:
 def test_an_operand_of_a_later_sweep_is_not_overwritten() -> None:
     whole, rows = ((4, 8), FLOAT32), ((4, 1), FLOAT32)
     steps = (
-        Step(ELEMENTWISE["square"], (0,), *whole),
-        Step(ELEMENTWISE["sin"], (1,), *whole),
-        Step(Max((1,), True), (1,), *rows),
-        Step(ELEMENTWISE["subtract"], (1, 3), *whole),
+        BodyStep(ELEMENTWISE["square"], (0,), *whole),
+        BodyStep(ELEMENTWISE["sin"], (1,), *whole),
+        BodyStep(Max((1,), True), (1,), *rows),
+        BodyStep(ELEMENTWISE["subtract"], (1, 3), *whole),
     )
     both = Body.of((whole,), steps, (2, 4))
     assert both.stages() == (0, 0, 0, 1)
@@ -491,8 +491,8 @@ def test_a_grown_graph_is_grouped_anew() -> None:
 def test_bodies_tell_zeros_apart() -> None:
     kind = ((), np.dtype("float64"))
     add, sin = ELEMENTWISE["add"], ELEMENTWISE["sin"]
-    one = Body.of((kind,), (Step(add, (0, 0), *kind),), (1,))
-    two = Body.of((kind,), (Step(sin, (0,), *kind),), (1,))
+    one = Body.of((kind,), (BodyStep(add, (0, 0), *kind),), (1,))
+    two = Body.of((kind,), (BodyStep(sin, (0,), *kind),), (1,))
     assert one != two
-    assert one == Body.of((kind,), (Step(add, (0, 0), *kind),), (1,))
+    assert one == Body.of((kind,), (BodyStep(add, (0, 0), *kind),), (1,))
     assert "add" in repr(one)

@@ -12,11 +12,11 @@ import tawny as tw
 import tawny.numpy as tnp
 from tawny.array import Array, wrap
 from tawny.engine.reference import run
-from tawny.node import SMALL, Constant, borrowed, toposort
+from tawny.node import MOST_INTERNED_BYTES, Constant, borrowed_constant, toposort
 from tawny.rewrite import constants as constant_passes
 from tawny.rewrite.pipeline import SIMPLIFY, OptimisedGraph, optimise
 
-SIZE = SMALL  # elements, so that constants of every dtype are large
+SIZE = MOST_INTERNED_BYTES  # elements, so that constants of every dtype are large
 
 
 def simplified(*arrays: Array, **options: Any) -> OptimisedGraph:
@@ -32,14 +32,14 @@ def constants(result: OptimisedGraph) -> list[np.ndarray[Any, Any]]:
 def pair(first: Any, second: Any) -> Array:
     """An expression that reads two constants, each in its own way."""
     x = tw.var("x", shape=(1,))
-    return tnp.sum(tnp.hypot(x, tnp.abs(wrap(borrowed(first))))) + tnp.sum(
-        tnp.arctan2(x, tnp.abs(wrap(borrowed(second))))
+    return tnp.sum(tnp.hypot(x, tnp.abs(wrap(borrowed_constant(first))))) + tnp.sum(
+        tnp.arctan2(x, tnp.abs(wrap(borrowed_constant(second))))
     )
 
 
 def leaves(first: Any, second: Any) -> int:
     """How many of two constants are left when both are outputs."""
-    result = simplified(wrap(borrowed(first)), wrap(borrowed(second)))
+    result = simplified(wrap(borrowed_constant(first)), wrap(borrowed_constant(second)))
     return len({id(n) for n in result.outputs})
 
 

@@ -20,7 +20,7 @@ import pytest
 import tawny as tw
 import tawny.numpy as np
 from tawny import forking, node
-from tawny.forking import Whole, lock
+from tawny.forking import ForkBarrier, fork_safe_lock
 from tawny.lazy import cached_property
 from tawny.node import LEAST_ENTRIES, make, remake
 from tawny.op import ELEMENTWISE
@@ -274,7 +274,7 @@ def test_a_fork_inside_a_run_leaves_the_run_as_it_is() -> None:
 
 
 PLAIN_LOCKS = {"forking.py": 1, "__init__.py": 1}
-"""`forking.lock` makes one; the other is only ever tried."""
+"""`forking.fork_safe_lock` makes one; the other is only ever tried."""
 
 
 def test_no_lock_would_stay_held_in_a_forked_process() -> None:
@@ -293,7 +293,7 @@ def test_locks_are_left_alone_by_the_thread_that_holds_them() -> None:
             called.append(1)
 
     owner = Owner()
-    own, other = lock(), lock(owner.left)
+    own, other = fork_safe_lock(), fork_safe_lock(owner.left)
     holds, release = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -313,7 +313,7 @@ def test_locks_are_left_alone_by_the_thread_that_holds_them() -> None:
 
 
 def test_whole_work_can_begin_more_of_itself_and_forks_wait_for_it() -> None:
-    whole, order = Whole(), list[str]()
+    whole, order = ForkBarrier(), list[str]()
     entered, waiting = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -332,17 +332,17 @@ def test_whole_work_can_begin_more_of_itself_and_forks_wait_for_it() -> None:
     thread.start()
     entered.wait()
     threading.Timer(0.05, waiting.set).start()
-    whole._wait()
+    whole._before_fork()
     other.start()
     order.append("fork")
     other.join(0.05)
-    whole._go_on()
+    whole._after_fork_in_parent()
     thread.join()
     other.join()
     assert order == ["inside", "done", "fork", "late"]
     with whole:
-        whole._wait()
-        whole._begin_anew()
+        whole._before_fork()
+        whole._after_fork_in_child()
     assert whole._inside == 0
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import tawny as tw
 import tawny.numpy as tnp
 from optimiser_oracle import Oracle
-from tawny.tree import leaves, like, map_leaves, paths
+from tawny.tree import leaf_paths, leaves, map_leaves, unflatten
 
 
 def flat(structure: Any) -> np.ndarray:
@@ -22,7 +22,7 @@ def unflat(vector: np.ndarray, structure: Any) -> Any:
     for x in leaves(structure):
         out.append(vector[start : start + x.size].reshape(x.shape))
         start += x.size
-    return like(structure, out)
+    return unflatten(structure, out)
 
 
 class Slopes:
@@ -33,9 +33,9 @@ class Slopes:
         self._programs: dict[Any, Any] = {}
 
     def _variables(self, structure: Any, prefix: str) -> Any:
-        return like(
+        return unflatten(
             structure,
-            [tw.var(n, shape=a.shape, dtype=a.dtype) for n, a in paths(structure, prefix)],
+            [tw.var(n, shape=a.shape, dtype=a.dtype) for n, a in leaf_paths(structure, prefix)],
         )
 
     def _program(self, x: Any, y: Any, curved: bool) -> Any:
@@ -46,7 +46,7 @@ class Slopes:
             vx, vy = self._variables(x, "x"), self._variables(y, "y")
 
             def objective(p: Any) -> Any:
-                with tw.random.seeded(self.seed):
+                with tw.random.local_seed(self.seed):
                     out, new = self.model.advance(p, state, vx)
                 return self.loss(out, vy), new
 
@@ -60,7 +60,7 @@ class Slopes:
                     for n, a in zip(sizes, leaves(self.model.parameters), strict=True):
                         parts.append(tnp.reshape(v[start : start + n], a.shape))
                         start += n
-                    return objective(like(parameters, parts))[0]
+                    return objective(unflatten(parameters, parts))[0]
 
                 outputs = tw.hessian(of_vector)(vector)
             else:

@@ -31,12 +31,12 @@ from tawny.node import (
     Variable,
     constant,
     scalar,
-    settle,
+    store_value,
     toposort,
     variables,
 )
 from tawny.op import DTypeRule, Gradient, Trait
-from tawny.registry import FUNCTIONS
+from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.shape import Shape, size
 from tawny.tree import items_of
 
@@ -65,9 +65,9 @@ def evaluator() -> Evaluator:
     return _evaluate
 
 
-AtOnce = Callable[[Node], Value]
+EagerCompute = Callable[[Node], Value]
 
-AT_ONCE: Final[ContextVar[AtOnce | None]] = ContextVar("AT_ONCE", default=None)
+EAGER_COMPUTE: Final[ContextVar[EagerCompute | None]] = ContextVar("eager_compute", default=None)
 """What computes arrays as they are made; None while they are lazy."""
 
 
@@ -280,7 +280,7 @@ class Array(Methods):
         return sys.modules["tawny.numpy"]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return FUNCTIONS["__array_ufunc__"](ufunc, method, inputs, kwargs)
+        return PUBLIC_FUNCTIONS["__array_ufunc__"](ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self,
@@ -290,7 +290,7 @@ class Array(Methods):
         kwargs: dict[str, Any],
     ) -> Any:
         del types
-        return FUNCTIONS["__array_function__"](func, args, kwargs)
+        return PUBLIC_FUNCTIONS["__array_function__"](func, args, kwargs)
 
     def __dlpack__(
         self,
@@ -318,7 +318,7 @@ class Array(Methods):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         check_no_view(self, "setitem")
-        _rebind(self, FUNCTIONS["setitem"](self, key, value).node)
+        _rebind(self, PUBLIC_FUNCTIONS["setitem"](self, key, value).node)
 
     def __copy__(self) -> Array:
         return wrap(self._node)
@@ -373,7 +373,7 @@ def in_place(x: Array, name: str, other: Any) -> Array:
 
     It is a new array of the shape and dtype of `x`, as NumPy's operators in place keep them.
     """
-    result: Array = FUNCTIONS[name](x, other)
+    result: Array = PUBLIC_FUNCTIONS[name](x, other)
     if result.shape != x.shape:
         raise value_error(
             name, f"the result has shape {result.shape}; in place it must keep shape {x.shape}"
@@ -383,12 +383,12 @@ def in_place(x: Array, name: str, other: Any) -> Array:
             raise type_error(
                 name, f"the result has dtype {result.dtype}; in place it must cast to {x.dtype}"
             )
-        result = FUNCTIONS["astype"](result, x.dtype)
+        result = PUBLIC_FUNCTIONS["astype"](result, x.dtype)
     _note_former(result, x.node)
     return result
 
 
-FUNCTIONS["in_place"] = in_place
+PUBLIC_FUNCTIONS["in_place"] = in_place
 
 Out = Any
 """What a result is written into: a lazy array, one in a tuple, or None."""
@@ -421,7 +421,7 @@ def store(out: Out, result: Array, op: str) -> Array:
                 op,
                 f"out has dtype {target.dtype}; the result of dtype {result.dtype} must cast to it",
             )
-        result = FUNCTIONS["astype"](result, target.dtype)
+        result = PUBLIC_FUNCTIONS["astype"](result, target.dtype)
     _rebind(target, result.node)
     return target
 
@@ -438,8 +438,8 @@ def wrap(node: Node) -> Array:
         node.handle = weakref.ref(array)
     else:
         _note_handle(node, array)
-    if (compute := AT_ONCE.get()) is not None and _can_be_computed(node):
-        settle(node, compute(node))
+    if (compute := EAGER_COMPUTE.get()) is not None and _can_be_computed(node):
+        store_value(node, compute(node))
     return array
 
 
@@ -480,7 +480,7 @@ def _writable_view(value: Value) -> Value:
     """A view of a kept value that does not say it is read-only."""
     if value.flags.writeable:
         return value
-    if not pages.owned(value):
+    if not pages.owns_memory(value):
         raise BufferError("__dlpack__: the array's memory is read-only; exporting it needs a copy")
     value.flags.writeable = True
     lent = value.view()
@@ -510,7 +510,7 @@ def value_of(array: Array, op: str) -> Value:
             )
         wanted = [node, *(n for n in toposort([node], has_value) if _worth_keeping(n, node))]
         for known, value in zip(wanted, evaluator()(wanted), strict=True):
-            settle(known, value)
+            store_value(known, value)
     assert node.value is not None
     return node.value
 
@@ -569,7 +569,9 @@ def lift(x: Any, op: str, position: int = 0) -> Node:
     if isinstance(x, (list, tuple)):
         items = cast("Sequence[Any]", x)
         if _holds_array(items):
-            stacked: Array = FUNCTIONS["stack"]([wrap(lift(item, op, position)) for item in items])
+            stacked: Array = PUBLIC_FUNCTIONS["stack"](
+                [wrap(lift(item, op, position)) for item in items]
+            )
             return stacked.node
     return constant(as_value(x, op, position))
 
@@ -586,7 +588,7 @@ def _holds_array(items: Sequence[Any]) -> bool:
 def as_value(x: Any, op: str, position: int = 0) -> Value:
     """A private copy of `x` as a NumPy array of a supported dtype."""
     if type(x) is np.ndarray and x.nbytes >= pages.LARGE and x.dtype in dt.DTYPES:
-        return pages.copied(x)
+        return pages.copy_array(x)
     check_unmasked(x, op, f"operand {position}")
     try:
         value = np.array(x)

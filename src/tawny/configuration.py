@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, final
 
 from tawny.errors import type_error, value_error
-from tawny.settings import CHOSEN, text
+from tawny.settings import OVERRIDES, read_setting
 from tawny.shape import as_int
 
 
@@ -127,7 +127,7 @@ class Config:
     def __getattr__(self, name: str) -> Any:
         if name not in SETTINGS:
             raise AttributeError(f"config has no setting {name!r}; accepted: {', '.join(SETTINGS)}")
-        given = text(SETTINGS[name].variable)
+        given = read_setting(SETTINGS[name].variable)
         try:
             return SETTINGS[name].read(given) if given else None
         except ValueError:
@@ -139,7 +139,7 @@ class Config:
     @contextmanager
     def __call__(self, **settings: Any) -> Generator[Config]:
         """Set something while a block runs."""
-        before = CHOSEN.copy()
+        before = OVERRIDES.copy()
         self._set(settings)
         try:
             yield self
@@ -147,9 +147,9 @@ class Config:
             for name in settings:
                 variable = SETTINGS[name].variable
                 if variable in before:
-                    CHOSEN[variable] = before[variable]
+                    OVERRIDES[variable] = before[variable]
                 else:
-                    CHOSEN.pop(variable, None)
+                    OVERRIDES.pop(variable, None)
 
     @staticmethod
     def _set(settings: dict[str, Any]) -> None:
@@ -163,9 +163,9 @@ class Config:
             new[setting.variable] = None if value is None else setting.written(value)
         for variable, given in new.items():
             if given is None:
-                CHOSEN.pop(variable, None)
+                OVERRIDES.pop(variable, None)
             else:
-                CHOSEN[variable] = given
+                OVERRIDES[variable] = given
 
     def __dir__(self) -> list[str]:
         return [*SETTINGS, *object.__dir__(self)]

@@ -75,7 +75,7 @@ _RANK: Final = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _WEAK_RANK: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
 
 
-def names(categories: frozenset[Category]) -> str:
+def category_names(categories: frozenset[Category]) -> str:
     """The categories in words, in the order of the enumeration."""
     return ", ".join(c.value for c in Category if c in categories)
 
@@ -203,5 +203,5 @@ def check_categories(op: str, position: int, dtype: DType, accepts: frozenset[Ca
         raise type_error(
             op,
             f"operand {position} has dtype {dtype} ({DTYPES[dtype].value}); "
-            f"accepted: {names(accepts)}",
+            f"accepted: {category_names(accepts)}",
         )

@@ -22,7 +22,7 @@ __all__ = [
     "axis_error",
     "index_error",
     "linalg_error",
-    "located",
+    "with_location",
     "needs_values",
     "overflow_error",
     "type_error",
@@ -35,7 +35,7 @@ class PerformanceWarning(UserWarning):
     """What is computed is right, but takes more time or memory than it need; says what to do."""
 
 
-def located(message: str) -> str:
+def with_location(message: str) -> str:
     """`message` with the user's file and line."""
     source = caller()
     return message if source is None else f"{message}  [{source}]"
@@ -49,7 +49,7 @@ def warn(
     Python's filters decide whether it is shown: by default once for each line and message.
     """
     places = ", ".join(dict.fromkeys(map(str, about)))
-    text = f"{message}  [{places}]" if places else located(message)
+    text = f"{message}  [{places}]" if places else with_location(message)
     frame = users_frame()
     if frame is None:
         warnings.warn(text, category, stacklevel=2)
@@ -66,34 +66,34 @@ def warn(
 
 def value_error(op: str, detail: str) -> ValueError:
     """A wrong shape or option."""
-    return ValueError(located(f"{op}: {detail}"))
+    return ValueError(with_location(f"{op}: {detail}"))
 
 
 def type_error(op: str, detail: str) -> TypeError:
     """A wrong dtype or kind of object."""
-    return TypeError(located(f"{op}: {detail}"))
+    return TypeError(with_location(f"{op}: {detail}"))
 
 
 def linalg_error(op: str, detail: str) -> LinAlgError:
     """A matrix of the wrong shape; NumPy's own kind of ValueError."""
-    return LinAlgError(located(f"{op}: {detail}"))
+    return LinAlgError(with_location(f"{op}: {detail}"))
 
 
 def index_error(op: str, detail: str) -> IndexError:
     """An index outside its axis, or too many indices."""
-    return IndexError(located(f"{op}: {detail}"))
+    return IndexError(with_location(f"{op}: {detail}"))
 
 
 def overflow_error(op: str, detail: str) -> OverflowError:
     """A Python number that its dtype cannot hold."""
-    return OverflowError(located(f"{op}: {detail}"))
+    return OverflowError(with_location(f"{op}: {detail}"))
 
 
 def axis_error(op: str, axis: int, rank: int) -> AxisError:
     """An axis that the operand does not have."""
     accepted = f"axes from {-rank} to {rank - 1}" if rank else "no axis, since it has none"
     return AxisError(
-        located(
+        with_location(
             f"{op}: axis {axis} is out of bounds for an array of {rank} axes; accepted: {accepted}"
         )
     )
@@ -120,5 +120,6 @@ def needs_values(op: str, variables: Sequence[str], way_out: str) -> ValuesNeede
         names += f" and {len(variables) - 3} more"
     noun = "variables" if len(variables) > 1 else "variable"
     return ValuesNeededError(
-        located(f"{op}: the array depends on {noun} {names}, not known yet; {way_out}"), variables
+        with_location(f"{op}: the array depends on {noun} {names}, not known yet; {way_out}"),
+        variables,
     )

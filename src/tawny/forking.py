@@ -2,7 +2,7 @@
 
 A lock that another thread held would never be released there: `lock` makes locks that a forked
 process finds free.  Work that cannot be cut in two, since others do it for us and keep locks of
-their own, is done inside a `Whole`: a fork waits for its end.
+their own, is done inside a `ForkBarrier`: a fork waits for its end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOCKS: Final[weakref.WeakKeyDictionary[Lock, Callable[[], Callable[[], object] 
 """The locks, and what to call for each that was left."""
 
 
-def lock(left: Callable[[], object] | None = None) -> Lock:
+def fork_safe_lock(left: Callable[[], object] | None = None) -> Lock:
     """A reentrant lock that is free in a forked process, unless the thread that forked holds it.
 
     If another thread held it, the method `left` is called there: what the lock guards may be half
@@ -54,14 +54,14 @@ def _free_locks() -> None:
 
 
 @final
-class Whole:
+class ForkBarrier:
     """Work that a fork waits for; threads may be at it at the same time.
 
     Whoever is at it may begin more of it at any time; others let a fork that waits go first.
     """
 
     def __init__(self) -> None:
-        self._change = threading.Condition(lock())
+        self._change = threading.Condition(fork_safe_lock())
         self._inside = 0
         self._forks = 0
         self._guards: list[AbstractContextManager[object]] = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tawny.bad_calls import explain_bad_calls
-from tawny.registry import FUNCTIONS
+from tawny.registry import PUBLIC_FUNCTIONS
 
 if TYPE_CHECKING:
     from tawny.array import Array, ArrayLike
@@ -19,7 +19,7 @@ _FOREIGN: Final = frozenset({str, bytes, dict, set})
 
 
 def _call(name: str, *args: Any, **kwargs: Any) -> Array:
-    result: Array = FUNCTIONS[name](*args, **kwargs)
+    result: Array = PUBLIC_FUNCTIONS[name](*args, **kwargs)
     return result
 
 
@@ -195,11 +195,11 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         return _call("bitwise_invert", self)
 
     def __divmod__(self, other: ArrayLike, /) -> tuple[Array, Array]:
-        result: tuple[Array, Array] = FUNCTIONS["divmod"](self, other)
+        result: tuple[Array, Array] = PUBLIC_FUNCTIONS["divmod"](self, other)
         return result
 
     def __rdivmod__(self, other: ArrayLike, /) -> tuple[Array, Array]:
-        result: tuple[Array, Array] = FUNCTIONS["divmod"](other, self)
+        result: tuple[Array, Array] = PUBLIC_FUNCTIONS["divmod"](other, self)
         return result
 
     def __contains__(self, value: ArrayLike, /) -> bool:
@@ -211,7 +211,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
     @property
     def at(self) -> At:
         """Functional updates: `x.at[i].set(v)`, `.add`, `.mul`, `.min`, `.max`."""
-        at: At = FUNCTIONS["at"](self)
+        at: At = PUBLIC_FUNCTIONS["at"](self)
         return at
 
     @property
@@ -253,7 +253,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         subok: bool = True,
         copy: bool = True,
     ) -> Array:
-        """The same values as another dtype, which `casting` must allow."""
+        """The array's values in another dtype, which `casting` must allow."""
         return _call("convert", self, dtype, order, casting, copy)
 
     @explain_bad_calls
@@ -263,7 +263,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
 
     @explain_bad_calls
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
-        """The same elements in another shape."""
+        """The array's elements in another shape."""
         sizes = shape[0] if len(shape) == 1 else shape
         return _call("reshape", self, sizes, order, copy=copy)
 
@@ -510,7 +510,7 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
     @explain_bad_calls
     def nonzero(self) -> tuple[Array, ...]:
         """Indices of the elements that are not zero."""
-        result: tuple[Array, ...] = FUNCTIONS["nonzero"](self)
+        result: tuple[Array, ...] = PUBLIC_FUNCTIONS["nonzero"](self)
         return result
 
     @explain_bad_calls
@@ -561,4 +561,4 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
     @explain_bad_calls
     def put(self, indices: ArrayLike, values: ArrayLike, /, mode: str = "raise") -> None:
         """Put `values` at `indices` of this array, as if it were flat."""
-        FUNCTIONS["put"](self, indices, values, mode)
+        PUBLIC_FUNCTIONS["put"](self, indices, values, mode)

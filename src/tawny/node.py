@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tawny import dtype as dt
 from tawny.dtype import DType, Number
-from tawny.forking import lock
+from tawny.forking import fork_safe_lock
 from tawny.op import Gradient, Op, Trait, Type
 from tawny.shape import MOST_AXES, Shape, check_possible
 from tawny.source import Source, caller, describe
@@ -54,12 +54,12 @@ class Part(Op, name="part", traits=Trait.VIEW, gradient=Gradient.LINEAR, oracle=
     index: int
 
 
-_SOURCES: Final[ContextVar[tuple[Source, ...] | None]] = ContextVar("written_at", default=None)
+_SOURCES: Final[ContextVar[tuple[Source, ...] | None]] = ContextVar("sources", default=None)
 
 
 @final
-class written_at:  # noqa: N801  (used as a statement)
-    """Nodes made inside `with written_at(sources):` come from these places in the program."""
+class source_scope:  # noqa: N801  (used as a statement)
+    """Nodes made inside `with source_scope(sources):` come from these places in the program."""
 
     __slots__ = ("_sources", "_token")
 
@@ -69,7 +69,7 @@ class written_at:  # noqa: N801  (used as a statement)
     def __enter__(self) -> None:
         self._token: Token[tuple[Source, ...] | None] = _SOURCES.set(self._sources)
 
-    def move(self, sources: tuple[Source, ...]) -> None:
+    def set_sources(self, sources: tuple[Source, ...]) -> None:
         """From here on nodes come from other places."""
         _SOURCES.set(sources)
 
@@ -165,7 +165,7 @@ a sweep.
 """
 
 LEAST_ENTRIES: Final = 4096
-"""No sweep is made for so few entries."""
+"""Entries up to which no sweep is made."""
 
 _most_entries = LEAST_ENTRIES
 
@@ -177,7 +177,7 @@ def _lookup(key: int, op: Op, inputs: tuple[Node, ...]) -> Node | None:
     return node if node is not None and node.inputs == inputs and node.op == op else None
 
 
-_interning: Final = lock()
+_interning: Final = fork_safe_lock()
 """Held where entries change; new ones are added without."""
 
 
@@ -195,7 +195,7 @@ def _intern(node: Node, key: int) -> Node:
 
 
 def _intern_again(node: Node, key: int, own: weakref.ref[Node]) -> Node:
-    """The same where the key has an entry: of a node that is gone, or is another or the same."""
+    """Intern a node whose key has an entry: of a node that is gone, another, or its equal."""
     with _interning:
         entry = _INTERNED.setdefault(key, own)
         other = entry()
@@ -231,8 +231,8 @@ _SCALARS: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = (
 )
 """Constants of Python numbers, found without making an array."""
 
-SMALL: Final = 4096
-"""Constants of at most so many bytes are interned by content."""
+MOST_INTERNED_BYTES: Final = 4096
+"""Bytes of the largest constants that are interned by content."""
 
 _counter: Final = itertools.count(1)
 
@@ -320,7 +320,7 @@ def constant(value: Value) -> Node:
     Small ones are shared by all that have the same content, so they come from no place.
     """
     value.flags.writeable = False
-    if value.nbytes > SMALL:
+    if value.nbytes > MOST_INTERNED_BYTES:
         return Node(_CONSTANT, (), value.shape, value.dtype, value=value)
     shape, dtype, content = value.shape, value.dtype, value.tobytes()
     key = hash((shape, dtype, content))
@@ -332,7 +332,7 @@ def constant(value: Value) -> Node:
     return _intern(Node(_CONSTANT, (), shape, dtype, value=value, sources=()), key)
 
 
-def settle(node: Node, value: Value) -> None:
+def store_value(node: Node, value: Value) -> None:
     """Keep the value of a known node, which from then on is a constant and holds no inputs.
 
     What depends on a random draw keeps its op too: programs draw it anew in each run.
@@ -346,7 +346,7 @@ def settle(node: Node, value: Value) -> None:
         node.inputs = ()
 
 
-def borrowed(value: Value) -> Node:
+def borrowed_constant(value: Value) -> Node:
     """A constant over memory that somebody else owns and will not change while it lives."""
     return Node(_CONSTANT, (), value.shape, dt.own_dtype(value.dtype, "asarray"), value=value)
 

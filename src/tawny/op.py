@@ -335,7 +335,7 @@ _DTYPES: Final[dict[tuple[str, tuple[DType, ...]], DType]] = {}
 """What declared rules said before, by the op's name and its operands' dtypes."""
 
 _MOST_DTYPES: Final = 8192
-"""Above so many they are forgotten."""
+"""Entries above which the table is emptied."""
 
 
 def _exact(value: Any) -> Any:
@@ -419,7 +419,7 @@ def register(facts: Facts, op: type[Op] | Elementwise) -> None:
         CLASSES[facts.name] = op
 
 
-def overwritable(op: Op, made: Type, given: Sequence[Type]) -> list[int]:
+def overwritable_operands(op: Op, made: Type, given: Sequence[Type]) -> list[int]:
     """Operands, in order, whose memory the result may be written into, when they die there."""
     if type(op) is Elementwise and op.info.overwrites is Overwrites.SAME_SIZE:
         shape, item = made[0], made[1].itemsize

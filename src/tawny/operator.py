@@ -26,7 +26,7 @@ from tawny.op import (
     Trait,
     register,
 )
-from tawny.registry import FUNCTIONS
+from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.scalar import Scalar, arguments
 from tawny.tree import items_of
 
@@ -109,7 +109,7 @@ def public(
         if ufunc:
             cast("Any", boundary).__signature__ = _ufunc_signature(function)
         for key in (name, *names):
-            FUNCTIONS[key] = boundary
+            PUBLIC_FUNCTIONS[key] = boundary
         return boundary
 
     return declare
@@ -231,7 +231,7 @@ def _as_operand(x: Any, dtype: Any, casting: Any, op: str) -> Array:
         raise type_error(
             op, f"dtype is {wanted}; an operand of dtype {given} does not cast to it by {casting!r}"
         )
-    converted: Array = FUNCTIONS["asarray"](x, dtype=wanted)
+    converted: Array = PUBLIC_FUNCTIONS["asarray"](x, dtype=wanted)
     return converted
 
 
@@ -254,8 +254,8 @@ def _into(out: Out, result: Array, where: Any, op: str) -> Array:
     target = items_of(out)[0]
     if isinstance(target, Array):
         if where is not True:
-            result = FUNCTIONS["where"](where, result, target)
-        result = FUNCTIONS["broadcast_to"](result, target.shape)
+            result = PUBLIC_FUNCTIONS["where"](where, result, target)
+        result = PUBLIC_FUNCTIONS["broadcast_to"](result, target.shape)
     return store(out, result, op)
 
 

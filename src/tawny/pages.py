@@ -22,17 +22,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tawny.settings import text
+from tawny.settings import read_setting
 
 Value = npt.NDArray[Any]
 
 LARGE: Final = 2**18
-"""Arrays of at least so many bytes have pages of their own."""
+"""Bytes from which on an array has pages of its own."""
 
 SHARED: Final = 2**20
-"""Those of at least so many are filled by several threads."""
+"""Bytes from which on several threads fill an array."""
 
 MOST_THREADS: Final = 4
+"""Threads that fill an array, at most: few are enough."""
 
 LINE: Final = 64
 """Bytes of a cache line."""
@@ -47,7 +48,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
     return array
 
 
-def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
+def empty_aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
     """A new array that begins with a cache line; its pages come as they are touched."""
     nbytes = math.prod(shape) * dtype.itemsize
     room = _OwnBytes((nbytes + LINE,), np.uint8)
@@ -58,7 +59,7 @@ class _OwnBytes(np.ndarray[tuple[Any, ...], np.dtype[np.uint8]]):
     """Bytes that are one array's alone."""
 
 
-def copied(array: Value) -> Value:
+def copy_array(array: Value) -> Value:
     """A copy, its last axis the closest in memory."""
     if not array.flags.c_contiguous:
         copy = empty(array.shape, array.dtype)
@@ -76,10 +77,10 @@ def copied(array: Value) -> Value:
     return copy
 
 
-def at_once(tasks: Sequence[Callable[[], object]], threads: int) -> None:
-    """Do tasks that leave the interpreter's lock for most of their time, on so many threads.
+def run_parallel(tasks: Sequence[Callable[[], object]], threads: int) -> None:
+    """Do tasks that leave the interpreter's lock for most of their time, on `threads` threads.
 
-    On fewer where the system does not allow so many.
+    On fewer where the system does not allow more.
     """
     left, errors = iter(tasks), list[BaseException]()
 
@@ -103,13 +104,13 @@ def at_once(tasks: Sequence[Callable[[], object]], threads: int) -> None:
         raise errors[0]
 
 
-def owned(array: Value) -> bool:
+def owns_memory(array: Value) -> bool:
     """Whether the memory of an array is its own, and nobody else's."""
     base: object = array.base
     return array.flags.owndata or isinstance(base, (mmap.mmap, _OwnBytes))
 
 
-def give_back(bytes_: Value) -> None:
+def release_pages(bytes_: Value) -> None:
     """Let the system have the whole pages of some bytes, whose values nobody needs any more."""
     if sys.platform.startswith("linux"):
         first = bytes_.ctypes.data
@@ -131,7 +132,7 @@ def _new_pages(
     count = _threads() if nbytes >= SHARED else 1
     parts = nbytes // mmap.PAGESIZE // count * mmap.PAGESIZE
     bounds = [*range(0, parts * count, parts), nbytes]
-    at_once([partial(fill, bytes_, *share) for share in pairwise(bounds)], count)
+    run_parallel([partial(fill, bytes_, *share) for share in pairwise(bounds)], count)
     return np.ndarray(shape, dtype, pages), True
 
 
@@ -150,6 +151,6 @@ def _advise() -> Callable[[int, int, int], int]:
 
 def _threads() -> int:
     """Threads that fill an array: as many as may be used, but few are enough."""
-    if text("TAWNY_THREADS") == "1":
+    if read_setting("TAWNY_THREADS") == "1":
         return 1
     return min(len(os.sched_getaffinity(0)), MOST_THREADS)

@@ -8,5 +8,5 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
+PUBLIC_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
 """`numpy`'s names (`add`, `linalg.norm`), filled as the chapters are imported."""

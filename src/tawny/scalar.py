@@ -104,14 +104,14 @@ class Const(NamedTuple):
     value: float
 
 
-class Call(NamedTuple):
+class PrimCall(NamedTuple):
     """A primitive applied to expressions."""
 
     prim: Prim
     args: tuple[Expr, ...]
 
 
-Expr = Arg | Const | Call
+Expr = Arg | Const | PrimCall
 LN2: Final = math.log(2.0)
 
 
@@ -168,7 +168,9 @@ class Scalar:
 
 def call(prim: Prim, *args: Scalar | float) -> Scalar:
     """`prim` applied to expressions or Python numbers."""
-    return Scalar(Call(prim, tuple(a.expr if isinstance(a, Scalar) else Const(a) for a in args)))
+    return Scalar(
+        PrimCall(prim, tuple(a.expr if isinstance(a, Scalar) else Const(a) for a in args))
+    )
 
 
 def arguments(arity: int) -> tuple[Scalar, ...]:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 from typing import Final
 
-CHOSEN: Final[dict[str, str]] = {}
+OVERRIDES: Final[dict[str, str]] = {}
 """What was set in place of environment variables, by their names."""
 
 
-def text(variable: str) -> str:
+def read_setting(variable: str) -> str:
     """The value of an environment variable, or what was set in its place; empty for nothing."""
-    chosen = CHOSEN.get(variable)
+    chosen = OVERRIDES.get(variable)
     return os.environ.get(variable, "") if chosen is None else chosen
 
 
-def debugging() -> bool:
+def is_debugging() -> bool:
     """Whether graphs are checked after each pass, and memory is poisoned before its first use."""
-    return text("TAWNY_DEBUG") not in ("", "0")
+    return read_setting("TAWNY_DEBUG") not in ("", "0")

@@ -138,7 +138,7 @@ def normalise_axes(axis: object, rank: int, op: str) -> tuple[int, ...]:
 
 
 def reduction_axes(axis: object, rank: int, op: str) -> tuple[int, ...]:
-    """As `normalise_axes`; an array without axes may be reduced over its axis 0 or -1."""
+    """Sorted distinct axes to reduce; an array without axes may be reduced over 0 or -1."""
     if not rank and isinstance(axis, int) and axis in (0, -1):
         return ()
     return normalise_axes(axis, rank, op)
@@ -152,13 +152,13 @@ def ordered_axes(axes: Iterable[object], rank: int, op: str) -> tuple[int, ...]:
     return out
 
 
-def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+def reduction_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     """`shape` without `axes`, or with 1 in their place."""
     if keepdims:
         return tuple(1 if a in axes else n for a, n in enumerate(shape))
     return tuple(n for a, n in enumerate(shape) if a not in axes)
 
 
-def replaced(shape: Shape, axis: int, n: int) -> Shape:
+def replace_size(shape: Shape, axis: int, n: int) -> Shape:
     """`shape` with size `n` on `axis`."""
     return (*shape[:axis], n, *shape[axis + 1 :])

@@ -18,7 +18,7 @@ from typing import Any, Final
 import tawny.numpy as np
 from tawny.approximations import bessel, incomplete, normal
 from tawny.approximations import gamma as series
-from tawny.approximations.gamma import chosen
+from tawny.approximations.gamma import if_else
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.autodiff.custom import custom_jvp
 from tawny.autodiff.functions import jvp
@@ -293,7 +293,7 @@ j1: Unary = _function(
 def _over(y: Array, x: Array) -> Array:
     """`y / x` of a function that begins as x / 2."""
     zero = np.equal(x, 0.0)
-    return chosen(zero, 0.5, y / chosen(zero, 1.0, x))
+    return if_else(zero, 0.5, y / if_else(zero, 1.0, x))
 
 
 # ------------------------------------------------------------- normal distribution
@@ -303,7 +303,7 @@ erf, erfc = np.erf, np.erfc
 
 def _tail(y: Array) -> Array:
     """Where `erfc` is `y`, from 0 to 0.5: a guess, and Newton's steps on the logarithm."""
-    inner = chosen((y > 0.0) & (y < 0.6), y, 0.5)
+    inner = if_else((y > 0.0) & (y < 0.6), y, 0.5)
     level = np.log(inner * (2.0 - inner))
     # Winitzki's approximation, good to two digits
     a = 0.147
@@ -312,12 +312,12 @@ def _tail(y: Array) -> Array:
     for _ in range(4):
         there = np.erfc(x)
         x = x + np.log(there / inner) * (there * np.exp(x * x)) * (math.sqrt(math.pi) / 2)
-    return chosen(np.equal(y, 0.0), math.inf, chosen(y >= 0.0, x, math.nan))
+    return if_else(np.equal(y, 0.0), math.inf, if_else(y >= 0.0, x, math.nan))
 
 
 def _middle(y: Array) -> Array:
     """Where `erf` is `y`, from -0.5 to 0.5: a guess, and steps of Halley's method."""
-    inner = chosen(np.abs(y) <= 0.5, y, 0.0)
+    inner = if_else(np.abs(y) <= 0.5, y, 0.0)
     root = math.sqrt(math.pi) / 2
     x = inner * (root + inner * inner * (math.pi / 12 * root))
     for _ in range(3):
@@ -329,13 +329,13 @@ def _middle(y: Array) -> Array:
 def _erfinv(y: Array) -> Array:
     """Where `erf` is `y`."""
     size = np.abs(y)
-    return chosen(size <= 0.5, _middle(y), np.copysign(_tail(1.0 - size), y))
+    return if_else(size <= 0.5, _middle(y), np.copysign(_tail(1.0 - size), y))
 
 
 def _erfcinv(y: Array) -> Array:
     """Where `erfc` is `y`."""
-    ends = chosen(y > 1.0, -_tail(2.0 - y), _tail(y))
-    return chosen(np.abs(1.0 - y) <= 0.5, _middle(1.0 - y), ends)
+    ends = if_else(y > 1.0, -_tail(2.0 - y), _tail(y))
+    return if_else(np.abs(1.0 - y) <= 0.5, _middle(1.0 - y), ends)
 
 
 erfinv: Unary = _function(
@@ -384,7 +384,7 @@ def _ratio(x: Array) -> Array:
     """The density over `ndtr`."""
     near, far = np.maximum(x, normal.FAR_BELOW), np.minimum(x, normal.FAR_BELOW)
     ratio = np.exp(-0.5 * near * near - normal.LEVEL - log_ndtr(near))
-    return chosen(x > normal.FAR_BELOW, ratio, normal.mills(far))
+    return if_else(x > normal.FAR_BELOW, ratio, normal.mills(far))
 
 
 log_ndtr: Unary = _function(
@@ -411,14 +411,14 @@ def logit(p: ArrayLike, /) -> Array:
 
 def _logit(share: Array) -> Array:
     middle = (share > 0.3) & (share < 0.65)  # where the difference of logarithms loses digits
-    near = 2.0 * np.atanh(2.0 * chosen(middle, share, 0.5) - 1.0)
-    return chosen(middle, near, np.log(share) - np.log1p(-share))
+    near = 2.0 * np.atanh(2.0 * if_else(middle, share, 0.5) - 1.0)
+    return if_else(middle, near, np.log(share) - np.log1p(-share))
 
 
 def _product(x: Array, y: Array, logarithm: Function, neutral: float) -> Array:
     """`x` times a logarithm of `y`; 0 where `x` is 0 and `y` is a number."""
     none = np.equal(x, 0.0) & ~np.isnan(y)
-    return chosen(none, 0.0, x) * logarithm(chosen(none, neutral, y))
+    return if_else(none, 0.0, x) * logarithm(if_else(none, neutral, y))
 
 
 @explain_bad_calls
@@ -440,7 +440,7 @@ def entr(x: ArrayLike, /) -> Array:
 
 
 def _entropy(x: Array) -> Array:
-    return chosen(x < 0.0, -math.inf, 0.0 - xlogy(x, chosen(x < 0.0, 1.0, x)))
+    return if_else(x < 0.0, -math.inf, 0.0 - xlogy(x, if_else(x < 0.0, 1.0, x)))
 
 
 # ------------------------------------------------------------------------ matrices
@@ -476,8 +476,8 @@ def expm(a: ArrayLike, /) -> Array:
     halved = matrix * np.astype(np.exp2(-times), matrix.dtype)
     ratio = _pade(halved)
     for number in range(SQUARINGS):
-        ratio = chosen(times > number, ratio @ ratio, ratio)
-    return chosen(times > SQUARINGS, math.nan, ratio)
+        ratio = if_else(times > number, ratio @ ratio, ratio)
+    return if_else(times > SQUARINGS, math.nan, ratio)
 
 
 def _pade(a: Array) -> Array:

@@ -35,7 +35,7 @@ def map_together(function: Callable[..., Any], first: Any, *others: Any) -> Any:
     return map_leaves(lambda _: function(*next(rows)), first)
 
 
-def like(structure: Any, values: Iterable[Any]) -> Any:
+def unflatten(structure: Any, values: Iterable[Any]) -> Any:
     """`values`, in order, in place of the leaves of a structure."""
     given = iter(list(values))
     return map_leaves(lambda _: next(given), structure)
@@ -53,26 +53,26 @@ def leaves(structure: Any) -> list[Any]:
     return [structure]
 
 
-def outline(structure: Any, found: list[Any]) -> Hashable:
+def structure_key(structure: Any, found: list[Any]) -> Hashable:
     """What structures that differ in their leaves alone share; `found` takes the leaves."""
     kind = type(cast("object", structure))
     if kind is np.ndarray:
         found.append(structure)
         return None
     if isinstance(structure, (tuple, list)):
-        items = [outline(item, found) for item in cast("list[Any]", structure)]
+        items = [structure_key(item, found) for item in cast("list[Any]", structure)]
         return kind, *items
     if isinstance(structure, dict):
         entries = cast("list[tuple[Any, Any]]", structure.items())
-        parts = [(key, type(cast("object", key)), outline(x, found)) for key, x in entries]
+        parts = [(key, type(cast("object", key)), structure_key(x, found)) for key, x in entries]
         return kind, *parts
     if _is_dataclass(structure):
-        return kind, *[(n, outline(item, found)) for n, item in _fields(structure)]
+        return kind, *[(n, structure_key(item, found)) for n, item in _fields(structure)]
     found.append(structure)
     return None
 
 
-def paths(structure: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaf_paths(structure: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every leaf with the path that leads to it: `params.layers.0.weight`."""
     items: list[tuple[Any, Any]]
     if isinstance(structure, (tuple, list)):
@@ -85,7 +85,7 @@ def paths(structure: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield prefix, structure
         return
     for key, item in items:
-        yield from paths(item, f"{prefix}.{key}" if prefix else str(key))
+        yield from leaf_paths(item, f"{prefix}.{key}" if prefix else str(key))
 
 
 def _is_dataclass(x: Any) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tawny.approximations import chebyshev_tables as tables
-from tawny.approximations.gamma import chebyshev, chosen
+from tawny.approximations.gamma import chebyshev, if_else
 from tawny.array import Array
 from tawny.ops import elementwise as e
 
@@ -19,7 +19,7 @@ def _near_and_far(x: Array) -> tuple[Array, Array, Array]:
     """Whether the magnitude is small, and two that are where it is and where it is not."""
     size = e.abs(x)
     near = size <= FAR
-    return near, chosen(near, size, FAR), chosen(near, FAR, size)
+    return near, if_else(near, size, FAR), if_else(near, FAR, size)
 
 
 def _exp_scaled(x: Array, near: Sequence[float], far: Sequence[float], *, odd: bool) -> Array:
@@ -28,8 +28,8 @@ def _exp_scaled(x: Array, near: Sequence[float], far: Sequence[float], *, odd: b
     below = chebyshev(near, small * (2 / FAR) - 1.0)
     beyond = chebyshev(far, (2 * FAR) / large - 1.0) / e.sqrt(large)
     if not odd:
-        return chosen(is_near, below, beyond)
-    return chosen(is_near, below * x, e.copysign(beyond, x))
+        return if_else(is_near, below, beyond)
+    return if_else(is_near, below * x, e.copysign(beyond, x))
 
 
 def i0e(x: Array) -> Array:
@@ -59,8 +59,8 @@ def j0(x: Array) -> Array:
     is_near, small, large = _near_and_far(x)
     below = chebyshev(tables.J0_NEAR, small * small * (2 / FAR**2) - 1.0)
     first, second, both, less = _waves(large, tables.J0_EVEN, tables.J0_ODD)
-    value = chosen(is_near, below, first * both - second * less)
-    return chosen(e.isinf(x), 0.0, value)
+    value = if_else(is_near, below, first * both - second * less)
+    return if_else(e.isinf(x), 0.0, value)
 
 
 def j1(x: Array) -> Array:
@@ -69,5 +69,5 @@ def j1(x: Array) -> Array:
     below = x * chebyshev(tables.J1_NEAR, small * small * (2 / FAR**2) - 1.0)
     first, second, both, less = _waves(large, tables.J1_EVEN, tables.J1_ODD)
     beyond = first * less + second * both
-    value = chosen(is_near, below, chosen(x < 0.0, -beyond, beyond))
-    return chosen(e.isinf(x), 0.0, value)
+    value = if_else(is_near, below, if_else(x < 0.0, -beyond, beyond))
+    return if_else(e.isinf(x), 0.0, value)

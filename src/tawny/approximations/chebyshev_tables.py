@@ -267,7 +267,7 @@ J1_EVEN: Final = (
     -1.7312313216116335e-17,
     3.0492991197665872e-18,
 )
-"""As `J0_EVEN` for order 1, t = x - 3 pi / 4."""
+"""The even part of order 1 as `J0_EVEN` is that of order 0; t = x - 3 pi / 4."""
 
 J1_ODD: Final = (
     0.04677778706953532,
@@ -287,7 +287,7 @@ J1_ODD: Final = (
     6.524081149589261e-19,
     -1.3765771484849487e-19,
 )
-"""As `J0_ODD` for order 1."""
+"""The odd part of order 1, beside `J1_EVEN`."""
 
 I0_NEAR: Final = (
     0.33839763720473803,

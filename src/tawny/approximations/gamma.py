@@ -42,7 +42,7 @@ def chebyshev(series: Sequence[float], t: Array) -> Array:
     return t * value - before + series[0]
 
 
-def powers(coefficients: Sequence[float], t: Array) -> Array:
+def polynomial(coefficients: Sequence[float], t: Array) -> Array:
     """The sum of `coefficients[k]` times `t` to the power k."""
     value = t * 0.0 + coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
@@ -50,13 +50,13 @@ def powers(coefficients: Sequence[float], t: Array) -> Array:
     return value
 
 
-def chosen(condition: Array, yes: Array | float, no: Array | float) -> Array:
+def if_else(condition: Array, yes: Array | float, no: Array | float) -> Array:
     """`yes` where the condition holds, else `no`."""
     result: Array = where(condition, yes, no)
     return result
 
 
-def between(x: Array, low: float, high: float) -> Array:
+def rescale(x: Array, low: float, high: float) -> Array:
     """`x` from -1 to 1 as it goes from `low` to `high`; outside it is at the ends."""
     inside = e.minimum(e.maximum(x, low), high)
     return (inside - (low + high) / 2) * (2 / (high - low))
@@ -65,7 +65,7 @@ def between(x: Array, low: float, high: float) -> Array:
 def _reflect(x: Array) -> tuple[Array, Array]:
     """Where to reflect, and -x there, x elsewhere: no digit is lost."""
     left = x < 0.0
-    return left, chosen(left, -x, x)
+    return left, if_else(left, -x, x)
 
 
 def _integer_distance(x: Array) -> Array:
@@ -79,73 +79,73 @@ STIRLING: Final = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULL
 
 def stirling(x: Array) -> Array:
     """What Stirling's formula leaves of `log(gamma(x))`."""
-    return powers(STIRLING, 1.0 / (x * x)) / x
+    return polynomial(STIRLING, 1.0 / (x * x)) / x
 
 
 def log_gamma(x: Array) -> Array:
     """`log(abs(gamma(x)))`."""
     left, y = _reflect(x)
     low = y < 1.0
-    lifted = chosen(low, y + 1.0, y)
-    factors = chosen(low, y, y - 1.0) * chosen(low, y - 1.0, y - 2.0)
-    ground = factors * chebyshev(tables.LOG_GAMMA_LOW, between(lifted, 1.0, 3.0))
-    near = ground - chosen(low, e.log(y), 0.0)
-    middle = chebyshev(tables.LOG_GAMMA_MIDDLE, between(y, 3.0, FAR))
+    lifted = if_else(low, y + 1.0, y)
+    factors = if_else(low, y, y - 1.0) * if_else(low, y - 1.0, y - 2.0)
+    ground = factors * chebyshev(tables.LOG_GAMMA_LOW, rescale(lifted, 1.0, 3.0))
+    near = ground - if_else(low, e.log(y), 0.0)
+    middle = chebyshev(tables.LOG_GAMMA_MIDDLE, rescale(y, 3.0, FAR))
     far = e.maximum(y, FAR)
     half = 0.5 * math.log(2 * math.pi) - 0.5
     beyond = (far - 0.5) * (e.log(far) - 1.0) + (half + stirling(far))
-    value = chosen(lifted < 3.0, near, chosen(y < FAR, middle, beyond))
+    value = if_else(lifted < 3.0, near, if_else(y < FAR, middle, beyond))
     sine = e.abs(x * e.sin(math.pi * _integer_distance(x)))
-    value = chosen(left, math.log(math.pi) - e.log(sine) - value, value)
-    return chosen(e.isinf(x), math.inf, value + 0.0)  # no negative zero
+    value = if_else(left, math.log(math.pi) - e.log(sine) - value, value)
+    return if_else(e.isinf(x), math.inf, value + 0.0)  # no negative zero
 
 
 def gamma(x: Array) -> Array:
     """The gamma function."""
     left, y = _reflect(x)
-    below = chosen(y < 1.0, y * (y + 1.0), chosen(y < 2.0, y, 1.0))
-    z, above = chosen(y < 1.0, y + 2.0, chosen(y < 2.0, y + 1.0, y)), y * 0.0 + 1.0
+    below = if_else(y < 1.0, y * (y + 1.0), if_else(y < 2.0, y, 1.0))
+    z, above = if_else(y < 1.0, y + 2.0, if_else(y < 2.0, y + 1.0, y)), y * 0.0 + 1.0
     for _ in range(int(FAR) - 3):  # the series is that of 2 to 3
         long = z >= 3.0
-        z = chosen(long, z - 1.0, z)
-        above = chosen(long, above * z, above)
-    near = above * chebyshev(tables.GAMMA_LOW, between(z, 2.0, 3.0)) / below
+        z = if_else(long, z - 1.0, z)
+        above = if_else(long, above * z, above)
+    near = above * chebyshev(tables.GAMMA_LOW, rescale(z, 2.0, 3.0)) / below
     far = e.maximum(y, FAR)
     half = e.pow(far, 0.5 * far - 0.25)  # the whole power may overflow where the product does not
     beyond = half * e.exp(-far) * half * (math.sqrt(2 * math.pi) * e.exp(stirling(far)))
-    beyond = chosen(y > 180.0, math.inf, beyond)  # it overflows from 171.6 on
-    value = chosen(y < FAR, near, beyond)
+    beyond = if_else(y > 180.0, math.inf, beyond)  # it overflows from 171.6 on
+    value = if_else(y < FAR, near, beyond)
     away = _integer_distance(x)
     even = e.equal(_integer_distance(0.5 * e.rint(x)), 0.0)
-    sine = e.sin(math.pi * away) * chosen(even, -x, x)
-    value = chosen(left, math.pi / (sine * value), value)
-    value = chosen(e.equal(x, 0.0), e.copysign(math.inf, x), value)
-    return chosen(left & (e.equal(away, 0.0) | e.isinf(x)), math.nan, value)
+    sine = e.sin(math.pi * away) * if_else(even, -x, x)
+    value = if_else(left, math.pi / (sine * value), value)
+    value = if_else(e.equal(x, 0.0), e.copysign(math.inf, x), value)
+    return if_else(left & (e.equal(away, 0.0) | e.isinf(x)), math.nan, value)
 
 
 def digamma(x: Array) -> Array:
     """The slope of `log_gamma`."""
     left, y = _reflect(x)
     low = y < 1.0
-    lifted = chosen(low, y + 1.0, y)
+    lifted = if_else(low, y + 1.0, y)
     root, rest = tables.DIGAMMA_ROOT
-    ground = chebyshev(tables.DIGAMMA_LOW, between(lifted, 1.0, 3.0)) * ((lifted - root) - rest)
-    near = ground - chosen(low, 1.0 / y, 0.0)
-    middle = chebyshev(tables.DIGAMMA_MIDDLE, between(y, 3.0, FAR))
+    ground = chebyshev(tables.DIGAMMA_LOW, rescale(lifted, 1.0, 3.0)) * ((lifted - root) - rest)
+    near = ground - if_else(low, 1.0 / y, 0.0)
+    middle = chebyshev(tables.DIGAMMA_MIDDLE, rescale(y, 3.0, FAR))
     far = e.maximum(y, FAR)
     square = 1.0 / (far * far)
     terms = [b / (2 * k) for k, b in enumerate(BERNOULLI[:8], start=1)]
-    beyond = e.log(far) - 0.5 / far - powers(terms, square) * square
-    value = chosen(lifted < 3.0, near, chosen(y < FAR, middle, beyond))
+    beyond = e.log(far) - 0.5 / far - polynomial(terms, square) * square
+    value = if_else(lifted < 3.0, near, if_else(y < FAR, middle, beyond))
     away = _integer_distance(x)
-    value = chosen(left, value - 1.0 / x - math.pi / e.tan(math.pi * away), value)
-    value = chosen((x < 0.0) & e.equal(away, 0.0), math.nan, value)
-    value = chosen(e.equal(x, 0.0), -e.copysign(math.inf, x), value)
-    return chosen(e.equal(x, -math.inf), math.nan, value)
+    value = if_else(left, value - 1.0 / x - math.pi / e.tan(math.pi * away), value)
+    value = if_else((x < 0.0) & e.equal(away, 0.0), math.nan, value)
+    value = if_else(e.equal(x, 0.0), -e.copysign(math.inf, x), value)
+    return if_else(e.equal(x, -math.inf), math.nan, value)
 
 
 TERMS: Final = 12
-"""So many terms of Hurwitz' zeta function are added before the Euler and Maclaurin series."""
+"""Terms of Hurwitz' zeta function that are added before the Euler and Maclaurin series."""
 
 
 def zeta(s: int, x: Array) -> Array:
@@ -159,7 +159,7 @@ def zeta(s: int, x: Array) -> Array:
     for j, b in enumerate(BERNOULLI, start=1):
         terms.append(b * rising / math.factorial(2 * j))
         rising *= (s + 2 * j - 1) * (s + 2 * j)
-    tail = (0.5 + powers(terms, square) / end) * _reciprocal_power(end, s)
+    tail = (0.5 + polynomial(terms, square) / end) * _reciprocal_power(end, s)
     return total + (_reciprocal_power(end, s - 1) / (s - 1) + tail)
 
 
@@ -174,7 +174,7 @@ def trigamma(x: Array) -> Array:
     left, y = _reflect(x)
     value = zeta(2, y)
     turned, inverse = math.pi / e.sin(math.pi * _integer_distance(x)), 1.0 / x
-    return chosen(left, turned * turned - (value - inverse * inverse), value)
+    return if_else(left, turned * turned - (value - inverse * inverse), value)
 
 
 def polygamma(n: int, x: Array) -> Array:
@@ -182,4 +182,4 @@ def polygamma(n: int, x: Array) -> Array:
     if n == 1:
         return trigamma(x)
     sign = -1.0 if n % 2 == 0 else 1.0
-    return zeta(n + 1, chosen(x >= 0.0, x, math.nan)) * (sign * math.factorial(n))
+    return zeta(n + 1, if_else(x >= 0.0, x, math.nan)) * (sign * math.factorial(n))

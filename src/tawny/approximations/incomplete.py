@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from tawny.approximations import chebyshev_tables as tables
-from tawny.approximations.gamma import FAR, between, chebyshev, chosen, powers, stirling
+from tawny.approximations.gamma import FAR, chebyshev, if_else, polynomial, rescale, stirling
 from tawny.array import Array, wrap
 from tawny.node import Node, constant
 from tawny.ops import elementwise as e
@@ -65,7 +65,7 @@ def _end(g: Exponent, slope: Exponent, begin: Array) -> Array:
     place = begin
     for _ in range(STEPS):
         place = place - (g(place) - DEPTH) / slope(place)
-    return chosen(begin < 1e-5, begin, place)
+    return if_else(begin < 1e-5, begin, place)
 
 
 def _crossing(slope: Array, half_curve: Array) -> Array:
@@ -84,43 +84,44 @@ _LOGARITHM: Final = tuple(2 / (2 * k + 3) for k in range(9))
 
 def _exp_series(s: Array) -> Array:
     """`exp(s) - 1 - s` of small numbers."""
-    return powers(_EXPONENTIAL, s) * s * s
+    return polynomial(_EXPONENTIAL, s) * s * s
 
 
 def _log_series(mu: Array) -> Array:
     """`mu - log(1 + mu)` of small numbers."""
     r = mu / (2.0 + mu)
     square = r * r
-    return r * (mu - square * powers(_LOGARITHM, square))
+    return r * (mu - square * polynomial(_LOGARITHM, square))
 
 
 def _exp_beyond(s: Array) -> Array:
     """`exp(s) - 1 - s`."""
-    return chosen(e.abs(s) < SMALL, _exp_series(s), e.expm1(s) - s)
+    return if_else(e.abs(s) < SMALL, _exp_series(s), e.expm1(s) - s)
 
 
 def _excess(mu: Array, ratio: Array) -> Array:
     """`mu - log(1 + mu)`, where 1 + mu is `ratio`."""
-    return chosen(e.abs(mu) < SMALL, _log_series(mu), mu - e.log(ratio))
+    return if_else(e.abs(mu) < SMALL, _log_series(mu), mu - e.log(ratio))
 
 
 def _stirling_rest(a: Array) -> Array:
     """What Stirling's formula leaves of `log(gamma(a))`; for small numbers by that of others."""
     low = a < FAR
-    small, large = e.minimum(a, FAR), chosen(low, a + FAR, a)
+    small, large = e.minimum(a, FAR), if_else(low, a + FAR, a)
     factors = small
     for n in range(1, int(FAR)):
         factors = factors * (small + float(n))
     lifted = (small + (FAR - 0.5)) * e.log(small + FAR) - FAR
     gap = lifted - e.log(factors) - (small - 0.5) * e.log(small)
-    return stirling(large) + chosen(low, gap, 0.0)
+    return stirling(large) + if_else(low, gap, 0.0)
 
 
 # --------------------------------------------------------------------------- gamma
 
-_SERIES: Final = 26
 NEAR: Final = 1.5
-"""Up to here the power series, which needs so many terms, is used."""
+"""The greatest `x` for which the power series is used ..."""
+_SERIES: Final = 26
+"""... and the terms it needs there."""
 
 
 def gammainc(a: Array, x: Array) -> Array:
@@ -142,29 +143,29 @@ def gamma_factor(a: Array, x: Array) -> Array:
 def gamma_density(a: Array, x: Array) -> Array:
     """The slope of `gammainc` with respect to `x`."""
     inside = (a > 0.0) & (x > 0.0) & (a < math.inf) & (x < math.inf)
-    b, y = chosen(inside, a, 1.0), chosen(inside, x, 1.0)
-    first = chosen(a < 1.0, math.inf, chosen(e.equal(a, 1.0), 1.0, 0.0))
-    edge = chosen(e.equal(x, 0.0) & (a > 0.0), first, 0.0)
-    value = chosen(inside, gamma_factor(b, y) / y, edge)
-    return chosen((a >= 0.0) & (x >= 0.0), value, math.nan)
+    b, y = if_else(inside, a, 1.0), if_else(inside, x, 1.0)
+    first = if_else(a < 1.0, math.inf, if_else(e.equal(a, 1.0), 1.0, 0.0))
+    edge = if_else(e.equal(x, 0.0) & (a > 0.0), first, 0.0)
+    value = if_else(inside, gamma_factor(b, y) / y, edge)
+    return if_else((a >= 0.0) & (x >= 0.0), value, math.nan)
 
 
 def _gamma(a: Array, x: Array) -> tuple[Array, Array]:
     inside = (a > 0.0) & (x > 0.0) & (a < math.inf) & (x < math.inf)
-    b, y = chosen(inside, a, 1.0), chosen(inside, x, 1.0)
+    b, y = if_else(inside, a, 1.0), if_else(inside, x, 1.0)
     factor = gamma_factor(b, y)
     lower = factor / b * _power_series(b, e.minimum(y, NEAR))
-    upper = chosen(b < 1.0, _small_upper(e.minimum(b, 1.0), e.minimum(y, NEAR)), 1.0 - lower)
+    upper = if_else(b < 1.0, _small_upper(e.minimum(b, 1.0), e.minimum(y, NEAR)), 1.0 - lower)
     left = y < b
-    part = factor * chosen(left, _lower_integral(b, y), _upper_integral(b, y))
+    part = factor * if_else(left, _lower_integral(b, y), _upper_integral(b, y))
     near = y <= NEAR
-    lower = chosen(near, lower, chosen(left, part, 1.0 - part))
-    upper = chosen(near, upper, chosen(left, 1.0 - part, part))
+    lower = if_else(near, lower, if_else(left, part, 1.0 - part))
+    upper = if_else(near, upper, if_else(left, 1.0 - part, part))
     none = ~((a >= 0.0) & (x >= 0.0)) | (e.equal(a, x) & (e.equal(a, 0.0) | e.isinf(a)))
     full = e.equal(a, 0.0) | e.equal(x, math.inf)
-    lower = chosen(inside, lower, chosen(full, 1.0, 0.0))
-    upper = chosen(inside, upper, chosen(full, 0.0, 1.0))
-    return chosen(none, math.nan, lower), chosen(none, math.nan, upper)
+    lower = if_else(inside, lower, if_else(full, 1.0, 0.0))
+    upper = if_else(inside, upper, if_else(full, 0.0, 1.0))
+    return if_else(none, math.nan, lower), if_else(none, math.nan, upper)
 
 
 def _power_series(a: Array, x: Array) -> Array:
@@ -177,7 +178,7 @@ def _power_series(a: Array, x: Array) -> Array:
 
 def _small_upper(a: Array, x: Array) -> Array:
     """The upper one of small numbers, as a sum that loses no digits where it is small."""
-    log_gamma_beyond = a * (a - 1.0) * chebyshev(tables.LOG_GAMMA_LOW, between(a + 1.0, 1.0, 3.0))
+    log_gamma_beyond = a * (a - 1.0) * chebyshev(tables.LOG_GAMMA_LOW, rescale(a + 1.0, 1.0, 3.0))
     level = a * e.log(x) - log_gamma_beyond
     value = a * 0.0
     for n in range(_SERIES, 0, -1):
@@ -187,21 +188,21 @@ def _small_upper(a: Array, x: Array) -> Array:
 
 def _lower_integral(a: Array, x: Array) -> Array:
     """With g(s) = a s - x (1 - exp(-s)), x below a."""
-    gap, y = chosen(a > x, a - x, 0.0), e.maximum(x, NEAR)
+    gap, y = if_else(a > x, a - x, 0.0), e.maximum(x, NEAR)
     wide, high = expand_dims(gap, axis=-1), expand_dims(y, axis=-1)
     bound = (DEPTH + y) / (gap + y)
     near = _crossing(gap, y * math.exp(-1.0))
     end = _end(
         lambda s: gap * s + y * (s + e.expm1(-s)),
         lambda s: gap - y * e.expm1(-s),
-        chosen(near < 1.0, e.minimum(near, bound), bound),
+        if_else(near < 1.0, e.minimum(near, bound), bound),
     )
     return _integral(lambda s: wide * s + high * _exp_beyond(-s), end, end * 0.5)
 
 
 def _upper_integral(a: Array, x: Array) -> Array:
     """With g(s) = x (exp(s) - 1) - a s, a up to x."""
-    gap, y = chosen(x >= a, x - a, 0.0), e.maximum(x, NEAR)
+    gap, y = if_else(x >= a, x - a, 0.0), e.maximum(x, NEAR)
     wide, high = expand_dims(gap, axis=-1), expand_dims(y, axis=-1)
     end = _end(
         lambda s: gap * s + y * (e.expm1(s) - s),
@@ -214,7 +215,7 @@ def _upper_integral(a: Array, x: Array) -> Array:
 # ---------------------------------------------------------------------------- beta
 
 RAISED: Final = 3
-"""The first parameter is raised so often, for the integrand to fall soon enough."""
+"""Steps of 1 by which the first parameter is raised, for the integrand to fall soon enough."""
 
 
 def beta_factor(a: Array, b: Array, x: Array, y: Array) -> Array:
@@ -228,29 +229,29 @@ def beta_factor(a: Array, b: Array, x: Array, y: Array) -> Array:
 def betainc(a: Array, b: Array, x: Array) -> Array:
     """The share below `x`; NaN outside of 0 to 1 and for negative parameters."""
     inside = (a > 0.0) & (b > 0.0) & (x > 0.0) & (x < 1.0) & (a < math.inf) & (b < math.inf)
-    p, q, z = chosen(inside, a, 1.0), chosen(inside, b, 1.0), chosen(inside, x, 0.5)
+    p, q, z = if_else(inside, a, 1.0), if_else(inside, b, 1.0), if_else(inside, x, 0.5)
     y = 1.0 - z
     turned = z * q > y * p
     pairs = ((q, p), (p, q), (y, z), (z, y))
-    share = _beta_below(*[chosen(turned, one, other) for one, other in pairs])
-    value = chosen(turned, 1.0 - share, share)
+    share = _beta_below(*[if_else(turned, one, other) for one, other in pairs])
+    value = if_else(turned, 1.0 - share, share)
     full = e.equal(x, 1.0) | e.equal(a, 0.0) | e.equal(b, math.inf)
-    value = chosen(inside, value, chosen(full & ~e.equal(x, 0.0), 1.0, 0.0))
+    value = if_else(inside, value, if_else(full & ~e.equal(x, 0.0), 1.0, 0.0))
     none = e.equal(a, b) & (e.equal(a, 0.0) | e.isinf(a))
     none = none | ~((a >= 0.0) & (b >= 0.0) & (x >= 0.0) & (x <= 1.0))
-    return chosen(none, math.nan, value)
+    return if_else(none, math.nan, value)
 
 
 def beta_density(a: Array, b: Array, x: Array) -> Array:
     """The slope of `betainc` with respect to `x`."""
     inside = (a > 0.0) & (b > 0.0) & (x > 0.0) & (x < 1.0) & (a < math.inf) & (b < math.inf)
-    p, q, z = chosen(inside, a, 1.0), chosen(inside, b, 1.0), chosen(inside, x, 0.5)
+    p, q, z = if_else(inside, a, 1.0), if_else(inside, b, 1.0), if_else(inside, x, 0.5)
     value = beta_factor(p, q, z, 1.0 - z) / z / (1.0 - z)
     # At the ends it is as a power of the distance, with the other parameter as the level.
-    own, other = chosen(e.equal(x, 0.0), a, b), chosen(e.equal(x, 0.0), b, a)
-    edge = chosen(own < 1.0, math.inf, chosen(e.equal(own, 1.0), other, 0.0))
+    own, other = if_else(e.equal(x, 0.0), a, b), if_else(e.equal(x, 0.0), b, a)
+    edge = if_else(own < 1.0, math.inf, if_else(e.equal(own, 1.0), other, 0.0))
     valid = (a > 0.0) & (b > 0.0) & (x >= 0.0) & (x <= 1.0)
-    return chosen(inside, value, chosen(valid, edge, math.nan))
+    return if_else(inside, value, if_else(valid, edge, math.nan))
 
 
 def _beta_below(a: Array, b: Array, x: Array, y: Array) -> Array:
@@ -269,17 +270,17 @@ def _beta_integral(a: Array, b: Array, x: Array, y: Array) -> Array:
     end = _end(
         lambda v: a * v + both * e.log1p(x * e.expm1(-v)),
         lambda v: a - both * x / (x + y * e.exp(v)),
-        chosen(near < 1.0, e.minimum(near, bound), bound),
+        if_else(near < 1.0, e.minimum(near, bound), bound),
     )
     middle = e.minimum(e.maximum(e.log(x / y), 0.25 * end), 0.75 * end)
     # In x or in y, whichever is the smaller: terms are no larger than they must be.
     left = x < 0.5
-    given = chosen(left, x, y), chosen(left, -1.0, 1.0), chosen(left, a, -b), gap, both
+    given = if_else(left, x, y), if_else(left, -1.0, 1.0), if_else(left, a, -b), gap, both
     small, sign, level, gap, both = (expand_dims(n, axis=-1) for n in given)
 
     def g(v: Array) -> Array:
         moved = small * e.expm1(sign * v)
         inner = gap * v + both * (small * _exp_series(sign * v) - _log_series(moved))
-        return chosen(v < SMALL, inner, level * v + both * e.log1p(moved))
+        return if_else(v < SMALL, inner, level * v + both * e.log1p(moved))
 
     return _integral(g, end, middle)

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from tawny import dtype as dt
-from tawny.approximations.gamma import chosen
+from tawny.approximations.gamma import if_else
 from tawny.array import Array
 from tawny.ops import elementwise as e
 from tawny.ops.creation import astype
@@ -43,8 +43,9 @@ def ndtr(x: Array) -> Array:
 
 
 FAR_BELOW: Final = -5.0
+"""The greatest `x` for which a continued fraction gives the tail ..."""
 STEPS: Final = 24
-"""From here on so many steps of a continued fraction give the tail to float64's last digit."""
+"""... and its steps for float64's last digit there."""
 
 
 def mills(x: Array) -> Array:
@@ -62,4 +63,4 @@ def log_ndtr(x: Array) -> Array:
     below = e.log(ndtr(near))
     above = e.log1p(-ndtr(-e.maximum(x, 0.0)))
     beyond = -e.log(mills(far)) - LEVEL - 0.5 * far * far
-    return chosen(x > 0.0, above, chosen(x > FAR_BELOW, below, beyond))
+    return if_else(x > 0.0, above, if_else(x > FAR_BELOW, below, beyond))

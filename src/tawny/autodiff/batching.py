@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from tawny.node import Node, Part, make, part, toposort, written_at
+from tawny.node import Node, Part, make, part, source_scope, toposort
 from tawny.op import Elementwise, Op
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient
 from tawny.ops.creation import BroadcastTo, Cast, Copy
 from tawny.ops.diagonal import Diagonal
 from tawny.ops.differentiation import Argument, StopGradient
-from tawny.ops.indexing import Gather, Slice, gathered
+from tawny.ops.indexing import Gather, Slice, gather_shape
 from tawny.ops.joining import Concat, Pad, Repeat
 from tawny.ops.linalg import Matmul
-from tawny.ops.movement import Flip, Reshape, Roll, Transpose, broadcasted, reshaped
+from tawny.ops.movement import Flip, Reshape, Roll, Transpose, broadcast_node, reshape_node
 from tawny.ops.reduction import CumulativeSum, Sum
 from tawny.ops.scatter import Scatter
 
@@ -38,7 +38,7 @@ def batch(results: Sequence[Node], holder: Node, directions: Node) -> list[Node]
     for node in toposort(results, lambda n: n is holder):
         if node is holder or not any(x in made or x in several for x in node.inputs):
             continue
-        with written_at(node.sources):
+        with source_scope(node.sources):
             if isinstance(node.op, Part):
                 made[node] = several[node.inputs[0]][node.op.index]
                 continue
@@ -46,7 +46,7 @@ def batch(results: Sequence[Node], holder: Node, directions: Node) -> list[Node]
                 several[node] = _apply_to_each(node, made, count)
                 continue
             made[node] = _add_axis(node, made, count)
-    return [made[r] if r in made else broadcasted(r, (count, *r.shape)) for r in results]
+    return [made[r] if r in made else broadcast_node(r, (count, *r.shape)) for r in results]
 
 
 def rule(*ops: type[Op]) -> Callable[[R], R]:
@@ -77,7 +77,7 @@ def _align_rank(x: Node, has_axis: bool, rank: int) -> Node:
     missing = rank + 1 - len(x.shape)
     if not has_axis or missing <= 0:
         return x
-    return reshaped(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
+    return reshape_node(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
 
 
 def _apply_to_each(node: Node, made: dict[Node, Node], count: int) -> list[Node]:
@@ -89,13 +89,13 @@ def _apply_to_each(node: Node, made: dict[Node, Node], count: int) -> list[Node]
         one = make(node.op, inputs)
         for index, row in enumerate(rows):
             value = part(one, index) if node.parts else one
-            row.append(reshaped(value, (1, *value.shape)))
+            row.append(reshape_node(value, (1, *value.shape)))
     return [make(Concat(0), tuple(row)) for row in rows]
 
 
 def _row(x: Node, i: int) -> Node:
     ranges = ((i, 1, 1), *((0, n, 1) for n in x.shape[1:]))
-    return reshaped(make(Slice(ranges), (x,)), x.shape[1:])
+    return reshape_node(make(Slice(ranges), (x,)), x.shape[1:])
 
 
 # ----------------------------------------------------------------------- rules
@@ -106,7 +106,7 @@ Operand = tuple[Node, bool]
 def _with_batch_axis(operand: Operand, count: int) -> Node:
     """The operand with the axis, repeated along it if it had none."""
     x, has_axis = operand
-    return x if has_axis else broadcasted(x, (count, *x.shape))
+    return x if has_axis else broadcast_node(x, (count, *x.shape))
 
 
 @rule(Cast, Copy, Diagonal, Argument, StopGradient)
@@ -131,7 +131,7 @@ def _(op: Reshape, count: int, x: Operand) -> Node:
 
 @rule(BroadcastTo)
 def _(op: BroadcastTo, count: int, x: Operand) -> Node:
-    return broadcasted(_align_rank(*x, len(op.shape)), (count, *op.shape))
+    return broadcast_node(_align_rank(*x, len(op.shape)), (count, *op.shape))
 
 
 @rule(Transpose)
@@ -192,7 +192,7 @@ def _part_shape(op: Scatter, x: Operand, indices: Sequence[Operand]) -> tuple[in
     """The shape of the part that one direction is scattered into."""
     lengths = tuple(length for _, length, _ in op.ranges)
     shapes = [i.shape for i, _ in indices]
-    return gathered("scatter", lengths, op.axes, op.place, shapes)
+    return gather_shape("scatter", lengths, op.axes, op.place, shapes)
 
 
 @rule(Matmul)
@@ -219,5 +219,5 @@ def _(op: ConvolutionInputGradient, count: int, kernel: Operand, cotangent: Oper
 def _apply_to_batch(op: Op, x: Node, operands: Callable[[Node], tuple[Node, Node]]) -> Node:
     """Directions as further images of the batch."""
     count, batch, *rest = x.shape
-    made = make(op, operands(reshaped(x, (count * batch, *rest))))
-    return reshaped(made, (count, batch, *made.shape[1:]))
+    made = make(op, operands(reshape_node(x, (count * batch, *rest))))
+    return reshape_node(made, (count, batch, *made.shape[1:]))

@@ -12,7 +12,7 @@ from tawny.array import Array, lift, value_of, wrap
 from tawny.autodiff.functions import jvp, vjp
 from tawny.errors import value_error
 from tawny.node import Value
-from tawny.tree import leaves, map_leaves, paths
+from tawny.tree import leaf_paths, leaves, map_leaves
 
 MODES: Final = ("forward", "reverse")
 SEED: Final = 2718
@@ -106,7 +106,7 @@ def _compare_difference(
     width = digits ** (1 / 3) if step is None else step
     ahead = _results_beside(function, places, direction, width)
     behind = _results_beside(function, places, direction, -width)
-    for (name, got), one, two in zip(paths(tangent), ahead, behind, strict=True):
+    for (name, got), one, two in zip(leaf_paths(tangent), ahead, behind, strict=True):
         difference = (one - two) / (2 * width)
         exact = _value(got)
         close = 30 * digits ** (2 / 3)

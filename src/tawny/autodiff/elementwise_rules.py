@@ -21,7 +21,7 @@ from tawny.node import Constant, Node, constant, make
 from tawny.op import Elementwise, Gradient
 from tawny.ops.creation import Cast
 from tawny.ops.differentiation import quiet_divide, quiet_multiply
-from tawny.scalar import LN2, Arg, Call, Const, Expr, Prim
+from tawny.scalar import LN2, Arg, Const, Expr, Prim, PrimCall
 
 ROOT_PI: Final = math.sqrt(math.pi)
 
@@ -71,7 +71,7 @@ def multiply_by_derivative(
     if declared is not Gradient.DERIVED:
         return None
     expr = op.scalar
-    if isinstance(expr, Call) and OPS.get(expr.prim) is op:
+    if isinstance(expr, PrimCall) and OPS.get(expr.prim) is op:
         operands = list(map(Term, _promoted_operands(node)))
         found = _partial(arith, expr.prim, position, Term(cotangent), Term(node), operands)
     else:
@@ -105,7 +105,7 @@ def _pull_through(
             return cotangent if expr.position == position else None
         case Const():
             return None
-        case Call(prim, args):
+        case PrimCall(prim, args):
             total: Term | None = None
             for index, argument in enumerate(args):
                 if not _mentions(argument, position):
@@ -127,7 +127,7 @@ def _mentions(expr: Expr, position: int) -> bool:
             return expr.position == position
         case Const():
             return False
-        case Call():
+        case PrimCall():
             return any(_mentions(a, position) for a in expr.args)
 
 

@@ -21,10 +21,10 @@ from tawny.autodiff.reverse import (
     sum_seeds,
 )
 from tawny.autodiff.unbroadcast import convert, is_inexact, unbroadcast, zeros
-from tawny.node import Node, Part, make, part, toposort, variable, written_at
+from tawny.node import Node, Part, make, part, source_scope, toposort, variable
 from tawny.op import ELEMENTWISE, Gradient, Type
-from tawny.ops.differentiation import Rewritten
-from tawny.ops.movement import broadcasted
+from tawny.ops.differentiation import DerivativeMarker
+from tawny.ops.movement import broadcast_node
 
 _ADD = ELEMENTWISE["add"]
 _WHERE = ELEMENTWISE["where"]
@@ -38,7 +38,7 @@ def push_forward(tangents: Mapping[Node, Node], results: Sequence[Node]) -> list
     for node in _nodes_needed(order, results):
         if node not in active or node in known or not node.inputs or isinstance(node.op, Part):
             continue
-        with written_at(node.sources):
+        with source_scope(node.sources):
             made = _tangents(node, [known.get(x) for x in node.inputs])
             kinds = node.parts or ((node.shape, node.dtype),)
             for index, (tangent, kind) in enumerate(zip(made, kinds, strict=True)):
@@ -57,13 +57,15 @@ def _nodes_needed(order: Sequence[Node], results: Sequence[Node]) -> list[Node]:
     for node in reversed(order):
         if node in needed:
             op = node.op
-            needed.update(node.inputs[op.results :] if isinstance(op, Rewritten) else node.inputs)
+            needed.update(
+                node.inputs[op.results :] if isinstance(op, DerivativeMarker) else node.inputs
+            )
     return [n for n in order if n in needed]
 
 
 def _match_type(tangent: Node, kind: Type) -> Node:
     shape, dtype = kind
-    return convert(broadcasted(tangent, shape), dtype)
+    return convert(broadcast_node(tangent, shape), dtype)
 
 
 def _tangents(node: Node, given: Derivatives) -> Derivatives:

@@ -13,8 +13,8 @@ from tawny.autodiff.tracing import TracedFunction, check_callable, trace
 from tawny.autodiff.unbroadcast import convert, zeros
 from tawny.errors import type_error, value_error
 from tawny.node import Node, scalar
-from tawny.ops.movement import broadcasted
-from tawny.tree import map_leaves, paths
+from tawny.ops.movement import broadcast_node
+from tawny.tree import leaf_paths, map_leaves
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
@@ -268,13 +268,13 @@ def _unit_seed(node: Node) -> Node:
 
 def _as_array(derivative: Node | None, x: Node) -> Array:
     """A cotangent or tangent of `x` as an array; None is zeros."""
-    node = zeros(x.shape, x.dtype) if derivative is None else broadcasted(derivative, x.shape)
+    node = zeros(x.shape, x.dtype) if derivative is None else broadcast_node(derivative, x.shape)
     return wrap(node)
 
 
 def _pair_leaves(op: str, given: Any, expected: Any, what: str) -> list[tuple[Node, Node]]:
     """The leaves of `expected` beside those given for them, which must be of the same shapes."""
-    theirs, ours = list(paths(given)), list(paths(expected))
+    theirs, ours = list(leaf_paths(given)), list(leaf_paths(expected))
     if [p for p, _ in theirs] != [p for p, _ in ours]:
         raise value_error(op, f"the {what}s must have the structure they are {what}s of")
     pairs: list[tuple[Node, Node]] = []

@@ -17,7 +17,7 @@ from tawny.errors import type_error
 from tawny.node import Node, variable
 from tawny.ops.creation import eye, ones_like
 from tawny.ops.diagonal import trace as diagonal_sum
-from tawny.ops.movement import permuted, reshaped
+from tawny.ops.movement import reshape_node, transpose_node
 from tawny.shape import Shape, size
 from tawny.tree import map_leaves
 
@@ -147,7 +147,7 @@ def laplacian(function: Function) -> Function:
         if not isinstance(matrix, Array):
             raise type_error("laplacian", "the function must take one array")
         count = size(matrix.shape[: matrix.ndim // 2])
-        return diagonal_sum(wrap(reshaped(matrix.node, (count, count))))
+        return diagonal_sum(wrap(reshape_node(matrix.node, (count, count))))
 
     return trace_of_hessian
 
@@ -250,7 +250,7 @@ def _by_rows(traced: TracedFunction) -> list[list[Node]]:
         cotangents = dict(zip(found, made, strict=True))
         table.append(
             [
-                reshaped(cotangents[a], (*result.shape, *a.shape))
+                reshape_node(cotangents[a], (*result.shape, *a.shape))
                 if a in cotangents
                 else zeros((*result.shape, *a.shape), a.dtype)
                 for a in traced.arguments
@@ -280,13 +280,13 @@ def _by_columns(traced: TracedFunction) -> list[list[Node]]:
 def _move_first_axis_last(stacked: Node, shape: Shape) -> Node:
     """Derivatives along the first axis, as axes behind the others."""
     rank = len(stacked.shape)
-    return reshaped(permuted(stacked, (*range(1, rank), 0)), shape)
+    return reshape_node(transpose_node(stacked, (*range(1, rank), 0)), shape)
 
 
 def _basis(x: Node) -> Node:
     """The directions of the elements of `x`, along a first axis."""
     count = size(x.shape)
-    return reshaped(eye(count, dtype=x.dtype).node, (count, *x.shape))
+    return reshape_node(eye(count, dtype=x.dtype).node, (count, *x.shape))
 
 
 def _ones(x: Any) -> Any:

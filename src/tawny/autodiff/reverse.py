@@ -15,9 +15,9 @@ from tawny.autodiff.dispatch import (
 from tawny.autodiff.elementwise_rules import PLAIN, ZERO_SAFE, multiply_by_derivative
 from tawny.autodiff.unbroadcast import accumulate, is_inexact, unbroadcast
 from tawny.errors import value_error
-from tawny.node import Node, Part, toposort, variable, written_at
+from tawny.node import Node, Part, source_scope, toposort, variable
 from tawny.op import ELEMENTWISE, Gradient
-from tawny.ops.differentiation import Rewritten
+from tawny.ops.differentiation import DerivativeMarker
 
 _WHERE = ELEMENTWISE["where"]
 
@@ -46,7 +46,7 @@ def pull_back(
         if node not in active:
             continue
         cotangents: Derivatives
-        with written_at(node.sources):
+        with source_scope(node.sources):
             if node.parts:
                 if node not in several:
                     continue
@@ -161,7 +161,7 @@ def check_transposable(
     way_out: str,
 ) -> None:
     """Refuse the other mode of a user's rule that is not made of operations with derivatives."""
-    if not isinstance(node.op, Rewritten):
+    if not isinstance(node.op, DerivativeMarker):
         return
     order = toposort(made, boundary.__contains__)
     active = active_nodes(order, frozenset(holders))

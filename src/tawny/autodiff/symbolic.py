@@ -8,7 +8,7 @@ from tawny import dtype as dt
 from tawny.node import Constant, Node, make, scalar
 from tawny.op import ELEMENTWISE, Elementwise, Gradient
 from tawny.ops import elementwise as elementwise
-from tawny.scalar import Arg, Call, Const, Expr, Prim
+from tawny.scalar import Arg, Const, Expr, Prim, PrimCall
 
 
 @final
@@ -60,7 +60,7 @@ def _table() -> dict[Prim, Elementwise]:
     found: dict[Prim, Elementwise] = {}
     for op in ELEMENTWISE.values():
         expr = op.scalar
-        if not isinstance(expr, Call) or not isinstance(op.info.gradient, Gradient):
+        if not isinstance(expr, PrimCall) or not isinstance(op.info.gradient, Gradient):
             continue
         if expr.args == tuple(map(Arg, range(len(expr.args)))):
             found.setdefault(expr.prim, op)
@@ -97,5 +97,5 @@ def evaluate(expr: Expr, operands: tuple[Node, ...]) -> Term | float:
             return Term(operands[position])
         case Const(value):
             return value
-        case Call(prim, args):
+        case PrimCall(prim, args):
             return apply(prim, *[evaluate(a, operands) for a in args])

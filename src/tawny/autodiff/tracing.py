@@ -20,7 +20,7 @@ from tawny.dtype import DType
 from tawny.errors import type_error
 from tawny.node import Node, make, remake, scalar, toposort
 from tawny.ops.differentiation import Argument
-from tawny.tree import leaves, map_leaves, paths
+from tawny.tree import leaf_paths, leaves, map_leaves
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def trace(
     structure: list[Any] = []
     placed = list(args)
     for number in argnums:
-        named = dict(enumerate(paths(args[number])))
+        named = dict(enumerate(leaf_paths(args[number])))
         counter = iter(range(len(named)))
 
         def place(x: Any, number: int = number, named: Any = named, counter: Any = counter) -> Any:

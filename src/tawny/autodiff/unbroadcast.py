@@ -10,10 +10,10 @@ from tawny.node import Node, make, scalar
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.joining import Concat, Pad
-from tawny.ops.movement import broadcasted, reshaped
+from tawny.ops.movement import broadcast_node, reshape_node
 from tawny.ops.reduction import Sum
 from tawny.ops.scatter import Scatter
-from tawny.shape import Shape, replaced, size
+from tawny.shape import Shape, replace_size, size
 
 _ADD: Final = ELEMENTWISE["add"]
 
@@ -47,7 +47,7 @@ def sum_to(cotangent: Node, shape: Shape) -> Node:
         *(new + a for a, n in enumerate(shape) if n == 1 and cotangent.shape[new + a] != 1),
     )
     return (
-        reshaped(make(Sum(axes, False, cotangent.dtype), (cotangent,)), shape)
+        reshape_node(make(Sum(axes, False, cotangent.dtype), (cotangent,)), shape)
         if axes
         else cotangent
     )
@@ -76,7 +76,7 @@ def accumulate(cotangents: Sequence[Node]) -> Node:
 
 def zeros(shape: Shape, dtype: DType) -> Node:
     """Zeros, which take no memory."""
-    return broadcasted(scalar(0, dtype, "zeros"), shape)
+    return broadcast_node(scalar(0, dtype, "zeros"), shape)
 
 
 # ---------------------------------------------------------- sparse cotangents
@@ -148,7 +148,7 @@ def _concatenate(apart: Sequence[tuple[int, Node]], axis: int) -> Node:
     end = 0
     for start, cotangent in [*apart, (first.shape[axis], None)]:
         if start > end:
-            pieces.append(zeros(replaced(first.shape, axis, start - end), first.dtype))
+            pieces.append(zeros(replace_size(first.shape, axis, start - end), first.dtype))
         if cotangent is not None:
             pieces.append(cotangent.inputs[0])
             end = start + cotangent.inputs[0].shape[axis]

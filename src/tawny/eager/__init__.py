@@ -36,7 +36,7 @@ from tawny.array import Array, ArrayLike, check_unmasked, is_traced, wrap
 from tawny.engine.evaluation import at_once as at_once
 from tawny.engine.evaluation import run
 from tawny.errors import type_error
-from tawny.node import Value, borrowed
+from tawny.node import Value, borrowed_constant
 from tawny.numpy.absent import absence
 from tawny.numpy.grids import Grid
 from tawny.public_names import export
@@ -95,7 +95,7 @@ def _lift(x: Any) -> Any:
     if isinstance(x, _numpy.ndarray):
         check_unmasked(x, "tawny.eager", "an argument")
         value: Value = _numpy.asarray(cast("Any", x))
-        return wrap(borrowed(value))
+        return wrap(borrowed_constant(value))
     return x
 
 

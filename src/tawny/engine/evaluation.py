@@ -8,13 +8,13 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from tawny.array import AT_ONCE, has_value
+from tawny.array import EAGER_COMPUTE, has_value
 from tawny.engine import reference
 from tawny.engine.cpu import single, unavailable
 from tawny.graph.lowering import is_leaf, seconds
 from tawny.node import Node, Value, toposort
-from tawny.ops.convolution import Windowed
-from tawny.ops.pooling import Pool
+from tawny.ops.convolution import ConvolutionOp
+from tawny.ops.pooling import Pooling
 
 WORTH_SECONDS: Final = 2e-4
 """NumPy has no convolution or pooling of its own: one estimated to take longer is compiled."""
@@ -34,11 +34,11 @@ def at_once() -> Generator[None]:
     Compiled kernels compute what they can; no graph is optimised, no memory planned.  For looking
     into a function while it runs, and for measuring what the graph is worth.
     """
-    token = AT_ONCE.set(_value)
+    token = EAGER_COMPUTE.set(_value)
     try:
         yield
     finally:
-        AT_ONCE.reset(token)
+        EAGER_COMPUTE.reset(token)
 
 
 def _value(node: Node) -> Value:
@@ -53,7 +53,7 @@ def _value(node: Node) -> Value:
 
 
 def _computed(node: Node, operands: Sequence[Value], draw: int) -> Any:
-    if isinstance(node.op, (Windowed, Pool)) and seconds(node) > WORTH_SECONDS:
+    if isinstance(node.op, (ConvolutionOp, Pooling)) and seconds(node) > WORTH_SECONDS:
         return compute(node, operands, draw)
     return reference.compute(node, operands, draw)
 

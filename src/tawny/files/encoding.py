@@ -22,8 +22,8 @@ from tawny.files.op_checks import MalformedError, check_op
 from tawny.files.safetensors import MAX_RANK, Json, excerpt, is_natural
 from tawny.node import Constant, Part, Variable
 from tawny.op import CLASSES, ELEMENTWISE, Elementwise, Op, Type
-from tawny.ops.delay import Delay, Held
-from tawny.ops.fusion import Body, Group, Step
+from tawny.ops.delay import Delay, UserObject
+from tawny.ops.fusion import Body, BodyStep, Group
 from tawny.ops.random import Draw
 from tawny.shape import Shape
 
@@ -109,7 +109,7 @@ def encode(value: Any, kind: Any) -> Json:
         return [encode(v, k) for v, k in zip(items, _items(kind, len(items)), strict=True)]
     elif get_origin(kind) is np.dtype and value in _NAMES:
         return encode_dtype(value)
-    elif kind is Held:
+    elif kind is UserObject:
         return _encode_held(value)
     elif kind is Body:
         return _encode_body(value)
@@ -146,7 +146,7 @@ def decode(data: Json, kind: Any) -> Any:
         return tuple(decode(d, k) for d, k in zip(data, _items(kind, len(data)), strict=True))
     elif get_origin(kind) is np.dtype:
         return decode_dtype(data)
-    elif kind is Held:
+    elif kind is UserObject:
         return _decode_held(data)
     elif kind is Body:
         return _decode_body(data)
@@ -293,9 +293,9 @@ def _encode_held(value: Any) -> Json:
     return name
 
 
-def _decode_held(data: Json) -> Held:
+def _decode_held(data: Json) -> UserObject:
     if data is None:
-        return Held(None)
+        return UserObject(None)
     if not isinstance(data, str):
         raise MalformedError(f"{excerpt(data)}; expected the name of a registered function")
     function = registered_function(data)
@@ -304,7 +304,7 @@ def _decode_held(data: Json) -> Held:
             f"no function is registered as {excerpt(data)}; "
             f"call tw.register_function({excerpt(data)}, f) before loading"
         )
-    return Held(function)
+    return UserObject(function)
 
 
 def _encode_body(body: Body) -> Json:
@@ -326,7 +326,7 @@ def _decode_body(data: Json) -> Body:
         raise MalformedError("operands and steps: expected lists, and at least one step")
     values = [decode_type(t) for t in operands]
     count = len(values)
-    steps: list[Step] = []
+    steps: list[BodyStep] = []
     for number, record in enumerate(records):
         try:
             step = _decode_step(record, values)
@@ -343,7 +343,7 @@ def _decode_body(data: Json) -> Body:
 _NO_STEPS: Final = (Constant, Variable, Part, Delay, Draw, Group)
 
 
-def _decode_step(record: Json, values: Sequence[Type]) -> Step:
+def _decode_step(record: Json, values: Sequence[Type]) -> BodyStep:
     if not isinstance(record, dict):
         raise MalformedError(f"{excerpt(record)}; expected an object")
     rest = dict(record)
@@ -358,4 +358,4 @@ def _decode_step(record: Json, values: Sequence[Type]) -> Step:
         raise MalformedError(
             f"{op.facts().name} gives {dtype}{list(shape)}, not {excerpt(rest['type'])}"
         )
-    return Step(op, tuple(inputs), shape, dtype)
+    return BodyStep(op, tuple(inputs), shape, dtype)

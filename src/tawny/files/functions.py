@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tawny.errors import type_error
-from tawny.forking import lock
+from tawny.forking import fork_safe_lock
 
 Function = Callable[..., Any]
 
-_LOCK: Final = lock()
+_LOCK: Final = fork_safe_lock()
 _FUNCTIONS: Final[dict[str, Function]] = {}
 
 

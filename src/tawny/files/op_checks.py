@@ -16,11 +16,11 @@ from tawny import dtype as dt
 from tawny.node import Variable
 from tawny.op import Elementwise, Op, Type
 from tawny.ops.bands import Bands
-from tawny.ops.convolution import Windowed
+from tawny.ops.convolution import ConvolutionOp
 from tawny.ops.creation import BroadcastTo, Cast, Copy, Linspace
 from tawny.ops.delay import AlongAxis, Fold, MapElements, UserFunction
 from tawny.ops.diagonal import Diagonal
-from tawny.ops.differentiation import Rewritten
+from tawny.ops.differentiation import DerivativeMarker
 from tawny.ops.factorisation import Lapack, Pinv, lapack_dtype
 from tawny.ops.fft import NORMS, RealFFT, Transform
 from tawny.ops.fusion import (
@@ -38,19 +38,19 @@ from tawny.ops.joining import Concat, Pad, Tile
 from tawny.ops.linalg import LETTERS, Einsum, Matmul
 from tawny.ops.movement import Reshape, Roll
 from tawny.ops.pieces import GatherPieces
-from tawny.ops.pooling import Pool, Upsampling, UpsamplingGradient
+from tawny.ops.pooling import Pooling, Upsampling, UpsamplingGradient
 from tawny.ops.random import Draw, Integers, Permutation
 from tawny.ops.reduction import (
     Accumulation,
+    Cumulative,
     LogSumExp,
     Reduction,
-    Scan,
     Var,
 )
 from tawny.ops.scatter import COMBINE, Scatter
 from tawny.ops.series import Correlate
 from tawny.ops.sorting import BinCount
-from tawny.shape import reduced
+from tawny.shape import reduction_shape
 
 AT_LEAST: Final = {
     "columns": 0,
@@ -109,7 +109,7 @@ class MalformedError(ValueError):
     """What cannot be written or read, without its place in the graph or file."""
 
 
-UNSAVED: Final = (Bands, Rewritten)
+UNSAVED: Final = (Bands, DerivativeMarker)
 """Ops that no graph a user can save has: made while a program is compiled, or holding Python."""
 
 
@@ -225,8 +225,8 @@ def _in_order(op: Reduction | Gather | Scatter, _: Sequence[Type]) -> str | None
     return None if list(op.axes) == sorted(op.axes) else f"axes are {op.axes}; expected in order"
 
 
-@_rule_for(Accumulation, Scan)
-def _adds_in(op: Accumulation | Scan, types: Sequence[Type]) -> str | None:
+@_rule_for(Accumulation, Cumulative)
+def _adds_in(op: Accumulation | Cumulative, types: Sequence[Type]) -> str | None:
     """Operands that adding in another dtype would change are converted first."""
     dtype = types[0][1]
     if dtype == op.dtype or dtype.kind in "biu":
@@ -371,8 +371,8 @@ def _is_lapacks(op: Lapack, types: Sequence[Type]) -> str | None:
     return None
 
 
-@_rule_for(Windowed)
-def _sweeps(op: Windowed, _: Sequence[Type]) -> str | None:
+@_rule_for(ConvolutionOp)
+def _sweeps(op: ConvolutionOp, _: Sequence[Type]) -> str | None:
     rank = len(op.strides)
     if not 1 <= rank <= 3 or len(op.padding) != rank or len(op.dilation) != rank:
         return (
@@ -382,8 +382,8 @@ def _sweeps(op: Windowed, _: Sequence[Type]) -> str | None:
     return None
 
 
-@_rule_for(Pool)
-def _pools(op: Pool, _: Sequence[Type]) -> str | None:
+@_rule_for(Pooling)
+def _pools(op: Pooling, _: Sequence[Type]) -> str | None:
     rank = len(op.window)
     if not 1 <= rank <= 3 or len(op.padding) != rank or len(op.strides) != rank:
         return (
@@ -421,7 +421,7 @@ def _gives(op: UserFunction, types: Sequence[Type]) -> str | None:
     if isinstance(op, Fold):
         rank = len(types[0][0])
         axes = tuple(range(rank)) if op.axis is None else (op.axis,)
-        wanted = reduced(types[0][0], axes, False)
+        wanted = reduction_shape(types[0][0], axes, False)
         if len(types) == 2 and types[1] != (wanted, op.dtype):
             return f"operand 1 must be {op.dtype}{list(wanted)}"
         if len(types) == 1 and 0 in [types[0][0][a] for a in axes]:
@@ -457,7 +457,7 @@ def is_group(body: Body) -> bool:
         if isinstance(step.op, FOLDS):
             if nonunit(given) != space:
                 return False
-            spans.add(nonunit(reduced(given, folded_axes(step.op, given), True)))
+            spans.add(nonunit(reduction_shape(given, folded_axes(step.op, given), True)))
         elif isinstance(step.op, Reshape):
             if nonunit(step.op.shape) != nonunit(given):
                 return False

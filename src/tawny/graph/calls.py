@@ -18,7 +18,7 @@ from tawny.array import Array, value_of
 from tawny.dtype import DType, Number
 from tawny.errors import type_error
 from tawny.node import Value
-from tawny.tree import outline
+from tawny.tree import structure_key
 
 Key = tuple[Hashable, ...]
 Weakly = Callable[[Any], "weakref.ref[Any]"]
@@ -72,7 +72,7 @@ def call_of(
     given: dict[int | str, Any] = {**dict(enumerate(args)), **dict(sorted(kwargs.items()))}
     fixed = [(k, given.pop(k)) for k in tuple(given) if k in static] if static else []
     found: list[Any] = []
-    structure = outline(given, found)
+    structure = structure_key(given, found)
     arrays = [x.node for x in found if isinstance(x, Array)]
     lazy = not all(node.known and not node.volatile for node in arrays)
     other = bool(arrays) or any(map(_is_foreign, found))
@@ -93,7 +93,7 @@ def plain_key(args: tuple[Any, ...]) -> tuple[Key | None, Sequence[Any]]:
     for x in args:
         if type(x) is not np.ndarray:
             found: list[Any] = []
-            kinds.append(outline(args, found))
+            kinds.append(structure_key(args, found))
             given = found
             break
     for x in given:

@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 from tawny.array import evaluator
 from tawny.graph.lowering import is_leaf
-from tawny.node import Node, Part, make, remake, toposort, written_at
+from tawny.node import Node, Part, make, remake, source_scope, toposort
 from tawny.op import ELEMENTWISE, Trait
 from tawny.ops.bands import Bands
 from tawny.ops.convolution import Convolution
 from tawny.ops.fusion import FusedConvolution, FusedMatmul, Group, ProductGroup
 from tawny.ops.linalg import Matmul
-from tawny.ops.movement import permuted
+from tawny.ops.movement import transpose_node
 from tawny.ops.pieces import GatherPieces
 from tawny.rewrite.pipeline import PIPELINE, optimise
 
@@ -43,12 +43,12 @@ def expand_groups(results: Sequence[Node]) -> ExpandedGroups:
             continue
         inputs = tuple([plain.get(i, i) for i in node.inputs])
         if isinstance(node.op, (Bands, Group, ProductGroup)):
-            with written_at(node.sources):
+            with source_scope(node.sources):
                 parts[node], out[node] = _members(node.op, inputs)
             plain[node] = parts[node][0]
         elif isinstance(node.op, GatherPieces):
-            with written_at(node.sources):
-                out[node] = node.op.written(inputs)
+            with source_scope(node.sources):
+                out[node] = node.op.expand(inputs)
             plain[node] = out[node][-1]
         elif isinstance(node.op, Part) and node.inputs[0] in parts:
             plain[node] = parts[node.inputs[0]][node.op.index]
@@ -74,15 +74,15 @@ def _members(
     """The results of a group as plain nodes, and all nodes it computes."""
     values, members = list(operands), list[Node]()
     if isinstance(group, ProductGroup):
-        values = group.given(operands)
-        members.append(group.multiplied(operands))
+        values = group.body_operands(operands)
+        members.append(group.product_node(operands))
     for step in group.body.steps:
         inputs = tuple([values[i] for i in step.inputs])
         if isinstance(step.op, Group):
             (made,), inner = _members(step.op, inputs)
             members.extend(inner)
         elif isinstance(step.op, GatherPieces):
-            members.extend(step.op.written(inputs))
+            members.extend(step.op.expand(inputs))
             made = members[-1]
         else:
             made = make(step.op, inputs)
@@ -120,7 +120,7 @@ def expand_fusions(results: Sequence[Node], known: Collection[Node]) -> Expanded
         if is_leaf(node):
             continue
         inputs = tuple([plain.get(i, i) for i in node.inputs])
-        with written_at(node.sources):
+        with source_scope(node.sources):
             *inner, plain[node] = _expand_fusion(node, inputs, known)
         own[plain[node]] = node
         inside.update(dict.fromkeys(inner, node))
@@ -161,4 +161,4 @@ def _either(node: Node, exchanged: tuple[Node, Node], known: Collection[Node]) -
 def _swap_last_axes(node: Node) -> Node:
     """A node with its last two axes exchanged."""
     rank = len(node.shape)
-    return permuted(node, (*range(rank - 2), rank - 1, rank - 2))
+    return transpose_node(node, (*range(rank - 2), rank - 1, rank - 2))

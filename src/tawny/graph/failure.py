@@ -9,22 +9,22 @@ from tawny.dtype import DType
 from tawny.node import Node
 from tawny.op import Elementwise, Op
 from tawny.ops.bands import Bands
-from tawny.ops.convolution import Windowed
+from tawny.ops.convolution import ConvolutionOp
 from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Eye, Linspace
 from tawny.ops.fusion import FusedMatmul, Group, ProductGroup
 from tawny.ops.indexing import Slice
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
 from tawny.ops.linalg import Matmul
 from tawny.ops.movement import Flip, Reshape, Roll, Transpose
-from tawny.ops.pooling import Pool, Upsampling
+from tawny.ops.pooling import Pooling, Upsampling
 from tawny.ops.random import Draw
-from tawny.ops.reduction import ArgExtremum, Reduction, Scan
+from tawny.ops.reduction import ArgExtremum, Cumulative, Reduction
 from tawny.ops.scatter import Scatter
 
 INFALLIBLE: Final = (
     Arange, ArgExtremum, BroadcastTo, Cast, Concat, Copy, Draw, Eye, Flip, FusedMatmul, Linspace,
-    Matmul, Pad, Pool, Reduction, Repeat, Reshape, Roll, Scan, Slice, Tile, Transpose,
-    Upsampling, Windowed,
+    Matmul, Pad, Pooling, Reduction, Repeat, Reshape, Roll, Cumulative, Slice, Tile, Transpose,
+    Upsampling, ConvolutionOp,
 )  # fmt: skip
 """Ops that cannot fail once their shapes fit: no user's code, no singular matrix, no index."""
 

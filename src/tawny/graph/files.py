@@ -49,7 +49,7 @@ from tawny.graph.saving import (
     array_name,
     save,
 )
-from tawny.node import Constant, Node, Part, Value, Variable, constant, make, part, written_at
+from tawny.node import Constant, Node, Part, Value, Variable, constant, make, part, source_scope
 from tawny.source import Source
 
 __all__ = ["GraphFileError", "load", "load_arrays", "save", "save_arrays"]
@@ -174,7 +174,7 @@ class _Loader:
         several = record.keys() == {"parts"}
         if not several and record.keys() != {"shape", "dtype"}:
             raise MalformedError(f"expected shape and dtype beside the op, not {list(record)}")
-        with written_at(tuple(self.sources[i] for i in at)):
+        with source_scope(tuple(self.sources[i] for i in at)):
             if several:
                 return _check_type(make(op, inputs), record)
             shape, dtype = decode_shape(record["shape"]), decode_dtype(record["dtype"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, final
 
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
 from tawny.errors import PerformanceWarning, type_error, value_error, warn
-from tawny.gc_paused import gc_paused
+from tawny.gc_pause import pause_gc
 from tawny.graph.compilation import RULES, Compilation
 from tawny.graph.engine import engine_named
 from tawny.graph.plan import Plan
@@ -211,7 +211,7 @@ class Graph(Unique):
         switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
         start = perf_counter()
         engine_named(engine).warm_up()
-        with gc_paused():
+        with pause_gc():
             compiled = self._compile(engine, memory, often, switches, incremental, threads, plan)
             program = Program(self, compiled)
         if perf_counter() - start > SLOW_COMPILE_SECONDS:
@@ -256,7 +256,7 @@ class Graph(Unique):
             plan.peak_bytes                               # -> 8000000
         """
         switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
-        with gc_paused():
+        with pause_gc():
             return self._compile(engine, memory, often, switches, incremental, None, plan).plan
 
     def explain(
@@ -284,7 +284,7 @@ class Graph(Unique):
             stages[-1].bytes                              # -> 8000000
         """
         switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
-        with gc_paused():
+        with pause_gc():
             return self._compile(engine, memory, often, switches, incremental, None, plan).stages
 
     def _compile(

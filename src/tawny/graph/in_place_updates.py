@@ -12,7 +12,7 @@ from tawny.graph.incremental import VOLATILE, Dependence
 from tawny.graph.lowering import LoweredGraph, Place, is_leaf, overwrites, result_of, views_of
 from tawny.memory.ordering.model import predecessors
 from tawny.memory.schedule import Schedule
-from tawny.node import Node, make, written_at
+from tawny.node import Node, make, source_scope
 from tawny.ops.creation import Copy
 from tawny.ops.scatter import Scatter
 from tawny.rewrite.flow import Flow
@@ -67,7 +67,7 @@ def _view_root(node: Node) -> Node:
 
 
 def _copy_of(node: Node) -> Node:
-    with written_at(node.sources):
+    with source_scope(node.sources):
         return make(Copy(), (node,))
 
 

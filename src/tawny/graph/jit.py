@@ -25,7 +25,7 @@ import numpy as np
 from tawny.array import Array, lift, wrap
 from tawny.autodiff.tracing import substitute
 from tawny.errors import PerformanceWarning, ValuesNeededError, type_error, warn
-from tawny.forking import lock
+from tawny.forking import fork_safe_lock
 from tawny.graph.calls import (
     Key,
     TracedCall,
@@ -48,7 +48,7 @@ from tawny.graph.jit_options import (
 from tawny.graph.program import Program
 from tawny.node import Node, Variable, constant, toposort, variable
 from tawny.op import Trait
-from tawny.tree import leaves, map_leaves, paths
+from tawny.tree import leaf_paths, leaves, map_leaves
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -139,7 +139,7 @@ class JitFunction(Generic[P, R]):
         self._programs: dict[Key | None, CacheEntry] = {}
         """By what the calls of one program share; once there are many, the newest at the end."""
         self._is_crowded = self._has_warned = False
-        self._lock = lock()
+        self._lock = fork_safe_lock()
 
     @overload
     def __get__(self, instance: None, owner: type) -> JitFunction[P, R]: ...
@@ -259,7 +259,9 @@ class JitFunction(Generic[P, R]):
             return
         self._has_warned = True
         names = [
-            path for _, name, x in self._named_arguments(args, kwargs) for path, _ in paths(x, name)
+            path
+            for _, name, x in self._named_arguments(args, kwargs)
+            for path, _ in leaf_paths(x, name)
         ]
         first = alike[0].values
         differing = [
@@ -331,7 +333,7 @@ class JitFunction(Generic[P, R]):
         inputs: dict[str, Node] = {}
         placed: Arguments = {}
         for place, name, argument in self._named_arguments(args, kwargs):
-            found = iter(list(paths(argument, name)))
+            found = iter(list(leaf_paths(argument, name)))
 
             def put(x: Any, found: Any = found) -> Any:
                 path, _ = next(found)

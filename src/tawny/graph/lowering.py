@@ -11,7 +11,7 @@ from tawny.graph.failure import cannot_fail
 from tawny.lazy import cached_property
 from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.node import Constant, Node, Part, Variable, toposort
-from tawny.op import Elementwise, Op, Type, overwritable
+from tawny.op import Elementwise, Op, Type, overwritable_operands
 from tawny.ops.bands import Bands
 from tawny.ops.delay import Delay
 from tawny.ops.fusion import Group, ProductGroup
@@ -271,7 +271,7 @@ def _overwrites(op: Op, made: Type, given: tuple[Type, ...]) -> Sequence[tuple[i
         return op.overwrites()
     if isinstance(op, Bands):
         return op.overwrites() if cannot_fail(op, made[1]) else ()
-    return [(p, 0) for p in overwritable(op, made, given)]
+    return [(p, 0) for p in overwritable_operands(op, made, given)]
 
 
 def _step(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from tawny.errors import PerformanceWarning, located, warn
+from tawny.errors import PerformanceWarning, warn, with_location
 from tawny.memory.budget import MemoryBudgetError
 from tawny.node import Node
 from tawny.shape import Shape
@@ -66,7 +66,7 @@ def check_fits_machine(arena: int, least: Callable[[], int]) -> None:
     )
     message = f"compile: the plan takes {bytes_text(arena)}; {bytes_text(free)} are free"
     if arena > whole:
-        raise MemoryError(located(f"{message} of {bytes_text(whole)} in all; {way_out}"))
+        raise MemoryError(with_location(f"{message} of {bytes_text(whole)} in all; {way_out}"))
     warn(f"{message}, so the system may swap or end the process; {way_out}", PerformanceWarning)
 
 

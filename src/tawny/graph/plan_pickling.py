@@ -16,7 +16,7 @@ from typing import Any, Final
 from tawny.graph.files import read_source
 from tawny.graph.plan import Plan
 from tawny.node import (
-    SMALL,
+    MOST_INTERNED_BYTES,
     Constant,
     Node,
     Part,
@@ -24,12 +24,12 @@ from tawny.node import (
     constant,
     make,
     part,
+    source_scope,
     toposort,
-    written_at,
 )
 from tawny.op import ELEMENTWISE, Elementwise, Op
-from tawny.ops.delay import Held
-from tawny.ops.differentiation import Rewritten
+from tawny.ops.delay import UserObject
+from tawny.ops.differentiation import DerivativeMarker
 from tawny.ops.fusion import Body
 from tawny.source import Source
 
@@ -84,7 +84,7 @@ def _row(node: Node, number: int, numbers: dict[Node, int]) -> Row:
     kind: Any = node.shape
     if isinstance(op, Constant):
         assert node.value is not None, "a constant has a value"
-        if node.value.nbytes <= SMALL:
+        if node.value.nbytes <= MOST_INTERNED_BYTES:
             kind = node.value
         else:
             op = Variable(f"constant {number} of the plan", False)
@@ -96,7 +96,7 @@ def _node(row: Row, nodes: Sequence[Node]) -> Node:
     op, numbers, kind, dtype, places = row
     sources = [read_source([*place]) for place in places]
     inputs = tuple([nodes[i] for i in numbers])
-    with written_at(tuple([s for s in sources if isinstance(s, Source)])):
+    with source_scope(tuple([s for s in sources if isinstance(s, Source)])):
         if isinstance(op, Variable):
             return Node(op, (), kind, dtype)
         if isinstance(op, Constant):
@@ -142,13 +142,13 @@ class _PlanWriter(pickle.Pickler):
             return _elementwise_named, (obj.facts().name,)
         if isinstance(obj, Op):
             values = [getattr(obj, field) for field in obj.fields]
-            if isinstance(obj, Rewritten):
+            if isinstance(obj, DerivativeMarker):
                 values[obj.fields.index("rule")] = None
             return type(obj), tuple(values)
-        if isinstance(obj, Held):
+        if isinstance(obj, UserObject):
             if obj.it is None:
-                return Held, (None,)
-            return Held, (self._stand_ins.setdefault(id(obj.it), _FunctionName(repr(obj))),)
+                return UserObject, (None,)
+            return UserObject, (self._stand_ins.setdefault(id(obj.it), _FunctionName(repr(obj))),)
         if isinstance(obj, Body):
             return Body.of, (obj.operands, obj.steps, obj.results)
         if dataclasses.is_dataclass(obj) and not isinstance(obj, type):

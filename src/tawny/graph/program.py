@@ -12,8 +12,8 @@ import numpy as np
 
 from tawny.array import Array, array_for, as_value, check_unmasked, value_outside
 from tawny.dtype import check_all_fit
-from tawny.errors import located, type_error, value_error
-from tawny.forking import lock
+from tawny.errors import type_error, value_error, with_location
+from tawny.forking import fork_safe_lock
 from tawny.graph.compilation import Compilation
 from tawny.graph.engine import Executable
 from tawny.graph.plan import Plan
@@ -84,7 +84,7 @@ class Program:
         self.graph = graph
         self._compiled = compiled
         _ = compiled.executable  # all memory is allocated here
-        self._lock = lock(self._recover_after_fork)
+        self._lock = fork_safe_lock(self._recover_after_fork)
         self._busy = False
         """Whether the thread that holds the lock is running the program or changing it."""
         self._being_set: Sequence[tuple[int, Any]] = ()
@@ -607,7 +607,7 @@ class Program:
 def _reentry_error(what: str) -> RuntimeError:
     """A program is to be run or changed in the middle of its own run."""
     return RuntimeError(
-        located(
+        with_location(
             f"{what}: the program is running, and this is called from inside that run (a delayed "
             "function, a signal's handler or a destructor); compile the graph a second time for "
             "use inside"

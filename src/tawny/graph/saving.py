@@ -15,7 +15,7 @@ from tawny.files.op_checks import MalformedError, check_op
 from tawny.files.safetensors import Json, file_blocks, write
 from tawny.graph.report.trace import listing, source_text
 from tawny.node import Constant, Node, Value
-from tawny.ops.differentiation import undecorated
+from tawny.ops.differentiation import remove_markers
 from tawny.source import Source
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _without_rules(graph: Graph) -> Graph:
     """The graph with the results of functions that have their own derivative as they are."""
     targets = [target for target, _ in graph.update_nodes]
     given = [*graph.output_nodes, *(source for _, source in graph.update_nodes)]
-    made = undecorated(given)
+    made = remove_markers(given)
     if made == given:
         return graph
     count = len(graph.output_nodes)

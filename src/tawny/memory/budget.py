@@ -11,7 +11,7 @@ from operator import index
 from typing import TYPE_CHECKING, Final
 
 from tawny.errors import type_error, value_error
-from tawny.forking import lock
+from tawny.forking import fork_safe_lock
 from tawny.lazy import LazyModule
 from tawny.memory.effort import SECOND
 from tawny.memory.lru import LRUCache
@@ -118,7 +118,7 @@ class CachedSearch:
 
     def __init__(self, search: recompute_search.RecomputeSearch) -> None:
         self.search = search
-        self._lock = lock()
+        self._lock = fork_safe_lock()
         self._layouts = LRUCache[tuple[ArenaLayout | None]](MOST_REMEMBERED)
 
     def within(self, budget: int) -> ArenaLayout | None:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from tawny.forking import lock
+from tawny.forking import fork_safe_lock
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ class LRUCache(Generic[T]):
         self.capacity = capacity
         self._results: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self._weight = 0
-        self._lock = lock()
+        self._lock = fork_safe_lock()
 
     def get(self, key: Hashable) -> T | None:
         """The result under a key, if it is still there."""

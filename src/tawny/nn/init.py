@@ -79,7 +79,7 @@ So large parameters pass through memory once; chosen by hand.
 
 def _blocks(shape: Shape, dtype: DType) -> tuple[Value, list[Any]]:
     """Memory for a parameter in the precision it is drawn in, and its parts in order."""
-    values = pages.aligned(shape, FLOAT64 if dtype.itemsize > 4 else FLOAT32)
+    values = pages.empty_aligned(shape, FLOAT64 if dtype.itemsize > 4 else FLOAT32)
     flat = values.reshape(-1)
     return values, [flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK)]
 

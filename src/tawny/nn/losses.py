@@ -17,7 +17,7 @@ from tawny.array import Array, ArrayLike
 from tawny.errors import type_error, value_error
 from tawny.nn.target_checks import ClassIndices, Probabilities, Signs, check_target
 from tawny.ops.elementwise import where
-from tawny.ops.precision import narrowed, widened
+from tawny.ops.precision import narrow, widen
 from tawny.optim.arguments import as_real
 from tawny.shape import size
 
@@ -43,7 +43,7 @@ def _in_single(loss: Loss) -> Loss:
     @functools.wraps(loss)
     def in_steps(prediction: ArrayLike, *args: Any, **kwargs: Any) -> Array:
         x = np.asarray(prediction)
-        return narrowed(loss(widened(x), *args, **kwargs), x.dtype)
+        return narrow(loss(widen(x), *args, **kwargs), x.dtype)
 
     return cast("Loss", in_steps)
 

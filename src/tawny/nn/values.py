@@ -12,7 +12,7 @@ from tawny.array import Array, lift, wrap
 from tawny.errors import type_error, value_error
 from tawny.nn.parameters import Declaration, Path, path_text
 from tawny.node import Value, constant
-from tawny.tree import paths
+from tawny.tree import leaf_paths
 
 if TYPE_CHECKING:
     from tawny.nn.module import Module
@@ -67,7 +67,7 @@ def match_arrays(
         raise type_error(
             op, f"the {what} came as {type(given).__name__}; accepted: a nested dict of arrays"
         )
-    found = dict(paths(cast("Any", given)))
+    found = dict(leaf_paths(cast("Any", given)))
     wanted = by_name(placed, op)
     wrong = [
         *(f"{path} is missing" for path in wanted if path not in found),
@@ -113,6 +113,6 @@ def assign(model: Module, arrays: Mapping[str, Value], names: Mapping[str, str],
     for name, declaration in places.items():
         declaration.check_fits(arrays[name], op, names[name])
     for name, declaration in places.items():
-        value = pages.aligned(declaration.shape, declaration.dtype)
+        value = pages.empty_aligned(declaration.shape, declaration.dtype)
         np.copyto(value, arrays[name], casting="unsafe")  # what fits was checked
         declaration.assign(wrap(constant(value)))

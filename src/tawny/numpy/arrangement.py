@@ -10,9 +10,9 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.errors import value_error
 from tawny.operator import public
 from tawny.ops.creation import copy, zeros
-from tawny.ops.indexing import positions, taken
+from tawny.ops.indexing import positions, take_node
 from tawny.ops.joining import concat, stack, tile
-from tawny.ops.movement import expand_dims, expanded, moveaxis, ravel, reshape
+from tawny.ops.movement import expand_dims, expand_node, moveaxis, ravel, reshape
 from tawny.shape import as_shape, normalise_axis, size
 
 
@@ -56,7 +56,7 @@ def _assemble(item: object, rank: int, axis: int) -> Array:
         items = cast("Sequence[Any]", item)
         return concat([_assemble(x, rank, axis + 1) for x in items], axis=axis)
     node = lift(item, "block")
-    return wrap(expanded(node, range(rank - len(node.shape))))
+    return wrap(expand_node(node, range(rank - len(node.shape))))
 
 
 @public()
@@ -118,8 +118,8 @@ def sliding_window_view(
                 f"operand 0 has shape {node.shape}; a window of {length} does not fit its axis "
                 f"{along}",
             )
-        starts, steps = expanded(positions(count), (1,)), positions(length)
-        windows = taken(node, along, (wrap(starts) + wrap(steps)).node)
+        starts, steps = expand_node(positions(count), (1,)), positions(length)
+        windows = take_node(node, along, (wrap(starts) + wrap(steps)).node)
         node = moveaxis(wrap(windows), along + 1, -1).node
     return wrap(node)
 

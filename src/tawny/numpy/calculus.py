@@ -16,7 +16,7 @@ from tawny.numpy.composite import complex_of, cumprod, cumsum, diff, where
 from tawny.numpy.matrix_functions import lstsq
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import astype, copy, filled
+from tawny.ops.creation import astype, copy, filled_array
 from tawny.ops.diagonal import diagonal
 from tawny.ops.factorisation import inv
 from tawny.ops.indexing import take
@@ -151,7 +151,7 @@ def _steps(f: Array, axis: int, spacing: ArrayLike) -> Array:
         return _along(diff(points), axis, f.ndim)
     wanted = dt.real_dtype(f.dtype) if dt.is_weak(spacing) else dt.inexact_dtype(distance.dtype)
     shape = tuple(n - 1 if a == axis else 1 for a in range(f.ndim))
-    return filled(distance, shape, wanted, "gradient")
+    return filled_array(distance, shape, wanted, "gradient")
 
 
 def _parabola_slope(near: Array, step: Array, next: Array, further: Array) -> Array:
@@ -409,7 +409,7 @@ def cov(
     lost = int(not bias) if ddof is None else as_int(ddof, "cov", "ddof")
     count = rows.shape[1]
     if not rows.shape[0]:
-        return filled(0, (0, 0), rows.dtype, "cov")
+        return filled_array(0, (0, 0), rows.dtype, "cov")
     often, much = _weights(fweights, "fweights", count), _weights(aweights, "aweights", count)
     if often is not None and much is not None:
         weights: Array | None = e.multiply(often, much)

@@ -19,11 +19,11 @@ from tawny.ops import elementwise as e
 from tawny.ops import reduction
 from tawny.ops.creation import Cast, Copy, asarray, cast_node
 from tawny.ops.differentiation import distance, stop_gradient
-from tawny.ops.indexing import nonzero, sliced
-from tawny.ops.joining import joined
-from tawny.ops.movement import broadcasted, flattened
+from tawny.ops.indexing import nonzero, slice_node
+from tawny.ops.joining import concat_nodes
+from tawny.ops.movement import broadcast_node, flatten_node
 from tawny.ops.precision import in_single
-from tawny.shape import as_int, normalise_axis, replaced
+from tawny.shape import as_int, normalise_axis, replace_size
 
 
 def _array(x: ArrayLike, op: str, position: int = 0) -> Array:
@@ -161,7 +161,7 @@ def nan_to_num(
     ):
         value = cast_node(lift_all("nan_to_num", (array, instead))[1], array.dtype)
         result = make(ELEMENTWISE["where"], (condition.node, value, result))
-    return wrap(broadcasted(result, array.shape))
+    return wrap(broadcast_node(result, array.shape))
 
 
 def complex_of(real: Array, imag: Array) -> Array:
@@ -359,7 +359,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Out = 
     """Running sum along `axis`, or of the flattened array."""
     array = _array(a, "cumsum")
     if axis is None and array.ndim != 1:
-        array = wrap(flattened(array.node))
+        array = wrap(flatten_node(array.node))
     result = reduction.cumulative_sum(array, axis=axis, dtype=dtype)
     return result if out is None else store(out, result, "cumsum")
 
@@ -369,7 +369,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: Out =
     """Running product along `axis`, or of the flattened array."""
     array = _array(a, "cumprod")
     if axis is None and array.ndim != 1:
-        array = wrap(flattened(array.node))
+        array = wrap(flatten_node(array.node))
     result = reduction.cumulative_prod(array, axis=axis, dtype=dtype)
     return result if out is None else store(out, result, "cumprod")
 
@@ -395,10 +395,13 @@ def diff(
         return wrap(make(Copy(), (node,)))
     ends = [_end(node, end, along) for end in (prepend, append)]
     pieces = [p for p in (ends[0], node, ends[1]) if p is not None]
-    node = joined(pieces, along) if len(pieces) > 1 else node
+    node = concat_nodes(pieces, along) if len(pieces) > 1 else node
     name = "not_equal" if node.dtype == dt.BOOL else "subtract"
     for _ in range(times):
-        later, earlier = sliced(node, along, slice(1, None)), sliced(node, along, slice(0, -1))
+        later, earlier = (
+            slice_node(node, along, slice(1, None)),
+            slice_node(node, along, slice(0, -1)),
+        )
         node = make(ELEMENTWISE[name], (later, earlier))
     return wrap(node)
 
@@ -408,4 +411,4 @@ def _end(node: Node, values: ArrayLike | None, axis: int) -> Node | None:
     if values is None:
         return None
     end = lift(values, "diff")
-    return end if end.shape else broadcasted(end, replaced(node.shape, axis, 1))
+    return end if end.shape else broadcast_node(end, replace_size(node.shape, axis, 1))

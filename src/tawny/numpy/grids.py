@@ -16,8 +16,8 @@ from tawny.node import constant, make
 from tawny.numpy.composite import clip
 from tawny.operator import check_like, public
 from tawny.ops import elementwise as e
-from tawny.ops.bounds import places_within
-from tawny.ops.creation import Linspace, arange, astype, filled, ones, zeros
+from tawny.ops.bounds import check_within
+from tawny.ops.creation import Linspace, arange, astype, filled_array, ones, zeros
 from tawny.ops.indexing import integers, nonzero
 from tawny.ops.joining import concat, stack
 from tawny.ops.movement import broadcast_arrays, broadcast_to, expand_dims, moveaxis, reshape
@@ -189,7 +189,7 @@ def _places(x: ArrayLike, position: int) -> Array:
         way_out = "how many elements are true must be known: give the places as integers"
         return wrap(constant(known_value(wrap(node), "ix_", way_out).nonzero()[0]))
     if isinstance(x, Sequence) and not node.shape[0]:
-        return filled(0, (0,), dt.INT64, "ix_")
+        return filled_array(0, (0,), dt.INT64, "ix_")
     return wrap(node)
 
 
@@ -229,21 +229,21 @@ def _matrix(arr: ArrayLike, op: str) -> tuple[int, int]:
 
 @public()
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """As `tril_indices`, for a matrix of the shape of `arr`."""
+    """Indices of the lower triangle of a matrix of the shape of `arr`."""
     rows, columns = _matrix(arr, "tril_indices_from")
     return tril_indices(rows, k, columns)
 
 
 @public()
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """As `triu_indices`, for a matrix of the shape of `arr`."""
+    """Indices of the upper triangle of a matrix of the shape of `arr`."""
     rows, columns = _matrix(arr, "triu_indices_from")
     return triu_indices(rows, k, columns)
 
 
 @public()
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
-    """As `diag_indices`, for an array of the shape of `arr`, whose axes are equal."""
+    """Indices of the main diagonal of an array of the shape of `arr`, whose axes are equal."""
     shape = lift(arr, "diag_indices_from").shape
     if len(shape) < 2 or len(set(shape)) != 1:
         raise value_error(
@@ -295,7 +295,7 @@ def unravel_index(
     places = _indices(indices, "unravel_index")
     sizes = as_shape(shape, "unravel_index")
     _check_size(sizes, "unravel_index")
-    places = places_within(places, size(sizes), "unravel_index")
+    places = check_within(places, size(sizes), "unravel_index")
     return tuple(
         e.remainder(e.floor_divide(places, max(step, 1)), max(n, 1))
         for n, step in zip(sizes, _strides(sizes, order, "unravel_index"), strict=True)
@@ -312,7 +312,7 @@ def _check_size(sizes: Shape, op: str) -> None:
         raise value_error(op, f"shape {sizes} has {size(sizes)} elements, more than can be counted")
 
 
-def bounded(places: Array, n: int, mode: str, op: str) -> Array:
+def apply_index_mode(places: Array, n: int, mode: str, op: str) -> Array:
     """Indices of an axis of size `n`, those outside treated as `mode` says."""
     if mode == "wrap":
         return e.remainder(places, n)
@@ -320,7 +320,7 @@ def bounded(places: Array, n: int, mode: str, op: str) -> Array:
         return clip(places, 0, n - 1)
     if mode != "raise":
         raise value_error(op, f"mode is {mode!r}; accepted: 'raise', 'wrap', 'clip'")
-    return places_within(places, n, op)
+    return check_within(places, n, op)
 
 
 @public()
@@ -346,9 +346,9 @@ def ravel_multi_index(
             f"{len(parts)} indices and {len(modes)} modes came for {len(sizes)} axes; there must "
             "be as many",
         )
-    total = filled(0, (), dt.INT64, op)
+    total = filled_array(0, (), dt.INT64, op)
     for place, n, how, step in zip(parts, sizes, modes, _strides(sizes, order, op), strict=True):
-        total = e.add(total, e.multiply(bounded(place, n, how, op), step))
+        total = e.add(total, e.multiply(apply_index_mode(place, n, how, op), step))
     return total
 
 

@@ -19,7 +19,7 @@ from tawny.ops import elementwise as e
 from tawny.ops import reduction
 from tawny.ops.creation import asarray, astype, copy
 from tawny.ops.joining import stack
-from tawny.ops.movement import flattened, ravel, reshape
+from tawny.ops.movement import flatten_node, ravel, reshape
 from tawny.ops.reduction import sum
 from tawny.ops.sorting import BinCount, searchsorted
 from tawny.shape import as_int
@@ -124,7 +124,7 @@ def histogram(
 
     Equal bins need a range: `range`, or the extremes of values that are known.
     """
-    array = wrap(flattened(lift(a, "histogram")))
+    array = wrap(flatten_node(lift(a, "histogram")))
     check_categories("histogram", 0, array.dtype, dt.REAL)
     edges = bin_edges(array, bins, range, weights)
     count = edges.size - 1
@@ -135,7 +135,7 @@ def histogram(
     if weights is None:
         counts = wrap(make(BinCount(count + 1), (place.node,)))
     else:
-        weight = wrap(flattened(lift(weights, "histogram", 1)))
+        weight = wrap(flatten_node(lift(weights, "histogram", 1)))
         if weight.shape != array.shape:
             raise value_error(
                 "histogram", f"weights have {weight.size} elements; operand 0 has {array.size}"

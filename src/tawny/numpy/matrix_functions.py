@@ -15,7 +15,7 @@ from tawny.errors import linalg_error, value_error
 from tawny.node import make
 from tawny.operator import emit, public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import asarray, astype, copy, eye, filled
+from tawny.ops.creation import asarray, astype, copy, eye, filled_array
 from tawny.ops.diagonal import diagonal as numpy_diagonal
 from tawny.ops.differentiation import distance
 from tawny.ops.factorisation import (
@@ -33,7 +33,7 @@ from tawny.ops.linalg import cross_product, matmul
 from tawny.ops.movement import expand_dims, matrix_transpose, moveaxis, reshape
 from tawny.ops.precision import in_single
 from tawny.ops.reduction import Axis, any, count_nonzero, max, min, sum
-from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, ordered_axes, reduced
+from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, ordered_axes, reduction_shape
 
 Order = float | Literal["fro", "nuc"] | None
 
@@ -62,7 +62,7 @@ def _greatest(x: Array, axis: Axis, keepdims: bool) -> Array:
     """The greatest of elements that are not negative; 0 where there are none."""
     axes = normalise_axes(axis, x.ndim, "norm")
     if 0 in [x.shape[a] for a in axes]:
-        return filled(0, reduced(x.shape, axes, keepdims), x.dtype, "norm")
+        return filled_array(0, reduction_shape(x.shape, axes, keepdims), x.dtype, "norm")
     return max(x, axis=axes, keepdims=keepdims)
 
 
@@ -149,7 +149,7 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
             f"axis {axes} names {len(axes)} axes; a norm is of one (vectors) or two (matrices)",
         )
     result = matrix_norm(moveaxis(array, axes, (-2, -1)), ord=ord)
-    return reshape(result, reduced(array.shape, axes, True)) if keepdims else result
+    return reshape(result, reduction_shape(array.shape, axes, True)) if keepdims else result
 
 
 @public(module="linalg")
@@ -259,7 +259,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult
         away = e.subtract(right, matmul(matrix, solution))
         residuals = sum(_squares(away), axis=0, keepdims=right.ndim == 1)
     else:
-        residuals = filled(0, (0,), dt.real_dtype(matrix.dtype), "lstsq")
+        residuals = filled_array(0, (0,), dt.real_dtype(matrix.dtype), "lstsq")
     return LstsqResult(solution, residuals, astype(rank, dt.INT32), values)
 
 
@@ -308,7 +308,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     times = as_int(n, "matrix_power", "n")
     if times == 0:
         one = eye(array.shape[-1], dtype=array.dtype)
-        return e.add(one, filled(0, array.shape, array.dtype, "matrix_power"))
+        return e.add(one, filled_array(0, array.shape, array.dtype, "matrix_power"))
     base = inv(array) if times < 0 else array
     result: Array | None = None
     for bit in reversed(f"{abs(times):b}"):

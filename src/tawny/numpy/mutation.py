@@ -10,13 +10,13 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift
 from tawny.array import wrap as array_of
 from tawny.errors import type_error, value_error
-from tawny.numpy.grids import bounded
+from tawny.numpy.grids import apply_index_mode
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.assigning import assigned
+from tawny.ops.assignment import assignment_value
 from tawny.ops.creation import astype
 from tawny.ops.indexing import along_axis, integers, nonzero, take
-from tawny.ops.movement import broadcast_to, flattened, ravel, reshape
+from tawny.ops.movement import broadcast_to, flatten_node, ravel, reshape
 from tawny.ops.scatter import at
 from tawny.shape import normalise_axis
 
@@ -38,7 +38,7 @@ def _change(array: Array, values: Array) -> None:
 
 def _assign_where(truth: Array, values: ArrayLike, target: Array, op: str) -> Array:
     """`values`, in the dtype of an array, where a condition holds, else its own."""
-    node = assigned(values, target.dtype, op)
+    node = assignment_value(values, target.dtype, op)
     return broadcast_to(e.where(truth, array_of(node), target), target.shape)
 
 
@@ -48,7 +48,7 @@ def put(a: Any, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
     target = _target(a, "put")
     places = ravel(array_of(integers(ind, "put")))
     if mode != "raise":
-        places = bounded(places, target.size, mode, "put")
+        places = apply_index_mode(places, target.size, mode, "put")
     values = ravel(array_of(lift(v, "put", 2)))
     if not places.size or not values.size:
         return
@@ -62,7 +62,7 @@ def put_along_axis(arr: Any, indices: ArrayLike, values: ArrayLike, axis: int | 
     """Put `values` at `indices`, which say a place along `axis` for every other position."""
     target = _target(arr, "put_along_axis")
     places = integers(indices, "put_along_axis")
-    node = flattened(target.node) if axis is None else target.node
+    node = flatten_node(target.node) if axis is None else target.node
     along = normalise_axis(axis or 0, len(node.shape), "put_along_axis")
     everywhere = along_axis(node, places, along, "put_along_axis")
     changed = at(array_of(node))[tuple(map(array_of, everywhere))].set(values)

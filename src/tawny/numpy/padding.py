@@ -16,11 +16,11 @@ from tawny.numpy.statistics import median
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
-from tawny.ops.assigning import assigned
+from tawny.ops.assignment import assignment_value
 from tawny.ops.creation import Copy, asarray, astype
-from tawny.ops.indexing import sliced, taken
+from tawny.ops.indexing import slice_node, take_node
 from tawny.ops.joining import Pad, concat, known_integers
-from tawny.ops.movement import broadcasted, flipped, reshaped
+from tawny.ops.movement import broadcast_node, flip_node, reshape_node
 from tawny.shape import normalise_axis
 
 Widths = tuple[tuple[int, int], ...]
@@ -109,7 +109,7 @@ def _pad_indexed(node: Node, widths: Widths, mode: str) -> Node:
         if width != (0, 0):
             places = np.arange(node.shape[axis])
             order = cast("Callable[..., Value]", np.pad)(places, width, mode=mode)
-            node = taken(node, axis, constant(order))
+            node = take_node(node, axis, constant(order))
     return node
 
 
@@ -119,7 +119,7 @@ def _pad_odd(node: Node, widths: Widths, mode: str) -> Node:
     for axis, width in enumerate(widths):
         period = node.shape[axis] - skipped
         if not period:  # a single element: nothing to mirror but itself
-            node = taken(node, axis, constant(np.zeros(1 + sum(width), np.int64)))
+            node = take_node(node, axis, constant(np.zeros(1 + sum(width), np.int64)))
             continue
         left, right = width
         while left or right:
@@ -135,8 +135,8 @@ def _reflect_odd(node: Node, axis: int, sizes: tuple[int, int], skipped: int) ->
     left, right = (skipped, skipped + sizes[0]), (n - skipped - sizes[1], n - skipped)
     sides: list[Array] = []
     for place, part in ((0, left), (n - 1, right)):
-        double = e.multiply(wrap(sliced(node, axis, slice(place, place + 1))), 2)
-        turned = wrap(flipped(sliced(node, axis, slice(*part)), (axis,)))
+        double = e.multiply(wrap(slice_node(node, axis, slice(place, place + 1))), 2)
+        turned = wrap(flip_node(slice_node(node, axis, slice(*part)), (axis,)))
         sides.append(e.subtract(double, turned))
     return concat([sides[0], wrap(node), sides[1]], axis).node
 
@@ -153,7 +153,7 @@ def _pad_statistic(node: Node, widths: Widths, mode: str, lengths: Any) -> Node:
         if 0 in seen:
             raise value_error("pad", f"stat_length is {lengths}; a statistic needs an element")
         parts = (slice(0, seen[0]), slice(n - seen[1], n))
-        fills = [_statistic(sliced(node, axis, part), axis, mode) for part in parts]
+        fills = [_statistic(slice_node(node, axis, part), axis, mode) for part in parts]
         node = _surround(node, fills, axis, width)
     return node
 
@@ -168,7 +168,7 @@ def _statistic(node: Node, axis: int, mode: str) -> Node:
 def _surround(node: Node, fills: list[Node], axis: int, width: tuple[int, int]) -> Node:
     """`node` between two slices that are repeated along `axis`."""
     sides = [
-        wrap(broadcasted(f, (*f.shape[:axis], k, *f.shape[axis + 1 :])))
+        wrap(broadcast_node(f, (*f.shape[:axis], k, *f.shape[axis + 1 :])))
         for f, k in zip(fills, width, strict=True)
     ]
     return concat([sides[0], wrap(node), sides[1]], axis).node
@@ -176,16 +176,18 @@ def _surround(node: Node, fills: list[Node], axis: int, width: tuple[int, int]) 
 
 def _pad_ramp(node: Node, widths: Widths, ends: Any) -> Node:
     """Each side a straight line from an end value to the element next to it."""
-    values = broadcasted(assigned(ends, node.dtype, "pad"), (len(widths), 2))
+    values = broadcast_node(assignment_value(ends, node.dtype, "pad"), (len(widths), 2))
     for axis, width in enumerate(widths):
         n = node.shape[axis]
         ramps: list[Array] = []
         for side, place in enumerate((0, n - 1)):
-            value = sliced(sliced(values, 0, slice(axis, axis + 1)), 1, slice(side, side + 1))
-            edge = reduction.sum(wrap(sliced(node, axis, slice(place, place + 1))), axis)
-            start = astype(wrap(reshaped(value, ())), edge.dtype, copy=False)
+            value = slice_node(
+                slice_node(values, 0, slice(axis, axis + 1)), 1, slice(side, side + 1)
+            )
+            edge = reduction.sum(wrap(slice_node(node, axis, slice(place, place + 1))), axis)
+            start = astype(wrap(reshape_node(value, ())), edge.dtype, copy=False)
             ramp = linspace(start, edge, width[side], endpoint=False, dtype=node.dtype, axis=axis)
-            ramps.append(wrap(flipped(ramp.node, (axis,))) if side else ramp)
+            ramps.append(wrap(flip_node(ramp.node, (axis,))) if side else ramp)
         node = concat([ramps[0], wrap(node), ramps[1]], axis).node
     return node
 
@@ -219,16 +221,18 @@ def _pairs(value: Value, rank: int, word: str) -> list[tuple[int, int]]:
 def _pad_constant(node: Node, widths: Widths, values: Any) -> Node:
     """One fill value is one `Pad`; a value for each side is a `Pad` for each, in order of axes."""
     if dt.is_weak(values):
-        return make(Pad(widths), (node, assigned(values, node.dtype, "pad")))
-    fills = assigned(values, node.dtype, "pad")
+        return make(Pad(widths), (node, assignment_value(values, node.dtype, "pad")))
+    fills = assignment_value(values, node.dtype, "pad")
     if all(n == 1 for n in fills.shape):
-        return make(Pad(widths), (node, reshaped(fills, ())))
-    pairs = broadcasted(fills, (len(widths), 2))
+        return make(Pad(widths), (node, reshape_node(fills, ())))
+    pairs = broadcast_node(fills, (len(widths), 2))
     for axis, width in enumerate(widths):
         for side in (0, 1):
             only = [(0, 0)] * len(widths)
             only[axis] = (width[0], 0) if side == 0 else (0, width[1])
             if only[axis] != (0, 0):
-                fill = sliced(sliced(pairs, 0, slice(axis, axis + 1)), 1, slice(side, side + 1))
-                node = make(Pad(tuple(only)), (node, reshaped(fill, ())))
+                fill = slice_node(
+                    slice_node(pairs, 0, slice(axis, axis + 1)), 1, slice(side, side + 1)
+                )
+                node = make(Pad(tuple(only)), (node, reshape_node(fill, ())))
     return node

@@ -12,7 +12,7 @@ from tawny.array import Array, ArrayLike, lift, value_of, wrap
 from tawny.errors import value_error
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import arange, asarray, astype, ones, promoted, zeros
+from tawny.ops.creation import arange, asarray, astype, cast_to_common, ones, zeros
 from tawny.ops.diagonal import diag
 from tawny.ops.factorisation import eigvals
 from tawny.ops.joining import concat
@@ -115,7 +115,7 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
     The remainder has one coefficient less than `v`; leading zeros are left out where they are
     known.
     """
-    given = promoted([_coefficients(x, "polydiv", i).node for i, x in enumerate((u, v))])
+    given = cast_to_common([_coefficients(x, "polydiv", i).node for i, x in enumerate((u, v))])
     above, below = (astype(wrap(n), dt.inexact_dtype(n.dtype), copy=False) for n in given)
     steps, n = above.size - below.size + 1, below.size
     if steps < 1:

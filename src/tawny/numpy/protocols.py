@@ -13,7 +13,7 @@ from tawny.errors import type_error
 from tawny.operator import public
 from tawny.ops import reduction
 from tawny.ops.movement import reshape
-from tawny.registry import FUNCTIONS
+from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.tree import items_of
 
 REDUCE: Final[dict[str, Callable[..., Array]]] = {
@@ -54,7 +54,7 @@ def __array_ufunc__(  # noqa: N807  (the protocol's own name)
         case "accumulate" if name in ACCUMULATE:
             return ACCUMULATE[name](*inputs, **{"axis": 0, **options})
         case "outer":
-            x, y = (FUNCTIONS["asarray"](v) for v in inputs)
+            x, y = (PUBLIC_FUNCTIONS["asarray"](v) for v in inputs)
             left = reshape(x, (*x.shape, *(1,) * y.ndim))
             return _function("numpy", name)(left, y, **options)
         case _:
@@ -102,9 +102,9 @@ def _function(module: str, name: str) -> Callable[..., Any]:
     path = module.removeprefix("numpy").strip(".").removeprefix("_core.")
     short = path.partition(".")[0]
     key = f"{short}.{name}" if short in ("linalg", "fft") else name
-    if key not in FUNCTIONS:
+    if key not in PUBLIC_FUNCTIONS:
         raise type_error(
             f"numpy.{key}",
             "no lazy counterpart; compute first (numpy.asarray(x)) or wrap it with tw.delay",
         )
-    return FUNCTIONS[key]
+    return PUBLIC_FUNCTIONS[key]

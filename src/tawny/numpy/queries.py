@@ -14,11 +14,11 @@ from tawny.array import Array, ArrayLike, Out, known_value, lift, lift_all, stor
 from tawny.errors import value_error
 from tawny.node import Value, constant, scalar
 from tawny.numpy.composite import where
-from tawny.numpy.grids import bounded
+from tawny.numpy.grids import apply_index_mode
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops import reduction
-from tawny.ops.assigning import assigned
+from tawny.ops.assignment import assignment_value
 from tawny.ops.creation import astype, copy, zeros_like
 from tawny.ops.indexing import integers, take
 from tawny.ops.joining import unstack
@@ -204,7 +204,7 @@ def choose(
     arrays = lift_all("choose", options)
     common = dt.promote(*(n.dtype for n in arrays))
     *before, result = [astype(wrap(n), common, copy=False) for n in arrays]
-    number = bounded(number, len(arrays), mode, "choose")
+    number = apply_index_mode(number, len(arrays), mode, "choose")
     for i, option in reversed(list(enumerate(before))):
         result = where(e.equal(number, i), option, result)
     everywhere = broadcast("choose", [number.shape, *(n.shape for n in arrays)])
@@ -239,7 +239,7 @@ def piecewise(
     result = zeros_like(array)
     for condition, piece in zip(conditions, funclist, strict=True):
         value = piece(array, *args, **kw) if callable(piece) else piece
-        result = where(condition, wrap(assigned(value, array.dtype, "piecewise")), result)
+        result = where(condition, wrap(assignment_value(value, array.dtype, "piecewise")), result)
     return result
 
 

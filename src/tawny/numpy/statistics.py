@@ -10,13 +10,13 @@ from tawny.dtype import check_categories
 from tawny.errors import type_error, value_error
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import asarray, astype, filled
+from tawny.ops.creation import asarray, astype, filled_array
 from tawny.ops.indexing import take, take_along_axis
 from tawny.ops.movement import expand_dims, moveaxis, permute_dims, reshape
 from tawny.ops.precision import in_single
 from tawny.ops.reduction import Axis, sum
 from tawny.ops.sorting import sort
-from tawny.shape import Shape, normalise_axes, reduced, size
+from tawny.shape import Shape, normalise_axes, reduction_shape, size
 
 
 def _lanes(x: Array, axis: Axis, op: str) -> tuple[Array, Shape]:
@@ -26,7 +26,7 @@ def _lanes(x: Array, axis: Axis, op: str) -> tuple[Array, Shape]:
     lanes = permute_dims(x, (*kept, *axes))
     shape = tuple(x.shape[a] for a in kept)
     count = size(tuple(x.shape[a] for a in axes))
-    return sort(reshape(lanes, (*shape, count))), reduced(x.shape, axes, keepdims=True)
+    return sort(reshape(lanes, (*shape, count))), reduction_shape(x.shape, axes, keepdims=True)
 
 
 def _nan_where_any(result: Array, lanes: Array) -> Array:
@@ -58,7 +58,9 @@ def median(
     lanes, kept = _lanes(array, axis, "median")
     n = lanes.shape[-1]
     if not n:
-        result = filled(float("nan"), lanes.shape[:-1], dt.inexact_dtype(array.dtype), "median")
+        result = filled_array(
+            float("nan"), lanes.shape[:-1], dt.inexact_dtype(array.dtype), "median"
+        )
     else:
         result = _nan_where_any(_middle(lanes[..., (n - 1) // 2], lanes[..., n // 2]), lanes)
     result = reshape(result, kept) if keepdims else result
@@ -261,7 +263,7 @@ def nanquantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """As `quantile`, of the elements that are not NaN; NaN where there is none."""
+    """Quantiles of the elements that are not NaN; NaN where there is none."""
     del overwrite_input
     _check_unweighted(weights, "nanquantile")
     result = _nan_quantile("nanquantile", a, q, 1.0, axis, keepdims, method)
@@ -281,7 +283,7 @@ def nanpercentile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """As `percentile`, of the elements that are not NaN; NaN where there is none."""
+    """Percentiles of the elements that are not NaN; NaN where there is none."""
     del overwrite_input
     _check_unweighted(weights, "nanpercentile")
     result = _nan_quantile("nanpercentile", a, q, 100.0, axis, keepdims, method)

@@ -63,7 +63,9 @@ def finfo(type: Any, /) -> FloatInfo:
     dtype = _dtype_of(type, "finfo")
     if dtype.kind not in "fc":
         raise value_error(
-            "finfo", f"dtype {dtype} has no floating-point limits; accepted: {dt.names(dt.INEXACT)}"
+            "finfo",
+            f"dtype {dtype} has no floating-point limits; "
+            f"accepted: {dt.category_names(dt.INEXACT)}",
         )
     info: Any = np.finfo(dtype)
     return FloatInfo(
@@ -82,7 +84,8 @@ def iinfo(type: Any, /) -> IntegerInfo:
     dtype = _dtype_of(type, "iinfo")
     if dtype.kind not in "iu":
         raise value_error(
-            "iinfo", f"dtype {dtype} has no integer limits; accepted: {dt.names(dt.INTEGER)}"
+            "iinfo",
+            f"dtype {dtype} has no integer limits; accepted: {dt.category_names(dt.INTEGER)}",
         )
     info = np.iinfo(dtype)
     return IntegerInfo(bits=int(info.bits), max=int(info.max), min=int(info.min), dtype=dtype)

@@ -16,7 +16,7 @@ from tawny.node import Value
 from tawny.numpy.composite import where
 from tawny.operator import public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import arange, astype, filled, full_like, ones
+from tawny.ops.creation import arange, astype, filled_array, full_like, ones
 from tawny.ops.precision import in_single
 from tawny.shape import as_int
 
@@ -52,7 +52,7 @@ def blackman(M: int) -> Array:  # noqa: N803
 def _cosines(n: Array, last: float, *weights: float) -> Array:
     """The sum of `weights[k] * cos(k * pi * n / last)`."""
     angle = e.divide(e.multiply(n, math.pi), last)
-    total = filled(weights[0], n.shape, dt.FLOAT64, "window")
+    total = filled_array(weights[0], n.shape, dt.FLOAT64, "window")
     for k, weight in enumerate(weights[1:], 1):
         total = e.add(total, e.multiply(e.cos(e.multiply(angle, k)), weight))
     return total

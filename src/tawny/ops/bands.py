@@ -14,11 +14,11 @@ from tawny.dtype import DType
 from tawny.errors import value_error
 from tawny.op import Gradient, Op, Type
 from tawny.ops.fusion import Body, nbytes
-from tawny.ops.rows import Band, Rows, band, count
+from tawny.ops.rows import Band, Rows, band, row_count
 from tawny.shape import Shape
 
-MOST: Final = 1024
-"""So many stretches are remembered as bands."""
+MOST_BODIES: Final = 1024
+"""Bodies whose bands are remembered, at most."""
 
 
 class Bands(Op, name="bands", arity=None, gradient=Gradient.NONE):
@@ -34,7 +34,7 @@ class Bands(Op, name="bands", arity=None, gradient=Gradient.NONE):
     @property
     def bands(self) -> tuple[Band, ...]:
         """The bands, one after the other."""
-        found = cut(self.body, self.height)
+        found = cut_bands(self.body, self.height)
         assert found is not None
         return found
 
@@ -48,7 +48,7 @@ class Bands(Op, name="bands", arity=None, gradient=Gradient.NONE):
         body = self.body
         if types != body.operands:
             raise value_error("bands", f"operands are {types}; its body takes {body.operands}")
-        if cut(body, self.height) is None:
+        if cut_bands(body, self.height) is None:
             raise value_error("bands", f"{body!r} cannot be cut into bands of {self.height} rows")
         return tuple(map(body.type_of, body.results)) if len(body.results) > 1 else ()
 
@@ -92,28 +92,28 @@ class Bands(Op, name="bands", arity=None, gradient=Gradient.NONE):
 _NONE: Final[Rows] = (0, 0)
 
 
-class Place(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes of an array."""
 
     first: int
     last: int
 
 
-def _row_bytes(kind: Type, rows: Rows) -> Place:
+def _row_bytes(kind: Type, rows: Rows) -> ByteRange:
     """The bytes of some rows, the last one being the first that is not among them."""
-    each = nbytes(kind) // count(kind[0])
-    return Place(rows[0] * each, rows[1] * each)
+    each = nbytes(kind) // row_count(kind[0])
+    return ByteRange(rows[0] * each, rows[1] * each)
 
 
-def place(kind: Type, rows: Rows | None) -> Place:
+def byte_range(kind: Type, rows: Rows | None) -> ByteRange:
     """The bytes that some rows of an array take, or all."""
-    return Place(0, nbytes(kind)) if rows is None else _row_bytes(kind, rows)
+    return ByteRange(0, nbytes(kind)) if rows is None else _row_bytes(kind, rows)
 
 
-@lru_cache(MOST)
-def cut(body: Body, height: int) -> tuple[Band, ...] | None:
+@lru_cache(MOST_BODIES)
+def cut_bands(body: Body, height: int) -> tuple[Band, ...] | None:
     """The bands of a body; None where it cannot be computed so."""
-    counts = [count(body.type_of(value)[0]) for value in body.results]
+    counts = [row_count(body.type_of(value)[0]) for value in body.results]
     fewest = min(counts)
     edges = [*range(0, fewest, height), fewest]
     found: list[Band] = []

@@ -8,25 +8,25 @@ from tawny.node import Value, make
 from tawny.op import Gradient, Op, integer
 
 
-class Places(Op, name="places", dtype=integer, gradient=Gradient.ZERO):
+class CheckedIndices(Op, name="places", dtype=integer, gradient=Gradient.ZERO):
     """Operand 0, integers that must be from 0 to below `count`; refused by `function` if not."""
 
     count: int
     function: str
 
 
-def places_within(places: Array, n: int, op: str) -> Array:
+def check_within(places: Array, n: int, op: str) -> Array:
     """`places`, which must be from 0 to below `n`: checked at once if they are known."""
     node = places.node
     if node.value is None:
-        return wrap(make(Places(n, op), (node,)))
-    outside = place_outside(node.value, n)
+        return wrap(make(CheckedIndices(n, op), (node,)))
+    outside = index_outside(node.value, n)
     if outside is not None:
         raise value_error(op, f"index {outside} is outside; it must be from 0 to {n - 1}")
     return places
 
 
-def place_outside(places: Value, n: int) -> int | None:
+def index_outside(places: Value, n: int) -> int | None:
     """A place that is not from 0 to below `n`, if there is one."""
     if not places.size:
         return None

@@ -40,7 +40,7 @@ class NonMaximumSuppression(Op, name="non_maximum_suppression", arity=2, gradien
 
 
 class SuppressionByClass(Op, name="suppression_by_class", arity=3, gradient=Gradient.ZERO):
-    """As `non_maximum_suppression`, but boxes of different classes do not drop each other.
+    """Places of at most `count` boxes, best first; a better one of its class drops a box.
 
     Operand 2 has the classes.  Class 0 is left out, as are scores below `least` and empty boxes.
     """
@@ -91,7 +91,7 @@ def suppression_by_class(
     threshold: float,
     least: float = -math.inf,
 ) -> Array:
-    """As `non_maximum_suppression`, among boxes of the same class alone, best of all first.
+    """Places of at most `count` boxes, best first; a better one of its class drops a box.
 
     Class 0 is the background, which is left out, as are scores below `least` and empty boxes.
     """

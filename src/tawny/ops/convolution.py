@@ -13,7 +13,7 @@ from tawny.errors import value_error
 from tawny.node import Node, make
 from tawny.op import Gradient, Op, not_boolean
 from tawny.operator import public
-from tawny.ops.creation import promoted
+from tawny.ops.creation import cast_to_common
 from tawny.ops.movement import matrix_transpose, reshape
 from tawny.ops.window import (
     Padding,
@@ -23,12 +23,12 @@ from tawny.ops.window import (
     per_axis,
     resolve_padding,
     spans,
-    swept,
+    window_counts,
 )
 from tawny.shape import Shape, as_shape
 
 
-class Windowed(Op):
+class ConvolutionOp(Op):
     """A kernel swept over an input: attributes common to a convolution and its transposes."""
 
     strides: tuple[int, ...]
@@ -36,23 +36,25 @@ class Windowed(Op):
     dilation: tuple[int, ...]
     groups: int
 
-    def convolved(self, x: Shape, kernel: Shape, op: str) -> Shape:
+    def output_shape(self, x: Shape, kernel: Shape, op: str) -> Shape:
         """Shape of the convolution of an input with a kernel of these shapes."""
-        return convolved(x, kernel, self.strides, self.padding, self.dilation, self.groups, op)
+        return convolution_shape(
+            x, kernel, self.strides, self.padding, self.dilation, self.groups, op
+        )
 
 
 class Convolution(
-    Windowed, name="convolution", dtype=not_boolean, arity=2, gradient=Gradient.MULTILINEAR
+    ConvolutionOp, name="convolution", dtype=not_boolean, arity=2, gradient=Gradient.MULTILINEAR
 ):
     """Operand 1, a kernel, swept over operand 0: the sum of products at each place."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         x, kernel = shapes
-        return self.convolved(x, kernel, "convolution")
+        return self.output_shape(x, kernel, "convolution")
 
 
 class ConvolutionInputGradient(
-    Windowed,
+    ConvolutionOp,
     name="convolution_input_gradient",
     dtype=not_boolean,
     arity=2,
@@ -70,12 +72,12 @@ class ConvolutionInputGradient(
         name = "convolution_input_gradient"
         _check_ranks(name, len(self.sizes), kernel, gradient)
         x = (gradient[0], *self.sizes, kernel[-2] * self.groups)
-        _check_gradient(name, gradient, self.convolved(x, kernel, name))
+        _check_gradient(name, gradient, self.output_shape(x, kernel, name))
         return x
 
 
 class ConvolutionKernelGradient(
-    Windowed,
+    ConvolutionOp,
     name="convolution_kernel_gradient",
     dtype=not_boolean,
     arity=2,
@@ -93,14 +95,14 @@ class ConvolutionKernelGradient(
         name = "convolution_kernel_gradient"
         _check_ranks(name, len(self.window), x, gradient)
         kernel = (*self.window, x[-1] // self.groups, gradient[-1])
-        _check_gradient(name, gradient, self.convolved(x, kernel, name))
+        _check_gradient(name, gradient, self.output_shape(x, kernel, name))
         return kernel
 
 
 # ----------------------------------------------------------------- shape rules
 
 
-def convolved(
+def convolution_shape(
     x: Shape,
     kernel: Shape,
     strides: tuple[int, ...],
@@ -125,7 +127,7 @@ def convolved(
         raise value_error(
             op, f"operand 1 has shape {kernel}; its axis -1 must be a multiple of groups = {groups}"
         )
-    return (x[0], *swept(x[1:-1], spans(window, dilation), strides, padding, op), outputs)
+    return (x[0], *window_counts(x[1:-1], spans(window, dilation), strides, padding, op), outputs)
 
 
 _AXES = {1: "1 spatial axis", 2: "2 spatial axes", 3: "3 spatial axes"}
@@ -191,9 +193,9 @@ def _conv(
     _check_ranks(op, rank, image.shape, weights.shape)
     geometry = _geometry(image.shape[1:-1], weights.shape[:-2], stride, padding, dilation, op)
     number = _groups(groups, op)
-    convolved(image.shape, weights.shape, *geometry, number, op)
+    convolution_shape(image.shape, weights.shape, *geometry, number, op)
     not_boolean(op, [n.dtype for n in nodes])
-    return wrap(make(Convolution(*geometry, number), promoted(nodes)))
+    return wrap(make(Convolution(*geometry, number), cast_to_common(nodes)))
 
 
 @public(spelled={"strides": "stride"})
@@ -319,7 +321,7 @@ def _conv_transpose(
     )
     geometry = _geometry(sizes, window, steps, given, 1, op)
     exchanged = matrix_transpose(wrap(weights))
-    operands = promoted((exchanged.node, image))
+    operands = cast_to_common((exchanged.node, image))
     return wrap(make(ConvolutionInputGradient(*geometry, 1, sizes), operands))
 
 
@@ -537,8 +539,10 @@ def conv_input_gradient(
             f"input_shape is {shape}; a kernel of shape {weights.shape} in {number} groups needs "
             f"{weights.shape[-2] * number} channels",
         )
-    _check_gradient(op, slope.shape, convolved(shape, weights.shape, *geometry, number, op))
-    return wrap(make(ConvolutionInputGradient(*geometry, number, shape[1:-1]), promoted(nodes)))
+    _check_gradient(op, slope.shape, convolution_shape(shape, weights.shape, *geometry, number, op))
+    return wrap(
+        make(ConvolutionInputGradient(*geometry, number, shape[1:-1]), cast_to_common(nodes))
+    )
 
 
 @public(spelled={"strides": "stride"})
@@ -576,5 +580,7 @@ def conv_kernel_gradient(
             f"kernel_shape is {shape}; in {number} groups it needs an input of "
             f"{shape[-2] * number} channels, and operand 0 has shape {image.shape}",
         )
-    _check_gradient(op, slope.shape, convolved(image.shape, shape, *geometry, number, op))
-    return wrap(make(ConvolutionKernelGradient(*geometry, number, shape[:-2]), promoted(nodes)))
+    _check_gradient(op, slope.shape, convolution_shape(image.shape, shape, *geometry, number, op))
+    return wrap(
+        make(ConvolutionKernelGradient(*geometry, number, shape[:-2]), cast_to_common(nodes))
+    )

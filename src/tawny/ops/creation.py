@@ -24,11 +24,11 @@ from tawny.array import (
 )
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, Number, as_dtype
-from tawny.errors import located, overflow_error, type_error, value_error, warn
-from tawny.node import Node, Value, borrowed, constant, make, scalar, variable
+from tawny.errors import overflow_error, type_error, value_error, warn, with_location
+from tawny.node import Node, Value, borrowed_constant, constant, make, scalar, variable
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait
 from tawny.operator import check_layout, check_like, emit, public
-from tawny.registry import FUNCTIONS
+from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.shape import Shape, as_int, as_shape
 
 
@@ -64,7 +64,7 @@ class Cast(
     oracle="numpy.astype",
     gradient=Gradient.LINEAR,
 ):
-    """The same values as another dtype."""
+    """Operand 0 converted to another dtype."""
 
     dtype: DType
 
@@ -82,7 +82,7 @@ def cast_node(node: Node, dtype: DType) -> Node:
     return node if node.dtype == dtype else make(Cast(dtype), (node,))
 
 
-def promoted(nodes: Sequence[Node]) -> tuple[Node, ...]:
+def cast_to_common(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes in their common dtype."""
     common = dt.promote(*[n.dtype for n in nodes])
     return tuple([cast_node(n, common) for n in nodes])
@@ -165,7 +165,7 @@ class Eye(Op, name="eye", arity=0, gradient=Gradient.ZERO, oracle="numpy.eye"):
 class Copy(
     Op, name="copy", overwrites=Overwrites.SAME_SIZE, oracle="numpy.copy", gradient=Gradient.LINEAR
 ):
-    """The same value in memory of its own."""
+    """A copy of operand 0 in memory of its own."""
 
 
 @explain_bad_calls
@@ -215,7 +215,9 @@ def array(
     missing = as_int(ndmin, "array", "ndmin") - result.ndim
     if missing <= 0:
         return result
-    return wrap(make(Copy(), (FUNCTIONS["reshape"](result, (1,) * missing + result.shape).node,)))
+    return wrap(
+        make(Copy(), (PUBLIC_FUNCTIONS["reshape"](result, (1,) * missing + result.shape).node,))
+    )
 
 
 @public()
@@ -279,7 +281,7 @@ def copy(a: ArrayLike, order: str | None = "K", subok: bool = False) -> Array:
 
 @public()
 def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Array:
-    """The same values as another dtype."""
+    """The values of `x` in another dtype."""
     check_device(device, "astype")
     node, wanted = lift(x, "astype"), as_dtype(dtype, "astype")
     if node.dtype == wanted:
@@ -303,15 +305,15 @@ def asanyarray(
     copy: bool | None = None,
     like: None = None,
 ) -> Array:
-    """As `asarray`: there are no other kinds of arrays."""
+    """`a` as an array; `asarray` does this too, since there is one class of arrays."""
     return asarray(a, dtype, order, device=device, copy=copy, like=like)
 
 
 @public()
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: None = None) -> Array:
-    """As `asarray`, of one axis at least; every value is contiguous where it is given out."""
+    """`a` as an array of one axis at least; every value is contiguous where it is given out."""
     result = asarray(a, dtype, like=like)
-    flat: Array = result if result.ndim else FUNCTIONS["reshape"](result, (1,))
+    flat: Array = result if result.ndim else PUBLIC_FUNCTIONS["reshape"](result, (1,))
     return flat
 
 
@@ -324,7 +326,7 @@ def convert(x: Array, dtype: Any, order: object, casting: str, copy: bool) -> Ar
     return astype(x, wanted, copy=copy)
 
 
-FUNCTIONS["convert"] = convert
+PUBLIC_FUNCTIONS["convert"] = convert
 
 
 @public()
@@ -336,11 +338,11 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     check_device(device, "from_dlpack")
     check_unmasked(x, "from_dlpack", "operand 0")
     if copy is False:
-        return wrap(borrowed(np.from_dlpack(x, copy=False)))
+        return wrap(borrowed_constant(np.from_dlpack(x, copy=False)))
     return wrap(constant(np.array(np.from_dlpack(x))))
 
 
-def filled(value: Any, shape: Shape, dtype: DType, op: str) -> Array:
+def filled_array(value: Any, shape: Shape, dtype: DType, op: str) -> Array:
     """A new array with `value` everywhere."""
     node = value.node if isinstance(value, Array) else scalar(value, dtype, op)
     if node.dtype != dtype:
@@ -370,7 +372,7 @@ def zeros(
 ) -> Array:
     """An array of zeros."""
     _check_creation("zeros", order, device, like)
-    return filled(0, as_shape(shape, "zeros"), _dtype_or(dtype, dt.FLOAT64, "zeros"), "zeros")
+    return filled_array(0, as_shape(shape, "zeros"), _dtype_or(dtype, dt.FLOAT64, "zeros"), "zeros")
 
 
 @public()
@@ -384,7 +386,7 @@ def ones(
 ) -> Array:
     """An array of ones."""
     _check_creation("ones", order, device, like)
-    return filled(1, as_shape(shape, "ones"), _dtype_or(dtype, dt.FLOAT64, "ones"), "ones")
+    return filled_array(1, as_shape(shape, "ones"), _dtype_or(dtype, dt.FLOAT64, "ones"), "ones")
 
 
 @public()
@@ -398,7 +400,7 @@ def empty(
 ) -> Array:
     """An array whose values do not matter; they are zero."""
     _check_creation("empty", order, device, like)
-    return filled(0, as_shape(shape, "empty"), _dtype_or(dtype, dt.FLOAT64, "empty"), "empty")
+    return filled_array(0, as_shape(shape, "empty"), _dtype_or(dtype, dt.FLOAT64, "empty"), "empty")
 
 
 @public()
@@ -416,8 +418,8 @@ def full(
     value = lift(fill_value, "full")
     wanted = _dtype_or(dtype, value.dtype, "full")
     if dt.is_weak(fill_value):
-        return filled(fill_value, as_shape(shape, "full"), wanted, "full")
-    return filled(wrap(value), as_shape(shape, "full"), wanted, "full")
+        return filled_array(fill_value, as_shape(shape, "full"), wanted, "full")
+    return filled_array(wrap(value), as_shape(shape, "full"), wanted, "full")
 
 
 @public()
@@ -435,7 +437,7 @@ def zeros_like(
     _check_creation("zeros_like", order, device, None)
     node = lift(a, "zeros_like")
     sizes = node.shape if shape is None else as_shape(shape, "zeros_like")
-    return filled(0, sizes, _dtype_or(dtype, node.dtype, "zeros_like"), "zeros_like")
+    return filled_array(0, sizes, _dtype_or(dtype, node.dtype, "zeros_like"), "zeros_like")
 
 
 @public()
@@ -453,7 +455,7 @@ def ones_like(
     _check_creation("ones_like", order, device, None)
     node = lift(a, "ones_like")
     sizes = node.shape if shape is None else as_shape(shape, "ones_like")
-    return filled(1, sizes, _dtype_or(dtype, node.dtype, "ones_like"), "ones_like")
+    return filled_array(1, sizes, _dtype_or(dtype, node.dtype, "ones_like"), "ones_like")
 
 
 @public()
@@ -472,7 +474,7 @@ def empty_like(
     _check_creation("empty_like", order, device, None)
     node = lift(prototype, "empty_like")
     sizes = node.shape if shape is None else as_shape(shape, "empty_like")
-    return filled(0, sizes, _dtype_or(dtype, node.dtype, "empty_like"), "empty_like")
+    return filled_array(0, sizes, _dtype_or(dtype, node.dtype, "empty_like"), "empty_like")
 
 
 @public()
@@ -493,7 +495,7 @@ def full_like(
     wanted = _dtype_or(dtype, node.dtype, "full_like")
     value = fill_value if dt.is_weak(fill_value) else wrap(lift(fill_value, "full_like"))
     sizes = node.shape if shape is None else as_shape(shape, "full_like")
-    return filled(value, sizes, wanted, "full_like")
+    return filled_array(value, sizes, wanted, "full_like")
 
 
 @public()
@@ -522,7 +524,7 @@ def arange(
     ]
     first, last, stride = numbers
     if stride == 0:
-        raise ZeroDivisionError(located("arange: step is 0; it must be positive or negative"))
+        raise ZeroDivisionError(with_location("arange: step is 0; it must be positive or negative"))
     if isinstance(first, int) and isinstance(last, int) and isinstance(stride, int):
         default, length = dt.INT64, -((first - last) // stride)
     else:

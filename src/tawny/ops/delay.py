@@ -14,11 +14,11 @@ from tawny.node import Node, make
 from tawny.op import Facts, Gradient, Op, Trait
 from tawny.operator import public
 from tawny.ops.creation import BroadcastTo, Cast
-from tawny.shape import Shape, as_shape, normalise_axis, reduced
+from tawny.shape import Shape, as_shape, normalise_axis, reduction_shape
 
 
 @final
-class Held:
+class UserObject:
     """A user's object among an op's attributes: equal to itself alone."""
 
     __slots__ = ("it",)
@@ -30,7 +30,7 @@ class Held:
         return id(self.it)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Held) and self.it is other.it
+        return isinstance(other, UserObject) and self.it is other.it
 
     def __repr__(self) -> str:
         name: str | None = getattr(self.it, "__qualname__", None)
@@ -48,7 +48,7 @@ class UserFunction(Delay):
     when an operand changed, or in every run if `always`.
     """
 
-    function: Held
+    function: UserObject
     pure: bool
     shape: Shape
     dtype: DType
@@ -81,7 +81,9 @@ def _effects(op: str, pure: object, always: object) -> tuple[bool, bool]:
     return bool(pure), bool(always)
 
 
-class Apply(UserFunction, name="delay", arity=None, traits=Trait.IMPURE, gradient=Gradient.NONE):
+class DelayedCall(
+    UserFunction, name="delay", arity=None, traits=Trait.IMPURE, gradient=Gradient.NONE
+):
     """A user's function of whole arrays."""
 
 
@@ -109,14 +111,14 @@ class LazyPrint(Delay, name="lazy_print", traits=Trait.IMPURE, gradient=Gradient
     max_rows: int | None
     max_columns: int | None
     header: str | None
-    format: Held
-    file: Held
+    format: UserObject
+    file: UserObject
 
 
-def _callable(f: Any, op: str) -> Held:
+def _callable(f: Any, op: str) -> UserObject:
     if not callable(f):
         raise type_error(op, f"f must be a function, not {type(f).__name__} {f!r}")
-    return Held(f)
+    return UserObject(f)
 
 
 @public()
@@ -157,7 +159,7 @@ def delay(
             raise value_error(
                 "delay", f"{word} is needed when there is no array to take it from; give {word}=..."
             )
-    made = Apply(
+    made = DelayedCall(
         held,
         is_pure,
         nodes[0].shape if shape is None else as_shape(shape, "delay"),
@@ -205,7 +207,7 @@ def fold(
 ) -> Array:
     """`f(f(f(initial, a), b), c)` of the elements a, b, c of `x` along `axis`.
 
-    - `f`: takes two Python numbers, the result so far and an element, and gives one.
+    - `f`: takes two Python numbers, the previous result and an element, and gives one.
     - `x`: the array.
     - `axis`: the axis to fold; all elements in order when None.
     - `initial`: what to start with, broadcast to the result; the first element when None.
@@ -219,7 +221,7 @@ def fold(
     node = lift(x, "fold", 1)
     place = _place(axis, node, "fold")
     axes = tuple(range(len(node.shape))) if place is None else (place,)
-    shape = reduced(node.shape, axes, False)
+    shape = reduction_shape(node.shape, axes, False)
     wanted = node.dtype if dtype is None else as_dtype(dtype, "fold")
     made = Fold(_callable(f, "fold"), bool(pure), shape, wanted, False, place)
     if initial is None:
@@ -248,7 +250,7 @@ def scan(
 ) -> Array:
     """`a, f(a, b), f(f(a, b), c)` of the elements a, b, c of `x` along `axis`.
 
-    - `f`: takes two Python numbers, the result so far and an element, and gives one.
+    - `f`: takes two Python numbers, the previous result and an element, and gives one.
     - `x`: the array.
     - `axis`: the axis to go along; all elements in order when None.
     - `dtype`: the dtype of the results; that of `x` when None.
@@ -307,7 +309,7 @@ def lazy_print(
         _limit(max_rows, "max_rows"),
         _limit(max_columns, "max_columns"),
         header,
-        Held(format),
-        Held(file),
+        UserObject(format),
+        UserObject(file),
     )
     return wrap(make(made, (node,)))

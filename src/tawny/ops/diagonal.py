@@ -15,7 +15,7 @@ from tawny.ops import reduction
 from tawny.ops.creation import Cast, Eye
 from tawny.ops.indexing import positions
 from tawny.ops.joining import Pad
-from tawny.ops.movement import expanded, flattened, permuted
+from tawny.ops.movement import expand_node, flatten_node, transpose_node
 from tawny.shape import Shape, as_int, as_shape, ordered_axes
 
 
@@ -47,7 +47,7 @@ def _diagonal(node: Node, offset: int, axis1: int, axis2: int, op: str) -> Node:
     order = (*(a for a in range(rank) if a not in plane), *plane)
     rows, columns = (node.shape[a] for a in plane)
     inside = max(-rows, min(as_int(offset, op, "offset"), columns))  # those beyond are empty too
-    return make(Diagonal(inside), (permuted(node, order),))
+    return make(Diagonal(inside), (transpose_node(node, order),))
 
 
 @public()
@@ -79,7 +79,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 @public()
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix that has the elements of `v` as its diagonal `k`."""
-    return wrap(_with_diagonal(flattened(lift(v, "diagflat")), as_int(k, "diagflat", "k")))
+    return wrap(_with_diagonal(flatten_node(lift(v, "diagflat")), as_int(k, "diagflat", "k")))
 
 
 def _with_diagonal(node: Node, k: int) -> Node:
@@ -94,7 +94,7 @@ def _with_diagonal(node: Node, k: int) -> Node:
 
 def _triangle(rows: int, columns: int, k: int) -> Node:
     """Whether an element lies on or below diagonal `k`."""
-    row = expanded(positions(rows), (1,))
+    row = expand_node(positions(rows), (1,))
     return make(ELEMENTWISE["greater_equal"], (row, positions(columns, -k)))
 
 

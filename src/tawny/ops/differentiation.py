@@ -83,7 +83,7 @@ def distance(x: Scalar) -> Scalar:
     return call(Prim.SQRT, x)
 
 
-class Rewritten(Op):
+class DerivativeMarker(Op):
     """Results whose derivative is not that of the ops that made them.
 
     Operands are the results, `results` of them, and then what the derivative is in or made from.
@@ -98,11 +98,11 @@ class Rewritten(Op):
         return types[: self.results]
 
 
-def undecorated(nodes: Sequence[Node]) -> list[Node]:
+def remove_markers(nodes: Sequence[Node]) -> list[Node]:
     """`nodes`, computed from such results as they are."""
     new: dict[Node, Node] = {}
     for node in toposort(nodes):
-        if isinstance(node.op, Part) and isinstance(node.inputs[0].op, Rewritten):
+        if isinstance(node.op, Part) and isinstance(node.inputs[0].op, DerivativeMarker):
             new[node] = new[node.inputs[0].inputs[node.op.index]]
         else:
             inputs = tuple([new[x] for x in node.inputs])
@@ -110,15 +110,15 @@ def undecorated(nodes: Sequence[Node]) -> list[Node]:
     return [new[n] for n in nodes]
 
 
-class CustomReverse(Rewritten, name="custom_vjp", arity=None, gradient=Gradient.RULE):
+class CustomReverse(DerivativeMarker, name="custom_vjp", arity=None, gradient=Gradient.RULE):
     """Results with a derivative in reverse mode that the user gives."""
 
 
-class CustomForward(Rewritten, name="custom_jvp", arity=None, gradient=Gradient.RULE):
+class CustomForward(DerivativeMarker, name="custom_jvp", arity=None, gradient=Gradient.RULE):
     """Results with a derivative in forward mode that the user gives."""
 
 
-class Checkpoint(Rewritten, name="checkpoint", arity=None, gradient=Gradient.RULE):
+class Checkpoint(DerivativeMarker, name="checkpoint", arity=None, gradient=Gradient.RULE):
     """Results that the derivative computes again instead of keeping what they are made from."""
 
 

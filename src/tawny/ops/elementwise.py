@@ -36,7 +36,7 @@ from tawny.op import (
     real as real_rule,
 )
 from tawny.operator import elementwise
-from tawny.registry import FUNCTIONS
+from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.scalar import LN2, Prim, Scalar, call, select
 
 COMMUTATIVE = Trait.COMMUTATIVE
@@ -115,7 +115,7 @@ def _power(op: Elementwise, operands: tuple[Node, ...]) -> Node:
     if name is None:
         return node
     if base.dtype != node.dtype:
-        base = FUNCTIONS["astype"](wrap(base), node.dtype).node
+        base = PUBLIC_FUNCTIONS["astype"](wrap(base), node.dtype).node
     return make(ELEMENTWISE[name], (base,))
 
 

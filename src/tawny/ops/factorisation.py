@@ -13,7 +13,7 @@ from tawny.op import Gradient, Op, Type
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import cast_node
-from tawny.ops.linalg import stacked
+from tawny.ops.linalg import stack_shape
 from tawny.ops.movement import matrix_transpose
 from tawny.shape import Shape
 
@@ -226,7 +226,7 @@ class Pinv(Lapack, name="pinv", arity=2, oracle="numpy.linalg.pinv", gradient=Gr
     def infer_shape(self, *shapes: Shape) -> Shape:
         x, rtol = shapes
         check_matrix("pinv", x)
-        return (*stacked("pinv", x, rtol, x[:-2], rtol), x[-1], x[-2])
+        return (*stack_shape("pinv", x, rtol, x[:-2], rtol), x[-1], x[-2])
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return super().infer_dtype(dtypes[0])
@@ -248,7 +248,7 @@ class System(Lapack):
             )
         if len(right) == 1:
             return (*matrix[:-2], matrix[-1])
-        return (*stacked(name, matrix, right, matrix[:-2], right[:-2]), *right[-2:])
+        return (*stack_shape(name, matrix, right, matrix[:-2], right[:-2]), *right[-2:])
 
 
 class Solve(System, name="solve", arity=2, oracle="numpy.linalg.solve", gradient=Gradient.RULE):

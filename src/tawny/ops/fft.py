@@ -15,7 +15,7 @@ from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import arange, astype, copy
 from tawny.ops.movement import roll
-from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, replaced
+from tawny.shape import Shape, as_int, normalise_axes, normalise_axis, replace_size
 
 Norm = Literal["backward", "ortho", "forward"] | None
 Sizes = Sequence[int | None] | None
@@ -42,7 +42,7 @@ class Transform(Op):
         if len(set(self.axes)) != len(self.axes):
             raise value_error(self.facts().name, f"axes {self.axes} name an axis twice")
         for axis, n in zip(self.axes, self.sizes, strict=True):
-            shape = replaced(shape, axis, n)
+            shape = replace_size(shape, axis, n)
         return shape
 
     def infer_dtype(self, *dtypes: DType) -> DType:
@@ -60,7 +60,7 @@ class RealFFT(Transform, name="rfft", oracle="numpy.fft.rfftn", gradient=Gradien
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         shape = super().infer_shape(*shapes)
-        return replaced(shape, self.axes[-1], self.sizes[-1] // 2 + 1)
+        return replace_size(shape, self.axes[-1], self.sizes[-1] // 2 + 1)
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         check_categories("rfft", 0, dtypes[0], dt.REAL)

@@ -16,16 +16,16 @@ from weakref import WeakValueDictionary
 
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
-from tawny.node import Node, make, written_at
+from tawny.node import Node, make, source_scope
 from tawny.op import ELEMENTWISE, Elementwise, Gradient, Op, Type, not_boolean
-from tawny.ops.convolution import Windowed
+from tawny.ops.convolution import ConvolutionOp
 from tawny.ops.creation import Cast
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
 from tawny.ops.movement import Roll
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.reduction import ArgExtremum, Reduction
-from tawny.scalar import Call, Expr
+from tawny.scalar import Expr, PrimCall
 from tawny.shape import Shape, size
 
 
@@ -54,7 +54,7 @@ def primitives(op: Elementwise) -> int:
     count, stack = 0, list[Expr]([op.scalar])
     while stack:
         expr = stack.pop()
-        if isinstance(expr, Call):
+        if isinstance(expr, PrimCall):
             count += 1
             stack.extend(expr.args)
     return count
@@ -75,7 +75,7 @@ def folded_axes(op: Op, shape: Shape) -> tuple[int, ...]:
     return op.axes
 
 
-class Step(NamedTuple):
+class BodyStep(NamedTuple):
     """One op of a body.  Input `i` is operand `i` of the body or, past those, an earlier step."""
 
     op: Op
@@ -94,14 +94,16 @@ class Body:
     """
 
     operands: tuple[Type, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[BodyStep, ...]
     results: tuple[int, ...]
     """Numbers of the values it gives, counted as the inputs of steps are."""
     key: int
     """The hash, which is asked for often."""
 
     @staticmethod
-    def of(operands: tuple[Type, ...], steps: tuple[Step, ...], results: tuple[int, ...]) -> Body:
+    def of(
+        operands: tuple[Type, ...], steps: tuple[BodyStep, ...], results: tuple[int, ...]
+    ) -> Body:
         """The body of these steps."""
         key = hash((operands, tuple([(s.op, s.inputs) for s in steps]), results))
         body = Body(operands, steps, results, key)
@@ -266,16 +268,16 @@ class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
         return self.body.cost()
 
 
-def expanded(group: Node, operands: Sequence[Node] | None = None) -> tuple[Node, ...]:
+def expand_group(group: Node, operands: Sequence[Node] | None = None) -> tuple[Node, ...]:
     """The results of a group, or of its body on other operands, as nodes of plain ops."""
     if not isinstance(group.op, (Group, ProductGroup, GatherPieces)):
-        raise type_error("expanded", f"operand 0 is {group.name}; accepted: a group")
+        raise type_error("expand_group", f"operand 0 is {group.name}; accepted: a group")
     values = list(group.inputs if operands is None else operands)
-    with written_at(group.sources):
+    with source_scope(group.sources):
         if isinstance(group.op, GatherPieces):
-            return group.op.written(values)[1:]
+            return group.op.expand(values)[1:]
         if isinstance(group.op, ProductGroup):
-            values = group.op.given(values)
+            values = group.op.body_operands(values)
         for step in group.op.body.steps:
             values.append(make(step.op, tuple([values[i] for i in step.inputs])))
     return tuple([values[r] for r in group.op.body.results])
@@ -340,7 +342,7 @@ class Epilogue:
                 raise value_error(op, f"operand {position} has shape {given}; it must be {wanted}")
 
     def operations(self, elements: int) -> int:
-        """Scalar operations for so many elements."""
+        """The number of scalar operations on a number of elements."""
         last = self.activation.op
         return elements * (self.arity + self.scaled + (0 if last is None else primitives(last)))
 
@@ -464,17 +466,17 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
         return FusedMatmul(self.transpose_a, self.transpose_b, self.epilogue)
 
     @property
-    def taken(self) -> int:
+    def product_arity(self) -> int:
         """How many operands are the product's."""
         return 2 + self.epilogue.arity
 
-    def multiplied(self, operands: Sequence[Node]) -> Node:
+    def product_node(self, operands: Sequence[Node]) -> Node:
         """The product as a node of its own."""
-        return make(self.product, tuple(operands[: self.taken]))
+        return make(self.product, tuple(operands[: self.product_arity]))
 
-    def given(self, operands: Sequence[Node]) -> list[Node]:
+    def body_operands(self, operands: Sequence[Node]) -> list[Node]:
         """The operands of the body, the product or its pieces among them as nodes."""
-        product, others = self.multiplied(operands), operands[self.taken :]
+        product, others = self.product_node(operands), operands[self.product_arity :]
         if self.pieces == 1:
             return [product, *others]
         rows, columns = product.shape
@@ -489,8 +491,8 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
         return self.body.type_of(self.body.results[0])[1]
 
     def infer_parts(self, *types: Type) -> tuple[Type, ...]:
-        body, given, others = self.body, types[: self.taken], types[self.taken :]
-        if len(types) < self.taken or [len(shape) for shape, _ in given[:2]] != [2, 2]:
+        body, given, others = self.body, types[: self.product_arity], types[self.product_arity :]
+        if len(types) < self.product_arity or [len(shape) for shape, _ in given[:2]] != [2, 2]:
             raise value_error("product_group", f"operands are {types}; the first are two matrices")
         fused = self._fused_product
         fused.infer_parts(*given)
@@ -515,7 +517,7 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
 
         Those are read for each panel, when results of others have been written.
         """
-        pairs, before = self.body.overwrites(), self.taken - self.pieces
+        pairs, before = self.body.overwrites(), self.product_arity - self.pieces
         return tuple([(operand + before, r) for operand, r in pairs if operand >= self.pieces])
 
     def may_overwrite(self, *types: Type) -> frozenset[int]:
@@ -524,19 +526,19 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
 
     def cost(self, *types: Type) -> Cost:
         """Operations of both; the product is neither written nor read."""
-        body, product = self.body.cost(), self._fused_product.cost(*types[: self.taken])
+        body, product = self.body.cost(), self._fused_product.cost(*types[: self.product_arity])
         return Cost(
             product.operations + body.operations, sum(map(nbytes, types)), body.bytes_written
         )
 
 
-class FusedConvolution(Windowed, name="fused_convolution", arity=None, gradient=Gradient.NONE):
+class FusedConvolution(ConvolutionOp, name="fused_convolution", arity=None, gradient=Gradient.NONE):
     """A convolution and its epilogue."""
 
     epilogue: Epilogue
 
     def infer_shape(self, *shapes: Shape) -> Shape:
-        return self.convolved(shapes[0], shapes[1], "fused_convolution")
+        return self.output_shape(shapes[0], shapes[1], "fused_convolution")
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return not_boolean("fused_convolution", dtypes[:2])
@@ -561,7 +563,7 @@ class FusedConvolution(Windowed, name="fused_convolution", arity=None, gradient=
 
     def _product_type(self, types: Sequence[Type]) -> Type:
         (x, kind), (kernel, other) = types[:2]
-        shape = self.convolved(x, kernel, "fused_convolution")
+        shape = self.output_shape(x, kernel, "fused_convolution")
         return shape, not_boolean("fused_convolution", (kind, other))
 
 

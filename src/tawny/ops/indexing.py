@@ -24,7 +24,7 @@ from tawny.op import Gradient, Op, Trait
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Arange, Cast
-from tawny.ops.movement import expanded, flattened, reshaped
+from tawny.ops.movement import expand_node, flatten_node, reshape_node
 from tawny.shape import Shape, as_shape, broadcast, normalise_axis
 
 Range = tuple[int, int, int]
@@ -58,7 +58,7 @@ class Gather(Op, name="gather", arity=None, oracle="operator.getitem", gradient=
     place: int
 
     def infer_shape(self, *shapes: Shape) -> Shape:
-        return gathered("gather", shapes[0], self.axes, self.place, shapes[1:])
+        return gather_shape("gather", shapes[0], self.axes, self.place, shapes[1:])
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         check_indices("gather", dtypes[1:], 1)
@@ -84,7 +84,7 @@ def check_indices(op: str, dtypes: Sequence[DType], first: int) -> None:
         check_categories(op, position, dtype, dt.INTEGER)
 
 
-def gathered(
+def gather_shape(
     op: str, shape: Shape, axes: tuple[int, ...], place: int, indices: Sequence[Shape]
 ) -> Shape:
     """The shape of what index arrays along `axes` pick from an array of `shape`."""
@@ -367,13 +367,15 @@ def getitem(x: ArrayLike, key: Any, /) -> Array:
     ranges = tuple(r for a, r in enumerate(chosen.ranges) if a not in chosen.new)
     if not chosen.whole:
         node = make(Slice(ranges), (node,))
-    node = reshaped(node, tuple(n for a, n in enumerate(chosen.lengths) if a not in chosen.dropped))
+    node = reshape_node(
+        node, tuple(n for a, n in enumerate(chosen.lengths) if a not in chosen.dropped)
+    )
     if chosen.axes:
         node = make(chosen.gather(), (node, *chosen.indices))
     return view_of(x, node)
 
 
-def sliced(node: Node, axis: int, part: slice) -> Node:
+def slice_node(node: Node, axis: int, part: slice) -> Node:
     """`node` with `part` taken along one axis."""
     start, stop, step = part.indices(node.shape[axis])
     length = len(range(start, stop, step))
@@ -384,7 +386,7 @@ def sliced(node: Node, axis: int, part: slice) -> Node:
     return make(Slice(ranges), (node,))
 
 
-def taken(node: Node, axis: int, indices: Node) -> Node:
+def take_node(node: Node, axis: int, indices: Node) -> Node:
     """Elements of `node` at `indices` along one axis."""
     return make(Gather((axis,), axis), (node, indices))
 
@@ -410,7 +412,7 @@ def take(
     """
     node, places = lift(a, "take"), integers(indices, "take")
     if axis is None or not node.shape:
-        node, axis = flattened(node), axis or 0
+        node, axis = flatten_node(node), axis or 0
     along = normalise_axis(axis, len(node.shape), "take")
     n = node.shape[along]
     if mode == "wrap":
@@ -420,7 +422,7 @@ def take(
     elif mode != "raise":
         raise value_error("take", f"mode is {mode!r}; accepted: 'raise', 'wrap', 'clip'")
     check_bounds("take", along, n, places)
-    result = wrap(taken(node, along, places))
+    result = wrap(take_node(node, along, places))
     return result if out is None else store(out, result, "take")
 
 
@@ -435,7 +437,7 @@ def along_axis(node: Node, indices: Node, axis: int, op: str) -> tuple[Node, ...
         )
     check_bounds(op, axis, node.shape[axis], indices)
     return tuple(
-        indices if a == axis else expanded(positions(n), [i for i in range(rank) if i != a])
+        indices if a == axis else expand_node(positions(n), [i for i in range(rank) if i != a])
         for a, n in enumerate(node.shape)
     )
 
@@ -453,7 +455,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
         raise index_error("take_along_axis", "operand 1 has dtype bool; accepted: integers")
     places = integers(indices, "take_along_axis")
     if axis is None:
-        node, axis = flattened(node), 0
+        node, axis = flatten_node(node), 0
     along = normalise_axis(axis, len(node.shape), "take_along_axis")
     everywhere = along_axis(node, places, along, "take_along_axis")
     return wrap(make(Gather(tuple(range(len(everywhere))), 0), (node, *everywhere)))
@@ -477,8 +479,8 @@ def one_hot(x: ArrayLike, /, num_classes: int, *, dtype: Any = None, axis: int =
     (count,) = as_shape(num_classes, "one_hot", "num_classes")
     rank = len(node.shape) + 1
     along = normalise_axis(axis, rank, "one_hot")
-    classes = expanded(positions(count), [a for a in range(rank) if a != along])
-    hot = e.equal(wrap(expanded(node, (along,))), wrap(classes))
+    classes = expand_node(positions(count), [a for a in range(rank) if a != along])
+    hot = e.equal(wrap(expand_node(node, (along,))), wrap(classes))
     wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, "one_hot")
     return hot if wanted == dt.BOOL else wrap(make(Cast(wanted), (hot.node,)))
 

@@ -13,11 +13,17 @@ from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
 from tawny.op import Gradient, Op, Overwrites
 from tawny.operator import check_casting, public
-from tawny.ops.assigning import assigned
-from tawny.ops.creation import Copy, cast_node, promoted
-from tawny.ops.indexing import sliced, taken
-from tawny.ops.movement import broadcasted, expanded, flattened, permuted, reshaped
-from tawny.shape import Shape, as_shape, normalise_axis, replaced
+from tawny.ops.assignment import assignment_value
+from tawny.ops.creation import Copy, cast_node, cast_to_common
+from tawny.ops.indexing import slice_node, take_node
+from tawny.ops.movement import (
+    broadcast_node,
+    expand_node,
+    flatten_node,
+    reshape_node,
+    transpose_node,
+)
+from tawny.shape import Shape, as_shape, normalise_axis, replace_size
 
 
 class Concat(Op, name="concat", arity=None, oracle="numpy.concatenate", gradient=Gradient.LINEAR):
@@ -41,7 +47,7 @@ class Concat(Op, name="concat", arity=None, oracle="numpy.concatenate", gradient
                         f"operand {position} has shape {shape}; its axis {axis} must be {m} to "
                         f"match operand 0 of shape {first}; they are joined along axis {self.axis}",
                     )
-        return replaced(first, self.axis, sum(s[self.axis] for s in shapes))
+        return replace_size(first, self.axis, sum(s[self.axis] for s in shapes))
 
 
 class Tile(Op, name="tile", oracle="numpy.tile", gradient=Gradient.LINEAR):
@@ -61,7 +67,7 @@ class Repeat(Op, name="repeat", oracle="numpy.repeat", gradient=Gradient.LINEAR)
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         (shape,) = shapes
-        return replaced(shape, self.axis, shape[self.axis] * self.repeats)
+        return replace_size(shape, self.axis, shape[self.axis] * self.repeats)
 
 
 class Pad(
@@ -103,9 +109,9 @@ def _nodes(arrays: Any, op: str) -> list[Node]:
     return nodes
 
 
-def joined(nodes: Sequence[Node], axis: int) -> Node:
+def concat_nodes(nodes: Sequence[Node], axis: int) -> Node:
     """The nodes one after the other along `axis`, in their common dtype."""
-    return make(Concat(axis), promoted(nodes))
+    return make(Concat(axis), cast_to_common(nodes))
 
 
 def _concat(
@@ -117,14 +123,14 @@ def _concat(
 ) -> Array:
     check_casting(casting, op)
     if axis is None:
-        nodes, axis = [flattened(n) for n in nodes], 0
+        nodes, axis = [flatten_node(n) for n in nodes], 0
     for position, node in enumerate(nodes):
         if not node.shape:
             raise value_error(
                 op, f"operand {position} has no axes and cannot be joined; use np.stack"
             )
     along = normalise_axis(axis, len(nodes[0].shape), op)
-    return wrap(joined(_alike(nodes, dtype, op), along))
+    return wrap(concat_nodes(_alike(nodes, dtype, op), along))
 
 
 def _alike(nodes: Sequence[Node], dtype: Any, op: str) -> Sequence[Node]:
@@ -192,7 +198,7 @@ def stack(
                 f"{nodes[0].shape}",
             )
     along = normalise_axis(axis, len(nodes[0].shape) + 1, "stack")
-    result = wrap(joined([expanded(n, (along,)) for n in nodes], along))
+    result = wrap(concat_nodes([expand_node(n, (along,)) for n in nodes], along))
     return result if out is None else store(out, result, "stack")
 
 
@@ -204,13 +210,13 @@ def vstack(tup: Sequence[ArrayLike], *, dtype: Any = None, casting: str = "same_
 
 def _rows(node: Node) -> Node:
     rank = len(node.shape)
-    return expanded(node, range(2 - rank)) if rank < 2 else node
+    return expand_node(node, range(2 - rank)) if rank < 2 else node
 
 
 @public()
 def hstack(tup: Sequence[ArrayLike], *, dtype: Any = None, casting: str = "same_kind") -> Array:
     """The arrays beside each other: along the second axis, or the first if there is but one."""
-    nodes = [n if n.shape else expanded(n, (0,)) for n in _nodes(tup, "hstack")]
+    nodes = [n if n.shape else expand_node(n, (0,)) for n in _nodes(tup, "hstack")]
     axis = 0 if len(nodes[0].shape) == 1 else 1
     return _concat("hstack", nodes, axis, dtype, casting)
 
@@ -219,14 +225,16 @@ def hstack(tup: Sequence[ArrayLike], *, dtype: Any = None, casting: str = "same_
 def dstack(tup: Sequence[ArrayLike]) -> Array:
     """The arrays behind each other, along the third axis."""
     nodes = [_rows(n) for n in _nodes(tup, "dstack")]
-    return _concat("dstack", [expanded(n, (2,)) if len(n.shape) == 2 else n for n in nodes], 2)
+    return _concat("dstack", [expand_node(n, (2,)) if len(n.shape) == 2 else n for n in nodes], 2)
 
 
 @public()
 def column_stack(tup: Sequence[ArrayLike]) -> Array:
     """The arrays beside each other; those of one axis are columns."""
     nodes = _nodes(tup, "column_stack")
-    columns = [reshaped(n, (flattened(n).shape[0], 1)) if len(n.shape) < 2 else n for n in nodes]
+    columns = [
+        reshape_node(n, (flatten_node(n).shape[0], 1)) if len(n.shape) < 2 else n for n in nodes
+    ]
     return _concat("column_stack", columns, 1)
 
 
@@ -257,11 +265,13 @@ def meshgrid(
     if indexing == "xy" and len(axes) > 1:
         axes[:2] = 1, 0
     lines = [
-        reshaped(n, tuple(flattened(n).shape[0] if a == along else 1 for a in range(len(nodes))))
+        reshape_node(
+            n, tuple(flatten_node(n).shape[0] if a == along else 1 for a in range(len(nodes)))
+        )
         for n, along in zip(nodes, axes, strict=True)
     ]
     common = np.broadcast_shapes(*(n.shape for n in lines))
-    grids = lines if sparse else [broadcasted(n, common) for n in lines]
+    grids = lines if sparse else [broadcast_node(n, common) for n in lines]
     return tuple(
         wrap(make(Copy(), (g,))) if g is n else wrap(g) for g, n in zip(grids, nodes, strict=True)
     )
@@ -276,8 +286,8 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     node = lift(x, "unstack")
     along = normalise_axis(axis, len(node.shape), "unstack")
     shape = (*node.shape[:along], *node.shape[along + 1 :])
-    parts = (sliced(node, along, slice(i, i + 1)) for i in range(node.shape[along]))
-    return tuple(wrap(reshaped(p, shape)) for p in parts)
+    parts = (slice_node(node, along, slice(i, i + 1)) for i in range(node.shape[along]))
+    return tuple(wrap(reshape_node(p, shape)) for p in parts)
 
 
 Sections = int | Sequence[int] | ArrayLike
@@ -306,7 +316,7 @@ def _split(op: str, x: ArrayLike, sections: Sections, axis: int, even: bool) -> 
     starts: list[int | None] = [0, *cuts]
     stops: list[int | None] = [*cuts, None]
     bounds = zip(starts, stops, strict=True)
-    return [wrap(sliced(node, along, slice(start, stop))) for start, stop in bounds]
+    return [wrap(slice_node(node, along, slice(start, stop))) for start, stop in bounds]
 
 
 def known_integers(x: Any, op: str, word: str) -> Value:
@@ -330,7 +340,7 @@ def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[
 
 @public()
 def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
-    """As `split`, but the first parts are one longer where equal ones do not fit."""
+    """Split along `axis`; where parts cannot be equal, the first ones are one longer."""
     return _split("array_split", ary, indices_or_sections, axis, even=False)
 
 
@@ -365,7 +375,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
     """`arr` without the elements at `obj` (known integers, a slice or a mask) along `axis`."""
     node = lift(arr, "delete")
     if axis is None:
-        node, axis = flattened(node), 0
+        node, axis = flatten_node(node), 0
     along = normalise_axis(axis, len(node.shape), "delete")
     n = node.shape[along]
     places = obj if isinstance(obj, slice) else known_integers(obj, "delete", "obj")  # pyright: ignore[reportUnknownVariableType]
@@ -373,16 +383,16 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
         left = np.delete(np.arange(n), places)  # pyright: ignore[reportUnknownArgumentType]
     except (IndexError, ValueError) as error:
         raise index_error("delete", f"{error} (axis {along} has size {n})") from None
-    return wrap(taken(node, along, constant(left)))
+    return wrap(take_node(node, along, constant(left)))
 
 
 @public()
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """`arr` with `values` put in before the elements at `obj` (known integers or a slice)."""
     node = lift(arr, "insert")
-    new = assigned(values, node.dtype, "insert", 2)
+    new = assignment_value(values, node.dtype, "insert", 2)
     if axis is None:
-        node, axis = flattened(node), 0
+        node, axis = flatten_node(node), 0
     rank = len(node.shape)
     along = normalise_axis(axis, rank, "insert")
     n = node.shape[along]
@@ -399,16 +409,16 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
         )
     count = places.size
     if count == 1:
-        new = expanded(new, range(rank - len(new.shape))) if len(new.shape) < rank else new
+        new = expand_node(new, range(rank - len(new.shape))) if len(new.shape) < rank else new
         if not places.ndim:  # a block whose first axis runs along `axis`
             order = [a for a in range(rank) if a]
             order.insert(along, 0)
-            new = permuted(new, tuple(order))
+            new = transpose_node(new, tuple(order))
         count = new.shape[along]
         places = np.full(count, places.reshape(-1)[0])
-    new = broadcasted(new, replaced(node.shape, along, count))
+    new = broadcast_node(new, replace_size(node.shape, along, count))
     order_after = np.insert(np.arange(n), places, n + np.arange(count))
-    return wrap(taken(joined([node, new], along), along, constant(order_after)))
+    return wrap(take_node(concat_nodes([node, new], along), along, constant(order_after)))
 
 
 # ------------------------------------------------------------------- repeating
@@ -421,7 +431,7 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:  # noqa: N803
     times = as_shape(reps, "tile", "reps")
     missing = len(node.shape) - len(times)
     times = (1,) * missing + times
-    return wrap(make(Tile(times), (expanded(node, range(-missing)) if missing < 0 else node,)))
+    return wrap(make(Tile(times), (expand_node(node, range(-missing)) if missing < 0 else node,)))
 
 
 @public()
@@ -432,7 +442,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     """
     node = lift(a, "repeat")
     if axis is None or not node.shape:
-        node, axis = flattened(node), axis or 0
+        node, axis = flatten_node(node), axis or 0
     along = normalise_axis(axis, len(node.shape), "repeat")
     times = known_integers(repeats, "repeat", "repeats")
     n = node.shape[along]
@@ -446,4 +456,4 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
             f"repeats has shape {times.shape}; it must be a number, or have shape {(n,)} to match "
             f"axis {along}",
         )
-    return wrap(taken(node, along, constant(np.repeat(np.arange(n), times))))
+    return wrap(take_node(node, along, constant(np.repeat(np.arange(n), times))))

@@ -15,7 +15,7 @@ from tawny.node import Node, make
 from tawny.op import Gradient, Op
 from tawny.operator import check_layout, public
 from tawny.ops import elementwise as e
-from tawny.ops.creation import asarray, cast_node, promoted
+from tawny.ops.creation import asarray, cast_node, cast_to_common
 from tawny.ops.indexing import take
 from tawny.ops.movement import expand_dims, moveaxis, reshape
 from tawny.ops.precision import in_single
@@ -25,7 +25,7 @@ LETTERS: Final = string.ascii_letters
 """The labels of a normalised subscripts string, in order of appearance."""
 
 
-def stacked(op: str, left: Shape, right: Shape, ours: Shape, theirs: Shape) -> Shape:
+def stack_shape(op: str, left: Shape, right: Shape, ours: Shape, theirs: Shape) -> Shape:
     """The common shape of two operands' stacks, which are `ours` and `theirs`."""
     for n, m in zip(reversed(ours), reversed(theirs), strict=False):
         if n != m and 1 not in (n, m):
@@ -55,7 +55,7 @@ class Matmul(Op, name="matmul", arity=2, oracle="numpy.matmul", gradient=Gradien
                 f"operand 1 has shape {right}; its axis {axis} must be {left[-1]} "
                 f"to match operand 0 of shape {left}",
             )
-        batch = stacked("matmul", left, right, left[:-2], right[:-2])
+        batch = stack_shape("matmul", left, right, left[:-2], right[:-2])
         return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
 
 
@@ -94,7 +94,7 @@ class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum", gradient=Grad
 
 def alike(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:
     """The operands as nodes of their common dtype."""
-    return promoted(lift_each(op, operands))
+    return cast_to_common(lift_each(op, operands))
 
 
 def _contraction(name: str, operands: Sequence[Any], inputs: Sequence[str], output: str) -> Array:
@@ -199,7 +199,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
         places.append(normalise_axis(axis, x.ndim, "vecdot"))
     _check_match("vecdot", left.shape, places[0], right.shape, places[1])
     rest = [s[:a] + s[a + 1 :] for s, a in zip((left.shape, right.shape), places, strict=True)]
-    stacked("vecdot", left.shape, right.shape, rest[0], rest[1])
+    stack_shape("vecdot", left.shape, right.shape, rest[0], rest[1])
     batch = _stack_labels((left.ndim - 1, right.ndim - 1))
     inputs = [b[:a] + "v" + b[a:] for b, a in zip(batch, places, strict=True)]
     first = e.conj(left) if left.dtype.kind == "c" else left
@@ -213,7 +213,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     _check_rank("matvec", 0, left.shape, 2)
     _check_rank("matvec", 1, right.shape, 1)
     _check_match("matvec", left.shape, -1, right.shape, -1)
-    stacked("matvec", left.shape, right.shape, left.shape[:-2], right.shape[:-1])
+    stack_shape("matvec", left.shape, right.shape, left.shape[:-2], right.shape[:-1])
     batch = _stack_labels((left.ndim - 2, right.ndim - 1))
     inputs = (f"{batch[0]}rc", f"{batch[1]}c")
     return _contraction("matvec", (left, right), inputs, max(batch, key=len) + "r")
@@ -226,7 +226,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     _check_rank("vecmat", 0, left.shape, 1)
     _check_rank("vecmat", 1, right.shape, 2)
     _check_match("vecmat", left.shape, -1, right.shape, -2)
-    stacked("vecmat", left.shape, right.shape, left.shape[:-1], right.shape[:-2])
+    stack_shape("vecmat", left.shape, right.shape, left.shape[:-1], right.shape[:-2])
     batch = _stack_labels((left.ndim - 1, right.ndim - 2))
     first = e.conj(left) if left.dtype.kind == "c" else left
     inputs = (f"{batch[0]}r", f"{batch[1]}rc")

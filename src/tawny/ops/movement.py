@@ -33,7 +33,7 @@ class Reshape(
     oracle="numpy.reshape",
     gradient=Gradient.LINEAR,
 ):
-    """The same elements, read row by row, in another shape."""
+    """The elements of operand 0, read row by row, in another shape."""
 
     shape: Shape
 
@@ -91,37 +91,37 @@ class Roll(Op, name="roll", oracle="numpy.roll", gradient=Gradient.LINEAR):
 # ----------------------------------------------------------------------- nodes
 
 
-def reshaped(node: Node, shape: Shape) -> Node:
+def reshape_node(node: Node, shape: Shape) -> Node:
     """`node` in another shape; itself when it has that shape already."""
     return node if node.shape == shape else make(Reshape(shape), (node,))
 
 
-def permuted(node: Node, axes: tuple[int, ...]) -> Node:
+def transpose_node(node: Node, axes: tuple[int, ...]) -> Node:
     """`node` with its axes in another order; itself when the order is the same."""
     in_order = axes == tuple(range(len(node.shape)))
     return node if in_order else make(Transpose(axes), (node,))
 
 
-def broadcasted(node: Node, shape: Shape) -> Node:
+def broadcast_node(node: Node, shape: Shape) -> Node:
     """`node` repeated to `shape`; itself when it has that shape already."""
     return node if node.shape == shape else make(BroadcastTo(shape), (node,))
 
 
-def flipped(node: Node, axes: tuple[int, ...]) -> Node:
+def flip_node(node: Node, axes: tuple[int, ...]) -> Node:
     """`node` reversed along `axes`; itself when there are none."""
     return make(Flip(axes), (node,)) if axes else node
 
 
-def flattened(node: Node) -> Node:
+def flatten_node(node: Node) -> Node:
     """`node` on one axis."""
-    return reshaped(node, (size(node.shape),))
+    return reshape_node(node, (size(node.shape),))
 
 
-def expanded(node: Node, axes: Sequence[int]) -> Node:
+def expand_node(node: Node, axes: Sequence[int]) -> Node:
     """`node` with new axes of size 1 at `axes` of the result."""
     sizes = iter(node.shape)
     rank = len(node.shape) + len(axes)
-    return reshaped(node, tuple(1 if a in axes else next(sizes) for a in range(rank)))
+    return reshape_node(node, tuple(1 if a in axes else next(sizes) for a in range(rank)))
 
 
 # ---------------------------------------------------------------- broadcasting
@@ -131,7 +131,7 @@ def expanded(node: Node, axes: Sequence[int]) -> Node:
 def broadcast_to(array: ArrayLike, shape: int | Sequence[int], subok: bool = False) -> Array:
     """`array` repeated along new axes and axes of size 1 up to `shape`."""
     del subok
-    return wrap(broadcasted(lift(array, "broadcast_to"), as_shape(shape, "broadcast_to")))
+    return wrap(broadcast_node(lift(array, "broadcast_to"), as_shape(shape, "broadcast_to")))
 
 
 @public()
@@ -140,7 +140,7 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[Array, ...]
     del subok
     nodes = [lift(x, "broadcast_arrays", i) for i, x in enumerate(args)]
     common = broadcast("broadcast_arrays", [n.shape for n in nodes] or [()])
-    return tuple(wrap(broadcasted(n, common)) for n in nodes)
+    return tuple(wrap(broadcast_node(n, common)) for n in nodes)
 
 
 @public()
@@ -168,11 +168,11 @@ def _reshape_in_order(node: Node, shape: int | Sequence[int], order: str, op: st
     """`node` in another shape, read row by row ("C") or column by column ("F")."""
     wanted = _fill_in_size(node.shape, shape, op)
     if order in ("C", "A"):
-        return reshaped(node, wanted)
+        return reshape_node(node, wanted)
     if order != "F":
         raise value_error(op, f"order {order!r} is not known; accepted: 'C', 'F', 'A'")
-    result = reshaped(permuted(node, _reversed_axes(node)), wanted[::-1])
-    return permuted(result, _reversed_axes(result))
+    result = reshape_node(transpose_node(node, _reversed_axes(node)), wanted[::-1])
+    return transpose_node(result, _reversed_axes(result))
 
 
 def _fill_in_size(given: Shape, shape: int | Sequence[int], op: str) -> Shape:
@@ -207,7 +207,7 @@ def expand_dims(a: ArrayLike, axis: int | tuple[int, ...]) -> Array:
     node = lift(a, "expand_dims")
     places = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     axes = ordered_axes(places, len(node.shape) + len(places), "expand_dims")
-    return view_of(a, expanded(node, axes))
+    return view_of(a, expand_node(node, axes))
 
 
 @public()
@@ -215,7 +215,7 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
     """`a` without its axes of size 1, or without those that `axis` names."""
     node = lift(a, "squeeze")
     if axis is None:
-        return view_of(a, reshaped(node, tuple(n for n in node.shape if n != 1)))
+        return view_of(a, reshape_node(node, tuple(n for n in node.shape if n != 1)))
     axes = reduction_axes(axis, len(node.shape), "squeeze")
     for i in axes:
         if node.shape[i] != 1:
@@ -224,7 +224,9 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
                 f"operand 0 has shape {node.shape}; its axis {i} has size {node.shape[i]} and "
                 "only axes of size 1 can be removed",
             )
-    return view_of(a, reshaped(node, tuple(n for i, n in enumerate(node.shape) if i not in axes)))
+    return view_of(
+        a, reshape_node(node, tuple(n for i, n in enumerate(node.shape) if i not in axes))
+    )
 
 
 def _at_least(name: str, arrays: Sequence[ArrayLike], places: Sequence[tuple[int, ...]]) -> Any:
@@ -233,7 +235,7 @@ def _at_least(name: str, arrays: Sequence[ArrayLike], places: Sequence[tuple[int
     for i, x in enumerate(arrays):
         node = lift(x, name, i)
         rank = len(node.shape)
-        out.append(view_of(x, expanded(node, places[rank]) if rank < len(places) else node))
+        out.append(view_of(x, expand_node(node, places[rank]) if rank < len(places) else node))
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -265,7 +267,7 @@ def _reversed_axes(node: Node) -> tuple[int, ...]:
 def _permute(name: str, x: ArrayLike, axes: Iterable[object] | None) -> Array:
     node = lift(x, name)
     if axes is None:
-        return view_of(x, permuted(node, _reversed_axes(node)))
+        return view_of(x, transpose_node(node, _reversed_axes(node)))
     order = ordered_axes(axes, len(node.shape), name)
     if len(order) != len(node.shape):
         raise value_error(
@@ -273,7 +275,7 @@ def _permute(name: str, x: ArrayLike, axes: Iterable[object] | None) -> Array:
             f"operand 0 has shape {node.shape}; axes {order} must name each of its "
             f"{len(node.shape)} axes once",
         )
-    return view_of(x, permuted(node, order))
+    return view_of(x, transpose_node(node, order))
 
 
 @public()
@@ -297,7 +299,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
         raise value_error(
             "matrix_transpose", f"operand 0 has shape {node.shape}; it must have two axes or more"
         )
-    return view_of(x, permuted(node, (*range(rank - 2), rank - 1, rank - 2)))
+    return view_of(x, transpose_node(node, (*range(rank - 2), rank - 1, rank - 2)))
 
 
 @public()
@@ -307,7 +309,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     order = list(range(len(node.shape)))
     first, second = (normalise_axis(a, len(order), "swapaxes") for a in (axis1, axis2))
     order[first], order[second] = second, first
-    return view_of(a, permuted(node, tuple(order)))
+    return view_of(a, transpose_node(node, tuple(order)))
 
 
 @public()
@@ -328,7 +330,7 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
     order = [a for a in range(rank) if a not in sources]
     for place, axis in sorted(zip(destinations, sources, strict=True)):
         order.insert(place, axis)
-    return view_of(a, permuted(node, tuple(order)))
+    return view_of(a, transpose_node(node, tuple(order)))
 
 
 @public()
@@ -340,7 +342,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     before = rank if start == rank else normalise_axis(start, rank, "rollaxis")
     order = [a for a in range(rank) if a != moved]
     order.insert(before - 1 if before > moved else before, moved)
-    return view_of(a, permuted(node, tuple(order)))
+    return view_of(a, transpose_node(node, tuple(order)))
 
 
 # ----------------------------------------------------------- order of elements
@@ -350,7 +352,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 def flip(m: ArrayLike, axis: Axis = None) -> Array:
     """`m` with its elements in reverse order along `axis` (all axes when None)."""
     node = lift(m, "flip")
-    return view_of(m, flipped(node, normalise_axes(axis, len(node.shape), "flip")))
+    return view_of(m, flip_node(node, normalise_axes(axis, len(node.shape), "flip")))
 
 
 def _needs_axes(name: str, node: Node, count: int) -> Node:
@@ -365,13 +367,13 @@ def _needs_axes(name: str, node: Node, count: int) -> Node:
 @public()
 def fliplr(m: ArrayLike) -> Array:
     """`m` with its columns in reverse order."""
-    return wrap(flipped(_needs_axes("fliplr", lift(m, "fliplr"), 2), (1,)))
+    return wrap(flip_node(_needs_axes("fliplr", lift(m, "fliplr"), 2), (1,)))
 
 
 @public()
 def flipud(m: ArrayLike) -> Array:
     """`m` with its rows in reverse order."""
-    return wrap(flipped(_needs_axes("flipud", lift(m, "flipud"), 1), (0,)))
+    return wrap(flip_node(_needs_axes("flipud", lift(m, "flipud"), 1), (0,)))
 
 
 @public()
@@ -388,11 +390,11 @@ def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
         case 0:
             return view_of(m, node)
         case 1:
-            return view_of(m, permuted(flipped(node, (second,)), tuple(order)))
+            return view_of(m, transpose_node(flip_node(node, (second,)), tuple(order)))
         case 2:
-            return view_of(m, flipped(node, tuple(sorted(plane))))
+            return view_of(m, flip_node(node, tuple(sorted(plane))))
         case _:
-            return view_of(m, flipped(permuted(node, tuple(order)), (second,)))
+            return view_of(m, flip_node(transpose_node(node, tuple(order)), (second,)))
 
 
 @public()
@@ -404,7 +406,7 @@ def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axis = None) -> Array:
     node = lift(a, "roll")
     if axis is None:
         places = _shifts((size(node.shape),), shift, 0)
-        return wrap(reshaped(make(Roll(places), (flattened(node),)), node.shape))
+        return wrap(reshape_node(make(Roll(places), (flatten_node(node),)), node.shape))
     return wrap(make(Roll(_shifts(node.shape, shift, axis)), (node,)))
 
 

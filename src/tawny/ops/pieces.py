@@ -58,7 +58,7 @@ class GatherPieces(Op, name="gather_pieces", arity=None, gradient=Gradient.NONE)
                 f"{count} operands came; accepted: {self.pieces} pieces, at least 1, and places",
             )
 
-    def written(self, operands: Sequence[Node]) -> tuple[Node, Node]:
+    def expand(self, operands: Sequence[Node]) -> tuple[Node, Node]:
         """The joined array, and what is gathered from it, as nodes of plain ops."""
         *pieces, places = operands
         whole = make(Concat(0), tuple(pieces))

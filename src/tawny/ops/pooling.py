@@ -13,44 +13,52 @@ from tawny.op import NUMBER_LOOPS, DTypeRule, Gradient, Op, not_boolean, quotien
 from tawny.operator import public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast
-from tawny.ops.window import Padding, Pads, Sizes, check_positive, per_axis, resolve_padding, swept
+from tawny.ops.window import (
+    Padding,
+    Pads,
+    Sizes,
+    check_positive,
+    per_axis,
+    resolve_padding,
+    window_counts,
+)
 from tawny.shape import Shape, as_shape
 
 of_gradient = DTypeRule("the dtype of operand 1", NUMBER_LOOPS, dt.promote, dt.BOOLEAN, ignores=1)
 of_choices = DTypeRule("the dtype of operand 1", tuple(dt.DTYPES), dt.promote, ignores=1)
 
 
-class Pool(Op):
+class Pooling(Op):
     """A fold of the elements each window sees."""
 
     window: Shape
     strides: tuple[int, ...]
     padding: Pads
 
-    def pooled(self, shape: Shape, op: str) -> Shape:
+    def output_shape(self, shape: Shape, op: str) -> Shape:
         """Shape of the pooling of an input of this shape."""
         _check_rank(op, len(self.window), shape)
         check_padding(op, self.window, self.padding)
         return (
             shape[0],
-            *swept(shape[1:-1], self.window, self.strides, self.padding, op),
+            *window_counts(shape[1:-1], self.window, self.strides, self.padding, op),
             shape[-1],
         )
 
     def infer_shape(self, *shapes: Shape) -> Shape:
-        return self.pooled(shapes[0], self.facts().name)
+        return self.output_shape(shapes[0], self.facts().name)
 
 
-class MaxPool(Pool, name="max_pool", dtype=real, gradient=Gradient.RULE):
+class MaxPool(Pooling, name="max_pool", dtype=real, gradient=Gradient.RULE):
     """Greatest element each window sees; NaN if there is one."""
 
 
-class AvgPool(Pool, name="avg_pool", dtype=quotient, gradient=Gradient.LINEAR):
+class AvgPool(Pooling, name="avg_pool", dtype=quotient, gradient=Gradient.LINEAR):
     """Mean of the elements each window sees; padding is not counted."""
 
 
 class MaxPoolGradient(
-    Pool, name="max_pool_gradient", dtype=of_gradient, arity=2, gradient=Gradient.RULE
+    Pooling, name="max_pool_gradient", dtype=of_gradient, arity=2, gradient=Gradient.RULE
 ):
     """The transpose of a max pooling at operand 0, applied to the gradient of its output.
 
@@ -59,7 +67,7 @@ class MaxPoolGradient(
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         x, gradient = shapes
-        check_match("max_pool_gradient", gradient, self.pooled(x, "max_pool_gradient"))
+        check_match("max_pool_gradient", gradient, self.output_shape(x, "max_pool_gradient"))
         return x
 
     def infer_dtype(self, *dtypes: DType) -> DType:
@@ -68,7 +76,7 @@ class MaxPoolGradient(
 
 
 class MaxPoolSelect(
-    Pool, name="max_pool_select", dtype=of_choices, arity=2, gradient=Gradient.RULE
+    Pooling, name="max_pool_select", dtype=of_choices, arity=2, gradient=Gradient.RULE
 ):
     """Elements of operand 1 where the max pooling of operand 0 finds its maxima."""
 
@@ -78,14 +86,14 @@ class MaxPoolSelect(
             raise value_error(
                 "max_pool_select", f"operand 1 has shape {choices}; it must be {x}, as operand 0"
             )
-        return self.pooled(x, "max_pool_select")
+        return self.output_shape(x, "max_pool_select")
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         check_categories("max_pool_select", 0, dtypes[0], dt.REAL)
         return super().infer_dtype(*dtypes)
 
 
-class AvgPoolGradient(Pool, name="avg_pool_gradient", dtype=quotient, gradient=Gradient.LINEAR):
+class AvgPoolGradient(Pooling, name="avg_pool_gradient", dtype=quotient, gradient=Gradient.LINEAR):
     """The transpose of an average pooling of an input with spatial `sizes`."""
 
     sizes: Shape
@@ -94,7 +102,7 @@ class AvgPoolGradient(Pool, name="avg_pool_gradient", dtype=quotient, gradient=G
         (gradient,) = shapes
         _check_rank("avg_pool_gradient", len(self.sizes), gradient)
         x = (gradient[0], *self.sizes, gradient[-1])
-        check_match("avg_pool_gradient", gradient, self.pooled(x, "avg_pool_gradient"), 0)
+        check_match("avg_pool_gradient", gradient, self.output_shape(x, "avg_pool_gradient"), 0)
         return x
 
 
@@ -183,12 +191,12 @@ def _geometry(
     steps = span if stride is None else per_axis(stride, len(sizes), op, "stride")
     pads = resolve_padding(padding, sizes, span, steps, op)
     check_padding(op, span, pads)
-    swept(sizes, span, steps, pads, op)
+    window_counts(sizes, span, steps, pads, op)
     return span, steps, pads
 
 
 def _pool(
-    kind: type[Pool],
+    kind: type[Pooling],
     op: str,
     rank: int,
     x: ArrayLike,
@@ -412,7 +420,7 @@ def avg_pool_gradient(
             op, f"input_shape is {shape}; it must have {rank + 2} axes, as operand 0 has"
         )
     made = AvgPoolGradient(*_geometry(op, shape[1:-1], window, stride, padding), shape[1:-1])
-    check_match(op, slope.shape, made.pooled(shape, op), 0)
+    check_match(op, slope.shape, made.output_shape(shape, op), 0)
     return wrap(make(made, (slope,)))
 
 

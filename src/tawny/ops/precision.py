@@ -21,12 +21,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def widened(x: Array) -> Array:
+def widen(x: Array) -> Array:
     """`x` in the dtype that steps are computed in: float32 for float16, else its own."""
     return wrap(make(Cast(dt.FLOAT32), (x.node,))) if x.dtype == dt.FLOAT16 else x
 
 
-def narrowed(x: Array, dtype: DType) -> Array:
+def narrow(x: Array, dtype: DType) -> Array:
     """`x` as float16 if `dtype` is that; else as it is."""
     return wrap(make(Cast(dtype), (x.node,))) if dtype == dt.FLOAT16 != x.dtype else x
 
@@ -75,9 +75,9 @@ def _widen_all(x: Any) -> Any:
         return x
     if isinstance(x, (list, tuple)):
         return [_widen_all(item) for item in cast("list[Any]", x)]
-    return widened(x if isinstance(x, Array) else wrap(lift(x, "astype")))
+    return widen(x if isinstance(x, Array) else wrap(lift(x, "astype")))
 
 
 def _narrow_result(x: Any) -> Any:
     single = isinstance(x, Array) and x.dtype == dt.FLOAT32
-    return narrowed(x, dt.FLOAT16) if single else x
+    return narrow(x, dt.FLOAT16) if single else x

@@ -20,7 +20,7 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
-from tawny.forking import lock
+from tawny.forking import fork_safe_lock
 from tawny.node import Constant, Node, Value, make, scalar
 from tawny.op import Gradient, Op, Trait, integer
 from tawny.ops import elementwise as e
@@ -93,7 +93,7 @@ class _Streams:
     """The current seed, and how many streams of it were taken."""
 
     def __init__(self) -> None:
-        self._lock = lock()
+        self._lock = fork_safe_lock()
         self.restart(0)
 
     def restart(self, seed: int) -> None:
@@ -115,21 +115,21 @@ def _stream() -> tuple[int, int]:
 
 
 @contextmanager
-def seeded(n: int) -> Generator[None]:
+def local_seed(n: int) -> Generator[None]:
     """Within the block random arrays take the streams of a seed, from the first on.
 
     - `n`: the seed, an integer from 0 to 2**64 - 1.
 
     After it streams go on as before; what other threads make is not concerned.
 
-        with tw.random.seeded(7):
+        with tw.random.local_seed(7):
             one = tw.random.uniform()
-        with tw.random.seeded(7):
+        with tw.random.local_seed(7):
             two = tw.random.uniform()
         bool(one.numpy() == two.numpy())              # -> True
     """
     own = _Streams()
-    own.restart(_seed_number(n, "seeded"))
+    own.restart(_seed_number(n, "local_seed"))
     token = _STREAMS.set(own)
     try:
         yield
@@ -210,7 +210,9 @@ def floating_dtype(dtype: Any, op: str) -> DType:
     """The floating-point dtype asked for; float64 when None."""
     wanted = dt.FLOAT64 if dtype is None else as_dtype(dtype, op)
     if wanted.kind != "f":
-        raise type_error(op, f"dtype is {wanted}; accepted: {dt.names(dt.FLOATING)} dtypes")
+        raise type_error(
+            op, f"dtype is {wanted}; accepted: {dt.category_names(dt.FLOATING)} dtypes"
+        )
     return wanted
 
 
@@ -338,7 +340,7 @@ def integers(
         low, high = 0, low
     wanted = dt.INT64 if dtype is None else as_dtype(dtype, op)
     if wanted.kind not in "iu":
-        raise type_error(op, f"dtype is {wanted}; accepted: {dt.names(dt.INTEGER)} dtypes")
+        raise type_error(op, f"dtype is {wanted}; accepted: {dt.category_names(dt.INTEGER)} dtypes")
     _check_ordered(low, high, op)
     last = high - 1 if isinstance(high, int) else e.subtract(_whole(high, wanted, op, 1), 1)
     bounds = tuple(

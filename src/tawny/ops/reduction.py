@@ -9,23 +9,23 @@ import numpy as np
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, Out, lift, store, wrap
 from tawny.dtype import DType, as_dtype
-from tawny.errors import located, type_error, value_error
+from tawny.errors import type_error, value_error, with_location
 from tawny.node import Node, make
 from tawny.op import Domain, Gradient, Op, Trait, real, truth
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, asarray
 from tawny.ops.differentiation import distance, stop_gradient
-from tawny.ops.movement import broadcasted, flattened, permuted, reshaped
+from tawny.ops.movement import broadcast_node, flatten_node, reshape_node, transpose_node
 from tawny.ops.precision import in_single
 from tawny.shape import (
     Shape,
     normalise_axes,
     normalise_axis,
     ordered_axes,
-    reduced,
     reduction_axes,
-    replaced,
+    reduction_shape,
+    replace_size,
 )
 
 Axis = int | tuple[int, ...] | None
@@ -38,7 +38,7 @@ class Reduction(Op):
     keepdims: bool
 
     def infer_shape(self, *shapes: Shape) -> Shape:
-        return reduced(shapes[0], self.axes, self.keepdims)
+        return reduction_shape(shapes[0], self.axes, self.keepdims)
 
 
 class Accumulation(Reduction):
@@ -141,7 +141,7 @@ class ArgExtremum(Op):
                 self.facts().name,
                 f"operand 0 has shape {shape}: no element to choose along axis {self.axis}",
             )
-        return reduced(shape, axes, self.keepdims)
+        return reduction_shape(shape, axes, self.keepdims)
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         super().infer_dtype(*dtypes)
@@ -156,7 +156,7 @@ class ArgMin(ArgExtremum, name="argmin", gradient=Gradient.ZERO, oracle="numpy.a
     """Index of the first least element."""
 
 
-class Scan(Op):
+class Cumulative(Op):
     """A running fold along `axis`, of the same length or one longer."""
 
     axis: int
@@ -165,7 +165,7 @@ class Scan(Op):
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         (shape,) = shapes
-        return replaced(shape, self.axis, shape[self.axis] + self.include_initial)
+        return replace_size(shape, self.axis, shape[self.axis] + self.include_initial)
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         super().infer_dtype(*dtypes)
@@ -173,13 +173,17 @@ class Scan(Op):
 
 
 class CumulativeSum(
-    Scan, name="cumulative_sum", identity=0, oracle="numpy.cumulative_sum", gradient=Gradient.LINEAR
+    Cumulative,
+    name="cumulative_sum",
+    identity=0,
+    oracle="numpy.cumulative_sum",
+    gradient=Gradient.LINEAR,
 ):
     """Running sum."""
 
 
 class CumulativeProd(
-    Scan,
+    Cumulative,
     name="cumulative_prod",
     gradient=Gradient.RULE,
     identity=1,
@@ -297,7 +301,7 @@ def mean(
 
 def _count(shape: Shape, axes: Shape, keepdims: bool, where: ArrayLike, op: str) -> Array:
     """How many elements over `axes` the condition marks."""
-    marks = wrap(broadcasted(_condition(where, op).node, shape))
+    marks = wrap(broadcast_node(_condition(where, op).node, shape))
     return sum(marks, axes, keepdims=keepdims)
 
 
@@ -331,7 +335,7 @@ def _variance(
     axes = normalise_axes(axis, len(node.shape), op)
     wanted = _mean_dtype(node, dtype, op)
     if wanted.kind not in "fc":
-        raise type_error(op, f"dtype is {wanted}; accepted: {dt.names(dt.INEXACT)}")
+        raise type_error(op, f"dtype is {wanted}; accepted: {dt.category_names(dt.INEXACT)}")
     if where is True and centre is None:
         return make(Var(axes, keepdims, wanted, lost), (_cast_for_sum(node, wanted),))
     array = asarray(wrap(node), dtype=wanted)
@@ -405,7 +409,7 @@ def _extreme(
     if where is not True:
         node = _fill_excluded(node, where, first, op)
     if 0 in [node.shape[i] for i in axes]:
-        return wrap(broadcasted(first.node, reduced(node.shape, axes, keepdims)))
+        return wrap(broadcast_node(first.node, reduction_shape(node.shape, axes, keepdims)))
     combine = e.maximum if kind is Max else e.minimum
     return combine(wrap(make(kind(axes, keepdims), (node,))), first)
 
@@ -572,7 +576,12 @@ def _subtract_max(x: ArrayLike, axis: int, op: str) -> Array:
 
 
 def _scan(
-    op: type[Scan], name: str, x: ArrayLike, axis: int | None, dtype: Any, include_initial: bool
+    op: type[Cumulative],
+    name: str,
+    x: ArrayLike,
+    axis: int | None,
+    dtype: Any,
+    include_initial: bool,
 ) -> Array:
     node = lift(x, name)
     if axis is None:
@@ -582,7 +591,7 @@ def _scan(
             )
         axis = 0
     elif not node.shape:
-        node = flattened(node)
+        node = flatten_node(node)
     wanted = dt.sum_dtype(node.dtype) if dtype is None else as_dtype(dtype, name)
     place = normalise_axis(axis, len(node.shape), name)
     return wrap(make(op(place, wanted, include_initial), (_cast_for_sum(node, wanted),)))
@@ -660,14 +669,14 @@ def average(
         array, weight = asarray(array, dtype=common), asarray(weight, dtype=common)
         total = sum(weight, axis=axis, keepdims=keepdims)
         result = e.divide(sum(e.multiply(array, weight), axis=axis, keepdims=keepdims), total)
-    return (result, wrap(broadcasted(total.node, result.shape))) if returned else result
+    return (result, wrap(broadcast_node(total.node, result.shape))) if returned else result
 
 
 def _check_weights(weight: Array, axis: Axis) -> None:
     """Refuse known weights of which some add up to nothing."""
     value = weight.node.value
     if value is not None and not np.all(np.sum(value, axis=axis)):
-        raise ZeroDivisionError(located("average: weights add up to 0; some must be greater"))
+        raise ZeroDivisionError(with_location("average: weights add up to 0; some must be greater"))
 
 
 def _spread(weight: Array, shape: Shape, axis: Axis) -> Array:
@@ -688,6 +697,6 @@ def _spread(weight: Array, shape: Shape, axis: Axis) -> Array:
             f"weights have shape {weight.shape}; accepted: {shape}, that of operand 0, or {sizes}, "
             f"that of axis {axis}",
         )
-    ordered = permuted(weight.node, tuple(sorted(range(len(axes)), key=axes.__getitem__)))
-    aligned = reshaped(ordered, tuple(n if a in axes else 1 for a, n in enumerate(shape)))
-    return wrap(broadcasted(aligned, shape))
+    ordered = transpose_node(weight.node, tuple(sorted(range(len(axes)), key=axes.__getitem__)))
+    aligned = reshape_node(ordered, tuple(n if a in axes else 1 for a, n in enumerate(shape)))
+    return wrap(broadcast_node(aligned, shape))

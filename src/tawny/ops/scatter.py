@@ -13,19 +13,19 @@ from tawny.errors import needs_values, type_error, value_error
 from tawny.node import Node, Value, make, variables
 from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites
 from tawny.operator import public
-from tawny.ops.assigning import assigned
+from tawny.ops.assignment import assignment_value
 from tawny.ops.creation import Copy, cast_node
 from tawny.ops.indexing import (
     Range,
     Selection,
     check_indices,
     check_ranges,
-    gathered,
+    gather_shape,
     getitem,
     parts_of,
     select,
 )
-from tawny.ops.movement import broadcasted, expanded, reshaped
+from tawny.ops.movement import broadcast_node, expand_node, reshape_node
 from tawny.shape import Shape
 
 COMBINE: Final = {
@@ -61,7 +61,7 @@ class Scatter(
         shape, value, *indices = shapes
         check_ranges("scatter", self.ranges, shape)
         lengths = tuple(length for _, length, _ in self.ranges)
-        part = gathered("scatter", lengths, self.axes, self.place, indices)
+        part = gather_shape("scatter", lengths, self.axes, self.place, indices)
         if not _fits(value, part):
             raise value_error(
                 "scatter", f"operand 1 has shape {value}, which does not broadcast to {part}"
@@ -103,7 +103,7 @@ def _operands(x: Node, value: Any, mode: str, op: str) -> tuple[Node, Node]:
             )
         if mode in ("min", "max") and common.kind in "iu":  # a narrower integer would wrap
             dtype = common
-    return cast_node(x, dtype), assigned(value, dtype, op)
+    return cast_node(x, dtype), assignment_value(value, dtype, op)
 
 
 def _kind(value: object) -> type:
@@ -115,7 +115,7 @@ def _restore_dropped_axes(value: Node, chosen: Selection, op: str) -> Node:
     gather = chosen.gather()
     kept = tuple(n for a, n in enumerate(chosen.lengths) if a not in chosen.dropped)
     shapes = [n.shape for n in chosen.indices]
-    target = gathered(op, kept, gather.axes, gather.place, shapes)
+    target = gather_shape(op, kept, gather.axes, gather.place, shapes)
     given = value.shape
     while len(given) > len(target) and given[0] == 1:
         given = given[1:]
@@ -126,7 +126,7 @@ def _restore_dropped_axes(value: Node, chosen: Selection, op: str) -> Node:
             f"key selects, {target}",
         )
     if not given or not chosen.dropped:
-        return reshaped(value, given)
+        return reshape_node(value, given)
     padded = [*(1,) * (len(target) - len(given)), *given]
     block = len(target) - len(kept) + len(gather.axes)
     sizes = iter([*padded[: gather.place], *padded[gather.place + block :]])
@@ -137,7 +137,7 @@ def _restore_dropped_axes(value: Node, chosen: Selection, op: str) -> Node:
     ]
     place = chosen.place
     index_axes = padded[gather.place : gather.place + block]
-    return reshaped(value, (*left[:place], *index_axes, *left[place:]))
+    return reshape_node(value, (*left[:place], *index_axes, *left[place:]))
 
 
 # --------------------------------------------------------------------- writing
@@ -154,10 +154,10 @@ def _update_node(x: Node, key: Any, value: Any, mode: str, op: str) -> Node:
     chosen = select(key, x.shape, op)
     new = _restore_dropped_axes(new, chosen, op)
     if mode == "set" and chosen.whole and not chosen.axes:
-        return reshaped(broadcasted(new, chosen.expanded), x.shape)
+        return reshape_node(broadcast_node(new, chosen.expanded), x.shape)
     scatter = Scatter(chosen.ranges, chosen.axes, chosen.place, mode)
-    result = make(scatter, (reshaped(old, chosen.expanded), new, *chosen.indices))
-    return cast_node(reshaped(result, x.shape), x.dtype)
+    result = make(scatter, (reshape_node(old, chosen.expanded), new, *chosen.indices))
+    return cast_node(reshape_node(result, x.shape), x.dtype)
 
 
 def _mask(key: Any, shape: Shape) -> Array | Value | None:
@@ -198,7 +198,7 @@ def _where(x: Node, mask: Node, value: Node, mode: str, op: str) -> Node | None:
                 "use np.where(mask, y, x)",
             )
     new = value if mode == "set" else make(COMBINE[mode], (x, value))
-    wide = expanded(mask, range(covered, len(x.shape)))
+    wide = expand_node(mask, range(covered, len(x.shape)))
     return make(ELEMENTWISE["where"], (wide, new, x))
 
 
@@ -209,7 +209,7 @@ def setitem(x: Array, key: Any, value: ArrayLike, /) -> Array:
 
 
 @final
-class Place:
+class IndexUpdate:
     """A part of an array, to be read or updated; updates give a new array."""
 
     __slots__ = ("_array", "_key")
@@ -261,8 +261,8 @@ class At:
     def __init__(self, array: Array) -> None:
         self._array = array
 
-    def __getitem__(self, key: Any) -> Place:
-        return Place(self._array, key)
+    def __getitem__(self, key: Any) -> IndexUpdate:
+        return IndexUpdate(self._array, key)
 
 
 @public()

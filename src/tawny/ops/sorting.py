@@ -24,7 +24,7 @@ from tawny.op import Gradient, Op, Overwrites
 from tawny.operator import public
 from tawny.ops.creation import Cast, asarray, astype
 from tawny.ops.indexing import take, take_along_axis
-from tawny.ops.movement import flattened
+from tawny.ops.movement import flatten_node
 from tawny.shape import Shape, as_int, as_shape, normalise_axis
 
 
@@ -132,7 +132,7 @@ def _along(x: ArrayLike, axis: int | None, op: str, number: bool = False) -> tup
     """
     node = lift(x, op)
     if axis is None or (number and not node.shape):
-        return flattened(node), normalise_axis(axis or 0, 1, op)
+        return flatten_node(node), normalise_axis(axis or 0, 1, op)
     return node, normalise_axis(axis, len(node.shape), op)
 
 

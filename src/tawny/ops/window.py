@@ -82,7 +82,7 @@ def _accepted_text(rank: int) -> str:
     return f'accepted: "SAME", "VALID", or pairs of numbers from 0 ({pairs}{"," * (rank == 1)})'
 
 
-def swept(
+def window_counts(
     sizes: Shape, span: Shape, strides: tuple[int, ...], padding: Pads, op: str, position: int = 0
 ) -> Shape:
     """How many windows fit along each spatial axis; none along an axis without elements."""

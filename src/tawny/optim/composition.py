@@ -31,7 +31,7 @@ from tawny.optim.momentum import Inertia
 from tawny.optim.regularisation import Regularisation
 from tawny.optim.structures import Number
 from tawny.scopes import scope
-from tawny.tree import leaves, like, map_leaves, map_together, paths
+from tawny.tree import leaf_paths, leaves, map_leaves, map_together, unflatten
 
 
 class RateInputs(NamedTuple):
@@ -241,7 +241,7 @@ def _apply_step(
 
 def _as_gradients(gradients: Any, parameters: Any) -> Any:
     """Gradients as arrays of the parameters' dtypes; those that do not fit are named."""
-    given, wanted = (dict(paths(x, "x")) for x in (gradients, parameters))
+    given, wanted = (dict(leaf_paths(x, "x")) for x in (gradients, parameters))
     wrong = [f"{name} is missing" for name in wanted if name not in given]
     wrong += [f"{name} is not expected" for name in given if name not in wanted]
     for name in [n for n in wanted if n in given]:
@@ -255,7 +255,7 @@ def _as_gradients(gradients: Any, parameters: Any) -> Any:
             "apply", f"the gradients do not fit the parameters, called x: {'; '.join(wrong)}"
         )
     slopes = [np.astype(given[name], lift(x, "apply").dtype) for name, x in wanted.items()]
-    return like(parameters, slopes)
+    return unflatten(parameters, slopes)
 
 
 def _add_change(weight: Any, change: Array, slope: Array) -> Array:
@@ -287,7 +287,7 @@ def _changes(
         return moved
 
     changed = map_together(change, parameters, slope, direction)
-    memory = {name: like(parameters, arrays) for name, arrays in kept.items()}
+    memory = {name: unflatten(parameters, arrays) for name, arrays in kept.items()}
     return changed, memory
 
 
@@ -321,7 +321,7 @@ def _check_state(state: Any, parts: Parts) -> None:
 
 
 def _check_structure(parameters: Any) -> None:
-    for path, leaf in paths(parameters):
+    for path, leaf in leaf_paths(parameters):
         dtype = getattr(leaf, "dtype", None)
         if dtype is not None and numpy.dtype(dtype).kind == "c":
             where = f"parameter {path}" if path else "the parameter"

@@ -21,7 +21,7 @@ from tawny.node import Value
 from tawny.optim.arguments import check_count
 from tawny.optim.line_search import LinePoint, StrongWolfe
 from tawny.optim.structures import flatten, variables_for
-from tawny.tree import leaves, like
+from tawny.tree import leaves, unflatten
 
 Function = Callable[[Any], Any]
 
@@ -69,7 +69,7 @@ class Objective:
 
     def as_parameters(self, x: Value) -> Any:
         """The vector as the parameters came."""
-        return like(self._start, self._pieces(x))
+        return unflatten(self._start, self._pieces(x))
 
     def _compile(self, variables: Any, outputs: Any) -> Program:
         engine, memory = self._options

@@ -25,7 +25,7 @@ from tawny.optim.optimiser import as_optimiser
 from tawny.optim.stopping import Stopping
 from tawny.optim.structures import max_magnitude, variables_for
 from tawny.shape import as_int
-from tawny.tree import leaves, like, map_leaves, map_together
+from tawny.tree import leaves, map_leaves, map_together, unflatten
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def minimise(
             reason = said
             break
     state = program.state
-    x = like(start, [state[v.node.name] for v in variables[: len(leaves(start))]])
+    x = unflatten(start, [state[v.node.name] for v in variables[: len(leaves(start))]])
     value = float(evaluate(np.asarray(function(map_leaves(np.asarray, x)))))
     count = len(monitor.history)
     return Result(x, value, slope, count, monitor.history, reason, count + 1)

@@ -9,8 +9,8 @@ import tawny.numpy as np
 from tawny.array import Array
 from tawny.dtype import DType
 from tawny.ops.creation import var
-from tawny.ops.precision import widened
-from tawny.tree import leaves, like, map_leaves, map_together, paths
+from tawny.ops.precision import widen
+from tawny.tree import leaf_paths, leaves, map_leaves, map_together, unflatten
 
 Number = float | Array
 """A Python number, or an array without axes."""
@@ -19,12 +19,12 @@ Number = float | Array
 def dot(a: Any, b: Any) -> Array:
     """The sum of the products of all elements."""
     pairs = zip(leaves(a), leaves(b), strict=True)
-    return total([np.sum(widened(x) * widened(y)) for x, y in pairs])
+    return total([np.sum(widen(x) * widen(y)) for x, y in pairs])
 
 
 def squared_norm(a: Any) -> Array:
     """The sum of the squares of all elements."""
-    return total([np.sum(np.square(widened(x))) for x in leaves(a)])
+    return total([np.sum(np.square(widen(x))) for x in leaves(a)])
 
 
 def max_magnitude(a: Any) -> Array:
@@ -86,12 +86,12 @@ def flatten(structure: Any) -> tuple[Array, Callable[[Array], Any]]:
             piece = vector[start : start + part.size]
             out.append(np.reshape(np.astype(piece, part.dtype), part.shape))
             start += part.size
-        return like(structure, out)
+        return unflatten(structure, out)
 
     return joined, back
 
 
 def variables_for(structure: Any, prefix: str) -> Any:
     """A variable for each array, called by its path."""
-    named = paths(structure, prefix)
-    return like(structure, [var(name, shape=a.shape, dtype=a.dtype) for name, a in named])
+    named = leaf_paths(structure, prefix)
+    return unflatten(structure, [var(name, shape=a.shape, dtype=a.dtype) for name, a in named])

@@ -10,10 +10,10 @@ from tawny.ops.random import draw_rows as draw_rows
 from tawny.ops.random import exponential as exponential
 from tawny.ops.random import gaussian as gaussian
 from tawny.ops.random import integers as integers
+from tawny.ops.random import local_seed as local_seed
 from tawny.ops.random import normal as normal
 from tawny.ops.random import permutation as permutation
 from tawny.ops.random import seed as seed
-from tawny.ops.random import seeded as seeded
 from tawny.ops.random import uniform as uniform
 from tawny.public_names import export_imports as _export_imports
 from tawny.random.distributions import beta as beta

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.approximations.gamma import chosen, log_gamma
+from tawny.approximations.gamma import if_else, log_gamma
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
@@ -130,17 +130,17 @@ def logistic(
 def _standard_gamma(a: Array, size: Shape) -> Array:
     """Marsaglia and Tsang's method: cubes of normal numbers, some refused; in float64."""
     low = a < 1.0
-    d = chosen(low, a + 1.0, a) - 1.0 / 3.0
+    d = if_else(low, a + 1.0, a) - 1.0 / 3.0
     x, u = normal(shape=(TRIES, *size)), _fraction((TRIES, *size), dt.FLOAT64)
     root = 1.0 + x / e.sqrt(9.0 * d)
     v = root * root * root
-    safe = chosen(v > 0.0, v, 1.0)
+    safe = if_else(v > 0.0, v, 1.0)
     taken = (v > 0.0) & (e.log(u) < 0.5 * x * x + d * (1.0 - v + e.log(safe)))
     value = d + 0.0 * x[0]
     for k in reversed(range(TRIES)):
-        value = chosen(taken[k], d * v[k], value)
-    power = e.pow(_fraction(size, dt.FLOAT64), 1.0 / chosen(low, a, 1.0))
-    return value * chosen(low, power, 1.0)
+        value = if_else(taken[k], d * v[k], value)
+    power = e.pow(_fraction(size, dt.FLOAT64), 1.0 / if_else(low, a, 1.0))
+    return value * if_else(low, power, 1.0)
 
 
 def gamma(
@@ -264,7 +264,9 @@ def poisson(mean: ArrayLike = 1.0, shape: Any = None, dtype: Any = None) -> Arra
     (rate,), size, _ = _operands("poisson", shape, dt.FLOAT64, mean)
     rate = stop_gradient(rate)
     few = rate < SMALL_MEAN
-    number = chosen(few, _few(chosen(few, rate, 1.0), size), _many(chosen(few, 20.0, rate), size))
+    number = if_else(
+        few, _few(if_else(few, rate, 1.0), size), _many(if_else(few, 20.0, rate), size)
+    )
     return _cast(number, wanted)
 
 
@@ -274,7 +276,7 @@ def _few(rate: Array, size: Shape) -> Array:
     chance = e.exp(-rate) + 0.0 * u
     below, number = chance, 0.0 * u
     for k in range(1, MOST_SMALL):
-        number = number + chosen(u >= below, 1.0, 0.0)
+        number = number + if_else(u >= below, 1.0, 0.0)
         chance = chance * rate / float(k)
         below = below + chance
     return number
@@ -286,7 +288,7 @@ def _many(rate: Array, size: Shape) -> Array:
     v = _fraction((TRIES, *size), dt.FLOAT64)
     b = 0.931 + 2.53 * e.sqrt(rate)
     a = -0.059 + 0.02483 * b
-    inner = chosen(e.equal(u, -0.5), 0.25, 0.5 - e.abs(u))
+    inner = if_else(e.equal(u, -0.5), 0.25, 0.5 - e.abs(u))
     k = e.floor((2.0 * a / inner + b) * u + rate + 0.43)
     quick = (inner >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2.0))
     left = e.log(v * (1.1239 + 1.1328 / (b - 3.4)) / (a / (inner * inner) + b))
@@ -296,7 +298,7 @@ def _many(rate: Array, size: Shape) -> Array:
     taken = proper & (quick | taken)
     value = e.floor(rate) + 0.0 * k[0]
     for number in reversed(range(TRIES)):
-        value = chosen(taken[number], count[number], value)
+        value = if_else(taken[number], count[number], value)
     return value
 
 

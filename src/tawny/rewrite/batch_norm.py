@@ -19,9 +19,9 @@ from typing import Final
 
 import numpy as np
 
-from tawny.node import Node, Value, constant, make, written_at
+from tawny.node import Node, Value, constant, make, source_scope
 from tawny.op import ELEMENTWISE, Op
-from tawny.ops.convolution import Windowed
+from tawny.ops.convolution import ConvolutionOp
 from tawny.ops.fusion import Activation, Epilogue, FusedMatmul, is_bias_shape
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
 from tawny.rewrite.fusion import PRODUCTS, epilogue_of, with_epilogue
@@ -145,7 +145,7 @@ def _fold_chain(chain: _AffineChain, context: Context) -> Node | None:
     if not (_is_finite(bias) and _is_finite(factors)):
         return None
     weights = product.inputs[1]
-    grouped = isinstance(product.op, Windowed) and product.op.groups > 1
+    grouped = isinstance(product.op, ConvolutionOp) and product.op.groups > 1
     if size(weights.shape) * weights.dtype.itemsize > SMALL and not grouped:
         op = with_epilogue(product.op, Epilogue(bias=True, scaled=True))
         both = np.stack([bias, factors])
@@ -163,7 +163,7 @@ def _fold_chain(chain: _AffineChain, context: Context) -> Node | None:
 def _make_product(chain: _AffineChain, op: Op, operands: Callable[[], tuple[Node, ...]]) -> Node:
     """What stands for a chain: its product's left operand and others."""
     product = chain.product
-    with written_at(sources_of((product, *(n for n, _ in chain.steps)))):
+    with source_scope(sources_of((product, *(n for n, _ in chain.steps)))):
         return make(op, (product.inputs[0], *operands()))
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from tawny.node import SMALL, Constant, Node, Value, constant, written_at
+from tawny.node import MOST_INTERNED_BYTES, Constant, Node, Value, constant, source_scope
 from tawny.op import Elementwise
 from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Eye
 from tawny.ops.indexing import Slice
@@ -28,7 +28,7 @@ from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
 from tawny.rewrite.movement import MOVES
 from tawny.rewrite.pattern import OF_CONSTANTS, Match, RewriteRule
-from tawny.scalar import Call, Expr, Prim
+from tawny.scalar import Expr, Prim, PrimCall
 from tawny.shape import size
 
 FOLD: Final = RuleInfo("fold_constants", Kind.EXACT, "f(constants) = constant")
@@ -74,7 +74,7 @@ def _prims(expr: Expr) -> set[Prim]:
     stack = [expr]
     while stack:
         one = stack.pop()
-        if isinstance(one, Call):
+        if isinstance(one, PrimCall):
             found.add(one.prim)
             stack.extend(one.args)
     return found
@@ -168,7 +168,7 @@ def fold_constants(flow: Flow, context: Context) -> Flow:
     seen: set[Node] = set()
     for node, value in zip(roots, context.evaluate(roots), strict=True):
         computed = _nodes_computed_for(node, seen)
-        with written_at(sources_of(computed)):
+        with source_scope(sources_of(computed)):
             replacements[node] = constant(value)
         rule = FOLD if all(map(keeps_bits, computed)) else FOLD_ROUNDED
         recorder.record(rule, computed, [replacements[node]])
@@ -250,7 +250,9 @@ MERGING: Final = Pass("merge_constants", (MERGE,), merge_constants)
 
 def _large_constants(flow: Flow) -> list[tuple[Node, Value]]:
     leaves = [n for n in flow.order() if type(n.op) is Constant]
-    return [(n, n.value) for n in leaves if n.value is not None and n.value.nbytes > SMALL]
+    return [
+        (n, n.value) for n in leaves if n.value is not None and n.value.nbytes > MOST_INTERNED_BYTES
+    ]
 
 
 def _groups_of_equals(constants: list[tuple[Node, Value]]) -> Iterator[list[Node]]:

@@ -25,8 +25,8 @@ from tawny.ops.fusion import (
     primitives,
 )
 from tawny.ops.linalg import Matmul
-from tawny.ops.pooling import Pool
-from tawny.ops.reduction import ArgExtremum, Reduction, Scan
+from tawny.ops.pooling import Pooling
+from tawny.ops.reduction import ArgExtremum, Cumulative, Reduction
 from tawny.shape import Shape
 
 NOTHING: Final = Cost(0, 0, 0)
@@ -107,7 +107,7 @@ Count = Callable[[Shape, Sequence[Shape]], int]
 """Scalar operations of an op, given the shapes of its result and its operands."""
 
 _COUNTS: Final[tuple[tuple[tuple[type[Op], ...], Count], ...]] = (
-    ((Reduction, ArgExtremum, Scan), lambda _, operands: prod(operands[0])),
+    ((Reduction, ArgExtremum, Cumulative), lambda _, operands: prod(operands[0])),
     ((Matmul,), lambda shape, operands: 2 * operands[0][-1] * prod(shape)),
     ((Convolution,), lambda shape, operands: 2 * prod(operands[1][:-1]) * prod(shape)),
     (
@@ -118,7 +118,7 @@ _COUNTS: Final[tuple[tuple[tuple[type[Op], ...], Count], ...]] = (
         (ConvolutionKernelGradient,),
         lambda shape, operands: 2 * prod(shape[:-1]) * prod(operands[1]),
     ),
-    ((Pool,), lambda _, operands: max(map(prod, operands))),
+    ((Pooling,), lambda _, operands: max(map(prod, operands))),
 )
 
 

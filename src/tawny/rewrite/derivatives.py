@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tawny.node import Node, Part
-from tawny.ops.differentiation import Rewritten, StopGradient
+from tawny.ops.differentiation import DerivativeMarker, StopGradient
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Capture, Match, RewriteRule, any_of, call, rule
 
@@ -16,7 +16,7 @@ x: Final = Capture("x")
 def _result(m: Match) -> Node | None:
     """The result that is a part of a function with its own derivative."""
     (whole,) = m.node.inputs
-    if not isinstance(m.node.op, Part) or not isinstance(whole.op, Rewritten):
+    if not isinstance(m.node.op, Part) or not isinstance(whole.op, DerivativeMarker):
         return None
     return whole.inputs[m.node.op.index]
 

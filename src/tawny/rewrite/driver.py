@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Final, final
 
-from tawny.node import Node, remake, written_at
+from tawny.node import Node, remake, source_scope
 from tawny.op import Family, Op
 from tawny.rewrite.facts import NodeFacts
 from tawny.rewrite.flow import Context, Flow, Pass, Recorder, sources_of
@@ -124,7 +124,7 @@ class Driver:
         self._rules: Final = rules
         self._facts: Final = facts
         self._recorder: Final = recorder
-        self._place: Final = written_at(())
+        self._place: Final = source_scope(())
         """Where the nodes come from that rules make."""
         self._final: Final[dict[Node, Node]] = {}
         """The final form of each node met."""
@@ -242,7 +242,7 @@ class Driver:
                 continue
             new = rule.captured_result(match)
             if new is None:
-                self._place.move(sources_of(match.through))
+                self._place.set_sources(sources_of(match.through))
                 new = rule.build(match)
                 if new is None or new is node:
                     continue

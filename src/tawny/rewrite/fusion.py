@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Final
 
 from tawny.lazy import cached_property
-from tawny.node import Node, make, written_at
+from tawny.node import Node, make, source_scope
 from tawny.op import ELEMENTWISE, Elementwise, Family, Op
 from tawny.ops.convolution import Convolution
 from tawny.ops.fusion import (
@@ -164,7 +164,7 @@ class _Fusion:
         return with_inputs(node, tuple([self.made[i] for i in node.inputs]))
 
     def _record(self, rule: RuleInfo, before: tuple[Node, ...], op: Op, *inputs: Node) -> Node:
-        with written_at(sources_of(before)):
+        with source_scope(sources_of(before)):
             after = make(op, inputs)
         self.recorder.record(rule, before, (after,))
         return after

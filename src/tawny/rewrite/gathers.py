@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from tawny.node import Node, make, written_at
+from tawny.node import Node, make, source_scope
 from tawny.ops.indexing import Gather
 from tawny.ops.joining import Concat
 from tawny.ops.pieces import GatherPieces
@@ -36,7 +36,7 @@ def _run(flow: Flow, context: Context) -> Flow:
     for joined in _no_larger(found):
         gathers = readers[joined]
         for gather in gathers:
-            with written_at(gather.sources):
+            with source_scope(gather.sources):
                 operands = (*joined.inputs, gather.inputs[1])
                 replacements[gather] = make(GatherPieces(len(joined.inputs)), operands)
         made = [replacements[gather] for gather in gathers]

@@ -16,8 +16,8 @@ from tawny.ops.movement import (
     Reshape,
     Roll,
     Transpose,
-    flipped,
-    permuted,
+    flip_node,
+    transpose_node,
 )
 from tawny.ops.sorting import Sort
 from tawny.rewrite.facts import NodeFacts, broadcast_to, full_like, is_lossless, reshape_to
@@ -105,13 +105,13 @@ def _broadcast_twice(m: Match) -> Node:
 def _transpose_twice(m: Match) -> Node:
     inner, source = _inner(m)
     first = _transpose(inner).axes
-    return permuted(source, tuple(first[a] for a in _transpose(m.node).axes))
+    return transpose_node(source, tuple(first[a] for a in _transpose(m.node).axes))
 
 
 def _flip_twice(m: Match) -> Node:
     inner, source = _inner(m)
     axes = set(cast("Flip", m.node.op).axes) ^ set(cast("Flip", inner.op).axes)
-    return flipped(source, tuple(sorted(axes)))
+    return flip_node(source, tuple(sorted(axes)))
 
 
 def _roll_twice(m: Match) -> Node:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tawny.gc_paused import gc_paused
+from tawny.gc_pause import pause_gc
 from tawny.node import Node
 from tawny.rewrite import (
     algebra,
@@ -28,7 +28,7 @@ from tawny.rewrite.fusion import fuse_products
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups.elementwise import group_elementwise
 from tawny.rewrite.ledger import Ledger, Rewrites
-from tawny.settings import debugging
+from tawny.settings import is_debugging
 
 MOST_ROUNDS: Final = 16
 """Rounds of a repeated pass, at most: rules that undo each other would never end."""
@@ -130,11 +130,11 @@ def optimise(
     `known` are the rules that may be named, where they are more than those of the pipeline.  The
     ledger gets the size and the cost of both graphs if they are `measured`.
     """
-    check = check or debugging()
+    check = check or is_debugging()
     ledger = Ledger(rules(pipeline) if known is None else known, disable, enable)
     context = Context(evaluate, ledger, assume_finite)
     given = flow = outputs if isinstance(outputs, Flow) else Flow(tuple(outputs))
-    with gc_paused():
+    with pause_gc():
         for step in pipeline:
             old = flow if check else None  # else it may go while the next pass runs
             flow = step(flow, context)

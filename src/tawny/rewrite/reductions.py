@@ -23,7 +23,7 @@ from tawny.ops.reduction import (
 from tawny.rewrite.facts import NodeFacts, full_like, is_negative_zero, reshape_to
 from tawny.rewrite.flow import Kind
 from tawny.rewrite.pattern import Capture, Fill, Match, RewriteRule, any_of, call, rule
-from tawny.shape import reduced
+from tawny.shape import reduction_shape
 
 EXACT: Final = Kind.EXACT
 CONTRACTING: Final = Kind.CONTRACTING
@@ -85,7 +85,7 @@ def _axes_kept(m: Match) -> Node | None:
     """The reduction that keeps or drops its axes itself, unless the other is needed anyway."""
     inner = m["inner"]
     op, source = _op(inner), inner.inputs[0]
-    if reduced(source.shape, op.axes, not op.keepdims) != m.node.shape:
+    if reduction_shape(source.shape, op.axes, not op.keepdims) != m.node.shape:
         return None
     if m.facts.is_shared(inner):
         return None

@@ -9,23 +9,23 @@ from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
-    Windowed,
+    ConvolutionOp,
 )
 from tawny.shape import Shape
 
 Pair = tuple[Array, Array]
 
 
-def _convolution(op: Windowed) -> Convolution:
+def _convolution(op: ConvolutionOp) -> Convolution:
     return Convolution(op.strides, op.padding, op.dilation, op.groups)
 
 
-def _to_input(op: Windowed, x: Shape) -> ConvolutionInputGradient:
+def _to_input(op: ConvolutionOp, x: Shape) -> ConvolutionInputGradient:
     """From kernel and output to an input of shape `x`."""
     return ConvolutionInputGradient(op.strides, op.padding, op.dilation, op.groups, x[1:-1])
 
 
-def _to_kernel(op: Windowed, kernel: Shape) -> ConvolutionKernelGradient:
+def _to_kernel(op: ConvolutionOp, kernel: Shape) -> ConvolutionKernelGradient:
     """From input and output to a kernel of shape `kernel`."""
     return ConvolutionKernelGradient(op.strides, op.padding, op.dilation, op.groups, kernel[:-2])
 

@@ -9,7 +9,7 @@ from tawny.node import Node, make, scalar
 from tawny.ops.diagonal import Diagonal
 from tawny.ops.indexing import Gather, Slice, positions
 from tawny.ops.joining import Pad
-from tawny.ops.movement import flipped
+from tawny.ops.movement import flip_node
 from tawny.ops.scatter import Scatter
 from tawny.shape import Shape
 
@@ -25,7 +25,7 @@ def _(op: Slice, cotangent: Array, y: Array, x: Array) -> Array:
     for (start, length, step), n in zip(op.ranges, x.shape, strict=True):
         first = start if step > 0 else start - length + 1
         widths.append((first, n - first - length))
-    turned = flipped(cotangent.node, backwards)
+    turned = flip_node(cotangent.node, backwards)
     if turned.shape == x.shape:
         return wrap(turned)
     return wrap(make(Pad(tuple(widths)), (turned, scalar(0, cotangent.dtype, "slice"))))

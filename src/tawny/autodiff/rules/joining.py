@@ -6,9 +6,9 @@ from tawny.array import Array, wrap
 from tawny.autodiff.rules.registry import forward, reverse
 from tawny.autodiff.unbroadcast import zeros
 from tawny.node import Constant, Node, make, scalar
-from tawny.ops.indexing import Slice, sliced
+from tawny.ops.indexing import Slice, slice_node
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
-from tawny.ops.movement import reshaped
+from tawny.ops.movement import reshape_node
 from tawny.ops.reduction import Sum
 from tawny.ops.scatter import Scatter
 
@@ -19,7 +19,7 @@ def _(op: Concat, cotangent: Array, y: Array, *arrays: Array) -> list[Array]:
     start = 0
     for x in arrays:
         stop = start + x.shape[op.axis]
-        cotangents.append(wrap(sliced(cotangent.node, op.axis, slice(start, stop))))
+        cotangents.append(wrap(slice_node(cotangent.node, op.axis, slice(start, stop))))
         start = stop
     return cotangents
 
@@ -43,14 +43,14 @@ def _(op: Tile, cotangent: Array, y: Array, x: Array) -> Array:
     pairs = zip(op.repetitions, x.shape, strict=True)
     shape = tuple(n for pair in pairs for n in pair)
     copies = tuple(range(0, len(shape), 2))
-    return wrap(_sum(reshaped(cotangent.node, shape), copies))
+    return wrap(_sum(reshape_node(cotangent.node, shape), copies))
 
 
 @reverse(Repeat)
 def _(op: Repeat, cotangent: Array, y: Array, x: Array) -> Array:
     copies = op.axis + 1
     shape = (*x.shape[:copies], op.repeats, *x.shape[copies:])
-    return wrap(_sum(reshaped(cotangent.node, shape), (copies,)))
+    return wrap(_sum(reshape_node(cotangent.node, shape), (copies,)))
 
 
 @reverse(Pad)

@@ -15,7 +15,7 @@ from tawny.node import Node, make, scalar
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import Eye
 from tawny.ops.linalg import Einsum, Matmul, einsum
-from tawny.ops.movement import broadcasted, expanded, permuted, reshaped
+from tawny.ops.movement import broadcast_node, expand_node, reshape_node, transpose_node
 from tawny.shape import Shape, size
 
 _MATMUL: Final = Matmul()
@@ -60,23 +60,23 @@ def _right_cotangent(cotangent: Node, a: Node, b: Node) -> Node:
 
 
 def _column(x: Node) -> Node:
-    return expanded(x, (len(x.shape),))
+    return expand_node(x, (len(x.shape),))
 
 
 def _row(x: Node) -> Node:
-    return expanded(x, (len(x.shape) - 1,))
+    return expand_node(x, (len(x.shape) - 1,))
 
 
 def _transpose_matrices(x: Node) -> Node:
     """Matrices transposed."""
     rank = len(x.shape)
-    return permuted(x, (*range(rank - 2), rank - 1, rank - 2))
+    return transpose_node(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def _flatten_stack(x: Node, rank: int) -> Node:
     """All axes of `x` but the last `rank` made one."""
     split = len(x.shape) - rank
-    return reshaped(x, (size(x.shape[:split]), *x.shape[split:]))
+    return reshape_node(x, (size(x.shape[:split]), *x.shape[split:]))
 
 
 @reverse(Einsum)
@@ -106,8 +106,8 @@ def _factor_cotangent(
         product = einsum(f"{subscripts}->{kept}", cotangent, *(f for _, f in others))
     found = dict(zip(kept, product.shape, strict=True))
     shape = tuple(found.pop(label, 1) for label in term)
-    spread = _on_diagonals(reshaped(product.node, shape), term, x.shape)
-    return wrap(broadcasted(spread, x.shape))
+    spread = _on_diagonals(reshape_node(product.node, shape), term, x.shape)
+    return wrap(broadcast_node(spread, x.shape))
 
 
 def _on_diagonals(node: Node, term: str, shape: Shape) -> Node:
@@ -119,7 +119,7 @@ def _on_diagonals(node: Node, term: str, shape: Shape) -> Node:
             continue
         n = shape[axis]
         sizes = tuple(n if a in (first, axis) else 1 for a in range(len(shape)))
-        here = reshaped(make(Eye(n, n, 0, dt.BOOL)), sizes)
+        here = reshape_node(make(Eye(n, n, 0, dt.BOOL)), sizes)
         mask = here if mask is None else make(_AND, (mask, here))
     if mask is None:
         return node

@@ -15,7 +15,7 @@ from tawny.ops.pooling import (
     MaxPool,
     MaxPoolGradient,
     MaxPoolSelect,
-    Pool,
+    Pooling,
     Upsampling,
     UpsamplingGradient,
 )
@@ -23,11 +23,11 @@ from tawny.ops.pooling import (
 Tangents = tuple[Array | None, ...]
 
 
-def _gradient(op: Pool) -> MaxPoolGradient:
+def _gradient(op: Pooling) -> MaxPoolGradient:
     return MaxPoolGradient(op.window, op.strides, op.padding)
 
 
-def _select(op: Pool) -> MaxPoolSelect:
+def _select(op: Pooling) -> MaxPoolSelect:
     return MaxPoolSelect(op.window, op.strides, op.padding)
 
 

@@ -12,9 +12,9 @@ from tawny.autodiff.rules.zero_safe import scale_cotangent
 from tawny.node import Node, make, scalar
 from tawny.numpy.composite import where
 from tawny.ops import elementwise as e
-from tawny.ops.indexing import sliced
+from tawny.ops.indexing import slice_node
 from tawny.ops.joining import Pad
-from tawny.ops.movement import broadcasted, flipped, permuted, reshaped
+from tawny.ops.movement import broadcast_node, flip_node, reshape_node, transpose_node
 from tawny.ops.reduction import (
     CumulativeProd,
     CumulativeSum,
@@ -28,12 +28,12 @@ from tawny.ops.reduction import (
     Var,
     mean,
 )
-from tawny.shape import reduced, size
+from tawny.shape import reduction_shape, size
 
 
 def _keep_axes(op: Reduction, reduction: Array, x: Array) -> Array:
     """A reduction of `x`, or its cotangent, with the reduced axes in place and of size 1."""
-    return wrap(reshaped(reduction.node, reduced(x.shape, op.axes, keepdims=True)))
+    return wrap(reshape_node(reduction.node, reduction_shape(x.shape, op.axes, keepdims=True)))
 
 
 def _count(op: Reduction, x: Array) -> int:
@@ -43,7 +43,7 @@ def _count(op: Reduction, x: Array) -> int:
 
 @reverse(Sum)
 def _(op: Sum, cotangent: Array, y: Array, x: Array) -> Array:
-    return wrap(broadcasted(_keep_axes(op, cotangent, x).node, x.shape))
+    return wrap(broadcast_node(_keep_axes(op, cotangent, x).node, x.shape))
 
 
 @reverse(Mean)
@@ -52,7 +52,7 @@ def _(op: Mean, cotangent: Array, y: Array, x: Array) -> Array | None:
     if not count:
         return None
     share = e.multiply(_keep_axes(op, cotangent, x), 1 / count)
-    return wrap(broadcasted(share.node, x.shape))
+    return wrap(broadcast_node(share.node, x.shape))
 
 
 @reverse(Var)
@@ -100,31 +100,31 @@ def _(op: Prod, cotangent: Array, y: Array, x: Array) -> Array | None:
     if not x.size:
         return None
     if _count(op, x) == 1:
-        return wrap(reshaped(cotangent.node, x.shape))
+        return wrap(reshape_node(cotangent.node, x.shape))
     if len(op.axes) == 1:
         return scale_cotangent(
             _keep_axes(op, cotangent, x), wrap(_other_factors(x.node, op.axes[0]))
         )
     kept = tuple([a for a in range(x.ndim) if a not in op.axes])
     order = (*kept, *op.axes)
-    lanes = permuted(x.node, order)
-    flat = reshaped(lanes, (*[x.shape[a] for a in kept], _count(op, x)))
-    others = reshaped(_other_factors(flat, len(kept)), lanes.shape)
+    lanes = transpose_node(x.node, order)
+    flat = reshape_node(lanes, (*[x.shape[a] for a in kept], _count(op, x)))
+    others = reshape_node(_other_factors(flat, len(kept)), lanes.shape)
     back = tuple(sorted(range(x.ndim), key=order.__getitem__))
-    return scale_cotangent(_keep_axes(op, cotangent, x), wrap(permuted(others, back)))
+    return scale_cotangent(_keep_axes(op, cotangent, x), wrap(transpose_node(others, back)))
 
 
 def _other_factors(x: Node, axis: int) -> Node:
     """For each element the product of all others along `axis`."""
     before = _products_before(x, axis)
-    behind = flipped(_products_before(flipped(x, (axis,)), axis), (axis,))
+    behind = flip_node(_products_before(flip_node(x, (axis,)), axis), (axis,))
     return e.multiply(wrap(before), wrap(behind)).node
 
 
 def _products_before(x: Node, axis: int) -> Node:
     """For each element the product of those before it along `axis`."""
     running = CumulativeProd(axis, x.dtype, include_initial=True)
-    return make(running, (sliced(x, axis, slice(0, -1)),))
+    return make(running, (slice_node(x, axis, slice(0, -1)),))
 
 
 # ----------------------------------------------------------------- running folds
@@ -132,9 +132,9 @@ def _products_before(x: Node, axis: int) -> Node:
 
 @reverse(CumulativeSum)
 def _(op: CumulativeSum, cotangent: Array, y: Array, x: Array) -> Array:
-    given = sliced(cotangent.node, op.axis, slice(int(op.include_initial), None))
+    given = slice_node(cotangent.node, op.axis, slice(int(op.include_initial), None))
     running = CumulativeSum(op.axis, cotangent.dtype, include_initial=False)
-    return wrap(flipped(make(running, (flipped(given, (op.axis,)),)), (op.axis,)))
+    return wrap(flip_node(make(running, (flip_node(given, (op.axis,)),)), (op.axis,)))
 
 
 @reverse(CumulativeProd)
@@ -147,7 +147,7 @@ def _(op: CumulativeProd, cotangent: Array, y: Array, x: Array) -> Array | None:
     n = x.shape[op.axis]
     if not x.size:
         return None
-    total = wrap(sliced(cotangent.node, op.axis, slice(int(op.include_initial), None)))
+    total = wrap(slice_node(cotangent.node, op.axis, slice(int(op.include_initial), None)))
     factor = _later(x, op.axis, 1)
     distance = 1
     while distance < n:
@@ -155,7 +155,7 @@ def _(op: CumulativeProd, cotangent: Array, y: Array, x: Array) -> Array | None:
         if 2 * distance < n:
             factor = e.multiply(factor, _later(factor, op.axis, distance))
         distance *= 2
-    before = sliced(y.node, op.axis, slice(0, -1))
+    before = slice_node(y.node, op.axis, slice(0, -1))
     if not op.include_initial:
         before = _pad(before, op.axis, (1, 0), 1)
     return scale_cotangent(total, wrap(before))
@@ -163,7 +163,7 @@ def _(op: CumulativeProd, cotangent: Array, y: Array, x: Array) -> Array | None:
 
 def _later(x: Array, axis: int, distance: int) -> Array:
     """The elements `distance` places behind along `axis`; zeros beyond the end."""
-    return wrap(_pad(sliced(x.node, axis, slice(distance, None)), axis, (0, distance), 0))
+    return wrap(_pad(slice_node(x.node, axis, slice(distance, None)), axis, (0, distance), 0))
 
 
 def _pad(node: Node, axis: int, width: tuple[int, int], fill: int) -> Node:

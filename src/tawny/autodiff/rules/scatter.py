@@ -24,7 +24,7 @@ from tawny.numpy.padding import pad
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast
 from tawny.ops.indexing import Gather, Slice, positions, take
-from tawny.ops.movement import broadcasted, expand_dims, flip, moveaxis, reshape, reshaped
+from tawny.ops.movement import broadcast_node, expand_dims, flip, moveaxis, reshape, reshape_node
 from tawny.ops.scatter import Scatter
 from tawny.ops.sorting import argsort
 from tawny.shape import Shape, broadcast, size
@@ -127,7 +127,7 @@ def _places(op: Scatter, indices: Indices) -> Array:
 def _is_last(op: Scatter, indices: Indices) -> Array:
     """Whether each value is the last that is written to its place."""
     places = _places(op, indices)
-    numbers = wrap(reshaped(positions(places.size), places.shape))
+    numbers = wrap(reshape_node(positions(places.size), places.shape))
     total = size(_lengths(op))
     writes = Scatter(((0, total, 1),), (0,), 0, "set")
     written = make(writes, (zeros((total,), dt.INT64), numbers.node, places.node))
@@ -149,7 +149,7 @@ def _other_factors(op: Scatter, value: Array, shape: Shape, indices: Indices) ->
     places = _places(op, indices)
     rank = places.ndim
     block = range(op.place, op.place + rank)
-    lines = moveaxis(wrap(broadcasted(value.node, shape)), block, range(rank))
+    lines = moveaxis(wrap(broadcast_node(value.node, shape)), block, range(rank))
     order = argsort(reshape(places, (places.size,)))
     keys = take(reshape(places, (places.size,)), order)
     factors = take(reshape(lines, (places.size, *lines.shape[rank:])), order, axis=0)

@@ -8,7 +8,7 @@ from tawny.autodiff.rules.indexing import scatter_add
 from tawny.autodiff.rules.registry import forward, reverse
 from tawny.node import make
 from tawny.ops.creation import astype
-from tawny.ops.indexing import along_axis, take_along_axis, taken
+from tawny.ops.indexing import along_axis, take_along_axis, take_node
 from tawny.ops.sorting import ArgSort, BinCount, Sort
 
 
@@ -36,4 +36,4 @@ def _(op: BinCount, cotangent: Array, y: Array, x: Array, *weights: Array) -> li
     if not weights:
         return [None]
     places = astype(x, dt.INT64, copy=False) if x.dtype == dt.BOOL else x
-    return [None, wrap(taken(cotangent.node, 0, places.node))]
+    return [None, wrap(take_node(cotangent.node, 0, places.node))]

@@ -50,7 +50,7 @@ from tawny.codegen.scalar.numbers import compute_type, load_splat, load_vector, 
 from tawny.codegen.scalar.reals import FUNCTIONS
 from tawny.op import Elementwise
 from tawny.ops.fusion import Body
-from tawny.scalar import Call
+from tawny.scalar import PrimCall
 from tawny.shape import Shape, contiguous_strides
 
 SYMBOL: Final = "kernel"
@@ -307,12 +307,12 @@ def _instructions(code: ElementCode) -> int:
     return count
 
 
-def _functions(instruction: Instruction) -> list[Call]:
+def _functions(instruction: Instruction) -> list[PrimCall]:
     """The mathematical functions that an instruction computes."""
     return [call for call in _calls(instruction) if call.prim in FUNCTIONS]
 
 
-def _calls(instruction: Instruction) -> list[Call]:
+def _calls(instruction: Instruction) -> list[PrimCall]:
     """The primitives that an instruction computes, each call once."""
     return calls_of(instruction.op.scalar) if isinstance(instruction.op, Elementwise) else []
 

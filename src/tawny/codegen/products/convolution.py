@@ -21,7 +21,7 @@ from tawny.codegen.products.segments import segment_product
 from tawny.codegen.products.windows import Windows
 from tawny.codegen.products.winograd import suits, winograd_product
 from tawny.codegen.products.winograd_gradient import gradient_suits, winograd_gradient
-from tawny.ops.convolution import Windowed
+from tawny.ops.convolution import ConvolutionOp
 from tawny.ops.fusion import PLAIN, Epilogue
 
 FEW_BYTES: Final = 8
@@ -29,7 +29,7 @@ FEW_BYTES: Final = 8
 
 
 def convolution_kernel(
-    op: Windowed,
+    op: ConvolutionOp,
     x: ArrayLayout,
     kernel: ArrayLayout,
     result: ArrayLayout,
@@ -70,7 +70,7 @@ def convolution_kernel(
 
 
 def input_gradient_kernel(
-    op: Windowed,
+    op: ConvolutionOp,
     kernel: ArrayLayout,
     gradient: ArrayLayout,
     result: ArrayLayout,
@@ -86,7 +86,12 @@ def input_gradient_kernel(
 
 
 def kernel_gradient_kernel(
-    op: Windowed, x: ArrayLayout, gradient: ArrayLayout, result: ArrayLayout, *, workers: int = 1
+    op: ConvolutionOp,
+    x: ArrayLayout,
+    gradient: ArrayLayout,
+    result: ArrayLayout,
+    *,
+    workers: int = 1,
 ) -> CompiledKernel | None:
     """The kernel of the gradient of a convolution's kernel; None where it has none."""
     element = _element((x, gradient), result)

@@ -21,7 +21,7 @@ from tawny.codegen.products.lines import LINE_NUMBERS, Line, copy_line
 from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.tile import Walk, accumulate, spaced
 from tawny.codegen.products.windows import AXIS_NUMBERS, WindowAxis, following
-from tawny.ops.convolution import Windowed
+from tawny.ops.convolution import ConvolutionOp
 
 FEW_BYTES: Final = 8
 """Channels of at most so many bytes are copied line by line."""
@@ -109,7 +109,7 @@ class Correlation:
 
 
 def correlation(
-    op: Windowed, x: ArrayLayout, gradient: ArrayLayout, result: ArrayLayout
+    op: ConvolutionOp, x: ArrayLayout, gradient: ArrayLayout, result: ArrayLayout
 ) -> Correlation:
     """The gradient of a convolution's kernel."""
     axes = [

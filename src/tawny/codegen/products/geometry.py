@@ -11,7 +11,7 @@ from tawny.codegen.products.blocking import Extent
 from tawny.codegen.products.matrices import Matrices
 from tawny.codegen.products.stack import Axis
 from tawny.codegen.products.windows import WindowAxis
-from tawny.ops.convolution import Windowed
+from tawny.ops.convolution import ConvolutionOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Sweep:
         return numbers
 
 
-def forward(op: Windowed, x: ArrayLayout, kernel: ArrayLayout, result: ArrayLayout) -> Sweep:
+def forward(op: ConvolutionOp, x: ArrayLayout, kernel: ArrayLayout, result: ArrayLayout) -> Sweep:
     """A convolution."""
     axes = [
         WindowAxis(
@@ -119,7 +119,7 @@ def forward(op: Windowed, x: ArrayLayout, kernel: ArrayLayout, result: ArrayLayo
 
 
 def backward(
-    op: Windowed, kernel: ArrayLayout, gradient: ArrayLayout, result: ArrayLayout
+    op: ConvolutionOp, kernel: ArrayLayout, gradient: ArrayLayout, result: ArrayLayout
 ) -> list[Sweep]:
     """The gradient of a convolution's input: a sweep for each residue of places by the strides."""
     channels, outputs = kernel.shape[-2], kernel.shape[-1] // op.groups
@@ -154,7 +154,7 @@ def backward(
 
 
 def _residue(
-    op: Windowed,
+    op: ConvolutionOp,
     i: int,
     residue: int,
     kernel: ArrayLayout,

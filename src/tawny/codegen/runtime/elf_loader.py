@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from tawny.codegen.runtime.elf import ObjectFile, UnsupportedObjectError
-from tawny.forking import lock
+from tawny.forking import fork_safe_lock
 from tawny.unique import Unique
 
 CHUNK: Final = 1 << 20
@@ -56,7 +56,7 @@ class LoadedCode(Unique):
         self._release(self._pages)
 
 
-_lock: Final = lock()
+_lock: Final = fork_safe_lock()
 """Held where pages are given away and written."""
 _released: Final[deque[_PageRange]] = deque()
 """Pages of objects that are gone, not yet sorted; appending needs no lock."""

@@ -20,13 +20,13 @@ from typing import Any, Final, NamedTuple
 
 from tawny.codegen.runtime.processor import fingerprint, survives
 from tawny.errors import value_error
-from tawny.forking import Whole
-from tawny.settings import text
+from tawny.forking import ForkBarrier
+from tawny.settings import read_setting
 
 LIMIT: Final = "TAWNY_ISA"
 """The environment variable that names the greatest instruction set to use."""
 
-LLVM_WORK: Final = Whole()
+LLVM_WORK: Final = ForkBarrier()
 """Held around LLVM's work: it has locks of its own, which a forked process would find held."""
 
 
@@ -208,7 +208,7 @@ def _ask_llvm() -> LlvmFacts:
 
 def _allowed_sets() -> tuple[InstructionSet, ...]:
     """The instruction sets that the environment leaves."""
-    limit = text(LIMIT)
+    limit = read_setting(LIMIT)
     names = [level.name for level in INSTRUCTION_SETS] + ["sse2"]
     if limit and limit not in names:
         raise value_error(LIMIT, f"{limit!r} is not known; accepted: {', '.join(names)}")
@@ -283,7 +283,7 @@ def cache_directory() -> Path | None:
     `TAWNY_CACHE` names it, or says `off`.  Code is run from it, so a directory that others own or
     may write is not used.
     """
-    named = text("TAWNY_CACHE")
+    named = read_setting("TAWNY_CACHE")
     if named.lower() in {"off", "0", "none"}:
         return None
     path = Path(named) if named else _users_cache(*map(os.environ.get, _PLACES))

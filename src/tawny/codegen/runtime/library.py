@@ -27,7 +27,7 @@ from tawny.codegen.runtime.cache import IndexEntry, find_entry, note_entry, stab
 from tawny.codegen.runtime.elf import UnsupportedObjectError
 from tawny.codegen.runtime.elf_loader import NoPagesError, load
 from tawny.codegen.runtime.host import LLVM_WORK, host, llvm
-from tawny.forking import Lock, lock
+from tawny.forking import Lock, fork_safe_lock
 from tawny.lazy import cached_property
 from tawny.unique import Unique
 
@@ -134,11 +134,11 @@ def provide(name: str, text: Callable[[], str]) -> None:
     _SHARED[name] = text
 
 
-_lock: Final = lock()
+_lock: Final = fork_safe_lock()
 """Held where the tables below are changed."""
 _making: Final[dict[str, Lock]] = {}
 """Held by the thread that makes the library of a text."""
-_linking: Final = lock()
+_linking: Final = fork_safe_lock()
 _numbers: Final = itertools.count()
 _living: Final[WeakValueDictionary[str, MachineCode]] = WeakValueDictionary()
 _recent: Final[OrderedDict[str, MachineCode]] = OrderedDict()
@@ -183,7 +183,7 @@ def _find_or_make(name: str, make: Callable[[], MachineCode]) -> MachineCode:
         return library
     with _lock:
         library = _living.get(name)
-        making = _making.setdefault(name, lock()) if library is None else None
+        making = _making.setdefault(name, fork_safe_lock()) if library is None else None
     if making is not None:
         library = _make_once(name, making, make)
     assert library is not None

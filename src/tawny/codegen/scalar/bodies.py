@@ -29,7 +29,7 @@ from tawny.codegen.scalar.numbers import Number, lane_bytes
 from tawny.dtype import DType
 from tawny.op import Elementwise, Op
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fusion import Body, Step, nonunit
+from tawny.ops.fusion import Body, BodyStep, nonunit
 from tawny.ops.movement import Reshape, Roll
 from tawny.shape import Shape
 
@@ -122,7 +122,7 @@ def lower_body(body: Body) -> ElementwiseLoop | None:
     return ElementwiseLoop(space, tuple(reads), code)
 
 
-def is_step_supported(body: Body, step: Step) -> bool:
+def is_step_supported(body: Body, step: BodyStep) -> bool:
     """Whether code can be generated for a step."""
     op = step.op
     if isinstance(op, SOURCES):
@@ -155,7 +155,7 @@ def _dependencies(body: Body, results: Sequence[Read]) -> list[Read]:
     return sorted(seen, key=lambda r: (r.operand, [-1 if a is None else a for a in r.view], r[2:]))
 
 
-def sources_of(body: Body, step: Step, view: View) -> list[Read]:
+def sources_of(body: Body, step: BodyStep, view: View) -> list[Read]:
     """A step's inputs and the views that the step seen through `view` has of them."""
     shapes = [body.type_of(i)[0] for i in step.inputs]
     if isinstance(step.op, Roll):

@@ -24,7 +24,7 @@ from tawny.codegen.scalar.numbers import Number, Pair, constant, real, round_to_
 from tawny.codegen.scalar.reals import REALS
 from tawny.dtype import DType
 from tawny.op import Elementwise
-from tawny.scalar import Arg, Call, Const, Expr, Prim
+from tawny.scalar import Arg, Const, Expr, Prim, PrimCall
 
 COMPARISONS: Final = frozenset({Prim.EQ, Prim.NE, Prim.LT, Prim.LE, Prim.GT, Prim.GE})
 LOGIC: Final = frozenset({Prim.AND, Prim.OR, Prim.XOR, Prim.NOT})
@@ -45,12 +45,12 @@ def is_supported(op: Elementwise, dtypes: tuple[DType, ...]) -> bool:
     return all(_has_rule(call.prim, loop) for call in calls_of(op.scalar))
 
 
-def calls_of(expr: Expr) -> list[Call]:
+def calls_of(expr: Expr) -> list[PrimCall]:
     """The calls of primitives in an expression, each once."""
-    found, stack = dict[Call, None](), [expr]
+    found, stack = dict[PrimCall, None](), [expr]
     while stack:
         part = stack.pop()
-        if isinstance(part, Call) and part not in found:
+        if isinstance(part, PrimCall) and part not in found:
             found[part] = None
             stack.extend(part.args)
     return list(found)
@@ -86,7 +86,7 @@ def emit_op(
 ) -> Number:
     """An op's result, in the dtype it infers, for operands of these dtypes."""
     expr, loop = op.scalar, loop_dtype(op, dtypes)
-    if isinstance(expr, Call) and expr.prim in COMPARISONS and loop.kind == "f":
+    if isinstance(expr, PrimCall) and expr.prim in COMPARISONS and loop.kind == "f":
         exact = _exact_comparison(f, expr.prim, dtypes, numbers)
         if exact is not None:
             return exact
@@ -125,7 +125,7 @@ class _Evaluation:
             case Const(number):
                 dtype = beside or self.loop
                 return constant(self.f, dtype, number, self.lanes), dtype
-            case Call(prim, args):
+            case PrimCall(prim, args):
                 return self._call(prim, args)
 
     def _call(self, prim: Prim, args: tuple[Expr, ...]) -> Typed:

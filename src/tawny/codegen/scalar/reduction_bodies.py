@@ -39,7 +39,7 @@ from tawny.codegen.scalar.reals import FUNCTIONS
 from tawny.dtype import DType
 from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fusion import FOLDS, Body, Step, folded_axes, nonunit
+from tawny.ops.fusion import FOLDS, Body, BodyStep, folded_axes, nonunit
 from tawny.ops.movement import Reshape, Roll
 from tawny.ops.reduction import (
     AllTrue,
@@ -124,12 +124,12 @@ def stage_body(body: Body) -> StagedBody | None:
     return _StageBuilder(body, space, axes).staged_body()
 
 
-def _can_compute(body: Body, step: Step) -> bool:
+def _can_compute(body: Body, step: BodyStep) -> bool:
     """Whether code can be generated for what is computed place by place."""
     return is_step_supported(body, step) and not isinstance(step.op, Roll)
 
 
-def _can_fold(body: Body, step: Step) -> bool:
+def _can_fold(body: Body, step: BodyStep) -> bool:
     """Whether code can be generated for a reduction."""
     op = step.op
     if not isinstance(op, FOLDS):
@@ -142,7 +142,7 @@ def _can_fold(body: Body, step: Step) -> bool:
     return isinstance(op, (Sum, Prod, Mean, Var, AllTrue, AnyTrue))
 
 
-def _folded_axes(body: Body, step: Step, space: Shape) -> frozenset[int] | None:
+def _folded_axes(body: Body, step: BodyStep, space: Shape) -> frozenset[int] | None:
     """The axes of the space that a reduction folds; None where it runs over another space."""
     shape = body.type_of(step.inputs[0])[0]
     if nonunit(shape) != space:
@@ -216,7 +216,7 @@ class _StageBuilder:
                 self.known[key] = self._step_item(step, [self.known[s] for s in sources])
         return True
 
-    def _sources(self, step: Step, view: View) -> list[tuple[int, View]] | None:
+    def _sources(self, step: BodyStep, view: View) -> list[tuple[int, View]] | None:
         if not isinstance(step.op, FOLDS):
             sources = sources_of(self.body, step, view)
             return [(r.operand, r.view) for r in sources if r.operand != COUNTER]
@@ -273,7 +273,7 @@ class _StageBuilder:
             is_costly(op),
         )
 
-    def _step_item(self, step: Step, inputs: list[int]) -> int:
+    def _step_item(self, step: BodyStep, inputs: list[int]) -> int:
         """The item of a step."""
         op, dtypes = step.op, tuple([self.dtypes[i] for i in inputs])
         if isinstance(op, Elementwise):

@@ -40,7 +40,7 @@ from tawny.engine.cpu.providers import choose
 from tawny.engine.cpu.telling import warn_of_engine, warn_of_numpy
 from tawny.engine.cpu.views import Views
 from tawny.engine.reference.executable import ReferenceExecutable
-from tawny.forking import lock
+from tawny.forking import fork_safe_lock
 from tawny.graph.engine import Executable, StalePlanError, Task
 from tawny.node import Node, make
 from tawny.ops.bands import Bands
@@ -91,9 +91,9 @@ def _compiles() -> bool:
     return True
 
 
-_asking: Final = lock()
+_asking: Final = fork_safe_lock()
 """Held by the thread that loads the compiler, ..."""
-_loading: Final = lock()
+_loading: Final = fork_safe_lock()
 """... and by the one that loads what every program needs."""
 
 

@@ -14,8 +14,8 @@ from tawny.engine.cpu.views import Views
 from tawny.graph.engine import Task
 from tawny.graph.lowering import is_leaf, lower, overwrites, with_scratch
 from tawny.memory.plan import plan, replan
-from tawny.node import Node, Variable, make, variable, written_at
-from tawny.ops.bands import Bands, place
+from tawny.node import Node, Variable, make, source_scope, variable
+from tawny.ops.bands import Bands, byte_range
 from tawny.ops.rows import Band
 
 ALIGNMENT: Final = 64
@@ -103,11 +103,11 @@ def _strips(node: Node) -> Strips:
         kind = kinds.get(band.body)
         if kind is None:
             kind = kinds[band.body] = _kind(node, band)
-        results = [place(*pair) for pair in zip(made, band.rows, strict=True)]
+        results = [byte_range(*pair) for pair in zip(made, band.rows, strict=True)]
         strips.append(
             Strip(
                 kind,
-                tuple([place(body.operands[o], band.reads[o]).first for o in kind.operands]),
+                tuple([byte_range(body.operands[o], band.reads[o]).first for o in kind.operands]),
                 tuple([result.first for result in results]),
                 results[lagging].last - results[lagging].first,
             )
@@ -128,7 +128,7 @@ def _kind(node: Node, band: Band) -> Kind:
         else:
             given[number] = variable(None, *kind)
             values.append(given[number])
-    with written_at(node.sources):
+    with source_scope(node.sources):
         for step in band.body.steps:
             values.append(make(step.op, tuple([values[i] for i in step.inputs])))
     results = [values[r] for r in band.body.results]

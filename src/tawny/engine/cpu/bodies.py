@@ -13,7 +13,7 @@ from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.op import Elementwise
 from tawny.ops.creation import Arange, Cast, Eye, Linspace
-from tawny.ops.fusion import FOLDS, Body, Group, Step
+from tawny.ops.fusion import FOLDS, Body, BodyStep, Group
 from tawny.ops.reduction import (
     AllTrue,
     AnyTrue,
@@ -48,7 +48,7 @@ from tawny.ops.reduction import (
 def single(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Loops over the elements."""
     given = tuple([(i.shape, i.dtype) for i in node.inputs])
-    step = Step(node.op, tuple(range(len(given))), node.shape, node.dtype)
+    step = BodyStep(node.op, tuple(range(len(given))), node.shape, node.dtype)
     return _compiled(Body.of(given, (step,), (len(given),)), operands, results)
 
 

@@ -17,8 +17,8 @@ from tawny.engine.cpu.table import Cells, Table, address
 from tawny.engine.reference.executable import POISON, Moment, ReferenceExecutable
 from tawny.graph.engine import Task
 from tawny.node import Node, Value
-from tawny.pages import give_back
-from tawny.settings import debugging
+from tawny.pages import release_pages
+from tawny.settings import is_debugging
 from tawny.unique import Unique
 
 ALIGNMENT: Final = 64
@@ -271,7 +271,7 @@ class CpuExecutable(Unique):
         room = self.arena[first : first + nbytes]
 
         def relieved(variables: Sequence[Value], draw: int) -> None:
-            give_back(room)
+            release_pages(room)
             moment(variables, draw)
 
         return relieved
@@ -306,7 +306,7 @@ _NOTHING: Final = np.empty(0, np.int64)
 def aligned(size: int) -> npt.NDArray[np.uint8]:
     """New bytes, the first at the start of a cache line; poisoned while debugging."""
     whole = np.empty(size + ALIGNMENT, np.uint8)
-    if debugging():
+    if is_debugging():
         whole.fill(POISON)
     start = -address(whole) % ALIGNMENT
     return whole[start : start + size]

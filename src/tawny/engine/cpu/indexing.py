@@ -9,7 +9,7 @@ from tawny.codegen.kernels.scatter import PUT, ScatterSpec, scatter_kernel
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.engine.cpu.views import broadcast_strides
 from tawny.node import Node
-from tawny.ops.indexing import Gather, gathered
+from tawny.ops.indexing import Gather, gather_shape
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.scatter import COMBINE, Scatter
 from tawny.shape import broadcast
@@ -49,7 +49,7 @@ def scatter(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -
     op, (source, value, *given) = node.op, operands
     assert isinstance(op, Scatter)
     lengths = tuple([length for _, length, _ in op.ranges])
-    part = gathered("scatter", lengths, op.axes, op.place, [m.shape for m in given])
+    part = gather_shape("scatter", lengths, op.axes, op.place, [m.shape for m in given])
     wide = Memory(part, broadcast_strides(value, part), value.dtype)
     puts = ScatterSpec(
         source,

@@ -14,7 +14,7 @@ from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.node import Node
 from tawny.ops.creation import Copy
 from tawny.ops.differentiation import Again
-from tawny.ops.fusion import Body, Step
+from tawny.ops.fusion import Body, BodyStep
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
 from tawny.ops.movement import Reshape, Roll
 from tawny.shape import Shape
@@ -68,7 +68,7 @@ def _crosswise(given: Memory) -> bool:
 def _turned(given: Memory) -> Kernel | None:
     """The elementwise kernel that changes nothing; it takes elements as integers."""
     kind = np.dtype(f"uint{8 * given.dtype.itemsize}")
-    body = Body.of(((given.shape, kind),), (Step(Copy(), (0,), given.shape, kind),), (1,))
+    body = Body.of(((given.shape, kind),), (BodyStep(Copy(), (0,), given.shape, kind),), (1,))
     source = Memory(given.shape, given.strides, kind)
     found = elementwise_kernel(body, [source], [contiguous(given.shape, kind)])
     return None if found is None else Kernel(*found)

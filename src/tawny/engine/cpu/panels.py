@@ -119,7 +119,7 @@ def _calls(
         transposed=(op.transpose_a, op.transpose_b),
         epilogue=op.epilogue,
     )
-    others = operands[op.taken :]
+    others = operands[op.product_arity :]
     cut = [_panel(m, 0, height) if _spans(m.shape, rows) else m for m in others]
     body = elementwise_kernel(
         panel_body(op.body, height), [panel, *cut], [_panel(r, 0, height) for r in results]
@@ -132,7 +132,7 @@ def _calls(
     product = PanelCall(made.code, (*moves, PanelAddress(WORKER_SCRATCH), *scratch))
     written = [
         PanelAddress(cell, memory.strides[0] if _spans(memory.shape, rows) else 0)
-        for cell, memory in enumerate((*others, *results), op.taken)
+        for cell, memory in enumerate((*others, *results), op.product_arity)
     ]
     return [
         product,
@@ -182,7 +182,7 @@ def _in_pieces(
     if element is None or planned is None or op.epilogue.scaled:
         return None
     whole = contiguous((rows, op.pieces * width), dtype)
-    taken, transposed = operands[: op.taken], (op.transpose_a, op.transpose_b)
+    taken, transposed = operands[: op.product_arity], (op.transpose_a, op.transpose_b)
     matrices = matrices_of(taken[0], taken[1], whole, taken[2:], transposed, op.epilogue)
     extent, known = Extent(rows, op.pieces * width, matrices.depth), operands[1].constant
     if not host().has_fma or not fits(element, planned.code, extent, op.pieces, prepared=known):
@@ -202,7 +202,7 @@ def _in_pieces(
         *("a", "b"),
         *["bias"] * op.epilogue.bias,
         *["residual"] * op.epilogue.residual,
-        *[f"other{i}" for i in range(len(operands) - op.taken + len(results))],
+        *[f"other{i}" for i in range(len(operands) - op.product_arity + len(results))],
     )
     written = [Operand(len(operands) + i, memory.strides[0]) for i, memory in enumerate(results)]
     found = [read for read in reads if read is not None]
@@ -217,7 +217,7 @@ def _read(op: ProductGroup, read: Read, operands: Sequence[Memory]) -> int | Ope
     """A piece of the product, or where what is read lies; None where it does not lie in rows."""
     if read.operand < op.pieces:
         return read.operand
-    cell = read.operand - op.pieces + op.taken
+    cell = read.operand - op.pieces + op.product_arity
     steps = dict(zip(read.view, operands[cell].strides, strict=True))
     column = steps.get(1, 0)
     if column not in {0, operands[cell].dtype.itemsize}:

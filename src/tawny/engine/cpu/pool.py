@@ -45,8 +45,8 @@ from tawny.engine.cpu.pool_code import (
 )
 from tawny.engine.cpu.sleeping import Sleeping, way_to_sleep, zeroed
 from tawny.errors import value_error
-from tawny.forking import lock
-from tawny.settings import text
+from tawny.forking import fork_safe_lock
+from tawny.settings import read_setting
 from tawny.unique import Unique
 
 SPIN_SECONDS: Final = 50e-6
@@ -207,7 +207,7 @@ def _quota(limits: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 def default_threads() -> int:
     """`TAWNY_THREADS`, or as many as there are processors to use."""
-    named = text("TAWNY_THREADS")
+    named = read_setting("TAWNY_THREADS")
     if not named:
         return processors()
     if not named.isdecimal() or int(named) < 1:
@@ -218,7 +218,7 @@ def default_threads() -> int:
 # ------------------------------------------------------------------- the pools
 
 _POOLS: Final[dict[int, Pool]] = {}
-_lock: Final = lock()
+_lock: Final = fork_safe_lock()
 
 
 def pool_of(threads: int) -> Pool:

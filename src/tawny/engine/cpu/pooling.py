@@ -11,14 +11,14 @@ from tawny.codegen.kernels.reduction.plan import reduction_kernel
 from tawny.dtype import BOOL, UINT8
 from tawny.engine.cpu.kernels import Kernel, Memory, contiguous, native
 from tawny.node import Node
-from tawny.ops.fusion import Body, Step
+from tawny.ops.fusion import Body, BodyStep
 from tawny.ops.pooling import (
     AvgPool,
     AvgPoolGradient,
     MaxPool,
     MaxPoolGradient,
     MaxPoolSelect,
-    Pool,
+    Pooling,
     Upsampling,
     UpsamplingGradient,
 )
@@ -35,7 +35,7 @@ def _pooled(
     results: Sequence[Memory],
 ) -> Kernel | None:
     """The kernel of a pooling between arrays of these shapes; None for dtypes it does not know."""
-    assert isinstance(node.op, Pool)
+    assert isinstance(node.op, Pooling)
     dtype = results[0].dtype
     element = element_of(UINT8 if dtype == BOOL else dtype)
     if element is None or any(m.dtype != dtype for m in operands):
@@ -125,6 +125,6 @@ def upsampling_gradient(
     strides = tuple([s for _, stride, factor in axes for s in (stride * factor, stride)])
     blocks = Memory(shape, strides, given.dtype)
     total = Sum(tuple(range(1, len(shape), 2)), keepdims=False, dtype=given.dtype)
-    step = Step(total, (0,), result.shape, result.dtype)
+    step = BodyStep(total, (0,), result.shape, result.dtype)
     folded = reduction_kernel(Body.of(((shape, given.dtype),), (step,), (1,)), [blocks], results)
     return None if folded is None else Kernel(*folded.kernel, after=folded.after)

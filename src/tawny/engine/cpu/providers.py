@@ -20,7 +20,7 @@ from tawny.graph.lowering import types
 from tawny.lazy import LazyModule
 from tawny.node import Node
 from tawny.ops.convolution import ConvolutionInputGradient
-from tawny.settings import text
+from tawny.settings import read_setting
 
 if TYPE_CHECKING:
     from tawny.engine.cpu.onednn import library as onednn
@@ -54,7 +54,7 @@ class Provider(enum.Enum):
 
 def provider() -> Provider:
     """What the environment asks for."""
-    named = text(OPTION)
+    named = read_setting(OPTION)
     if not named:
         return Provider.AUTO
     try:

@@ -8,13 +8,13 @@ from tawny.codegen.kernels.scan import ScanSpec, scan_kernel
 from tawny.engine.cpu.kernels import Kernel, Memory, native
 from tawny.node import Node
 from tawny.op import ELEMENTWISE
-from tawny.ops.reduction import CumulativeProd, CumulativeSum, Scan
+from tawny.ops.reduction import Cumulative, CumulativeProd, CumulativeSum
 
 
 def _scanned(
     name: str, first: int, node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
-    assert isinstance(node.op, Scan)
+    assert isinstance(node.op, Cumulative)
     start = float(first) if node.op.include_initial else None
     found = scan_kernel(ScanSpec(ELEMENTWISE[name], node.op.axis, start), operands[0], results[0])
     return None if found is None else Kernel(*found)

@@ -26,7 +26,7 @@ from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
-    Windowed,
+    ConvolutionOp,
 )
 from tawny.shape import Shape
 
@@ -46,7 +46,7 @@ def _channels(x: Value, shape: Shape) -> Value:
 
 
 def _laid_out(
-    op: Windowed, x: Value, window: Shape, counts: Shape
+    op: ConvolutionOp, x: Value, window: Shape, counts: Shape
 ) -> Iterator[tuple[slice, Value]]:
     """Parts of the batch, and what their windows see as (groups, rows, window * channels)."""
     channels, size = x.shape[-1] // op.groups, math.prod(window)
@@ -60,13 +60,13 @@ def _laid_out(
         yield part, np.moveaxis(split, -2, 0).reshape(op.groups, rows, size * channels)
 
 
-def _multiplies_padding(op: Windowed, factor: Value) -> bool:
+def _multiplies_padding(op: ConvolutionOp, factor: Value) -> bool:
     """Whether zeros laid out for padding would make NaN of what they are multiplied by."""
     padded = any(map(any, op.padding))
     return padded and factor.dtype.kind in "fc" and not np.isfinite(factor).all()
 
 
-def _tap_by_tap(op: Windowed, x: Value, weights: Value, out: Value) -> Value:
+def _tap_by_tap(op: ConvolutionOp, x: Value, weights: Value, out: Value) -> Value:
     """A convolution, added to `out`: for each tap the windows that see the input through it."""
     sizes, counts = x.shape[1:-1], out.shape[1:-1]
     for place in np.ndindex(*weights.shape[:-2]):
@@ -76,7 +76,7 @@ def _tap_by_tap(op: Windowed, x: Value, weights: Value, out: Value) -> Value:
     return out
 
 
-def _slope_by_tap(op: Windowed, x: Value, slopes: Value, out: Value) -> Value:
+def _slope_by_tap(op: ConvolutionOp, x: Value, slopes: Value, out: Value) -> Value:
     """The gradient of a kernel, written to `out`: each tap's from the windows that see with it."""
     sizes, counts = x.shape[1:-1], slopes.shape[1:-1]
     for place in np.ndindex(*out.shape[:-2]):

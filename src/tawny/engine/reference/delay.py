@@ -10,7 +10,7 @@ import numpy as np
 
 from tawny.array import check_unmasked
 from tawny.engine.reference.kernel import Value, kernel
-from tawny.ops.delay import Apply, Fold, LazyPrint, MapElements, RunningFold, UserFunction
+from tawny.ops.delay import DelayedCall, Fold, LazyPrint, MapElements, RunningFold, UserFunction
 
 
 def _locked(value: Value) -> Value:
@@ -20,8 +20,8 @@ def _locked(value: Value) -> Value:
     return view
 
 
-@kernel(Apply)
-def apply(op: Apply, *operands: Value) -> Value:
+@kernel(DelayedCall)
+def apply(op: DelayedCall, *operands: Value) -> Value:
     """A copy of what the function gives, which may keep its own."""
     given = op.function.it(*map(_locked, operands))
     check_unmasked(given, "delay", f"the result of {op.function!r}")

@@ -9,7 +9,7 @@ from tawny.ops.differentiation import (
     Checkpoint,
     CustomForward,
     CustomReverse,
-    Rewritten,
+    DerivativeMarker,
     StopGradient,
 )
 
@@ -35,5 +35,5 @@ def _(op: Again, x: Value, after: Value) -> Value:
 @kernel(Checkpoint)
 @kernel(CustomForward)
 @kernel(CustomReverse)
-def _(op: Rewritten, *operands: Value) -> tuple[Value, ...]:
+def _(op: DerivativeMarker, *operands: Value) -> tuple[Value, ...]:
     return operands[: op.results]

@@ -10,7 +10,7 @@ import numpy as np
 from tawny.engine.reference import special
 from tawny.engine.reference.kernel import Value, cast
 from tawny.op import Elementwise
-from tawny.scalar import Arg, Call, Const, Expr, Prim
+from tawny.scalar import Arg, Const, Expr, Prim, PrimCall
 
 SPELLING: Final[dict[Prim, Callable[..., Any]]] = {
     Prim.ADD: np.add,
@@ -98,7 +98,7 @@ def compute(op: Elementwise, operands: Sequence[Value]) -> Value:
     rule; a composite expression is computed wholly in the op's own dtype.
     """
     expr = op.scalar
-    if isinstance(expr, Call) and all(isinstance(a, Arg) for a in expr.args):
+    if isinstance(expr, PrimCall) and all(isinstance(a, Arg) for a in expr.args):
         return np.asarray(evaluate(expr, operands))
     rule = op.info.dtype
     loop = rule.computes_in(op.info.name, [x.dtype for x in operands])
@@ -113,5 +113,5 @@ def evaluate(expr: Expr, operands: Sequence[Value]) -> Any:
             return operands[position]
         case Const(value):
             return value
-        case Call(prim, args):
+        case PrimCall(prim, args):
             return SPELLING[prim](*(evaluate(a, operands) for a in args))

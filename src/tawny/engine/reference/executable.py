@@ -15,7 +15,7 @@ from tawny.graph.lowering import Place, is_leaf, result_of, types, view_base
 from tawny.node import Node, Part, Value
 from tawny.op import Elementwise
 from tawny.ops.fusion import Body, ProductGroup
-from tawny.scalar import Arg, Call
+from tawny.scalar import Arg, PrimCall
 from tawny.shape import Shape, size
 from tawny.unique import Unique
 
@@ -176,7 +176,7 @@ class ReferenceExecutable(Unique):
 def single_ufunc(node: Node) -> np.ufunc | None:
     """The ufunc that computes the node by itself and can write to a given place."""
     op = node.op
-    if not isinstance(op, Elementwise) or not isinstance(op.scalar, Call):
+    if not isinstance(op, Elementwise) or not isinstance(op.scalar, PrimCall):
         return None
     if [a for a in op.scalar.args if not isinstance(a, Arg)]:
         return None

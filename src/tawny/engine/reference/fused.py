@@ -68,9 +68,9 @@ def fused_matmul(op: FusedMatmul, a: Value, b: Value, *operands: Value) -> Value
 @kernel(ProductGroup)
 def product_group(op: ProductGroup, *operands: Value) -> Any:
     """The whole product, then the body."""
-    product = _apply(op.product, op.body.operands[0][1], operands[: op.taken])
+    product = _apply(op.product, op.body.operands[0][1], operands[: op.product_arity])
     pieces = np.split(product, op.pieces, axis=1)
-    return _followed(op.body, (*pieces, *operands[op.taken :]))
+    return _followed(op.body, (*pieces, *operands[op.product_arity :]))
 
 
 @kernel(Bands)

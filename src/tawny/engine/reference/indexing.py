@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel, kernel_into
-from tawny.ops.bounds import Places, place_outside
+from tawny.ops.bounds import CheckedIndices, index_outside
 from tawny.ops.indexing import Gather, Range, Slice
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.scatter import Scatter
@@ -35,10 +35,10 @@ def _front(x: Value, axes: tuple[int, ...]) -> Value:
     return np.moveaxis(x, axes, range(len(axes)))
 
 
-@kernel(Places)
-def places(op: Places, x: Value) -> Value:
+@kernel(CheckedIndices)
+def places(op: CheckedIndices, x: Value) -> Value:
     """The operand, once it is known to lie within."""
-    outside = place_outside(x, op.count)
+    outside = index_outside(x, op.count)
     if outside is not None:
         raise ValueError(
             f"index {outside} is outside in {op.function}; it must be from 0 to {op.count - 1}"

@@ -16,14 +16,14 @@ from tawny.ops.pooling import (
     MaxPool,
     MaxPoolGradient,
     MaxPoolSelect,
-    Pool,
+    Pooling,
     Upsampling,
     UpsamplingGradient,
 )
 from tawny.shape import Shape
 
 
-def _places(op: Pool, counts: Shape) -> Iterator[tuple[slice, ...]]:
+def _places(op: Pooling, counts: Shape) -> Iterator[tuple[slice, ...]]:
     """For each place in the window: the elements all windows see there."""
     for _, seen in offsets(op.window, op.strides, (1,) * len(op.window), counts):
         yield seen
@@ -48,7 +48,7 @@ def max_pool(op: MaxPool, x: Value) -> Value:
     return out
 
 
-def _first_maxima(op: Pool, x: Value, counts: Shape) -> Value:
+def _first_maxima(op: Pooling, x: Value, counts: Shape) -> Value:
     """For each window, which place in it has the first of its greatest elements."""
     shape = (x.shape[0], *counts, x.shape[-1])
     best = np.full(shape, _least(x.dtype), x.dtype)
@@ -89,7 +89,7 @@ def max_pool_select(op: MaxPoolSelect, x: Value, choices: Value) -> Value:
     return out
 
 
-def _elements(op: Pool, sizes: Shape, counts: Shape) -> Value:
+def _elements(op: Pooling, sizes: Shape, counts: Shape) -> Value:
     """How many elements, padding apart, each window sees."""
     real = padded(np.ones((1, *sizes, 1)), op.padding)
     total = np.zeros((1, *counts, 1))

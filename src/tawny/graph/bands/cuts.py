@@ -9,7 +9,7 @@ from typing import Final
 from tawny.graph.bands.search import SMALL_SHARE, BandCut, BandSearch
 from tawny.graph.lowering import LoweredGraph, is_leaf, result_of
 from tawny.memory.plan import ArenaLayout
-from tawny.node import Node, make, part, toposort, written_at
+from tawny.node import Node, make, part, source_scope, toposort
 from tawny.ops.bands import Bands
 from tawny.ops.fusion import nbytes
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, rebuild
@@ -149,7 +149,7 @@ def expand_bands(node: Node) -> dict[Node, Node]:
     if not isinstance(node.op, Bands):
         return {}
     values = list(node.inputs)
-    with written_at(node.sources):
+    with source_scope(node.sources):
         for step in node.op.body.steps:
             values.append(make(step.op, tuple([values[i] for i in step.inputs])))
     made = [values[r] for r in node.op.body.results]

@@ -15,13 +15,13 @@ from typing import Final, NamedTuple, final
 
 from tawny.graph.lowering import is_leaf, overwrites, views_of
 from tawny.lazy import cached_property
-from tawny.node import Node, Part, make, part, toposort, written_at
+from tawny.node import Node, Part, make, part, source_scope, toposort
 from tawny.op import Op, Type
-from tawny.ops.bands import Bands, cut
-from tawny.ops.fusion import Body, Step, nbytes
+from tawny.ops.bands import Bands, cut_bands
+from tawny.ops.fusion import Body, BodyStep, nbytes
 from tawny.ops.indexing import Gather
 from tawny.ops.pieces import GatherPieces
-from tawny.ops.rows import Band, count
+from tawny.ops.rows import Band, row_count
 from tawny.rewrite.cost import NOTHING, cost
 from tawny.rewrite.flow import RunKey, sources_of
 
@@ -133,7 +133,7 @@ class BandSearch:
             or node.volatile
             or node in self._reserved
             or isinstance(node.op, (Part, Bands))
-            or count(node.shape) < 2
+            or row_count(node.shape) < 2
         )
 
     def reserve(self, steps: Sequence[Node]) -> None:
@@ -188,11 +188,11 @@ class BandSearch:
         if not isinstance(op := node.op, Bands):
             return None
         height = op.height * 2 // 3 // ROW_MULTIPLE * ROW_MULTIPLE
-        found = cut(op.body, height) if height else None
+        found = cut_bands(op.body, height) if height else None
         most = _cut_seconds(op.bands) + RECOMPUTE_SHARE * self._program_seconds
         if found is None or _cut_seconds(found) > most:
             return None
-        with written_at(node.sources):
+        with source_scope(node.sources):
             made = make(Bands(op.body, height), node.inputs)
         results = [part(node, i) for i in range(len(node.parts))] or [node]
         held = sum([self.bytes(self.owner(n)) for n in node.inputs])
@@ -321,11 +321,13 @@ class BandSearch:
             return None
         members, operands = self._members(steps), self._operands(steps)
         number = {node: i for i, node in enumerate((*operands, *members))}
-        made = [Step(n.op, tuple([number[i] for i in n.inputs]), n.shape, n.dtype) for n in members]
+        made = [
+            BodyStep(n.op, tuple([number[i] for i in n.inputs]), n.shape, n.dtype) for n in members
+        ]
         results = tuple([number[n] for n in self._results_of(candidate)])
         given = tuple([(n.shape, n.dtype) for n in operands])
         body = Body.of(given, tuple(made), results)
-        return None if cut(body, self._band_height(body, 4)) is None else body
+        return None if cut_bands(body, self._band_height(body, 4)) is None else body
 
     def _can_run_as_one(self, candidate: BandCandidate) -> bool:
         """Whether they can run as one: at the same time, and nothing else in between.
@@ -377,9 +379,9 @@ class BandSearch:
             most = max(most, _body_seconds(body) + RECOMPUTE_SHARE * self._program_seconds) - twice
         while bands > 1:
             op = Bands(body, self._band_height(body, bands))
-            found = cut(body, op.height)
+            found = cut_bands(body, op.height)
             if found is not None and _cut_seconds(found) <= most:
-                with written_at(sources_of(members)):
+                with source_scope(sources_of(members)):
                     node = make(op, tuple(operands))
                 self.reserve(members)
                 return BandCut(tuple(members), node, tuple(results), held)
@@ -423,4 +425,4 @@ def _op_seconds(op: Op, made: Type, given: Sequence[Type]) -> float:
 
 
 def _min_rows(body: Body) -> int:
-    return min(count(body.type_of(r)[0]) for r in body.results)
+    return min(row_count(body.type_of(r)[0]) for r in body.results)

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tawny.errors import located
+from tawny.errors import with_location
 from tawny.files.safetensors import GraphFileError, open_regular
 from tawny.node import Value
 
@@ -90,7 +90,7 @@ def from_hdf5(
         h5py: Any = importlib.import_module("h5py")
     except ImportError:
         raise ImportError(
-            located(
+            with_location(
                 f"{op}: {os.fspath(path)} is HDF5, which needs h5py: pip install 'tawny[keras]'"
             )
         ) from None

@@ -13,7 +13,7 @@ from tawny.nn.layers.linear import Linear
 from tawny.nn.layers.sizes import as_size
 from tawny.nn.module import Module
 from tawny.ops.elementwise import where
-from tawny.ops.precision import narrowed, widened
+from tawny.ops.precision import narrow, widen
 
 
 class MultiHeadAttention(Module):
@@ -80,14 +80,14 @@ class MultiHeadAttention(Module):
         if key.shape != value.shape:
             raise self.input_error(f"v has shape {value.shape}; it must be {key.shape}, as k")
         queries, keys, values = (
-            widened(self._heads(layer(x)))
+            widen(self._heads(layer(x)))
             for layer, x in ((self.query, q), (self.key, key), (self.value, value))
         )
         scale = 1 / math.sqrt(self.size)
         scores = (queries * scale) @ np.matrix_transpose(keys)
         weights = self.dropout(self._weights(scores, mask))
         mixed = np.permute_dims(weights @ values, (0, 2, 1, 3))
-        joined = narrowed(mixed, self.output.weight.dtype)
+        joined = narrow(mixed, self.output.weight.dtype)
         projected: Array = self.output(joined.reshape((*q.shape[:-1], self.heads * self.size)))
         return projected
 

@@ -11,7 +11,7 @@ from tawny.nn import init
 from tawny.nn.layers.sizes import as_fraction, as_size
 from tawny.nn.module import Module
 from tawny.nn.parameters import Parameter, State
-from tawny.ops.precision import narrowed, widened
+from tawny.ops.precision import narrow, widen
 from tawny.optim.arguments import as_nonnegative
 from tawny.shape import as_int, as_shape
 
@@ -79,10 +79,10 @@ class BatchNorm(Module):
     def _normalise(self, x: Array) -> Array:
         """Over all axes but the last."""
         given = self.match_dtype(x, self.mean)
-        return narrowed(self._standardise_channels(widened(given)), given.dtype)
+        return narrow(self._standardise_channels(widen(given)), given.dtype)
 
     def _standardise_channels(self, x: Array) -> Array:
-        mean, variance = widened(self.mean), widened(self.variance)
+        mean, variance = widen(self.mean), widen(self.variance)
         if not self.training:
             factor = 1 / np.sqrt(variance + self.epsilon)
             if self.scale is not None:
@@ -151,8 +151,8 @@ class LayerNorm(Module):
                 f"the input has shape {x.shape}; its last axes must be {self.shape}"
             )
         x = _match_parameter_dtype(self, x)
-        y = standardise(widened(x), tuple(range(-rank, 0)), self.epsilon)
-        return narrowed(_affine(self, y), x.dtype)
+        y = standardise(widen(x), tuple(range(-rank, 0)), self.epsilon)
+        return narrow(_affine(self, y), x.dtype)
 
     def extra(self) -> str:
         return f"{self.shape}"
@@ -203,10 +203,10 @@ class GroupNorm(Module):
     def forward(self, x: Array) -> Array:
         self.check_last_axis(x, self.features, least_rank=2)
         x = _match_parameter_dtype(self, x)
-        parts = widened(x).reshape((*x.shape[:-1], self.groups, self.features // self.groups))
+        parts = widen(x).reshape((*x.shape[:-1], self.groups, self.features // self.groups))
         axes = (*range(1, x.ndim - 1), parts.ndim - 1)
         y = standardise(parts, axes, self.epsilon).reshape(x.shape)
-        return narrowed(_affine(self, y), x.dtype)
+        return narrow(_affine(self, y), x.dtype)
 
     def extra(self) -> str:
         return f"{self.groups}, {self.features}"

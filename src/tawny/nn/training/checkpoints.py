@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, cast
 
 import numpy as np
 
-from tawny.errors import located, type_error, value_error
+from tawny.errors import type_error, value_error, with_location
 from tawny.files.safetensors import GraphFileError, excerpt, is_natural, parse_json, read, write
 from tawny.nn.training.history import History
 from tawny.node import Value
@@ -83,10 +83,12 @@ def as_checkpoint(given: object) -> Checkpoint | None:
     if isinstance(given, Checkpoint):
         folder = Path(given.path).parent
         if "{" not in str(folder) and not folder.is_dir():
-            raise FileNotFoundError(located(f"nn.Checkpoint: there is no folder {folder}"))
+            raise FileNotFoundError(with_location(f"nn.Checkpoint: there is no folder {folder}"))
         if Path(given.path).is_dir():
             raise IsADirectoryError(
-                located(f"nn.Checkpoint: {given.path} is a folder; accepted: the path of a file")
+                with_location(
+                    f"nn.Checkpoint: {given.path} is a folder; accepted: the path of a file"
+                )
             )
         return given
     raise type_error("nn.train", f"checkpoint is {given!r}; accepted: nn.Checkpoint, or a path")

@@ -13,7 +13,7 @@ from tawny.errors import type_error, value_error
 from tawny.node import Value
 from tawny.optim.batches import Batches, Rows
 from tawny.optim.structures import variables_for
-from tawny.tree import leaves, map_leaves, paths
+from tawny.tree import leaf_paths, leaves, map_leaves
 
 
 class Batch(NamedTuple):
@@ -139,7 +139,7 @@ def as_batch(pair: Any, op: str, what: str = "a batch is") -> Batch:
     inputs: tuple[Any, ...] = pair[0] if isinstance(x, tuple) else (x,)
     batch = Batch(*[map_leaves(lambda a: _array(a, op), part) for part in (inputs, pair[1])])
     shown = batch.inputs[0] if len(inputs) == 1 else batch.inputs
-    named = dict(paths({"x": shown, "y": batch.target}))
+    named = dict(leaf_paths({"x": shown, "y": batch.target}))
     lengths: dict[str, int] = {}
     for path, array in named.items():
         if not array.shape:

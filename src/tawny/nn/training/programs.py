@@ -12,15 +12,15 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from tawny.forking import lock
-from tawny.gc_paused import gc_paused
+from tawny.forking import fork_safe_lock
+from tawny.gc_pause import pause_gc
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
 from tawny.nn.module import Module
 from tawny.nn.target_checks import TargetCheck, collect_target_checks
 from tawny.nn.training.data import Batch, batch_variables, signature, values_of
 from tawny.node import Value
-from tawny.tree import leaves, outline
+from tawny.tree import leaves, structure_key
 
 
 class BatchProgram(NamedTuple):
@@ -52,7 +52,7 @@ class Programs:
         """The program for batches of this size; refuses targets it has no meaning for."""
         key = signature(batch)
         if key not in self._programs:
-            with gc_paused():
+            with pause_gc():
                 self._programs[key] = self._build_program(batch)
         program = self._programs[key]
         self._check_targets(program, batch)
@@ -129,7 +129,7 @@ class CachedProgram(NamedTuple):
 
 
 _CACHE: Final[WeakKeyDictionary[Module, OrderedDict[Hashable, CachedProgram]]] = WeakKeyDictionary()
-_lock = lock()
+_lock = fork_safe_lock()
 
 
 def _look_up(model: Module, key: Hashable) -> CachedProgram | None:
@@ -153,7 +153,7 @@ def _store(model: Module, key: Hashable, entry: CachedProgram) -> None:
 def _is_same(one: Graph, other: Graph) -> bool:
     """Whether two graphs compute the same nodes, in the same structure."""
     ours, theirs = list[Any](), list[Any]()
-    same = outline(one.outputs, ours) == outline(other.outputs, theirs)
+    same = structure_key(one.outputs, ours) == structure_key(other.outputs, theirs)
     return same and [a.node for a in ours] == [a.node for a in theirs]
 
 

@@ -20,11 +20,11 @@ from tawny.nn.module import Module
 from tawny.nn.parameters import Declaration
 from tawny.nn.training.data import Batch
 from tawny.nn.training.programs import Programs
-from tawny.ops.random import seeded
+from tawny.ops.random import local_seed
 from tawny.optim.composition import Steps
 from tawny.optim.structures import variables_for
 from tawny.scopes import scope
-from tawny.tree import leaves, map_leaves, paths
+from tawny.tree import leaf_paths, leaves, map_leaves
 
 Loss = Callable[[Any, Any], Any]
 """From predictions and targets to one number."""
@@ -48,7 +48,7 @@ class TrainingState(NamedTuple):
         return {
             name: value
             for kind, structure in zip(self._fields, self, strict=True)
-            for name, value in paths(structure, kind)
+            for name, value in leaf_paths(structure, kind)
         }
 
     def variables(self) -> TrainingState:
@@ -77,7 +77,7 @@ def step_graph(
     """One step over variables: gives the loss and the rate, and updates all of `variables`."""
 
     def objective(parameters: Any) -> tuple[Any, Any]:
-        with seeded(seed):  # every trace of the loss draws the same numbers
+        with local_seed(seed):  # every trace of the loss draws the same numbers
             prediction, state = model.advance(parameters, variables.state, *batch.inputs)
             with scope("loss"):
                 value = one_number(loss(prediction, batch.target), "the loss")

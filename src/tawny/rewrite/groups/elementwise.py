@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from tawny.node import Node, Part, make, part, toposort, written_at
+from tawny.node import Node, Part, make, part, source_scope, toposort
 from tawny.op import Op, Type
-from tawny.ops.fusion import FOLDS, Body, Group, Step, expanded
+from tawny.ops.fusion import FOLDS, Body, BodyStep, Group, expand_group
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, sources_of, with_inputs
 from tawny.rewrite.groups.choice import GroupChoice, choose_groups
@@ -112,7 +112,7 @@ def expand_groups(
             continue
         inputs = tuple([done[i] for i in node.inputs])
         if type(node.op) is Group:
-            results[node] = expanded(node, inputs)
+            results[node] = expand_group(node, inputs)
             done[node] = results[node][0]
             continue
         done[node] = with_inputs(node, inputs)
@@ -187,7 +187,7 @@ class _GroupBuilder:
             for i in members:
                 self._keep_alone(i)
             return
-        with written_at(sources_of(nodes)):
+        with source_scope(sources_of(nodes)):
             group = make(op, operands)
             if len(results) == 1:
                 self.replacements[results[0]] = group
@@ -241,7 +241,7 @@ class _GroupBuilder:
         key = (types, tuple(calls), tuple(map(number, results)))
         if key not in self.ops:
             steps = [
-                Step(op, inputs, order[i].shape, order[i].dtype)
+                BodyStep(op, inputs, order[i].shape, order[i].dtype)
                 for i, (op, inputs) in zip(needed, calls, strict=True)
             ]
             body = Body.of(types, tuple(steps), key[-1])

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from tawny.memory.inplace import match
-from tawny.node import Node, Part, Variable, make, part, written_at
+from tawny.node import Node, Part, Variable, make, part, source_scope
 from tawny.op import Elementwise, Family
-from tawny.ops.fusion import PLAIN, Body, FusedMatmul, Group, ProductGroup, Step, is_rowwise
+from tawny.ops.fusion import PLAIN, Body, BodyStep, FusedMatmul, Group, ProductGroup, is_rowwise
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, sources_of
@@ -124,7 +124,7 @@ def body_of(reader: Node) -> Body:
     if isinstance(reader.op, Group):
         return reader.op.body
     given = tuple([(i.shape, i.dtype) for i in reader.inputs])
-    step = Step(reader.op, tuple(range(len(given))), reader.shape, reader.dtype)
+    step = BodyStep(reader.op, tuple(range(len(given))), reader.shape, reader.dtype)
     return Body.of(given, (step,), (len(given),))
 
 
@@ -140,7 +140,7 @@ def _join(
         op = ProductGroup(**product.op.attributes(), body=body, pieces=pieces)
     others = [source for position, source in enumerate(reader.inputs) if position not in positions]
     operands = (*product.inputs, *others)
-    with written_at(sources_of((product, reader))):
+    with source_scope(sources_of((product, reader))):
         return make(op, operands) if can_fuse_product(op, operands) else None
 
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from tawny.node import Node, make, written_at
+from tawny.node import Node, make, source_scope
 from tawny.op import Elementwise, Op
 from tawny.ops.creation import Arange, BroadcastTo, Cast, Eye, Linspace
-from tawny.ops.fusion import FOLDS, Body, Group, Step, nonunit
+from tawny.ops.fusion import FOLDS, Body, BodyStep, Group, nonunit
 from tawny.ops.indexing import Slice
 from tawny.ops.movement import Reshape, Roll
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, sources_of
@@ -52,7 +52,7 @@ def group_reads_pass(should_group: ShouldGroup) -> Pass:
         wanted = _find_operands_to_take(flow, should_group)
         replacements: dict[Node, Node] = {}
         for reader, taken in wanted.items():
-            with written_at(sources_of((*taken, reader))):
+            with source_scope(sources_of((*taken, reader))):
                 replacements[reader] = _make_group(reader, taken)
             context.recorder.record(GROUP_READS, (*taken, reader), (replacements[reader],))
         return flow.replace_nodes(replacements)
@@ -105,7 +105,7 @@ def _unite_bodies(reader: Node, taken: Collection[Node]) -> tuple[Body, tuple[No
     operands = tuple(dict.fromkeys([*given, *[n for t in taken for n in t.inputs]]))
     numbers = {n: i for i, n in enumerate(operands)}
     first = len(operands)
-    steps = [Step(n.op, tuple([numbers[i] for i in n.inputs]), n.shape, n.dtype) for n in taken]
+    steps = [BodyStep(n.op, tuple([numbers[i] for i in n.inputs]), n.shape, n.dtype) for n in taken]
     numbers |= {n: first + i for i, n in enumerate(taken)}
     before, shift = len(reader.inputs), first + len(steps) - len(reader.inputs)
     new = [numbers[n] for n in reader.inputs]

@@ -9,7 +9,7 @@ from math import prod
 from typing import Final
 
 from tawny.node import Constant, Node, Part, Variable
-from tawny.op import Elementwise, Op, Trait, overwritable
+from tawny.op import Elementwise, Op, Trait, overwritable_operands
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.fusion import FOLDS, folded_axes, nonunit
 from tawny.ops.movement import Reshape, Roll
@@ -124,7 +124,7 @@ class NodeTables:
         """Operands of a node whose memory its result may be written into, when they die there."""
         node = self.order[i]
         types = [(n.shape, n.dtype) for n in node.inputs]
-        return overwritable(node.op, (node.shape, node.dtype), types)
+        return overwritable_operands(node.op, (node.shape, node.dtype), types)
 
     def _fill(self, outputs: Collection[Node]) -> None:
         base, owner, extent = self.base, self.owner, self.extent

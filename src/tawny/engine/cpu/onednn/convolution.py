@@ -33,7 +33,7 @@ from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
     ConvolutionKernelGradient,
-    Windowed,
+    ConvolutionOp,
 )
 from tawny.ops.fusion import PLAIN, FusedConvolution
 from tawny.shape import Shape
@@ -52,14 +52,14 @@ def _second(values: tuple[int, ...]) -> tuple[int, ...]:
     return batch, channels, *spatial
 
 
-def weights_shape(op: Windowed, kernel: Shape) -> Shape:
+def weights_shape(op: ConvolutionOp, kernel: Shape) -> Shape:
     """Groups if there are several, outputs and channels of a group, the window."""
     *window, channels, outputs = kernel
     split = (op.groups, outputs // op.groups) if op.groups > 1 else (outputs,)
     return *split, channels, *window
 
 
-def weights(op: Windowed, memory: Memory) -> Descriptor:
+def weights(op: ConvolutionOp, memory: Memory) -> Descriptor:
     """A kernel where it lies."""
     shape = weights_shape(op, memory.shape)
     *window, channels, outputs = memory.strides
@@ -67,7 +67,7 @@ def weights(op: Windowed, memory: Memory) -> Descriptor:
     return spaced(shape, (*split, channels, *window))
 
 
-def _geometry(op: Windowed) -> list[Any]:
+def _geometry(op: ConvolutionOp) -> list[Any]:
     """Strides, holes between taps, padding before and after."""
     return [
         longs(op.strides),
@@ -78,7 +78,7 @@ def _geometry(op: Windowed) -> list[Any]:
 
 
 def forward(
-    op: Windowed,
+    op: ConvolutionOp,
     x: Descriptor,
     kernel: Descriptor,
     bias: Descriptor | None,
@@ -101,7 +101,7 @@ def forward(
     )
 
 
-def _check_padding(op: Windowed, description: Description) -> None:
+def _check_padding(op: ConvolutionOp, description: Description) -> None:
     """Refuse code that multiplies padding: what meets it there may be NaN or infinite.
 
     The library passes over padding as we do, but for convolutions it makes matrices of.
@@ -111,7 +111,7 @@ def _check_padding(op: Windowed, description: Description) -> None:
 
 
 def _backward(
-    what: str, op: Windowed, memory: Sequence[Descriptor | None], hint: Description
+    what: str, op: ConvolutionOp, memory: Sequence[Descriptor | None], hint: Description
 ) -> Primitive:
     """A gradient between memory that lies so, of a convolution that `hint` describes."""
     description = Description(

@@ -22,7 +22,7 @@ from tawny.engine.cpu.onednn.primitive import (
     spaced,
 )
 from tawny.engine.cpu.onednn.recipe import Place, Recipe
-from tawny.ops.fusion import Activation, Body, Epilogue, Step
+from tawny.ops.fusion import Activation, Body, BodyStep, Epilogue
 
 
 def bias_of(memory: Memory, axes: int) -> Descriptor:
@@ -70,7 +70,7 @@ def activate(recipe: Recipe, activation: Activation, result: Memory) -> None:
     if op is None:
         return
     flat = contiguous((prod(result.shape),), result.dtype)
-    step = Step(op, (0,), flat.shape, flat.dtype)
+    step = BodyStep(op, (0,), flat.shape, flat.dtype)
     code = elementwise_kernel(Body.of(((flat.shape, flat.dtype),), (step,), (1,)), [flat], [flat])
     if code is None:
         raise RefusedError(f"{activation.value} by a kernel of ours", UNIMPLEMENTED)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tawny.codegen.runtime.host import host
-from tawny.forking import lock
+from tawny.forking import fork_safe_lock
 
 PACKAGE: Final = "onednn-cpu-gomp"
 LIBRARY: Final = "libdnnl.so.3"
@@ -169,7 +169,7 @@ def installed() -> Path | None:
     return next((path.resolve() for path in found if path.is_file()), None)
 
 
-_lock: Final = lock()
+_lock: Final = fork_safe_lock()
 
 
 @cache

@@ -22,14 +22,14 @@ from tawny.engine.cpu.onednn.primitive import (
 )
 from tawny.engine.cpu.onednn.recipe import Place, Recipe
 from tawny.node import Node
-from tawny.ops.pooling import AvgPool, MaxPool, MaxPoolGradient, Pool
+from tawny.ops.pooling import AvgPool, MaxPool, MaxPoolGradient, Pooling
 
 MAX: Final = 0x1FF
 MEAN: Final = 0x3FF
 """The mean without the padding."""
 
 
-def _geometry(op: Pool) -> list[Any]:
+def _geometry(op: Pooling) -> list[Any]:
     """Strides, window, no holes in it, padding before and after."""
     return [
         longs(op.strides),
@@ -40,7 +40,7 @@ def _geometry(op: Pool) -> list[Any]:
     ]
 
 
-def _forward(op: Pool, which: int, whole: Memory, pooled: Memory, kind: int) -> Description:
+def _forward(op: Pooling, which: int, whole: Memory, pooled: Memory, kind: int) -> Description:
     return Description(
         "pooling_forward",
         ctypes.c_void_p(library().engine),
@@ -53,7 +53,9 @@ def _forward(op: Pool, which: int, whole: Memory, pooled: Memory, kind: int) -> 
     )
 
 
-def _backward(op: Pool, which: int, whole: Memory, pooled: Memory, hint: Description) -> Primitive:
+def _backward(
+    op: Pooling, which: int, whole: Memory, pooled: Memory, hint: Description
+) -> Primitive:
     description = Description(
         "pooling_backward",
         ctypes.c_void_p(library().engine),
@@ -87,7 +89,7 @@ def mean_gradient(
 ) -> Kernel | None:
     """Each window's gradient spread evenly."""
     op, (gradient,), (result,) = node.op, operands, results
-    assert isinstance(op, Pool)
+    assert isinstance(op, Pooling)
     if not gradient.contiguous:
         return None
     hint = _forward(op, MEAN, result, gradient, TRAINING)

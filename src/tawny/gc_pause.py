@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def gc_paused() -> Generator[None]:
+def pause_gc() -> Generator[None]:
     """Without the cyclic collector, which would walk all nodes often and find hardly a cycle."""
     was_on = gc.isenabled()
     gc.disable()

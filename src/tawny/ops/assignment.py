@@ -15,7 +15,7 @@ from tawny.node import Node, Value, scalar
 from tawny.ops.creation import cast_node
 
 
-def assigned(value: Any, dtype: DType, op: str, position: int = 1) -> Node:
+def assignment_value(value: Any, dtype: DType, op: str, position: int = 1) -> Node:
     """`value` in `dtype`, as NumPy converts what is assigned.
 
     Python integers, alone or in lists, must fit; arrays are cast.
