@@ -354,7 +354,7 @@ def test_arrays_that_have_bytes_in_common_are_found(spans: list[tuple[int, int]]
     memory = np.zeros(80, np.int8)
     arrays = [memory[first : first + length] for first, length in spans]
     pairs = [np.may_share_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i]]
-    assert program_module._some_meet(arrays) == any(pairs)
+    assert program_module._overlap(arrays) == any(pairs)
 
 
 def test_many_variables_are_bound_without_comparing_all_pairs(
