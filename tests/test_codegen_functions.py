@@ -41,6 +41,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(library, "object_code", noted)
     library._recent.clear()
     library._living.clear()
+    library._libraries.clear()
     for function in FUNCTIONS:
         function.cache_clear()  # type: ignore[attr-defined]
     return texts

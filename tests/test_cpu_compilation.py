@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 import tawny as tw
 import tawny.engine.cpu as cpu
 import tawny.numpy as tnp
+from tawny.codegen.products import product
 from tawny.codegen.runtime import library
 from tawny.engine.cpu import CpuEngine, kernels, unavailable
 
@@ -20,24 +19,28 @@ native = pytest.mark.skipif(unavailable() is not None, reason="needs compiled co
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Texts that are compiled; nothing is known before."""
-    monkeypatch.setenv("TAWNY_CACHE", str(tmp_path))
-    monkeypatch.setattr(kernels, "_ANSWERS", dict[Any, Any]())
-    monkeypatch.setattr(library, "_recent", OrderedDict[Any, Any]())
-    texts: list[str] = []
-    make = library.object_code
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What is compiled or, where it was before, what code is asked for."""
+    seen: list[object] = []
+    make, code = library.object_code, library.Library.code.fget
+    assert code is not None
 
     def compiling(text: str) -> bytes:
-        texts.append(text)
+        seen.append(text)
         return make(text)
 
+    def asking(self: library.Library) -> library.MachineCode:
+        seen.append(self)
+        return code(self)
+
+    monkeypatch.setattr(kernels, "_ANSWERS", dict[Any, Any]())
     monkeypatch.setattr(library, "object_code", compiling)
-    return texts
+    monkeypatch.setattr(library.Library, "code", property(asking))
+    return seen
 
 
 def networks() -> dict[str, tw.Graph]:
-    """Graphs of all kinds of kernels, the sizes of which no other test has."""
+    """Graphs of all kinds of kernels."""
     x = tw.var("x", shape=(3, 17, 17, 8), dtype="float32")
     k = tw.var("k", shape=(3, 3, 8, 12), dtype="float32")
     m = tw.var("m", shape=(33, 65))
@@ -56,7 +59,7 @@ def networks() -> dict[str, tw.Graph]:
 @native
 @pytest.mark.parametrize("name", list(networks()))
 @pytest.mark.parametrize("memory", [None, "least"])
-def test_planning_compiles_nothing(name: str, memory: str | None, counted: list[str]) -> None:
+def test_planning_compiles_nothing(name: str, memory: str | None, counted: list[object]) -> None:
     graph = networks()[name]
     peak = graph.plan().peak_bytes
     if memory is not None:
@@ -69,18 +72,14 @@ def test_planning_compiles_nothing(name: str, memory: str | None, counted: list[
 
 
 @native
-def test_code_that_cannot_be_made_is_planned_without(
-    monkeypatch: pytest.MonkeyPatch, counted: list[str]
-) -> None:
+def test_code_that_cannot_be_made_is_planned_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """The choice of a kernel is taken back, with its workspace, and the plan is made anew."""
-    make = library.object_code
 
-    def failing(text: str) -> bytes:
-        if "@tile" in text:
-            raise RuntimeError("no tiles today")
-        return make(text)
+    def no_tiles(*_: object) -> str:
+        raise RuntimeError("no tiles today")
 
-    monkeypatch.setattr(library, "object_code", failing)
+    monkeypatch.setattr(product, "_tiles", library.lazy_library(no_tiles))
+    monkeypatch.setattr(kernels, "_ANSWERS", dict[Any, Any]())
     monkeypatch.setattr(kernels, "_REFUSED", set[Any]())
     x = tw.var("x", shape=(37, 211))
     graph = tw.Graph([x], tnp.sin(x) @ tnp.cos(x).T)

@@ -434,5 +434,5 @@ def test_wide_graphs_take_linear_time(fan: str) -> None:
         outputs = [(a * b).node for a, b in zip(sines, reversed(sines), strict=True)]
     start = time.process_time()
     new = grouped(outputs)
-    assert time.process_time() - start < count * 150e-6
+    assert time.process_time() - start < count * 300e-6, "a quadratic search takes seconds more"
     assert len(steps(new)) < len(steps(outputs))
