@@ -213,3 +213,15 @@ def test_programs_may_have_more_kernels_than_the_interpreter_places(
     value = np.array([0.2, 1.5, 0.7, 2.0])
     for name, found in zip(names, program(value), strict=True):
         np.testing.assert_allclose(found, getattr(np, name)(value), err_msg=name)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_every_thread_has_a_piece_of_what_threads_share(monkeypatch, threads: int) -> None:
+    """However short what is cut is: the steps of a band are."""
+    monkeypatch.setattr(table, "LONG_SECONDS", -1.0)
+    x = tw.var("x", shape=(300, 400))
+    program = tw.Graph([x], tnp.sin(x) @ tnp.cos(x).T).compile(threads=threads)
+    made = program._compiled.executable._table
+    shared = [entry for entry in made._entries if entry.threads]
+    assert shared
+    assert all(made._row[entry.row + 2] >= threads for entry in shared)

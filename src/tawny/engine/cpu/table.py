@@ -168,12 +168,15 @@ class Table(Unique):
         return entries
 
     def _cut(self, entries: range, position: int) -> None:
-        """Let what takes long be computed piece by piece, so that it can be stopped."""
+        """Let what takes long be computed piece by piece, so that it can be stopped.
+
+        Every thread has a piece, at least, of what threads share.
+        """
         step = self._task.layout.sequence[position]
         seconds = self._task.lowered.problem.steps[step].seconds / len(entries)
         for number in entries:
             entry, start = self._entries[number], len(self._row)
-            pieces = pieces_of(seconds) if entry.threads else 1
+            pieces = max(pieces_of(seconds), self._task.threads) if entry.threads else 1
             self._inner.append((start + 1, entry.row))
             self._row.extend([entry.kernel, 0, pieces, self.stop])
             kernel = pieces_library().address("pieces")
