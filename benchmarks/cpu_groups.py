@@ -4,7 +4,7 @@ python benchmarks/cpu_groups.py [--batch 1] [--rounds 10]
 
 Layers are those of ResNeXt, with 2 to 32 channels in a group, windows of 3 x 3 with strides 1 and 2,
 and of 5 x 5.  Each is a compiled program of one step, its inputs bound, its weights known in the
-forward direction; times are the best of interleaved rounds.  What `codegen/products/segments.py`
+forward direction; times are the best of interleaved rounds.  What `engine/cpu/products/segments.py`
 says of lengths, taps and bytes was chosen by it.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import tawny as tw
 import tawny.numpy as tnp
 from tawny.array import array_for
-from tawny.engine.cpu.pool import default_threads
+from tawny.engine.cpu.threads.pool import default_threads
 from tawny.node import Node, make
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient
 from tawny.rewrite.cost import cost_of

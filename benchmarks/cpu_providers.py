@@ -46,8 +46,8 @@ from tawny.engine.cpu.onednn.primitive import (
     tagged,
 )
 from tawny.engine.cpu.onednn.recipe import Place, Recipe, aligned
-from tawny.engine.cpu.pool import default_threads
 from tawny.engine.cpu.providers import OPTION
+from tawny.engine.cpu.threads.pool import default_threads
 from tawny.node import Node, make
 from tawny.ops.convolution import (
     Convolution,

@@ -10,7 +10,7 @@ from typing import Final
 HERE: Final = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import tawny.engine  # noqa: E402, F401  (fills the registry)
+import tawny.engine.evaluation  # noqa: E402, F401  (fills the registry)
 from owl_operations import OPERATIONS  # noqa: E402
 from reference import reference  # noqa: E402
 from tawny.op import ELEMENTWISE, FACTS, Facts, Gradient, Trait  # noqa: E402

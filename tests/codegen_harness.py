@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tawny import dtype as dt
-from tawny.codegen.kernels.elementwise import elementwise_kernel
-from tawny.codegen.kernels.kernel import CompiledKernel
+from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
+from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.op import ELEMENTWISE, Op
 from tawny.ops.fusion import Body, BodyStep
 

@@ -174,8 +174,8 @@ def digest(things: Any) -> str:
 def digests(case: Case) -> dict[str, str]:
     """For each stage of a program a digest."""
     import tawny as tw
-    from tawny.engine.cpu.pool import NOMINAL_THREADS
     from tawny.engine.cpu.providers import kernel_alone
+    from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
     from tawny.node import toposort
 
     graph = case.make()
@@ -249,7 +249,7 @@ def dealt(kernel: Any) -> Any:
 
 def _parameter(given: Any) -> Any:
     """A number; of a function its name and its code."""
-    from tawny.codegen.kernels.kernel import NEVER
+    from tawny.engine.cpu.kernels.kernel import NEVER
 
     if isinstance(given, int):
         return None if given >= ADDRESSES else given

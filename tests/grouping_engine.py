@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tawny.engine.protocol import ENGINES
 from tawny.engine.reference.executable import ReferenceEngine
-from tawny.graph.engine import ENGINES
 
 NAME = "grouping"
 

@@ -17,9 +17,9 @@ import numpy as np
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.codegen.runtime import library
-from tawny.codegen.runtime.elf import UnsupportedObjectError
 from tawny.engine.cpu import CpuEngine
+from tawny.engine.llvm.runtime import library
+from tawny.engine.llvm.runtime.elf import UnsupportedObjectError
 
 HOW: list[str] = []
 """What is said of the steps, and a word for each library that came into memory."""

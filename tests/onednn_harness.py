@@ -11,7 +11,7 @@ import tawny as tw
 import tawny.numpy as tnp
 from codegen_harness import SIGNATURE, guarded, poisoned
 from tawny.array import array_for
-from tawny.engine.cpu.kernels import Kernel, Memory, contiguous
+from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous
 from tawny.engine.cpu.onednn.library import missing
 from tawny.engine.cpu.onednn.offers import offered
 from tawny.engine.cpu.providers import OPTION

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tawny.engine.protocol import Executable, Task
 from tawny.engine.reference.executable import POISON
-from tawny.graph.engine import Executable, Task
 from tawny.node import Node, Value
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from codegen_harness import SIGNATURE, Memory, guarded, poisoned
-from tawny.codegen.kernels.element import element_of
-from tawny.codegen.kernels.kernel import CompiledKernel
-from tawny.codegen.products.epilogue import Ending
+from tawny.engine.cpu.kernels.element import element_of
+from tawny.engine.cpu.kernels.kernel import CompiledKernel
+from tawny.engine.cpu.products.epilogue import Ending
 from tawny.ops.fusion import Activation, Epilogue
 
 WORKERS = (1, 2, 3, 5)

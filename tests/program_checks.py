@@ -11,8 +11,8 @@ import tawny as tw
 import tawny.numpy as tnp
 from memory_checks import assert_apart
 from poisoned import Poisoned
+from tawny.engine.protocol import Executable, Task
 from tawny.engine.reference import run
-from tawny.graph.engine import Executable, Task
 
 UNARY = (
     tnp.sin,

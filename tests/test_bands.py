@@ -16,10 +16,10 @@ import tawny as tw
 import tawny.numpy as tnp
 from random_graphs import assert_close, graph_of
 from tawny.array import Array, array_for
-from tawny.codegen.kernels import copies, elementwise
-from tawny.codegen.products import loops, product
-from tawny.codegen.runtime import library
-from tawny.engine.cpu import kernels, unavailable
+from tawny.engine.cpu import kernel_table, unavailable
+from tawny.engine.cpu.kernels import copies, elementwise
+from tawny.engine.cpu.products import loops, product
+from tawny.engine.llvm.runtime import library
 from tawny.engine.reference import run
 from tawny.graph.bands import cuts, search
 from tawny.graph.bands.planner import BandPlanner
@@ -466,7 +466,7 @@ def test_programs_own_the_code_that_their_bands_call(eager_cutting: None) -> Non
     program = Graph([x], [y]).compile()
     assert bands_of(program)
     called = {entry.kernel for entry in program._compiled.executable._table._entries}
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
     library._recent.clear()
     for home in (copies, elementwise, loops, product):
         for one in vars(home).values():

@@ -21,11 +21,12 @@ import tawny.numpy as tnp
 from memory_checks import check_layout, random_problem
 from random_graphs import RandomGraph, graphs
 from tawny import models, nn, optim
-from tawny.engine.cpu import kernels
+from tawny.engine import lowering
+from tawny.engine.cpu import kernel_table
+from tawny.engine.lowering import is_leaf, lower, result_of, with_constraints
 from tawny.gc_pause import pause_gc
-from tawny.graph import lowering, plan_choice
+from tawny.graph import plan_choice
 from tawny.graph import program as program_module
-from tawny.graph.lowering import is_leaf, lower, result_of, with_constraints
 from tawny.memory import plan as planning
 from tawny.memory.placement.place import Placement, place
 from tawny.memory.plan import NONE_BELOW, PLANS, plan, plan_below
@@ -391,19 +392,19 @@ def test_masked_arrays_are_known_without_importing_what_makes_them() -> None:
 
 def test_answers_that_are_asked_for_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above so many, those that nobody asked for in the longest time go."""
-    monkeypatch.setattr(kernels, "_ANSWERS", dict[Any, Any]())
-    monkeypatch.setattr(kernels, "MOST", 8)
+    monkeypatch.setattr(kernel_table, "_ANSWERS", dict[Any, Any]())
+    monkeypatch.setattr(kernel_table, "MOST", 8)
     asked: list[int] = []
 
     def rule(node: Node, operands: Any, results: Any) -> None:
         asked.append(node.shape[0])
 
-    monkeypatch.setitem(kernels.NATIVE, Copy, rule)
+    monkeypatch.setitem(kernel_table.NATIVE, Copy, rule)
 
     def ask(length: int) -> None:
         node = make(Copy(), (tw.var("x", shape=(length,)).node,))
-        memory = (kernels.contiguous(node.shape, node.dtype),)
-        assert kernels.kernel_for(node, memory, memory, 1) is None
+        memory = (kernel_table.contiguous(node.shape, node.dtype),)
+        assert kernel_table.kernel_for(node, memory, memory, 1) is None
 
     for length in range(1, 9):
         ask(length)
@@ -416,4 +417,4 @@ def test_answers_that_are_asked_for_stay(monkeypatch: pytest.MonkeyPatch) -> Non
     assert asked == [*range(1, 10)], "these were asked for last"
     ask(3)
     assert asked == [*range(1, 10), 3]
-    assert len(kernels._ANSWERS) <= 8
+    assert len(kernel_table._ANSWERS) <= 8

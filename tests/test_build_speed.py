@@ -17,11 +17,11 @@ from hypothesis import given, settings
 import tawny as tw
 import tawny.numpy as tnp
 from random_graphs import RandomGraph, graphs
-from tawny.codegen.runtime import library
 from tawny.engine import cpu
-from tawny.engine.cpu import TINY, CpuEngine, kernels
+from tawny.engine.cpu import TINY, CpuEngine, kernel_table
+from tawny.engine.llvm.runtime import library
+from tawny.engine.lowering import is_leaf, lower, overwrites, views_of
 from tawny.graph.incremental import boundary, dependence
-from tawny.graph.lowering import is_leaf, lower, overwrites, views_of
 from tawny.memory.ordering.model import ordering_model
 from tawny.memory.ordering.portfolio import best_order, candidate_orders
 from tawny.memory.problem import PlanStep, PlanValue, Problem
@@ -47,7 +47,7 @@ def forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = tw.var("x", shape=(300,))
     tw.Graph([x], tnp.sin(x)).compile(engine=ENGINE)
     monkeypatch.setenv("TAWNY_CACHE", str(tmp_path))
-    monkeypatch.setattr(kernels, "_ANSWERS", dict[Any, Any]())
+    monkeypatch.setattr(kernel_table, "_ANSWERS", dict[Any, Any]())
     monkeypatch.setattr(library, "_recent", OrderedDict[Any, Any]())
 
 
@@ -116,9 +116,9 @@ def test_a_kernel_that_cannot_be_made_leaves_the_rest(monkeypatch: pytest.Monkey
         raise RuntimeError("no room")
 
     x, y = several_kernels(lambda x: tnp.sin(tnp.cos(tnp.cos(x) + 1.5) - x))
-    for kind in list(kernels.NATIVE):
+    for kind in list(kernel_table.NATIVE):
         if kind.__name__ == "Group":
-            monkeypatch.setitem(kernels.NATIVE, kind, refused)
+            monkeypatch.setitem(kernel_table.NATIVE, kind, refused)
     with pytest.warns(tw.PerformanceWarning, match="no native kernel.*no room"):
         program = tw.Graph([x], y).compile(engine=ENGINE)
     assert np.isfinite(program(np.ones((7, 300)))).all()

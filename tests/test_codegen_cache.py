@@ -17,10 +17,10 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.codegen.ir.builder import I64, Module
-from tawny.codegen.runtime import cache, library
-from tawny.codegen.runtime.cache import IndexEntry, find_entry, note_entry, stable_key
-from tawny.codegen.runtime.library import lazy_library
+from tawny.engine.llvm.ir.builder import I64, Module
+from tawny.engine.llvm.runtime import cache, library
+from tawny.engine.llvm.runtime.cache import IndexEntry, find_entry, note_entry, stable_key
+from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.op import ELEMENTWISE
 from tawny.ops.fusion import Activation, Epilogue
 from tawny.ops.linalg import Matmul
@@ -182,9 +182,11 @@ def test_the_checksum_is_that_of_the_source(
     before = checksum()
     assert before == checksum()
     for folder in cache.GENERATORS:
-        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / folder / "a.py").write_text("1")
-    monkeypatch.setattr(cache, "__file__", str(tmp_path / "codegen" / "runtime" / "cache.py"))
+    monkeypatch.setattr(
+        cache, "__file__", str(tmp_path / "engine" / "llvm" / "runtime" / "cache.py")
+    )
     seen = {before, checksum()}
     for folder in cache.GENERATORS:
         (tmp_path / folder / "a.py").write_text("2")
@@ -200,8 +202,13 @@ def test_the_checksum_is_that_of_the_source(
 
 
 def test_the_checksum_is_of_all_generators() -> None:
-    root = Path(cache.__file__).parents[2]
-    folders = {path.parent for path in (root / "codegen").rglob("*.py")}
+    root = Path(cache.__file__).parents[3]
+    written = ("engine/llvm/ir", "engine/llvm/runtime", "engine/llvm/scalar", "engine/cpu/kernels")
+    folders = {
+        path.parent
+        for tree in (*written, "engine/llvm/vectormath", "engine/cpu/products")
+        for path in (root / tree).rglob("*.py")
+    }
     assert {str(folder.relative_to(root)) for folder in folders} <= set(cache.GENERATORS)
 
 
@@ -211,9 +218,7 @@ def package(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for folder in cache.GENERATORS:
         (fresh / "package" / folder).mkdir(parents=True, exist_ok=True)
         (fresh / "package" / folder / "a.py").write_text("1")
-    monkeypatch.setattr(
-        cache, "__file__", str(fresh / "package" / "codegen" / "runtime" / "cache.py")
-    )
+    monkeypatch.setattr(cache, "__file__", str(fresh / "package/engine/llvm/runtime/cache.py"))
     monkeypatch.setattr(cache, "YOUNG", -1.0)
     yield fresh / "package"
     cache.source_checksum.cache_clear()
@@ -371,10 +376,10 @@ def test_programs_find_their_kernels_without_writing_them(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Products, convolutions, pooling, reductions, groups: no module of IR is begun."""
-    from tawny.codegen.kernels import elementwise, pooling
-    from tawny.codegen.kernels.reduction import rows
-    from tawny.codegen.products import loops, product
-    from tawny.engine.cpu import kernels
+    from tawny.engine.cpu import kernel_table
+    from tawny.engine.cpu.kernels import elementwise, pooling
+    from tawny.engine.cpu.kernels.reduction import rows
+    from tawny.engine.cpu.products import loops, product
 
     def built() -> Any:
         for home, name in (
@@ -388,7 +393,7 @@ def test_programs_find_their_kernels_without_writing_them(
             (product, "_packing"),
         ):
             getattr(home, name).cache_clear()
-        monkeypatch.setattr(kernels, "_ANSWERS", dict[Any, Any]())
+        monkeypatch.setattr(kernel_table, "_ANSWERS", dict[Any, Any]())
         forget()
         rng = np.random.default_rng(0)
         x = tw.var("x", shape=(1, 20, 20, 37), dtype="float32")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from codegen_harness import poisoned
 from product_harness import computed, judge, layouts
-from tawny.codegen.products import contraction
-from tawny.codegen.products.contraction import contraction_kernel
+from tawny.engine.cpu.products import contraction
+from tawny.engine.cpu.products.contraction import contraction_kernel
 
 
 def contract(subscripts: str, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:

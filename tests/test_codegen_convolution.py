@@ -22,15 +22,15 @@ from product_harness import (
     judge,
     layouts,
 )
-from tawny.codegen.kernels.element import element_of
-from tawny.codegen.products import (
+from tawny.engine.cpu.kernels.element import element_of
+from tawny.engine.cpu.products import (
     blocking,
     convolution,
     correlation,
     winograd,
     winograd_gradient,
 )
-from tawny.codegen.products.convolution import (
+from tawny.engine.cpu.products.convolution import (
     convolution_kernel,
     input_gradient_kernel,
     kernel_gradient_kernel,

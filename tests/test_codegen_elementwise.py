@@ -20,14 +20,14 @@ from codegen_harness import (
     same_bits,
 )
 from tawny import dtype as dt
-from tawny.codegen.kernels.elementwise import (
+from tawny.engine.cpu.kernels.elementwise import (
     collapse_axes,
     elementwise_kernel,
     register_lanes,
     vector_lanes,
 )
-from tawny.codegen.runtime.host import host
-from tawny.codegen.scalar.bodies import lower_body
+from tawny.engine.llvm.runtime.host import host
+from tawny.engine.llvm.scalar.bodies import lower_body
 from tawny.engine.reference.kernel import KERNELS
 from tawny.op import ELEMENTWISE
 from tawny.ops.creation import BroadcastTo, Cast, Copy

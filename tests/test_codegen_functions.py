@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from product_harness import computed, layouts
-from tawny.codegen.kernels.element import element_of
-from tawny.codegen.products import loops, product
-from tawny.codegen.products.convolution import convolution_kernel
-from tawny.codegen.products.matmul import matmul_kernel
-from tawny.codegen.products.row import Names
-from tawny.codegen.products.tile import widest
-from tawny.codegen.runtime import library
+from tawny.engine.cpu.kernels.element import element_of
+from tawny.engine.cpu.kernels.row import Names
+from tawny.engine.cpu.products import loops, product
+from tawny.engine.cpu.products.convolution import convolution_kernel
+from tawny.engine.cpu.products.matmul import matmul_kernel
+from tawny.engine.cpu.products.tile import widest
+from tawny.engine.llvm.runtime import library
 from tawny.ops.convolution import Convolution
 from tawny.ops.fusion import PLAIN, Activation, Epilogue
 

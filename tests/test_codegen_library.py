@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from tawny.codegen.ir.builder import F32, I32, I64, PTR, Module
-from tawny.codegen.runtime import cache, library, processor
-from tawny.codegen.runtime import host as host_module
-from tawny.codegen.runtime.host import (
+from tawny.engine.llvm.ir.builder import F32, I32, I64, PTR, Module
+from tawny.engine.llvm.runtime import cache, library, processor
+from tawny.engine.llvm.runtime import host as host_module
+from tawny.engine.llvm.runtime.host import (
     AVX512,
     INSTRUCTION_SETS,
     InstructionSet,
     cache_directory,
     host,
 )
-from tawny.codegen.runtime.library import compile_ir
+from tawny.engine.llvm.runtime.library import compile_ir
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
@@ -336,7 +336,7 @@ def test_the_machine_is_one_of_the_levels():
 
 
 LIMITED = """
-from tawny.codegen.runtime.host import host
+from tawny.engine.llvm.runtime.host import host
 print(host().vector_bytes, host().has_fma)
 """
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tawny.codegen.runtime import elf_loader, library
-from tawny.codegen.runtime.elf import MOST_ALIGNED, ObjectFile, UnsupportedObjectError
-from tawny.codegen.runtime.elf_loader import NoPagesError, check_supported, load
-from tawny.codegen.runtime.library import compile_ir, object_code
+from tawny.engine.llvm.runtime import elf_loader, library
+from tawny.engine.llvm.runtime.elf import MOST_ALIGNED, ObjectFile, UnsupportedObjectError
+from tawny.engine.llvm.runtime.elf_loader import NoPagesError, check_supported, load
+from tawny.engine.llvm.runtime.library import compile_ir, object_code
 
 try:
     check_supported()

@@ -21,8 +21,8 @@ from product_harness import (
     judge,
     layouts,
 )
-from tawny.codegen.products import blocking, dot, matmul
-from tawny.codegen.products.matmul import matmul_kernel
+from tawny.engine.cpu.products import blocking, dot, matmul
+from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.reference import elementwise
 from tawny.ops.fusion import PLAIN, Activation, Epilogue
 

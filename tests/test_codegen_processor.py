@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tawny.codegen.runtime import host as host_module
-from tawny.codegen.runtime import library, processor
-from tawny.codegen.runtime.host import LlvmFacts
-from tawny.codegen.runtime.processor import description, fingerprint
+from tawny.engine.llvm.runtime import host as host_module
+from tawny.engine.llvm.runtime import library, processor
+from tawny.engine.llvm.runtime.host import LlvmFacts
+from tawny.engine.llvm.runtime.processor import description, fingerprint
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_fingerprint_is_that_of_all_processes_and_times(
 ) -> None:
     here = fingerprint()
     assert here is not None
-    code = "from tawny.codegen.runtime.processor import fingerprint; print(fingerprint())"
+    code = "from tawny.engine.llvm.runtime.processor import fingerprint; print(fingerprint())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == here
     first = said(monkeypatch, tmp_path / "info", CPUINFO)

@@ -10,8 +10,8 @@ import pytest
 import tawny.numpy  # noqa: F401
 from codegen_harness import body_of, numbers, run, run_body, same_bits
 from tawny import dtype as dt
-from tawny.codegen.scalar.expressions import is_supported
 from tawny.dtype import DTYPES
+from tawny.engine.llvm.scalar.expressions import is_supported
 from tawny.engine.reference.creation import astype
 from tawny.engine.reference.elementwise import compute
 from tawny.op import ELEMENTWISE, Elementwise

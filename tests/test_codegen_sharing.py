@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tawny.codegen.products.sharing import Extents, over, tasks_of
+from tawny.engine.cpu.products.sharing import Extents, over, tasks_of
 
 
 def work(extents: Extents, workers: int, chunk_blocks: int, parts: int) -> list[float]:

@@ -16,13 +16,13 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from tawny import dtype as dt
-from tawny.codegen.ir.builder import PTR, Module
-from tawny.codegen.runtime.elf import ObjectFile
-from tawny.codegen.runtime.library import _SHARED, object_code
-from tawny.codegen.scalar.casts import cast
-from tawny.codegen.scalar.expressions import emit_op, is_supported
-from tawny.codegen.scalar.numbers import load_vector, store_vector
 from tawny.dtype import DType
+from tawny.engine.llvm.ir.builder import PTR, Module
+from tawny.engine.llvm.runtime.elf import ObjectFile
+from tawny.engine.llvm.runtime.library import _SHARED, object_code
+from tawny.engine.llvm.scalar.casts import cast
+from tawny.engine.llvm.scalar.expressions import emit_op, is_supported
+from tawny.engine.llvm.scalar.numbers import load_vector, store_vector
 from tawny.op import ELEMENTWISE
 
 LIBRARIES = {
@@ -113,7 +113,7 @@ def test_halves_are_converted_as_numpy_converts_them() -> None:
 def test_the_same_without_instructions_for_halves() -> None:
     code = (
         "import numpy, test_codegen_symbols as t; t.check_halves();"
-        "from tawny.codegen.runtime.host import host; assert not host().converts_halves;"
+        "from tawny.engine.llvm.runtime.host import host; assert not host().converts_halves;"
         "print(*((t.of_casts() | t.of_ops((numpy.dtype('f2'),))) - t.LIBRARIES))"
     )
     done = subprocess.run(

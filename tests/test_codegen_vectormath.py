@@ -12,10 +12,10 @@ import pytest
 
 import tawny as tw
 from tawny import nn
-from tawny.codegen import vectormath
-from tawny.codegen.ir.builder import F32, F64, I64, PTR, Module, Type
-from tawny.codegen.runtime.host import host
-from tawny.codegen.runtime.library import assembly, compile_ir
+from tawny.engine.llvm import vectormath
+from tawny.engine.llvm.ir.builder import F32, F64, I64, PTR, Module, Type
+from tawny.engine.llvm.runtime.host import host
+from tawny.engine.llvm.runtime.library import assembly, compile_ir
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

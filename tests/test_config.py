@@ -12,10 +12,10 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.codegen.runtime.host import INSTRUCTION_SETS, cache_directory
 from tawny.configuration import SETTINGS
-from tawny.engine.cpu.pool import default_threads
 from tawny.engine.cpu.providers import Provider, provider
+from tawny.engine.cpu.threads.pool import default_threads
+from tawny.engine.llvm.runtime.host import INSTRUCTION_SETS, cache_directory
 from tawny.settings import OVERRIDES, is_debugging
 
 
@@ -116,7 +116,7 @@ def test_the_instruction_set_is_chosen_before_the_first_program() -> None:
     text = (
         "import tawny as tw, numpy; tw.config.isa = 'sse2'; x = tw.var('x', 3);"
         "p = tw.Graph([x], x * 2).compile(); p(numpy.ones(3));"
-        "from tawny.codegen.runtime.host import host; print(host().vector_bytes, tw.config.isa)"
+        "from tawny.engine.llvm.runtime.host import host; print(host().vector_bytes, tw.config.isa)"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["16", "sse2"]

@@ -15,8 +15,8 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.codegen.runtime import elf_loader
-from tawny.codegen.runtime.library import MachineCode
+from tawny.engine.llvm.runtime import elf_loader
+from tawny.engine.llvm.runtime.library import MachineCode
 from tawny.unique import Unique
 
 

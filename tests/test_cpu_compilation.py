@@ -11,9 +11,9 @@ import pytest
 import tawny as tw
 import tawny.engine.cpu as cpu
 import tawny.numpy as tnp
-from tawny.codegen.products import product
-from tawny.codegen.runtime import library
-from tawny.engine.cpu import CpuEngine, kernels, unavailable
+from tawny.engine.cpu import CpuEngine, kernel_table, unavailable
+from tawny.engine.cpu.products import product
+from tawny.engine.llvm.runtime import library
 
 native = pytest.mark.skipif(unavailable() is not None, reason="needs compiled code")
 
@@ -33,7 +33,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         seen.append(self)
         return code(self)
 
-    monkeypatch.setattr(kernels, "_ANSWERS", dict[Any, Any]())
+    monkeypatch.setattr(kernel_table, "_ANSWERS", dict[Any, Any]())
     monkeypatch.setattr(library, "object_code", compiling)
     monkeypatch.setattr(library.Library, "code", property(asking))
     return seen
@@ -79,8 +79,8 @@ def test_code_that_cannot_be_made_is_planned_without(monkeypatch: pytest.MonkeyP
         raise RuntimeError("no tiles today")
 
     monkeypatch.setattr(product, "_tiles", library.lazy_library(no_tiles))
-    monkeypatch.setattr(kernels, "_ANSWERS", dict[Any, Any]())
-    monkeypatch.setattr(kernels, "_REFUSED", set[Any]())
+    monkeypatch.setattr(kernel_table, "_ANSWERS", dict[Any, Any]())
+    monkeypatch.setattr(kernel_table, "_REFUSED", set[Any]())
     x = tw.var("x", shape=(37, 211))
     graph = tw.Graph([x], tnp.sin(x) @ tnp.cos(x).T)
     with pytest.warns(tw.PerformanceWarning, match="NumPy computes it: RuntimeError: no tiles"):

@@ -10,7 +10,7 @@ import pytest
 
 import tawny as tw
 from tawny import cli
-from tawny.engine.cpu.pool import default_threads
+from tawny.engine.cpu.threads.pool import default_threads
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:

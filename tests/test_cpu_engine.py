@@ -26,12 +26,12 @@ from random_graphs import RandomGraph, assert_same_bits, graph_of, graphs
 from tawny.array import array_for
 from tawny.engine.cpu import CpuEngine, unavailable
 from tawny.engine.cpu import executable as executables
-from tawny.engine.cpu.kernels import Memory, contiguous
+from tawny.engine.cpu.kernel_table import Memory, contiguous
 from tawny.engine.cpu.views import VIEWS, Views
+from tawny.engine.protocol import engine_named
 from tawny.engine.reference import compute
 from tawny.engine.reference import run as reference_run
 from tawny.engine.reference.executable import POISON
-from tawny.graph.engine import ENGINES
 from tawny.node import Node, Part, Value, borrowed_constant, part, remake, toposort, variable
 from tawny.op import CLASSES, Trait
 from tawny.ops.delay import Delay
@@ -485,7 +485,7 @@ def test_without_compiled_code_numpy_runs_the_program(monkeypatch: pytest.Monkey
 
 def test_the_engine_says_what_numpy_computes() -> None:
     x = tw.var("x", shape=(4,))
-    engine = ENGINES[ENGINE]
+    engine = engine_named(ENGINE)
     joined = tnp.concat([x, x], axis=0)
     assert engine.describe([joined.node]) == "cpu: 1 of 1 steps compiled"
     z = tw.var("z", shape=(4,), dtype="complex128")

@@ -12,10 +12,10 @@ import tawny as tw
 import tawny.numpy as tnp
 from cpu_checks import DTYPES, check, sampled, tolerance, viewed
 from tawny.array import Array, array_for
-from tawny.codegen.runtime.library import compile_ir
-from tawny.engine.cpu import CHAPTERS, kernels
-from tawny.engine.cpu.kernels import NATIVE, Kernel, contiguous, kernel_for
+from tawny.engine.cpu import CHAPTERS, kernel_table
+from tawny.engine.cpu.kernel_table import NATIVE, Kernel, contiguous, kernel_for
 from tawny.engine.cpu.views import Views
+from tawny.engine.llvm.runtime.library import compile_ir
 from tawny.node import Node, Value, make
 from tawny.ops.creation import Copy
 from tawny.ops.differentiation import Again
@@ -373,7 +373,7 @@ def test_scratch_and_a_function_that_finishes(monkeypatch: pytest.MonkeyPatch) -
         return Kernel(library, "first", parallel=True, scratch=512, after=(("second", False),))
 
     monkeypatch.setitem(NATIVE, Copy, rule)
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
     try:
         x = tw.var("x")
         copied = array_for(make(Copy(), ((x + 1).node,)))
@@ -381,7 +381,7 @@ def test_scratch_and_a_function_that_finishes(monkeypatch: pytest.MonkeyPatch) -
         assert [b.bytes for b in p.plan.blocks if b.kind == "scratch"] == [512]
         assert float(p(1.0)[0]) == 4.0, "the second of two shares is seen by what comes after"
     finally:
-        kernels._ANSWERS.clear()
+        kernel_table._ANSWERS.clear()
 
 
 def test_prepared_operands_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,7 +400,7 @@ def test_prepared_operands_are_made_once(monkeypatch: pytest.MonkeyPatch) -> Non
         return Kernel(kernel.library, kernel.symbol, kernel.parameters, prepared=chosen)
 
     monkeypatch.setitem(NATIVE, Concat, rule)
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
     try:
         x = tw.var("x", shape=(1, 2))
         weights = tnp.asarray(np.arange(6.0).reshape(2, 3))
@@ -413,7 +413,7 @@ def test_prepared_operands_are_made_once(monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(made) == 1
         assert made[0].tolist() == [[2.0, 5.0], [1.0, 4.0], [0.0, 3.0]]
     finally:
-        kernels._ANSWERS.clear()
+        kernel_table._ANSWERS.clear()
 
 
 def test_a_kernel_that_cannot_be_made_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,7 +421,7 @@ def test_a_kernel_that_cannot_be_made_is_a_warning(monkeypatch: pytest.MonkeyPat
         return Kernel(compile_ir("define nonsense"), "nothing")
 
     monkeypatch.setitem(NATIVE, Copy, rule)
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
     try:
         x = tw.var("x", shape=(2,))
         copied = array_for(make(Copy(), (x.node,)))
@@ -429,17 +429,17 @@ def test_a_kernel_that_cannot_be_made_is_a_warning(monkeypatch: pytest.MonkeyPat
             p = tw.Graph([x], copied + 1).compile(engine="cpu", optimise=False)
         assert p(np.ones(2)).tolist() == [2.0, 2.0]
     finally:
-        kernels._ANSWERS.clear()
+        kernel_table._ANSWERS.clear()
 
 
 def test_answers_are_remembered_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Node] = []
     monkeypatch.setitem(NATIVE, Copy, lambda node, operands, results: asked.append(node))
-    monkeypatch.setattr(kernels, "MOST", 2)
-    kernels._ANSWERS.clear()
+    monkeypatch.setattr(kernel_table, "MOST", 2)
+    kernel_table._ANSWERS.clear()
     nodes = [make(Copy(), (tw.var(shape=(n,)).node,)) for n in (1, 2, 3, 3, 1)]
     for node in nodes:
         memory = tuple(Views()(i).memory for i in node.inputs)
         assert kernel_for(node, memory, memory, 2) is None
     assert [n.shape for n in asked] == [(1,), (2,), (3,), (1,)]
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()

@@ -20,15 +20,15 @@ from codegen_harness import poisoned
 from onednn_harness import FLOAT, by_onednn, called, drawn, kernel, needs_onednn, node_of
 from tawny import cli
 from tawny.array import array_for
-from tawny.codegen.runtime.library import compile_ir
 from tawny.engine.cpu import CpuEngine
-from tawny.engine.cpu.kernels import Memory, contiguous
+from tawny.engine.cpu.kernel_table import Memory, contiguous
 from tawny.engine.cpu.onednn import library
 from tawny.engine.cpu.onednn.offers import OFFERS, offered
 from tawny.engine.cpu.onednn.primitive import spaced
-from tawny.engine.cpu.pool import Pool, pool_of
-from tawny.engine.cpu.pool_code import SLEEPING, SPINS
 from tawny.engine.cpu.providers import OPTION, faster
+from tawny.engine.cpu.threads.pool import Pool, pool_of
+from tawny.engine.cpu.threads.pool_code import SLEEPING, SPINS
+from tawny.engine.llvm.runtime.library import compile_ir
 from tawny.ops.convolution import (
     Convolution,
     ConvolutionInputGradient,
@@ -453,7 +453,7 @@ def test_idle_workers_sleep_at_once_while_others_work():
 
 
 def _enter() -> int:
-    from tawny.engine.cpu.pool_code import ENTER
+    from tawny.engine.cpu.threads.pool_code import ENTER
 
     return ENTER
 

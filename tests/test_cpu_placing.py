@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tawny.engine.cpu import placing, pool
-from tawny.engine.cpu.placing import FREE, STATE, Places, way_to_place
+from tawny.engine.cpu.threads import placing, pool
+from tawny.engine.cpu.threads.placing import FREE, STATE, Places, way_to_place
 
 WAY = way_to_place()
 pytestmark = pytest.mark.skipif(

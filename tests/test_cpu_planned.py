@@ -17,7 +17,7 @@ from tawny.array import Array
 from tawny.engine.cpu.bands import scratch_of
 from tawny.engine.cpu.beside import beside
 from tawny.engine.cpu.providers import kernel_alone
-from tawny.graph.lowering import lower
+from tawny.engine.lowering import lower
 from tawny.node import Node
 from tawny.ops.delay import Delay
 

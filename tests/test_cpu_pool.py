@@ -13,12 +13,12 @@ import warnings
 import numpy as np
 import pytest
 
-from tawny.codegen.runtime.library import compile_ir
-from tawny.engine.cpu import pool as pools
-from tawny.engine.cpu import sleeping
-from tawny.engine.cpu.pool import Pool
-from tawny.engine.cpu.pool_code import SPINS, pool_library
-from tawny.engine.cpu.sleeping import Sleeping
+from tawny.engine.cpu.threads import pool as pools
+from tawny.engine.cpu.threads import sleeping
+from tawny.engine.cpu.threads.pool import Pool
+from tawny.engine.cpu.threads.pool_code import SPINS, pool_library
+from tawny.engine.cpu.threads.sleeping import Sleeping
+from tawny.engine.llvm.runtime.library import compile_ir
 
 COUNTING = """
 define void @count(ptr %row, i64 %worker, i64 %workers) {
@@ -252,7 +252,7 @@ def test_a_forked_process_makes_its_own_workers() -> None:
 
 EXIT = """
 import atexit, threading
-from tawny.engine.cpu.pool import pool_of
+from tawny.engine.cpu.threads.pool import pool_of
 
 def late():
     print([t.name for t in threading.enumerate() if t.name.startswith("tawny-")])

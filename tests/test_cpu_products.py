@@ -7,10 +7,10 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.codegen.products.matmul import matmul_kernel
-from tawny.codegen.products.winograd import APART
-from tawny.engine.cpu.kernels import Memory, contiguous
-from tawny.engine.cpu.products import matmul
+from tawny.engine.cpu.kernel_table import Memory, contiguous
+from tawny.engine.cpu.products.matmul import matmul_kernel
+from tawny.engine.cpu.products.winograd import APART
+from tawny.engine.cpu.rules.products import matmul
 from tawny.node import make
 from tawny.ops.linalg import Matmul
 
@@ -97,7 +97,7 @@ def test_known_weights_are_packed_once_where_every_run_would_have_to():
 def test_plans_count_what_is_arranged_before_the_run(monkeypatch):
     monkeypatch.setenv("TAWNY_PROVIDER", "own")
     monkeypatch.setenv("TAWNY_THREADS", "3")
-    monkeypatch.setattr("tawny.engine.cpu.kernels._ANSWERS", {})
+    monkeypatch.setattr("tawny.engine.cpu.kernel_table._ANSWERS", {})
     x = tw.var("x", shape=(1, 12, 12, 32), dtype="float32")
     kernel = tw.var("kernel", shape=(3, 3, 32, 48), dtype="float32")
     known = tw.Graph([x], tnp.conv2d(x, drawn(3, 3, 32, 48), padding="SAME")).compile(engine="cpu")
@@ -127,7 +127,7 @@ def test_scratch_memory_is_planned():
 def test_products_of_one_kernel_share_what_is_arranged(monkeypatch):
     """Images of different sizes: the kernel is transformed once, and each result is right."""
     monkeypatch.setenv("TAWNY_THREADS", "3")
-    monkeypatch.setattr("tawny.engine.cpu.kernels._ANSWERS", {})
+    monkeypatch.setattr("tawny.engine.cpu.kernel_table._ANSWERS", {})
     kernel = drawn(3, 3, 64, 64) / 24
     images = [tw.var(f"x{n}", shape=(1, n, 24, 64), dtype="float32") for n in (24, 32, 40)]
     graph = tw.Graph(images, [tnp.conv2d(x, kernel, padding="SAME") for x in images])

@@ -16,7 +16,7 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from tawny.engine.cpu import unavailable
-from tawny.engine.cpu.pool import NOMINAL_THREADS
+from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason="compiled code cannot be run")
 

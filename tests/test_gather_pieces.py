@@ -20,8 +20,9 @@ from fusion_checks import again, apply, assert_same_bits
 from grouping_engine import grouping_engine
 from program_checks import check_against_fresh_evaluation, check_poisoned, check_within_a_budget
 from tawny.array import Array, wrap
-from tawny.engine.cpu import indexing, kernels, unavailable
-from tawny.engine.cpu.kernels import Memory
+from tawny.engine.cpu import kernel_table, unavailable
+from tawny.engine.cpu.kernel_table import Memory
+from tawny.engine.cpu.rules import indexing
 from tawny.engine.reference import compute, run
 from tawny.engine.reference.kernel import KERNELS
 from tawny.files.encoding import decode_op, encode_op
@@ -187,7 +188,9 @@ def called(
     node = node_of(pieces, places)
     operands = (*pieces, places)
     memories = [Memory(a.shape, a.strides, a.dtype) for a in operands]
-    kernel = indexing.gather_pieces(node, memories, [kernels.contiguous(node.shape, node.dtype)])
+    kernel = indexing.gather_pieces(
+        node, memories, [kernel_table.contiguous(node.shape, node.dtype)]
+    )
     result = poisoned(node.shape, node.dtype)
     row = [a.ctypes.data for a in (*operands, result)]
     cells = np.array([*row, *kernel.parameters], np.int64)

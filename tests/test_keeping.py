@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import tawny as tw
 import tawny.numpy as np
+from tawny.engine.lowering import result_of, seconds
 from tawny.graph import compilation, plan_choice
 from tawny.graph.incremental import nodes_to_compute
-from tawny.graph.lowering import result_of, seconds
 from tawny.node import Node
 
 SIZE = 48

@@ -13,9 +13,9 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.codegen.runtime import cache
-from tawny.codegen.runtime import host as host_module
 from tawny.engine.cpu.beside import _row
+from tawny.engine.llvm.runtime import cache
+from tawny.engine.llvm.runtime import host as host_module
 from tawny.graph import memory_limits
 
 ENGINES = ("cpu", "reference")
@@ -177,7 +177,7 @@ def unknown(number): raise KeyError(number)
 pwd.getpwuid = unknown
 for name in ("HOME", "XDG_CACHE_HOME", "TAWNY_CACHE"): os.environ.pop(name, None)
 import numpy, tawny as tw, tawny.numpy as np
-from tawny.codegen.runtime.host import cache_directory
+from tawny.engine.llvm.runtime.host import cache_directory
 from tawny.engine.cpu import unavailable
 assert cache_directory() is None and unavailable() is None, unavailable()
 x = tw.var("x", shape=(3,))

@@ -10,9 +10,9 @@ import pytest
 import tawny as tw
 import tawny.numpy as tnp
 from memory_checks import assert_apart
+from tawny.engine.lowering import lower
+from tawny.engine.protocol import ENGINES, Task
 from tawny.engine.reference.executable import ReferenceEngine, ReferenceExecutable
-from tawny.graph.engine import ENGINES, Task
-from tawny.graph.lowering import lower
 from tawny.memory.plan import plan
 from tawny.node import Node
 from tawny.ops.linalg import Matmul

@@ -15,19 +15,19 @@ from typing import Any
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.codegen.runtime import library
-from tawny.engine.cpu import kernels
+from tawny.engine.cpu import kernel_table
+from tawny.engine.llvm.runtime import library
 from tawny.memory.budget import SEARCHES
 from tawny.memory.plan import ENTRY_WEIGHT, NONE_BELOW, PLANS
 
 CLOSED = {
-    "tawny.codegen.runtime.library._shared_code": "the libraries that others are linked with",
-    "tawny.codegen.runtime.cache._lines": "files of the cache's directory, each bounded",
-    "tawny.codegen.runtime.host._users_cache": "places that the environment names",
-    "tawny.codegen.kernels.random._integers_library": "dtypes",
+    "tawny.engine.llvm.runtime.library._shared_code": "the libraries that others are linked with",
+    "tawny.engine.llvm.runtime.cache._lines": "files of the cache's directory, each bounded",
+    "tawny.engine.llvm.runtime.host._users_cache": "places that the environment names",
+    "tawny.engine.cpu.kernels.random._integers_library": "dtypes",
     "tawny.dtype._limits": "dtypes",
     "tawny.eager._at": "functions",
-    "tawny.engine.cpu.pool._quota": "one file",
+    "tawny.engine.cpu.threads.pool._quota": "one file",
     "tawny.op._castable_categories": "declarations",
     "tawny.ops.delay._without_effects": "declarations",
     "tawny.numpy.protocols._forms": "functions of NumPy",
@@ -59,7 +59,7 @@ def test_every_cache_is_bounded() -> None:
     assert PLANS.capacity // ENTRY_WEIGHT <= 1000
     assert SEARCHES.capacity // ENTRY_WEIGHT <= 1000
     assert NONE_BELOW.capacity <= 1000
-    assert kernels.MOST <= 1024
+    assert kernel_table.MOST <= 1024
     assert library._KEPT_LIBRARIES <= 1024
 
 
@@ -90,7 +90,7 @@ def test_libraries_are_found_by_short_names() -> None:
 CHILD = """
 import ctypes, gc, numpy, sys
 sys.path.insert(0, {tests!r})
-from test_memory_bounded import caches, kernels, library, program
+from test_memory_bounded import caches, kernel_table, library, program
 from test_memory_bounded import NONE_BELOW, PLANS, SEARCHES
 from tawny import node
 trim = ctypes.CDLL(None).malloc_trim
@@ -98,7 +98,7 @@ every = [cache for _, cache in caches() if cache.cache_parameters()["maxsize"] i
 
 def resident():
     for cache in every: cache.cache_clear()
-    for known in (SEARCHES, NONE_BELOW, PLANS, kernels._ANSWERS, library._recent): known.clear()
+    for known in (SEARCHES, NONE_BELOW, PLANS, kernel_table._ANSWERS, library._recent): known.clear()
     gc.collect(); node._sweep(); trim(0)
     with open("/proc/self/statm") as file: return int(file.read().split()[1]) * 4096
 
@@ -130,7 +130,7 @@ def test_what_programs_leave_behind_is_in_the_caches_alone() -> None:
 
 COMPILING = r"""
 import ctypes, gc
-from tawny.codegen.runtime import library
+from tawny.engine.llvm.runtime import library
 
 class Held(ctypes.Structure):
     _fields_ = [(n, ctypes.c_size_t) for n in ("arena", "a", "b", "c", "mapped", "d", "e", "used")]

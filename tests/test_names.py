@@ -17,7 +17,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "tawny"
 
 PENDING = {
-    "codegen/products",
+    "engine/cpu/products",
     "engine",
 }
 """Packages whose names are not yet judged; `top` are the modules beside them."""
@@ -63,8 +63,10 @@ def is_participle(name: str) -> bool:
 
 def package_of(path: Path) -> str:
     parts = path.relative_to(SOURCE).parts
-    if parts[:2] == ("codegen", "products"):
-        return "codegen/products"
+    if parts[:3] == ("engine", "cpu", "products"):
+        return "engine/cpu/products"
+    if parts[:2] == ("engine", "llvm") or parts[:3] == ("engine", "cpu", "kernels"):
+        return "/".join(parts[:3])
     return parts[0] if len(parts) > 1 else "top"
 
 

@@ -356,7 +356,7 @@ def test_plans_of_random_graphs_answer_the_same(engine: str, seed: int) -> None:
 
 def test_a_plan_in_a_pickle_holds_nothing_that_runs() -> None:
     table, fields = _large_constant().__reduce__()[1]
-    hostile = fields.replace(b"tawny.graph.lowering", b"os.path.commonprefix")
+    hostile = fields.replace(b"tawny.engine.lowering", b"os.path.commonprefix")
     with pytest.raises((pickle.UnpicklingError, ImportError, ValueError)):
         plan_from(table, hostile)
     with pytest.raises(pickle.UnpicklingError, match=r"a plan holds no posix\.system"):

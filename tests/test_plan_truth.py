@@ -15,8 +15,8 @@ import tawny.numpy as tnp
 from memory_checks import assert_apart
 from random_programs import ProgramBuilder
 from tawny.array import array_for
+from tawny.engine.lowering import is_leaf, result_of
 from tawny.graph import plan_choice
-from tawny.graph.lowering import is_leaf, result_of
 from tawny.graph.plan import Plan
 from tawny.memory.plan import ArenaLayout
 from tawny.memory.plan import plan as planned

@@ -21,15 +21,16 @@ from product_group_checks import BodyToBe, node_of, several
 from program_checks import check_against_fresh_evaluation, check_poisoned, check_within_a_budget
 from tawny import models, nn, optim
 from tawny.array import Array
-from tawny.engine.cpu import CpuEngine, kernels, panels, unavailable
-from tawny.engine.cpu.kernels import Kernel, Memory
-from tawny.engine.cpu.pool import NOMINAL_THREADS
+from tawny.engine.cpu import CpuEngine, kernel_table, unavailable
+from tawny.engine.cpu.kernel_table import Kernel, Memory
+from tawny.engine.cpu.rules import panels
+from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
+from tawny.engine.lowering import overwrites
+from tawny.engine.protocol import ENGINES
 from tawny.engine.reference import run
 from tawny.engine.reference.kernel import KERNELS
 from tawny.files.encoding import decode_op, encode_op
 from tawny.graph import compilation
-from tawny.graph.engine import ENGINES
-from tawny.graph.lowering import overwrites
 from tawny.memory.inplace import match
 from tawny.node import Node, make, toposort, variable
 from tawny.op import ELEMENTWISE
@@ -68,12 +69,12 @@ join_all = product_group_pass(always, min_bytes=0)
 @pytest.fixture
 def low_panels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Panels of few rows, for any product."""
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
     monkeypatch.setattr(panels, "LEAST_ROWS", 1)
     monkeypatch.setattr(panels, "PANEL_BYTES", 1)
     monkeypatch.setattr(panels, "SPARED", 0)
     yield
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
 
 
 def product_groups(nodes: Sequence[Node]) -> list[Node]:
@@ -224,7 +225,7 @@ def kernel_of(
 ) -> Kernel | None:
     memories = [Memory(a.shape, a.strides, a.dtype) for a in arrays]
     node = node_of(op, arrays)
-    results = [kernels.contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
+    results = [kernel_table.contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
     return panels.product_group(node, memories, results, threads)
 
 
@@ -678,21 +679,21 @@ def test_engines_that_cannot_leave_it_alone(monkeypatch: pytest.MonkeyPatch) -> 
 
 @native
 def test_more_scratch_memory_than_the_product_is_not_spent(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
     monkeypatch.setattr(panels, "NOMINAL_THREADS", 64)
     monkeypatch.setattr(panels, "PANEL_BYTES", 2**14)
     assert not joined(training().compile(engine="cpu"))
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
 
 
 @native
 def test_products_are_joined_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(panels, "PANEL_BYTES", 2**14)
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
     found = [joined(training().compile(engine="cpu", threads=n)) for n in (1, 2, 64)]
     assert found[0]
     assert [len(nodes) for nodes in found] == [len(found[0])] * 3
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
 
 
 @native
@@ -701,8 +702,8 @@ def test_weights_that_are_packed_before_the_run_stay_so() -> None:
     """Where each run would have to pack them they are packed once, which panels cannot use."""
     op = ProductGroup(False, True, PLAIN, summed((8, 6), (8, 6)))
     node = make(op, (f32(8, 4), f32(6, 4), f32(8, 6)))
-    left, right, other = (kernels.contiguous(i.shape, i.dtype) for i in node.inputs)
-    known = kernels.contiguous(right.shape, right.dtype, True)
+    left, right, other = (kernel_table.contiguous(i.shape, i.dtype) for i in node.inputs)
+    known = kernel_table.contiguous(right.shape, right.dtype, True)
     assert panels.product_group(node, (left, right, other), (other,), 2) is not None
     assert panels.product_group(node, (left, known, other), (other,), 2) is None
 

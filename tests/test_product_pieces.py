@@ -16,16 +16,17 @@ from cpu_checks import tolerance
 from product_group_checks import BodyToBe, node_of, several
 from recurrent_graphs import unrolled
 from tawny.array import Array, array_for
-from tawny.codegen.kernels.element import element_of
-from tawny.codegen.products.pieces import LEAST_SUMS
-from tawny.codegen.products.tile import tallest
-from tawny.engine.cpu import CpuEngine, kernels, panels, unavailable
-from tawny.engine.cpu.kernels import Kernel, Memory
-from tawny.engine.cpu.pool import NOMINAL_THREADS
+from tawny.engine.cpu import CpuEngine, kernel_table, unavailable
+from tawny.engine.cpu.kernel_table import Kernel, Memory
+from tawny.engine.cpu.kernels.element import element_of
+from tawny.engine.cpu.products.pieces import LEAST_SUMS
+from tawny.engine.cpu.products.tile import tallest
+from tawny.engine.cpu.rules import panels
+from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
+from tawny.engine.lowering import overwrites
 from tawny.engine.reference import run
 from tawny.engine.reference.kernel import KERNELS
 from tawny.files.encoding import decode_op, encode_op
-from tawny.graph.lowering import overwrites
 from tawny.memory.inplace import match
 from tawny.node import Node, make, toposort, variable
 from tawny.op import ELEMENTWISE
@@ -138,7 +139,7 @@ def kernel_of(
         for i, a in enumerate(arrays)
     ]
     node = node_of(op, arrays)
-    results = [kernels.contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
+    results = [kernel_table.contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
     return panels.product_group(node, memories, results, threads)
 
 
@@ -336,7 +337,7 @@ def overlapping(h: Array, u: Array, c: Array) -> Any:
 def test_what_is_joined(
     build: Callable[..., Any], count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
     inputs = cells("h", "u", "c")
     graph = tw.Graph(inputs, build(*inputs))
     program = graph.compile(incremental=False)
@@ -349,7 +350,7 @@ def test_what_is_joined(
     got, want = program.run(), plain.run()
     for a, b in zip(several(got), several(want), strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
 
 
 # -------------------------------------------------------------------- networks

@@ -15,8 +15,8 @@ from fusion_checks import again, random_graph
 from mnist_graph import training_graph
 from random_graphs import graph_of
 from tawny.array import Array
+from tawny.engine.lowering import lower
 from tawny.engine.reference import run
-from tawny.graph.lowering import lower
 from tawny.memory.effort import UNLIMITED
 from tawny.memory.ordering.portfolio import best_order
 from tawny.node import Node, toposort

@@ -10,14 +10,14 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.engine.cpu import kernels, telling
+from tawny.engine.cpu import fallbacks, kernel_table
 from tawny.graph import graph as graphs
 
 
 @pytest.fixture
 def noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever NumPy computes is worth a word."""
-    monkeypatch.setattr(telling, "NOTICEABLE", 0.0)
+    monkeypatch.setattr(fallbacks, "NOTICEABLE", 0.0)
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def without_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no kernel for products."""
     from tawny.ops.linalg import Matmul
 
-    monkeypatch.setitem(kernels.NATIVE, Matmul, lambda *_: None)
-    kernels._ANSWERS.clear()
+    monkeypatch.setitem(kernel_table.NATIVE, Matmul, lambda *_: None)
+    kernel_table._ANSWERS.clear()
     yield
-    kernels._ANSWERS.clear()
+    kernel_table._ANSWERS.clear()
 
 
 def product(dtypes: tuple[str, str] = ("float64", "float64")) -> tw.Graph:

@@ -20,8 +20,8 @@ import tawny.numpy as tnp
 from codegen_harness import poisoned
 from onednn_harness import by_onednn, missing, needs_onednn
 from product_harness import FLOATS, called, layouts
-from tawny.codegen.products import blocking, convolution, segments, winograd
-from tawny.codegen.products.convolution import (
+from tawny.engine.cpu.products import blocking, convolution, segments, winograd
+from tawny.engine.cpu.products.convolution import (
     convolution_kernel,
     input_gradient_kernel,
     kernel_gradient_kernel,

@@ -30,7 +30,7 @@ from tawny.autodiff.jacobian import jacobianv as jacobianv
 from tawny.autodiff.jacobian import jacrev as jacrev
 from tawny.autodiff.jacobian import laplacian as laplacian
 from tawny.configuration import config as config
-from tawny.engine import evaluate as evaluate
+from tawny.engine.evaluation import evaluate as evaluate
 from tawny.errors import PerformanceWarning as PerformanceWarning
 from tawny.files.functions import register_function as register_function
 from tawny.files.safetensors import GraphFileError as GraphFileError

@@ -42,7 +42,7 @@ from tawny.tree import items_of
 
 Evaluator = Callable[[Sequence[Node]], list[Value]]
 
-DEFAULT_ENGINES: Final = "tawny.engine"
+DEFAULT_ENGINES: Final = "tawny.engine.evaluation"
 """The module that says who evaluates; it stands above this one and is loaded on demand."""
 
 PICKLING: Final = "tawny.graph.pickling"

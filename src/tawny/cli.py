@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from tawny import __version__
-from tawny.codegen.runtime.host import cache_directory, host, llvm
 from tawny.engine.cpu import unavailable
-from tawny.engine.cpu.pool import default_threads, processors
 from tawny.engine.cpu.providers import described
-from tawny.engine.cpu.sleeping import way_to_sleep
+from tawny.engine.cpu.threads.pool import default_threads, processors
+from tawny.engine.cpu.threads.sleeping import way_to_sleep
+from tawny.engine.llvm.runtime.host import cache_directory, host, llvm
 
 PACKAGE: Final = "tawny"
 NETWORKS: Final = 'InceptionV3, ResNet50, "MNIST training", "Mask R-CNN"'

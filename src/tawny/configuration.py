@@ -63,7 +63,7 @@ _level = _choice("isa", "avx512", "avx2", "sse2")
 
 def _instructions(value: Any) -> str:
     level = _level(value)
-    if "tawny.codegen.runtime.host" in sys.modules:
+    if "tawny.engine.llvm.runtime.host" in sys.modules:
         raise value_error("config", "isa must be set before the first program is compiled")
     return level
 

@@ -233,7 +233,7 @@ class Op:
         gradient: Gradient | Pullbacks = Gradient.NONE,
         traits: Trait = Trait.NONE,
         identity: complex | None = None,
-        domain: Domain = Domain(),  # noqa: B008  (immutable)
+        domain: Domain = Domain(),
         oracle: str = "",
     ) -> None:
         super().__init_subclass__()

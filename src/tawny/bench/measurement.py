@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tawny import __version__
 from tawny.bench.rows import BenchRow
-from tawny.engine.cpu.pool import default_threads
+from tawny.engine.cpu.threads.pool import default_threads
 
 SECONDS: Final = 8.0
 """How long one process evaluates, or a little longer."""

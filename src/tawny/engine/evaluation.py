@@ -8,11 +8,12 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from tawny.array import EAGER_COMPUTE, has_value
+from tawny.array import EAGER_COMPUTE, Array, check_untraced, has_value, set_evaluator
 from tawny.engine import reference
 from tawny.engine.cpu import single, unavailable
-from tawny.graph.lowering import is_leaf, seconds
-from tawny.node import Node, Value, toposort
+from tawny.engine.lowering import is_leaf, seconds
+from tawny.errors import needs_values, type_error
+from tawny.node import Node, Value, toposort, variables
 from tawny.ops.convolution import ConvolutionOp
 from tawny.ops.pooling import Pooling
 
@@ -63,3 +64,33 @@ def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     native = unavailable() is None and not is_leaf(node)
     value = single.compute(node, operands, draw) if native else None
     return reference.compute(node, operands, draw) if value is None else value
+
+
+def evaluate(*arrays: Array) -> Any:
+    """Values of arrays that depend on no variable, computed together in one run.
+
+    - `arrays`: arrays of `tawny.numpy`; what they have in common is computed once.
+
+    One array gives one NumPy array, several give a tuple; they are new and may be changed.
+    Raises TypeError where a value depends on a variable: compile a graph instead.
+
+        x = np.asarray([1.0, 2.0])
+        total, mean = tw.evaluate(np.sum(x), np.mean(x))
+        float(total), float(mean)                     # -> (3.0, 1.5)
+    """
+    for position, array in enumerate(arrays):
+        if not isinstance(array, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise type_error(
+                "evaluate",
+                f"operand {position} is {type(array).__name__}; accepted: arrays of tawny.numpy",
+            )
+    unknown = [a.node for a in arrays if not a.node.known]
+    if unknown:
+        raise needs_values("evaluate", variables(unknown), "give values by compiling a tw.Graph")
+    nodes = [a.node for a in arrays]
+    check_untraced(nodes, "evaluate")
+    values = run(nodes)
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+set_evaluator(run)

@@ -8,14 +8,14 @@ from functools import partial
 from math import ceil
 from typing import Final, final, get_args
 
+from tawny.engine.lowering import is_leaf, lower, views_of, with_scratch
+from tawny.engine.protocol import Executable, StalePlanError, Task, engine_named
 from tawny.errors import PerformanceWarning, value_error, warn
 from tawny.graph.bands.cuts import BANDS
 from tawny.graph.bands.planner import BandPlanner, Optimise, PlannedVersion, ProgramVersion
-from tawny.graph.engine import Executable, StalePlanError, Task, engine_named
 from tawny.graph.expansion import ExpandedGroups, expand_groups
 from tawny.graph.in_place_updates import separate_outputs
 from tawny.graph.incremental import Dependence, boundary, dependence, nodes_to_compute
-from tawny.graph.lowering import is_leaf, lower, views_of, with_scratch
 from tawny.graph.memory_limits import check_addressable, check_fits_machine, least_budget
 from tawny.graph.plan import Plan
 from tawny.graph.plan_choice import ALIGNMENT, ChosenPlan, Planning, choose_plan, smaller_need

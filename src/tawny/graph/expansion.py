@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from tawny.array import evaluator
-from tawny.graph.lowering import is_leaf
+from tawny.engine.lowering import is_leaf
 from tawny.node import Node, Part, make, remake, source_scope, toposort
 from tawny.op import ELEMENTWISE, Trait
 from tawny.ops.bands import Bands

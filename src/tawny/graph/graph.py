@@ -8,10 +8,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, final
 
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
+from tawny.engine.protocol import engine_named
 from tawny.errors import PerformanceWarning, type_error, value_error, warn
 from tawny.gc_pause import pause_gc
 from tawny.graph.compilation import RULES, Compilation
-from tawny.graph.engine import engine_named
 from tawny.graph.plan import Plan
 from tawny.graph.plan_choice import Planning
 from tawny.graph.program import Program

@@ -7,9 +7,9 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from tawny.graph.failure import fails_before_writing, failure_cause, is_infallible
+from tawny.engine.failure import fails_before_writing, failure_cause, is_infallible
+from tawny.engine.lowering import LoweredGraph, Place, is_leaf, overwrites, result_of, views_of
 from tawny.graph.incremental import VOLATILE, Dependence
-from tawny.graph.lowering import LoweredGraph, Place, is_leaf, overwrites, result_of, views_of
 from tawny.memory.ordering.model import predecessors
 from tawny.memory.schedule import Schedule
 from tawny.node import Node, make, source_scope

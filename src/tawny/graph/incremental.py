@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tawny.graph.lowering import is_leaf, result_of
+from tawny.engine.lowering import is_leaf, result_of
 from tawny.node import Node, Part
 from tawny.ops.delay import Delay
 

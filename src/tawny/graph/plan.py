@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 from tawny.array import Array, array_for
+from tawny.engine.lowering import LoweredGraph, is_leaf, result_of
+from tawny.engine.protocol import engine_named
 from tawny.errors import type_error, value_error
-from tawny.graph.engine import engine_named
 from tawny.graph.expansion import (
     ExpandedFusions,
     ExpandedGroups,
@@ -16,7 +17,6 @@ from tawny.graph.expansion import (
     expand_groups,
     simplify_nodes,
 )
-from tawny.graph.lowering import LoweredGraph, is_leaf, result_of
 from tawny.lazy import LazyModule, cached_property
 from tawny.memory.plan import ArenaLayout
 from tawny.node import Node

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, final
 
+from tawny.engine.lowering import LoweredGraph, is_leaf, lower, result_of, seconds, with_constraints
 from tawny.graph.in_place_updates import NO_UPDATES, InPlaceUpdates, UpdateAnalysis
 from tawny.graph.incremental import (
     VOLATILE,
@@ -18,7 +19,6 @@ from tawny.graph.incremental import (
     is_called_on_change,
     nodes_to_compute,
 )
-from tawny.graph.lowering import LoweredGraph, is_leaf, lower, result_of, seconds, with_constraints
 from tawny.memory.budget import Budget, MemoryBudgetError, every_schedule_needs
 from tawny.memory.effort import SECOND
 from tawny.memory.placement.place import Placement

@@ -12,10 +12,10 @@ import numpy as np
 
 from tawny.array import Array, array_for, as_value, check_unmasked, value_outside
 from tawny.dtype import check_all_fit
+from tawny.engine.protocol import Executable
 from tawny.errors import type_error, value_error, with_location
 from tawny.forking import fork_safe_lock
 from tawny.graph.compilation import Compilation
-from tawny.graph.engine import Executable
 from tawny.graph.plan import Plan
 from tawny.graph.plan_choice import ALIGNMENT
 from tawny.graph.stages import Stages

@@ -13,7 +13,7 @@ import numpy
 import tawny.numpy as np
 from tawny.array import Array
 from tawny.bad_calls import explain_bad_calls
-from tawny.engine import evaluate
+from tawny.engine.evaluation import evaluate
 from tawny.errors import type_error, value_error
 from tawny.graph.graph import Graph
 from tawny.node import Value

@@ -12,8 +12,15 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from tawny.codegen.runtime.host import LLVM_WORK, host
-from tawny.engine.cpu import (
+from tawny.engine.cpu import providers
+from tawny.engine.cpu.bands import scratch_of, steps_of, strips_of
+from tawny.engine.cpu.compilation import compile_kernels
+from tawny.engine.cpu.executable import CpuExecutable
+from tawny.engine.cpu.fallbacks import warn_of_engine, warn_of_numpy
+from tawny.engine.cpu.interpreter import interpreter
+from tawny.engine.cpu.kernel_table import Kernel
+from tawny.engine.cpu.providers import choose
+from tawny.engine.cpu.rules import (
     bodies,
     boxes,
     factorisation,
@@ -22,26 +29,19 @@ from tawny.engine.cpu import (
     panels,
     pooling,
     products,
-    providers,
     random,
     scanning,
     searching,
     series,
 )
-from tawny.engine.cpu.bands import scratch_of, steps_of, strips_of
-from tawny.engine.cpu.bodies import compilable, folds
-from tawny.engine.cpu.compilation import compile_kernels
-from tawny.engine.cpu.executable import CpuExecutable
-from tawny.engine.cpu.interpreter import interpreter
-from tawny.engine.cpu.kernels import Kernel
-from tawny.engine.cpu.pool import NOMINAL_THREADS, default_threads
-from tawny.engine.cpu.pool_code import pool_library
-from tawny.engine.cpu.providers import choose
-from tawny.engine.cpu.telling import warn_of_engine, warn_of_numpy
+from tawny.engine.cpu.rules.bodies import compilable, folds
+from tawny.engine.cpu.threads.pool import NOMINAL_THREADS, default_threads
+from tawny.engine.cpu.threads.pool_code import pool_library
 from tawny.engine.cpu.views import Views
+from tawny.engine.llvm.runtime.host import LLVM_WORK, host
+from tawny.engine.protocol import Executable, StalePlanError, Task
 from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.forking import fork_safe_lock
-from tawny.graph.engine import Executable, StalePlanError, Task
 from tawny.node import Node, make
 from tawny.ops.bands import Bands
 from tawny.ops.fusion import Body, ProductGroup
@@ -209,3 +209,6 @@ class CpuEngine:
         if not _compiles():
             return None
         return providers.kernel_alone(node, threads)
+
+
+ENGINE: Final = CpuEngine()

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from tawny.engine.cpu.beside import beside
-from tawny.engine.cpu.pool import NOMINAL_THREADS
 from tawny.engine.cpu.providers import kernel_alone
+from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.cpu.views import Views
-from tawny.graph.engine import Task
-from tawny.graph.lowering import is_leaf, lower, overwrites, with_scratch
+from tawny.engine.lowering import is_leaf, lower, overwrites, with_scratch
+from tawny.engine.protocol import Task
 from tawny.memory.plan import plan, replan
 from tawny.node import Node, Variable, make, source_scope, variable
 from tawny.ops.bands import Bands, byte_range

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Final
 
 from tawny import dtype as dt
+from tawny.engine.lowering import types
 from tawny.engine.reference import INTO
 from tawny.engine.reference.executable import single_ufunc
-from tawny.graph.lowering import types
 from tawny.node import Node
 from tawny.op import Op
 from tawny.ops.factorisation import (

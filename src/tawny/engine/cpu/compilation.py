@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from tawny.codegen.products.preparation import CompiledPreparation
-from tawny.codegen.runtime.elf_loader import NoPagesError
-from tawny.codegen.runtime.library import Address, Library
-from tawny.engine.cpu.kernels import Choice, Kernel, refuse, warn_of_failure
-from tawny.engine.cpu.pool import default_threads
-from tawny.engine.cpu.pool_code import pool_library
+from tawny.engine.cpu.kernel_table import Choice, Kernel, refuse, warn_of_failure
+from tawny.engine.cpu.products.preparation import CompiledPreparation
+from tawny.engine.cpu.threads.pool import default_threads
+from tawny.engine.cpu.threads.pool_code import pool_library
+from tawny.engine.llvm.runtime.elf_loader import NoPagesError
+from tawny.engine.llvm.runtime.library import Address, Library
 from tawny.lazy import LazyModule
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny.engine.cpu.interpreter import TURNS, Run, interpreter
-from tawny.engine.cpu.pool import pool_of
 from tawny.engine.cpu.stopping import Listening
 from tawny.engine.cpu.table import Cells, Table, address
+from tawny.engine.cpu.threads.pool import pool_of
+from tawny.engine.protocol import Task
 from tawny.engine.reference.executable import POISON, Moment, ReferenceExecutable
-from tawny.graph.engine import Task
 from tawny.node import Node, Value
 from tawny.pages import release_pages
 from tawny.settings import is_debugging

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Final
 
-from tawny.codegen.runtime.library import compile_ir
-from tawny.engine.cpu.pool_code import ENTER
+from tawny.engine.cpu.threads.pool_code import ENTER
+from tawny.engine.llvm.runtime.library import compile_ir
 
 ENTRY: Final = 5
 """Cells of an entry."""

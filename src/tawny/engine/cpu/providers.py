@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tawny.engine.cpu.kernels import Choice, Kernel, Memory, contiguous, kernel_for
-from tawny.engine.cpu.pool import NOMINAL_THREADS
+from tawny.engine.cpu.kernel_table import Choice, Kernel, Memory, contiguous, kernel_for
+from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.cpu.views import Views
+from tawny.engine.lowering import types
 from tawny.errors import value_error
-from tawny.graph.lowering import types
 from tawny.lazy import LazyModule
 from tawny.node import Node
 from tawny.ops.convolution import ConvolutionInputGradient

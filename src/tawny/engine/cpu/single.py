@@ -15,10 +15,10 @@ import numpy as np
 from tawny.engine.cpu.compilation import compile_kernels
 from tawny.engine.cpu.executable import aligned
 from tawny.engine.cpu.interpreter import interpreter
-from tawny.engine.cpu.kernels import Choice, Kernel, Memory, contiguous, kernel_for
-from tawny.engine.cpu.pool import default_threads, pool_of
+from tawny.engine.cpu.kernel_table import Choice, Kernel, Memory, contiguous, kernel_for
 from tawny.engine.cpu.table import address, useful_threads
-from tawny.graph.lowering import seconds, types
+from tawny.engine.cpu.threads.pool import default_threads, pool_of
+from tawny.engine.lowering import seconds, types
 from tawny.node import Node, Value
 
 

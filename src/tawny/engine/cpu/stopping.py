@@ -15,8 +15,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from tawny.codegen.runtime.library import MachineCode, compile_ir
 from tawny.engine.cpu.interpreter import Run
+from tawny.engine.llvm.runtime.library import MachineCode, compile_ir
 
 LONG_SECONDS: Final = 0.02
 """A step that is estimated to take longer can be stopped.  Estimates count bytes and operations:

@@ -10,18 +10,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tawny.codegen.kernels.copies import CopyBlock, copy_kernel
-from tawny.codegen.kernels.kernel import NEVER
 from tawny.dtype import DType
 from tawny.engine.cpu.bands import strips_of
 from tawny.engine.cpu.interpreter import ENTRY, sites
-from tawny.engine.cpu.kernels import Kernel, Memory, Preparation, contiguous
-from tawny.engine.cpu.pool_code import MOST_THREADS
+from tawny.engine.cpu.kernel_table import Kernel, Memory, Preparation, contiguous
+from tawny.engine.cpu.kernels.copies import CopyBlock, copy_kernel
+from tawny.engine.cpu.kernels.kernel import NEVER
 from tawny.engine.cpu.providers import kernel_of
 from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
+from tawny.engine.cpu.threads.pool_code import MOST_THREADS
 from tawny.engine.cpu.views import Seen, Views
-from tawny.graph.engine import Task
-from tawny.graph.lowering import BANDWIDTH, is_leaf, result_of, types
+from tawny.engine.lowering import BANDWIDTH, is_leaf, result_of, types
+from tawny.engine.protocol import Task
 from tawny.memory.schedule import RESIDENT
 from tawny.node import Node, Value
 from tawny.ops.bands import Bands

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from tawny.engine.cpu.kernels import Memory, contiguous
-from tawny.graph.lowering import is_leaf, types
+from tawny.engine.cpu.kernel_table import Memory, contiguous
+from tawny.engine.lowering import is_leaf, types
 from tawny.node import Node, Part, Variable
 from tawny.op import Op
 from tawny.ops.creation import BroadcastTo

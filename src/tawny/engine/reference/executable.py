@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tawny.engine.lowering import Place, is_leaf, result_of, types, view_base
+from tawny.engine.protocol import Task
 from tawny.engine.reference import INTO, compute, compute_into
 from tawny.engine.reference.elementwise import SPELLING
-from tawny.graph.engine import Task
-from tawny.graph.lowering import Place, is_leaf, result_of, types, view_base
 from tawny.node import Node, Part, Value
 from tawny.op import Elementwise
 from tawny.ops.fusion import Body, ProductGroup
@@ -234,3 +234,6 @@ class ReferenceEngine:
     def prepare(self, task: Task) -> ReferenceExecutable:
         """Allocate the arena and find every operand's place."""
         return ReferenceExecutable(task)
+
+
+ENGINE: Final = ReferenceEngine()

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from tawny.engine.lowering import LoweredGraph, is_leaf, result_of
 from tawny.graph.bands.search import SMALL_SHARE, BandCut, BandSearch
-from tawny.graph.lowering import LoweredGraph, is_leaf, result_of
 from tawny.memory.plan import ArenaLayout
 from tawny.node import Node, make, part, source_scope, toposort
 from tawny.ops.bands import Bands

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, final
 
+from tawny.engine.protocol import Engine
 from tawny.graph.bands.cuts import (
     MAX_ROUNDS,
     MIN_ARENA,
@@ -15,7 +16,6 @@ from tawny.graph.bands.cuts import (
     find_relieving_cuts,
 )
 from tawny.graph.bands.search import BandCut
-from tawny.graph.engine import Engine
 from tawny.graph.plan_choice import ChosenPlan
 from tawny.node import Node
 from tawny.rewrite.flow import Flow, Pass, RunKey

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple, final
 
-from tawny.graph.lowering import is_leaf, overwrites, views_of
+from tawny.engine.lowering import is_leaf, overwrites, views_of
 from tawny.lazy import cached_property
 from tawny.node import Node, Part, make, part, source_scope, toposort
 from tawny.op import Op, Type

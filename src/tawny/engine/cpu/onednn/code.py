@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from tawny.codegen.runtime.library import MachineCode, compile_ir
+from tawny.engine.llvm.runtime.library import MachineCode, compile_ir
 
 LIBRARY: Final = ("memory_create", "memory_destroy", "primitive_execute")
 OPENMP: Final = (

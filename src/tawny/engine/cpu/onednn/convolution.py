@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tawny.engine.cpu.kernels import Kernel, Memory
+from tawny.engine.cpu.kernel_table import Kernel, Memory
 from tawny.engine.cpu.onednn.endings import bias_of, ended
 from tawny.engine.cpu.onednn.library import UNIMPLEMENTED, RefusedError, longs
 from tawny.engine.cpu.onednn.primitive import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tawny.codegen.kernels.elementwise import elementwise_kernel
-from tawny.engine.cpu.kernels import Kernel, Memory, contiguous
+from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous
+from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
 from tawny.engine.cpu.onednn.library import UNIMPLEMENTED, RefusedError
 from tawny.engine.cpu.onednn.primitive import (
     BIAS,

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tawny.codegen.runtime.host import host
+from tawny.engine.llvm.runtime.host import host
 from tawny.forking import fork_safe_lock
 
 PACKAGE: Final = "onednn-cpu-gomp"

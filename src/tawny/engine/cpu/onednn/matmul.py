@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tawny.engine.cpu.kernels import Kernel, Memory
+from tawny.engine.cpu.kernel_table import Kernel, Memory
 from tawny.engine.cpu.onednn.endings import bias_of, ended
 from tawny.engine.cpu.onednn.primitive import (
     BIAS,

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tawny.engine.cpu.kernels import Kernel, Memory
+from tawny.engine.cpu.kernel_table import Kernel, Memory
 from tawny.engine.cpu.onednn.convolution import convolution, input_gradient, kernel_gradient
 from tawny.engine.cpu.onednn.library import RefusedError, loaded
 from tawny.engine.cpu.onednn.matmul import matmul

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tawny.engine.cpu.kernels import Kernel, Memory
+from tawny.engine.cpu.kernel_table import Kernel, Memory
 from tawny.engine.cpu.onednn.convolution import INFERENCE, TRAINING, image
 from tawny.engine.cpu.onednn.library import longs
 from tawny.engine.cpu.onednn.primitive import (

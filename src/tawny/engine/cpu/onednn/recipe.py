@@ -12,9 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tawny.codegen.kernels.kernel import CompiledKernel
-from tawny.codegen.runtime.library import MachineCode
-from tawny.engine.cpu.kernels import Kernel, Preparation
+from tawny.engine.cpu.kernel_table import Kernel, Preparation
+from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.engine.cpu.onednn.code import (
     ALONE,
     COMPUTES,
@@ -36,7 +35,8 @@ from tawny.engine.cpu.onednn.primitive import (
     library,
     reorder,
 )
-from tawny.engine.cpu.pool import pool_of
+from tawny.engine.cpu.threads.pool import pool_of
+from tawny.engine.llvm.runtime.library import MachineCode
 from tawny.node import Value
 
 PROVIDER: Final = "oneDNN"

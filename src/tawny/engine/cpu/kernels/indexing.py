@@ -1,0 +1,238 @@
+"""Gathering: elements, or runs of them, from places that index arrays name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from tawny.dtype import DType
+from tawny.engine.cpu.kernels.copies import ELEMENTS, Axis, walk
+from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
+from tawny.engine.cpu.kernels.workshare import RowCells, worker_share
+from tawny.engine.llvm.ir.builder import I1, I64, PTR, Function, Module, Type, Value
+from tawny.engine.llvm.runtime.library import lazy_library
+from tawny.shape import size
+
+SHARED_BYTES: Final = 1 << 17
+"""Threads share the work only of larger results."""
+
+Loop = tuple[int, ...]
+"""An axis of the result: its size, its stride, and those of what is read along it."""
+
+
+class GatherSpec(NamedTuple):
+    """What is gathered: `axes` of the first operand are indexed by the last operands.
+
+    The axes that the index arrays give stand in the result before axis `place` of those left.
+    """
+
+    pieces: tuple[ArrayLayout, ...]
+    """The first operand; or several, which are one after the other along axis 0, and then this is
+    the axis that is indexed, and its place is 0."""
+    indices: tuple[ArrayLayout, ...]
+    """All of one shape."""
+    axes: tuple[int, ...]
+    place: int
+
+
+def gather_kernel(spec: GatherSpec, result: ArrayLayout) -> CompiledKernel:
+    """The kernel; its last parameter is set where an index is outside its axis."""
+    source = spec.pieces[0]
+    left = [a for a in range(len(source.shape)) if a not in spec.axes]
+    given = spec.indices[0].shape
+    place, rank = spec.place, len(given)
+    before = _unindexed_loops(spec, left[:place], result.strides[:place])
+    after = _unindexed_loops(spec, left[place:], result.strides[place + rank :])
+    strides = [m.strides for m in spec.indices]
+    middle = merge_axes(zip(given, result.strides[place : place + rank], *strides, strict=True))
+    itemsize = result.dtype.itemsize
+    kinds = tuple([m.dtype for m in spec.indices])
+    library = _library(len(spec.pieces), kinds, len(before), len(middle), len(after), itemsize)
+    sizes = [(sum([p.shape[a] for p in spec.pieces]), source.strides[a]) for a in spec.axes]
+    loops = [*before, *middle, *after, *sizes, *_starts(spec.pieces)]
+    parameters = [n for loop in loops for n in loop]
+    shared = size(result.shape) * result.dtype.itemsize > SHARED_BYTES
+    return CompiledKernel(library, "gather", (*parameters, 0), shared, 0)
+
+
+def _unindexed_loops(spec: GatherSpec, axes: Sequence[int], steps: Sequence[int]) -> list[Loop]:
+    """Loops over axes of the source that are not indexed."""
+    shape, strides = spec.pieces[0].shape, [p.strides for p in spec.pieces]
+    return merge_axes(
+        (shape[a], step, *[s[a] for s in strides]) for a, step in zip(axes, steps, strict=True)
+    )
+
+
+def _starts(pieces: Sequence[ArrayLayout]) -> Iterator[Loop]:
+    """Where each piece but the first begins, and its stride along axis 0."""
+    start = 0
+    for before, piece in pairwise(pieces):
+        start += before.shape[0]
+        yield start, piece.strides[0]
+
+
+def merge_axes(axes: Iterable[Loop]) -> list[Loop]:
+    """Without axes of size 1, and with axes that follow each other as one."""
+    out: list[Loop] = []
+    for n, *strides in axes:
+        if n == 1:
+            continue
+        if out and list(out[-1][1:]) == [n * s for s in strides]:
+            out[-1] = (out[-1][0] * n, *strides)
+        else:
+            out.append((n, *strides))
+    return out
+
+
+# ------------------------------------------------------------------------ code
+
+
+class _GatherVariant(NamedTuple):
+    """What the code depends on."""
+
+    pieces: int
+    kinds: tuple[DType, ...]
+    """Dtypes of the index arrays."""
+    before: int
+    """Loops over axes of the source that stand before those of the index arrays."""
+    middle: int
+    after: int
+    itemsize: int
+
+
+@lazy_library
+def _library(*numbers: Any) -> str:
+    module = Module()
+    with module.function("gather", KERNEL) as f:
+        _GatherWriter(f, _GatherVariant(*numbers)).write()
+    return module.text()
+
+
+class _GatherWriter:
+    """The kernel being written."""
+
+    def __init__(self, f: Function, shape: _GatherVariant) -> None:
+        self.f, self.shape = f, shape
+        row = f.arguments[0]
+        count, pieces = len(shape.kinds), shape.pieces
+        self.pieces = [f.cell(row, i, PTR) for i in range(pieces)]
+        self.indices = [f.cell(row, pieces + i, PTR) for i in range(count)]
+        self.result = f.cell(row, pieces + count, PTR)
+        cells = RowCells(f, pieces + count + 1)
+        self.before = cells.take(shape.before, 3)
+        self.middle = cells.take(shape.middle, 2 + count)
+        self.after = cells.take(shape.after, 2 + pieces)
+        self.sizes = cells.take(count, 2)
+        self.starts = cells.take(pieces - 1, 2)
+        self.status = f.element(row, cells.place, I64)
+
+    def write(self) -> None:
+        """The outermost loop is shared."""
+        self._before(0, self.result, self.pieces[0])
+
+    def _range(self, first: bool, count: Value) -> tuple[Value, Value]:
+        f = self.f
+        return worker_share(count, *f.arguments[1:]) if first else (f.constant(I64, 0), count)
+
+    def _before(self, level: int, target: Value, source: Value) -> None:
+        """Loops over kept axes, then those over the index arrays."""
+        f = self.f
+        if level == len(self.before):
+            self._middle(0, target, source, self.indices)
+            return
+        count, step, stride = self.before[level]
+        begin, end = self._range(level == 0, count)
+        with f.loop(begin, end) as loop:
+            place = f.offset(target, loop.index * step)
+            self._before(level + 1, place, f.offset(source, loop.index * stride))
+
+    def _middle(self, level: int, target: Value, source: Value, indices: Sequence[Value]) -> None:
+        f = self.f
+        if level == len(self.middle):
+            self._pick(target, source, indices)
+            return
+        count, step, *strides = self.middle[level]
+        begin, end = self._range(level == 0 and not self.before, count)
+        with f.loop(begin, end) as loop:
+            moved = [f.offset(i, loop.index * s) for i, s in zip(indices, strides, strict=True)]
+            self._middle(level + 1, f.offset(target, loop.index * step), source, moved)
+
+    def _pick(self, target: Value, source: Value, indices: Sequence[Value]) -> None:
+        """Move what the indices name; note an index that is outside."""
+        f = self.f
+        inside = f.constant(I1, 1)
+        axes = [(count, stride, step) for count, step, stride, *_ in self.after]
+        for at, kind, (count, stride) in zip(indices, self.shape.kinds, self.sizes, strict=True):
+            index = load_index(f, at, kind)
+            wrapped = f.select(index < 0, index + count, index)
+            inside = inside & wrapped.unsigned_below(count)
+            if self.starts:
+                source, axes = self._piece(wrapped, stride)
+            else:
+                source = f.offset(source, wrapped * stride)
+        f.either(inside, lambda: self._move(target, source, axes), self._note)
+
+    def _piece(self, index: Value, stride: Value) -> tuple[Value, list[Axis]]:
+        """Where an index of all pieces together lies, and the axes that are left there.
+
+        It is in the last piece that begins no later: those before have ended, or are empty.
+        """
+        f, piece, place = self.f, self.pieces[0], index
+        strides = [own for _, _, own, *_ in self.after]
+        for number, (start, along) in enumerate(self.starts, 1):
+            here = start <= index
+            piece = f.select(here, self.pieces[number], piece)
+            place = f.select(here, index - start, place)
+            stride = f.select(here, along, stride)
+            strides = [
+                f.select(here, loop[2 + number], own)
+                for loop, own in zip(self.after, strides, strict=True)
+            ]
+        axes = [
+            (count, own, step) for (count, step, *_), own in zip(self.after, strides, strict=True)
+        ]
+        return f.offset(piece, place * stride), axes
+
+    def _note(self) -> Sequence[Value]:
+        self.f.store(self.f.constant(I64, 1), self.status, 8)
+        return []
+
+    def _move(self, target: Value, source: Value, axes: Sequence[Axis]) -> Sequence[Value]:
+        f, element = self.f, ELEMENTS[self.shape.itemsize]
+        if not self.after:
+            alone = not self.before and not self.middle
+            if alone:
+                with f.when(f.arguments[1].equals(0)):
+                    f.store(f.load(element, source), target)
+            else:
+                f.store(f.load(element, source), target)
+            return []
+        if self.before or self.middle:
+            walk(f, element, source, target, axes)
+        else:
+            self._shared_walk(element, source, target, axes)
+        return []
+
+    def _shared_walk(
+        self, element: Type, source: Value, target: Value, axes: Sequence[Axis]
+    ) -> None:
+        """One pick, whose outermost axis is shared."""
+        f, (count, stride, step) = self.f, axes[0]
+        begin, end = self._range(True, count)
+        walk(
+            f,
+            element,
+            f.offset(source, begin * stride),
+            f.offset(target, begin * step),
+            [(end - begin, stride, step), *axes[1:]],
+        )
+
+
+def load_index(f: Function, place: Value, kind: DType) -> Value:
+    """An index as a 64-bit integer."""
+    stored = ELEMENTS[kind.itemsize]
+    value = f.load(stored, place)
+    if stored == I64:
+        return value
+    return f.convert("sext" if kind.kind == "i" else "zext", value, I64)

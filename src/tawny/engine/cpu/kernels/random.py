@@ -1,0 +1,212 @@
+"""Random numbers: each element is a function of key, run and place, so threads change nothing.
+
+Philox4x32-10 gives four words for the counter (place, run) under the key of a stream.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from tawny.dtype import DType
+from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel
+from tawny.engine.cpu.kernels.workshare import worker_share
+from tawny.engine.llvm.ir.builder import (
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    PTR,
+    Function,
+    Module,
+    Type,
+    Value,
+)
+from tawny.engine.llvm.runtime.host import host
+from tawny.engine.llvm.runtime.library import lazy_library
+from tawny.engine.llvm.vectormath import cos, log1p
+
+MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
+WEYL: Final = (0x9E3779B9, 0xBB67AE85)
+ROUNDS: Final = 10
+
+SHARED_ELEMENTS: Final = 1 << 13
+"""Threads share the work only of more elements."""
+
+Words = tuple[Value, Value, Value, Value]
+
+
+def uniform_kernel(count: int, dtype: DType, key: tuple[int, int]) -> CompiledKernel:
+    """The kernel of numbers from 0 up to but not including 1; its last parameter is the run."""
+    return _kernel("uniform", count, dtype, key)
+
+
+def normal_kernel(count: int, dtype: DType, key: tuple[int, int]) -> CompiledKernel:
+    """The kernel of normally distributed numbers; its last parameter is the run."""
+    return _kernel("normal", count, dtype, key)
+
+
+def integers_kernel(count: int, dtype: DType, key: tuple[int, int]) -> CompiledKernel:
+    """The kernel of integers from one operand's only element to another's, both included.
+
+    Its last parameter is set if there are none, the one before it is the run.
+    """
+    library, shared = _integers_library(dtype), count > SHARED_ELEMENTS
+    return CompiledKernel(library, "draw", (count, *key, 0, 0), shared, 0)
+
+
+def _kernel(kind: str, count: int, dtype: DType, key: tuple[int, int]) -> CompiledKernel:
+    stored = {2: F16, 4: F32, 8: F64}[dtype.itemsize]
+    parameters = (count, *key, 0)
+    return CompiledKernel(_library(kind, stored), "draw", parameters, count > SHARED_ELEMENTS, 0)
+
+
+@lazy_library
+def _library(kind: str, stored: Type) -> str:
+    """A loop over blocks of a vector's elements, and what is left."""
+    module = Module()
+    number = F64 if stored == F64 else F32
+    lanes = host().vector_bytes // number.nbytes
+    with module.function(
+        "numbers",
+        {"place": I64, "run": I64, "low": I64, "high": I64},
+        number.by(lanes),
+        internal=True,
+        attributes="noinline",
+    ) as f:
+        place, run, low, high = f.arguments
+        words = _words(f, place, run, (low, high), lanes)
+        drawn = _uniform(f, words, stored) if kind == "uniform" else _normal(f, words, number)
+        f.return_(drawn)
+    with module.function("draw", KERNEL) as f:
+        row = f.arguments[0]
+        result = f.cell(row, 0, PTR)
+        count, low, high, run = (f.cell(row, n) for n in range(1, 5))
+        with f.loop(*_own_blocks(f, count, lanes), lanes) as loop:
+            drawn = f.call("numbers", number.by(lanes), loop.index, run, low, high)
+            if stored == F16:
+                drawn = f.convert("fptrunc", drawn, F16)
+            left = f.minimum(count - loop.index, lanes)
+            _store(f, drawn, f.element(result, loop.index, stored), left, lanes)
+    return module.text()
+
+
+@lazy_library
+def _integers_library(dtype: DType) -> str:
+    """A loop over blocks of a vector's elements, each made of 64 random bits."""
+    module = Module()
+    lanes, stored = host().vector_bytes // 8, _INTEGERS[dtype.itemsize]
+    with module.function("draw", KERNEL) as f:
+        row = f.arguments[0]
+        least, last = (_widen(f, f.load(stored, f.cell(row, n, PTR)), dtype) for n in (0, 1))
+        result = f.cell(row, 2, PTR)
+        count, low, high, run = (f.cell(row, n) for n in range(3, 7))
+        none = last < least if dtype.kind == "i" else last.unsigned_below(least)
+        with f.when(none):
+            f.store(f.constant(I64, 1), f.element(row, 7, I64), 8)
+        choices = last - least + 1  # 0 stands for 2**64
+        with f.loop(*_own_blocks(f, count, lanes), lanes) as loop:
+            words = _words(f, loop.index, run, (low, high), lanes)
+            bits = _low(words[0]) | (words[1] << 32)
+            chosen = _high_product(bits, f.splat(choices, lanes))
+            offset = f.select(f.splat(choices, lanes).equals(0), bits, chosen)
+            drawn = f.splat(least, lanes) + offset
+            if stored != I64:
+                drawn = f.convert("trunc", drawn, stored)
+            left = f.minimum(count - loop.index, lanes)
+            _store(f, drawn, f.element(result, loop.index, stored), left, lanes)
+    return module.text()
+
+
+_INTEGERS: Final = {1: I8, 2: I16, 4: I32, 8: I64}
+
+
+def _widen(f: Function, number: Value, dtype: DType) -> Value:
+    """An integer in 64 bits."""
+    if number.type == I64:
+        return number
+    return f.convert("sext" if dtype.kind == "i" else "zext", number, I64)
+
+
+def _high_product(a: Value, b: Value) -> Value:
+    """The upper 64 bits of the product of unsigned 64-bit numbers."""
+    a0, a1, b0, b1 = _low(a), a.shifted_down(32), _low(b), b.shifted_down(32)
+    middle = a1 * b0 + (a0 * b0).shifted_down(32)
+    other = a0 * b1 + _low(middle)
+    return a1 * b1 + middle.shifted_down(32) + other.shifted_down(32)
+
+
+def _own_blocks(f: Function, count: Value, lanes: int) -> tuple[Value, Value]:
+    """Where a worker's share of blocks of `lanes` elements begins and ends."""
+    begin, end = worker_share((count + (lanes - 1)).unsigned_over(lanes), *f.arguments[1:])
+    return begin * lanes, end * lanes
+
+
+def _store(f: Function, drawn: Value, place: Value, left: Value, lanes: int) -> None:
+    """Write a block, of which the last may be cut."""
+    f.either(
+        left.equals(lanes),
+        lambda: _whole(f, drawn, place),
+        lambda: _some(f, drawn, place, left),
+    )
+
+
+def _whole(f: Function, drawn: Value, place: Value) -> list[Value]:
+    f.store(drawn, place)
+    return []
+
+
+def _some(f: Function, drawn: Value, place: Value, count: Value) -> list[Value]:
+    """Write the first elements alone."""
+    buffer = f.stack_buffer(drawn.type.lanes * drawn.type.nbytes)
+    f.store(drawn, buffer)
+    element = drawn.type.scalar
+    with f.loop(0, count) as loop:
+        value = f.load(element, f.element(buffer, loop.index, element))
+        f.store(value, f.element(place, loop.index, element))
+    return []
+
+
+def _words(f: Function, place: Value, run: Value, key: tuple[Value, Value], lanes: int) -> Words:
+    """The four words of each of the places from `place` on, as the lower halves of 64 bits."""
+    c0 = f.splat(place, lanes) + f.counting(I64, lanes)
+    c1 = c0.shifted_down(32)
+    c2 = f.splat(run, lanes)
+    c3 = c2.shifted_down(32)
+    for step in range(ROUNDS):
+        k0, k1 = (f.splat(k + step * w, lanes) for k, w in zip(key, WEYL, strict=True))
+        p0, p1 = (_low(c) * m for c, m in zip((c0, c2), MULTIPLIERS, strict=True))
+        c0, c1, c2, c3 = p1.shifted_down(32) ^ c1 ^ k0, p1, p0.shifted_down(32) ^ c3 ^ k1, p0
+    return c0, c1, c2, c3
+
+
+def _low(word: Value) -> Value:
+    return word & 0xFFFFFFFF
+
+
+def _top(f: Function, word: Value, bits: int) -> Value:
+    """The uppermost bits of a word, as 32-bit integers."""
+    return f.convert("trunc", word, I32).shifted_down(32 - bits)
+
+
+def _fraction(f: Function, high: Value, low: Value, dtype: Type) -> Value:
+    """A number from 0 up to 1 with as many random bits as the type has; float16's as float32."""
+    if dtype == F64:
+        upper = f.convert("sitofp", _top(f, high, 27), F64) * 2.0**26
+        return (upper + f.convert("sitofp", _top(f, low, 26), F64)) * 2.0**-53
+    bits = 24 if dtype == F32 else 11
+    return f.convert("sitofp", _top(f, high, bits), F32) * 2.0**-bits
+
+
+def _uniform(f: Function, words: Words, stored: Type) -> Value:
+    return _fraction(f, words[0], words[1], stored)
+
+
+def _normal(f: Function, words: Words, number: Type) -> Value:
+    """Box and Muller's transform of two fractions."""
+    first, second = _fraction(f, *words[:2], number), _fraction(f, *words[2:], number)
+    radius = f.sqrt(log1p(f, -first) * -2.0)
+    return radius * cos(f, second * (2 * math.pi))

@@ -1,0 +1,227 @@
+"""Reductions, and groups of elementwise steps around them, as loops over rows.
+
+One axis of the space is walked in vectors.  Where it is folded, a row's elements are folded into
+lanes, and the lanes at last into one number.  Where it is not, each lane has a row of its own.
+Partial results are formed over blocks of fixed size and combined in one order, so that the bits of
+a sum do not depend on the number of threads.
+
+Few long rows are cut into parts of fixed size, whose partial results wait in scratch memory until
+another function combines them; then the next sweep begins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tawny.engine.cpu.kernels.elementwise import collapse_axes
+from tawny.engine.cpu.kernels.kernel import ArrayLayout, CompiledKernel, KernelSequence
+from tawny.engine.cpu.kernels.reduction.code import ReductionCode, ReductionLayout
+from tawny.engine.cpu.kernels.reduction.rows import reduction_library, stages
+from tawny.engine.llvm.runtime.host import host
+from tawny.engine.llvm.scalar.bodies import Read, View
+from tawny.engine.llvm.scalar.coordinates import COUNTER
+from tawny.engine.llvm.scalar.folds import SLOT, ReductionFold
+from tawny.engine.llvm.scalar.reduction_bodies import (
+    Computation,
+    StagedBody,
+    stage_body,
+    widest_lane_bytes,
+)
+from tawny.ops.fusion import Body
+from tawny.shape import Shape
+
+PART: Final = 1 << 15
+"""Elements of a part of a long row."""
+
+EXACT_PART: Final = 1 << 13
+"""Elements of a part where nothing is rounded: more parts, so that threads have equal shares."""
+
+FEW_ROWS: Final = 64
+"""Rows up to which long ones are cut into parts, so that threads share them."""
+
+FEW_SWEPT_ROWS: Final = 6
+"""Rows up to which that is so if they are swept several times: a row may stay in the cache."""
+
+SHARED_ELEMENTS: Final = 1 << 14
+"""Threads share the work only of more elements."""
+
+HEAVY: Final = 6
+"""With more steps for each element, fewer vectors are walked at once."""
+
+
+class ReductionPlan(NamedTuple):
+    """A layout to run a staged body with, and the parameters that go with it."""
+
+    layout: ReductionLayout
+    parameters: tuple[int, ...]
+    rows: int
+    scratch: int
+
+
+def reduction_kernel(
+    body: Body, operands: Sequence[ArrayLayout], results: Sequence[ArrayLayout]
+) -> KernelSequence | None:
+    """A compiled kernel of a body with reductions, given how its operands lie in memory.
+
+    None where it has none, or a step that is left to NumPy.
+    """
+    if not host().has_fma:
+        return None
+    found = stage_body(body)
+    if found is None:
+        return None
+    plan = _plan_reduction(found, operands, results)
+    key = ReductionCode(
+        tuple([None if isinstance(i, Read) else i for i in found.items]),
+        found.dtypes,
+        found.of_row,
+        found.stages,
+        tuple([r.operand for r in found.items if isinstance(r, Read)]),
+        tuple([(item, _is_row(found, view)) for item, view in found.results]),
+        len(operands),
+    )
+    library = reduction_library(key, plan.layout)
+    shared = plan.rows > 1 and math.prod(found.space) > SHARED_ELEMENTS
+    (first, _), *after = stages(key, plan.layout)
+    kernel = CompiledKernel(library, first, plan.parameters, shared, plan.scratch)
+    return KernelSequence(kernel, tuple(after))
+
+
+# -------------------------------------------------------------------- planning
+
+
+def _is_row(found: StagedBody, view: View) -> bool:
+    return not found.folded.intersection(view)
+
+
+def _over_space(view: View, strides: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Strides along each axis of the space."""
+    out = [0] * rank
+    for axis, stride in zip(view, strides, strict=True):
+        if axis is not None:
+            out[axis] = stride
+    return tuple(out)
+
+
+def _numbering(found: StagedBody) -> tuple[int, ...]:
+    """Along each axis how far apart the numbers of neighbours are, among those of a row."""
+    out, step = [0] * len(found.space), 1
+    for axis in sorted(found.folded, reverse=True):
+        out[axis] = step
+        step *= found.space[axis]
+    return tuple(out)
+
+
+class _Axes(NamedTuple):
+    """Axes that are walked together: sizes, and for each one the strides of all arrays."""
+
+    sizes: Shape
+    strides: tuple[tuple[int, ...], ...]
+    """For each array."""
+
+    @staticmethod
+    def of(axes: Sequence[int], space: Shape, moves: Sequence[tuple[int, ...]]) -> _Axes:
+        """Some axes of the space, neighbours made one where that is possible."""
+        if not axes:
+            return _Axes((), tuple([() for _ in moves]))
+        sizes = tuple([space[a] for a in axes])
+        merged, strides = collapse_axes(sizes, [tuple([m[a] for a in axes]) for m in moves])
+        return _Axes(merged, tuple(strides))
+
+    def without_last(self) -> _Axes:
+        """All but the last one."""
+        return _Axes(self.sizes[:-1], tuple([s[:-1] for s in self.strides]))
+
+
+def _plan_reduction(
+    found: StagedBody, operands: Sequence[ArrayLayout], results: Sequence[ArrayLayout]
+) -> ReductionPlan:
+    space, rank = found.space, len(found.space)
+    reads = [(i, item) for i, item in enumerate(found.items) if isinstance(item, Read)]
+    moves, items = list[tuple[int, ...]](), list[int]()
+    for i, read in reads:
+        if read.operand == COUNTER:
+            moves.append(_numbering(found))
+            items.append(1)
+        else:
+            moves.append(_over_space(read.view, operands[read.operand].strides, rank))
+            items.append(found.dtypes[i].itemsize)
+    for (item, view), array in zip(found.results, results, strict=True):
+        moves.append(_over_space(view, array.strides, rank))
+        items.append(found.dtypes[item].itemsize)
+
+    counters = [n for n, (_, read) in enumerate(reads) if read.operand == COUNTER]
+
+    def density(axis: int) -> tuple[int, int]:
+        """How many arrays have neighbours side by side along an axis."""
+        dense = [m[axis] == n for m, n in zip(moves, items, strict=True)]
+        return sum(dense) - sum([dense[n] for n in counters]), axis
+
+    lane = max(range(rank), key=density) if rank else None
+    columns = lane is not None and lane not in found.folded
+    alike = [a for a in range(rank) if a != lane and (a in found.folded) != columns]
+    others = [a for a in range(rank) if a != lane and (a in found.folded) == columns]
+    walked = _Axes.of([*alike, *([] if lane is None else [lane])], space, moves)
+    if lane is None:
+        walked = _Axes((1,), tuple([(0,) for _ in moves]))
+    rest, other = walked.without_last(), _Axes.of(others, space, moves)
+    outer, inner = (rest, other) if columns else (other, rest)
+    length = walked.sizes[-1]
+    steps = [s[-1] for s in walked.strides]
+    lanes = _lanes(found)
+    unroll = _unroll(found, -(-length // lanes))
+    blocks = -(-length // (lanes * unroll)) if columns else 1
+    rows = math.prod(outer.sizes) * blocks
+    cut, pieces = _cut(found, columns, inner.sizes, length, rows, lanes * unroll)
+    folds = sum([isinstance(i, ReductionFold) for i in found.items])
+    slot = SLOT * (lanes * unroll if columns else 1)
+    known = [s if s in (0, n) else None for s, n in zip(steps, items, strict=True)]
+    layout = ReductionLayout(
+        columns,
+        len(outer.sizes),
+        len(inner.sizes),
+        tuple(known),
+        lanes,
+        unroll,
+        pieces > 1,
+        columns or lane == max(found.folded, default=lane),
+    )
+    parameters = [*outer.sizes, *inner.sizes, length, blocks, cut, pieces]
+    for number, step in enumerate(steps):
+        parameters += [*outer.strides[number], *inner.strides[number], step]
+    kept = rows * (pieces + (found.sweeps > 1))
+    scratch = kept * folds * slot if pieces > 1 else 0
+    return ReductionPlan(layout, tuple(parameters), rows * pieces, -(-scratch // 64) * 64)
+
+
+def _lanes(found: StagedBody) -> int:
+    return max(host().vector_bytes // widest_lane_bytes(found), 1)
+
+
+def _unroll(found: StagedBody, vectors: int) -> int:
+    """Vectors at once: several where little is done to each, so that none waits for another."""
+    steps = [i for i, row in zip(found.items, found.of_row, strict=True) if not row]
+    heavy = sum([isinstance(i, Computation) for i in steps])
+    most = 4 if heavy <= 2 else 2 if heavy <= HEAVY else 1
+    while most > max(vectors, 1):
+        most //= 2
+    return most
+
+
+def _cut(
+    found: StagedBody, columns: bool, inner: Shape, length: int, rows: int, width: int
+) -> tuple[int, int]:
+    """The length of the parts a row is cut into, along its first folded axis, and how many."""
+    few = FEW_ROWS if found.sweeps == 1 else FEW_SWEPT_ROWS
+    folded = math.prod(inner) * (1 if columns else length)
+    if rows > few or folded * (width if columns else 1) < 2 * PART:
+        return folded, 1
+    if columns and not inner:
+        return folded, 1
+    along = inner[0] if inner else length
+    each = folded // along * (width if columns else 1)
+    folds = [item for item in found.items if isinstance(item, ReductionFold)]
+    cut = max((EXACT_PART if all(fold.exact for fold in folds) else PART) // each, 1)
+    return cut, -(-along // cut)

@@ -1,0 +1,202 @@
+"""Searching in sorted arrays, and counting.
+
+- `search`: where in a sorted array each element belongs, by bisection without branches.
+- `edges`: whether edges rise or fall throughout, which `search` then respects.
+- `count`: how often each integer occurs, or the sum of its weights; each thread sees all integers
+  and handles its own share of the results, so that sums are formed in order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, NamedTuple
+
+from tawny import dtype as dt
+from tawny.dtype import DType
+from tawny.engine.cpu.kernels.elementwise import collapse_axes
+from tawny.engine.cpu.kernels.indexing import load_index
+from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
+from tawny.engine.cpu.kernels.workshare import digits, worker_share
+from tawny.engine.llvm.ir.builder import F64, I1, I64, PTR, Function, Module, Value
+from tawny.engine.llvm.runtime.library import lazy_library
+from tawny.engine.llvm.scalar.casts import cast
+from tawny.engine.llvm.scalar.expressions import primitive
+from tawny.engine.llvm.scalar.numbers import load_scalar, real
+from tawny.scalar import Prim
+
+SEARCH: Final = "search"
+
+SHARED_ELEMENTS: Final = 1 << 13
+"""Threads share the work only of more elements."""
+
+
+# ------------------------------------------------------------------- searching
+
+
+class _SearchVariant(NamedTuple):
+    """What the code depends on."""
+
+    ordered: DType
+    wanted: DType
+    common: DType
+    """What both are compared in."""
+    rank: int
+    right: bool
+    edges: bool
+    """Whether the order is looked for first, and the operands come the other way round."""
+
+
+def search_kernel(
+    ordered: ArrayLayout, wanted: ArrayLayout, *, right: bool, edges: bool
+) -> CompiledKernel | None:
+    """The kernel of places in a sorted array; None where NumPy must compare.
+
+    With `edges` the array may fall as well as rise, which the kernel only finds out, to be followed
+    by `SEARCH`; its last parameter is set if the array does neither.
+    """
+    common = dt.promote(ordered.dtype, wanted.dtype)
+    if common.kind == "c":
+        return None
+    shape = [n for n in wanted.shape if n != 1]
+    steps = [s for n, s in zip(wanted.shape, wanted.strides, strict=True) if n != 1]
+    sizes, (moves,) = collapse_axes(tuple(shape), [tuple(steps)])
+    code = _SearchVariant(ordered.dtype, wanted.dtype, common, len(sizes), right, edges)
+    count = math.prod(wanted.shape)
+    cells = (ordered.shape[0], ordered.strides[0], count, *sizes, *moves)
+    symbol = "edges" if edges else SEARCH
+    return CompiledKernel(_searches(*code), symbol, (*cells, 0, 0), count > SHARED_ELEMENTS, 0)
+
+
+@lazy_library
+def _searches(*numbers: Any) -> str:
+    module, code = Module(), _SearchVariant(*numbers)
+    if code.edges:
+        with module.function("edges", KERNEL) as f:
+            _SearchWriter(f, code).look()
+    with module.function(SEARCH, KERNEL) as f:
+        _SearchWriter(f, code).search()
+    return module.text()
+
+
+class _SearchWriter:
+    """A function being written."""
+
+    def __init__(self, f: Function, code: _SearchVariant) -> None:
+        self.f, self.code = f, code
+        row = f.arguments[0]
+        first, second = (f.cell(row, n, PTR) for n in (0, 1))
+        self.ordered, self.wanted = (second, first) if code.edges else (first, second)
+        self.result = f.cell(row, 2, PTR)
+        self.length, self.stride, self.count = (f.cell(row, n) for n in range(3, 6))
+        self.sizes = [f.cell(row, 6 + n) for n in range(code.rank)]
+        self.moves = [f.cell(row, 6 + code.rank + n) for n in range(code.rank)]
+        end = 6 + 2 * code.rank
+        self.falls, self.status = (f.element(row, end + n, I64) for n in (0, 1))
+
+    def look(self) -> None:
+        """Note whether the edges fall: they do if the first that differ do."""
+        f = self.f
+        no = f.constant(I1, 0)
+        with f.loop(1, self.length, carried=[no, no]) as loop:
+            rises, falls = loop.carried
+            before, here = self._edge(loop.index - 1), self._edge(loop.index)
+            up, down = self._less(before, here), self._less(here, before)
+            loop.carry(rises | up, falls | down)
+        rises, falls = loop.carried
+        f.store(f.convert("zext", falls, I64), self.falls, 8)
+        with f.when(rises & falls):
+            f.store(f.constant(I64, 1), self.status, 8)
+
+    def search(self) -> None:
+        """The place of each element of a worker."""
+        f, code = self.f, self.code
+        falls = f.load(I64, self.falls).differs(0) if code.edges else f.constant(I1, 0)
+        begin, end = worker_share(self.count, *f.arguments[1:])
+        with f.loop(begin, end) as loop:
+            address = self.wanted
+            for place, move in zip(digits(loop.index, self.sizes), self.moves, strict=True):
+                address = f.offset(address, place * move)
+            value = real(cast(f, load_scalar(f, code.wanted, address), code.wanted, code.common))
+            f.store(self._place(value, falls), f.element(self.result, loop.index, I64), 8)
+
+    def _place(self, value: Value, falls: Value) -> Value:
+        """How many elements come before a value; falling edges are read from their end."""
+        f = self.f
+        zero = f.constant(I64, 0)
+
+        def bisected() -> list[Value]:
+            with f.repeat(zero, self.length) as steps:
+                low, left = steps.carried
+                half = left.shifted_down(1)
+                middle = low + half
+                index = f.select(falls, self.length - 1 - middle, middle)
+                element = self._edge(index)
+                if self.code.right:
+                    before = ~self._less(value, element)
+                else:
+                    before = self._less(element, value)
+                after = f.select(before, left - half - 1, half)
+                steps.again(after > 0, f.select(before, middle + 1, low), after)
+            return [steps.carried[0]]
+
+        (found,) = f.either(self.length > 0, bisected, lambda: [zero])
+        return f.select(falls, self.length - found, found)
+
+    def _edge(self, index: Value) -> Value:
+        f, code = self.f, self.code
+        stored = load_scalar(f, code.ordered, f.offset(self.ordered, index * self.stride))
+        return real(cast(f, stored, code.ordered, code.common))
+
+    def _less(self, one: Value, other: Value) -> Value:
+        """Whether one comes before another; NaN comes last."""
+        f, common = self.f, self.code.common
+        if common.kind == "b":
+            return ~one & other
+        less = real(primitive(f, Prim.LT, common, [one, other])[0])
+        if common.kind != "f":
+            return less
+        return less | (f.compare("uno", other, other) & f.compare("ord", one, one))
+
+
+# -------------------------------------------------------------------- counting
+
+
+def bincount_kernel(
+    given: ArrayLayout, weights: ArrayLayout | None, length: int
+) -> CompiledKernel | None:
+    """The kernel of counts, or of sums of weights of float64; None for other weights.
+
+    Its last parameter is set where an integer is not below the length, or negative.
+    """
+    if weights is not None and weights.dtype != dt.FLOAT64:
+        return None
+    (count,) = given.shape
+    steps = (given.strides[0], 0 if weights is None else weights.strides[0])
+    library = _counts(given.dtype, weights is not None)
+    return CompiledKernel(library, "count", (length, count, *steps, 0), count > SHARED_ELEMENTS, 0)
+
+
+@lazy_library
+def _counts(kind: DType, weighted: bool) -> str:
+    module, stored = Module(), F64 if weighted else I64
+    with module.function("count", KERNEL) as f:
+        row = f.arguments[0]
+        source, weights = f.cell(row, 0, PTR), f.cell(row, 1, PTR)
+        result = f.cell(row, 1 + weighted, PTR)
+        length, count, stride, step = (f.cell(row, 2 + weighted + n) for n in range(4))
+        status = f.element(row, 6 + weighted, I64)
+        aside = f.stack_buffer(8)
+        low, high = worker_share(length, *f.arguments[1:])
+        with f.loop(low, high) as loop:
+            f.store(f.constant(stored, 0), f.element(result, loop.index, stored))
+        with f.loop(0, count) as loop:
+            number = load_index(f, f.offset(source, loop.index * stride), kind)
+            with f.when(~number.unsigned_below(length)):
+                f.store(f.constant(I64, 1), status, 8)
+            mine = (number >= low) & (number < high)
+            place = f.select(mine, f.element(result, number, stored), aside)
+            more = f.constant(stored, 1)
+            if weighted:
+                more = f.load(stored, f.offset(weights, loop.index * step))
+            f.store(f.load(stored, place) + more, place)
+    return module.text()

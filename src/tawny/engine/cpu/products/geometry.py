@@ -1,0 +1,212 @@
+"""Convolutions and the gradients of their inputs as sweeps of windows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import product
+
+from tawny.engine.cpu.kernels.kernel import ArrayLayout
+from tawny.engine.cpu.products.blocking import Extent
+from tawny.engine.cpu.products.matrices import Matrices
+from tawny.engine.cpu.products.stack import Axis
+from tawny.engine.cpu.products.windows import WindowAxis
+from tawny.ops.convolution import ConvolutionOp
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What windows see of `a`, times a kernel `b`: a part of a result `c`.  Steps are in bytes."""
+
+    batch: int
+    axes: tuple[WindowAxis, ...]
+    groups: int
+    channels: int
+    """Of a group."""
+    outputs: int
+    """Of a group."""
+    a_batch: int
+    c_batch: int
+    a_step: int
+    """From one channel of the input to the next."""
+    a_group: int
+    b_group: int
+    c_group: int
+    b_row: int
+    """From one channel of the kernel to the next."""
+    b_column: int
+    """From one output of the kernel to the next."""
+    b_start: int = 0
+    c_start: int = 0
+
+    def by_channel(self, item: int) -> Sweep | None:
+        """The same where each channel makes one output only: channels as columns."""
+        steps = {self.a_group, self.b_group, self.c_group}
+        if self.groups == 1 or (self.channels, self.outputs) != (1, 1) or steps != {item}:
+            return None
+        return replace(self, groups=1, outputs=self.groups, b_column=item)
+
+    @property
+    def taps(self) -> int:
+        """How many taps a window has."""
+        return math.prod([axis.taps for axis in self.axes])
+
+    @property
+    def extent(self) -> Extent:
+        """How large the product is."""
+        rows = self.batch * math.prod([axis.count for axis in self.axes])
+        return Extent(rows, self.outputs, self.channels, self.taps, self.groups)
+
+    def group(self, item: int) -> Axis:
+        """The groups as the axis of a stack, for elements of so many bytes."""
+        steps = self.a_group, self.b_group, self.c_group, self.c_group
+        return Axis(self.groups, *steps, self.outputs * item)
+
+    def numbers(self, packed: bool) -> dict[str, int]:
+        """What the code is told; taps are further apart in a kernel that is not packed."""
+        numbers = {
+            "depth": self.channels,
+            "taps": self.taps,
+            "b_start": self.b_start,
+            "c_start": self.c_start,
+            "b_row": self.b_row,
+            "b_column": self.b_column,
+            "b_depth": self.b_row,
+            "a_batch": self.a_batch,
+            "c_batch": self.c_batch,
+        }
+        inner = 1
+        for number, axis in reversed(list(enumerate(self.axes))):
+            numbers |= axis.numbers(number)
+            numbers[f"tap_bytes{number}"] = 0 if packed else axis.b_bytes
+            numbers[f"tap_rows{number}"] = inner if packed else 0
+            inner *= axis.taps
+        return numbers
+
+
+def forward(op: ConvolutionOp, x: ArrayLayout, kernel: ArrayLayout, result: ArrayLayout) -> Sweep:
+    """A convolution."""
+    axes = [
+        WindowAxis(
+            count=result.shape[i + 1],
+            size=x.shape[i + 1],
+            origin=-op.padding[i][0],
+            stride=op.strides[i],
+            taps=kernel.shape[i],
+            dilation=op.dilation[i],
+            a_bytes=x.strides[i + 1],
+            b_bytes=kernel.strides[i],
+            c_bytes=result.strides[i + 1],
+        )
+        for i in range(len(op.strides))
+    ]
+    channels, outputs = kernel.shape[-2], kernel.shape[-1] // op.groups
+    return Sweep(
+        batch=x.shape[0],
+        axes=tuple(axes),
+        groups=op.groups,
+        channels=channels,
+        outputs=outputs,
+        a_batch=x.strides[0],
+        c_batch=result.strides[0],
+        a_step=x.strides[-1],
+        a_group=channels * x.strides[-1],
+        b_group=outputs * kernel.strides[-1],
+        c_group=outputs * result.strides[-1],
+        b_row=kernel.strides[-2],
+        b_column=kernel.strides[-1],
+    )
+
+
+def backward(
+    op: ConvolutionOp, kernel: ArrayLayout, gradient: ArrayLayout, result: ArrayLayout
+) -> list[Sweep]:
+    """The gradient of a convolution's input: a sweep for each residue of places by the strides."""
+    channels, outputs = kernel.shape[-2], kernel.shape[-1] // op.groups
+    sweeps: list[Sweep] = []
+    for residues in product(*[range(stride) for stride in op.strides]):
+        found = [_residue(op, i, r, kernel, gradient, result) for i, r in enumerate(residues)]
+        axes = tuple([axis for axis, _ in found])
+        if any(axis.count <= 0 for axis in axes):
+            continue
+        sweeps.append(
+            Sweep(
+                batch=gradient.shape[0],
+                axes=axes,
+                groups=op.groups,
+                channels=outputs,
+                outputs=channels,
+                a_batch=gradient.strides[0],
+                c_batch=result.strides[0],
+                a_step=gradient.strides[-1],
+                a_group=outputs * gradient.strides[-1],
+                b_group=outputs * kernel.strides[-1],
+                c_group=channels * result.strides[-1],
+                b_row=kernel.strides[-1],
+                b_column=kernel.strides[-2],
+                b_start=sum(
+                    first * s for (_, first), s in zip(found, kernel.strides, strict=False)
+                ),
+                c_start=sum(r * s for r, s in zip(residues, result.strides[1:], strict=False)),
+            )
+        )
+    return sweeps
+
+
+def _residue(
+    op: ConvolutionOp,
+    i: int,
+    residue: int,
+    kernel: ArrayLayout,
+    gradient: ArrayLayout,
+    result: ArrayLayout,
+) -> tuple[WindowAxis, int]:
+    """Places `residue`, `residue + stride` ... of an axis, and the first tap that they see.
+
+    Place q saw tap t of window p where q + padding = p * stride + t * dilation.
+    """
+    stride, dilation, before = op.strides[i], op.dilation[i], op.padding[i][0]
+    common = math.gcd(stride, dilation)
+    period = stride // common
+    taps = [t for t in range(kernel.shape[i]) if (residue + before - t * dilation) % stride == 0]
+    first = taps[0] if taps else 0
+    axis = WindowAxis(
+        count=-(-(result.shape[i + 1] - residue) // stride),
+        size=gradient.shape[i + 1],
+        origin=(residue + before - first * dilation) // stride,
+        stride=1,
+        taps=len(taps),
+        dilation=-(dilation // common),
+        a_bytes=gradient.strides[i + 1],
+        b_bytes=period * kernel.strides[i],
+        c_bytes=stride * result.strides[i + 1],
+    )
+    return axis, first
+
+
+def as_matrices(sweep: Sweep, item: int) -> Matrices | None:
+    """A sweep of windows with one tap, whose positions lie evenly in memory, as matrices."""
+    axes = sweep.axes
+    moved = any(a.origin or a.stride != 1 or a.count != a.size for a in axes)
+    if sweep.taps != 1 or moved or sweep.b_start or sweep.c_start:
+        return None
+    (rows, a_row, c_row), *outer = [(a.count, a.a_bytes, a.c_bytes) for a in reversed(axes)]
+    for count, a_step, c_step in [*outer, (sweep.batch, sweep.a_batch, sweep.c_batch)]:
+        if count != 1 and (a_step, c_step) != (rows * a_row, rows * c_row):
+            return None
+        rows *= count
+    return Matrices(
+        rows=rows,
+        columns=sweep.outputs,
+        depth=sweep.channels,
+        a_row=a_row,
+        a_step=sweep.a_step,
+        b_row=sweep.b_row,
+        b_column=sweep.b_column,
+        c_row=c_row,
+        residual_row=c_row,
+        residual_column=item,
+        bias_row=0,
+        bias_column=item,
+        stack=(sweep.group(item),) if sweep.groups > 1 else (),
+    )

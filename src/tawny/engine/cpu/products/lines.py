@@ -1,0 +1,275 @@
+"""Rows that are read from copies of the input's lines, with zeros around them.
+
+A line is what the windows of one line of positions see of one line of the input.  Where channels
+are few, or not side by side in memory, a copy of it serves many windows: no window has to be
+checked, and the taps along a line follow each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tawny.engine.cpu.kernels.element import Element
+from tawny.engine.cpu.kernels.row import Numbers
+from tawny.engine.cpu.products.blocking import Blocking, aligned
+from tawny.engine.cpu.products.form import PackCode, Rows, Source, TileCode
+from tawny.engine.cpu.products.geometry import Sweep
+from tawny.engine.cpu.products.tile import Walk, accumulate
+from tawny.engine.cpu.products.windows import Seen, WindowAxis, Windows, each_tap
+from tawny.engine.llvm.ir.builder import I1, I64, Function, Value
+
+LINE_NUMBERS: Final = ("pixel_bytes", "pixels", "first", "low", "high", "a_step", "together")
+"""What the code is told of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What the windows of a line of positions see of one line of the input."""
+
+    pixel_bytes: int
+    """Bytes of all channels, in the copy."""
+    pixels: int
+    first: int
+    """The coordinate of the first pixel."""
+    size: int
+    """Coordinates of the input; what lies outside is zero."""
+    a_step: int
+    """From one channel of the input to the next."""
+    together: bool
+    """Whether a line of the input lies in memory without gaps."""
+
+    @staticmethod
+    def of(axis: WindowAxis, channels: int, item: int, a_step: int) -> Line:
+        """The line along an axis."""
+        (low, high), pixel = axis.reach, channels * item
+        return Line(
+            pixel,
+            (axis.count - 1) * axis.stride + high - low + 1,
+            axis.origin + low,
+            axis.size,
+            a_step,
+            a_step == item and axis.a_bytes == pixel,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a copy."""
+        return self.pixels * self.pixel_bytes
+
+    def numbers(self) -> dict[str, int]:
+        """What the code is told: of a copy, pixels from `low` to `high` are the input's."""
+        low, high = (min(max(n - self.first, 0), self.pixels) for n in (0, self.size))
+        own = self.pixel_bytes, self.pixels, self.first, low, high, self.a_step, self.together
+        return dict(zip(LINE_NUMBERS, own, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A sweep over copied lines."""
+
+    sweep: Sweep
+    """As it is seen in the copies: where taps follow each other they are one, and deeper."""
+    line: Line
+    shift: int
+    """Pixels from the first of a line to what the first tap of the first position sees."""
+    lines: int
+    """How many lines each line of positions sees."""
+
+    def room(self, cut: Blocking) -> int:
+        """Bytes of scratch memory for the lines of a chunk of tiles."""
+        heights = [cut.full.tile.rows, *([] if cut.tail is None else [cut.tail.tile.rows])]
+        positions, count = cut.chunk_tiles * max(heights), self.sweep.axes[-1].count
+        return aligned(((positions + count - 2) // count + 1) * self.lines * self.line.nbytes)
+
+    def numbers(self, packed: bool) -> dict[str, int]:
+        """What the code is told."""
+        numbers = {
+            **self.sweep.numbers(packed=packed),
+            **self.line.numbers(),
+            "lines": self.lines,
+            "line_bytes": self.line.nbytes,
+            "shift": self.shift,
+        }
+        inner = 1
+        for number, outer in reversed(list(enumerate(self.sweep.axes[:-1]))):
+            numbers[f"lines{number}"] = inner
+            inner *= outer.taps
+        return numbers
+
+
+def copied(sweep: Sweep, item: int) -> Copied:
+    """A sweep whose lines are copied."""
+    *outer, last = sweep.axes
+    line = Line.of(last, sweep.channels, item, sweep.a_step)
+    follow = last.dilation == 1 and last.b_bytes == sweep.channels * sweep.b_row
+    seen = sweep
+    if follow:
+        axes = (*outer, replace(last, taps=1))
+        seen = replace(sweep, axes=axes, channels=sweep.channels * last.taps)
+    return Copied(seen, line, -last.reach[0], math.prod([axis.taps for axis in outer]))
+
+
+@dataclass(frozen=True, slots=True)
+class Lines(Source):
+    """Copied lines of an input with so many spatial axes."""
+
+    rank: int
+
+    @property
+    def gathers(self) -> bool:
+        return True
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        own = [f"lines{axis}" for axis in range(self.rank - 1)]
+        return (*Windows(self.rank).numbers, *LINE_NUMBERS, "lines", "line_bytes", "shift", *own)
+
+    def rows(self, code: TileCode) -> Rows:
+        return _LineRows(code, self.rank, each=False)
+
+    def alone(self, code: TileCode) -> Rows:
+        return _LineAlone(code, self.rank, each=False)
+
+    def outside(self, rows: Rows) -> Value | None:
+        assert isinstance(rows, Seen)
+        return rows.f.constant(I1, 1)  # to find out would take longer than to look at the sums
+
+    def pack(self, code: PackCode) -> None:
+        Windows(self.rank).pack(code)
+
+    def gather(self, f: Function, element: Element, numbers: Numbers) -> Value:
+        """All lines that positions `first` to `last` see."""
+        _, left, first, last, room = f.arguments
+        n, count = numbers, numbers[f"count{self.rank - 1}"]
+        begin, end = first // count, (last + count - 1) // count
+        step = n["lines"] * n["line_bytes"]
+        with f.loop(begin, end, carried=[room]) as line:
+            rest, places = line.index, list[Value]()
+            for axis in reversed(range(self.rank - 1)):
+                places.insert(0, rest % n[f"count{axis}"])
+                rest = rest // n[f"count{axis}"]
+            start = f.offset(left, rest * n["a_batch"])
+
+            def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
+                (target,) = state
+                source, inside = start, f.constant(I1, 1)
+                for axis, (tap, place) in enumerate(zip(taps, places, strict=True)):
+                    seen = place * n[f"stride{axis}"] + n[f"origin{axis}"]
+                    seen = seen + tap * n[f"dilation{axis}"]
+                    inside = inside & seen.unsigned_below(n[f"size{axis}"])
+                    source = f.offset(source, seen * n[f"a_bytes{axis}"])
+                copy_line(f, element, n, source, target, inside, self.rank - 1)
+                return [f.offset(target, n["line_bytes"])]
+
+            line.carry(*each_tap(f, n, self.rank - 1, line.carried, tapped))
+        return f.offset(room, -(begin * step))
+
+
+def copy_line(
+    f: Function,
+    element: Element,
+    n: Numbers,
+    source: Value,
+    target: Value,
+    inside: Value,
+    axis: int,
+) -> None:
+    """One line with zeros around it; nothing but zeros for one that is not inside of the input."""
+    low, high = (f.select(inside, n[name], 0) for name in ("low", "high"))
+    pixel = n["pixel_bytes"]
+    _clear(f, element, target, low * pixel)
+    _clear(f, element, f.offset(target, high * pixel), (n["pixels"] - high) * pixel)
+    begin = f.offset(source, (n["first"] + low) * n[f"a_bytes{axis}"])
+    place = f.offset(target, low * pixel)
+
+    def whole() -> list[Value]:
+        length = (high - low) * pixel
+        kind = element.neighbours
+        with f.loop(0, length, element.vector_bytes) as loop:
+            mask = element.first(f, (length - loop.index) // element.nbytes)
+            values = f.masked_load(kind, f.offset(begin, loop.index), mask, f.constant(kind, 0))
+            f.masked_store(values, f.offset(place, loop.index), mask)
+        return []
+
+    def apart() -> list[Value]:
+        step = n[f"a_bytes{axis}"]
+        with f.loop(0, high - low, carried=[begin, place]) as pixels:
+            start, end = pixels.carried
+            with f.loop(0, pixel, element.nbytes, carried=[start]) as channels:
+                (at,) = channels.carried
+                f.store(f.load(element.one, at), f.offset(end, channels.index))
+                channels.carry(f.offset(at, n["a_step"]))
+            pixels.carry(f.offset(start, step), f.offset(end, pixel))
+        return []
+
+    f.either(n["together"].differs(0), whole, apart)
+
+
+def _clear(f: Function, element: Element, place: Value, length: Value) -> None:
+    """Write zeros to so many bytes."""
+    kind = element.neighbours
+    with f.loop(0, length, element.vector_bytes) as loop:
+        mask = element.first(f, (length - loop.index) // element.nbytes)
+        f.masked_store(f.constant(kind, 0), f.offset(place, loop.index), mask)
+
+
+class _LineRows(Seen):
+    """What the windows at a tile's positions see in copied lines."""
+
+    def accumulate(self, sums: Sequence[Value]) -> list[Value]:
+        code, f, n, element = self.code, self.f, self.n, self.code.element
+        last, count = self.rank - 1, code.upper - code.lower
+        positions, line = n[f"count{last}"], n["lines"] * n["line_bytes"]
+        pixel = n["pixel_bytes"]
+        first = f.offset(code.left, n["shift"] * pixel + code.lower * element.nbytes)
+        bases: list[Value] = []
+        for row in range(code.tile.rows):
+            number = (code.start + row) // positions
+            along = self.positions[row].places[last] * n[f"stride{last}"]
+            bases.append(f.offset(first, number * line + along * pixel))
+        steps = self.tap_steps(count)
+        unit = f.constant(I64, element.nbytes)
+
+        def tapped(taps: Sequence[Value], state: Sequence[Value]) -> list[Value]:
+            moved = taps[last] * n[f"dilation{last}"] * pixel
+            for axis, tap in enumerate(taps[:last]):
+                moved = moved + tap * n[f"lines{axis}"] * n["line_bytes"]
+            place = code.panel
+            for tap, step in zip(taps, steps, strict=True):
+                place = f.offset(place, tap * step)
+            begin, length = self._part(taps, count)
+            rows = [f.offset(base, moved + begin * element.nbytes) for base in bases]
+            place = f.offset(place, begin * code.panel_step)
+            walk = Walk(rows, unit, place, code.panel_step, length, code.ahead)
+            return accumulate(f, element, code.tile, state, walk, code.masks)
+
+        return each_tap(f, n, self.rank, sums, tapped)
+
+    def _part(self, taps: Sequence[Value], count: Value) -> tuple[Value, Value]:
+        """What is multiplied of a tap's elements, `count` in the block: from where, how many."""
+        del taps
+        return self.f.constant(I64, 0), count
+
+
+class _LineAlone(_LineRows):
+    """What the window at one position sees of the input itself."""
+
+    def _part(self, taps: Sequence[Value], count: Value) -> tuple[Value, Value]:
+        """The elements of the pixels, one or several, that are the input's."""
+        code, f, n = self.code, self.f, self.n
+        (coordinates,), last = self.coordinates, self.rank - 1
+        seen = [
+            c + tap * n[f"dilation{i}"]
+            for i, (c, tap) in enumerate(zip(coordinates, taps, strict=True))
+        ]
+        channels = n["pixel_bytes"] // code.element.nbytes
+        before = f.maximum(-seen[last], 0) * channels
+        after = f.maximum(n[f"size{last}"] - seen[last], 0) * channels
+        begin = f.maximum(before - code.lower, 0)
+        length = f.maximum(f.minimum(after - code.lower, count) - begin, 0)
+        for axis, place in enumerate(seen[:last]):
+            length = f.select(place.unsigned_below(n[f"size{axis}"]), length, 0)
+        return begin, length

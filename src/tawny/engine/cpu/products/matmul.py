@@ -1,0 +1,171 @@
+"""Products of matrices and of stacks of them, with operands of any strides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tawny.engine.cpu.kernels.element import Element, product_element
+from tawny.engine.cpu.kernels.kernel import ArrayLayout
+from tawny.engine.cpu.products import dot
+from tawny.engine.cpu.products.blocking import Extent, Panels, cut
+from tawny.engine.cpu.products.epilogue import Ending, without_scale
+from tawny.engine.cpu.products.form import Rows, Source, TileCode
+from tawny.engine.cpu.products.matrices import Matrices, matrices_of
+from tawny.engine.cpu.products.packing import Order, order_of
+from tawny.engine.cpu.products.preparation import Made, Preparation
+from tawny.engine.cpu.products.product import Product, kernel_of
+from tawny.engine.cpu.products.tile import Walk, accumulate, spaced, widest
+from tawny.engine.llvm.ir.builder import Value
+from tawny.ops.fusion import PLAIN, Epilogue
+
+PACKING_ROWS: Final = 128
+"""With fewer rows packing the right matrix costs more than it brings, if its panels are wide."""
+
+WIDE_BYTES: Final = 256
+"""Of a row of a wide panel; narrow ones touch more of memory than they use, unless packed."""
+
+PACKING_BYTES: Final = 2**18
+"""A smaller right matrix is read where it lies, if elements of its rows are neighbours."""
+
+
+STREAMED_ROWS: Final = 40
+STREAMED_BYTES: Final = 2**23
+"""With few rows a larger right matrix is read in order, since memory is what takes the time."""
+
+
+def matmul_kernel(
+    a: ArrayLayout,
+    b: ArrayLayout,
+    result: ArrayLayout,
+    extra: Sequence[ArrayLayout] = (),
+    *,
+    transposed: tuple[bool, bool] = (False, False),
+    epilogue: Epilogue = PLAIN,
+    workers: int = 1,
+    prepared: bool = False,
+) -> Made | None:
+    """The kernel of a product as NumPy's `matmul` takes its operands; None where it has none.
+
+    `extra` are the epilogue's operands; `workers` is the most that are expected.  With `prepared`
+    operand 1 is known before the run and may be packed for it.
+    """
+    element = product_element(result.dtype)
+    if element is None or a.dtype != result.dtype or b.dtype != result.dtype:
+        return None
+    scale_at, extra = without_scale(extra, epilogue)
+    matrices = matrices_of(a, b, result, extra, transposed, epilogue)
+    unit = element.nbytes
+    if epilogue.residual and matrices.residual_column != unit:
+        return None
+    if epilogue.bias and matrices.bias_column not in {0, unit}:
+        return None
+    factors = ("b", "a") if matrices.exchanged else ("a", "b")
+    operands = (*factors, *["bias"] * epilogue.bias, *["residual"] * epilogue.residual, "c")
+    ending = Ending(epilogue, result.dtype, epilogue.bias and matrices.bias_column == 0)
+    if not ending.possible:
+        return None
+    prepared = prepared and len(b.shape) == 2 and not matrices.exchanged
+    found = product_kernel(
+        element, ending, matrices, operands, workers, prepared=prepared, scale_at=scale_at
+    )
+    if isinstance(found.preparation, Preparation) and transposed[1]:
+        return Made(found.code, replace(found.preparation, transposed=True))
+    return found
+
+
+def product_kernel(
+    element: Element,
+    ending: Ending,
+    matrices: Matrices,
+    operands: tuple[str, ...],
+    workers: int,
+    *,
+    prepared: bool = False,
+    scale_at: int = 0,
+) -> Made:
+    """The kernel of a stack of products of matrices.
+
+    A right matrix that is `prepared` is one for each axis of the stack that moves on in it.  A
+    scale is `scale_at` bytes from the bias.
+    """
+    stack = math.prod([axis.size for axis in matrices.stack])
+    extent = Extent(matrices.rows, matrices.columns, matrices.depth, 1, stack)
+    shared = extent.shared and workers > 1
+    order = order_of(element, matrices.b_row, matrices.b_column)
+    if matrices.columns == 1 and matrices.b_row == element.nbytes:
+        order = Order.COLUMNS
+    together = order is Order.COLUMNS and matrices.a_step == element.nbytes
+    if together and not prepared and dot.suits(matrices):
+        return Made(
+            dot.dot_kernel(element, ending, matrices, operands, shared=shared, scale_at=scale_at)
+        )
+    right = matrices.depth * matrices.columns * element.nbytes
+    panels = panels_for(element, matrices.rows, right, order, prepared)
+    few = matrices.rows <= STREAMED_ROWS and right > STREAMED_BYTES
+    blocking = cut(
+        element,
+        extent,
+        workers,
+        panels=panels,
+        order=order,
+        streamed=few and panels is Panels.DIRECT,
+    )
+    preparation, axes = None, matrices.stack
+    if prepared:
+        groups = math.prod([axis.size for axis in axes if axis.b])
+        shape = 1, matrices.depth, groups, matrices.columns
+        preparation = Preparation(element, blocking, *shape)
+        nbytes = preparation.group_bytes
+        axes = tuple([axis._replace(b=nbytes if axis.b else 0) for axis in axes])
+    numbers = {
+        **matrices.numbers,
+        "taps": 1,
+        "b_depth": matrices.b_row,
+        "b_start": 0,
+        "c_start": 0,
+    }
+    product = Product(element, ending, blocking, panels, order, axes, StridedRows(), numbers)
+    code = kernel_of([product], operands, workers, shared=shared, scale_at=scale_at)
+    return Made(code, preparation)
+
+
+def panels_for(element: Element, rows: int, right: int, order: Order, prepared: bool) -> Panels:
+    """How a right matrix of so many bytes is read for so many rows."""
+    if prepared:
+        return Panels.PREPARED
+    least = PACKING_ROWS * min(widest() * element.vector_bytes, WIDE_BYTES) // WIDE_BYTES
+    large = rows >= least and right > PACKING_BYTES
+    return Panels.PACKED if large or order is not Order.ROWS else Panels.DIRECT
+
+
+@dataclass(frozen=True, slots=True)
+class StridedRows(Source):
+    """Rows that are evenly spaced in memory, as are their elements."""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return ("a_row", "a_step", "c_row", "residual_row")
+
+    def rows(self, code: TileCode) -> Rows:
+        return _Spaced(code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spaced:
+    """Rows of a tile that are evenly spaced."""
+
+    code: TileCode
+
+    def accumulate(self, sums: Sequence[Value]) -> list[Value]:
+        code, f = self.code, self.code.f
+        step, count = code.numbers["a_step"], code.upper - code.lower
+        rows = self.places(f.offset(code.left, code.lower * step), "a")
+        walk = Walk(rows, step, code.panel, code.panel_step, count, code.ahead)
+        return accumulate(f, code.element, code.tile, sums, walk, code.masks)
+
+    def places(self, base: Value, name: str) -> list[Value]:
+        code, step = self.code, self.code.numbers[f"{name}_row"]
+        return spaced(code.f, code.f.offset(base, code.start * step), step, code.tile.rows)

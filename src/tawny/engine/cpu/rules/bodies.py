@@ -1,0 +1,79 @@
+"""Native kernels of elementwise ops, conversions, reductions, and fused groups of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tawny.engine.cpu.kernel_table import Kernel, Memory, native
+from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
+from tawny.engine.cpu.kernels.reduction.plan import reduction_kernel
+from tawny.engine.llvm.runtime.host import host
+from tawny.engine.llvm.scalar.bodies import lower_body
+from tawny.engine.llvm.scalar.reduction_bodies import stage_body
+from tawny.node import Node
+from tawny.op import Elementwise
+from tawny.ops.creation import Arange, Cast, Eye, Linspace
+from tawny.ops.fusion import FOLDS, Body, BodyStep, Group
+from tawny.ops.reduction import (
+    AllTrue,
+    AnyTrue,
+    ArgMax,
+    ArgMin,
+    LogSumExp,
+    Max,
+    Mean,
+    Min,
+    Prod,
+    Sum,
+    Var,
+)
+
+
+@native(Elementwise)
+@native(Cast)
+@native(Arange)
+@native(Linspace)
+@native(Eye)
+@native(Sum)
+@native(Prod)
+@native(Mean)
+@native(Var)
+@native(Max)
+@native(Min)
+@native(AllTrue)
+@native(AnyTrue)
+@native(LogSumExp)
+@native(ArgMax)
+@native(ArgMin)
+def single(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """Loops over the elements."""
+    given = tuple([(i.shape, i.dtype) for i in node.inputs])
+    step = BodyStep(node.op, tuple(range(len(given))), node.shape, node.dtype)
+    return _compiled(Body.of(given, (step,), (len(given),)), operands, results)
+
+
+@native(Group)
+def group(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """The same loops for all that the group computes."""
+    assert isinstance(node.op, Group)
+    return _compiled(node.op.body, operands, results)
+
+
+def folds(body: Body) -> bool:
+    """Whether there is a reduction in it."""
+    return any(isinstance(step.op, FOLDS) for step in body.steps)
+
+
+def compilable(body: Body) -> bool:
+    """Whether all of it can be compiled to one kernel."""
+    if not host().has_fma:
+        return False
+    return (stage_body(body) if folds(body) else lower_body(body)) is not None
+
+
+def _compiled(body: Body, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    if folds(body):
+        folded = reduction_kernel(body, operands, results)
+        return None if folded is None else Kernel(*folded.kernel, after=folded.after)
+    found = elementwise_kernel(body, operands, results)
+    return None if found is None else Kernel(*found)

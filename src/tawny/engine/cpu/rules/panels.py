@@ -1,0 +1,225 @@
+"""The native kernel of products that groups use up: both, panel by panel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous, threaded
+from tawny.engine.cpu.kernels.element import element_of
+from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
+from tawny.engine.cpu.kernels.panels import (
+    WORKER_SCRATCH,
+    PanelAddress,
+    PanelCall,
+    PanelSplit,
+    panels_kernel,
+)
+from tawny.engine.cpu.products.blocking import Extent
+from tawny.engine.cpu.products.epilogue import Ending
+from tawny.engine.cpu.products.matmul import matmul_kernel
+from tawny.engine.cpu.products.matrices import matrices_of
+from tawny.engine.cpu.products.pieces import FIXED, MOVING, Operand, fits, pieces_kernel
+from tawny.engine.cpu.rules.products import prepares
+from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
+from tawny.engine.llvm.runtime.host import host
+from tawny.engine.llvm.scalar.bodies import Read, lower_body
+from tawny.node import Node
+from tawny.ops.fusion import Body, ProductGroup
+from tawny.shape import Shape
+
+PANEL_BYTES: Final = 2**18
+"""A panel of the product has about so many bytes, to stay in the second cache..."""
+
+DEEP_PANEL_BYTES: Final = 2**20
+DEEP_BYTES: Final = 2**22
+"""... or so many with a right matrix that does not stay there: it is read for each panel."""
+
+LEAST_ROWS: Final = 64
+"""Panels have at least so many rows."""
+
+SPARED: Final = 2
+"""The product has at least so many times the bytes of the scratch memory of `NOMINAL_THREADS`."""
+
+
+@threaded(ProductGroup)
+def product_group(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """A product and what uses it up: panels of rows, or tiles of all pieces."""
+    op = node.op
+    assert isinstance(op, ProductGroup)
+    return (_by_rows if op.pieces == 1 else _in_pieces)(op, operands, results, threads)
+
+
+def _by_rows(
+    op: ProductGroup, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """Panels of rows: those of the product, in scratch memory, then those of the results.
+
+    None where the product is not much larger than the panels of `NOMINAL_THREADS`, or operand 1
+    is packed before the run.  On more threads the panels of all are as large as the product at
+    most.
+    """
+    if prepares(operands[1], op.transpose_b):
+        return None
+    (rows, columns), dtype = op.body.operands[0]
+    whole = rows * columns * dtype.itemsize
+    right = math.prod(operands[1].shape) * dtype.itemsize
+    panel = DEEP_PANEL_BYTES if right > DEEP_BYTES else PANEL_BYTES
+    count = min(rows // LEAST_ROWS, -(-whole // panel))
+    if count < 2:
+        return None
+    cut = PanelSplit.of(rows, count)
+    calls = [_calls(op, operands, results, rows, height) for height in cut.heights]
+    found = [(made, room) for made, room in calls if made is not None]
+    if len(found) < len(calls):
+        return None
+    addresses, room = len(operands) + len(results) + 1, max(room for _, room in found)
+    slots = min(threads, count)
+    code = panels_kernel(cut, [made for made, _ in found], addresses, slots, room)
+    nominal = code.scratch // slots * min(NOMINAL_THREADS, count)
+    return Kernel(*code) if SPARED * nominal <= whole else None
+
+
+def _calls(
+    op: ProductGroup,
+    operands: Sequence[Memory],
+    results: Sequence[Memory],
+    rows: int,
+    height: int,
+) -> tuple[list[PanelCall] | None, int]:
+    """The kernels of a panel of some rows, if both can be made, and the scratch memory they need.
+
+    There the panel of the product comes first, then what its kernel needs.
+    """
+    (_, columns), dtype = op.body.operands[0]
+    panel = contiguous((height, columns), dtype)
+    axes = [
+        1 if op.transpose_a else 0,
+        None,
+        *[None] * op.epilogue.bias,
+        *[0] * op.epilogue.residual,
+    ]
+    given = [
+        memory if axis is None else _panel(memory, axis, height)
+        for memory, axis in zip(operands, axes, strict=False)
+    ]
+    moves = [
+        PanelAddress(cell, 0 if axis is None else operands[cell].strides[axis])
+        for cell, axis in enumerate(axes)
+    ]
+    made = matmul_kernel(
+        given[0],
+        given[1],
+        panel,
+        given[2:],
+        transposed=(op.transpose_a, op.transpose_b),
+        epilogue=op.epilogue,
+    )
+    others = operands[op.product_arity :]
+    cut = [_panel(m, 0, height) if _spans(m.shape, rows) else m for m in others]
+    body = elementwise_kernel(
+        panel_body(op.body, height), [panel, *cut], [_panel(r, 0, height) for r in results]
+    )
+    if made is None or body is None:
+        return None, 0
+    assert not body.scratch
+    size = -(-height * columns * dtype.itemsize // 64) * 64
+    scratch = [PanelAddress(WORKER_SCRATCH, 0, size)] if made.code.scratch else []
+    product = PanelCall(made.code, (*moves, PanelAddress(WORKER_SCRATCH), *scratch))
+    written = [
+        PanelAddress(cell, memory.strides[0] if _spans(memory.shape, rows) else 0)
+        for cell, memory in enumerate((*others, *results), op.product_arity)
+    ]
+    return [
+        product,
+        PanelCall(body, (PanelAddress(WORKER_SCRATCH), *written)),
+    ], size + made.code.scratch
+
+
+def _spans(shape: Shape, rows: int) -> bool:
+    """Whether an operand or result of the body has an element, or more, of its own for each row."""
+    return len(shape) == 2 and shape[0] == rows
+
+
+def _panel(memory: Memory, axis: int, height: int) -> Memory:
+    """The memory of the first rows, which lie along an axis."""
+    shape = list(memory.shape)
+    shape[axis] = height
+    return replace(memory, shape=tuple(shape))
+
+
+def panel_body(body: Body, height: int) -> Body:
+    """The body of some rows of a matrix."""
+    (rows, _), _ = body.operands[0]
+
+    def cut(shape: Shape) -> Shape:
+        return (height, shape[1]) if _spans(shape, rows) else shape
+
+    return Body.of(
+        tuple([(cut(shape), dtype) for shape, dtype in body.operands]),
+        tuple([step._replace(shape=cut(step.shape)) for step in body.steps]),
+        body.results,
+    )
+
+
+# ---------------------------------------------------------------------- pieces
+
+
+def _in_pieces(
+    op: ProductGroup, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """Tiles with some columns of each piece.
+
+    A right matrix that is known before the run is packed for it: many products are to read it.
+    None where columns of another are not side by side, or an operand does not lie in rows.
+    """
+    (rows, width), dtype = op.body.operands[0]
+    element, planned = element_of(dtype), lower_body(op.body)
+    if element is None or planned is None or op.epilogue.scaled:
+        return None
+    whole = contiguous((rows, op.pieces * width), dtype)
+    taken, transposed = operands[: op.product_arity], (op.transpose_a, op.transpose_b)
+    matrices = matrices_of(taken[0], taken[1], whole, taken[2:], transposed, op.epilogue)
+    extent, known = Extent(rows, op.pieces * width, matrices.depth), operands[1].constant
+    if not host().has_fma or not fits(element, planned.code, extent, op.pieces, prepared=known):
+        return None
+    item, ending = element.nbytes, Ending(op.epilogue, dtype)
+    columns = [
+        *[matrices.b_column] * (not known),
+        *[matrices.residual_column] * op.epilogue.residual,
+        *[matrices.bias_column] * op.epilogue.bias,
+    ]
+    if columns != [item] * len(columns) or not ending.possible or matrices.stack:
+        return None
+    reads = [_read(op, read, operands) for read in planned.reads]
+    if any(read is None for read in reads):
+        return None
+    names = (
+        *("a", "b"),
+        *["bias"] * op.epilogue.bias,
+        *["residual"] * op.epilogue.residual,
+        *[f"other{i}" for i in range(len(operands) - op.product_arity + len(results))],
+    )
+    written = [Operand(len(operands) + i, memory.strides[0]) for i, memory in enumerate(results)]
+    found = [read for read in reads if read is not None]
+    given = element, ending, matrices, planned.code, found, written, names
+    code, preparation = pieces_kernel(
+        *given, threads, op.pieces, prepared=known, transposed=op.transpose_b
+    )
+    return Kernel(*code, prepared=() if preparation is None else ((1, preparation),))
+
+
+def _read(op: ProductGroup, read: Read, operands: Sequence[Memory]) -> int | Operand | None:
+    """A piece of the product, or where what is read lies; None where it does not lie in rows."""
+    if read.operand < op.pieces:
+        return read.operand
+    cell = read.operand - op.pieces + op.product_arity
+    steps = dict(zip(read.view, operands[cell].strides, strict=True))
+    column = steps.get(1, 0)
+    if column not in {0, operands[cell].dtype.itemsize}:
+        return None
+    return Operand(cell, steps.get(0, 0), MOVING if column else FIXED)

@@ -1,0 +1,130 @@
+"""Native kernels of the pooling chapter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tawny.dtype import BOOL, UINT8
+from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous, native
+from tawny.engine.cpu.kernels.copies import CopyBlock, copy_kernel
+from tawny.engine.cpu.kernels.element import element_of
+from tawny.engine.cpu.kernels.pooling import PoolingGeometry, PoolingKind, pooling_kernel
+from tawny.engine.cpu.kernels.reduction.plan import reduction_kernel
+from tawny.node import Node
+from tawny.ops.fusion import Body, BodyStep
+from tawny.ops.pooling import (
+    AvgPool,
+    AvgPoolGradient,
+    MaxPool,
+    MaxPoolGradient,
+    MaxPoolSelect,
+    Pooling,
+    Upsampling,
+    UpsamplingGradient,
+)
+from tawny.ops.reduction import Sum
+from tawny.shape import Shape
+
+
+def _pooled(
+    kind: PoolingKind,
+    node: Node,
+    whole: Shape,
+    pooled: Shape,
+    operands: Sequence[Memory],
+    results: Sequence[Memory],
+) -> Kernel | None:
+    """The kernel of a pooling between arrays of these shapes; None for dtypes it does not know."""
+    assert isinstance(node.op, Pooling)
+    dtype = results[0].dtype
+    element = element_of(UINT8 if dtype == BOOL else dtype)
+    if element is None or any(m.dtype != dtype for m in operands):
+        return None
+    if dtype.kind != "f" and kind is not PoolingKind.MAX:
+        return None
+    if element.stored != element.computed and kind not in {
+        PoolingKind.MAX,
+        PoolingKind.MAX_SELECT,
+        PoolingKind.MEAN,
+    }:
+        return None
+    geometry = PoolingGeometry(
+        whole[0],
+        whole[-1],
+        whole[1:-1],
+        pooled[1:-1],
+        node.op.window,
+        node.op.strides,
+        tuple([before for before, _ in node.op.padding]),
+    )
+    found = pooling_kernel(kind, geometry, element, operands)
+    return None if found is None else Kernel(*found)
+
+
+@native(MaxPool)
+def max_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """The greatest element of each window."""
+    return _pooled(PoolingKind.MAX, node, operands[0].shape, results[0].shape, operands, results)
+
+
+@native(AvgPool)
+def avg_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """The mean of each window."""
+    return _pooled(PoolingKind.MEAN, node, operands[0].shape, results[0].shape, operands, results)
+
+
+@native(MaxPoolSelect)
+def max_pool_select(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Elements of operand 1 where each window of operand 0 has its first maximum."""
+    return _pooled(
+        PoolingKind.MAX_SELECT, node, operands[0].shape, results[0].shape, operands, results
+    )
+
+
+@native(MaxPoolGradient)
+def max_pool_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Each window's gradient where its first maximum is."""
+    shapes = operands[0].shape, operands[1].shape
+    return _pooled(PoolingKind.MAX_GRADIENT, node, *shapes, operands, results)
+
+
+@native(AvgPoolGradient)
+def avg_pool_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Each window's gradient spread evenly."""
+    shapes = results[0].shape, operands[0].shape
+    return _pooled(PoolingKind.MEAN_GRADIENT, node, *shapes, operands, results)
+
+
+@native(Upsampling)
+def upsampling(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
+    """Each spatial axis twice: the elements, then their repetitions."""
+    assert isinstance(node.op, Upsampling)
+    (given,), (result,) = operands, results
+    axes = list(zip(given.shape, given.strides, (1, *node.op.factors, 1), strict=True))
+    sizes = tuple([n for size, _, factor in axes for n in (size, factor)])
+    strides = tuple([s for _, stride, _ in axes for s in (stride, 0)])
+    block = CopyBlock(0, 0, sizes, strides, 0, contiguous(sizes, result.dtype).strides)
+    return Kernel(*copy_kernel([block], 1, result.dtype.itemsize))
+
+
+@native(UpsamplingGradient)
+def upsampling_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Each spatial axis twice, and the sum over every second one."""
+    assert isinstance(node.op, UpsamplingGradient)
+    (given,), (result,) = operands, results
+    axes = list(zip(given.shape, given.strides, (1, *node.op.factors, 1), strict=True))
+    shape = tuple([n for size, _, factor in axes for n in (size // factor, factor)])
+    strides = tuple([s for _, stride, factor in axes for s in (stride * factor, stride)])
+    blocks = Memory(shape, strides, given.dtype)
+    total = Sum(tuple(range(1, len(shape), 2)), keepdims=False, dtype=given.dtype)
+    step = BodyStep(total, (0,), result.shape, result.dtype)
+    folded = reduction_kernel(Body.of(((shape, given.dtype),), (step,), (1,)), [blocks], results)
+    return None if folded is None else Kernel(*folded.kernel, after=folded.after)

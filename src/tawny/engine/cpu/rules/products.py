@@ -1,0 +1,134 @@
+"""Native kernels of matrix products and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tawny.engine.cpu.kernel_table import Kernel, Memory, threaded
+from tawny.engine.cpu.kernels.kernel import CompiledKernel
+from tawny.engine.cpu.products.contraction import contraction_kernel
+from tawny.engine.cpu.products.convolution import (
+    convolution_kernel,
+    input_gradient_kernel,
+    kernel_gradient_kernel,
+)
+from tawny.engine.cpu.products.matmul import matmul_kernel
+from tawny.engine.cpu.products.preparation import Made
+from tawny.node import Node
+from tawny.ops.convolution import (
+    Convolution,
+    ConvolutionInputGradient,
+    ConvolutionKernelGradient,
+)
+from tawny.ops.fusion import PLAIN, FusedConvolution, FusedMatmul
+from tawny.ops.linalg import Einsum, Matmul
+
+
+def _prepares(weights: Memory, columns_together: bool) -> bool:
+    """Whether operand 1 is packed before the run.
+
+    Weights that are known and lie so that every run would have to pack them are packed once.
+    Others are read where they lie: nearly as fast, and no second copy is kept.
+    """
+    return weights.constant and not columns_together
+
+
+def prepares(b: Memory, transposed: bool) -> bool:
+    """Whether operand 1 of a matrix product is packed before the run."""
+    columns = -2 if transposed or len(b.shape) == 1 else -1
+    return len(b.shape) == 2 and _prepares(b, _together(b, columns))
+
+
+def _together(memory: Memory, axis: int) -> bool:
+    """Whether elements along an axis are side by side."""
+    return memory.strides[axis] == memory.dtype.itemsize or memory.shape[axis] <= 1
+
+
+def _kernel(made: Made | None) -> Kernel | None:
+    if made is None:
+        return None
+    code, preparation = made
+    return Kernel(*code, prepared=() if preparation is None else ((1, preparation),))
+
+
+def _plain(code: CompiledKernel | None) -> Kernel | None:
+    return None if code is None else Kernel(*code)
+
+
+@threaded(Matmul)
+@threaded(FusedMatmul)
+def matmul(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """A product of matrices, with an epilogue if it is fused."""
+    a, b, *extra = operands
+    transposed, epilogue = (False, False), PLAIN
+    if isinstance(node.op, FusedMatmul):
+        transposed, epilogue = (node.op.transpose_a, node.op.transpose_b), node.op.epilogue
+    return _kernel(
+        matmul_kernel(
+            a,
+            b,
+            results[0],
+            extra,
+            transposed=transposed,
+            epilogue=epilogue,
+            workers=threads,
+            prepared=prepares(b, transposed[1]),
+        )
+    )
+
+
+@threaded(Convolution)
+@threaded(FusedConvolution)
+def convolution(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """A convolution, with an epilogue if it is fused."""
+    op, (x, weights, *extra) = node.op, operands
+    assert isinstance(op, (Convolution, FusedConvolution))
+    return _kernel(
+        convolution_kernel(
+            op,
+            x,
+            weights,
+            results[0],
+            extra,
+            epilogue=op.epilogue if isinstance(op, FusedConvolution) else PLAIN,
+            workers=threads,
+            known=weights.constant,
+            prepared=_prepares(weights, _together(weights, -1)),
+        )
+    )
+
+
+@threaded(ConvolutionInputGradient)
+def input_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """The gradient of a convolution's input."""
+    op, (weights, gradient) = node.op, operands
+    assert isinstance(op, ConvolutionInputGradient)
+    return _plain(input_gradient_kernel(op, weights, gradient, results[0], workers=threads))
+
+
+@threaded(ConvolutionKernelGradient)
+def kernel_gradient(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """The gradient of a convolution's kernel."""
+    op, (x, gradient) = node.op, operands
+    assert isinstance(op, ConvolutionKernelGradient)
+    return _plain(kernel_gradient_kernel(op, x, gradient, results[0], workers=threads))
+
+
+@threaded(Einsum)
+def einsum(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
+) -> Kernel | None:
+    """A contraction of two operands that is a product of matrices."""
+    assert isinstance(node.op, Einsum)
+    if len(operands) != 2:
+        return None
+    a, b = operands
+    return _plain(contraction_kernel(node.op.subscripts, a, b, results[0], workers=threads))

@@ -1,0 +1,139 @@
+"""What an engine is to a graph: something that makes a plan runnable."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tawny.engine.lowering import LoweredGraph
+from tawny.errors import value_error
+from tawny.memory.plan import ArenaLayout
+from tawny.node import Node, Value
+from tawny.ops.fusion import Body, ProductGroup
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything an engine needs to run a graph: the steps, their order, every byte's place."""
+
+    lowered: LoweredGraph
+    layout: ArenaLayout
+    variables: tuple[Node, ...]
+    in_place_updates: Mapping[Node, Node]
+    """Nodes that are computed in a variable's memory instead of the arena; where one is a part,
+    that result alone of the node it is a part of."""
+    updates: tuple[tuple[Node, Node], ...] = ()
+    """Variables and the results that each takes after a run; those that are computed in their
+    variable's memory are not among them, and none lies in a variable that another one changes."""
+    threads: int = 1
+    """The number of threads that may work at once; `layout` has scratch memory for them."""
+
+
+class StalePlanError(Exception):
+    """A kernel that a plan counts on cannot be made; another plan must be."""
+
+
+class Executable(Protocol):
+    """A task made runnable: it holds the memory."""
+
+    def run(self, positions: Sequence[int], variables: Sequence[Value], draw: int) -> None:
+        """Run some positions of the schedule, in order."""
+        ...
+
+    @property
+    def completed_runs(self) -> int:
+        """The number of runs that were completed, with their updates."""
+        ...
+
+    def update(self, variables: Sequence[Value]) -> None:
+        """Complete a run: let the updated variables take their new values."""
+        ...
+
+    def advance(
+        self, positions: Sequence[int], variables: Sequence[Value], draw: int, most: int
+    ) -> int:
+        """Run the positions and update, over and over; how often: once at least, `most` at most.
+
+        The numbers of the runs count on from `draw`.
+        """
+        ...
+
+    def value(self, node: Node, variables: Sequence[Value]) -> Value:
+        """The value of a kept node, as it lies in memory."""
+        ...
+
+
+class Engine(Protocol):
+    """Makes tasks runnable."""
+
+    @property
+    def compiles_groups(self) -> bool:
+        """Whether a fused group is compiled to one kernel; otherwise graphs run without groups."""
+        ...
+
+    @property
+    def min_group_size(self) -> int:
+        """The fewest elements for which a group without a reduction is worth a kernel."""
+        ...
+
+    def can_fuse_product(self, op: ProductGroup, operands: Sequence[Node]) -> bool:
+        """Whether one kernel computes a product and the group that reads it."""
+        ...
+
+    def supports_bands(self, node: Node) -> bool:
+        """Whether a step that computes a body in bands of rows can be run."""
+        ...
+
+    def should_group(self, body: Body) -> bool:
+        """Whether a group of this body is worth a kernel of its own."""
+        ...
+
+    def warm_up(self) -> None:
+        """Start to load what every program needs; called when a graph is about to be compiled."""
+        ...
+
+    @property
+    def nominal_threads(self) -> int:
+        """For how many threads plans are chosen: the same number everywhere."""
+        ...
+
+    def threads(self, asked: int | None) -> int:
+        """The number of threads that run a program; None asks for the engine's own choice."""
+        ...
+
+    def scratch(self, node: Node, threads: int) -> int:
+        """Bytes that a step needs while it runs: `task.layout.scratch[position]` says where.
+
+        Kernels are chosen for that; no code is made.
+        """
+        ...
+
+    def describe(self, steps: Sequence[Node], threads: int | None = None) -> str:
+        """How the steps are run on a number of threads, in words."""
+        ...
+
+    def prepare(self, task: Task) -> Executable:
+        """Make the code of the kernels that were chosen, allocate the memory, lower the steps.
+
+        Raises StalePlanError where code cannot be made: the next plan chooses without it.
+        """
+        ...
+
+
+ENGINES: Final[dict[str, Engine]] = {}
+"""Engines by name, those that were asked for."""
+
+HOMES: Final = {"cpu": "tawny.engine.cpu", "reference": "tawny.engine.reference.executable"}
+"""The module of each engine, which is loaded when a program first asks for it and has `ENGINE`."""
+
+
+def engine_named(name: str) -> Engine:
+    """The engine called `name`."""
+    if name not in ENGINES:
+        if name not in HOMES:
+            known = ", ".join(dict.fromkeys([*HOMES, *ENGINES]))
+            raise value_error("compile", f"engine {name!r} is not known; accepted: {known}")
+        ENGINES[name] = importlib.import_module(HOMES[name]).ENGINE
+    return ENGINES[name]
