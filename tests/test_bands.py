@@ -618,14 +618,14 @@ def test_what_waits_is_computed_again_by_the_bands_that_read_it(
 ) -> None:
     graph = waiting()
     given = feeds(graph.inputs, 0)
-    plain = graph.compile(incremental=False)
-    tight = graph.compile(memory=least_bytes(graph), incremental=False)
+    plain = graph.compile(incremental=False, threads=2)
+    tight = graph.compile(memory=least_bytes(graph, 2), incremental=False, threads=2)
     wide = 128 * 32 * 32 * 4
     assert tight.plan.peak_bytes < plain.plan.peak_bytes - wide / 2
     expected = results(graph.compile(engine="reference"), given)
     assert_near(results(tight, given), expected)
     monkeypatch.setattr(BandPlanner, "tighter_plans", lambda *_: iter(()))
-    assert tight.plan.peak_bytes < 0.9 * least_bytes(graph)
+    assert tight.plan.peak_bytes < 0.9 * least_bytes(graph, 2)
 
 
 @pytest.mark.filterwarnings("ignore::tawny.PerformanceWarning")

@@ -93,6 +93,16 @@ def test_code_that_cannot_be_made_is_planned_without(monkeypatch: pytest.MonkeyP
 
 
 @native
+@pytest.mark.parametrize("threads", [1, 2, 16])
+def test_plans_are_made_for_any_number_of_threads(threads: int) -> None:
+    x = tw.var("x", shape=(300, 300))
+    graph = tw.Graph([x], tnp.tanh(x @ x) @ x)
+    program = graph.compile(threads=threads)
+    assert graph.plan(threads=threads).peak_bytes == program.plan.peak_bytes
+    assert graph.explain(threads=threads)[-1].bytes == program.plan.peak_bytes
+
+
+@native
 def test_the_optimiser_does_not_wait_for_what_runs_kernels(monkeypatch):
     def asked() -> str | None:
         raise AssertionError("whether code can be run was asked for")

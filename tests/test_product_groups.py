@@ -573,8 +573,8 @@ def test_updates_are_made_in_place_with_the_bits_of_the_whole_product(
 ) -> None:
     monkeypatch.setenv("TAWNY_DEBUG", "1")
     graph = training(optimiser)
-    program = graph.compile(engine="cpu", incremental=incremental)
-    whole = unjoined(monkeypatch, graph, incremental=incremental)
+    program = graph.compile(engine="cpu", incremental=incremental, threads=2)
+    whole = unjoined(monkeypatch, graph, incremental=incremental, threads=2)
     plain = graph.compile(engine="reference", optimise=False)
     assert len(joined(program)) == 1
     assert set(program._compiled.in_place_updates.values()) == {t for t, _ in graph.update_nodes}
@@ -723,7 +723,7 @@ def mnist(batch: int) -> tw.Graph:
 @pytest.mark.parametrize(("batch", "most"), [(100, 23_000_000), (50, 12_000_000)])
 def test_the_gradient_of_the_largest_weight_is_never_whole(batch: int, most: int) -> None:
     """What is left is the gradient of pooling: two images of all filters, and a pooled one."""
-    assert mnist(batch).plan(engine="cpu", incremental=False).peak_bytes < most
+    assert mnist(batch).plan(engine="cpu", incremental=False, threads=2).peak_bytes < most
 
 
 @native

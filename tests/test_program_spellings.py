@@ -269,7 +269,8 @@ def test_a_budget_may_be_a_float_and_threads_an_integer() -> None:
         ({"plan": 3}, "plan is 3; accepted"),
         ({"engine": 3}, "3"),
     ):
-        with pytest.raises((TypeError, ValueError), match=said):
-            graph.compile(**wrong)
+        for use in (graph.compile, graph.plan, graph.explain):
+            with pytest.raises((TypeError, ValueError), match=said):
+                use(**wrong)
     with pytest.raises(TypeError, match=r"^diff: int is no Plan"):
         graph.plan().diff(3)

@@ -47,8 +47,8 @@ def test_budgets_and_switches_are_stages_too(engine: str) -> None:
     for _ in range(12):
         y = np.tanh(y @ w)
     long = tw.Graph([x, w], tw.gradients(np.sum(y * y), [x])[0])
-    peak = long.plan(engine=engine, incremental=False).peak_bytes
-    stages: Any = long.explain(engine=engine, incremental=False, memory=0.9 * peak)
+    peak = long.plan(engine=engine, incremental=False, threads=2).peak_bytes
+    stages: Any = long.explain(engine=engine, incremental=False, memory=0.9 * peak, threads=2)
     assert stages[-1].name == "recompute within budget"
     assert stages[-1].bytes <= 0.9 * peak < peak
     plain = [stage.name for stage in long.explain(engine=engine, optimise=False)]

@@ -203,10 +203,7 @@ class Graph(Unique):
             program = graph.compile(memory="1MB", threads=1)
             float(program(numpy.zeros(1000)))             # -> 0.0
         """
-        if threads is not None and as_int(threads, "compile", "threads") < 1:
-            raise value_error("compile", f"threads is {threads}; it must be at least 1")
-        if threads is not None and threads > MAX_THREADS:
-            raise value_error("compile", f"threads is {threads}; it must be at most {MAX_THREADS}")
+        _check_threads("compile", threads)
         check_untraced(self.results, "compile")
         switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
         start = perf_counter()
@@ -243,11 +240,12 @@ class Graph(Unique):
         plan: Planning = "default",
         disable: Iterable[str] = (),
         enable: Iterable[str] = (),
+        threads: int | None = None,
     ) -> Plan:
         """The plan `compile` would follow, without allocating or compiling anything.
 
         - `memory`, `often`, `optimise`, `assume_finite`, `incremental`, `engine`, `plan`,
-          `disable`, `enable`: as for `compile`.
+          `disable`, `enable`, `threads`: as for `compile`.
 
         Gives a `Plan`.  Raises `tw.MemoryBudgetError` where none fits in the budget.
 
@@ -255,9 +253,10 @@ class Graph(Unique):
             plan = tw.Graph([x], np.exp(np.sin(x)) + 1).plan()
             plan.peak_bytes                               # -> 8000000
         """
+        _check_threads("plan", threads)
         switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
         with pause_gc():
-            return self._compile(engine, memory, often, switches, incremental, None, plan).plan
+            return self._compile(engine, memory, often, switches, incremental, threads, plan).plan
 
     def explain(
         self,
@@ -270,11 +269,12 @@ class Graph(Unique):
         plan: Planning = "default",
         disable: Iterable[str] = (),
         enable: Iterable[str] = (),
+        threads: int | None = None,
     ) -> Stages:
         """The stages that `compile` would go through, but for making code and allocating memory.
 
         - `memory`, `often`, `optimise`, `assume_finite`, `incremental`, `engine`, `plan`,
-          `disable`, `enable`: as for `compile`.
+          `disable`, `enable`, `threads`: as for `compile`.
 
         Gives a sequence of stages with `name`, `nodes`, `bytes` and `seconds`, printed as a table.
         Raises `tw.MemoryBudgetError` where no plan fits in the budget.
@@ -283,9 +283,10 @@ class Graph(Unique):
             stages = tw.Graph([x], np.exp(np.sin(x)) + 1).explain()
             stages[-1].bytes                              # -> 8000000
         """
+        _check_threads("explain", threads)
         switches = RewriteSwitches(optimise, assume_finite, _names(disable), _names(enable))
         with pause_gc():
-            return self._compile(engine, memory, often, switches, incremental, None, plan).stages
+            return self._compile(engine, memory, often, switches, incremental, threads, plan).stages
 
     def _compile(
         self,
@@ -466,6 +467,15 @@ def _as_list(given: Variables) -> list[Array | str]:
             "compile", f"often is {type(given).__name__}; accepted: variables, or their names"
         )
     return list(given)
+
+
+def _check_threads(op: str, threads: int | None) -> None:
+    if threads is None:
+        return
+    if as_int(threads, op, "threads") < 1:
+        raise value_error(op, f"threads is {threads}; it must be at least 1")
+    if threads > MAX_THREADS:
+        raise value_error(op, f"threads is {threads}; it must be at most {MAX_THREADS}")
 
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:
