@@ -21,7 +21,6 @@ from tawny.array import array_for
 from tawny.engine.cpu.threads.pool import default_threads
 from tawny.node import Node, make
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient
-from tawny.rewrite.cost import cost_of
 from timing import interleaved
 
 LAYERS = (
@@ -91,7 +90,7 @@ def main() -> None:
         for each in CHANNELS:
             found = layers(given.batch, side, all_, taps, stride, each)
             calls = {n: program(x, (1,) if n == "forward" else ()) for n, x in found.items()}
-            operations = cost_of(found["forward"]).operations
+            operations = found["forward"].cost().operations
             timed = interleaved(calls, rounds=given.rounds, calls=max(1, int(1e7 / operations)))
             speeds = [operations / timed[name].best / 1e9 for name in calls]
             name = f"{side}x{side}x{all_} by {taps}x{taps}x{each} / {stride}"

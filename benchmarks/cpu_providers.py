@@ -56,7 +56,6 @@ from tawny.ops.convolution import (
     ConvolutionOp,
 )
 from tawny.ops.fusion import FusedConvolution
-from tawny.rewrite.cost import cost_of
 from timing import interleaved
 
 Call = Callable[[], object]
@@ -119,7 +118,7 @@ def compared(title: str, cases: Sequence[Case], known: Sequence[int], rounds: in
                 call, served[which] = program(node, known)
                 if which != "auto":
                     calls[which] = call
-        operations = cost_of(node).operations
+        operations = node.cost().operations
         timed = interleaved(calls, rounds=rounds, calls=max(1, int(1e7 / operations)))
         own, other = (operations / timed[n].best / 1e9 for n in ("own", "onednn"))
         star = "*" if served["auto"] else " " if served["onednn"] else "(own)"

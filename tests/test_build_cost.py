@@ -36,7 +36,7 @@ from tawny.op import ELEMENTWISE
 from tawny.ops import fusion as fused
 from tawny.ops.creation import Copy
 from tawny.rewrite import pipeline
-from tawny.rewrite.cost import graph_cost
+from tawny.rewrite.ledger import graph_cost
 
 LENGTH, LETTERS = 24, 9
 SMALL: Final = {"embedding": 4, "hidden": 8, "dense": 12}

@@ -34,9 +34,9 @@ from tawny.ops.indexing import Gather
 from tawny.ops.joining import Concat
 from tawny.ops.pieces import GatherPieces
 from tawny.rewrite import spec
-from tawny.rewrite.cost import cost_of, graph_cost
 from tawny.rewrite.flow import Flow
 from tawny.rewrite.gathers import MOST_PIECES, gather_pieces
+from tawny.rewrite.ledger import graph_cost
 from tawny.rewrite.pipeline import PIPELINE
 
 native = pytest.mark.skipif(unavailable() is not None, reason="compiled code cannot be run here")
@@ -174,8 +174,8 @@ def test_files_keep_it_and_are_checked() -> None:
 def test_it_costs_as_much_as_the_gather_alone() -> None:
     node = make(GatherPieces(2), (f32(5, 4), f32(3, 4), i64(6)))
     (plain,) = expand_group(node)
-    assert cost_of(node) == cost_of(plain) == (24, 4 * 32 + 8 * 6, 4 * 24)
-    assert graph_cost([*node.inputs, node]) == cost_of(node)
+    assert node.cost() == plain.cost() == (24, 4 * 32 + 8 * 6, 4 * 24)
+    assert graph_cost([*node.inputs, node]) == node.cost()
 
 
 # ------------------------------------------------------------------- the kernel

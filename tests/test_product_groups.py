@@ -47,7 +47,6 @@ from tawny.ops.fusion import (
 )
 from tawny.ops.reduction import Sum
 from tawny.rewrite import spec
-from tawny.rewrite.cost import cost_of
 from tawny.rewrite.flow import Flow
 from tawny.rewrite.fusion import fuse_products
 from tawny.rewrite.groups.elementwise import group_elementwise
@@ -154,7 +153,7 @@ def test_it_costs_both_but_the_product_is_not_moved() -> None:
     node = make(
         ProductGroup(False, False, PLAIN, summed((8, 6), (8, 6))), (f32(8, 4), f32(4, 6), f32(8, 6))
     )
-    assert cost_of(node) == (2 * 4 * 48 + 48, 4 * (32 + 24 + 48), 4 * 48)
+    assert node.cost() == (2 * 4 * 48 + 48, 4 * (32 + 24 + 48), 4 * 48)
 
 
 ROW = Sum((1,), True, np.dtype("float32"))

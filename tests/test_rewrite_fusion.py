@@ -127,7 +127,7 @@ def test_bias_residual_and_activation() -> None:
     assert out.inputs == (x.node, w.node, b.node, r.node)
     assert names == ["matmul_transpose", "product_bias", "product_residual", "product_activation"]
     assert out.op.may_overwrite(*[(i.shape, i.dtype) for i in out.inputs]) == {3}
-    cost = out.op.cost(*[(i.shape, i.dtype) for i in out.inputs])
+    cost = out.cost()
     assert cost == (8 * 3 * (2 * 4 + 3), 4 * (32 + 12 + 3 + 24), 4 * 24)
 
 
@@ -216,7 +216,7 @@ def test_convolutions() -> None:
     assert out.op.groups == 2
     types = [(i.shape, i.dtype) for i in out.inputs]
     assert out.op.may_overwrite(*types) == {3}
-    assert out.op.cost(*types).operations == 2 * 5 * 5 * 6 * (2 * 18 + 3)
+    assert out.cost().operations == 2 * 5 * 5 * 6 * (2 * 18 + 3)
     (out,), _ = fused(tnp.tanh(tnp.conv1d(v("x", 2, 9, 4), v("w", 3, 4, 6), padding="SAME") + b))
     assert isinstance(out.op, FusedConvolution)
 

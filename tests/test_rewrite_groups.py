@@ -127,7 +127,7 @@ def test_the_body_of_a_softmax() -> None:
     assert op.body.space() == (4, 8)
     assert op.body.operands == (((4, 8), FLOAT32),)
     assert op.may_overwrite(((4, 8), FLOAT32)) == {0}
-    assert op.cost() == (5 * 32, 128, 128)
+    assert op.body.cost() == (5 * 32, 128, 128)
     assert out.sources
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tawny import dtype as dt
 from tawny.dtype import DType, Number
 from tawny.forking import fork_safe_lock
-from tawny.op import Gradient, Op, Trait, Type
+from tawny.op import NO_COST, Cost, Gradient, Op, Trait, Type
 from tawny.shape import MOST_AXES, Shape, check_possible
 from tawny.source import Source, caller, describe
 from tawny.unique import Unique
@@ -32,6 +32,9 @@ Value = npt.NDArray[Any]
 
 class Constant(Op, name="constant", arity=0, gradient=Gradient.ZERO, oracle="numpy.asarray"):
     """A value known when the graph is built; its node holds it."""
+
+    def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
+        return NO_COST
 
 
 class Variable(
@@ -151,6 +154,10 @@ class Node(Unique):
     def name(self) -> str:
         """The op's name, or the variable's."""
         return self.op.name if isinstance(self.op, Variable) else self.op.facts().name
+
+    def cost(self) -> Cost:
+        """Cost of computing it from its inputs; views, constants and variables cost nothing."""
+        return self.op.cost((self.shape, self.dtype), [(i.shape, i.dtype) for i in self.inputs])
 
     def __repr__(self) -> str:
         where = f" at {describe(self.sources)}" if self.sources else ""

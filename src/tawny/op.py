@@ -17,22 +17,51 @@ from __future__ import annotations
 import enum
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, final
+from functools import cache, lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, dataclass_transform, final
 
 import numpy as np
 
 from tawny import dtype as dt
 from tawny.dtype import Category, DType, check_categories
 from tawny.errors import type_error
+from tawny.scalar import PrimCall
 from tawny.shape import Shape, broadcast
 
 if TYPE_CHECKING:
     from tawny.scalar import Expr
 
 Type = tuple[Shape, DType]
+
+
+def nbytes(kind: Type) -> int:
+    """Bytes of a value of this shape and dtype."""
+    shape, dtype = kind
+    return prod(shape) * dtype.itemsize
+
+
+class Cost(NamedTuple):
+    """The cost of one evaluation: scalar operations, and bytes moved to and from memory."""
+
+    operations: int
+    bytes_read: int
+    bytes_written: int
+
+
+NO_COST: Final = Cost(0, 0, 0)
+
+
+def sum_costs(costs: Iterable[Cost]) -> Cost:
+    """The sum of costs."""
+    operations = read = written = 0
+    for one in costs:
+        operations += one.operations
+        read += one.bytes_read
+        written += one.bytes_written
+    return Cost(operations, read, written)
 
 
 class Trait(enum.Flag):
@@ -330,6 +359,23 @@ class Op:
                     i for i, (s, d) in enumerate(types) if s == shape and d.itemsize == item
                 )
 
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """Multiplications of elements with an addition each; 0 for an op that is no product."""
+        del result, operands
+        return 0
+
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """Scalar operations: two for each multiply-add, else one for each element of the result."""
+        return 2 * self.multiply_adds(result, operands) or prod(result)
+
+    def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
+        """Cost of making a value of this type from operands of these types; a view has none."""
+        facts = self.facts()
+        if facts.view or (facts.impure and not operands):
+            return NO_COST
+        operations = self.operations(result[0], [shape for shape, _ in operands])
+        return Cost(operations, sum(map(nbytes, operands)), nbytes(result))
+
 
 _DTYPES: Final[dict[tuple[str, tuple[DType, ...]], DType]] = {}
 """What declared rules said before, by the op's name and its operands' dtypes."""
@@ -388,6 +434,21 @@ class Elementwise(Op):
         if result is None:
             result = known[dtypes] = self.info.dtype(self.info.name, dtypes)
         return result
+
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        return primitives(self) * prod(result)
+
+
+@lru_cache(1024)
+def primitives(op: Elementwise) -> int:
+    """How many scalar operations an elementwise op does for each element."""
+    count, stack = 0, list["Expr"]([op.scalar])
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, PrimCall):
+            count += 1
+            stack.extend(expr.args)
+    return count
 
 
 Family = Elementwise | type[Op]

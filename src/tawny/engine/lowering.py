@@ -16,7 +16,6 @@ from tawny.ops.bands import Bands
 from tawny.ops.delay import Delay
 from tawny.ops.fusion import Group, ProductGroup
 from tawny.ops.movement import Reshape
-from tawny.rewrite.cost import cost
 from tawny.shape import size, splits
 
 OPERATIONS: Final = 5e10
@@ -255,7 +254,7 @@ def _profile_of(node: Node) -> _OpProfile:
 
 
 def _op_profile(op: Op, made: Type, given: tuple[Type, ...]) -> _OpProfile:
-    needed = cost(op, made, given)
+    needed = op.cost(made, given)
     moved = needed.bytes_read + needed.bytes_written
     time = OVERHEAD + max(needed.operations / OPERATIONS, moved / BANDWIDTH)
     return _OpProfile(time, _overwrites(op, made, given))

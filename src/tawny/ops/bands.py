@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from tawny.dtype import DType
 from tawny.errors import value_error
-from tawny.op import Gradient, Op, Type
-from tawny.ops.fusion import Body, nbytes
+from tawny.op import Cost, Gradient, Op, Type, nbytes, sum_costs
+from tawny.ops.fusion import Body
 from tawny.ops.rows import Band, Rows, band, row_count
 from tawny.shape import Shape
 
@@ -87,6 +87,14 @@ class Bands(Op, name="bands", arity=None, gradient=Gradient.NONE):
     def may_overwrite(self, *types: Type) -> frozenset[int]:
         """Operands that result 0 may be written over; `overwrites` answers for each result."""
         return frozenset(operand for operand, result in self.overwrites() if not result)
+
+    def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
+        """That of all steps of all bands: rows around a band are computed for each."""
+        return sum_costs(
+            step.op.cost((step.shape, step.dtype), [band.body.type_of(i) for i in step.inputs])
+            for band in self.bands
+            for step in band.body.steps
+        )
 
 
 _NONE: Final[Rows] = (0, 0)

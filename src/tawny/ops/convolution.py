@@ -6,6 +6,7 @@ every network library the window is not flipped: this is what signal processing 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tawny.array import Array, ArrayLike, lift, wrap
@@ -25,7 +26,7 @@ from tawny.ops.window import (
     spans,
     window_counts,
 )
-from tawny.shape import Shape, as_shape
+from tawny.shape import Shape, as_shape, size
 
 
 class ConvolutionOp(Op):
@@ -52,6 +53,9 @@ class Convolution(
         x, kernel = shapes
         return self.output_shape(x, kernel, "convolution")
 
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        return size(operands[1][:-1]) * size(result)
+
 
 class ConvolutionInputGradient(
     ConvolutionOp,
@@ -75,6 +79,10 @@ class ConvolutionInputGradient(
         _check_gradient(name, gradient, self.output_shape(x, kernel, name))
         return x
 
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        kernel, gradient = operands
+        return size(kernel[:-1]) * size(gradient)
+
 
 class ConvolutionKernelGradient(
     ConvolutionOp,
@@ -97,6 +105,9 @@ class ConvolutionKernelGradient(
         kernel = (*self.window, x[-1] // self.groups, gradient[-1])
         _check_gradient(name, gradient, self.output_shape(x, kernel, name))
         return kernel
+
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        return size(result[:-1]) * size(operands[1])
 
 
 # ----------------------------------------------------------------- shape rules

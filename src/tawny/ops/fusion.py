@@ -7,17 +7,25 @@ They are differentiated before they are fused, or after `expanded`.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, NamedTuple, final
 from weakref import WeakValueDictionary
 
 from tawny.dtype import DType
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make, source_scope
-from tawny.op import ELEMENTWISE, Elementwise, Gradient, Op, Type, not_boolean
+from tawny.op import (
+    ELEMENTWISE,
+    Cost,
+    Elementwise,
+    Gradient,
+    Op,
+    Type,
+    nbytes,
+    not_boolean,
+    primitives,
+)
 from tawny.ops.convolution import ConvolutionOp
 from tawny.ops.creation import Cast
 from tawny.ops.indexing import Slice
@@ -25,39 +33,12 @@ from tawny.ops.linalg import Matmul
 from tawny.ops.movement import Roll
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.reduction import ArgExtremum, Reduction
-from tawny.scalar import Expr, PrimCall
 from tawny.shape import Shape, size
-
-
-class Cost(NamedTuple):
-    """What one evaluation costs: scalar operations, and bytes moved to and from memory."""
-
-    operations: int
-    bytes_read: int
-    bytes_written: int
 
 
 def nonunit(shape: Shape) -> Shape:
     """The sizes other than 1."""
     return shape if 1 not in shape else tuple([n for n in shape if n != 1])
-
-
-def nbytes(kind: Type) -> int:
-    """Bytes of a value of this shape and dtype."""
-    shape, dtype = kind
-    return size(shape) * dtype.itemsize
-
-
-@lru_cache(1024)
-def primitives(op: Elementwise) -> int:
-    """How many scalar operations an elementwise op does for each element."""
-    count, stack = 0, list[Expr]([op.scalar])
-    while stack:
-        expr = stack.pop()
-        if isinstance(expr, PrimCall):
-            count += 1
-            stack.extend(expr.args)
-    return count
 
 
 # ---------------------------------------------------------------------- groups
@@ -263,8 +244,9 @@ class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
         """Operands that result 0 may be written over; `body.overwrites` answers for each result."""
         return frozenset(operand for operand, result in self.body.overwrites() if not result)
 
-    def cost(self) -> Cost:
-        """What one evaluation costs."""
+    def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
+        """Each step's operations; each operand read once, each result written once."""
+        del result, operands
         return self.body.cost()
 
 
@@ -399,17 +381,12 @@ class FusedMatmul(Op, name="fused_matmul", arity=None, gradient=Gradient.NONE):
         """The residual, which is read where the result is written."""
         return frozenset({len(types) - 1}) if self.epilogue.residual else frozenset()
 
-    def cost(self, *types: Type) -> Cost:
-        """Two operations for each product of elements, then the epilogue."""
-        product = self._product_type(types)
-        left = types[0][0]
-        inner = left[-2] if self.transpose_a else left[-1]
-        elements = size(product[0])
-        return Cost(
-            2 * inner * elements + self.epilogue.operations(elements),
-            sum(map(nbytes, types)),
-            nbytes(product),
-        )
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        return operands[0][-2 if self.transpose_a else -1] * size(result)
+
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        products = 2 * self.multiply_adds(result, operands)
+        return products + self.epilogue.operations(size(result))
 
     def _product_type(self, types: Sequence[Type]) -> Type:
         (a, left), (b, right) = types[:2]
@@ -524,12 +501,13 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
         """Operands that result 0 may be written over; `overwrites` answers for each result."""
         return frozenset(operand for operand, result in self.overwrites() if not result)
 
-    def cost(self, *types: Type) -> Cost:
+    def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
         """Operations of both; the product is neither written nor read."""
-        body, product = self.body.cost(), self._fused_product.cost(*types[: self.product_arity])
-        return Cost(
-            product.operations + body.operations, sum(map(nbytes, types)), body.bytes_written
-        )
+        del result
+        body, product = self.body.cost(), self._fused_product
+        shapes = [shape for shape, _ in operands[: self.product_arity]]
+        operations = product.operations(product.infer_shape(*shapes), shapes) + body.operations
+        return Cost(operations, sum(map(nbytes, operands)), body.bytes_written)
 
 
 class FusedConvolution(ConvolutionOp, name="fused_convolution", arity=None, gradient=Gradient.NONE):
@@ -551,15 +529,12 @@ class FusedConvolution(ConvolutionOp, name="fused_convolution", arity=None, grad
         """The residual, which is read where the result is written."""
         return frozenset({len(types) - 1}) if self.epilogue.residual else frozenset()
 
-    def cost(self, *types: Type) -> Cost:
-        """Two operations for each product of elements, then the epilogue."""
-        product, kernel = self._product_type(types), types[1][0]
-        elements = size(product[0])
-        return Cost(
-            2 * math.prod(kernel[:-1]) * elements + self.epilogue.operations(elements),
-            sum(map(nbytes, types)),
-            nbytes(product),
-        )
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        return size(operands[1][:-1]) * size(result)
+
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        products = 2 * self.multiply_adds(result, operands)
+        return products + self.epilogue.operations(size(result))
 
     def _product_type(self, types: Sequence[Type]) -> Type:
         (x, kind), (kernel, other) = types[:2]

@@ -19,7 +19,7 @@ from tawny.ops.creation import asarray, cast_node, cast_to_common
 from tawny.ops.indexing import take
 from tawny.ops.movement import expand_dims, moveaxis, reshape
 from tawny.ops.precision import in_single
-from tawny.shape import Shape, as_int, broadcast, normalise_axis, ordered_axes
+from tawny.shape import Shape, as_int, broadcast, normalise_axis, ordered_axes, size
 
 LETTERS: Final = string.ascii_letters
 """The labels of a normalised subscripts string, in order of appearance."""
@@ -58,6 +58,9 @@ class Matmul(Op, name="matmul", arity=2, oracle="numpy.matmul", gradient=Gradien
         batch = stack_shape("matmul", left, right, left[:-2], right[:-2])
         return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
 
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        return operands[0][-1] * size(result)
+
 
 class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum", gradient=Gradient.MULTILINEAR):
     """Sum of products over the labels that are not in the result.
@@ -90,6 +93,16 @@ class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum", gradient=Grad
                 if n != 1 or label not in sizes:
                     sizes[label] = n
         return tuple(sizes[label] for label in output)
+
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """Every combination of indices once for each operand beyond the first."""
+        sizes: dict[str, int] = {}
+        for term, shape in zip(
+            self.subscripts.partition("->")[0].split(","), operands, strict=True
+        ):
+            for label, n in zip(term, shape, strict=True):
+                sizes[label] = max(n, sizes.get(label, 1))
+        return size(tuple(sizes.values())) * (len(operands) - 1)
 
 
 def alike(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:

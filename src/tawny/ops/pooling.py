@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tawny import dtype as dt
@@ -22,7 +23,7 @@ from tawny.ops.window import (
     resolve_padding,
     window_counts,
 )
-from tawny.shape import Shape, as_shape
+from tawny.shape import Shape, as_shape, size
 
 of_gradient = DTypeRule("the dtype of operand 1", NUMBER_LOOPS, dt.promote, dt.BOOLEAN, ignores=1)
 of_choices = DTypeRule("the dtype of operand 1", tuple(dt.DTYPES), dt.promote, ignores=1)
@@ -47,6 +48,9 @@ class Pooling(Op):
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         return self.output_shape(shapes[0], self.facts().name)
+
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        return max(map(size, operands))
 
 
 class MaxPool(Pooling, name="max_pool", dtype=real, gradient=Gradient.RULE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tawny.shape import (
     reduction_axes,
     reduction_shape,
     replace_size,
+    size,
 )
 
 Axis = int | tuple[int, ...] | None
@@ -39,6 +41,9 @@ class Reduction(Op):
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         return reduction_shape(shapes[0], self.axes, self.keepdims)
+
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        return size(operands[0])
 
 
 class Accumulation(Reduction):
@@ -147,6 +152,9 @@ class ArgExtremum(Op):
         super().infer_dtype(*dtypes)
         return dt.INT64
 
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        return size(operands[0])
+
 
 class ArgMax(ArgExtremum, name="argmax", gradient=Gradient.ZERO, oracle="numpy.argmax"):
     """Index of the first greatest element."""
@@ -166,6 +174,9 @@ class Cumulative(Op):
     def infer_shape(self, *shapes: Shape) -> Shape:
         (shape,) = shapes
         return replace_size(shape, self.axis, shape[self.axis] + self.include_initial)
+
+    def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
+        return size(operands[0])
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         super().infer_dtype(*dtypes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.errors import value_error
@@ -14,7 +16,7 @@ from tawny.ops.linalg import alike
 from tawny.ops.movement import broadcast_to, expand_dims, flip
 from tawny.ops.precision import in_single
 from tawny.ops.reduction import cumulative_prod
-from tawny.shape import Shape, as_shape
+from tawny.shape import Shape, as_shape, size
 
 
 class Correlate(
@@ -30,6 +32,10 @@ class Correlate(
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         return _overlaps("correlate", shapes, self.mode)
+
+    def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
+        """At most one for each element of the shorter at every shift."""
+        return min(map(size, operands)) * size(result)
 
 
 def _overlaps(op: str, shapes: tuple[Shape, ...], mode: str) -> Shape:

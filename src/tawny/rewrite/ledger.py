@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
+from math import prod
 from typing import Any, Final, NamedTuple, overload
 
 from tawny.dtype import DType
 from tawny.errors import value_error
 from tawny.node import Node, Variable
-from tawny.op import Op
-from tawny.ops.fusion import Cost
-from tawny.rewrite.cost import NOTHING, cost, sum_costs
+from tawny.op import NO_COST, Cost, Elementwise, Op, primitives, sum_costs
+from tawny.ops.fusion import Group
 from tawny.rewrite.flow import Kind, RuleInfo, merge_sources
 from tawny.shape import Shape
 from tawny.source import Source, describe
@@ -87,7 +87,34 @@ def _read(rules: Iterable[RuleInfo], log: Log) -> Iterator[Record]:
 def _read_node(items: Iterator[Any]) -> tuple[NodeRecord, Cost]:
     op, shape, dtype, sources, count = islice(items, 5)
     operands = [(next(items), next(items)) for _ in range(count)]
-    return NodeRecord(op, shape, dtype, sources), cost(op, (shape, dtype), operands)
+    return NodeRecord(op, shape, dtype, sources), op.cost((shape, dtype), operands)
+
+
+def graph_cost(order: Iterable[Node]) -> Cost:
+    """Cost of a graph: of all nodes, each after its inputs."""
+    operations = read = written = 0
+    inputs: list[tuple[Node, ...]] = []
+    held: dict[Node, int] = {}
+    groups: dict[Op, Cost] = {}
+    for node in order:
+        op, elements = node.op, prod(node.shape)
+        held[node] = bytes = elements * node.dtype.itemsize
+        if type(op) is Elementwise:
+            operations += primitives(op) * elements
+            written += bytes
+            inputs.append(node.inputs)
+            continue
+        one = groups.get(op)
+        if one is None:
+            types = [(i.shape, i.dtype) for i in node.inputs]
+            one = op.cost((node.shape, node.dtype), types)
+            if type(op) is Group:
+                groups[op] = one
+        operations += one.operations
+        read += one.bytes_read
+        written += one.bytes_written
+    read += sum(map(held.__getitem__, chain.from_iterable(inputs)))
+    return Cost(operations, read, written)
 
 
 @dataclass(slots=True, repr=False)
@@ -96,8 +123,8 @@ class Rewrites(Sequence[Record]):
 
     nodes_before: int = 0
     nodes_after: int = 0
-    cost_before: Cost = NOTHING
-    cost_after: Cost = NOTHING
+    cost_before: Cost = NO_COST
+    cost_after: Cost = NO_COST
     applied: list[RuleInfo] = field(default_factory=list[RuleInfo])
     """The rule of each record."""
     log: Log = field(default_factory=list[Any])

@@ -21,13 +21,12 @@ from tawny.rewrite import (
     spec,
 )
 from tawny.rewrite.batch_norm import fold_batch_norm
-from tawny.rewrite.cost import graph_cost
 from tawny.rewrite.driver import rules_pass
 from tawny.rewrite.flow import Context, Evaluate, Flow, Pass, RuleInfo
 from tawny.rewrite.fusion import fuse_products
 from tawny.rewrite.gathers import gather_pieces
 from tawny.rewrite.groups.elementwise import group_elementwise
-from tawny.rewrite.ledger import Ledger, Rewrites
+from tawny.rewrite.ledger import Ledger, Rewrites, graph_cost
 from tawny.settings import is_debugging
 
 MOST_ROUNDS: Final = 16

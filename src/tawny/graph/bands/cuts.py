@@ -10,8 +10,8 @@ from tawny.engine.lowering import LoweredGraph, is_leaf, result_of
 from tawny.graph.bands.search import SMALL_SHARE, BandCut, BandSearch
 from tawny.memory.plan import ArenaLayout
 from tawny.node import Node, make, part, source_scope, toposort
+from tawny.op import nbytes
 from tawny.ops.bands import Bands
-from tawny.ops.fusion import nbytes
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, rebuild
 
 BANDS: Final = RuleInfo(

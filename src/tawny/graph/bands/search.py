@@ -16,13 +16,12 @@ from typing import Final, NamedTuple, final
 from tawny.engine.lowering import is_leaf, overwrites, views_of
 from tawny.lazy import cached_property
 from tawny.node import Node, Part, make, part, source_scope, toposort
-from tawny.op import Op, Type
+from tawny.op import NO_COST, Op, Type, nbytes
 from tawny.ops.bands import Bands, cut_bands
-from tawny.ops.fusion import Body, BodyStep, nbytes
+from tawny.ops.fusion import Body, BodyStep
 from tawny.ops.indexing import Gather
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.rows import Band, row_count
-from tawny.rewrite.cost import NOTHING, cost
 from tawny.rewrite.flow import RunKey, sources_of
 
 MAX_STEPS: Final = 32
@@ -415,8 +414,8 @@ def _cut_seconds(bands: Sequence[Band]) -> float:
 
 def _op_seconds(op: Op, made: Type, given: Sequence[Type]) -> float:
     """An estimate of the time an op takes."""
-    one = cost(op, made, given)
-    if one == NOTHING:
+    one = op.cost(made, given)
+    if one == NO_COST:
         return 0.0
     moved = one.bytes_read + one.bytes_written
     if isinstance(op, PICKING_OPS):
