@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from math import prod
@@ -224,6 +224,8 @@ class Facts:
     identity: complex | None = None
     domain: Domain = Domain()
     oracle: str = ""
+    may_fail: bool = True
+    """Whether computing it may fail once the shapes fit: by user's code, a matrix, an index."""
     view: bool = field(init=False)
     """Whether `Trait.VIEW` is among the traits, for whoever asks of every node."""
     impure: bool = field(init=False)
@@ -249,6 +251,8 @@ class Op:
     defaults: ClassVar[dict[str, Any]] = {}
     several: ClassVar[bool] = False
     """Whether the op may have several results."""
+    inherited: ClassVar[dict[str, Any]] = {"may_fail": True}
+    """Facts that a family declares for its members."""
     family: ClassVar[Family]
     """What rules for ops are found by: the class, or the row of the elementwise table."""
 
@@ -264,8 +268,12 @@ class Op:
         identity: complex | None = None,
         domain: Domain = Domain(),
         oracle: str = "",
+        **inherited: Any,
     ) -> None:
         super().__init_subclass__()
+        if not inherited.keys() <= cls.inherited.keys():
+            raise TypeError(f"{cls.__name__} declares {set(inherited)}, not all of them facts")
+        cls.inherited = {**cls.inherited, **inherited}
         cls.family = cls
         own = inspect.get_annotations(cls)
         cls.fields += tuple(f for f, kind in own.items() if "ClassVar" not in str(kind))
@@ -285,6 +293,7 @@ class Op:
             identity=identity,
             domain=domain,
             oracle=oracle,
+            **cls.inherited,
         )
         register(cls.declaration, cls)
 
@@ -358,6 +367,17 @@ class Op:
                 return frozenset(
                     i for i, (s, d) in enumerate(types) if s == shape and d.itemsize == item
                 )
+
+    def may_fail(self, dtype: DType) -> bool:
+        """Whether computing a result of this dtype may fail once the shapes fit."""
+        return self.facts().may_fail
+
+    def failure_cause(self, operands: Sequence[Hashable]) -> Hashable | None:
+        """What decides whether it fails, if it does so before it writes over operand 0, else None.
+
+        Of two nodes with the same cause the second cannot fail.
+        """
+        return None
 
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         """Multiplications of elements with an addition each; 0 for an op that is no product."""
@@ -434,6 +454,10 @@ class Elementwise(Op):
         if result is None:
             result = known[dtypes] = self.info.dtype(self.info.name, dtypes)
         return result
+
+    def may_fail(self, dtype: DType) -> bool:
+        """Integers have no negative powers."""
+        return dtype.kind in "iu" and self.info.name == "pow"
 
     def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
         return primitives(self) * prod(result)

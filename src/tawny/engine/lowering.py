@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from tawny.engine.failure import cannot_fail
 from tawny.lazy import cached_property
 from tawny.memory.problem import PlanStep, PlanValue, Problem
 from tawny.node import Constant, Node, Part, Variable, toposort
@@ -269,7 +268,7 @@ def _overwrites(op: Op, made: Type, given: tuple[Type, ...]) -> Sequence[tuple[i
     if isinstance(op, ProductGroup):
         return op.overwrites()
     if isinstance(op, Bands):
-        return op.overwrites() if cannot_fail(op, made[1]) else ()
+        return () if op.may_fail(made[1]) else op.overwrites()
     return [(p, 0) for p in overwritable_operands(op, made, given)]
 
 

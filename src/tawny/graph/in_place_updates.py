@@ -7,7 +7,6 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from tawny.engine.failure import fails_before_writing, failure_cause, is_infallible
 from tawny.engine.lowering import LoweredGraph, Place, is_leaf, overwrites, result_of, views_of
 from tawny.graph.incremental import VOLATILE, Dependence
 from tawny.memory.ordering.model import predecessors
@@ -81,7 +80,7 @@ class UpdateAnalysis:
         """What no schedule changes is found here: who reads what, what can fail."""
         self._lowered = lowered
         self._readers = _readers(lowered)
-        self._fallible = {n: failure_cause(n) for n in lowered.steps if not is_infallible(n)}
+        self._fallible = {n: _failure_cause(n) for n in lowered.steps if n.op.may_fail(n.dtype)}
         """The steps that can fail, and what decides it."""
         lone = _nodes_read_once(updates, lowered)
         self._chains = [
@@ -98,9 +97,8 @@ class UpdateAnalysis:
         first = result_of(chain[0])[0]
         if first not in self._lowered.step_of:
             return False
-        if first in self._fallible and not (
-            fails_before_writing(first) and first.inputs[0] is target
-        ):
+        cause = self._fallible.get(first)
+        if cause is first or (cause is not None and first.inputs[0] is not target):
             return False
         return _chain_may_write_over(chain, target, self._readers)
 
@@ -172,8 +170,14 @@ class UpdateAnalysis:
             node = self._lowered.steps[s]
             if node in self._fallible and self._fallible[node] not in asked:
                 asked.add(self._fallible[node])
-                last = position + (not fails_before_writing(node))
+                last = position + (self._fallible[node] is node)
         return last
+
+
+def _failure_cause(node: Node) -> Hashable:
+    """What decides whether a node fails: the node itself, unless it fails before it writes."""
+    cause = node.op.failure_cause(node.inputs)
+    return node if cause is None else cause
 
 
 def _nodes_read_once(

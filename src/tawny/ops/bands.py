@@ -88,6 +88,9 @@ class Bands(Op, name="bands", arity=None, gradient=Gradient.NONE):
         """Operands that result 0 may be written over; `overwrites` answers for each result."""
         return frozenset(operand for operand, result in self.overwrites() if not result)
 
+    def may_fail(self, dtype: DType) -> bool:
+        return self.body.may_fail()
+
     def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
         """That of all steps of all bands: rows around a band are computed for each."""
         return sum_costs(

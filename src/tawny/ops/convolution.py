@@ -29,7 +29,7 @@ from tawny.ops.window import (
 from tawny.shape import Shape, as_shape, size
 
 
-class ConvolutionOp(Op):
+class ConvolutionOp(Op, may_fail=False):
     """A kernel swept over an input: attributes common to a convolution and its transposes."""
 
     strides: tuple[int, ...]

@@ -34,6 +34,7 @@ from tawny.shape import Shape, as_int, as_shape
 
 class BroadcastTo(
     Op,
+    may_fail=False,
     name="broadcast_to",
     traits=Trait.VIEW,
     oracle="numpy.broadcast_to",
@@ -59,6 +60,7 @@ class BroadcastTo(
 
 class Cast(
     Op,
+    may_fail=False,
     name="astype",
     overwrites=Overwrites.SAME_SIZE,
     oracle="numpy.astype",
@@ -88,7 +90,9 @@ def cast_to_common(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return tuple([cast_node(n, common) for n in nodes])
 
 
-class Arange(Op, name="arange", arity=0, gradient=Gradient.ZERO, oracle="numpy.arange"):
+class Arange(
+    Op, may_fail=False, name="arange", arity=0, gradient=Gradient.ZERO, oracle="numpy.arange"
+):
     """`start`, `start + step`, and so on."""
 
     start: int | float
@@ -126,7 +130,9 @@ def _is_finite(number: float) -> bool:
         return False
 
 
-class Linspace(Op, name="linspace", arity=2, oracle="numpy.linspace", gradient=Gradient.LINEAR):
+class Linspace(
+    Op, may_fail=False, name="linspace", arity=2, oracle="numpy.linspace", gradient=Gradient.LINEAR
+):
     """`length` evenly spaced numbers from operand 0 to operand 1."""
 
     length: int
@@ -147,7 +153,7 @@ class Linspace(Op, name="linspace", arity=2, oracle="numpy.linspace", gradient=G
         return self.dtype
 
 
-class Eye(Op, name="eye", arity=0, gradient=Gradient.ZERO, oracle="numpy.eye"):
+class Eye(Op, may_fail=False, name="eye", arity=0, gradient=Gradient.ZERO, oracle="numpy.eye"):
     """Ones on diagonal `offset`, zeros elsewhere."""
 
     rows: int
@@ -163,7 +169,12 @@ class Eye(Op, name="eye", arity=0, gradient=Gradient.ZERO, oracle="numpy.eye"):
 
 
 class Copy(
-    Op, name="copy", overwrites=Overwrites.SAME_SIZE, oracle="numpy.copy", gradient=Gradient.LINEAR
+    Op,
+    may_fail=False,
+    name="copy",
+    overwrites=Overwrites.SAME_SIZE,
+    oracle="numpy.copy",
+    gradient=Gradient.LINEAR,
 ):
     """A copy of operand 0 in memory of its own."""
 

@@ -194,6 +194,10 @@ class Body:
                     pairs.append((operand, number))
         return tuple(pairs)
 
+    def may_fail(self) -> bool:
+        """Whether some step may fail."""
+        return any(step.op.may_fail(step.dtype) for step in self.steps)
+
     def cost(self) -> Cost:
         """Each step's operations; each operand read once, each result written once."""
         operations = 0
@@ -243,6 +247,9 @@ class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
     def may_overwrite(self, *types: Type) -> frozenset[int]:
         """Operands that result 0 may be written over; `body.overwrites` answers for each result."""
         return frozenset(operand for operand, result in self.body.overwrites() if not result)
+
+    def may_fail(self, dtype: DType) -> bool:
+        return self.body.may_fail()
 
     def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
         """Each step's operations; each operand read once, each result written once."""
@@ -345,7 +352,7 @@ def is_bias_shape(shape: Shape, product: Shape) -> bool:
 _MATMUL: Final = Matmul()
 
 
-class FusedMatmul(Op, name="fused_matmul", arity=None, gradient=Gradient.NONE):
+class FusedMatmul(Op, may_fail=False, name="fused_matmul", arity=None, gradient=Gradient.NONE):
     """A matrix product of operands whose last two axes may be exchanged, and its epilogue."""
 
     transpose_a: bool
@@ -500,6 +507,9 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
     def may_overwrite(self, *types: Type) -> frozenset[int]:
         """Operands that result 0 may be written over; `overwrites` answers for each result."""
         return frozenset(operand for operand, result in self.overwrites() if not result)
+
+    def may_fail(self, dtype: DType) -> bool:
+        return self.body.may_fail()
 
     def cost(self, result: Type, operands: Sequence[Type]) -> Cost:
         """Operations of both; the product is neither written nor read."""

@@ -33,6 +33,7 @@ Range = tuple[int, int, int]
 
 class Slice(
     Op,
+    may_fail=False,
     name="slice",
     traits=Trait.VIEW | Trait.WINDOW,
     oracle="operator.getitem",

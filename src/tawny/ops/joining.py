@@ -26,7 +26,14 @@ from tawny.ops.movement import (
 from tawny.shape import Shape, as_shape, normalise_axis, replace_size
 
 
-class Concat(Op, name="concat", arity=None, oracle="numpy.concatenate", gradient=Gradient.LINEAR):
+class Concat(
+    Op,
+    may_fail=False,
+    name="concat",
+    arity=None,
+    oracle="numpy.concatenate",
+    gradient=Gradient.LINEAR,
+):
     """The operands one after the other along `axis`."""
 
     axis: int
@@ -50,7 +57,7 @@ class Concat(Op, name="concat", arity=None, oracle="numpy.concatenate", gradient
         return replace_size(first, self.axis, sum(s[self.axis] for s in shapes))
 
 
-class Tile(Op, name="tile", oracle="numpy.tile", gradient=Gradient.LINEAR):
+class Tile(Op, may_fail=False, name="tile", oracle="numpy.tile", gradient=Gradient.LINEAR):
     """The whole operand repeated, `repetitions[i]` times along axis `i`."""
 
     repetitions: tuple[int, ...]
@@ -59,7 +66,7 @@ class Tile(Op, name="tile", oracle="numpy.tile", gradient=Gradient.LINEAR):
         return tuple(n * r for n, r in zip(shapes[0], self.repetitions, strict=True))
 
 
-class Repeat(Op, name="repeat", oracle="numpy.repeat", gradient=Gradient.LINEAR):
+class Repeat(Op, may_fail=False, name="repeat", oracle="numpy.repeat", gradient=Gradient.LINEAR):
     """Each element repeated in place, `repeats` times along `axis`."""
 
     repeats: int
@@ -72,6 +79,7 @@ class Repeat(Op, name="repeat", oracle="numpy.repeat", gradient=Gradient.LINEAR)
 
 class Pad(
     Op,
+    may_fail=False,
     name="pad",
     arity=2,
     overwrites=Overwrites.NONE,

@@ -37,7 +37,9 @@ def stack_shape(op: str, left: Shape, right: Shape, ours: Shape, theirs: Shape) 
     return broadcast(op, (ours, theirs))
 
 
-class Matmul(Op, name="matmul", arity=2, oracle="numpy.matmul", gradient=Gradient.MULTILINEAR):
+class Matmul(
+    Op, may_fail=False, name="matmul", arity=2, oracle="numpy.matmul", gradient=Gradient.MULTILINEAR
+):
     """Matrix product over the last axis of operand 0 and the last but one of operand 1."""
 
     def infer_shape(self, *shapes: Shape) -> Shape:

@@ -28,6 +28,7 @@ Axis = int | tuple[int, ...] | None
 
 class Reshape(
     Op,
+    may_fail=False,
     name="reshape",
     traits=Trait.VIEW | Trait.WINDOW,
     oracle="numpy.reshape",
@@ -50,6 +51,7 @@ class Reshape(
 
 class Transpose(
     Op,
+    may_fail=False,
     name="transpose",
     traits=Trait.VIEW | Trait.WINDOW,
     oracle="numpy.transpose",
@@ -72,6 +74,7 @@ class Transpose(
 
 class Flip(
     Op,
+    may_fail=False,
     name="flip",
     traits=Trait.VIEW | Trait.WINDOW | Trait.INVOLUTION,
     oracle="numpy.flip",
@@ -82,7 +85,7 @@ class Flip(
     axes: tuple[int, ...]
 
 
-class Roll(Op, name="roll", oracle="numpy.roll", gradient=Gradient.LINEAR):
+class Roll(Op, may_fail=False, name="roll", oracle="numpy.roll", gradient=Gradient.LINEAR):
     """Elements moved up by `shifts[i]` places along axis `i`; those pushed out come back in."""
 
     shifts: tuple[int, ...]

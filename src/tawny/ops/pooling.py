@@ -29,7 +29,7 @@ of_gradient = DTypeRule("the dtype of operand 1", NUMBER_LOOPS, dt.promote, dt.B
 of_choices = DTypeRule("the dtype of operand 1", tuple(dt.DTYPES), dt.promote, ignores=1)
 
 
-class Pooling(Op):
+class Pooling(Op, may_fail=False):
     """A fold of the elements each window sees."""
 
     window: Shape
@@ -110,7 +110,7 @@ class AvgPoolGradient(Pooling, name="avg_pool_gradient", dtype=quotient, gradien
         return x
 
 
-class Upsampling(Op, name="upsampling", gradient=Gradient.LINEAR):
+class Upsampling(Op, may_fail=False, name="upsampling", gradient=Gradient.LINEAR):
     """Each element repeated `factors` times along the spatial axes."""
 
     factors: tuple[int, ...]

@@ -32,7 +32,7 @@ ANEW: Final = Trait.IMPURE | Trait.VOLATILE
 """Numbers are drawn anew in every run."""
 
 
-class Draw(Op):
+class Draw(Op, may_fail=False):
     """A random op: what it gives depends on its seed, its stream and the number of the run."""
 
     seed: int

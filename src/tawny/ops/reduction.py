@@ -33,7 +33,7 @@ from tawny.shape import (
 Axis = int | tuple[int, ...] | None
 
 
-class Reduction(Op):
+class Reduction(Op, may_fail=False):
     """An op that folds `axes` into one element each."""
 
     axes: tuple[int, ...]
@@ -132,7 +132,7 @@ class LogSumExp(
     """`log(sum(exp(x)))` over axes, without overflow."""
 
 
-class ArgExtremum(Op):
+class ArgExtremum(Op, may_fail=False):
     """The place of an extreme element along `axis`, or in the flattened array."""
 
     axis: int | None
@@ -164,7 +164,7 @@ class ArgMin(ArgExtremum, name="argmin", gradient=Gradient.ZERO, oracle="numpy.a
     """Index of the first least element."""
 
 
-class Cumulative(Op):
+class Cumulative(Op, may_fail=False):
     """A running fold along `axis`, of the same length or one longer."""
 
     axis: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Any, Final, TypeGuard, final
 
 import numpy as np
@@ -76,6 +77,13 @@ class Scatter(
                 f"operand 1 has dtype {dtypes[1]}; it must be that of operand 0, {dtypes[0]}",
             )
         return dtypes[0]
+
+    def may_fail(self, dtype: DType) -> bool:
+        """Where an index lies outside its axis."""
+        return bool(self.axes)
+
+    def failure_cause(self, operands: Sequence[Hashable]) -> Hashable | None:
+        return (*operands[2:], *[self.ranges[axis][1] for axis in self.axes])
 
 
 def _fits(shape: Shape, target: Shape) -> bool:
