@@ -50,6 +50,9 @@ class Variable(
     name: str
     named: bool
 
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        return None if self.name else "name is empty"
+
 
 class Part(Op, name="part", traits=Trait.VIEW, gradient=Gradient.LINEAR, oracle="operator.getitem"):
     """One result of an op that has several."""

@@ -43,6 +43,10 @@ def nbytes(kind: Type) -> int:
     return prod(shape) * dtype.itemsize
 
 
+MOST_OPERANDS: Final = 2**31
+"""More than any op has, where their number is free."""
+
+
 class Cost(NamedTuple):
     """The cost of one evaluation: scalar operations, and bytes moved to and from memory."""
 
@@ -226,6 +230,8 @@ class Facts:
     oracle: str = ""
     may_fail: bool = True
     """Whether computing it may fail once the shapes fit: by user's code, a matrix, an index."""
+    saved: bool = True
+    """Whether a graph in a file may have it: not if it is made while a program is compiled."""
     view: bool = field(init=False)
     """Whether `Trait.VIEW` is among the traits, for whoever asks of every node."""
     impure: bool = field(init=False)
@@ -251,7 +257,7 @@ class Op:
     defaults: ClassVar[dict[str, Any]] = {}
     several: ClassVar[bool] = False
     """Whether the op may have several results."""
-    inherited: ClassVar[dict[str, Any]] = {"may_fail": True}
+    inherited: ClassVar[dict[str, Any]] = {"may_fail": True, "saved": True}
     """Facts that a family declares for its members."""
     family: ClassVar[Family]
     """What rules for ops are found by: the class, or the row of the elementwise table."""
@@ -368,6 +374,29 @@ class Op:
                     i for i, (s, d) in enumerate(types) if s == shape and d.itemsize == item
                 )
 
+    def operand_counts(self) -> Sequence[int] | None:
+        """How many operands it accepts; by default its declared arity, None for any number."""
+        arity = self.facts().arity
+        return None if arity is None else (arity,)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        """What is wrong with it on operands of these types, in words; None if nothing is.
+
+        Asked of ops that come from a file, beside what inference of shapes and dtypes refuses: what
+        is accepted must be what the public functions, or the optimiser, make.  By default axes are
+        those of operand 0, each named once.
+        """
+        rank = len(types[0][0]) if types else 0
+        axes: tuple[int, ...] | None = getattr(self, "axes", None)
+        axis: int | None = getattr(self, "axis", None)
+        named = (axis,) if axis is not None else () if axes is None else axes
+        if len(set(named)) != len(named) or not all(0 <= a < rank for a in named):
+            return f"axes are {named}; operand 0 has {rank}, each named at most once"
+        place: int | None = getattr(self, "place", None)
+        if place is not None and place > rank - len(named):
+            return f"place is {place}; {rank - len(named)} axes are left"
+        return None
+
     def may_fail(self, dtype: DType) -> bool:
         """Whether computing a result of this dtype may fail once the shapes fit."""
         return self.facts().may_fail
@@ -473,6 +502,15 @@ def primitives(op: Elementwise) -> int:
             count += 1
             stack.extend(expr.args)
     return count
+
+
+def dtype_mismatch(types: Sequence[Type]) -> str | None:
+    """Operands of different dtypes, where the public functions convert them."""
+    first = types[0][1]
+    for position, (_, dtype) in enumerate(types):
+        if dtype != first:
+            return f"operand {position} has dtype {dtype}; it must be that of operand 0, {first}"
+    return None
 
 
 Family = Elementwise | type[Op]

@@ -21,7 +21,7 @@ MOST_BODIES: Final = 1024
 """Bodies whose bands are remembered, at most."""
 
 
-class Bands(Op, name="bands", arity=None, gradient=Gradient.NONE):
+class Bands(Op, name="bands", saved=False, arity=None, gradient=Gradient.NONE):
     """What a body computes, `height` rows of its result with fewest rows at a time.
 
     A result that is written over an operand lags behind by a band: it is written once no later band

@@ -12,7 +12,7 @@ from typing import Any
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.errors import value_error
 from tawny.node import Node, make
-from tawny.op import Gradient, Op, not_boolean
+from tawny.op import Gradient, Op, Type, not_boolean
 from tawny.operator import public
 from tawny.ops.creation import cast_to_common
 from tawny.ops.movement import matrix_transpose, reshape
@@ -42,6 +42,15 @@ class ConvolutionOp(Op, may_fail=False):
         return convolution_shape(
             x, kernel, self.strides, self.padding, self.dilation, self.groups, op
         )
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        rank = len(self.strides)
+        if not 1 <= rank <= 3 or len(self.padding) != rank or len(self.dilation) != rank:
+            return (
+                f"strides are {self.strides}, padding {self.padding}, dilation {self.dilation}; "
+                "expected one of each for each of 1 to 3 axes"
+            )
+        return None
 
 
 class Convolution(

@@ -26,7 +26,7 @@ from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import overflow_error, type_error, value_error, warn, with_location
 from tawny.node import Node, Value, borrowed_constant, constant, make, scalar, variable
-from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait
+from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait, Type
 from tawny.operator import check_layout, check_like, emit, public
 from tawny.registry import PUBLIC_FUNCTIONS
 from tawny.shape import Shape, as_int, as_shape
@@ -77,6 +77,11 @@ class Cast(
                 ComplexWarning,
             )
         return self.dtype
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        if types[0][1].kind == "c" and self.dtype.kind != "c":
+            return "complex numbers have no value of its dtype"
+        return None
 
 
 def cast_node(node: Node, dtype: DType) -> Node:
@@ -151,6 +156,10 @@ class Linspace(
                     "np.real(x) or np.abs(x) first",
                 )
         return self.dtype
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        shapes = [shape for shape, _ in types]
+        return f"operands have shapes {shapes}; they must have no axes" if any(shapes) else None
 
 
 class Eye(Op, may_fail=False, name="eye", arity=0, gradient=Gradient.ZERO, oracle="numpy.eye"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TextIO, final
 
@@ -11,7 +11,7 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
-from tawny.op import Facts, Gradient, Op, Trait
+from tawny.op import Facts, Gradient, Op, Trait, Type
 from tawny.operator import public
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.shape import Shape, as_shape, normalise_axis, reduction_shape
@@ -63,6 +63,19 @@ class UserFunction(Delay):
     def infer_dtype(self, *dtypes: DType) -> DType:
         return self.dtype
 
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        """The declared shape is what the function's way of being applied gives."""
+        if self.function.it is None:
+            return "function is missing"
+        wanted = self.applied_shape(types)
+        if self.shape != wanted:
+            return f"shape is {self.shape}; expected {wanted}"
+        return super().mistake(types)
+
+    def applied_shape(self, types: Sequence[Type]) -> Shape:
+        """The shape that applying the function gives."""
+        return self.shape
+
 
 @lru_cache(16)
 def _facts(declaration: Facts, pure: bool, always: bool) -> Facts:
@@ -90,15 +103,42 @@ class DelayedCall(
 class MapElements(UserFunction, name="map_elements", traits=Trait.IMPURE, gradient=Gradient.NONE):
     """A user's function of one number, applied to each element."""
 
+    def applied_shape(self, types: Sequence[Type]) -> Shape:
+        return types[0][0]
+
 
 class AlongAxis(UserFunction):
     """A user's function of two numbers, applied along `axis` or to all elements in order."""
 
     axis: int | None
 
+    def applied_shape(self, types: Sequence[Type]) -> Shape:
+        return types[0][0]
+
 
 class Fold(AlongAxis, name="fold", arity=None, traits=Trait.IMPURE, gradient=Gradient.NONE):
     """The last of a user's function's results along an axis; operand 1, if any, starts it."""
+
+    def operand_counts(self) -> Sequence[int]:
+        return 1, 2
+
+    def applied_shape(self, types: Sequence[Type]) -> Shape:
+        return reduction_shape(types[0][0], self._axes(types), False)
+
+    def _axes(self, types: Sequence[Type]) -> tuple[int, ...]:
+        return tuple(range(len(types[0][0]))) if self.axis is None else (self.axis,)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        problem = Op.mistake(self, types)
+        if problem is None and len(types) == 2:
+            wanted = self.applied_shape(types)
+            if types[1] != (wanted, self.dtype):
+                return f"operand 1 must be {self.dtype}{list(wanted)}"
+        if problem is None and len(types) == 1:
+            shape = types[0][0]
+            if 0 in [shape[a] for a in self._axes(types)]:
+                return f"operand 0 has shape {shape}: no element to start from"
+        return problem or super().mistake(types)
 
 
 class RunningFold(AlongAxis, name="scan", traits=Trait.IMPURE, gradient=Gradient.NONE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tawny import dtype as dt
@@ -9,7 +10,7 @@ from tawny.array import Array, ArrayLike, Out, lift, store, wrap
 from tawny.dtype import as_dtype
 from tawny.errors import value_error
 from tawny.node import Node, make, scalar
-from tawny.op import ELEMENTWISE, Gradient, Op, Trait
+from tawny.op import ELEMENTWISE, Gradient, Op, Trait, Type
 from tawny.operator import check_like, public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast, Eye
@@ -30,6 +31,14 @@ class Diagonal(
         *stack, rows, columns = shapes[0]
         length = min(rows + min(self.offset, 0), columns - max(self.offset, 0))
         return (*stack, max(length, 0))
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        shape = types[0][0]
+        if len(shape) < 2:
+            return f"operand 0 has shape {shape}; it must have two axes"
+        if not -shape[-2] <= self.offset <= shape[-1]:
+            return f"offset is {self.offset}; expected {-shape[-2]} to {shape[-1]}"
+        return None
 
 
 @public()

@@ -83,7 +83,7 @@ def distance(x: Scalar) -> Scalar:
     return call(Prim.SQRT, x)
 
 
-class DerivativeMarker(Op):
+class DerivativeMarker(Op, saved=False):
     """Results whose derivative is not that of the ops that made them.
 
     Operands are the results, `results` of them, and then what the derivative is in or made from.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from tawny import dtype as dt
@@ -95,6 +96,13 @@ class Lapack(Op):
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return lapack_dtype(self.facts().name, dtypes)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        wanted = lapack_dtype(self.facts().name, tuple([dtype for _, dtype in types]))
+        for position, (_, dtype) in enumerate(types):
+            if dtype != wanted:
+                return f"operand {position} has dtype {dtype}; it must be {wanted}"
+        return super().mistake(types)
 
 
 class Square(Lapack):
@@ -230,6 +238,9 @@ class Pinv(Lapack, name="pinv", arity=2, oracle="numpy.linalg.pinv", gradient=Gr
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return super().infer_dtype(dtypes[0])
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        return super().mistake(types[:1])
 
 
 class System(Lapack):

@@ -10,7 +10,7 @@ from tawny.array import Array, ArrayLike, Out, check_device, lift, store, wrap
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, make
-from tawny.op import Gradient, Op
+from tawny.op import Gradient, Op, Type
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import arange, astype, copy
@@ -48,6 +48,12 @@ class Transform(Op):
     def infer_dtype(self, *dtypes: DType) -> DType:
         return dt.complex_dtype(dtypes[0])
 
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        """A size of at least 1 for each axis."""
+        if len(self.sizes) != len(self.axes) or min(self.sizes, default=1) < 1:
+            return f"sizes are {self.sizes}; expected at least 1 for each axis"
+        return super().mistake(types)
+
 
 class FFT(Transform, name="fft", oracle="numpy.fft.fftn", gradient=Gradient.LINEAR):
     """Discrete Fourier transform, or its inverse."""
@@ -65,6 +71,11 @@ class RealFFT(Transform, name="rfft", oracle="numpy.fft.rfftn", gradient=Gradien
     def infer_dtype(self, *dtypes: DType) -> DType:
         check_categories("rfft", 0, dtypes[0], dt.REAL)
         return super().infer_dtype(*dtypes)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        if not self.axes:
+            return f"sizes are {self.sizes}; expected at least 1 for each axis"
+        return super().mistake(types)
 
 
 class InverseRealFFT(Transform, name="irfft", oracle="numpy.fft.irfftn", gradient=Gradient.LINEAR):

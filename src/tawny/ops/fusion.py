@@ -22,18 +22,19 @@ from tawny.op import (
     Gradient,
     Op,
     Type,
+    dtype_mismatch,
     nbytes,
     not_boolean,
     primitives,
 )
 from tawny.ops.convolution import ConvolutionOp
-from tawny.ops.creation import Cast
+from tawny.ops.creation import BroadcastTo, Cast, Copy
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
-from tawny.ops.movement import Roll
+from tawny.ops.movement import Reshape, Roll
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.reduction import ArgExtremum, Reduction
-from tawny.shape import Shape, size
+from tawny.shape import Shape, reduction_shape, size
 
 
 def nonunit(shape: Shape) -> Shape:
@@ -256,6 +257,9 @@ class Group(Op, name="group", arity=None, gradient=Gradient.NONE):
         del result, operands
         return self.body.cost()
 
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        return None if is_group(self.body) else f"{self.body!r} is no body of one kernel"
+
 
 def expand_group(group: Node, operands: Sequence[Node] | None = None) -> tuple[Node, ...]:
     """The results of a group, or of its body on other operands, as nodes of plain ops."""
@@ -270,6 +274,33 @@ def expand_group(group: Node, operands: Sequence[Node] | None = None) -> tuple[N
         for step in group.op.body.steps:
             values.append(make(step.op, tuple([values[i] for i in step.inputs])))
     return tuple([values[r] for r in group.op.body.results])
+
+
+def is_group(body: Body) -> bool:
+    """Whether a body is what grouping makes: pointwise steps and folds over one space.
+
+    What spans the space has all its sizes, but for axes of size 1; what comes after a fold may have
+    those that the folds leave; anything else is smaller, and is spread by a broadcast.
+    """
+    first, seen = len(body.operands), set(body.results)
+    if len(seen) != len(body.results) or min(seen) < first:
+        return False
+    if any(0 in body.type_of(value)[0] for value in range(first + len(body.steps))):
+        return False
+    space = nonunit(body.space())
+    spans = {space}
+    for step in body.steps:
+        given = body.type_of(step.inputs[0])[0] if step.inputs else ()
+        if isinstance(step.op, FOLDS):
+            if nonunit(given) != space:
+                return False
+            spans.add(nonunit(reduction_shape(given, folded_axes(step.op, given), True)))
+        elif isinstance(step.op, Reshape):
+            if nonunit(step.op.shape) != nonunit(given):
+                return False
+        elif not isinstance(step.op, (Elementwise, Cast, Copy, BroadcastTo)):
+            return False
+    return len(spans) <= 2 and all(nonunit(body.type_of(r)[0]) in spans for r in body.results)
 
 
 # ------------------------------------------------------------------- epilogues
@@ -399,6 +430,12 @@ class FusedMatmul(Op, may_fail=False, name="fused_matmul", arity=None, gradient=
         (a, left), (b, right) = types[:2]
         return self.product(a, b), _MATMUL.infer_dtype(left, right)
 
+    def operand_counts(self) -> Sequence[int]:
+        return (2 + self.epilogue.arity,)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        return dtype_mismatch(types[:2])
+
 
 def exchanged_axes(shape: Shape) -> Shape:
     """`shape` with its last two sizes exchanged."""
@@ -519,6 +556,9 @@ class ProductGroup(Op, name="product_group", arity=None, gradient=Gradient.NONE)
         operations = product.operations(product.infer_shape(*shapes), shapes) + body.operations
         return Cost(operations, sum(map(nbytes, operands)), body.bytes_written)
 
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        return dtype_mismatch(types[:2])
+
 
 class FusedConvolution(ConvolutionOp, name="fused_convolution", arity=None, gradient=Gradient.NONE):
     """A convolution and its epilogue."""
@@ -550,6 +590,12 @@ class FusedConvolution(ConvolutionOp, name="fused_convolution", arity=None, grad
         (x, kind), (kernel, other) = types[:2]
         shape = self.output_shape(x, kernel, "fused_convolution")
         return shape, not_boolean("fused_convolution", (kind, other))
+
+    def operand_counts(self) -> Sequence[int]:
+        return (2 + self.epilogue.arity,)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        return super().mistake(types) or dtype_mismatch(types[:2])
 
 
 ACTIVATIONS: Final = {a.value: a for a in Activation if a is not Activation.NONE}

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any, SupportsIndex
+from typing import Any, Final, SupportsIndex
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, stor
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, needs_values, type_error, value_error
 from tawny.node import Node, Value, constant, make, variables
-from tawny.op import Gradient, Op, Trait
+from tawny.op import Gradient, Op, Trait, Type
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Arange, Cast
@@ -47,6 +47,9 @@ class Slice(
         check_ranges("slice", self.ranges, shapes[0])
         return tuple(length for _, length, _ in self.ranges)
 
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        return range_mistake(self.ranges, types[0][0])
+
 
 class Gather(Op, name="gather", arity=None, oracle="operator.getitem", gradient=Gradient.LINEAR):
     """Elements of operand 0 at the places that the other operands, broadcast together, give.
@@ -64,6 +67,29 @@ class Gather(Op, name="gather", arity=None, oracle="operator.getitem", gradient=
     def infer_dtype(self, *dtypes: DType) -> DType:
         check_indices("gather", dtypes[1:], 1)
         return dtypes[0]
+
+    def operand_counts(self) -> Sequence[int]:
+        return (1 + len(self.axes),)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        problem = super().mistake(types)
+        if problem is None and list(self.axes) != sorted(self.axes):
+            return f"axes are {self.axes}; expected in order"
+        return problem
+
+
+def range_mistake(ranges: tuple[Range, ...], shape: Shape) -> str | None:
+    """What is wrong with ranges, where `check_ranges`, which knows the axes, does not look."""
+    if any(length < 0 or not step for _, length, step in ranges):
+        return f"ranges are {ranges}; lengths from 0, steps not 0"
+    for (start, length, step), n in zip(ranges, shape, strict=False):
+        if length < 2 and (abs(step) >= _MAX_LONE_STEP or not 0 <= start <= n):
+            return f"ranges are {ranges}; operand 0 has shape {shape}"
+    return None
+
+
+_MAX_LONE_STEP: Final = 2**31
+"""The bound of a step in a range of fewer than two elements, where no axis bounds it."""
 
 
 def check_ranges(op: str, ranges: tuple[Range, ...], shape: Shape) -> None:

@@ -11,7 +11,7 @@ from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, stor
 from tawny.dtype import DType, as_dtype
 from tawny.errors import index_error, type_error, value_error
 from tawny.node import Node, Value, constant, make
-from tawny.op import Gradient, Op, Overwrites
+from tawny.op import MOST_OPERANDS, Gradient, Op, Overwrites, Type, dtype_mismatch
 from tawny.operator import check_casting, public
 from tawny.ops.assignment import assignment_value
 from tawny.ops.creation import Copy, cast_node, cast_to_common
@@ -56,6 +56,9 @@ class Concat(
                     )
         return replace_size(first, self.axis, sum(s[self.axis] for s in shapes))
 
+    def operand_counts(self) -> Sequence[int]:
+        return range(1, MOST_OPERANDS)
+
 
 class Tile(Op, may_fail=False, name="tile", oracle="numpy.tile", gradient=Gradient.LINEAR):
     """The whole operand repeated, `repetitions[i]` times along axis `i`."""
@@ -64,6 +67,12 @@ class Tile(Op, may_fail=False, name="tile", oracle="numpy.tile", gradient=Gradie
 
     def infer_shape(self, *shapes: Shape) -> Shape:
         return tuple(n * r for n, r in zip(shapes[0], self.repetitions, strict=True))
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        rank = len(types[0][0])
+        if len(self.repetitions) != rank:
+            return f"repetitions are {self.repetitions}; operand 0 has {rank} axes"
+        return None
 
 
 class Repeat(Op, may_fail=False, name="repeat", oracle="numpy.repeat", gradient=Gradient.LINEAR):
@@ -100,6 +109,12 @@ class Pad(
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return dtypes[0]
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        rank = len(types[0][0])
+        if len(self.widths) != rank:
+            return f"widths are {self.widths}; operand 0 has {rank} axes"
+        return dtype_mismatch(types)
 
 
 # --------------------------------------------------------------------- joining

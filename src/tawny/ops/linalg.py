@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Sequence
 from typing import Any, Final, cast
@@ -12,7 +13,7 @@ from tawny.array import Array, ArrayLike, Out, lift_each, store, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error
 from tawny.node import Node, make
-from tawny.op import Gradient, Op
+from tawny.op import MOST_OPERANDS, Gradient, Op, Type, dtype_mismatch
 from tawny.operator import check_layout, public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import asarray, cast_node, cast_to_common
@@ -63,6 +64,9 @@ class Matmul(
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         return operands[0][-1] * size(result)
 
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        return dtype_mismatch(types[:2])
+
 
 class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum", gradient=Gradient.MULTILINEAR):
     """Sum of products over the labels that are not in the result.
@@ -105,6 +109,29 @@ class Einsum(Op, name="einsum", arity=None, oracle="numpy.einsum", gradient=Grad
             for label, n in zip(term, shape, strict=True):
                 sizes[label] = max(n, sizes.get(label, 1))
         return size(tuple(sizes.values())) * (len(operands) - 1)
+
+    def operand_counts(self) -> Sequence[int]:
+        return range(1, MOST_OPERANDS)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        if not _is_contraction(self.subscripts):
+            return (
+                f"subscripts are {self.subscripts!r}; expected letters as they appear: 'ab,bc->ac'"
+            )
+        return dtype_mismatch(types)
+
+
+_CONTRACTION: Final = re.compile(r"[a-zA-Z]*(,[a-zA-Z]*)*->([a-zA-Z]*)")
+
+
+def _is_contraction(subscripts: str) -> bool:
+    """Whether these are labels of operands in order, and of a result that occur in it once."""
+    if _CONTRACTION.fullmatch(subscripts) is None:
+        return False
+    inputs, _, output = subscripts.partition("->")
+    labels = "".join(dict.fromkeys(inputs.replace(",", "")))
+    in_order = LETTERS.startswith(labels)
+    return in_order and len(set(output)) == len(output) and set(output) <= set(labels)
 
 
 def alike(op: str, operands: Sequence[Any]) -> tuple[Node, ...]:

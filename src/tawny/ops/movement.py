@@ -8,7 +8,7 @@ from typing import Any, cast
 from tawny.array import Array, ArrayLike, lift, view_of, wrap
 from tawny.errors import value_error
 from tawny.node import Node, make
-from tawny.op import Gradient, Op, Trait
+from tawny.op import Gradient, Op, Trait, Type
 from tawny.operator import public
 from tawny.ops.creation import BroadcastTo, Copy
 from tawny.shape import (
@@ -89,6 +89,14 @@ class Roll(Op, may_fail=False, name="roll", oracle="numpy.roll", gradient=Gradie
     """Elements moved up by `shifts[i]` places along axis `i`; those pushed out come back in."""
 
     shifts: tuple[int, ...]
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        shape = types[0][0]
+        fits = len(self.shifts) == len(shape)
+        if fits and all(0 <= s < max(n, 1) for s, n in zip(self.shifts, shape, strict=True)):
+            return None
+        expected = f"one for each axis of {shape}, from 0 below its size"
+        return f"shifts are {self.shifts}; expected {expected}"
 
 
 # ----------------------------------------------------------------------- nodes

@@ -63,3 +63,6 @@ class GatherPieces(Op, name="gather_pieces", arity=None, gradient=Gradient.NONE)
         *pieces, places = operands
         whole = make(Concat(0), tuple(pieces))
         return whole, make(Gather((0,), 0), (whole, places))
+
+    def operand_counts(self) -> Sequence[int]:
+        return (self.pieces + 1,)

@@ -10,7 +10,7 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType, check_categories
 from tawny.errors import value_error
 from tawny.node import make
-from tawny.op import NUMBER_LOOPS, DTypeRule, Gradient, Op, not_boolean, quotient, real
+from tawny.op import NUMBER_LOOPS, DTypeRule, Gradient, Op, Type, not_boolean, quotient, real
 from tawny.operator import public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast
@@ -51,6 +51,15 @@ class Pooling(Op, may_fail=False):
 
     def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
         return max(map(size, operands))
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        rank = len(self.window)
+        if not 1 <= rank <= 3 or len(self.padding) != rank or len(self.strides) != rank:
+            return (
+                f"window is {self.window}, strides {self.strides}, padding {self.padding}; "
+                "expected one of each for each of 1 to 3 axes"
+            )
+        return None
 
 
 class MaxPool(Pooling, name="max_pool", dtype=real, gradient=Gradient.RULE):
@@ -121,6 +130,11 @@ class Upsampling(Op, may_fail=False, name="upsampling", gradient=Gradient.LINEAR
         check_positive(self.factors, "upsampling", "factor")
         return (x[0], *(n * f for n, f in zip(x[1:-1], self.factors, strict=True)), x[-1])
 
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        if not 1 <= len(self.factors) <= 3:
+            return f"factors are {self.factors}; expected one for each of 1 to 3 axes"
+        return None
+
 
 class UpsamplingGradient(
     Op, name="upsampling_gradient", dtype=not_boolean, gradient=Gradient.LINEAR
@@ -140,6 +154,11 @@ class UpsamplingGradient(
                 f"multiples of {self.factors}",
             )
         return (x[0], *(n // f for n, f in zip(x[1:-1], self.factors, strict=True)), x[-1])
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        if not 1 <= len(self.factors) <= 3:
+            return f"factors are {self.factors}; expected one for each of 1 to 3 axes"
+        return None
 
 
 # ----------------------------------------------------------------- shape rules

@@ -22,7 +22,7 @@ from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import type_error, value_error
 from tawny.forking import fork_safe_lock
 from tawny.node import Constant, Node, Value, make, scalar
-from tawny.op import Gradient, Op, Trait, integer
+from tawny.op import Gradient, Op, Trait, Type, integer
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, cast_node
 from tawny.ops.indexing import take
@@ -45,6 +45,16 @@ class Draw(Op, may_fail=False):
 
     def infer_dtype(self, *dtypes: DType) -> DType:
         return self.dtype
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        """The dtype is of the kind of number it draws: floating-point, unless it says otherwise."""
+        return self.kind_mistake("f")
+
+    def kind_mistake(self, kinds: str) -> str | None:
+        """A dtype of none of these kinds."""
+        if self.dtype.kind in kinds:
+            return None
+        return f"dtype is {self.dtype}; expected a kind of number it draws"
 
 
 class Uniform(Draw, name="random_uniform", arity=0, traits=ANEW, gradient=Gradient.ZERO):
@@ -79,11 +89,22 @@ class Integers(
                 )
         return self.dtype
 
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        return self.kind_mistake("iu")
+
 
 class Permutation(Draw, name="random_permutation", arity=0, traits=ANEW, gradient=Gradient.ZERO):
     """The first `shape[0]` of the numbers below `population` in random order."""
 
     population: int
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        problem = self.kind_mistake("iu")
+        if problem is None and (len(self.shape) != 1 or self.shape[0] > self.population):
+            return f"shape is {self.shape}; expected one axis, within {self.population}"
+        if problem is None and self.dtype != dt.INT64:
+            return f"dtype is {self.dtype}; expected int64"
+        return problem
 
 
 # --------------------------------------------------------------------- streams

@@ -12,7 +12,7 @@ from tawny.array import Array, ArrayLike, Out, lift, store, wrap
 from tawny.dtype import DType, as_dtype
 from tawny.errors import type_error, value_error, with_location
 from tawny.node import Node, make
-from tawny.op import Domain, Gradient, Op, Trait, real, truth
+from tawny.op import Domain, Gradient, Op, Trait, Type, real, truth
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Cast, asarray
@@ -45,6 +45,12 @@ class Reduction(Op, may_fail=False):
     def operations(self, result: Shape, operands: Sequence[Shape]) -> int:
         return size(operands[0])
 
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        problem = super().mistake(types)
+        if problem is None and list(self.axes) != sorted(self.axes):
+            return f"axes are {self.axes}; expected in order"
+        return problem
+
 
 class Accumulation(Reduction):
     """A reduction that says which dtype it adds or multiplies in."""
@@ -54,6 +60,13 @@ class Accumulation(Reduction):
     def infer_dtype(self, *dtypes: DType) -> DType:
         super().infer_dtype(*dtypes)
         return self.dtype
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        """Operands that adding in another dtype would change are converted first."""
+        dtype = types[0][1]
+        if dtype == self.dtype or dtype.kind in "biu":
+            return super().mistake(types)
+        return f"dtype is {self.dtype}; operand 0 has {dtype} and must have the same"
 
 
 class Extremum(Reduction):
@@ -97,6 +110,12 @@ class Var(Accumulation, name="var", oracle="numpy.var", gradient=Gradient.RULE):
     def infer_dtype(self, *dtypes: DType) -> DType:
         return dt.real_dtype(super().infer_dtype(*dtypes))
 
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        wanted = dt.inexact_dtype(types[0][1])
+        if self.dtype != wanted:
+            return f"dtype is {self.dtype}; expected {wanted}"
+        return super().mistake(types)
+
 
 class Max(
     Extremum, name="max", traits=Trait.IDEMPOTENT, oracle="numpy.max", gradient=Gradient.RULE
@@ -130,6 +149,12 @@ class LogSumExp(
     gradient=Gradient.RULE,
 ):
     """`log(sum(exp(x)))` over axes, without overflow."""
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        wanted = dt.inexact_dtype(types[0][1])
+        if self.dtype != wanted:
+            return f"dtype is {self.dtype}; expected {wanted}"
+        return super().mistake(types)
 
 
 class ArgExtremum(Op, may_fail=False):
@@ -181,6 +206,13 @@ class Cumulative(Op, may_fail=False):
     def infer_dtype(self, *dtypes: DType) -> DType:
         super().infer_dtype(*dtypes)
         return self.dtype
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        """Operands that adding in another dtype would change are converted first."""
+        dtype = types[0][1]
+        if dtype == self.dtype or dtype.kind in "biu":
+            return super().mistake(types)
+        return f"dtype is {self.dtype}; operand 0 has {dtype} and must have the same"
 
 
 class CumulativeSum(

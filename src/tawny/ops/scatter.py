@@ -12,7 +12,7 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.dtype import DType
 from tawny.errors import needs_values, type_error, value_error
 from tawny.node import Node, Value, make, variables
-from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites
+from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Type
 from tawny.operator import public
 from tawny.ops.assignment import assignment_value
 from tawny.ops.creation import Copy, cast_node
@@ -24,6 +24,7 @@ from tawny.ops.indexing import (
     gather_shape,
     getitem,
     parts_of,
+    range_mistake,
     select,
 )
 from tawny.ops.movement import broadcast_node, expand_node, reshape_node
@@ -84,6 +85,18 @@ class Scatter(
 
     def failure_cause(self, operands: Sequence[Hashable]) -> Hashable | None:
         return (*operands[2:], *[self.ranges[axis][1] for axis in self.axes])
+
+    def operand_counts(self) -> Sequence[int]:
+        return (2 + len(self.axes),)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        problem = super().mistake(types)
+        if problem is None and list(self.axes) != sorted(self.axes):
+            return f"axes are {self.axes}; expected in order"
+        modes = ("set", *COMBINE)
+        if problem is None and self.mode not in modes:
+            return f"mode is {self.mode!r}; expected one of {modes}"
+        return problem or range_mistake(self.ranges, types[0][0])
 
 
 def _fits(shape: Shape, target: Shape) -> bool:

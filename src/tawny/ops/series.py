@@ -8,7 +8,7 @@ from tawny import dtype as dt
 from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.errors import value_error
 from tawny.node import make
-from tawny.op import Gradient, Op
+from tawny.op import Gradient, Op, Type, dtype_mismatch
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import astype, zeros_like
@@ -36,6 +36,12 @@ class Correlate(
     def multiply_adds(self, result: Shape, operands: Sequence[Shape]) -> int:
         """At most one for each element of the shorter at every shift."""
         return min(map(size, operands)) * size(result)
+
+    def mistake(self, types: Sequence[Type]) -> str | None:
+        modes = ("full", "same", "valid")
+        if self.mode not in modes:
+            return f"mode is {self.mode!r}; expected one of {modes}"
+        return dtype_mismatch(types)
 
 
 def _overlaps(op: str, shapes: tuple[Shape, ...], mode: str) -> Shape:

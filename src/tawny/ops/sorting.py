@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -120,6 +120,9 @@ class BinCount(Op, name="bincount", arity=None, oracle="numpy.bincount", gradien
     def infer_dtype(self, *dtypes: DType) -> DType:
         check_categories("bincount", 0, dtypes[0], dt.BOOLEAN | dt.INTEGER)
         return dtypes[1] if len(dtypes) > 1 else dt.INT64
+
+    def operand_counts(self) -> Sequence[int]:
+        return 1, 2
 
 
 # --------------------------------------------------------------------- sorting
