@@ -35,17 +35,17 @@ from backends import _walk, tawny_table
 from networks import steps_of
 from tawny.array import array_for
 from tawny.engine.cpu.onednn import convolution as by_onednn
-from tawny.engine.cpu.onednn.library import loaded, missing
+from tawny.engine.cpu.onednn.library import load, missing
 from tawny.engine.cpu.onednn.primitive import (
     Description,
     Descriptor,
     Primitive,
     attributes,
     free,
-    spaced,
     tagged,
+    with_strides,
 )
-from tawny.engine.cpu.onednn.recipe import Place, Recipe, aligned
+from tawny.engine.cpu.onednn.recipe import Recipe, RowPlace, aligned_bytes
 from tawny.engine.cpu.providers import OPTION
 from tawny.engine.cpu.threads.pool import default_threads
 from tawny.node import Node, make
@@ -311,7 +311,7 @@ def compare_layouts(name: str, side: int, rounds: int) -> None:
         "any": free,
     }
     calls: dict[str, list[Call]] = {which: [] for which in lying}
-    library = loaded()
+    library = load()
     assert library is not None
     with library.threads(default_threads()):
         for node in convolutions(name, side):
@@ -332,7 +332,7 @@ BLOCKED = 78
 def last(shape: tuple[int, ...]) -> Descriptor:
     """An image of (batch, channels, rows, columns) whose channels are side by side."""
     _, c, h, w = shape
-    return spaced(shape, (4 * c * h * w, 4, 4 * c * w, 4 * c))
+    return with_strides(shape, (4 * c * h * w, 4, 4 * c * w, 4 * c))
 
 
 def bare(node: Node, x: Descriptor, y: Descriptor, kernel: tuple[int, ...]) -> Call:
@@ -343,10 +343,10 @@ def bare(node: Node, x: Descriptor, y: Descriptor, kernel: tuple[int, ...]) -> C
     description: Description = by_onednn.forward(op, x, weights, None, y, attributes())
     primitive = Primitive(description, {})
     recipe = Recipe(2, default_threads())
-    recipe.run(primitive, {1: Place(0), 33: Place(1), 17: recipe.result})
+    recipe.run(primitive, {1: RowPlace(0), 33: RowPlace(1), 17: recipe.result})
     kernel_ = recipe.kernel()
-    arrays = [aligned(primitive.memory[n].nbytes) for n in (1, 33, 17)]
-    arrays += [aligned(kernel_.scratch)] * (kernel_.scratch > 0)
+    arrays = [aligned_bytes(primitive.memory[n].nbytes) for n in (1, 33, 17)]
+    arrays += [aligned_bytes(kernel_.scratch)] * (kernel_.scratch > 0)
     for array in arrays:
         array.view(np.float32 if array.nbytes % 4 == 0 else np.uint8).fill(0)
     row = np.array([*[a.ctypes.data for a in arrays], *kernel_.parameters], np.int64)
@@ -383,7 +383,7 @@ def main() -> None:
     given = parser.parse_args()
     if missing() is not None:
         raise SystemExit(f"there is no oneDNN: {missing()}")
-    print(f"{tw.__name__} {tw.__version__}, oneDNN {loaded().version}, {default_threads()} threads")
+    print(f"{tw.__name__} {tw.__version__}, oneDNN {load().version}, {default_threads()} threads")
     for table in given.tables:
         for name in given.nets if table in {"layers", "gradients", "layouts"} else [""]:
             match table:

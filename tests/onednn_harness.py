@@ -13,7 +13,7 @@ from codegen_harness import SIGNATURE, guarded, poisoned
 from tawny.array import array_for
 from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous
 from tawny.engine.cpu.onednn.library import missing
-from tawny.engine.cpu.onednn.offers import offered
+from tawny.engine.cpu.onednn.offers import offer
 from tawny.engine.cpu.providers import OPTION
 from tawny.node import Node, make
 from tawny.op import Op
@@ -37,7 +37,7 @@ def kernel(
     """oneDNN's kernel of a node with operands that lie like these; some of them known."""
     node = node_of(op, *arrays)
     operands = [Memory(a.shape, a.strides, a.dtype, n in known) for n, a in enumerate(arrays)]
-    return offered(node, tuple(operands), (contiguous(node.shape, node.dtype),), threads)
+    return offer(node, tuple(operands), (contiguous(node.shape, node.dtype),), threads)
 
 
 def called(kernel: Kernel, arrays: Sequence[np.ndarray], result: np.ndarray) -> None:

@@ -23,8 +23,8 @@ from tawny.array import array_for
 from tawny.engine.cpu import CpuEngine
 from tawny.engine.cpu.kernel_table import Memory, contiguous
 from tawny.engine.cpu.onednn import library
-from tawny.engine.cpu.onednn.offers import OFFERS, offered
-from tawny.engine.cpu.onednn.primitive import spaced
+from tawny.engine.cpu.onednn.offers import OFFERS, offer
+from tawny.engine.cpu.onednn.primitive import with_strides
 from tawny.engine.cpu.providers import OPTION, faster
 from tawny.engine.cpu.threads.pool import Pool, pool_of
 from tawny.engine.cpu.threads.pool_code import SLEEPING, SPINS
@@ -358,7 +358,7 @@ def test_what_it_cannot_do_it_does_not_offer():
     backwards = Memory(k.shape, (*k.strides[:2], -64, 4), FLOAT)
     node = node_of(Convolution(*ONE_TAP), x, k)
     given = contiguous(x.shape, FLOAT), backwards
-    assert offered(node, given, (contiguous(node.shape, FLOAT),), 2) is None
+    assert offer(node, given, (contiguous(node.shape, FLOAT),), 2) is None
 
 
 @needs_onednn
@@ -410,7 +410,7 @@ def test_one_kernel_can_be_run_by_several_threads_at_once():
 def test_kernels_can_be_made_by_several_threads_at_once():
     for turn in range(5):
         arrays = drawn(1, 6 + turn, 6, 8), drawn(3, 3, 8, 8)
-        spaced.cache_clear()
+        with_strides.cache_clear()
         with ThreadPoolExecutor(4) as threads:
             asked = partial(kernel, Convolution(*NINE_TAPS), arrays, (), 7)
             made = [asking.result() for asking in [threads.submit(asked) for _ in range(8)]]
@@ -516,10 +516,10 @@ def test_nothing_is_loaded_unless_it_serves():
 
 @pytest.fixture
 def absent(monkeypatch):
-    monkeypatch.setattr(library, "installed", lambda: None)
-    reason = library._loaded.__wrapped__()
+    monkeypatch.setattr(library, "find_library", lambda: None)
+    reason = library._load.__wrapped__()
     assert isinstance(reason, str)
-    monkeypatch.setattr(library, "_loaded", lambda: reason)
+    monkeypatch.setattr(library, "_load", lambda: reason)
 
 
 def test_without_the_library_our_own_kernels_serve(absent, forced, capsys):
@@ -537,13 +537,13 @@ def test_without_the_library_our_own_kernels_serve(absent, forced, capsys):
 def test_a_library_that_cannot_be_loaded_is_named(monkeypatch, tmp_path):
     broken = tmp_path / library.LIBRARY
     broken.write_bytes(b"this is no library")
-    monkeypatch.setattr(library, "installed", lambda: broken)
-    assert "OSError" in library._loaded.__wrapped__()
+    monkeypatch.setattr(library, "find_library", lambda: broken)
+    assert "OSError" in library._load.__wrapped__()
 
 
 @needs_onednn
 def test_the_doctor_names_the_provider(capsys, monkeypatch):
-    version = library.loaded().version
+    version = library.load().version
     for provider, words in (
         ("auto", f"our own kernels, and oneDNN {version} where it was measured to be faster"),
         ("own", f"our own kernels, as {OPTION} says; oneDNN {version} is there"),
@@ -557,7 +557,7 @@ def test_the_doctor_names_the_provider(capsys, monkeypatch):
 @needs_onednn
 def test_the_environment_is_left_as_it_was():
     assert "GOMP_SPINCOUNT" not in os.environ
-    openmp = library.loaded().openmp
+    openmp = library.load().openmp
     before = openmp.omp_get_max_threads()
     by_onednn(Matmul(), drawn(30, 40), drawn(40, 50), threads=5)
     assert openmp.omp_get_max_threads() == before

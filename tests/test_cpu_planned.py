@@ -15,7 +15,7 @@ import tawny.numpy as tnp
 from cases import Case, parts
 from tawny.array import Array
 from tawny.engine.cpu.bands import scratch_of
-from tawny.engine.cpu.beside import beside
+from tawny.engine.cpu.numpy_workspace import numpy_workspace_bytes
 from tawny.engine.cpu.providers import kernel_alone
 from tawny.engine.lowering import lower
 from tawny.node import Node
@@ -51,7 +51,7 @@ def test_every_step_by_numpy_is_planned(chapter: str) -> None:
             continue
         seen.add(key)
         planned = scratch_of(node)
-        if planned or not beside(node):
+        if planned or not numpy_workspace_bytes(node):
             continue
         assert kernel_alone(node) is not None, f"{node!r} of {key} is left to NumPy"
 

@@ -13,7 +13,7 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as np
-from tawny.engine.cpu.beside import _row
+from tawny.engine.cpu.numpy_workspace import _row
 from tawny.engine.llvm.runtime import cache
 from tawny.engine.llvm.runtime import host as host_module
 from tawny.graph import memory_limits

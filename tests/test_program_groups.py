@@ -16,7 +16,7 @@ from poisoned import Poisoned
 from program_checks import check_poisoned, programs
 from tawny.array import array_for
 from tawny.engine.reference.executable import ReferenceExecutable
-from tawny.engine.reference.fused import _apply as apply_step
+from tawny.engine.reference.fusion import _apply as apply_step
 from tawny.node import Node, Part, Value, Variable, toposort
 from tawny.ops.fusion import Group
 from tawny.ops.reduction import Reduction
@@ -44,10 +44,10 @@ class Hostile(ReferenceExecutable):
     memory then; each result is in memory as soon as its step is done.
     """
 
-    def _moment(self, position: int):
+    def _thunk(self, position: int):
         schedule = self._task.layout.schedule
         node = self._lowered.steps[schedule.sequence[position]]
-        plain = super()._moment(position)
+        plain = super()._thunk(position)
         if not isinstance(node.op, Group):
             return plain
         body, stages = node.op.body, node.op.body.stages()

@@ -15,7 +15,7 @@ from typing import Final
 
 from tawny import __version__
 from tawny.engine.cpu import unavailable
-from tawny.engine.cpu.providers import described
+from tawny.engine.cpu.providers import describe_provider
 from tawny.engine.cpu.threads.pool import default_threads, processors
 from tawny.engine.cpu.threads.sleeping import way_to_sleep
 from tawny.engine.llvm.runtime.host import cache_directory, host, llvm
@@ -54,7 +54,7 @@ def doctor() -> Iterator[tuple[str, str]]:
     yield "processor", _processor(reason)
     if reason is None:
         yield "engine", "cpu: compiled kernels; NumPy where an operation has none"
-        yield "products", described()
+        yield "products", describe_provider()
     else:
         yield "engine", f"cpu: NumPy, since compiled code cannot be run here ({reason})"
     yield "threads", _threads()

@@ -25,7 +25,7 @@ def run(
     outputs: Sequence[Node], feeds: Mapping[Node, Value] | None = None, draw: int = 0
 ) -> list[Value]:
     """Fresh values of `outputs`: by NumPy, and by compiled kernels where it has nothing."""
-    return reference.run(outputs, feeds, draw, by=_computed)
+    return reference.run(outputs, feeds, draw, by=_compute)
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def _value(node: Node) -> Value:
     return cast("Value", values[node])
 
 
-def _computed(node: Node, operands: Sequence[Value], draw: int) -> Any:
+def _compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     if isinstance(node.op, (ConvolutionOp, Pooling)) and seconds(node) > WORTH_SECONDS:
         return compute(node, operands, draw)
     return reference.compute(node, operands, draw)

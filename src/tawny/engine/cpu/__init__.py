@@ -92,13 +92,13 @@ def _compiles() -> bool:
 
 
 _asking: Final = fork_safe_lock()
-"""Held by the thread that loads the compiler, ..."""
+"""Held by the thread that loads the compiler."""
 _loading: Final = fork_safe_lock()
-"""... and by the one that loads what every program needs."""
+"""Held by the thread that loads the interpreter."""
 
 
 @cache
-def _begun() -> None:
+def _start_loading() -> None:
     """Load what every program needs beside the caller, where the system allows a thread."""
     with suppress(RuntimeError):
         threading.Thread(target=_load, name="tawny-loading").start()
@@ -145,7 +145,7 @@ class CpuEngine:
     def warm_up(self) -> None:
         """Load the compiler and what runs kernels, beside the optimiser."""
         if default_threads() > 1:
-            _begun()
+            _start_loading()
 
     @property
     def nominal_threads(self) -> int:
@@ -153,7 +153,7 @@ class CpuEngine:
         return NOMINAL_THREADS
 
     def threads(self, asked: int | None) -> int:
-        """So many, or those of the process."""
+        """The number asked for, or that of the process."""
         return default_threads() if asked is None else asked
 
     def scratch(self, node: Node, threads: int) -> int:
@@ -175,7 +175,7 @@ class CpuEngine:
         return executable
 
     def describe(self, steps: Sequence[Node], threads: int | None = None) -> str:
-        """How the steps are run on so many threads, in words."""
+        """How the steps are run on a number of threads, in words."""
         reason = unavailable()
         if reason is not None:
             return f"cpu: by NumPy, since compiled code cannot be run here ({reason})"

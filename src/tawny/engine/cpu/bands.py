@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from tawny.engine.cpu.beside import beside
+from tawny.engine.cpu.numpy_workspace import numpy_workspace_bytes
 from tawny.engine.cpu.providers import kernel_alone
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.cpu.views import Views
@@ -21,7 +21,7 @@ from tawny.ops.rows import Band
 ALIGNMENT: Final = 64
 
 
-class Kind(NamedTuple):
+class BandKind(NamedTuple):
     """What is the same in bands that differ in their places alone."""
 
     task: Task
@@ -33,7 +33,7 @@ class Kind(NamedTuple):
 class Strip(NamedTuple):
     """One band: its kind, and where it begins in operands and results."""
 
-    kind: Kind
+    kind: BandKind
     operands: tuple[int, ...]
     """Bytes from the start of each operand that its kind is given."""
     results: tuple[int, ...]
@@ -57,7 +57,7 @@ class Strips(NamedTuple):
         return self.arena + 2 * self.aside
 
     @property
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[BandKind]:
         """Each kind once."""
         return list({id(strip.kind): strip.kind for strip in self.strips}.values())
 
@@ -66,26 +66,26 @@ _KNOWN: Final[WeakKeyDictionary[Node, dict[int, Strips]]] = WeakKeyDictionary()
 
 
 def strips_of(node: Node, threads: int) -> Strips:
-    """The bands of a node, for so many threads: what they compute in which order is the same."""
+    """The bands of a node; only their scratch memory depends on the number of threads."""
     known = _KNOWN.setdefault(node, {})
     if threads not in known:
         if threads == NOMINAL_THREADS:
             known[threads] = _strips(node)
         else:
-            known[threads] = _dealt(strips_of(node, NOMINAL_THREADS), threads)
+            known[threads] = _with_threads(strips_of(node, NOMINAL_THREADS), threads)
     return known[threads]
 
 
-def _dealt(nominal: Strips, threads: int) -> Strips:
-    """The same bands with the scratch memory of another number of threads."""
+def _with_threads(nominal: Strips, threads: int) -> Strips:
+    """The bands placed with the scratch memory of another number of threads."""
     kinds = {id(kind): _on_threads(kind, threads) for kind in nominal.kinds}
     arena = max(kind.task.layout.arena for kind in kinds.values())
     strips = [strip._replace(kind=kinds[id(strip.kind)]) for strip in nominal.strips]
-    return nominal._replace(strips=tuple(strips), arena=_rounded(arena))
+    return nominal._replace(strips=tuple(strips), arena=_round_up(arena))
 
 
-def _on_threads(kind: Kind, threads: int) -> Kind:
-    """The same steps in the same order, placed with that scratch memory."""
+def _on_threads(kind: BandKind, threads: int) -> BandKind:
+    """The steps of a kind, in their order, placed with the scratch memory of that many threads."""
     task = kind.task
     lowered = with_scratch(task.lowered, lambda n: scratch_of(n, threads))
     layout = replan(task.layout, lowered.problem)
@@ -95,7 +95,7 @@ def _on_threads(kind: Kind, threads: int) -> Kind:
 def _strips(node: Node) -> Strips:
     op = node.op
     assert isinstance(op, Bands)
-    kinds: dict[object, Kind] = {}
+    kinds: dict[object, BandKind] = {}
     strips: list[Strip] = []
     body, lagging = op.body, op.lagging
     made = [body.type_of(value) for value in body.results]
@@ -114,16 +114,16 @@ def _strips(node: Node) -> Strips:
         )
     arena = max(kind.task.layout.arena for kind in kinds.values())
     aside = max(strip.lagging for strip in strips) if overwrites(node) else 0
-    return Strips(tuple(strips), _rounded(arena), _rounded(aside))
+    return Strips(tuple(strips), _round_up(arena), _round_up(aside))
 
 
-def _kind(node: Node, band: Band) -> Kind:
+def _kind(node: Node, band: Band) -> BandKind:
     """The steps of a band as a task; operands that are known and read whole stay what they are."""
     views = Views()
     given: dict[int, Node] = {}
     values: list[Node] = []
     for number, (source, kind) in enumerate(zip(node.inputs, band.body.operands, strict=True)):
-        if band.reads[number] is None and _known(views(source).root):
+        if band.reads[number] is None and _is_known(views(source).root):
             values.append(source)
         else:
             given[number] = variable(None, *kind)
@@ -136,7 +136,7 @@ def _kind(node: Node, band: Band) -> Kind:
     lowered = lower(results, scratch=scratch_of, outside_arena=results)
     layout = plan(lowered.problem, alignment=ALIGNMENT)
     variables = (*given.values(), *homes.values())
-    return Kind(Task(lowered, layout, variables, homes, threads=NOMINAL_THREADS), tuple(given))
+    return BandKind(Task(lowered, layout, variables, homes, threads=NOMINAL_THREADS), tuple(given))
 
 
 def scratch_of(node: Node, threads: int = NOMINAL_THREADS) -> int:
@@ -144,14 +144,14 @@ def scratch_of(node: Node, threads: int = NOMINAL_THREADS) -> int:
     if isinstance(node.op, Bands):
         return strips_of(node, threads).scratch
     kernel = kernel_alone(node, threads)
-    return beside(node) if kernel is None else kernel.scratch
+    return numpy_workspace_bytes(node) if kernel is None else kernel.scratch
 
 
-def _known(root: Node) -> bool:
+def _is_known(root: Node) -> bool:
     return is_leaf(root) and not isinstance(root.op, Variable)
 
 
-def _rounded(count: int) -> int:
+def _round_up(count: int) -> int:
     return -(-count // ALIGNMENT) * ALIGNMENT
 
 

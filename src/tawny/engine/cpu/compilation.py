@@ -35,7 +35,7 @@ def compile_kernels(chosen: Sequence[Choice]) -> bool:
     missing = [library for library in wanted if not library.load()]
     if not missing:
         return True
-    failed = _made(missing)
+    failed = _compile(missing)
     for choice in chosen:
         errors = [failed[one] for one in libraries_of(choice.kernel) if one in failed]
         if errors:
@@ -54,7 +54,7 @@ def libraries_of(kernel: Kernel) -> list[Library]:
     return [one for one in found if isinstance(one, Library)]
 
 
-def _made(missing: Sequence[Library]) -> dict[Library, Exception]:
+def _compile(missing: Sequence[Library]) -> dict[Library, Exception]:
     """Make code; the errors of libraries whose code cannot be made."""
     failed: dict[Library, Exception] = {}
 

@@ -1,4 +1,4 @@
-"""A plan run natively: one call of the interpreter for each stretch of steps without a callback."""
+"""A plan run natively: one call of the interpreter for each segment of steps without a callback."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tawny.engine.cpu.interpreter import TURNS, Run, interpreter
-from tawny.engine.cpu.stopping import Listening
+from tawny.engine.cpu.stopping import InterruptibleRun
 from tawny.engine.cpu.table import Cells, Table, address
 from tawny.engine.cpu.threads.pool import pool_of
 from tawny.engine.protocol import Task
-from tawny.engine.reference.executable import POISON, Moment, ReferenceExecutable
+from tawny.engine.reference.executable import POISON, ReferenceExecutable, StepThunk
 from tawny.node import Node, Value
 from tawny.pages import release_pages
 from tawny.settings import is_debugging
@@ -23,17 +23,17 @@ from tawny.unique import Unique
 
 ALIGNMENT: Final = 64
 
-STRETCH_SECONDS: Final = 5e-3
-"""Steps are run together until so much time is estimated, so that Python can be interrupted."""
+SEGMENT_SECONDS: Final = 5e-3
+"""Estimated seconds after which a call of the interpreter ends, so that Python hears of signals."""
 
 GIVEN_BACK: Final = 2**22
-"""From so many bytes on, planned memory that NumPy has elsewhere is given back."""
+"""Bytes of scratch memory from which its pages are given back while NumPy uses its own."""
 
 MOST_ROUTES: Final = 256
-"""So many sets of positions are remembered."""
+"""Sets of positions whose routes are remembered."""
 
 
-class Stretch(NamedTuple):
+class NativeSegment(NamedTuple):
     """Entries of the table that one call of the interpreter runs, or a step that Python runs."""
 
     entries: Cells
@@ -42,7 +42,7 @@ class Stretch(NamedTuple):
     """The cells of the call..."""
     address: int
     """... and where they lie."""
-    callback: Moment | None
+    callback: StepThunk | None
     long: bool = False
     """Whether it is run so that it can be stopped."""
 
@@ -51,11 +51,11 @@ class Route(NamedTuple):
     """How some positions are run."""
 
     positions: Sequence[int]
-    stretches: tuple[Stretch, ...]
+    segments: tuple[NativeSegment, ...]
     calls_back: bool
-    before: tuple[Stretch, ...]
+    before: tuple[NativeSegment, ...]
     """What comes before the last call of a run with its updates..."""
-    ending: Stretch
+    ending: NativeSegment
     """... and that call."""
 
 
@@ -64,20 +64,20 @@ class CpuExecutable(Unique):
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self.arena = aligned(task.layout.arena)
+        self.arena = aligned_bytes(task.layout.arena)
         self._numpy = ReferenceExecutable(task, self.arena)
         self._table = Table(task, address(self.arena))
         self._turns, self._parallel = self._table.turns, self._table.parallel
         self._pool = pool_of(task.threads)
         self._interpret = interpreter()
-        self._listen: Run = Listening(self._interpret, self._table.stop)
+        self._listen: Run = InterruptibleRun(self._interpret, self._table.stop)
         self._buffers: list[Value | None] = [None] * len(task.variables)
         self._given: tuple[Value, ...] | None = None
         """The variables as they were given last, if they cannot change."""
         self._seen: dict[Node, Value] = {}
         """Values as they lie in memory, as long as the same variables are given."""
         self._routes: dict[int, Route] = {}
-        self._updating = self._stretch(self._table.updates)
+        self._updating = self._segment(self._table.updates)
         self._turn_seconds = 0.0
         """What a turn of the last call that completed runs took."""
 
@@ -96,7 +96,7 @@ class CpuExecutable(Unique):
         route = self._ready(positions, variables)
         self._table.draw(draw)
         with _quiet(route):
-            self._follow(route.stretches, variables, draw)
+            self._follow(route.segments, variables, draw)
 
     def update(self, variables: Sequence[Value]) -> None:
         """Complete a run: let the updated variables take their new values."""
@@ -132,16 +132,16 @@ class CpuExecutable(Unique):
             if ran != ending.length:
                 self._resume(ending, variables, 1, ran)
             return 1
-        known = self._turn_seconds or self._estimated(positions)
-        turns = max(1, min(most, int(STRETCH_SECONDS / known)))
+        known = self._turn_seconds or self._estimate_seconds(positions)
+        turns = max(1, min(most, int(SEGMENT_SECONDS / known)))
         start = time.perf_counter()
         self._complete(route.ending, variables, turns)
         self._turn_seconds = (time.perf_counter() - start) / turns
         return turns
 
-    def _estimated(self, positions: Sequence[int]) -> float:
+    def _estimate_seconds(self, positions: Sequence[int]) -> float:
         steps, sequence = self._task.lowered.problem.steps, self._task.layout.sequence
-        return sum([steps[sequence[p]].seconds for p in positions]) or STRETCH_SECONDS
+        return sum([steps[sequence[p]].seconds for p in positions]) or SEGMENT_SECONDS
 
     def _ready(self, positions: Sequence[int], variables: Sequence[Value]) -> Route:
         """All that must be there before the positions are run, and how they are."""
@@ -149,7 +149,7 @@ class CpuExecutable(Unique):
             self._bind(variables)
         if self._parallel and not self._pool.started:
             self._pool.start()
-        return self._routes.get(id(positions)) or self._routed(positions)
+        return self._routes.get(id(positions)) or self._route(positions)
 
     def value(self, node: Node, variables: Sequence[Value]) -> Value:
         """The value of a kept node, as it lies in memory."""
@@ -160,48 +160,52 @@ class CpuExecutable(Unique):
             value = self._seen[node] = self._numpy.value(node, variables)
         return value
 
-    def _follow(self, stretches: Sequence[Stretch], variables: Sequence[Value], draw: int) -> None:
-        for stretch in stretches:
-            if stretch.callback is not None:
-                stretch.callback(variables, draw)
+    def _follow(
+        self, segments: Sequence[NativeSegment], variables: Sequence[Value], draw: int
+    ) -> None:
+        for segment in segments:
+            if segment.callback is not None:
+                segment.callback(variables, draw)
                 continue
-            ran = self._interpreted(stretch, 0, 0)
-            while ran != stretch.length:
-                ran = self._after_failure(stretch, ran, variables, draw)
-                ran += self._interpreted(stretch, ran, 0)
+            ran = self._interpret_from(segment, 0, 0)
+            while ran != segment.length:
+                ran = self._after_failure(segment, ran, variables, draw)
+                ran += self._interpret_from(segment, ran, 0)
 
-    def _complete(self, stretch: Stretch, variables: Sequence[Value], turns: int) -> None:
-        """Run what ends a run, so many times."""
-        stretch.call[TURNS] = turns
-        ran = self._interpret(stretch.address)
-        if ran != stretch.length * turns:
-            self._resume(stretch, variables, turns, ran)
+    def _complete(self, segment: NativeSegment, variables: Sequence[Value], turns: int) -> None:
+        """Run the segment that ends a run, `turns` times."""
+        segment.call[TURNS] = turns
+        ran = self._interpret(segment.address)
+        if ran != segment.length * turns:
+            self._resume(segment, variables, turns, ran)
 
-    def _resume(self, stretch: Stretch, variables: Sequence[Value], turns: int, ran: int) -> None:
-        """Complete so many runs of a stretch where the entry after so many failed."""
-        length = stretch.length
+    def _resume(
+        self, segment: NativeSegment, variables: Sequence[Value], turns: int, ran: int
+    ) -> None:
+        """Complete `turns` runs of a segment after `ran` of its entries ran and the next failed."""
+        length = segment.length
         while ran != length * turns:
             turns -= ran // length
-            ran = self._after_failure(stretch, ran % length, variables, self._table.turns[1])
-            while (on := self._interpreted(stretch, ran, 1)) != length - ran:
-                ran = self._after_failure(stretch, ran + on, variables, self._table.turns[1])
+            ran = self._after_failure(segment, ran % length, variables, self._table.turns[1])
+            while (on := self._interpret_from(segment, ran, 1)) != length - ran:
+                ran = self._after_failure(segment, ran + on, variables, self._table.turns[1])
             turns -= 1
-            ran = self._interpreted(stretch, 0, turns) if turns else 0
+            ran = self._interpret_from(segment, 0, turns) if turns else 0
 
-    def _interpreted(self, stretch: Stretch, first: int, turns: int) -> int:
+    def _interpret_from(self, segment: NativeSegment, first: int, turns: int) -> int:
         """Run the entries of a stretch from the first on; how many ran before one failed."""
         if first:
-            stretch = self._stretch(stretch.entries[first:])
-        stretch.call[TURNS] = turns
-        run = self._listen if stretch.long else self._interpret
-        return run(stretch.address)
+            segment = self._segment(segment.entries[first:])
+        segment.call[TURNS] = turns
+        run = self._listen if segment.long else self._interpret
+        return run(segment.address)
 
     def _after_failure(
-        self, stretch: Stretch, ran: int, variables: Sequence[Value], draw: int
+        self, segment: NativeSegment, ran: int, variables: Sequence[Value], draw: int
     ) -> int:
         """Let NumPy compute a step whose kernel failed, or say why it cannot; where to go on."""
-        entry = int(stretch.entries[ran])
-        position = self._table.failed(entry)
+        entry = int(segment.entries[ran])
+        position = self._table.clear_failure(entry)
         with np.errstate(all="ignore"):
             self._numpy.run([position], variables, draw)
         return ran + self._table.entries(position).stop - entry
@@ -218,78 +222,78 @@ class CpuExecutable(Unique):
 
     # ------------------------------------------------------------------ routes
 
-    def _routed(self, positions: Sequence[int]) -> Route:
+    def _route(self, positions: Sequence[int]) -> Route:
         """A route, remembered by the identity of the sequence, which it therefore holds."""
         if len(self._routes) >= MOST_ROUTES:
             self._routes.clear()
-        stretches = tuple(self._stretches(positions))
-        calls_back = any(s.callback is not None for s in stretches)
-        before, ending = stretches, self._updating
-        if stretches and stretches[-1].callback is None and not stretches[-1].long:
-            *head, last = stretches
-            before, ending = tuple(head), self._stretch([*last.entries, *self._table.updates])
-        route = Route(positions, stretches, calls_back, before, ending)
+        segments = tuple(self._segments(positions))
+        calls_back = any(s.callback is not None for s in segments)
+        before, ending = segments, self._updating
+        if segments and segments[-1].callback is None and not segments[-1].long:
+            *head, last = segments
+            before, ending = tuple(head), self._segment([*last.entries, *self._table.updates])
+        route = Route(positions, segments, calls_back, before, ending)
         self._routes[id(positions)] = route
         return route
 
-    def _stretches(self, positions: Sequence[int]) -> list[Stretch]:
+    def _segments(self, positions: Sequence[int]) -> list[NativeSegment]:
         """Cut where Python runs a step, and after some time; but not once variables change.
 
         Until then a step that takes long can be stopped.
         """
         steps, sequence = self._task.lowered.problem.steps, self._task.layout.sequence
         changing = self._table.first_change
-        out: list[Stretch] = []
+        out: list[NativeSegment] = []
         run: list[int] = []
         seconds = 0.0
         for position in positions:
             entries = self._table.entries(position)
             if not entries:
                 out.extend(self._native(run))
-                out.append(_called_back(self._moment(position)))
+                out.append(_callback_segment(self._thunk(position)))
                 run, seconds = [], 0.0
                 continue
             run.extend(entries)
             seconds += steps[sequence[position]].seconds
             long = self._table.long(position)
-            if (long or seconds > STRETCH_SECONDS) and position < changing:
-                out.append(self._stretch(run, long=long))
+            if (long or seconds > SEGMENT_SECONDS) and position < changing:
+                out.append(self._segment(run, long=long))
                 run, seconds = [], 0.0
         out.extend(self._native(run))
         return out
 
-    def _moment(self, position: int) -> Moment:
+    def _thunk(self, position: int) -> StepThunk:
         """A step that NumPy computes; it takes memory of its own for what was planned as scratch.
 
         So that both are not in memory, the pages of that are given back before.
         """
-        moment, layout = self._numpy.moment(position), self._task.layout
+        thunk, layout = self._numpy.thunk(position), self._task.layout
         nbytes = self._task.lowered.problem.steps[layout.sequence[position]].scratch
         if nbytes < GIVEN_BACK:
-            return moment
+            return thunk
         first = layout.scratch[position]
         room = self.arena[first : first + nbytes]
 
-        def relieved(variables: Sequence[Value], draw: int) -> None:
+        def release_then_run(variables: Sequence[Value], draw: int) -> None:
             release_pages(room)
-            moment(variables, draw)
+            thunk(variables, draw)
 
-        return relieved
+        return release_then_run
 
-    def _native(self, run: list[int]) -> list[Stretch]:
-        return [self._stretch(run)] if run else []
+    def _native(self, run: list[int]) -> list[NativeSegment]:
+        return [self._segment(run)] if run else []
 
-    def _stretch(self, run: Sequence[int] | Cells, *, long: bool = False) -> Stretch:
+    def _segment(self, run: Sequence[int] | Cells, *, long: bool = False) -> NativeSegment:
         """These entries, run by one call."""
         table, cells = self._table, np.array(run, np.int64)
         where = address(cells), len(cells), self._pool.state, table.turns_address
         call = np.array([table.address, *where, 1], np.int64)
-        return Stretch(cells, len(cells), call.data, address(call), None, long)
+        return NativeSegment(cells, len(cells), call.data, address(call), None, long)
 
 
-def _called_back(callback: Moment) -> Stretch:
+def _callback_segment(callback: StepThunk) -> NativeSegment:
     """A step that Python runs."""
-    return Stretch(_NOTHING, 0, _NOTHING.data, 0, callback)
+    return NativeSegment(_NOTHING, 0, _NOTHING.data, 0, callback)
 
 
 def _quiet(route: Route) -> AbstractContextManager[object]:
@@ -303,7 +307,7 @@ _NO_CHANGE: Final = nullcontext()
 _NOTHING: Final = np.empty(0, np.int64)
 
 
-def aligned(size: int) -> npt.NDArray[np.uint8]:
+def aligned_bytes(size: int) -> npt.NDArray[np.uint8]:
     """New bytes, the first at the start of a cache line; poisoned while debugging."""
     whole = np.empty(size + ALIGNMENT, np.uint8)
     if is_debugging():

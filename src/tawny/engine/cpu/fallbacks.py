@@ -12,7 +12,7 @@ from tawny.node import Node
 from tawny.source import Source
 
 NOTICEABLE: Final = 1e-3
-"""Steps that are estimated to take so many seconds are worth a word."""
+"""Estimated seconds from which a step is worth a warning."""
 
 COMPILED: Final = frozenset({"float32", "float64"})
 """Dtypes for which whatever can be compiled is."""
@@ -28,7 +28,7 @@ def warn_of_numpy(task: Task, by_numpy: Iterable[int]) -> None:
     for step in by_numpy:
         node = steps[step]
         if type(node.op) in NATIVE and task.lowered.problem.steps[step].seconds >= NOTICEABLE:
-            found.setdefault(_said(node), []).append(node)
+            found.setdefault(_explain(node), []).append(node)
     for text, nodes in found.items():
         times = f" ({len(nodes)} steps)" if len(nodes) > 1 else ""
         warn(text + times, PerformanceWarning, about=_places(nodes))
@@ -44,7 +44,7 @@ def warn_of_engine(task: Task, reason: str) -> None:
         )
 
 
-def _said(node: Node) -> str:
+def _explain(node: Node) -> str:
     kinds = [str(source.dtype) for source in node.inputs]
     odd = [kind for kind in kinds if kind not in COMPILED]
     if len(set(kinds)) > 1:

@@ -1,9 +1,9 @@
-"""The native interpreter: one call runs many steps, many times over.
+"""The native interpreter: one call runs a list of steps, and can repeat it.
 
 A program's table has entries of five cells: a kernel, its row of cells, how many threads may take
 part (0 for the caller alone), where the kernel says that it failed, if it can, and the place in the
 interpreter that calls it.  A call runs a list of entries, by their numbers, as often as it is told,
-and gives how many it ran before one failed.  It keeps count in four cells: turns completed so far,
+and gives how many it ran before one failed.  It keeps count in four cells: turns completed,
 the number of the run that is drawn for, how many cells of rows hold that number, and where their
 addresses are listed.  Told 0 turns, it runs the entries once and counts nothing: what comes before
 the last entries of a turn.

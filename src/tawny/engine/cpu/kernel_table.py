@@ -24,7 +24,7 @@ from tawny.op import Op
 from tawny.shape import Shape, contiguous_strides
 
 MOST: Final = 1024
-"""So many answers of rules are remembered, those that were asked for last."""
+"""Answers of rules that are remembered: those that were asked for last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Memory:
         return self.strides == contiguous(self.shape, self.dtype).strides
 
     def with_strides(self, strides: tuple[int, ...]) -> Memory:
-        """The same elements in other places."""
+        """Memory of the same shape whose elements lie at other strides."""
         return Memory(self.shape, strides, self.dtype, self.constant)
 
 
@@ -100,7 +100,7 @@ NATIVE: Final[dict[type[Op], Callable[..., Kernel | None]]] = {}
 """The rules: of ops in `THREADED` threaded ones, native ones of others."""
 
 THREADED: Final[set[type[Op]]] = set()
-"""Ops whose kernels deal their work to so many threads as they are made for."""
+"""Ops whose kernels are made for a number of threads."""
 
 
 def native(op: type[Op]) -> Callable[[R], R]:
@@ -116,7 +116,7 @@ def native(op: type[Op]) -> Callable[[R], R]:
     return declare
 
 
-def threaded(op: type[Op]) -> Callable[[T], T]:
+def native_on_threads(op: type[Op]) -> Callable[[T], T]:
     """Declare a native kernel that is made for a number of threads, which the rule is given last.
 
     That number may say how work is dealt, and how much scratch memory that takes: whether there is
@@ -204,7 +204,7 @@ def refuse(choice: Choice) -> None:
 def kernel_for(
     node: Node, operands: tuple[Memory, ...], results: tuple[Memory, ...], threads: int
 ) -> Kernel | None:
-    """The kernel that computes a node on so many threads; None where NumPy does."""
+    """The kernel that computes a node on a number of threads; None where NumPy does."""
     kind = type(node.op)
     rule = NATIVE.get(kind)
     if rule is None:

@@ -34,7 +34,7 @@ __all__ = [
     "Provider",
     "account",
     "choose",
-    "described",
+    "describe_provider",
     "kernel_alone",
     "kernel_of",
     "provider",
@@ -70,12 +70,12 @@ def kernel_of(
     results: tuple[Memory, ...],
     threads: int,
 ) -> Kernel | None:
-    """The kernel that computes a node on so many threads; None where NumPy does."""
+    """The kernel that computes a node on a number of threads; None where NumPy does."""
     wanted = provider()
     if (wanted is Provider.ONEDNN and type(node.op) in offers.OFFERS) or (
         wanted is Provider.AUTO and faster(node, operands)
     ):
-        found = offers.offered(node, operands, results, threads)
+        found = offers.offer(node, operands, results, threads)
         if found is not None:
             return found
     return kernel_for(node, operands, results, threads)
@@ -138,9 +138,9 @@ def account(kernels: Iterable[tuple[Node, Kernel | None]]) -> str:
     return f"; {OPTION} asks for oneDNN, but {reason}" if reason else ""
 
 
-def described() -> str:
+def describe_provider() -> str:
     """Who computes products, convolutions and pooling here, in words."""
-    wanted, library = provider(), onednn.loaded()
+    wanted, library = provider(), onednn.load()
     if library is None:
         return f"our own kernels; no oneDNN: {onednn.missing()}"
     said = {

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from tawny.engine.cpu.compilation import compile_kernels
-from tawny.engine.cpu.executable import aligned
+from tawny.engine.cpu.executable import aligned_bytes
 from tawny.engine.cpu.interpreter import interpreter
 from tawny.engine.cpu.kernel_table import Choice, Kernel, Memory, contiguous, kernel_for
 from tawny.engine.cpu.table import address, useful_threads
@@ -33,20 +33,20 @@ def compute(node: Node, operands: Sequence[Value], draw: int) -> Any:
     if kernel is None or not compile_kernels([Choice(node, memories, kinds, kernel)]):
         return None
     results = [_new(kind) for kind in kinds]
-    if not _called(kernel, [*given, *results], useful_threads(seconds(node)), draw):
+    if not _call(kernel, [*given, *results], useful_threads(seconds(node)), draw):
         return None
     return tuple(results) if node.parts else results[0]
 
 
 def _new(kind: Memory) -> Value:
     count = int(np.prod(kind.shape)) * kind.dtype.itemsize
-    made: Value = aligned(count).view(kind.dtype).reshape(kind.shape)
+    made: Value = aligned_bytes(count).view(kind.dtype).reshape(kind.shape)
     return made
 
 
-def _called(kernel: Kernel, arrays: Sequence[Value], threads: int, draw: int) -> bool:
+def _call(kernel: Kernel, arrays: Sequence[Value], threads: int, draw: int) -> bool:
     """Whether the kernel's functions did their work on the arrays, operands before results."""
-    scratch = [aligned(kernel.scratch)] if kernel.scratch else []
+    scratch = [aligned_bytes(kernel.scratch)] if kernel.scratch else []
     cells = np.array([*map(address, [*arrays, *scratch]), *map(index, kernel.parameters)], np.int64)
     if kernel.drawn:
         cells[-1 - kernel.fallible] = draw

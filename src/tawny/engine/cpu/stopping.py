@@ -71,11 +71,11 @@ def pieces_library() -> MachineCode:
 
 
 def pieces_of(seconds: float) -> int:
-    """Into how many pieces a step is cut that takes so long."""
+    """The number of pieces that a step of estimated `seconds` is cut into."""
     return max(1, min(int(seconds / PIECE_SECONDS), MOST_PIECES))
 
 
-class Listening:
+class InterruptibleRun:
     """Interprets calls so that they are stopped when Python is interrupted."""
 
     def __init__(self, interpret: Run, stop: int) -> None:

@@ -19,7 +19,7 @@ from tawny.engine.cpu.kernels.kernel import NEVER
 from tawny.engine.cpu.providers import kernel_of
 from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
 from tawny.engine.cpu.threads.pool_code import MOST_THREADS
-from tawny.engine.cpu.views import Seen, Views
+from tawny.engine.cpu.views import StridedView, Views
 from tawny.engine.lowering import BANDWIDTH, is_leaf, result_of, types
 from tawny.engine.protocol import Task
 from tawny.memory.schedule import RESIDENT
@@ -30,7 +30,7 @@ from tawny.unique import Unique
 
 Cells = npt.NDArray[np.int64]
 
-Prepared = tuple[Seen, Preparation]
+Prepared = tuple[StridedView, Preparation]
 """A constant, and what makes it ready for a kernel."""
 
 NOWHERE: Final = -1
@@ -47,7 +47,7 @@ def address(array: npt.NDArray[Any]) -> int:
 
 
 def useful_threads(seconds: float) -> int:
-    """How many threads have enough to do in a step that takes one thread so long."""
+    """How many threads have enough to do in a step that takes one thread `seconds`."""
     return max(2, min(math.ceil(seconds / SHARE_SECONDS), MOST_THREADS))
 
 
@@ -105,14 +105,14 @@ class Table(Unique):
         """Cells that hold where a row begins, and the number of its first cell."""
         self._prepared: dict[Prepared, Value] = {} if beside is None else beside._prepared
         self._entries: list[Entry] = []
-        self._of_position = [self._entered(p) for p in range(len(task.layout.sequence))]
-        self.updates = self._updated(task.updates)
+        self._of_position = [self._add_position(p) for p in range(len(task.layout.sequence))]
+        self.updates = self._add_updates(task.updates)
         """The entries that let variables take the values of update edges."""
         self.parallel = any(entry.threads for entry in self._entries)
         self._cells = np.array(self._row, np.int64)
         for cell, row in self._inner:
             self._cells[cell] = address(self._cells) + row * _CELL
-        self._table = self._placed()
+        self._table = self._entry_cells()
         self.address = address(self._table)
         self._places = [_columns(pairs) for pairs in self._patches]
         self._drawn = address(self._cells) + _CELL * np.array(self._draws, np.int64)
@@ -132,7 +132,7 @@ class Table(Unique):
         """The entries that run a position; none where Python does."""
         return self._of_position[position]
 
-    def failed(self, entry: int) -> int:
+    def clear_failure(self, entry: int) -> int:
         """The position whose kernel failed; it is ready to be called again."""
         position, _, _, _, status = self._entries[entry]
         assert status is not None
@@ -154,11 +154,11 @@ class Table(Unique):
     # -------------------------------------------------------------------- rows
 
     def long(self, position: int) -> bool:
-        """Whether what runs at a position takes so long that it can be stopped."""
+        """Whether the step at a position is long enough to be made stoppable."""
         step = self._task.layout.sequence[position]
         return self._task.lowered.problem.steps[step].seconds > LONG_SECONDS
 
-    def _entered(self, position: int) -> range:
+    def _add_position(self, position: int) -> range:
         """Add the rows and the entries of a position; none where it has no kernel."""
         first = len(self._entries)
         self._enter(position)
@@ -212,7 +212,7 @@ class Table(Unique):
             else:
                 self._operand(source, 0 if storage == RESIDENT else offsets[storage])
         for result, storage in enumerate(schedule.writes[position]):
-            self._in(self._made(node, result, offsets[storage]))
+            self._in(self._result(node, result, offsets[storage]))
         if kernel.scratch:
             self._row.append(self._arena + layout.scratch[position])
         stop = self.stop if self.long(position) else NEVER
@@ -229,7 +229,7 @@ class Table(Unique):
 
     # ------------------------------------------------------------------- bands
 
-    def _in_bands(self, position: int, node: Node, seen: Sequence[Seen]) -> None:
+    def _in_bands(self, position: int, node: Node, seen: Sequence[StridedView]) -> None:
         """Add the rows and the entries of all bands of a step, one after the other.
 
         A result that is written over an operand is written when the next band has been computed;
@@ -249,7 +249,7 @@ class Table(Unique):
             for source, storage in zip(seen, schedule.reads[position], strict=True)
         ]
         made = [
-            self._made(node, result, offsets[storage])
+            self._result(node, result, offsets[storage])
             for result, storage in enumerate(schedule.writes[position])
         ]
         lags = op.lagging if strips.aside and made[op.lagging] in given else None
@@ -271,9 +271,9 @@ class Table(Unique):
                 places[target] = Where(None, aside)
             self._take(tables[id(strip.kind)], places, position)
             if len(late) > 1:
-                self._moved(position, *late.pop(0))
+                self._add_move(position, *late.pop(0))
         for one in late:
-            self._moved(position, *one)
+            self._add_move(position, *one)
 
     def _take(self, table: Table, places: Sequence[Where], position: int) -> None:
         """Add all rows and entries of another table, whose variables are to lie at `places`."""
@@ -291,23 +291,25 @@ class Table(Unique):
                 entry._replace(position=position, row=start + entry.row, status=status)
             )
 
-    def _moved(self, position: int, source: int, target: Where, count: int, dtype: DType) -> None:
+    def _add_move(
+        self, position: int, source: int, target: Where, count: int, dtype: DType
+    ) -> None:
         """Add the entry that copies elements to where they belong."""
         start = len(self._row)
         self._row.append(source)
         self._in(target)
-        self._copied(start, contiguous((count,), dtype), position)
+        self._add_copy(start, contiguous((count,), dtype), position)
 
     # ----------------------------------------------------------------- updates
 
-    def _updated(self, updates: Sequence[tuple[Node, Node]]) -> range:
+    def _add_updates(self, updates: Sequence[tuple[Node, Node]]) -> range:
         """Add copies of sources to the variables they update: none reads what another writes."""
         first = len(self._entries)
         for target, source in updates:
             start, seen = len(self._row), self._views(source)
             self._operand(seen, self._kept_at(source))
             self._in(Where(self._variable[target, 0], 0))
-            self._copied(start, seen.memory)
+            self._add_copy(start, seen.memory)
         return range(first, len(self._entries))
 
     def _kept_at(self, node: Node) -> int:
@@ -316,7 +318,7 @@ class Table(Unique):
         storage = layout.schedule.final_storages[self._task.lowered.values[node, 0]]
         return 0 if storage == RESIDENT else layout.placement.offsets[storage]
 
-    def _copied(self, start: int, memory: Memory, position: int = NOWHERE) -> None:
+    def _add_copy(self, start: int, memory: Memory, position: int = NOWHERE) -> None:
         """Add the entry that copies an array; its row begins with the two addresses."""
         steps = contiguous(memory.shape, memory.dtype).strides
         block = CopyBlock(0, 0, memory.shape, memory.strides, 0, steps)
@@ -331,13 +333,13 @@ class Table(Unique):
     def _threads(self, step: int) -> int:
         return useful_threads(self._task.lowered.problem.steps[step].seconds)
 
-    def _prepared_for(self, step: int, seen: Sequence[Seen]) -> dict[int, Value]:
+    def _prepared_for(self, step: int, seen: Sequence[StridedView]) -> dict[int, Value]:
         """The operands of a step that were made ready for its kernel, by their numbers."""
         kernel = self._kernels[step]
         assert kernel is not None
-        return {number: self._made_ready(seen[number], make) for number, make in kernel.prepared}
+        return {number: self._prepare(seen[number], make) for number, make in kernel.prepared}
 
-    def _made_ready(self, seen: Seen, make: Preparation) -> Value:
+    def _prepare(self, seen: StridedView, make: Preparation) -> Value:
         """A constant as a kernel reads it."""
         key = seen, make
         if key not in self._prepared:
@@ -345,7 +347,7 @@ class Table(Unique):
             self._prepared[key] = np.require(value, requirements=("C", "A"))
         return self._prepared[key]
 
-    def _seen_constant(self, seen: Seen) -> Value:
+    def _seen_constant(self, seen: StridedView) -> Value:
         """A constant through its view."""
         whole, memory = self._constant(seen.root), seen.memory
         start = whole.reshape(-1).view(np.uint8)[seen.offset :].view(memory.dtype)
@@ -361,10 +363,10 @@ class Table(Unique):
         """Bytes of operands that were made ready, beside the constants themselves."""
         return sum(value.nbytes for value in self._prepared.values())
 
-    def _operand(self, seen: Seen, offset: int) -> None:
+    def _operand(self, seen: StridedView, offset: int) -> None:
         self._in(self._where(seen, offset))
 
-    def _where(self, seen: Seen, offset: int) -> Where:
+    def _where(self, seen: StridedView, offset: int) -> Where:
         """Where a value begins, which lies in a variable, is known, or is in the arena."""
         root = seen.root
         variable = self._variable.get((root, seen.part))
@@ -374,7 +376,7 @@ class Table(Unique):
             return Where(None, address(self._constant(root)) + seen.offset)
         return Where(None, self._arena + offset + seen.offset)
 
-    def _made(self, node: Node, result: int, offset: int) -> Where:
+    def _result(self, node: Node, result: int, offset: int) -> Where:
         """Where a result begins: in a variable, if it has its home there, or in the arena."""
         variable = self._variable.get((node, result))
         return Where(variable, self._arena + offset if variable is None else 0)
@@ -392,7 +394,7 @@ class Table(Unique):
             value = self._constants[node] = np.require(node.value, requirements=("C", "A"))
         return value
 
-    def _placed(self) -> Cells:
+    def _entry_cells(self) -> Cells:
         """The entries, cells by their addresses."""
         cells = address(self._cells)
 

@@ -17,7 +17,7 @@ from tawny.ops.movement import Flip, Reshape, Transpose
 from tawny.shape import Shape, size, splits
 
 
-class Seen(NamedTuple):
+class StridedView(NamedTuple):
     """A node's value: `offset` bytes into the memory of result `part` of `root`."""
 
     root: Node
@@ -47,7 +47,7 @@ def _view(op: type[Op]) -> Callable[[V], V]:
 @_view(StopGradient)
 @_view(Argument)
 def same(op: StopGradient | Argument, given: Memory) -> tuple[int, tuple[int, ...]]:
-    """All of it."""
+    """The operand as it lies."""
     del op
     return 0, given.strides
 
@@ -113,9 +113,9 @@ class Views:
     """Finds where the values of nodes lie; remembers what it found."""
 
     def __init__(self) -> None:
-        self._known: dict[Node, Seen] = {}
+        self._known: dict[Node, StridedView] = {}
 
-    def __call__(self, node: Node) -> Seen:
+    def __call__(self, node: Node) -> StridedView:
         """Where the value of `node` lies."""
         known, base = self._known, node
         chain: list[Node] = []
@@ -123,22 +123,22 @@ class Views:
             chain.append(base)
             base = base.inputs[0]
         if seen is None:
-            seen = known[base] = own(base)
+            seen = known[base] = allocation_of(base)
         for view in reversed(chain):
-            seen = known[view] = self._seen(view, seen)
+            seen = known[view] = self._view_of(view, seen)
         return seen
 
-    def _seen(self, node: Node, base: Seen) -> Seen:
+    def _view_of(self, node: Node, base: StridedView) -> StridedView:
         """Where a view lies, given where its input does."""
         op = node.op
         if isinstance(op, Part):
-            return own(node.inputs[0], op.index)
+            return allocation_of(node.inputs[0], op.index)
         if isinstance(op, Reshape):
             memory = contiguous(node.shape, node.dtype, base.memory.constant)
             if base.strided:
                 groups = splits(base.memory.shape, node.shape)
                 if groups is None:
-                    return own(node)
+                    return allocation_of(node)
                 memory = memory.with_strides(_cut(base.memory, node.shape, groups))
             return base._replace(memory=memory)
         first, strides = VIEWS[type(op)](op, base.memory)
@@ -146,7 +146,7 @@ class Views:
             first = 0
         plain = contiguous(node.shape, node.dtype, base.memory.constant)
         memory = plain if _same_places(plain, strides) else plain.with_strides(strides)
-        return Seen(base.root, base.part, base.offset + first, memory, strided=True)
+        return StridedView(base.root, base.part, base.offset + first, memory, strided=True)
 
 
 def _same_places(memory: Memory, strides: tuple[int, ...]) -> bool:
@@ -159,7 +159,7 @@ def _same_places(memory: Memory, strides: tuple[int, ...]) -> bool:
     )
 
 
-def own(node: Node, part: int = 0) -> Seen:
+def allocation_of(node: Node, part: int = 0) -> StridedView:
     """A result with memory of its own."""
     constant = is_leaf(node) and not isinstance(node.op, Variable)
-    return Seen(node, part, 0, contiguous(*types(node)[part], constant), strided=False)
+    return StridedView(node, part, 0, contiguous(*types(node)[part], constant), strided=False)

@@ -18,7 +18,7 @@ from tawny.engine.reference import (
     equations,
     factorisation,
     fft,
-    fused,
+    fusion,
     indexing,
     linalg,
     movement,
@@ -57,7 +57,7 @@ CHAPTERS = (
     sorting,
     sets,
     boxes,
-    fused,
+    fusion,
     differentiation,
 )
 

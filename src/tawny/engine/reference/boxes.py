@@ -11,7 +11,7 @@ from tawny.ops.boxes import NONE, NonMaximumSuppression, SuppressionByClass
 @kernel(NonMaximumSuppression)
 def non_maximum_suppression(op: NonMaximumSuppression, boxes: Value, scores: Value) -> Value:
     """One box after the other."""
-    return _filled(_suppressed(boxes, scores, op.threshold, op.count), op.count)
+    return _fill_up(_suppress(boxes, scores, op.threshold, op.count), op.count)
 
 
 @kernel(SuppressionByClass)
@@ -23,13 +23,13 @@ def suppression_by_class(
     kept: list[int] = []
     for kind in np.unique(classes[candidates]):
         places = candidates[classes[candidates] == kind]
-        chosen = _suppressed(boxes[places], scores[places], op.threshold, op.count)
+        chosen = _suppress(boxes[places], scores[places], op.threshold, op.count)
         kept += places[chosen].tolist()
     places = np.sort(np.array(kept, np.int64))
-    return _filled(places[_order(scores[places])][: op.count], op.count)
+    return _fill_up(places[_order(scores[places])][: op.count], op.count)
 
 
-def _suppressed(boxes: Value, scores: Value, threshold: float, count: int) -> Value:
+def _suppress(boxes: Value, scores: Value, threshold: float, count: int) -> Value:
     """Places of the boxes that are kept."""
     left = _order(scores)
     ordered = boxes[left].astype(np.float64)
@@ -77,7 +77,7 @@ def _area(boxes: Value) -> Value:
     return out
 
 
-def _filled(kept: Value, count: int) -> Value:
+def _fill_up(kept: Value, count: int) -> Value:
     out = np.full(count, NONE, np.int64)
     out[: len(kept)] = kept
     return out

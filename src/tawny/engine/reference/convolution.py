@@ -17,7 +17,7 @@ from tawny.engine.reference.window import (
     inside,
     inward,
     offsets,
-    padded,
+    pad_spatial,
     padded_shape,
     wide,
     windows,
@@ -54,7 +54,7 @@ def _laid_out(
     step = max(_MOST_BYTES // max(each, 1), 1)
     for start in range(0, len(x), step):
         part = slice(start, min(start + step, len(x)))
-        seen = windows(padded(x[part], op.padding), window, op.strides, op.dilation, counts)
+        seen = windows(pad_spatial(x[part], op.padding), window, op.strides, op.dilation, counts)
         split = seen.reshape(*seen.shape[:-1], op.groups, channels)
         rows = (part.stop - part.start) * math.prod(counts)
         yield part, np.moveaxis(split, -2, 0).reshape(op.groups, rows, size * channels)
@@ -62,8 +62,8 @@ def _laid_out(
 
 def _multiplies_padding(op: ConvolutionOp, factor: Value) -> bool:
     """Whether zeros laid out for padding would make NaN of what they are multiplied by."""
-    padded = any(map(any, op.padding))
-    return padded and factor.dtype.kind in "fc" and not np.isfinite(factor).all()
+    pad_spatial = any(map(any, op.padding))
+    return pad_spatial and factor.dtype.kind in "fc" and not np.isfinite(factor).all()
 
 
 def _tap_by_tap(op: ConvolutionOp, x: Value, weights: Value, out: Value) -> Value:

@@ -46,7 +46,7 @@ def copy(op: Copy, x: Value) -> Value:
 
 @kernel(Arange)
 def arange(op: Arange) -> Value:
-    """The first two, then the first and so many times their difference, as NumPy does.
+    """The first two, then the first plus multiples of their difference, as NumPy does.
 
     Its own function is given a last number, which cannot always tell how many there are: sums with
     a small step are rounded.

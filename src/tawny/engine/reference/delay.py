@@ -13,7 +13,7 @@ from tawny.engine.reference.kernel import Value, kernel
 from tawny.ops.delay import DelayedCall, Fold, LazyPrint, MapElements, RunningFold, UserFunction
 
 
-def _locked(value: Value) -> Value:
+def _read_only(value: Value) -> Value:
     """A view that cannot be written through."""
     view = value.view()
     view.flags.writeable = False
@@ -23,7 +23,7 @@ def _locked(value: Value) -> Value:
 @kernel(DelayedCall)
 def apply(op: DelayedCall, *operands: Value) -> Value:
     """A copy of what the function gives, which may keep its own."""
-    given = op.function.it(*map(_locked, operands))
+    given = op.function.it(*map(_read_only, operands))
     check_unmasked(given, "delay", f"the result of {op.function!r}")
     result = np.asarray(given)
     if result.dtype != op.dtype:
@@ -122,7 +122,7 @@ def _text(op: LazyPrint, x: Value) -> str:
     if not x.ndim:
         return str(write(x[()]))
     table = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-    rows, columns = _kept(len(table), op.max_rows), _kept(x.shape[-1], op.max_columns)
+    rows, columns = _ends(len(table), op.max_rows), _ends(x.shape[-1], op.max_columns)
     cells = [
         ["..." if r is None or c is None else str(write(table[r, c])) for c in columns]
         for r in rows
@@ -138,7 +138,7 @@ def _plain(element: Any) -> str:
     return np.array2string(np.asarray(element))
 
 
-def _kept(count: int, limit: int | None) -> list[int | None]:
+def _ends(count: int, limit: int | None) -> list[int | None]:
     """Indices from both ends, None for what is left out between."""
     if limit is None or count <= limit:
         return list(range(count))

@@ -19,7 +19,7 @@ from tawny.scalar import Arg, PrimCall
 from tawny.shape import Shape, size
 from tawny.unique import Unique
 
-Moment = Callable[[Sequence[Value], int], None]
+StepThunk = Callable[[Sequence[Value], int], None]
 """Runs one step, given the variables and the number of the run."""
 
 POISON = 0xFF
@@ -37,7 +37,7 @@ class ReferenceExecutable(Unique):
         self._index = {node: i for i, node in enumerate(task.variables)}
         self._index |= {node: self._index[home] for node, home in task.in_place_updates.items()}
         self._homes = {result_of(node): self._index[node] for node in task.in_place_updates}
-        self._moments: dict[int, Moment] = {}
+        self._thunks: dict[int, StepThunk] = {}
         self._reads: dict[Node, Callable[[Sequence[Value]], Value]] = {}
         self.completed_runs = 0
 
@@ -45,7 +45,7 @@ class ReferenceExecutable(Unique):
         """Run some positions of the schedule, in order."""
         with np.errstate(all="ignore"):
             for position in positions:
-                self.moment(position)(variables, draw)
+                self.thunk(position)(variables, draw)
 
     def update(self, variables: Sequence[Value]) -> None:
         """Complete a run: let the updated variables take their new values."""
@@ -62,11 +62,11 @@ class ReferenceExecutable(Unique):
         self.update(variables)
         return 1
 
-    def moment(self, position: int) -> Moment:
+    def thunk(self, position: int) -> StepThunk:
         """What runs at a position of the schedule."""
-        known = self._moments.get(position)
+        known = self._thunks.get(position)
         if known is None:
-            known = self._moments[position] = self._moment(position)
+            known = self._thunks[position] = self._thunk(position)
         return known
 
     def value(self, node: Node, variables: Sequence[Value]) -> Value:
@@ -84,7 +84,7 @@ class ReferenceExecutable(Unique):
         count = size(shape) * dtype.itemsize
         return self.arena[offset : offset + count].view(dtype).reshape(shape)
 
-    def _seen(self, node: Node, storage: int) -> Value:
+    def _memory_of(self, node: Node, storage: int) -> Value:
         """The memory of a node, through the views that lead to it."""
         chain: list[Node] = []
         root, part = node, 0
@@ -97,9 +97,9 @@ class ReferenceExecutable(Unique):
         else:
             shape, dtype = types(root)[part]
             value = self._at(self._offsets[storage], shape, dtype)
-        return self._viewed(chain, value)
+        return self._through_views(chain, value)
 
-    def _viewed(self, chain: Sequence[Node], value: Value) -> Value:
+    def _through_views(self, chain: Sequence[Node], value: Value) -> Value:
         """`value` through views, the last first."""
         for view in reversed(chain):
             if not isinstance(view.op, Part):
@@ -113,7 +113,7 @@ class ReferenceExecutable(Unique):
 
     # ------------------------------------------------------------------- steps
 
-    def _moment(self, position: int) -> Moment:
+    def _thunk(self, position: int) -> StepThunk:
         """One step of the schedule, its operands and results found beforehand."""
         schedule = self._task.layout.schedule
         index = schedule.sequence[position]
@@ -168,8 +168,8 @@ class ReferenceExecutable(Unique):
             root = base[0]
         if root in self._index:
             index = self._index[root]
-            return lambda variables: self._viewed(chain, variables[index])
-        value = self._seen(node, storage)
+            return lambda variables: self._through_views(chain, variables[index])
+        value = self._memory_of(node, storage)
         return lambda _: value
 
 

@@ -43,7 +43,7 @@ def fft_into(op: FFT, x: Value, out: Value) -> None:
 
 @kernel_into(RealFFT)
 def rfft_into(op: RealFFT, x: Value, out: Value) -> None:
-    """As `fft_into`."""
+    """Written to the place where all axes keep their sizes."""
     _into(rfft, op, x, out, _keeps_sizes(op, x))
 
 

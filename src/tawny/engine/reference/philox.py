@@ -52,7 +52,7 @@ def stream_key(seed: int, stream: int) -> tuple[int, int]:
     return int(k0[0]), int(k1[0])
 
 
-def filled(
+def fill(
     count: int,
     dtype: DType,
     seed: int,

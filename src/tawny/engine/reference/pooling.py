@@ -9,7 +9,7 @@ import numpy as np
 
 from tawny.dtype import DType
 from tawny.engine.reference.kernel import Value, cast, kernel
-from tawny.engine.reference.window import inside, offsets, padded, padded_shape, wide
+from tawny.engine.reference.window import inside, offsets, pad_spatial, padded_shape, wide
 from tawny.ops.pooling import (
     AvgPool,
     AvgPoolGradient,
@@ -42,7 +42,7 @@ def max_pool(op: MaxPool, x: Value) -> Value:
     shape = op.infer_shape(x.shape)
     out = np.full(shape, _least(x.dtype), x.dtype)
     if out.size:
-        whole = padded(x, op.padding, _least(x.dtype))
+        whole = pad_spatial(x, op.padding, _least(x.dtype))
         for seen in _places(op, shape[1:-1]):
             np.maximum(out, whole[seen], out=out)
     return out
@@ -53,8 +53,8 @@ def _first_maxima(op: Pooling, x: Value, counts: Shape) -> Value:
     shape = (x.shape[0], *counts, x.shape[-1])
     best = np.full(shape, _least(x.dtype), x.dtype)
     which = np.full(shape, -1, np.intp)
-    whole = padded(x, op.padding, _least(x.dtype))
-    real = padded(np.ones((1, *x.shape[1:-1], 1), bool), op.padding, False)
+    whole = pad_spatial(x, op.padding, _least(x.dtype))
+    real = pad_spatial(np.ones((1, *x.shape[1:-1], 1), bool), op.padding, False)
     for index, seen in enumerate(_places(op, counts)):
         value = whole[seen]
         better = (which < 0) | (value > best) | (np.isnan(value) & ~np.isnan(best))
@@ -83,7 +83,7 @@ def max_pool_select(op: MaxPoolSelect, x: Value, choices: Value) -> Value:
     out = np.zeros(shape, choices.dtype)
     if out.size:
         which = _first_maxima(op, x, shape[1:-1])
-        whole = padded(choices, op.padding)
+        whole = pad_spatial(choices, op.padding)
         for index, seen in enumerate(_places(op, shape[1:-1])):
             np.copyto(out, whole[seen], where=which == index)
     return out
@@ -91,7 +91,7 @@ def max_pool_select(op: MaxPoolSelect, x: Value, choices: Value) -> Value:
 
 def _elements(op: Pooling, sizes: Shape, counts: Shape) -> Value:
     """How many elements, padding apart, each window sees."""
-    real = padded(np.ones((1, *sizes, 1)), op.padding)
+    real = pad_spatial(np.ones((1, *sizes, 1)), op.padding)
     total = np.zeros((1, *counts, 1))
     for seen in _places(op, counts):
         total += real[seen]
@@ -105,7 +105,7 @@ def avg_pool(op: AvgPool, x: Value) -> Value:
     shape = op.infer_shape(x.shape)
     out = np.zeros(shape, dtype)
     if out.size:
-        whole = padded(cast(x, dtype), op.padding)
+        whole = pad_spatial(cast(x, dtype), op.padding)
         for seen in _places(op, shape[1:-1]):
             out += whole[seen]
         out /= _elements(op, x.shape[1:-1], shape[1:-1]).astype(dtype)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tawny.dtype import DType
 from tawny.engine.reference.kernel import Value, kernel
-from tawny.engine.reference.philox import Words, filled
+from tawny.engine.reference.philox import Words, fill
 from tawny.ops.random import Integers, Normal, Permutation, Uniform
 
 
@@ -31,9 +31,7 @@ def uniform(op: Uniform, draw: int) -> Value:
         del w2, w3
         return _fraction(w0, w1, op.dtype)
 
-    return filled(math.prod(op.shape), op.dtype, op.seed, op.stream, draw, element).reshape(
-        op.shape
-    )
+    return fill(math.prod(op.shape), op.dtype, op.seed, op.stream, draw, element).reshape(op.shape)
 
 
 @kernel(Normal)
@@ -48,9 +46,7 @@ def normal(op: Normal, draw: int) -> Value:
         result: Value = radius * np.cos(dtype.type(2 * math.pi) * second)
         return result
 
-    return filled(math.prod(op.shape), op.dtype, op.seed, op.stream, draw, element).reshape(
-        op.shape
-    )
+    return fill(math.prod(op.shape), op.dtype, op.seed, op.stream, draw, element).reshape(op.shape)
 
 
 def _bits(count: int, op: Integers | Permutation, draw: int) -> Value:
@@ -60,7 +56,7 @@ def _bits(count: int, op: Integers | Permutation, draw: int) -> Value:
         del w2, w3
         return w0 | w1 << np.uint64(32)
 
-    return filled(count, np.dtype(np.uint64), op.seed, op.stream, draw, element)
+    return fill(count, np.dtype(np.uint64), op.seed, op.stream, draw, element)
 
 
 def _high_product(a: Value, b: Value) -> Value:

@@ -25,7 +25,7 @@ def inside(padding: Pads, sizes: Shape) -> tuple[slice, ...]:
     return (slice(None), *(slice(p[0], p[0] + n) for p, n in zip(padding, sizes, strict=True)))
 
 
-def padded(x: Value, padding: Pads, fill: Any = 0) -> Value:
+def pad_spatial(x: Value, padding: Pads, fill: Any = 0) -> Value:
     """`x` with `fill` around its spatial axes; itself where there is nothing to add."""
     if not any(map(sum, padding)):
         return x

@@ -242,7 +242,7 @@ define void @execute{cells}(ptr %row, i64 %worker, i64 %workers) {{
 
 @cache
 def interpreter() -> MachineCode:
-    """Functions `execute2` and so on, for rows of so many addresses."""
+    """Functions `execute2` and so on, for rows of 2 and more addresses."""
     openmp = [len(LIBRARY) + number for number in range(len(OPENMP))]
     get, put, number, team, parallel = openmp
     text = IR.format(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tawny.engine.cpu.kernel_table import Kernel, Memory
-from tawny.engine.cpu.onednn.endings import bias_of, ended
+from tawny.engine.cpu.onednn.endings import bias_of, finish_product
 from tawny.engine.cpu.onednn.library import UNIMPLEMENTED, RefusedError, longs
 from tawny.engine.cpu.onednn.primitive import (
     BIAS,
@@ -25,9 +25,9 @@ from tawny.engine.cpu.onednn.primitive import (
     free,
     library,
     reorder,
-    spaced,
+    with_strides,
 )
-from tawny.engine.cpu.onednn.recipe import Place, Recipe
+from tawny.engine.cpu.onednn.recipe import Recipe, RowPlace
 from tawny.node import Node
 from tawny.ops.convolution import (
     Convolution,
@@ -44,7 +44,7 @@ INFERENCE, TRAINING = 96, 64
 
 def image(memory: Memory) -> Descriptor:
     """Channels come second in the library's order of axes, wherever they lie."""
-    return spaced(_second(memory.shape), _second(memory.strides))
+    return with_strides(_second(memory.shape), _second(memory.strides))
 
 
 def _second(values: tuple[int, ...]) -> tuple[int, ...]:
@@ -64,7 +64,7 @@ def weights(op: ConvolutionOp, memory: Memory) -> Descriptor:
     shape = weights_shape(op, memory.shape)
     *window, channels, outputs = memory.strides
     split = (shape[1] * outputs, outputs) if op.groups > 1 else (outputs,)
-    return spaced(shape, (*split, channels, *window))
+    return with_strides(shape, (*split, channels, *window))
 
 
 def _geometry(op: ConvolutionOp) -> list[Any]:
@@ -149,10 +149,10 @@ def convolution(
     )
     _check_padding(op, description)
     primitive = Primitive(description, {} if bias is None else {BIAS: bias})
-    arranged = recipe.arranged(
+    arranged = recipe.arrange(
         1, weights(op, kernel), primitive.memory[WEIGHTS], constant=kernel.constant
     )
-    return ended(recipe, primitive, arranged, epilogue, operands, result)
+    return finish_product(recipe, primitive, arranged, epilogue, operands, result)
 
 
 def input_gradient(
@@ -170,8 +170,8 @@ def input_gradient(
     recipe = Recipe(2, threads)
     lies, wanted = weights(op, kernel), primitive.memory[WEIGHTS]
     places = {
-        TARGET_GRADIENT: Place(1),
-        WEIGHTS: recipe.arranged(0, lies, wanted, constant=kernel.constant),
+        TARGET_GRADIENT: RowPlace(1),
+        WEIGHTS: recipe.arrange(0, lies, wanted, constant=kernel.constant),
         SOURCE_GRADIENT: recipe.result,
     }
     recipe.run(primitive, places)
@@ -194,7 +194,9 @@ def kernel_gradient(
     made, wanted = primitive.memory[WEIGHTS_GRADIENT], weights(op, result)
     apart = not made.same(wanted)
     place = recipe.room(made.nbytes) if apart else recipe.result
-    recipe.run(primitive, {SOURCE: Place(0), TARGET_GRADIENT: Place(1), WEIGHTS_GRADIENT: place})
+    recipe.run(
+        primitive, {SOURCE: RowPlace(0), TARGET_GRADIENT: RowPlace(1), WEIGHTS_GRADIENT: place}
+    )
     if apart:
         recipe.run(reorder(made, wanted), {SOURCE: place, TARGET: recipe.result})
     return recipe.kernel()

@@ -19,32 +19,32 @@ from tawny.engine.cpu.onednn.primitive import (
     Descriptor,
     Primitive,
     reorder,
-    spaced,
+    with_strides,
 )
-from tawny.engine.cpu.onednn.recipe import Place, Recipe
+from tawny.engine.cpu.onednn.recipe import Recipe, RowPlace
 from tawny.ops.fusion import Activation, Body, BodyStep, Epilogue
 
 
 def bias_of(memory: Memory, axes: int) -> Descriptor:
-    """A bias along the last of so many axes."""
+    """A bias along the last of `axes` axes."""
     count, item = memory.shape[-1], memory.dtype.itemsize
     if memory.strides[-1] != item and count > 1:
         raise RefusedError("a bias whose numbers are not side by side", UNIMPLEMENTED)
-    return spaced((*(1,) * (axes - 1), count), (*(item * count,) * (axes - 1), item))
+    return with_strides((*(1,) * (axes - 1), count), (*(item * count,) * (axes - 1), item))
 
 
-def ended(
+def finish_product(
     recipe: Recipe,
     primitive: Primitive,
-    weights: Place,
+    weights: RowPlace,
     epilogue: Epilogue,
     operands: Sequence[Memory],
     result: Memory,
 ) -> Kernel:
     """The kernel of a product of operands 0 and 1, the second arranged as `weights`, to its end."""
-    places = {SOURCE: Place(0), WEIGHTS: weights, TARGET: recipe.result}
+    places = {SOURCE: RowPlace(0), WEIGHTS: weights, TARGET: recipe.result}
     if epilogue.bias:
-        places[BIAS] = Place(2)
+        places[BIAS] = RowPlace(2)
     if epilogue.residual:
         add_residual(recipe, operands[-1], result)
     recipe.run(primitive, places)
@@ -59,8 +59,8 @@ def add_residual(recipe: Recipe, residual: Memory, result: Memory) -> None:
     """
     if not residual.contiguous:
         raise RefusedError("a residual that lies otherwise than the result", UNIMPLEMENTED)
-    flat = spaced((prod(result.shape),), (result.dtype.itemsize,))
-    places = {SOURCE: Place(recipe.operands - 1), TARGET: recipe.result}
+    flat = with_strides((prod(result.shape),), (result.dtype.itemsize,))
+    places = {SOURCE: RowPlace(recipe.operands - 1), TARGET: recipe.result}
     recipe.run(reorder(flat, flat), places, copies=True)
 
 

@@ -94,8 +94,8 @@ class OneDnn:
         found = self.c.dnnl_version().contents
         self.version = f"{found.major}.{found.minor}.{found.patch}"
         self.call("set_max_cpu_isa", ctypes.c_int(ISA.get(host().vector_bytes, SSE41)))
-        self.engine = self.made("engine_create", ctypes.c_int(CPU_ENGINE), ctypes.c_size_t(0))
-        self.stream = self.made("stream_create", address(self.engine), ctypes.c_uint(IN_ORDER))
+        self.engine = self.create("engine_create", ctypes.c_int(CPU_ENGINE), ctypes.c_size_t(0))
+        self.stream = self.create("stream_create", address(self.engine), ctypes.c_uint(IN_ORDER))
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function; raises `RefusedError` where it fails."""
@@ -103,7 +103,7 @@ class OneDnn:
         if status:
             raise RefusedError(name, status)
 
-    def made(self, name: str, *arguments: Any) -> int:
+    def create(self, name: str, *arguments: Any) -> int:
         """What a function makes: its first argument is the place for it."""
         place = ctypes.c_void_p()
         self.call(name, ctypes.byref(place), *arguments)
@@ -116,7 +116,7 @@ class OneDnn:
 
     @contextlib.contextmanager
     def threads(self, count: int) -> Generator[None]:
-        """What is made inside is made for so many threads."""
+        """Primitives created inside work on `count` threads."""
         before = self.openmp.omp_get_max_threads()
         self.openmp.omp_set_num_threads(count)
         try:
@@ -157,7 +157,7 @@ def _dismiss(openmp: Any) -> None:
         openmp.omp_pause_resource_all(SOFT_PAUSE)
 
 
-def installed() -> Path | None:
+def find_library() -> Path | None:
     """Where the wheel put the library; None where there is no wheel."""
     import importlib.metadata  # noqa: PLC0415  (it takes longer to import than all of this package)
 
@@ -173,9 +173,9 @@ _lock: Final = fork_safe_lock()
 
 
 @cache
-def _loaded() -> OneDnn | str:
+def _load() -> OneDnn | str:
     """The library, or why there is none."""
-    path = installed()
+    path = find_library()
     if path is None:
         known = sys.platform == "linux" and os.uname().machine == "x86_64"
         return f"{PACKAGE} is not installed" if known else "there is no wheel for this platform"
@@ -185,15 +185,15 @@ def _loaded() -> OneDnn | str:
         return f"{type(error).__name__}: {error}"
 
 
-def loaded() -> OneDnn | None:
+def load() -> OneDnn | None:
     """The library; None where it cannot be used."""
     with _lock:
-        found = _loaded()
+        found = _load()
     return found if isinstance(found, OneDnn) else None
 
 
 def missing() -> str | None:
     """Why the library cannot be used; None where it can."""
     with _lock:
-        found = _loaded()
+        found = _load()
     return found if isinstance(found, str) else None

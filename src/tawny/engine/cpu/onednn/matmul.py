@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tawny.engine.cpu.kernel_table import Kernel, Memory
-from tawny.engine.cpu.onednn.endings import bias_of, ended
+from tawny.engine.cpu.onednn.endings import bias_of, finish_product
 from tawny.engine.cpu.onednn.primitive import (
     BIAS,
     ITEM,
@@ -18,7 +18,7 @@ from tawny.engine.cpu.onednn.primitive import (
     attributes,
     free,
     library,
-    spaced,
+    with_strides,
 )
 from tawny.engine.cpu.onednn.recipe import Recipe
 from tawny.node import Node
@@ -49,22 +49,24 @@ def matmul(
     if rows is not None:
         left, target = rows
         rank = 2
-    left, right = _padded(left, rank), _padded(right, rank)
+    left, right = _pad_axes(left, rank), _pad_axes(right, rank)
     bias = bias_of(extra[0], rank) if epilogue.bias else None
     recipe = Recipe(len(operands), threads)
-    wanted = free(right[0]) if b.constant else spaced(*right)
+    wanted = free(right[0]) if b.constant else with_strides(*right)
     description = Description(
         "matmul",
         ctypes.c_void_p(library().engine),
-        spaced(*left),
+        with_strides(*left),
         wanted,
         bias,
-        spaced(*target),
+        with_strides(*target),
         attributes(adds=epilogue.residual),
     )
     primitive = Primitive(description, {} if bias is None else {BIAS: bias})
-    arranged = recipe.arranged(1, spaced(*right), primitive.memory[WEIGHTS], constant=b.constant)
-    return ended(recipe, primitive, arranged, epilogue, operands, result)
+    arranged = recipe.arrange(
+        1, with_strides(*right), primitive.memory[WEIGHTS], constant=b.constant
+    )
+    return finish_product(recipe, primitive, arranged, epilogue, operands, result)
 
 
 def _matrices(memory: Memory, exchanged: bool) -> Steps:
@@ -105,8 +107,8 @@ def _one_matrix(left: Steps, target: Steps) -> tuple[Steps, Steps] | None:
     )
 
 
-def _padded(matrices: Steps, rank: int) -> Steps:
-    """With axes of size 1 in front, up to so many axes in all.
+def _pad_axes(matrices: Steps, rank: int) -> Steps:
+    """With axes of size 1 in front, up to `rank` axes in all.
 
     Steps along axes of size 1 lead past all elements, unless matrices have no axis without gaps.
     """

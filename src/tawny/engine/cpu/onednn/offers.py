@@ -1,4 +1,4 @@
-"""What oneDNN offers: for an op class, a rule that gives a kernel for so many threads."""
+"""What oneDNN offers: for an op class, a rule that gives a kernel for a number of threads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from tawny.engine.cpu.kernel_table import Kernel, Memory
 from tawny.engine.cpu.onednn.convolution import convolution, input_gradient, kernel_gradient
-from tawny.engine.cpu.onednn.library import RefusedError, loaded
+from tawny.engine.cpu.onednn.library import RefusedError, load
 from tawny.engine.cpu.onednn.matmul import matmul
-from tawny.engine.cpu.onednn.pooling import max_gradient, mean_gradient, pooled
+from tawny.engine.cpu.onednn.pooling import max_gradient, mean_gradient, pooling
 from tawny.node import Node
 from tawny.op import Op
 from tawny.ops.convolution import (
@@ -33,29 +33,29 @@ OFFERS: Final[Mapping[type[Op], Offer]] = {
     ConvolutionKernelGradient: kernel_gradient,
     Matmul: matmul,
     FusedMatmul: matmul,
-    AvgPool: pooled,
+    AvgPool: pooling,
     AvgPoolGradient: mean_gradient,
 }
-"""What it computes as we do, special values among them."""
+"""Ops that oneDNN computes as we do, special values among them."""
 
 WITNESSES: Final[Mapping[type[Op], Offer]] = {
     **OFFERS,
-    MaxPool: pooled,
+    MaxPool: pooling,
     MaxPoolGradient: max_gradient,
 }
-"""What it computes as we do where numbers are finite: its maxima pass over NaN and -inf."""
+"""Ops that oneDNN computes as we do where numbers are finite: its maxima pass over NaN and -inf."""
 
 MOST: Final = 256
-"""So many kernels are remembered."""
+"""Kernels that are remembered."""
 
 FLOAT: Final = np.dtype(np.float32)
 
 
-def offered(
+def offer(
     node: Node, operands: tuple[Memory, ...], results: tuple[Memory, ...], threads: int
 ) -> Kernel | None:
     """The library's kernel of a node; None where it has none."""
-    if type(node.op) not in WITNESSES or not _suits((*operands, *results)) or _scaled(node.op):
+    if type(node.op) not in WITNESSES or not _suits((*operands, *results)) or _is_scaled(node.op):
         return None
     question = node.op, operands, results, threads
     try:
@@ -71,7 +71,7 @@ def _suits(memory: Sequence[Memory]) -> bool:
     return all(m.dtype == FLOAT and 0 not in m.shape for m in memory)
 
 
-def _scaled(op: Op) -> bool:
+def _is_scaled(op: Op) -> bool:
     """Whether a product is multiplied before its bias is added, for which there is no post-op."""
     return isinstance(op, (FusedConvolution, FusedMatmul)) and op.epilogue.scaled
 
@@ -84,7 +84,7 @@ _ANSWERS: Final[OrderedDict[Question, Kernel | None]] = OrderedDict()
 def _answer(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
-    library = loaded()
+    library = load()
     if library is None:
         return None
     with library.threads(threads):

@@ -20,7 +20,7 @@ from tawny.engine.cpu.onednn.primitive import (
     attributes,
     library,
 )
-from tawny.engine.cpu.onednn.recipe import Place, Recipe
+from tawny.engine.cpu.onednn.recipe import Recipe, RowPlace
 from tawny.node import Node
 from tawny.ops.pooling import AvgPool, MaxPool, MaxPoolGradient, Pooling
 
@@ -69,7 +69,7 @@ def _backward(
     return Primitive(description, {})
 
 
-def pooled(
+def pooling(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
     """The greatest element, or the mean, of each window."""
@@ -80,7 +80,7 @@ def pooled(
     which = MAX if isinstance(op, MaxPool) else MEAN
     primitive = Primitive(_forward(op, which, x, result, INFERENCE), {})
     recipe = Recipe(1, threads)
-    recipe.run(primitive, {SOURCE: Place(0), TARGET: recipe.result})
+    recipe.run(primitive, {SOURCE: RowPlace(0), TARGET: recipe.result})
     return recipe.kernel()
 
 
@@ -95,7 +95,7 @@ def mean_gradient(
     hint = _forward(op, MEAN, result, gradient, TRAINING)
     recipe = Recipe(1, threads)
     primitive = _backward(op, MEAN, result, gradient, hint)
-    recipe.run(primitive, {TARGET_GRADIENT: Place(0), SOURCE_GRADIENT: recipe.result})
+    recipe.run(primitive, {TARGET_GRADIENT: RowPlace(0), SOURCE_GRADIENT: recipe.result})
     return recipe.kernel()
 
 
@@ -112,8 +112,8 @@ def max_gradient(
     recipe = Recipe(2, threads)
     greatest = recipe.room(forward.memory[TARGET].nbytes)
     found = recipe.room(forward.memory[WORKSPACE].nbytes)
-    recipe.run(forward, {SOURCE: Place(0), TARGET: greatest, WORKSPACE: found})
+    recipe.run(forward, {SOURCE: RowPlace(0), TARGET: greatest, WORKSPACE: found})
     recipe.run(
-        backward, {TARGET_GRADIENT: Place(1), SOURCE_GRADIENT: recipe.result, WORKSPACE: found}
+        backward, {TARGET_GRADIENT: RowPlace(1), SOURCE_GRADIENT: recipe.result, WORKSPACE: found}
     )
     return recipe.kernel()

@@ -13,7 +13,7 @@ from tawny.engine.cpu.onednn.library import (
     OneDnn,
     RefusedError,
     address,
-    loaded,
+    load,
     longs,
 )
 from tawny.shape import Shape
@@ -37,7 +37,7 @@ SOURCE_GRADIENT, TARGET_GRADIENT, WEIGHTS_GRADIENT = 129, 145, 161
 
 def library() -> OneDnn:
     """The library, which is there."""
-    found = loaded()
+    found = load()
     if found is None:
         raise RefusedError("load", -1)
     return found
@@ -70,25 +70,25 @@ class Descriptor(Handle):
 
 
 @lru_cache(1024)
-def spaced(shape: Shape, strides: tuple[int, ...]) -> Descriptor:
+def with_strides(shape: Shape, strides: tuple[int, ...]) -> Descriptor:
     """Numbers whose steps in memory, in bytes, are given; those along axes of size 1 are free."""
     if any(stride <= 0 for n, stride in zip(shape, strides, strict=True) if n > 1):
         raise RefusedError("memory that is read backwards or repeatedly", UNIMPLEMENTED)
     steps = longs([max(stride // ITEM, 1) for stride in strides])
     given = ctypes.c_int(len(shape)), longs(shape), ctypes.c_int(FLOAT32), steps
-    return Descriptor(library().made("memory_desc_create_with_strides", *given))
+    return Descriptor(library().create("memory_desc_create_with_strides", *given))
 
 
 @lru_cache(1024)
-def tagged(shape: Shape, tag: int) -> Descriptor:
+def with_tag(shape: Shape, tag: int) -> Descriptor:
     """Numbers that lie as a tag of the library says."""
     given = ctypes.c_int(len(shape)), longs(shape), ctypes.c_int(FLOAT32), ctypes.c_int(tag)
-    return Descriptor(library().made("memory_desc_create_with_tag", *given))
+    return Descriptor(library().create("memory_desc_create_with_tag", *given))
 
 
 def free(shape: Shape) -> Descriptor:
     """Numbers that may lie as a primitive likes best."""
-    return tagged(shape, ANY)
+    return with_tag(shape, ANY)
 
 
 @lru_cache(2)
@@ -98,11 +98,11 @@ def attributes(*, adds: bool = False) -> Handle:
     If it `adds`, its result is added to what lies in the result's place.
     """
     c = library()
-    made = Handle(c.made("primitive_attr_create"), "primitive_attr")
+    made = Handle(c.create("primitive_attr_create"), "primitive_attr")
     mode = ctypes.c_int(USER_SCRATCHPAD)
     c.call("primitive_attr_set_scratchpad_mode", address(made.value), mode)
     if adds:
-        after = Handle(c.made("post_ops_create"), "post_ops")
+        after = Handle(c.create("post_ops_create"), "post_ops")
         numbers = ctypes.c_float(1.0), ctypes.c_int32(0), ctypes.c_int(0)
         c.call("post_ops_append_sum", address(after.value), *numbers)
         c.call("primitive_attr_set_post_ops", address(made.value), address(after.value))
@@ -117,7 +117,7 @@ class Description(Handle):
 
     def __init__(self, kind: str, *arguments: Any) -> None:
         given = [address(a.value) if isinstance(a, Handle) else a for a in arguments]
-        made = library().made(f"{kind}_primitive_desc_create", *given)
+        made = library().create(f"{kind}_primitive_desc_create", *given)
         super().__init__(made, "primitive_desc")
 
     @property
@@ -133,7 +133,7 @@ class Description(Handle):
         found = c.c.dnnl_primitive_desc_query_md(address(self.value), query, 0)
         if not found:
             return None
-        return Descriptor(c.made("memory_desc_clone", address(found)))
+        return Descriptor(c.create("memory_desc_clone", address(found)))
 
 
 class Primitive(Handle):
@@ -141,7 +141,7 @@ class Primitive(Handle):
 
     def __init__(self, description: Description, known: Mapping[int, Descriptor]) -> None:
         super().__init__(
-            library().made("primitive_create", address(description.value)), "primitive"
+            library().create("primitive_create", address(description.value)), "primitive"
         )
         self.memory: dict[int, Descriptor] = dict(known)
         for argument, query in KINDS.items():

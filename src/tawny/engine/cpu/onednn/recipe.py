@@ -49,7 +49,7 @@ NO_CELL: Final = -1
 """A place that is a number."""
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """A piece of memory: the cell of the row with its address, and the bytes from there."""
 
     cell: int
@@ -60,7 +60,7 @@ class Call(NamedTuple):
     """A primitive and where its arguments are, or a kernel of ours and the cells of its row."""
 
     what: Primitive | CompiledKernel
-    places: Mapping[int, Place]
+    places: Mapping[int, RowPlace]
     kind: int
 
     @property
@@ -71,7 +71,7 @@ class Call(NamedTuple):
 
 @dataclass
 class Recipe:
-    """Primitives for a row of so many addresses: first the operands, then one result."""
+    """Primitives over a row of addresses: first the operands, then one result."""
 
     operands: int
     threads: int
@@ -81,41 +81,41 @@ class Recipe:
     """Bytes of scratch memory for what is between primitives."""
 
     @property
-    def result(self) -> Place:
+    def result(self) -> RowPlace:
         """Where the result lies."""
-        return Place(self.operands)
+        return RowPlace(self.operands)
 
-    def room(self, nbytes: int) -> Place:
+    def room(self, nbytes: int) -> RowPlace:
         """New scratch memory."""
         start = self.rooms
         self.rooms += -(-nbytes // LINE) * LINE
-        return Place(self.operands + 1, start)
+        return RowPlace(self.operands + 1, start)
 
     def run(
-        self, primitive: Primitive, places: Mapping[int, Place], *, copies: bool = False
+        self, primitive: Primitive, places: Mapping[int, RowPlace], *, copies: bool = False
     ) -> None:
         """Add a primitive."""
         self.calls.append(Call(primitive, places, COPIES if copies else COMPUTES))
 
     def finish(self, code: CompiledKernel) -> None:
         """Add a kernel of ours that reads the result and writes it anew."""
-        cells = [self.result, self.result, *[Place(NO_CELL, index(n)) for n in code.parameters]]
+        cells = [self.result, self.result, *[RowPlace(NO_CELL, index(n)) for n in code.parameters]]
         if code.scratch or len(cells) > MOST_ARGUMENTS:
             raise RefusedError("a kernel of ours with such a row", UNIMPLEMENTED)
         kind = SHARED if code.parallel and self.threads > 1 else ALONE
         self.calls.append(Call(code, dict(enumerate(cells)), kind))
 
-    def arranged(
+    def arrange(
         self, operand: int, lies: Descriptor, wanted: Descriptor, *, constant: bool
-    ) -> Place:
+    ) -> RowPlace:
         """An operand as a primitive wants it: copied before the run, or in every one."""
         if lies.same(wanted):
-            return Place(operand)
+            return RowPlace(operand)
         if constant:
             self.prepared.append((operand, Arrangement(lies, wanted)))
-            return Place(operand)
+            return RowPlace(operand)
         place = self.room(wanted.nbytes)
-        self.run(reorder(lies, wanted), {SOURCE: Place(operand), TARGET: place})
+        self.run(reorder(lies, wanted), {SOURCE: RowPlace(operand), TARGET: place})
         return place
 
     def kernel(self) -> Kernel:
@@ -139,7 +139,7 @@ class Recipe:
 
     def _cells(self) -> Cells:
         """The recipe as the compiled function reads it."""
-        pad = Place(self.operands + 1, self.rooms)
+        pad = RowPlace(self.operands + 1, self.rooms)
         cells = [address(_functions()), len(self.calls)]
         for what, given, kind in self.calls:
             if isinstance(what, Primitive):
@@ -177,16 +177,16 @@ class Arrangement:
 
     def __call__(self, array: Value) -> Value:
         """A copy of an array, which lies as it was said."""
-        target = aligned(self.nbytes)
+        target = aligned_bytes(self.nbytes)
         recipe = Recipe(1, 1)
-        recipe.run(reorder(self.lies, self.wanted), {SOURCE: Place(0), TARGET: Place(1)})
+        recipe.run(reorder(self.lies, self.wanted), {SOURCE: RowPlace(0), TARGET: RowPlace(1)})
         execute(recipe.kernel(), array, target)
         return target
 
 
 def execute(kernel: Kernel, *arrays: npt.NDArray[Any]) -> None:
     """Run a kernel on its operands and result, with scratch memory of its own."""
-    scratch = [aligned(kernel.scratch)] if kernel.scratch else []
+    scratch = [aligned_bytes(kernel.scratch)] if kernel.scratch else []
     places = [address(array) for array in (*arrays, *scratch)]
     row = np.array([*places, *map(index, kernel.parameters)], np.int64)
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -195,7 +195,7 @@ def execute(kernel: Kernel, *arrays: npt.NDArray[Any]) -> None:
         raise RuntimeError(f"oneDNN could not run a primitive: status {row[-1]}")
 
 
-def aligned(nbytes: int) -> Value:
+def aligned_bytes(nbytes: int) -> Value:
     """New bytes that begin with a cache line."""
     whole = np.empty(nbytes + LINE, np.uint8)
     start = -address(whole) % LINE

@@ -49,14 +49,14 @@ def single(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
     """Loops over the elements."""
     given = tuple([(i.shape, i.dtype) for i in node.inputs])
     step = BodyStep(node.op, tuple(range(len(given))), node.shape, node.dtype)
-    return _compiled(Body.of(given, (step,), (len(given),)), operands, results)
+    return _kernel_of(Body.of(given, (step,), (len(given),)), operands, results)
 
 
 @native(Group)
 def group(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
-    """The same loops for all that the group computes."""
+    """One set of loops for all that the group computes."""
     assert isinstance(node.op, Group)
-    return _compiled(node.op.body, operands, results)
+    return _kernel_of(node.op.body, operands, results)
 
 
 def folds(body: Body) -> bool:
@@ -71,7 +71,7 @@ def compilable(body: Body) -> bool:
     return (stage_body(body) if folds(body) else lower_body(body)) is not None
 
 
-def _compiled(body: Body, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+def _kernel_of(body: Body, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     if folds(body):
         folded = reduction_kernel(body, operands, results)
         return None if folded is None else Kernel(*folded.kernel, after=folded.after)

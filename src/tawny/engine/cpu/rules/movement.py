@@ -23,7 +23,7 @@ WIDEST_TURNED: Final = 4
 """Bytes of the largest elements that are turned in registers."""
 
 
-def _copied(
+def _copy_blocks(
     operands: Sequence[Memory], results: Sequence[Memory], blocks: Iterator[CopyBlock]
 ) -> Kernel | None:
     """The kernel that copies blocks; None where elements would have to be converted."""
@@ -44,9 +44,9 @@ def copy(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     del node
     (given,) = operands
     if _crosswise(given):
-        return _turned(given)
+        return _transpose(given)
     steps = contiguous(given.shape, given.dtype).strides
-    return _copied(operands, results, iter([_whole(0, given, 0, steps)]))
+    return _copy_blocks(operands, results, iter([_whole(0, given, 0, steps)]))
 
 
 @native(Again)
@@ -65,7 +65,7 @@ def _crosswise(given: Memory) -> bool:
     return item <= WIDEST_TURNED and bool(walked) and walked[-1] != item and item in walked
 
 
-def _turned(given: Memory) -> Kernel | None:
+def _transpose(given: Memory) -> Kernel | None:
     """The elementwise kernel that changes nothing; it takes elements as integers."""
     kind = np.dtype(f"uint{8 * given.dtype.itemsize}")
     body = Body.of(((given.shape, kind),), (BodyStep(Copy(), (0,), given.shape, kind),), (1,))
@@ -86,7 +86,7 @@ def concat(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
             yield _whole(position, given, before * steps[axis], steps)
             before += given.shape[axis]
 
-    return _copied(operands, results, blocks())
+    return _copy_blocks(operands, results, blocks())
 
 
 @native(Pad)
@@ -110,7 +110,7 @@ def pad(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Ke
                 place = _place([b for b, _ in ranges], steps)
                 yield CopyBlock(1, 0, sizes, (0,) * len(sizes), place, steps)
 
-    return _copied(operands, results, blocks())
+    return _copy_blocks(operands, results, blocks())
 
 
 def _place(index: Sequence[int], strides: Sequence[int]) -> int:
@@ -134,7 +134,7 @@ def roll(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
             sizes = tuple([n for _, n, _ in chosen])
             yield CopyBlock(0, start, sizes, given.strides, place, result.strides)
 
-    return _copied(operands, results, blocks())
+    return _copy_blocks(operands, results, blocks())
 
 
 @native(Tile)
@@ -143,7 +143,7 @@ def tile(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> K
     assert isinstance(node.op, Tile)
     pairs = list(zip(node.op.repetitions, operands[0].shape, strict=True))
     repeated = [((r, n), (0, s)) for (r, n), s in zip(pairs, operands[0].strides, strict=True)]
-    return _copied(operands, results, iter([_spread(repeated, results[0])]))
+    return _copy_blocks(operands, results, iter([_spread(repeated, results[0])]))
 
 
 @native(Repeat)
@@ -154,7 +154,7 @@ def repeat(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) ->
         ((n, node.op.repeats if axis == node.op.axis else 1), (s, 0))
         for axis, (n, s) in enumerate(zip(operands[0].shape, operands[0].strides, strict=True))
     ]
-    return _copied(operands, results, iter([_spread(repeated, results[0])]))
+    return _copy_blocks(operands, results, iter([_spread(repeated, results[0])]))
 
 
 def _spread(axes: Sequence[tuple[tuple[int, int], tuple[int, int]]], result: Memory) -> CopyBlock:

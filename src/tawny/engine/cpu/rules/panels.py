@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous, threaded
+from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous, native_on_threads
 from tawny.engine.cpu.kernels.element import element_of
 from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
 from tawny.engine.cpu.kernels.panels import (
@@ -31,20 +31,20 @@ from tawny.ops.fusion import Body, ProductGroup
 from tawny.shape import Shape
 
 PANEL_BYTES: Final = 2**18
-"""A panel of the product has about so many bytes, to stay in the second cache..."""
+"""Bytes of a panel of the product, about: it stays in the second cache."""
 
 DEEP_PANEL_BYTES: Final = 2**20
 DEEP_BYTES: Final = 2**22
-"""... or so many with a right matrix that does not stay there: it is read for each panel."""
+"""Bytes of a panel where the right matrix, too large for the second cache, is read for each."""
 
 LEAST_ROWS: Final = 64
-"""Panels have at least so many rows."""
+"""Rows of a panel, at least."""
 
 SPARED: Final = 2
-"""The product has at least so many times the bytes of the scratch memory of `NOMINAL_THREADS`."""
+"""Bytes of the product, at least, for each byte of scratch memory of `NOMINAL_THREADS`."""
 
 
-@threaded(ProductGroup)
+@native_on_threads(ProductGroup)
 def product_group(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:

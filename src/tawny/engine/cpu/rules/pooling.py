@@ -26,7 +26,7 @@ from tawny.ops.reduction import Sum
 from tawny.shape import Shape
 
 
-def _pooled(
+def _pooling(
     kind: PoolingKind,
     node: Node,
     whole: Shape,
@@ -64,13 +64,13 @@ def _pooled(
 @native(MaxPool)
 def max_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The greatest element of each window."""
-    return _pooled(PoolingKind.MAX, node, operands[0].shape, results[0].shape, operands, results)
+    return _pooling(PoolingKind.MAX, node, operands[0].shape, results[0].shape, operands, results)
 
 
 @native(AvgPool)
 def avg_pool(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """The mean of each window."""
-    return _pooled(PoolingKind.MEAN, node, operands[0].shape, results[0].shape, operands, results)
+    return _pooling(PoolingKind.MEAN, node, operands[0].shape, results[0].shape, operands, results)
 
 
 @native(MaxPoolSelect)
@@ -78,7 +78,7 @@ def max_pool_select(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
     """Elements of operand 1 where each window of operand 0 has its first maximum."""
-    return _pooled(
+    return _pooling(
         PoolingKind.MAX_SELECT, node, operands[0].shape, results[0].shape, operands, results
     )
 
@@ -89,7 +89,7 @@ def max_pool_gradient(
 ) -> Kernel | None:
     """Each window's gradient where its first maximum is."""
     shapes = operands[0].shape, operands[1].shape
-    return _pooled(PoolingKind.MAX_GRADIENT, node, *shapes, operands, results)
+    return _pooling(PoolingKind.MAX_GRADIENT, node, *shapes, operands, results)
 
 
 @native(AvgPoolGradient)
@@ -98,7 +98,7 @@ def avg_pool_gradient(
 ) -> Kernel | None:
     """Each window's gradient spread evenly."""
     shapes = results[0].shape, operands[0].shape
-    return _pooled(PoolingKind.MEAN_GRADIENT, node, *shapes, operands, results)
+    return _pooling(PoolingKind.MEAN_GRADIENT, node, *shapes, operands, results)
 
 
 @native(Upsampling)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory, threaded
+from tawny.engine.cpu.kernel_table import Kernel, Memory, native_on_threads
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.engine.cpu.products.contraction import contraction_kernel
 from tawny.engine.cpu.products.convolution import (
@@ -55,8 +55,8 @@ def _plain(code: CompiledKernel | None) -> Kernel | None:
     return None if code is None else Kernel(*code)
 
 
-@threaded(Matmul)
-@threaded(FusedMatmul)
+@native_on_threads(Matmul)
+@native_on_threads(FusedMatmul)
 def matmul(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
@@ -79,8 +79,8 @@ def matmul(
     )
 
 
-@threaded(Convolution)
-@threaded(FusedConvolution)
+@native_on_threads(Convolution)
+@native_on_threads(FusedConvolution)
 def convolution(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
@@ -102,7 +102,7 @@ def convolution(
     )
 
 
-@threaded(ConvolutionInputGradient)
+@native_on_threads(ConvolutionInputGradient)
 def input_gradient(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
@@ -112,7 +112,7 @@ def input_gradient(
     return _plain(input_gradient_kernel(op, weights, gradient, results[0], workers=threads))
 
 
-@threaded(ConvolutionKernelGradient)
+@native_on_threads(ConvolutionKernelGradient)
 def kernel_gradient(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:
@@ -122,7 +122,7 @@ def kernel_gradient(
     return _plain(kernel_gradient_kernel(op, x, gradient, results[0], workers=threads))
 
 
-@threaded(Einsum)
+@native_on_threads(Einsum)
 def einsum(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory], threads: int
 ) -> Kernel | None:

@@ -16,27 +16,27 @@ from tawny.shape import size
 
 @native(Uniform)
 def uniform(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
-    """The same bits as the reference."""
+    """Bits equal to the reference's."""
     del operands
-    return _drawn(random.uniform_kernel, node, results)
+    return _draw(random.uniform_kernel, node, results)
 
 
 @native(Normal)
 def normal(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
     """By the same transform as the reference."""
     del operands
-    return _drawn(random.normal_kernel, node, results)
+    return _draw(random.normal_kernel, node, results)
 
 
 @native(Integers)
 def integers(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
-    """The same bits as the reference; bounds that are arrays are left to NumPy."""
+    """Bits equal to the reference's; bounds that are arrays are left to NumPy."""
     if any(size(m.shape) != 1 for m in operands):
         return None
-    return _drawn(random.integers_kernel, node, results, fallible=True)
+    return _draw(random.integers_kernel, node, results, fallible=True)
 
 
-def _drawn(
+def _draw(
     kernel: Callable[[int, DType, tuple[int, int]], CompiledKernel],
     node: Node,
     results: Sequence[Memory],

@@ -11,7 +11,7 @@ from tawny.op import ELEMENTWISE
 from tawny.ops.reduction import Cumulative, CumulativeProd, CumulativeSum
 
 
-def _scanned(
+def _scan(
     name: str, first: int, node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
     assert isinstance(node.op, Cumulative)
@@ -23,7 +23,7 @@ def _scanned(
 @native(CumulativeSum)
 def running_sum(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
     """Each element added to the sum before it."""
-    return _scanned("add", 0, node, operands, results)
+    return _scan("add", 0, node, operands, results)
 
 
 @native(CumulativeProd)
@@ -31,4 +31,4 @@ def running_product(
     node: Node, operands: Sequence[Memory], results: Sequence[Memory]
 ) -> Kernel | None:
     """Each element times the product before it."""
-    return _scanned("multiply", 1, node, operands, results)
+    return _scan("multiply", 1, node, operands, results)

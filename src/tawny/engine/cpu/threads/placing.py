@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final, NamedTuple, final
 
-from tawny.engine.cpu.threads.sleeping import address_of, zeroed
+from tawny.engine.cpu.threads.sleeping import address_of, allocate_zeros
 from tawny.engine.llvm.runtime.library import MachineCode, compile_ir
 
 MASK_BYTES: Final = 1024
@@ -152,7 +152,7 @@ class Placing(NamedTuple):
         return _library().address("settle")
 
     def places(self, most: int) -> Places:
-        """What both need for at most so many threads."""
+        """What both functions need for at most `most` threads."""
         return Places(self.functions, most)
 
 
@@ -161,8 +161,8 @@ class Places:
     """The records of some threads, in memory that is never freed; `address` is what code knows."""
 
     def __init__(self, functions: Sequence[int], most: int) -> None:
-        self._records = zeroed(RECORD_BYTES * most)
-        self._cells = (ctypes.c_int64 * 5).from_address(zeroed(40))
+        self._records = allocate_zeros(RECORD_BYTES * most)
+        self._cells = (ctypes.c_int64 * 5).from_address(allocate_zeros(40))
         self._cells[:] = [*functions, self._records, 0]
 
     @property

@@ -42,7 +42,7 @@ from tawny.engine.cpu.threads.pool_code import (
     WAKE,
     pool_library,
 )
-from tawny.engine.cpu.threads.sleeping import Sleeping, way_to_sleep, zeroed
+from tawny.engine.cpu.threads.sleeping import Sleeping, allocate_zeros, way_to_sleep
 from tawny.engine.llvm.runtime.library import MachineCode
 from tawny.errors import value_error
 from tawny.forking import fork_safe_lock
@@ -69,7 +69,7 @@ class Pool(Unique):
     def __init__(self, threads: int) -> None:
         self.threads = min(threads, MOST_THREADS)
         self.started = False
-        self.state = zeroed(STATE_BYTES)
+        self.state = allocate_zeros(STATE_BYTES)
         self._workers: list[threading.Thread] = []
         self._sleeping: Sleeping | None = None
         self._set(ENTER, pool_library().address("pool_enter"))
@@ -94,12 +94,12 @@ class Pool(Unique):
         library, self._sleeping = pool_library(), sleeping
         self._set(SLEEP, sleeping.sleep)
         self._set(WAKE, sleeping.wake)
-        self._set(MEANS, _listed(sleeping.cells()))
+        self._set(MEANS, _cells_of(sleeping.cells()))
         self._set(SPINS, _spins(library) if self.threads <= processors() else 0)
         self._set(THREADS, self.threads)
         parted = self.threads <= min(processors(), MOST_PARTED)
         places = self._places() if parted else None
-        self._workers = _started(library.address("pool_work"), self.state, self.threads)
+        self._workers = _start_workers(library.address("pool_work"), self.state, self.threads)
         if places is not None:
             places.admit([worker.native_id or -1 for worker in self._workers])
 
@@ -144,15 +144,15 @@ class Pool(Unique):
         ctypes.c_int64.from_address(self.state + field).value = value
 
 
-def _listed(cells: Sequence[int]) -> int:
+def _cells_of(cells: Sequence[int]) -> int:
     """The address of cells that hold these numbers."""
-    start = zeroed(8 * len(cells))
+    start = allocate_zeros(8 * len(cells))
     for place, number in enumerate(cells):
         ctypes.c_int64.from_address(start + 8 * place).value = number
     return start
 
 
-def _started(work: int, state: int, threads: int) -> list[threading.Thread]:
+def _start_workers(work: int, state: int, threads: int) -> list[threading.Thread]:
     """Workers, as many as the system allows."""
     loop = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(work)
     workers: list[threading.Thread] = []
@@ -182,8 +182,8 @@ def _spins(library: MachineCode) -> int:
 # ------------------------------------------------------------- how many threads
 
 NOMINAL_THREADS: Final = 2
-"""What is computed, in which order and in which bands, is chosen as for so many threads, whatever
-the number of those that run it.  All figures of this project were measured on as many."""
+"""The number of threads that steps, their order and bands are chosen for, whatever the number of
+those that run them.  All figures of this project were measured on as many."""
 
 
 def processors() -> int:
@@ -222,7 +222,7 @@ _lock: Final = fork_safe_lock()
 
 
 def pool_of(threads: int) -> Pool:
-    """The pool of so many threads; they are not started yet."""
+    """The pool of a number of threads; they are not started yet."""
     with _lock:
         if threads not in _POOLS:
             if not _POOLS:

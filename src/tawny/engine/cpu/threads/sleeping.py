@@ -169,7 +169,7 @@ def condition() -> Sleeping | None:
         return None
 
     def cells() -> Sequence[int]:
-        opaque = [zeroed(OPAQUE_BYTES) for _ in makers]
+        opaque = [allocate_zeros(OPAQUE_BYTES) for _ in makers]
         for make, place in zip(makers, opaque, strict=True):
             make(ctypes.c_void_p(place), None)
         return (*functions, *opaque)
@@ -182,7 +182,7 @@ def address_of(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def zeroed(size: int) -> int:
+def allocate_zeros(size: int) -> int:
     """The address of zeroed memory, aligned to a cache line, that is never freed."""
     line = 64
     allocate = ctypes.pythonapi.PyMem_RawCalloc

@@ -36,7 +36,7 @@ from tawny.ops.fft import FFT, InverseRealFFT, RealFFT, Transform
 from tawny.shape import size
 
 
-def beside(node: Node) -> int:
+def numpy_workspace_bytes(node: Node) -> int:
     """Bytes that NumPy takes while it computes a node."""
     if single_ufunc(node) is not None:
         return 0
@@ -71,7 +71,7 @@ def _in_lapack(workspace: Callable[[Node], float]) -> Callable[[Node], int]:
 
 
 def _matrices(*, square: float = 0, whole: float = 0, stacks: float = 0) -> Callable[[Node], int]:
-    """So many squares of the shorter side and matrices, and so often all of operand 0."""
+    """Count squares of the shorter side, whole matrices, and copies of operand 0."""
 
     def count(node: Node) -> float:
         *stack, m, n = node.inputs[0].shape
@@ -124,7 +124,7 @@ def _transform(node: Node) -> int:
 
 
 def _row(n: int) -> int:
-    """Numbers that a transform of so many points needs: more where a large prime divides that.
+    """Numbers that a transform of `n` points needs: more where a large prime divides `n`.
 
     What no small number divides counts as a prime: that errs on the side of more.
     """

@@ -27,10 +27,10 @@ def _apply(op: Op, dtype: DType, operands: Sequence[Value]) -> Value:
 @kernel(Group)
 def group(op: Group, *operands: Value) -> Any:
     """Step by step."""
-    return _followed(op.body, operands)
+    return _run_body(op.body, operands)
 
 
-def _followed(body: Body, operands: Sequence[Value]) -> Any:
+def _run_body(body: Body, operands: Sequence[Value]) -> Any:
     """The results of a body; a value is freed after the last step that reads it."""
     values: list[Any] = list(operands)
     last = body.last_uses()
@@ -70,13 +70,13 @@ def product_group(op: ProductGroup, *operands: Value) -> Any:
     """The whole product, then the body."""
     product = _apply(op.product, op.body.operands[0][1], operands[: op.product_arity])
     pieces = np.split(product, op.pieces, axis=1)
-    return _followed(op.body, (*pieces, *operands[op.product_arity :]))
+    return _run_body(op.body, (*pieces, *operands[op.product_arity :]))
 
 
 @kernel(Bands)
 def bands(op: Bands, *operands: Value) -> Any:
     """The whole body at once."""
-    return _followed(op.body, operands)
+    return _run_body(op.body, operands)
 
 
 @kernel(FusedConvolution)
