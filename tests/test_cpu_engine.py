@@ -316,7 +316,7 @@ def test_long_runs_are_cut_so_that_python_can_be_interrupted() -> None:
     routes = p._compiled.executable._routes.values()
     native = [s for r in routes for s in r.stretches if s.callback is None]
     estimated = sum(s.seconds for s in p._compiled.task.lowered.problem.steps)
-    assert estimated > 3 * executables.STRETCH_SECONDS
+    assert estimated > 3 * executables.SEGMENT_SECONDS
     assert len(native) >= 3
 
 
