@@ -27,12 +27,12 @@ def test_one_channel_is_scipys_correlation(rank: int, padding: str, mode: str) -
 
 
 def test_many_images_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tawny.engine.reference import convolution
+    from tawny.engine.reference import windows
 
     x, k = RNG.normal(size=(5, 6, 6, 4)), RNG.normal(size=(3, 3, 2, 6))
     whole = np_now.conv2d(x, k, groups=2, padding="SAME")
     slopes = np_now.conv_kernel_gradient(x, whole, kernel_shape=k.shape, groups=2, padding="SAME")
-    monkeypatch.setattr(convolution, "_MOST_BYTES", 2 * x[0].nbytes * 9)
+    monkeypatch.setattr(windows, "_MOST_BYTES", 2 * x[0].nbytes * 9)
     np.testing.assert_allclose(np_now.conv2d(x, k, groups=2, padding="SAME"), whole, rtol=1e-12)
     parts = np_now.conv_kernel_gradient(x, whole, kernel_shape=k.shape, groups=2, padding="SAME")
     np.testing.assert_allclose(parts, slopes, rtol=1e-12)

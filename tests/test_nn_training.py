@@ -16,7 +16,7 @@ import tawny.numpy as tnp
 from optimiser_oracle import OPTIMISERS
 from tawny import nn, optim
 from tawny.files import safetensors
-from tawny.nn.target_checks import ClassIndices
+from tawny.nn.checks import ClassIndices
 from tawny.node import toposort
 from tawny.tree import leaves, map_leaves
 from training_loop import Slopes, flat, loop

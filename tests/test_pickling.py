@@ -25,7 +25,7 @@ from tawny import nn, optim
 from tawny.array import array_for
 from tawny.engine.cpu import unavailable
 from tawny.files.functions import register_function
-from tawny.graph.plan_pickling import plan_from
+from tawny.graph.pickling import plan_from
 from tawny.tree import leaf_paths
 
 ENGINES = ("cpu", "reference")

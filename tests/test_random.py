@@ -11,8 +11,7 @@ import scipy.stats
 import tawny.numpy as tnp
 from tawny import random
 from tawny.engine.reference import run
-from tawny.engine.reference.philox import philox, stream_key
-from tawny.engine.reference.random import _high_product
+from tawny.engine.reference.random import _high_product, philox, stream_key
 from tawny.ops.creation import var
 
 N = 40_000

@@ -26,9 +26,9 @@ from tawny.unique import Unique
 if TYPE_CHECKING:
     import html
 
-    from tawny.graph import plan_pickling
+    from tawny.graph import pickling
 else:
-    html, plan_pickling = LazyModule("html"), LazyModule("tawny.graph.plan_pickling")
+    html, pickling = LazyModule("html"), LazyModule("tawny.graph.pickling")
 
 BlockKind = Literal["kept", "transient", "scratch"]
 
@@ -113,7 +113,7 @@ class Plan(Unique):
 
     def __reduce__(self) -> Any:
         """As data: its tables, and the nodes they speak of."""
-        return plan_pickling.reduce_plan(self)
+        return pickling.reduce_plan(self)
 
     @cached_property
     def _expanded_groups(self) -> ExpandedGroups:

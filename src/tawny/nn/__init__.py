@@ -92,11 +92,11 @@ from tawny.nn.parameters import Parameter as Parameter
 from tawny.nn.parameters import State as State
 from tawny.nn.summary import Summary as Summary
 from tawny.nn.summary import summary as summary
+from tawny.nn.training.callbacks import History as History
 from tawny.nn.training.checkpoints import Checkpoint as Checkpoint
 from tawny.nn.training.evaluation import accuracy as accuracy
 from tawny.nn.training.evaluation import evaluate as evaluate
 from tawny.nn.training.evaluation import predict as predict
-from tawny.nn.training.history import History as History
 from tawny.nn.training.loop import train as train
 from tawny.nn.training.loop import training_graph as training_graph
 from tawny.nn.weights import load_keras as load_keras

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from tawny import numpy as np
 from tawny.array import Array, ArrayLike
 from tawny.errors import type_error, value_error
-from tawny.nn.target_checks import ClassIndices, Probabilities, Signs, check_target
+from tawny.nn.checks import ClassIndices, Probabilities, Signs, check_target
 from tawny.ops.elementwise import where
 from tawny.ops.precision import narrow, widen
 from tawny.optim.arguments import as_real

@@ -20,8 +20,8 @@ import numpy as np
 
 from tawny.array import Array, lift, wrap
 from tawny.errors import type_error, value_error
+from tawny.nn.checks import InputChecks
 from tawny.nn.foreign_names import METHODS
-from tawny.nn.input_checks import InputChecks
 from tawny.nn.members import (
     assign_paths,
     holds_members,

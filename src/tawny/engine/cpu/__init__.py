@@ -22,17 +22,13 @@ from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.providers import choose
 from tawny.engine.cpu.rules import (
     bodies,
-    boxes,
     factorisation,
     indexing,
     movement,
     panels,
-    pooling,
     products,
     random,
-    scanning,
-    searching,
-    series,
+    windows,
 )
 from tawny.engine.cpu.rules.bodies import compilable, folds
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS, default_threads
@@ -49,20 +45,7 @@ from tawny.shape import size
 
 __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]
 
-CHAPTERS = (
-    bodies,
-    boxes,
-    factorisation,
-    indexing,
-    movement,
-    panels,
-    pooling,
-    products,
-    random,
-    scanning,
-    searching,
-    series,
-)
+CHAPTERS = (bodies, factorisation, indexing, movement, panels, products, random, windows)
 """Where the native kernels are declared."""
 
 TINY: Final = 256

@@ -10,24 +10,17 @@ import numpy as np
 
 from tawny.engine.reference import (
     boxes,
-    convolution,
     creation,
     delay,
-    differentiation,
     elementwise,
-    equations,
-    factorisation,
     fft,
     fusion,
-    indexing,
     linalg,
     movement,
-    pooling,
     random,
     reduction,
-    series,
-    sets,
     sorting,
+    windows,
 )
 from tawny.engine.reference.kernel import INTO, KERNELS, Value, cast
 from tawny.node import Constant, Node, toposort
@@ -44,21 +37,14 @@ CHAPTERS = (
     elementwise,
     reduction,
     movement,
-    indexing,
-    convolution,
-    pooling,
+    windows,
     random,
     delay,
     linalg,
-    series,
-    factorisation,
-    equations,
     fft,
     sorting,
-    sets,
     boxes,
     fusion,
-    differentiation,
 )
 
 

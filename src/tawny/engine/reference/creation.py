@@ -1,4 +1,4 @@
-"""Kernels of the creation chapter."""
+"""Kernels of the creation and differentiation chapters."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ import numpy as np
 from tawny.engine.reference.kernel import Value, kernel
 from tawny.node import Constant, Part, Variable
 from tawny.ops.creation import Arange, BroadcastTo, Cast, Copy, Eye, Linspace
+from tawny.ops.differentiation import (
+    Again,
+    Argument,
+    Checkpoint,
+    CustomForward,
+    CustomReverse,
+    DerivativeMarker,
+    StopGradient,
+)
 
 
 @kernel(Constant)
@@ -69,3 +78,28 @@ def linspace(op: Linspace, start: Value, stop: Value) -> Value:
 def eye(op: Eye) -> Value:
     """NumPy's own."""
     return np.eye(op.rows, op.columns, op.offset, dtype=op.dtype)
+
+
+@kernel(Argument)
+def _(op: Argument, x: Value) -> Value:
+    del op
+    return x
+
+
+@kernel(StopGradient)
+def _(op: StopGradient, x: Value) -> Value:
+    del op
+    return x
+
+
+@kernel(Again)
+def _(op: Again, x: Value, after: Value) -> Value:
+    del op, after
+    return x
+
+
+@kernel(Checkpoint)
+@kernel(CustomForward)
+@kernel(CustomReverse)
+def _(op: DerivativeMarker, *operands: Value) -> tuple[Value, ...]:
+    return operands[: op.results]

@@ -1,13 +1,20 @@
-"""Kernels of the movement, joining and diagonal chapters."""
+"""Kernels of the movement and indexing chapters."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Final
+
 import numpy as np
 
-from tawny.engine.reference.kernel import Value, kernel
+from tawny.engine.reference.kernel import Value, kernel, kernel_into
+from tawny.ops.bounds import CheckedIndices, index_outside
 from tawny.ops.diagonal import Diagonal
+from tawny.ops.indexing import Gather, Range, Slice
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
 from tawny.ops.movement import Flip, Reshape, Roll, Transpose
+from tawny.ops.pieces import GatherPieces
+from tawny.ops.scatter import Scatter
 
 
 @kernel(Reshape)
@@ -64,3 +71,109 @@ def pad(op: Pad, x: Value, fill: Value) -> Value:
 def diagonal(op: Diagonal, x: Value) -> Value:
     """A read-only view."""
     return np.diagonal(x, op.offset, -2, -1)
+
+
+COMBINE: Final[dict[str, np.ufunc]] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def _slices(ranges: Sequence[Range]) -> tuple[slice, ...]:
+    """Ranges as Python slices, whose end is None when it lies before the first element."""
+    ends = [start + length * step for start, length, step in ranges]
+    return tuple(
+        slice(start, end if end >= 0 else None, step)
+        for (start, _, step), end in zip(ranges, ends, strict=True)
+    )
+
+
+def _front(x: Value, axes: tuple[int, ...]) -> Value:
+    """A view of `x` with `axes` first."""
+    return np.moveaxis(x, axes, range(len(axes)))
+
+
+@kernel(CheckedIndices)
+def places(op: CheckedIndices, x: Value) -> Value:
+    """The operand, once it is known to lie within."""
+    outside = index_outside(x, op.count)
+    if outside is not None:
+        raise ValueError(
+            f"index {outside} is outside in {op.function}; it must be from 0 to {op.count - 1}"
+        )
+    return x
+
+
+@kernel(Slice)
+def slice_(op: Slice, x: Value) -> Value:
+    """A view."""
+    return x[_slices(op.ranges)]
+
+
+@kernel(Gather)
+def gather(op: Gather, x: Value, *indices: Value) -> Value:
+    """NumPy's indexing with the indexed axes first, and their place found afterwards."""
+    rank = len(np.broadcast_shapes(*(i.shape for i in indices)))
+    picked = np.asarray(_front(x, op.axes)[tuple(map(_places, indices))])
+    return np.moveaxis(picked, range(rank), range(op.place, op.place + rank))
+
+
+@kernel(GatherPieces)
+def gather_pieces(op: GatherPieces, *operands: Value) -> Value:
+    """Piece by piece: what lies in it."""
+    pieces, places = operands[: op.pieces], _places(operands[-1])
+    inner, total = pieces[0].shape[1:], sum(map(len, pieces))
+    if places.size and not -total <= places.min() <= places.max() < total:
+        like = np.broadcast_to(np.zeros((), pieces[0].dtype), (total, *inner))
+        return np.asarray(like[places])  # NumPy says why not
+    left = np.where(places < 0, places + total, places)
+    out = np.empty((*places.shape, *inner), pieces[0].dtype)
+    for piece in pieces:
+        here = (left >= 0) & (left < len(piece))
+        out[here] = piece[left[here]]
+        left -= len(piece)
+    return out
+
+
+@kernel(Scatter)
+def scatter(op: Scatter, x: Value, value: Value, *indices: Value) -> Value:
+    """A copy, changed through a view of the part; repeated indices take in every value."""
+    out = np.array(x)
+    _scatter(op, out, value, *indices)
+    return out
+
+
+@kernel_into(Scatter)
+def scatter_into(op: Scatter, x: Value, value: Value, *rest: Value) -> None:
+    """In place where the result lies over operand 0; an index outside changes nothing there."""
+    *indices, out = rest
+    if out.__array_interface__["data"] != x.__array_interface__["data"]:
+        np.copyto(out, x)
+    _scatter(op, out, value, *indices)
+
+
+def _scatter(op: Scatter, out: Value, value: Value, *indices: Value) -> None:
+    everything: tuple[Any, ...] = (*_slices(op.ranges), ...)
+    part: Value = out[everything]
+    if not op.axes:
+        _put(op.mode, part, ..., value)
+        return
+    rank = len(np.broadcast_shapes(*(i.shape for i in indices)))
+    whole = value.reshape((1,) * (part.ndim - len(op.axes) + rank - value.ndim) + value.shape)
+    first = np.moveaxis(whole, range(op.place, op.place + rank), range(rank))
+    _put(op.mode, _front(part, op.axes), tuple(map(_places, indices)), first)
+
+
+def _put(mode: str, part: Value, key: Any, value: Value) -> None:
+    if mode == "set":
+        part[key] = value
+    elif key is ...:
+        COMBINE[mode](part, value, out=part)
+    else:
+        COMBINE[mode].at(part, key, value)
+
+
+def _places(index: Value) -> Value:
+    return index.astype(np.intp, copy=False)

@@ -1,4 +1,4 @@
-"""Kernels of the sorting and searching chapter."""
+"""Kernels of sorting, searching and sets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tawny.engine.reference.kernel import Value, kernel
-from tawny.ops.sorting import ArgSort, BinCount, Digitize, SearchSorted, Sort
+from tawny.ops.sorting import ArgSort, BinCount, Digitize, IsIn, SearchSorted, Sort
 
 
 @kernel(Sort)
@@ -51,3 +51,9 @@ def bincount(op: BinCount, x: Value, weights: Value | None = None) -> Any:
         return np.bincount(places, weights, op.length)
     real = np.bincount(places, np.real(weights), op.length)
     return real + 1j * np.bincount(places, np.imag(weights), op.length)
+
+
+@kernel(IsIn)
+def isin(op: IsIn, x: Value, among: Value) -> Any:
+    """NumPy's own."""
+    return np.isin(x, among, invert=op.invert)

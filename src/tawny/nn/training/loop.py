@@ -14,7 +14,7 @@ from tawny.errors import type_error, value_error, warn
 from tawny.graph.graph import Graph
 from tawny.nn.module import Module, as_seed, check_module
 from tawny.nn.training import checkpoints
-from tawny.nn.training.callbacks import Callback, TrainingEvent, as_callbacks
+from tawny.nn.training.callbacks import Callback, History, TrainingEvent, as_callbacks
 from tawny.nn.training.checkpoints import (
     Checkpoint,
     TrainingPosition,
@@ -31,7 +31,6 @@ from tawny.nn.training.data import (
     nonfinite_arrays,
 )
 from tawny.nn.training.evaluation import Evaluator, Metrics, measure_table, shared_evaluator
-from tawny.nn.training.history import History
 from tawny.nn.training.step import (
     Loss,
     Stepper,

@@ -16,8 +16,8 @@ from tawny.forking import fork_safe_lock
 from tawny.gc_pause import pause_gc
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
+from tawny.nn.checks import TargetCheck, collect_target_checks
 from tawny.nn.module import Module
-from tawny.nn.target_checks import TargetCheck, collect_target_checks
 from tawny.nn.training.data import Batch, batch_variables, signature, values_of
 from tawny.node import Value
 from tawny.tree import leaves, structure_key

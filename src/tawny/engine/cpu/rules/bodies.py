@@ -1,4 +1,4 @@
-"""Native kernels of elementwise ops, conversions, reductions, and fused groups of them."""
+"""Native kernels of elementwise ops, conversions, reductions, running sums, and fused groups."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from tawny.engine.cpu.kernel_table import Kernel, Memory, native
 from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
 from tawny.engine.cpu.kernels.reduction.plan import reduction_kernel
+from tawny.engine.cpu.kernels.scan import ScanSpec, scan_kernel
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.scalar.bodies import lower_body
 from tawny.engine.llvm.scalar.reduction_bodies import stage_body
 from tawny.node import Node
-from tawny.op import Elementwise
+from tawny.op import ELEMENTWISE, Elementwise
 from tawny.ops.creation import Arange, Cast, Eye, Linspace
 from tawny.ops.fusion import FOLDS, Body, BodyStep, Group
 from tawny.ops.reduction import (
@@ -19,6 +20,9 @@ from tawny.ops.reduction import (
     AnyTrue,
     ArgMax,
     ArgMin,
+    Cumulative,
+    CumulativeProd,
+    CumulativeSum,
     LogSumExp,
     Max,
     Mean,
@@ -77,3 +81,26 @@ def _kernel_of(body: Body, operands: Sequence[Memory], results: Sequence[Memory]
         return None if folded is None else Kernel(*folded.kernel, after=folded.after)
     found = elementwise_kernel(body, operands, results)
     return None if found is None else Kernel(*found)
+
+
+def _scan(
+    name: str, first: int, node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    assert isinstance(node.op, Cumulative)
+    start = float(first) if node.op.include_initial else None
+    found = scan_kernel(ScanSpec(ELEMENTWISE[name], node.op.axis, start), operands[0], results[0])
+    return None if found is None else Kernel(*found)
+
+
+@native(CumulativeSum)
+def running_sum(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
+    """Each element added to the sum before it."""
+    return _scan("add", 0, node, operands, results)
+
+
+@native(CumulativeProd)
+def running_product(
+    node: Node, operands: Sequence[Memory], results: Sequence[Memory]
+) -> Kernel | None:
+    """Each element times the product before it."""
+    return _scan("multiply", 1, node, operands, results)

@@ -8,7 +8,7 @@ from tawny.dtype import DType
 from tawny.engine.cpu.kernel_table import Kernel, Memory, native
 from tawny.engine.cpu.kernels import random
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
-from tawny.engine.reference.philox import stream_key
+from tawny.engine.reference.random import stream_key
 from tawny.node import Node
 from tawny.ops.random import Draw, Integers, Normal, Uniform
 from tawny.shape import size

@@ -1,4 +1,4 @@
-"""Native kernels of the pooling chapter."""
+"""Native kernels of pooling, resampling and correlation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tawny.dtype import BOOL, UINT8
 from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous, native
 from tawny.engine.cpu.kernels.copies import CopyBlock, copy_kernel
+from tawny.engine.cpu.kernels.correlate import correlate_kernel
 from tawny.engine.cpu.kernels.element import element_of
 from tawny.engine.cpu.kernels.pooling import PoolingGeometry, PoolingKind, pooling_kernel
 from tawny.engine.cpu.kernels.reduction.plan import reduction_kernel
@@ -23,6 +24,7 @@ from tawny.ops.pooling import (
     UpsamplingGradient,
 )
 from tawny.ops.reduction import Sum
+from tawny.ops.series import Correlate
 from tawny.shape import Shape
 
 
@@ -128,3 +130,26 @@ def upsampling_gradient(
     step = BodyStep(total, (0,), result.shape, result.dtype)
     folded = reduction_kernel(Body.of(((shape, given.dtype),), (step,), (1,)), [blocks], results)
     return None if folded is None else Kernel(*folded.kernel, after=folded.after)
+
+
+@native(Correlate)
+def correlate(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel:
+    """Sums of products at every shift that the mode asks for."""
+    assert isinstance(node.op, Correlate)
+    long, other = operands
+    found = correlate_kernel(
+        long, other, first_shift(node.op.mode, long, other), results[0].shape[0]
+    )
+    return Kernel(*found.kernel, after=found.after)
+
+
+def first_shift(mode: str, one: Memory, other: Memory) -> int:
+    """The number of the first shift that is wanted, among all that overlap."""
+    (n,), (m,) = one.shape, other.shape
+    match mode:
+        case "full":
+            return 0
+        case "valid":
+            return min(n, m) - 1
+        case _:
+            return m - 1 - m // 2 if n >= m else n // 2
