@@ -4,8 +4,8 @@ python benchmarks/cpu_groups.py [--batch 1] [--rounds 10]
 
 Layers are those of ResNeXt, with 2 to 32 channels in a group, windows of 3 x 3 with strides 1 and 2,
 and of 5 x 5.  Each is a compiled program of one step, its inputs bound, its weights known in the
-forward direction; times are the best of interleaved rounds.  What `engine/cpu/products/segments.py`
-says of lengths, taps and bytes was chosen by it.
+forward direction; times are the best of interleaved rounds.  What `engine/cpu/products/choice.py`
+says of groups, and `segments.py` of bytes, was chosen by it.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from product_harness import (
 from tawny.engine.cpu.kernels.element import element_of
 from tawny.engine.cpu.products import (
     blocking,
+    choice,
     convolution,
-    correlation,
     winograd,
     winograd_gradient,
 )
@@ -290,7 +290,7 @@ SQUARES = {
 def test_windows_of_three_by_three(monkeypatch, name, dtype):
     used = []
     product = convolution.winograd_product
-    monkeypatch.setattr(winograd, "LEAST_TURNED", winograd.LEAST_POSITIONS)
+    monkeypatch.setattr(choice, "WINOGRAD_TURNED", choice.WINOGRAD_POSITIONS)
     monkeypatch.setattr(
         convolution,
         "winograd_product",
@@ -334,8 +334,8 @@ def squares(draw: st.DrawFn) -> Case:
 @given(squares(), st.booleans())
 def test_any_squares(case, prepared):
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("LEAST_POSITIONS", "LEAST_TURNED"):
-            patch.setattr(winograd, name, 1)
+        for name in ("WINOGRAD_POSITIONS", "WINOGRAD_TURNED"):
+            patch.setattr(choice, name, 1)
         check_all(case, np.float32, prepared)
 
 
@@ -346,7 +346,7 @@ def test_kernels_transformed_in_slices_give_the_same_bits(case, workers, slice_b
     x, kernel = filled(rng, case.x, np.float32), filled(rng, case.kernel, np.float32)
     whole, sliced = poisoned(case.result, x.dtype), poisoned(case.result, x.dtype)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(winograd, "LEAST_POSITIONS", 1)
+        patch.setattr(choice, "WINOGRAD_POSITIONS", 1)
         for result, nbytes in ((whole, 2**40), (sliced, slice_bytes)):
             patch.setattr(winograd, "SLICE_BYTES", nbytes)
             made = convolution_kernel(case.forward, *layouts(x, kernel, result), workers=workers)
@@ -418,7 +418,7 @@ def test_fewer_multiplications_are_nearly_as_exact(monkeypatch):
         return float(np.abs(convolve(case, x, kernel) - exact).max())
 
     by_squares = error()
-    monkeypatch.setattr(winograd, "LEAST_POSITIONS", 10**9)
+    monkeypatch.setattr(choice, "WINOGRAD_POSITIONS", 10**9)
     assert 0 < by_squares < 3 * error()
 
 
@@ -534,8 +534,7 @@ def test_channels_may_lie_apart(groups, strides):
 @given(cases())
 def test_lines_that_are_copied(case):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convolution, "FEW_BYTES", 2**20)
-        patch.setattr(correlation, "FEW_BYTES", 2**20)
+        patch.setattr(choice, "LINE_PIXEL_BYTES", 2**20)
         check_all(case, np.float32)
 
 

@@ -21,7 +21,7 @@ from product_harness import (
     judge,
     layouts,
 )
-from tawny.engine.cpu.products import blocking, dot, matmul
+from tawny.engine.cpu.products import blocking, choice, dot
 from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.reference import elementwise
 from tawny.ops.fusion import PLAIN, Activation, Epilogue
@@ -136,10 +136,10 @@ def test_long_common_axes_are_cut_into_blocks():
 CUTS = {
     "short blocks": [(blocking, "PANEL_BYTES", 2**13)],
     "short blocks of few tiles": [(blocking, "PANEL_BYTES", 2**13), (blocking, "CHUNK_TILES", 2)],
-    "packed": [(matmul, "PACKING_BYTES", 0)],
-    "packed in short blocks": [(matmul, "PACKING_BYTES", 0), (blocking, "PANEL_BYTES", 2**13)],
-    "packed block by block": [(matmul, "PACKING_BYTES", 0), (blocking, "PACKED_BYTES", 64)],
-    "streamed": [(matmul, "STREAMED_BYTES", 0)],
+    "packed": [(choice, "PACKING_BYTES", 0)],
+    "packed in short blocks": [(choice, "PACKING_BYTES", 0), (blocking, "PANEL_BYTES", 2**13)],
+    "packed block by block": [(choice, "PACKING_BYTES", 0), (blocking, "PACKED_BYTES", 64)],
+    "streamed": [(choice, "STREAMED_BYTES", 0)],
     "two columns together": [(dot, "TOGETHER", 2)],
 }
 

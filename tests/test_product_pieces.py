@@ -19,7 +19,7 @@ from tawny.array import Array, array_for
 from tawny.engine.cpu import CpuEngine, kernel_table, unavailable
 from tawny.engine.cpu.kernel_table import Kernel, Memory
 from tawny.engine.cpu.kernels.element import element_of
-from tawny.engine.cpu.products.pieces import LEAST_SUMS
+from tawny.engine.cpu.products.choice import PIECE_SUMS
 from tawny.engine.cpu.products.tile import tallest
 from tawny.engine.cpu.rules import panels
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
@@ -362,7 +362,7 @@ def is_expected(pieces: int, batch: int, units: int) -> bool:
     assert element is not None
     columns = 4 * pieces * units
     return (
-        pieces * min(batch, tallest(pieces)) >= LEAST_SUMS
+        pieces * min(batch, tallest(pieces)) >= PIECE_SUMS
         and units % element.lanes == 0
         and batch * columns >= LEAST_IN_PIECES
     )

@@ -20,7 +20,7 @@ import tawny.numpy as tnp
 from codegen_harness import poisoned
 from onednn_harness import by_onednn, missing, needs_onednn
 from product_harness import FLOATS, called, layouts
-from tawny.engine.cpu.products import blocking, convolution, segments, winograd
+from tawny.engine.cpu.products import blocking, choice, convolution, segments, winograd
 from tawny.engine.cpu.products.convolution import (
     convolution_kernel,
     input_gradient_kernel,
@@ -165,9 +165,9 @@ def used(monkeypatch) -> tuple[list[str], list[int]]:
     monkeypatch.setattr(convolution, "kernel_of", products)
     monkeypatch.setattr(convolution, "product_kernel", spied("matrices", flat))
     monkeypatch.setattr(convolution, "winograd_gradient", spied("winograd", slopes))
-    monkeypatch.setattr(winograd, "LEAST_POSITIONS", 1)
-    monkeypatch.setattr(winograd, "LEAST_TURNED", 1)
-    monkeypatch.setattr(segments, "LEAST_TAPS", {1: 1, 2: 1})
+    monkeypatch.setattr(choice, "WINOGRAD_POSITIONS", 1)
+    monkeypatch.setattr(choice, "WINOGRAD_TURNED", 1)
+    monkeypatch.setattr(choice, "SEGMENT_TAPS", {1: 1, 2: 1})
     return names, sliced
 
 

@@ -7,12 +7,12 @@ which takes oneDNN where it is installed and was measured to be faster.
 from __future__ import annotations
 
 import enum
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tawny.engine.cpu.kernel_table import Choice, Kernel, Memory, contiguous, kernel_for
+from tawny.engine.cpu.products.choice import is_faster_by_onednn
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.cpu.views import Views
 from tawny.engine.lowering import types
@@ -100,28 +100,10 @@ def choose(node: Node, threads: int, views: Views | None = None) -> Choice | Non
 
 
 def faster(node: Node, operands: Sequence[Memory]) -> bool:
-    """Whether oneDNN's kernel is the faster one, as far as was measured.
-
-    That is for gradients of the inputs of convolutions with strides whose groups have 8 channels,
-    from 14 by 14 positions on: it is 1.05 to 1.2 times as fast, by `benchmarks/cpu_providers.py
-    others`.  Elsewhere it is ahead by 0 to 0.25 (three axes, strided batches, the first layers of
-    networks, groups of 16 channels) or not always, or behind: 0.07 to 0.7 times as fast for groups
-    of 2 to 4 channels, 0.5 to 0.65 times for nine taps with stride 1, 0.4 to 0.7 times for small
-    matrices.  Its gradients of kernels depend on the number of threads.
-
-    Kernels it is chosen for gave the same bits on any number of threads, wherever that was tried.
-    """
-    op = node.op
-    if not isinstance(op, ConvolutionInputGradient) or op.groups == 1 or max(op.strides) == 1:
+    """Whether oneDNN's kernel is the faster one, as far as was measured."""
+    if not isinstance(node.op, ConvolutionInputGradient):
         return False
-    *window, channels, _ = operands[0].shape
-    positions = math.prod(operands[1].shape[1:-1])
-    return channels == CHANNELS and math.prod(window) > 1 and positions >= LEAST_POSITIONS
-
-
-CHANNELS: Final = 8
-LEAST_POSITIONS: Final = 14 * 14
-"""For fewer, changing to the threads of OpenMP and back, 20 us, costs the gain."""
+    return is_faster_by_onednn(node.op, operands[0].shape, operands[1].shape)
 
 
 # -------------------------------------------------------------------- in words

@@ -8,24 +8,29 @@ from typing import Final
 from tawny.engine.cpu.kernels.element import Element, product_element
 from tawny.engine.cpu.kernels.kernel import ArrayLayout, CompiledKernel
 from tawny.engine.cpu.products.blocking import Panels, cut
+from tawny.engine.cpu.products.choice import (
+    ConvolutionAlgorithm,
+    ConvolutionCase,
+    GradientAlgorithm,
+    GradientCase,
+    choose_convolution,
+    choose_kernel_gradient,
+)
 from tawny.engine.cpu.products.correlation import Kind, Taps, correlation
 from tawny.engine.cpu.products.epilogue import Ending, without_scale
 from tawny.engine.cpu.products.geometry import Sweep, as_matrices, backward, forward
 from tawny.engine.cpu.products.groups import group_product
-from tawny.engine.cpu.products.lines import Lines, copied
+from tawny.engine.cpu.products.lines import Copied, Lines, copied
 from tawny.engine.cpu.products.matmul import product_kernel
 from tawny.engine.cpu.products.packing import Order, order_of
 from tawny.engine.cpu.products.preparation import Made, Preparation
 from tawny.engine.cpu.products.product import Product, kernel_of
 from tawny.engine.cpu.products.segments import segment_product
 from tawny.engine.cpu.products.windows import Windows
-from tawny.engine.cpu.products.winograd import suits, winograd_product
-from tawny.engine.cpu.products.winograd_gradient import gradient_suits, winograd_gradient
+from tawny.engine.cpu.products.winograd import winograd_product
+from tawny.engine.cpu.products.winograd_gradient import winograd_gradient
 from tawny.ops.convolution import ConvolutionOp
 from tawny.ops.fusion import PLAIN, Epilogue
-
-FEW_BYTES: Final = 8
-"""Channels of at most so many bytes are copied line by line."""
 
 
 def convolution_kernel(
@@ -98,12 +103,13 @@ def kernel_gradient_kernel(
     if element is None or not _together(gradient):
         return None
     found = correlation(op, x, gradient, result)
-    if gradient_suits(element, found):
+    algorithm = choose_kernel_gradient(GradientCase(element, found, _together(x)))
+    if algorithm is GradientAlgorithm.WINOGRAD:
         return winograd_gradient(element, found, workers)
-    kind = Kind.CHANNELS
-    for other, fewer in ((Kind.EACH, found.by_channel()), (Kind.LINES, found.along_lines())):
-        if fewer is not None and _together(x):
-            found, kind = fewer, other
+    if algorithm is GradientAlgorithm.CHANNELS:
+        found = found.by_channel()
+    elif algorithm is GradientAlgorithm.LINES:
+        found = found.along_lines()
     shared = workers > 1 and found.extent.shared
     blocking = cut(element, found.extent, workers if shared else 1)
     product = Product(
@@ -113,10 +119,17 @@ def kernel_gradient_kernel(
         Panels.DIRECT,
         Order.ROWS,
         found.stack,
-        Taps(len(found.axes), kind),
+        Taps(len(found.axes), _KINDS[algorithm]),
         found.numbers(),
     )
     return kernel_of([product], ("a", "b", "c"), workers, shared=shared)
+
+
+_KINDS: Final = {
+    GradientAlgorithm.CHANNELS: Kind.EACH,
+    GradientAlgorithm.LINES: Kind.LINES,
+    GradientAlgorithm.TAPS: Kind.CHANNELS,
+}
 
 
 def _element(operands: Sequence[ArrayLayout], result: ArrayLayout) -> Element | None:
@@ -142,54 +155,81 @@ def _swept(
     prepared: bool = False,
     scale_at: int = 0,
 ) -> Made:
-    """The kernel of some sweeps, which make different parts of the result."""
-    if len(sweeps) == 1:
+    """The kernel of sweeps that make different parts of the result."""
+    alone = len(sweeps) == 1
+    choices = [
+        choose_convolution(ConvolutionCase(element, sweep, alone, prepared)) for sweep in sweeps
+    ]
+    if choices == [ConvolutionAlgorithm.MATRICES]:
         flat = as_matrices(sweeps[0], element.nbytes)
-        if flat is not None:
-            return product_kernel(
-                element, ending, flat, operands, workers, prepared=prepared, scale_at=scale_at
-            )
+        assert flat is not None, "it was chosen for that"
+        return product_kernel(
+            element, ending, flat, operands, workers, prepared=prepared, scale_at=scale_at
+        )
     shared = workers > 1 and any(s.extent.shared for s in sweeps)
     slots = workers if shared else 1
-    if len(sweeps) == 1 and suits(element, sweeps[0], prepared=prepared):
-        squares = winograd_product(
-            element, ending, sweeps[0], slots, known=known, prepared=prepared
-        )
-        code = kernel_of([squares], operands, workers, shared=shared, scale_at=scale_at)
-        return Made(code, squares.preparation)
-    products = [_product(element, ending, s, slots, known=known, prepared=prepared) for s in sweeps]
-    preparations = [product.preparation for product in products]
-    return Made(
-        kernel_of(products, operands, workers, shared=shared, scale_at=scale_at),
-        preparations[0] if preparations else None,
-    )
+    products = [
+        _product(choice, element, ending, sweep, slots, known=known, prepared=prepared)
+        for choice, sweep in zip(choices, sweeps, strict=True)
+    ]
+    code = kernel_of(products, operands, workers, shared=shared, scale_at=scale_at)
+    return Made(code, products[0].preparation if products else None)
 
 
 def _product(
-    element: Element, ending: Ending, sweep: Sweep, workers: int, *, known: bool, prepared: bool
+    algorithm: ConvolutionAlgorithm,
+    element: Element,
+    ending: Ending,
+    sweep: Sweep,
+    workers: int,
+    *,
+    known: bool,
+    prepared: bool,
 ) -> Product:
-    """A sweep as a product; the kernel is read where it lies if its outputs are side by side."""
-    groups = segment_product(element, ending, sweep, workers, prepared=known or prepared)
-    groups = groups or group_product(element, ending, sweep, workers, prepared=prepared)
-    if groups is not None:
-        return groups
-    item = element.nbytes
-    apart = sweep.by_channel(item)
-    lines = copied(sweep, item) if apart is None and _copies(sweep, item) else None
-    if lines is not None:
-        sweep = lines.sweep
-    elif apart is not None:
-        sweep = apart
+    """A sweep as a product."""
+    given = element, ending, sweep, workers
+    seen: Sweep | Copied = sweep
+    source: Windows | Lines = Windows(len(sweep.axes))
+    match algorithm:
+        case ConvolutionAlgorithm.WINOGRAD:
+            return winograd_product(*given, known=known, prepared=prepared)
+        case ConvolutionAlgorithm.SEGMENTS:
+            return segment_product(*given, prepared=known or prepared)
+        case ConvolutionAlgorithm.GROUPS:
+            return group_product(*given, prepared=prepared)
+        case ConvolutionAlgorithm.CHANNELS:
+            seen, source = sweep.by_channel(), Windows(len(sweep.axes), each=True)
+            prepared = False
+        case ConvolutionAlgorithm.LINES:
+            seen, source = copied(sweep, element.nbytes), Lines(len(sweep.axes))
+        case ConvolutionAlgorithm.WINDOWS | ConvolutionAlgorithm.MATRICES:
+            pass
+    return _windows_product(element, ending, seen, source, workers, prepared=prepared)
+
+
+def _windows_product(
+    element: Element,
+    ending: Ending,
+    seen: Sweep | Copied,
+    source: Windows | Lines,
+    workers: int,
+    *,
+    prepared: bool,
+) -> Product:
+    """Windows over the input, or over copies of its lines, as a product.
+
+    The kernel is read where it lies if its outputs are side by side.
+    """
+    sweep = seen.sweep if isinstance(seen, Copied) else seen
     order = order_of(element, sweep.b_row, sweep.b_column)
     panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED
-    panels = Panels.PREPARED if prepared and apart is None else panels
+    panels = Panels.PREPARED if prepared else panels
     blocking = cut(element, sweep.extent, workers, panels=panels, order=order)
-    group, preparation = sweep.group(item), None
-    if panels is Panels.PREPARED:
+    group, preparation = sweep.group(element.nbytes), None
+    if prepared:
         shape = sweep.taps, sweep.channels, sweep.groups, sweep.outputs
         preparation = Preparation(element, blocking, *shape)
         group = group._replace(b=preparation.group_bytes)
-    packed, rank = panels is not Panels.DIRECT, len(sweep.axes)
     return Product(
         element,
         ending,
@@ -197,16 +237,8 @@ def _product(
         panels,
         order,
         (group,),
-        Windows(rank, each=apart is not None) if lines is None else Lines(rank),
-        sweep.numbers(packed) if lines is None else lines.numbers(packed),
-        rows_bytes=0 if lines is None else lines.room(blocking),
+        source,
+        seen.numbers(panels is not Panels.DIRECT),
+        rows_bytes=seen.room(blocking) if isinstance(seen, Copied) else 0,
         preparation=preparation,
     )
-
-
-def _copies(sweep: Sweep, item: int) -> bool:
-    """Whether lines of the input are copied: channels are few, or not side by side."""
-    if sweep.extent.empty:
-        return False
-    few = sweep.channels * item <= FEW_BYTES and sweep.axes[-1].taps > 1
-    return few or (sweep.channels > 1 and sweep.a_step != item)

@@ -23,9 +23,6 @@ from tawny.engine.cpu.products.windows import AXIS_NUMBERS, WindowAxis, followin
 from tawny.engine.llvm.ir.builder import I1, I64, Value
 from tawny.ops.convolution import ConvolutionOp
 
-FEW_BYTES: Final = 8
-"""Channels of at most so many bytes are copied line by line."""
-
 LINE_BYTES: Final = 2**13
 """Longer lines are not copied: they would not fit where the copy is."""
 
@@ -50,24 +47,19 @@ class Correlation:
     line: Line | None = None
     """What is copied, if rows are taps along copied lines."""
 
-    def along_lines(self) -> Correlation | None:
-        """The same with all taps of the last axis as rows, where copied lines serve for that.
-
-        The lines of a few channels are short: they are copied, with zeros around them, run by run.
-        """
+    def along_lines(self) -> Correlation:
+        """With all taps of the last axis as rows, from lines that are copied, zeros around them."""
         *outer, last = self.axes
-        few = self.channels * self.item <= FEW_BYTES and last.taps > 1 and last.dilation == 1
-        line = Line.of(last, self.channels, self.item, self.a_row)
-        if not few or self.groups > 1 or self.extent.empty or line.nbytes > LINE_BYTES:
-            return None
-        rows = replace(last, taps=1)
-        channels = self.channels * last.taps
-        return replace(self, axes=(*outer, rows), channels=channels, a_row=self.item, line=line)
+        return replace(
+            self,
+            axes=(*outer, replace(last, taps=1)),
+            channels=self.channels * last.taps,
+            a_row=self.item,
+            line=Line.of(last, self.channels, self.item, self.a_row),
+        )
 
-    def by_channel(self) -> Correlation | None:
-        """The same where each channel goes with one output only: channels as columns."""
-        if self.groups == 1 or (self.channels, self.outputs) != (1, 1):
-            return None
+    def by_channel(self) -> Correlation:
+        """With channels as columns, where each channel goes with one output."""
         return replace(self, groups=1, outputs=self.groups)
 
     @property

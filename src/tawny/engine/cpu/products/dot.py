@@ -24,13 +24,6 @@ from tawny.engine.llvm.runtime.library import lazy_library
 HEIGHT: Final = 6
 """The most rows that are walked side by side."""
 
-MOST_ROWS: Final = 32
-"""With more rows it is better to pack the right matrix."""
-
-LEAST_DEPTH: Final = 128
-LEAST_COLUMNS: Final = 64
-"""With more rows than are walked side by side it is better, too, unless there are so many."""
-
 TOGETHER: Final = 4
 """Columns that are walked side by side."""
 
@@ -76,12 +69,6 @@ class DotForm:
     def heights(self) -> tuple[int, ...]:
         """Of groups of rows, the tallest first."""
         return (self.rows, self.rows - 1) if self.uneven else (self.rows,)
-
-
-def suits(matrices: Matrices) -> bool:
-    """Whether neighbours along the depth need not be brought apart by packing."""
-    deep = matrices.depth >= LEAST_DEPTH and matrices.columns >= LEAST_COLUMNS
-    return 0 < matrices.rows <= (MOST_ROWS if deep else HEIGHT)
 
 
 def dot_kernel(

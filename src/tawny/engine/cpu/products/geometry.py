@@ -39,12 +39,9 @@ class Sweep:
     b_start: int = 0
     c_start: int = 0
 
-    def by_channel(self, item: int) -> Sweep | None:
-        """The same where each channel makes one output only: channels as columns."""
-        steps = {self.a_group, self.b_group, self.c_group}
-        if self.groups == 1 or (self.channels, self.outputs) != (1, 1) or steps != {item}:
-            return None
-        return replace(self, groups=1, outputs=self.groups, b_column=item)
+    def by_channel(self) -> Sweep:
+        """With channels as columns, where each makes one output and all are side by side."""
+        return replace(self, groups=1, outputs=self.groups, b_column=self.b_group)
 
     @property
     def taps(self) -> int:

@@ -26,9 +26,6 @@ from tawny.engine.cpu.products.tile import MOST_VECTORS, Tile, spaced, widest
 from tawny.engine.cpu.products.windows import Seen, Windows, dot, each_tap
 from tawny.engine.llvm.ir.builder import I64, Function, Value
 
-MOST_CHANNELS: Final = 16
-"""The most channels, and outputs, of a group: its channels follow each other in the code."""
-
 MOST_SPAN: Final = 2
 """The channels that a vector of columns meets fill at most this many vectors."""
 
@@ -197,18 +194,41 @@ class _GroupRows(Seen):
         return code.element.load(self.f, place, code.masks[v])
 
 
+def group_order(element: Element, sweep: Sweep) -> Order | None:
+    """How the kernel of a sweep over groups lies; None where groups are not side by side."""
+    item, channels, outputs = element.nbytes, sweep.channels, sweep.outputs
+    if (sweep.a_step, sweep.a_group, sweep.c_group) != (item, channels * item, outputs * item):
+        return None
+    if sweep.b_column == item and sweep.b_group == outputs * item:
+        return Order.ROWS
+    turned = sweep.b_row == item and sweep.b_group == channels * item
+    return Order.COLUMNS if turned and sweep.b_group % outputs == 0 else None
+
+
+def group_width(element: Element, sweep: Sweep) -> int:
+    """The vectors of tiles, which have whole groups; 0 where these would be too many."""
+    source = Groups(len(sweep.axes), sweep.channels, sweep.outputs)
+    least = math.lcm(source.outputs, element.lanes) // element.lanes
+    vectors = widest() // least * least or least
+    longest = max(source.span(element, v).length for v in range(vectors))
+    fits = vectors <= MOST_VECTORS and longest <= MOST_SPAN * element.lanes
+    return vectors if fits else 0
+
+
 def group_product(
     element: Element, ending: Ending, sweep: Sweep, workers: int, *, prepared: bool
-) -> Product | None:
-    """A sweep over groups of few channels as one product; None where it is none of these."""
-    source, order = Groups(len(sweep.axes), sweep.channels, sweep.outputs), _order(element, sweep)
-    vectors = 0 if order is None else _width(element, source)
-    if order is None or not vectors:
-        return None
+) -> Product:
+    """A sweep over groups of few channels as one product."""
+    source, order = (
+        Groups(len(sweep.axes), sweep.channels, sweep.outputs),
+        group_order(element, sweep),
+    )
+    assert order is not None, "groups are side by side"
     panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED
     panels = Panels.PREPARED if prepared else panels
     whole = replace(sweep, groups=1, outputs=sweep.groups * sweep.outputs)
-    blocking = cut(element, whole.extent, workers, panels=panels, order=order, wide=vectors)
+    width = group_width(element, sweep)
+    blocking = cut(element, whole.extent, workers, panels=panels, order=order, wide=width)
     preparation = None
     if prepared:
         preparation = Preparation(element, blocking, whole.taps, whole.channels, 1, whole.outputs)
@@ -228,26 +248,3 @@ def group_product(
         numbers,
         preparation=preparation,
     )
-
-
-def _order(element: Element, sweep: Sweep) -> Order | None:
-    """How the kernel of a sweep over groups of few channels lies; None for other sweeps."""
-    item, channels, outputs = element.nbytes, sweep.channels, sweep.outputs
-    few = 2 <= channels <= MOST_CHANNELS and 1 <= outputs <= MOST_CHANNELS
-    if sweep.groups == 1 or not few or not element.computed.floating or element.parts > 1:
-        return None
-    if (sweep.a_step, sweep.a_group, sweep.c_group) != (item, channels * item, outputs * item):
-        return None
-    if sweep.b_column == item and sweep.b_group == outputs * item:
-        return Order.ROWS
-    turned = sweep.b_row == item and sweep.b_group == channels * item
-    return Order.COLUMNS if turned and sweep.b_group % outputs == 0 else None
-
-
-def _width(element: Element, source: Groups) -> int:
-    """The vectors of tiles, which have whole groups; 0 where these would be too many."""
-    least = math.lcm(source.outputs, element.lanes) // element.lanes
-    vectors = widest() // least * least or least
-    longest = max(source.span(element, v).length for v in range(vectors))
-    fits = vectors <= MOST_VECTORS and longest <= MOST_SPAN * element.lanes
-    return vectors if fits else 0

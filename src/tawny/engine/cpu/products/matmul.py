@@ -11,29 +11,15 @@ from tawny.engine.cpu.kernels.element import Element, product_element
 from tawny.engine.cpu.kernels.kernel import ArrayLayout
 from tawny.engine.cpu.products import dot
 from tawny.engine.cpu.products.blocking import Extent, Panels, cut
+from tawny.engine.cpu.products.choice import ProductAlgorithm, ProductCase, choose_product
 from tawny.engine.cpu.products.epilogue import Ending, without_scale
 from tawny.engine.cpu.products.form import Rows, Source, TileCode
 from tawny.engine.cpu.products.matrices import Matrices, matrices_of
-from tawny.engine.cpu.products.packing import Order, order_of
 from tawny.engine.cpu.products.preparation import Made, Preparation
 from tawny.engine.cpu.products.product import Product, kernel_of
-from tawny.engine.cpu.products.tile import Walk, accumulate, spaced, widest
+from tawny.engine.cpu.products.tile import Walk, accumulate, spaced
 from tawny.engine.llvm.ir.builder import Value
 from tawny.ops.fusion import PLAIN, Epilogue
-
-PACKING_ROWS: Final = 128
-"""With fewer rows packing the right matrix costs more than it brings, if its panels are wide."""
-
-WIDE_BYTES: Final = 256
-"""Of a row of a wide panel; narrow ones touch more of memory than they use, unless packed."""
-
-PACKING_BYTES: Final = 2**18
-"""A smaller right matrix is read where it lies, if elements of its rows are neighbours."""
-
-
-STREAMED_ROWS: Final = 40
-STREAMED_BYTES: Final = 2**23
-"""With few rows a larger right matrix is read in order, since memory is what takes the time."""
 
 
 def matmul_kernel(
@@ -76,6 +62,14 @@ def matmul_kernel(
     return found
 
 
+_PANELS: Final = {
+    ProductAlgorithm.PREPARED: Panels.PREPARED,
+    ProductAlgorithm.PACKED: Panels.PACKED,
+    ProductAlgorithm.STREAMED: Panels.DIRECT,
+    ProductAlgorithm.DIRECT: Panels.DIRECT,
+}
+
+
 def product_kernel(
     element: Element,
     ending: Ending,
@@ -94,24 +88,20 @@ def product_kernel(
     stack = math.prod([axis.size for axis in matrices.stack])
     extent = Extent(matrices.rows, matrices.columns, matrices.depth, 1, stack)
     shared = extent.shared and workers > 1
-    order = order_of(element, matrices.b_row, matrices.b_column)
-    if matrices.columns == 1 and matrices.b_row == element.nbytes:
-        order = Order.COLUMNS
-    together = order is Order.COLUMNS and matrices.a_step == element.nbytes
-    if together and not prepared and dot.suits(matrices):
+    case = ProductCase(element, matrices, prepared)
+    algorithm, order = choose_product(case), case.order
+    if algorithm is ProductAlgorithm.DOT:
         return Made(
             dot.dot_kernel(element, ending, matrices, operands, shared=shared, scale_at=scale_at)
         )
-    right = matrices.depth * matrices.columns * element.nbytes
-    panels = panels_for(element, matrices.rows, right, order, prepared)
-    few = matrices.rows <= STREAMED_ROWS and right > STREAMED_BYTES
+    panels = _PANELS[algorithm]
     blocking = cut(
         element,
         extent,
         workers,
         panels=panels,
         order=order,
-        streamed=few and panels is Panels.DIRECT,
+        streamed=algorithm is ProductAlgorithm.STREAMED,
     )
     preparation, axes = None, matrices.stack
     if prepared:
@@ -130,15 +120,6 @@ def product_kernel(
     product = Product(element, ending, blocking, panels, order, axes, StridedRows(), numbers)
     code = kernel_of([product], operands, workers, shared=shared, scale_at=scale_at)
     return Made(code, preparation)
-
-
-def panels_for(element: Element, rows: int, right: int, order: Order, prepared: bool) -> Panels:
-    """How a right matrix of so many bytes is read for so many rows."""
-    if prepared:
-        return Panels.PREPARED
-    least = PACKING_ROWS * min(widest() * element.vector_bytes, WIDE_BYTES) // WIDE_BYTES
-    large = rows >= least and right > PACKING_BYTES
-    return Panels.PACKED if large or order is not Order.ROWS else Panels.DIRECT
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,24 +18,14 @@ from tawny.engine.cpu.kernels.row import Numbers
 from tawny.engine.cpu.products.blocking import Extent, Panels, cut
 from tawny.engine.cpu.products.epilogue import Ending, Finish, kept
 from tawny.engine.cpu.products.form import Source, TileCode
-from tawny.engine.cpu.products.matmul import panels_for
 from tawny.engine.cpu.products.matrices import Matrices
 from tawny.engine.cpu.products.packing import Order
 from tawny.engine.cpu.products.preparation import Array, Made, Preparation
 from tawny.engine.cpu.products.product import Product, kernel_of
-from tawny.engine.cpu.products.tile import FIRST_CACHE, Walk, accumulate, prefetch, spaced, tallest
+from tawny.engine.cpu.products.tile import FIRST_CACHE, Walk, accumulate, prefetch, spaced
 from tawny.engine.llvm.ir.builder import I64, PTR, VOID, Function, Value
 from tawny.engine.llvm.scalar.bodies import ElementCode, emit
 from tawny.engine.llvm.scalar.numbers import Number, load_splat, load_vector, real, store_vector
-
-LEAST_SUMS: Final = 12
-"""Tiles have at least so many vectors of sums: with fewer, loading takes the time."""
-
-MOST_PIECES: Final = 4
-"""Tiles of more vectors have few rows, for which all of the right matrix is read each time."""
-
-MOST_BYTES: Final = 2**21
-"""A larger right matrix does not stay in the caches; if not packed, it is read in longer runs."""
 
 MOVING, FIXED = -1, -2
 """What the code reads beside pieces: with an element of its own for each column, or without."""
@@ -81,28 +71,6 @@ class PiecePreparation:
         cut = matrix.reshape(depth, self.pieces, columns // self.pieces // lanes, lanes)
         ordered = np.moveaxis(cut, 1, 2).reshape(depth, columns)
         return replace(self.panels, transposed=False)(ordered)
-
-
-def fits(
-    element: Element, code: ElementCode, extent: Extent, pieces: int, *, prepared: bool = False
-) -> bool:
-    """Whether pieces of a product are best made together.
-
-    Where rows are so many that panels are packed in each run, they are not.
-    """
-    rows, right = extent.rows, extent.depth * extent.columns * element.nbytes
-    if panels_for(element, rows, right, Order.ROWS, False) is Panels.PACKED:
-        return False
-    dtypes = {*code.reads, *map(code.dtype, code.results)}
-    return (
-        len(dtypes) == 1
-        and element.stored == element.computed
-        and code.widest_lane_bytes() == element.nbytes
-        and extent.columns % (pieces * element.lanes) == 0
-        and (prepared or right <= MOST_BYTES)
-        and 1 < pieces <= MOST_PIECES
-        and pieces * min(tallest(pieces), rows) >= LEAST_SUMS
-    )
 
 
 def pieces_kernel(

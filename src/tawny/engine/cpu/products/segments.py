@@ -20,7 +20,6 @@ from tawny.engine.cpu.products.blocking import Blocking, Panels, aligned, cut
 from tawny.engine.cpu.products.epilogue import Ending
 from tawny.engine.cpu.products.form import PackCode, Rows, Source, TileCode
 from tawny.engine.cpu.products.geometry import Sweep
-from tawny.engine.cpu.products.groups import MOST_CHANNELS
 from tawny.engine.cpu.products.packing import Order, order_of
 from tawny.engine.cpu.products.preparation import Preparation
 from tawny.engine.cpu.products.product import Product
@@ -33,16 +32,6 @@ MOST_SUMS: Final = {32: 28, 16: 12}
 
 Each product loads a number, and each row of weights one more: many rows take the fewest loads.
 """
-
-MOST_VECTORS: Final = 2
-"""The outputs of a group fill at most this many vectors."""
-
-LEAST_LENGTH: Final = 5
-"""Segments of long lines are not shorter; from `benchmarks/cpu_groups.py`."""
-
-LEAST_TAPS: Final = {1: 3, 2: 2.25}
-"""By the groups that fill a vector: with fewer taps for each pixel that is copied, copying takes
-longer than it saves; from `benchmarks/cpu_groups.py`."""
 
 COPY_BYTES: Final = 2**17
 """What is copied at a time stays in the second cache; from `benchmarks/cpu_groups.py`."""
@@ -382,30 +371,32 @@ ONE_LINE: Final = WindowAxis(1, 1, 0, 1, 1, 1, 0, 0, 0)
 """The other axis of what has only one."""
 
 
-def segment_sweep(element: Element, sweep: Sweep) -> SegmentSweep | None:
-    """A sweep over groups whose outputs fill vectors, or half of one; None for other sweeps."""
-    item, outputs = element.nbytes, sweep.outputs
-    few = sweep.groups > 1 and 2 <= sweep.channels <= MOST_CHANNELS and len(sweep.axes) <= 2
-    if not few or element.parts > 1 or not element.computed.floating or sweep.a_step != item:
-        return None
-    least = LEAST_TAPS[1]
-    if 2 * outputs == element.lanes:
-        element, least = element._replace(lanes=outputs), LEAST_TAPS[2]
-    vectors, rest = divmod(outputs, element.lanes)
-    if rest or not 1 <= vectors <= MOST_VECTORS or sweep.extent.empty:
-        return None
-    axes = (ONE_LINE, *sweep.axes)[-2:]
-    if sweep.taps < least * axes[0].stride * axes[1].stride:
-        return None
-    wide, most = axes[1], MOST_SUMS[registers()] // vectors
-    length = max(n for n in range(1, most + 1) if wide.count % n == 0)
-    if length < min(wide.count, LEAST_LENGTH):
-        return None
-    together = _together(element, sweep)
+def segment_element(element: Element, outputs: int) -> Element:
+    """How elements are computed with: a vector is halved where a group's outputs fill half."""
+    return element._replace(lanes=outputs) if 2 * outputs == element.lanes else element
+
+
+def both_axes(sweep: Sweep) -> tuple[WindowAxis, WindowAxis]:
+    """The axis of lines and that along them."""
+    high, wide = (ONE_LINE, *sweep.axes)[-2:]
+    return high, wide
+
+
+def segment_length(element: Element, sweep: Sweep) -> int:
+    """The most positions of a segment: lines are cut evenly, and sums stay in registers."""
+    most, count = MOST_SUMS[registers()] // (sweep.outputs // element.lanes), sweep.axes[-1].count
+    return max(n for n in range(1, most + 1) if count % n == 0)
+
+
+def segment_sweep(element: Element, sweep: Sweep) -> SegmentSweep:
+    """A sweep over groups whose outputs fill vectors, or half of one."""
+    element, axes = segment_element(element, sweep.outputs), both_axes(sweep)
+    length, together = segment_length(element, sweep), _together(element, sweep)
+    wide = axes[1]
     source = Segments(sweep.channels, together, length, wide.stride, *_taps(wide, length))
     groups = {
         "groups": sweep.groups // together,
-        "outputs": outputs * together,
+        "outputs": sweep.outputs * together,
         "a_group": sweep.a_group * together,
         "b_group": sweep.b_group * together,
         "c_group": sweep.c_group * together,
@@ -439,11 +430,9 @@ def _taps(axis: WindowAxis, length: int) -> tuple[tuple[Tap, ...], bool]:
 
 def segment_product(
     element: Element, ending: Ending, sweep: Sweep, workers: int, *, prepared: bool
-) -> Product | None:
-    """A sweep over groups whose outputs fill vectors; None for other sweeps."""
+) -> Product:
+    """A sweep over groups whose outputs fill vectors, or half of one, as a product."""
     found = segment_sweep(element, sweep)
-    if found is None:
-        return None
     element, sweep = found.element, found.sweep
     order = order_of(element, sweep.b_row, sweep.b_column)
     panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED

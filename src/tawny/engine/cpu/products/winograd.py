@@ -62,14 +62,6 @@ from tawny.engine.cpu.products.winograd_direct import (
 )
 from tawny.engine.llvm.ir.builder import I64, PTR, VOID, Function, Value
 
-LEAST_POSITIONS: Final = 49
-"""With fewer positions the transformation of the kernel takes too long."""
-
-LEAST_TURNED: Final = 100
-"""The same where columns of the kernel lie in rows, which are exchanged in every run."""
-
-LEAST_CHANNELS: Final = 32
-
 ROOM_BYTES: Final = 2**18
 LEAST_TILES: Final = 4
 """Transformed inputs and products of some squares should stay in the second cache: so many bytes,
@@ -111,27 +103,6 @@ _NUMBERS: Final = (
     "c_wide",
 )
 """`high` and `wide` count squares; a `plane` is the bytes between transformed inputs."""
-
-
-def suits(element: Element, sweep: Sweep, *, prepared: bool = False) -> bool:
-    """Whether a sweep can be computed so, and is faster; its kernel may be `prepared`."""
-    turned = order_of(element, sweep.b_row, sweep.b_column) is not Order.ROWS
-    least = LEAST_TURNED if turned and not prepared else LEAST_POSITIONS
-    plain = all(a.taps == 3 and a.stride == 1 and abs(a.dilation) == 1 for a in sweep.axes)
-    whole = sweep.channels % element.lanes == 0 and sweep.outputs % element.lanes == 0
-    return (
-        len(sweep.axes) == 2
-        and element.stored == element.computed
-        and element.parts == 1
-        and element.computed.floating
-        and plain
-        and whole
-        and sweep.a_step == element.nbytes
-        and sweep.groups == 1
-        and sweep.extent.rows >= least
-        and LEAST_CHANNELS <= sweep.channels <= MOST_CHANNELS
-        and sweep.outputs >= LEAST_CHANNELS
-    )
 
 
 def winograd_product(

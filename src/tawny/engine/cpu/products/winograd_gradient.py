@@ -18,7 +18,6 @@ product.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -31,15 +30,10 @@ from tawny.engine.cpu.products.correlation import Correlation
 from tawny.engine.cpu.products.sharing import over
 from tawny.engine.cpu.products.stack import shares
 from tawny.engine.cpu.products.tile import Tile, Walk, accumulate, spaced, tallest, unusual, widest
-from tawny.engine.cpu.products.windows import WindowAxis
 from tawny.engine.cpu.products.winograd import of_inputs
 from tawny.engine.cpu.products.winograd_direct import POINTS, TAPS
 from tawny.engine.llvm.ir.builder import I64, PTR, VOID, Function, Module, Value
 from tawny.engine.llvm.runtime.library import lazy_library
-
-LEAST_POSITIONS: Final = 40
-LEAST_CHANNELS: Final = 32
-"""With fewer of them transformations take too long."""
 
 SEGMENT: Final = 64
 """The most squares of a segment, so that all that it needs stays in the second cache."""
@@ -86,35 +80,6 @@ _TILE: Final = {
     "count": I64,
     "first": I64,
 }
-
-
-def gradient_suits(element: Element, found: Correlation) -> bool:
-    """Whether the gradient can be computed so, and is faster."""
-    plain = all(a.taps == 3 and a.stride == 1 and a.dilation == 1 for a in found.axes)
-    positions = found.batch * math.prod([axis.count for axis in found.axes])
-    return (
-        len(found.axes) == 2
-        and found.groups == 1
-        and plain
-        and all(map(_sees_most, found.axes))
-        and element.stored == element.computed
-        and element.parts == 1
-        and element.computed.floating
-        and found.a_row == element.nbytes
-        and found.channels % ROWS == 0
-        and found.outputs % element.lanes == 0
-        and min(found.channels, found.outputs) >= LEAST_CHANNELS
-        and positions >= LEAST_POSITIONS
-    )
-
-
-def _sees_most(axis: WindowAxis) -> bool:
-    """Whether each tap sees the input, and not what is around it, at half of the positions."""
-    seen = [
-        min(axis.size - first, axis.count) - max(-first, 0)
-        for first in range(axis.origin, axis.origin + axis.taps)
-    ]
-    return 2 * min(seen) >= axis.count
 
 
 def winograd_gradient(element: Element, found: Correlation, workers: int) -> CompiledKernel:

@@ -18,11 +18,11 @@ from tawny.engine.cpu.kernels.panels import (
     panels_kernel,
 )
 from tawny.engine.cpu.products.blocking import Extent
+from tawny.engine.cpu.products.choice import is_in_pieces, prepares_matrix
 from tawny.engine.cpu.products.epilogue import Ending
 from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.cpu.products.matrices import matrices_of
-from tawny.engine.cpu.products.pieces import FIXED, MOVING, Operand, fits, pieces_kernel
-from tawny.engine.cpu.rules.products import prepares
+from tawny.engine.cpu.products.pieces import FIXED, MOVING, Operand, pieces_kernel
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.scalar.bodies import Read, lower_body
@@ -63,12 +63,13 @@ def _by_rows(
     is packed before the run.  On more threads the panels of all are as large as the product at
     most.
     """
-    if prepares(operands[1], op.transpose_b):
+    right = operands[1]
+    if prepares_matrix(right, transposed=op.transpose_b, known=right.constant):
         return None
     (rows, columns), dtype = op.body.operands[0]
     whole = rows * columns * dtype.itemsize
-    right = math.prod(operands[1].shape) * dtype.itemsize
-    panel = DEEP_PANEL_BYTES if right > DEEP_BYTES else PANEL_BYTES
+    deep = math.prod(right.shape) * dtype.itemsize > DEEP_BYTES
+    panel = DEEP_PANEL_BYTES if deep else PANEL_BYTES
     count = min(rows // LEAST_ROWS, -(-whole // panel))
     if count < 2:
         return None
@@ -185,7 +186,9 @@ def _in_pieces(
     taken, transposed = operands[: op.product_arity], (op.transpose_a, op.transpose_b)
     matrices = matrices_of(taken[0], taken[1], whole, taken[2:], transposed, op.epilogue)
     extent, known = Extent(rows, op.pieces * width, matrices.depth), operands[1].constant
-    if not host().has_fma or not fits(element, planned.code, extent, op.pieces, prepared=known):
+    if not host().has_fma or not is_in_pieces(
+        element, planned.code, extent, op.pieces, prepared=known
+    ):
         return None
     item, ending = element.nbytes, Ending(op.epilogue, dtype)
     columns = [

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tawny.engine.cpu.kernel_table import Kernel, Memory, native_on_threads
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
+from tawny.engine.cpu.products.choice import prepares_kernel, prepares_matrix
 from tawny.engine.cpu.products.contraction import contraction_kernel
 from tawny.engine.cpu.products.convolution import (
     convolution_kernel,
@@ -22,26 +23,6 @@ from tawny.ops.convolution import (
 )
 from tawny.ops.fusion import PLAIN, FusedConvolution, FusedMatmul
 from tawny.ops.linalg import Einsum, Matmul
-
-
-def _prepares(weights: Memory, columns_together: bool) -> bool:
-    """Whether operand 1 is packed before the run.
-
-    Weights that are known and lie so that every run would have to pack them are packed once.
-    Others are read where they lie: nearly as fast, and no second copy is kept.
-    """
-    return weights.constant and not columns_together
-
-
-def prepares(b: Memory, transposed: bool) -> bool:
-    """Whether operand 1 of a matrix product is packed before the run."""
-    columns = -2 if transposed or len(b.shape) == 1 else -1
-    return len(b.shape) == 2 and _prepares(b, _together(b, columns))
-
-
-def _together(memory: Memory, axis: int) -> bool:
-    """Whether elements along an axis are side by side."""
-    return memory.strides[axis] == memory.dtype.itemsize or memory.shape[axis] <= 1
 
 
 def _kernel(made: Made | None) -> Kernel | None:
@@ -74,7 +55,7 @@ def matmul(
             transposed=transposed,
             epilogue=epilogue,
             workers=threads,
-            prepared=prepares(b, transposed[1]),
+            prepared=prepares_matrix(b, transposed=transposed[1], known=b.constant),
         )
     )
 
@@ -97,7 +78,7 @@ def convolution(
             epilogue=op.epilogue if isinstance(op, FusedConvolution) else PLAIN,
             workers=threads,
             known=weights.constant,
-            prepared=_prepares(weights, _together(weights, -1)),
+            prepared=prepares_kernel(weights, known=weights.constant),
         )
     )
 
