@@ -9,7 +9,7 @@ import numpy as np
 from codegen_harness import SIGNATURE, Memory, guarded, poisoned
 from tawny.engine.cpu.kernels.element import element_of
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
-from tawny.engine.cpu.products.epilogue import Ending
+from tawny.engine.cpu.products.epilogue import TileEpilogue
 from tawny.ops.fusion import Activation, Epilogue
 
 WORKERS = (1, 2, 3, 5)
@@ -20,7 +20,7 @@ FLOATS = [d for d in (np.float16, np.float32, np.float64) if element_of(np.dtype
 COMPLEXES = [np.complex64, np.complex128]
 
 ACTIVATIONS = [
-    a for a in Activation if Ending(Epilogue(activation=a), np.dtype(np.float32)).possible
+    a for a in Activation if TileEpilogue(Epilogue(activation=a), np.dtype(np.float32)).possible
 ]
 """Those that the host has code for."""
 

@@ -12,14 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parents[1] / "src" / "tawny"
-
-PENDING = {
-    "engine/cpu/products",
-}
-"""Packages whose names are not yet judged; `top` are the modules beside them."""
 
 IRREGULAR = frozenset(
     "begun bent born bought broken built caught chosen come dealt done drawn driven eaten fallen "
@@ -60,24 +53,9 @@ def is_participle(name: str) -> bool:
     return word.endswith("ed") or word in IRREGULAR
 
 
-def package_of(path: Path) -> str:
-    parts = path.relative_to(SOURCE).parts
-    if parts[:3] == ("engine", "cpu", "products"):
-        return "engine/cpu/products"
-    if parts[:2] == ("engine", "llvm") or parts[:3] == ("engine", "cpu", "kernels"):
-        return "/".join(parts[:3])
-    return parts[0] if len(parts) > 1 else "top"
-
-
 @cache
 def modules() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text("utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
-
-
-def judged() -> Iterator[tuple[Path, ast.Module]]:
-    for path, tree in modules().items():
-        if package_of(path) not in PENDING:
-            yield path, tree
 
 
 def definitions(
@@ -108,10 +86,12 @@ def test_the_lists_know_what_a_participle_is() -> None:
 
 
 def test_no_module_class_or_function_is_a_bare_participle() -> None:
-    bad = [str(path.relative_to(SOURCE)) for path, _ in judged() if is_participle(path.stem)]
+    bad = [
+        str(path.relative_to(SOURCE)) for path, _ in modules().items() if is_participle(path.stem)
+    ]
     bad += [
         f"{where(path, node)}: {node.name}"
-        for path, tree in judged()
+        for path, tree in modules().items()
         for node in definitions(tree)
         if is_participle(node.name)
     ]
@@ -120,7 +100,7 @@ def test_no_module_class_or_function_is_a_bare_participle() -> None:
 
 def test_a_class_name_has_one_meaning() -> None:
     places: dict[str, list[str]] = defaultdict(list)
-    for path, tree in judged():
+    for path, tree in modules().items():
         for node in definitions(tree):
             if isinstance(node, ast.ClassDef):
                 places[node.name.lstrip("_")].append(where(path, node))
@@ -139,13 +119,8 @@ def documented(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
 def test_docstrings_stand_for_themselves() -> None:
     bad = [
         f"{where(path, node)}: {text.splitlines()[0]}"
-        for path, tree in judged()
+        for path, tree in modules().items()
         for node, text in documented(tree)
         if PHRASES.search(text)
     ]
     assert not bad, "\n".join(bad)
-
-
-@pytest.mark.parametrize("package", sorted(PENDING))
-def test_what_is_pending_exists(package: str) -> None:
-    assert package == "top" or (SOURCE / package).is_dir()

@@ -14,12 +14,13 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol, SupportsIndex, TypeVar, final
+from typing import Final, NamedTuple, SupportsIndex, TypeVar, final
 
 from tawny.dtype import DType
+from tawny.engine.cpu.products.preparation import Preparation as Preparation
 from tawny.engine.llvm.runtime.library import Library, MachineCode
 from tawny.errors import PerformanceWarning, warn
-from tawny.node import Node, Value
+from tawny.node import Node
 from tawny.op import Op
 from tawny.shape import Shape, contiguous_strides
 
@@ -51,19 +52,6 @@ class Memory:
 def contiguous(shape: Shape, dtype: DType, constant: bool = False) -> Memory:
     """The memory of a new array."""
     return Memory(shape, contiguous_strides(shape, int(dtype.itemsize)), dtype, constant)
-
-
-class Preparation(Protocol):
-    """Makes what a kernel reads in place of an operand from the operand's value."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of what it makes."""
-        ...
-
-    def __call__(self, array: Value, /) -> Value:
-        """What the kernel reads."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

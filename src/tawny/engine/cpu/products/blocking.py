@@ -12,28 +12,28 @@ from typing import Final
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.products.packing import Order
 from tawny.engine.cpu.products.sharing import Extents, over, tasks_of
-from tawny.engine.cpu.products.tile import Tile, tallest, vectors_for
+from tawny.engine.cpu.products.tile import RegisterTile, tallest, vectors_for
 
 PANEL_BYTES: Final = 2**18
-"""A panel of a block of the common axis has at most so many bytes, to stay in the second cache.
+"""The most bytes of a panel of a block of the common axis: it stays in the second cache.
 
 Rows that do not follow each other in memory share fewer places of the cache: half of that, then.
 """
 
 PACKED_BYTES: Final = 2**10
-"""So many bytes of each row of the right matrix are packed at a time."""
+"""Bytes of each row of the right matrix that are packed at a time."""
 
 TURNED_BYTES: Final = 2**8
-"""The same where elements of a column are side by side: a row is not read in one go anyway."""
+"""Bytes packed at a time where columns lie together: rows are not read in one go anyway."""
 
 CHUNK_TILES: Final = 20
-"""The rows of so many tiles, one below the other, stay in the second cache."""
+"""Tiles, one below the other, whose rows stay in the second cache."""
 
 LEAST_DEPTH: Final = 16
 """Blocks of the common axis are not made smaller."""
 
 STREAMED_DEPTH: Final = 8
-"""So many rows of a large right matrix are read side by side."""
+"""Rows of a large right matrix that are read side by side."""
 
 UNLIMITED: Final = 2**31
 """The number of workers where none needs scratch memory."""
@@ -42,13 +42,13 @@ SHARED_OPERATIONS: Final = 2**18
 """Workers share the work only of products with more multiplications."""
 
 
-def aligned(nbytes: int) -> int:
-    """So many bytes in whole cache lines."""
+def whole_lines(nbytes: int) -> int:
+    """A number of bytes, rounded up to whole cache lines."""
     return over(nbytes, 64) * 64
 
 
 class Panels(enum.Enum):
-    """How the right matrix is read; the values are what the code is told."""
+    """How the right matrix is read; compiled code reads the values."""
 
     DIRECT = 0
     """Where it lies, elements of a row side by side."""
@@ -62,38 +62,38 @@ class Panels(enum.Enum):
 class Strip:
     """Tiles of one width, one below the other; the first `tall` are a row higher than the rest."""
 
-    tile: Tile
+    tile: RegisterTile
     tiles: int
     tall: int
 
     @staticmethod
     def of(rows: int, vectors: int, masked: bool = False, most: int = 0) -> Strip:
-        """As few tiles as there can be, of nearly equal height, which is at most so many rows."""
+        """As few tiles as there can be, of nearly equal height, which is `most` rows at most."""
         count = over(rows, most or tallest(vectors))
         height = over(rows, count)
-        return Strip(Tile(height, vectors, masked), count, rows - count * (height - 1))
+        return Strip(RegisterTile(height, vectors, masked), count, rows - count * (height - 1))
 
     @property
-    def shapes(self) -> tuple[Tile, ...]:
+    def shapes(self) -> tuple[RegisterTile, ...]:
         """The tiles that occur, or would for some other number of rows."""
         tile = self.tile
         if self.tiles == 1 or tile.rows == 1:
             return (tile,)
-        return (tile, Tile(tile.rows - 1, tile.vectors, tile.masked))
+        return (tile, RegisterTile(tile.rows - 1, tile.vectors, tile.masked))
 
     def sum_bytes(self, element: Element, tiles: int) -> int:
-        """Bytes of the sums of so many tiles, if there are so many."""
+        """Bytes of the sums of a number of tiles, or of all if they are fewer."""
         return min(self.tiles, tiles) * self.tile.rows * self.tile.vectors * element.sum_bytes
 
     def numbers(self, element: Element, columns: int, sets: int) -> tuple[int, ...]:
-        """What the code is told of a strip with so many columns: `STRIP_NUMBERS`."""
+        """The numbers of a strip with some columns: `STRIP_NUMBERS`."""
         rows, vectors = self.tile.rows, self.tile.vectors
         sums = rows * vectors * element.sum_bytes * sets
         return self.tiles, self.tall, rows, self.tile.width(element), columns, sums, vectors
 
 
 STRIP_NUMBERS: Final = ("tiles", "tall", "height", "width", "columns", "sums", "vectors")
-"""What the code is told of a strip; bytes of a tile's width and of its sums."""
+"""Numbers of a strip that compiled code reads; bytes of a tile's width and of its sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +106,12 @@ class Blocking:
     rest: int
     depth_blocks: int
     chunks: int
-    """Columns are cut into so many chunks of `chunk_blocks` blocks; the last has the rest, too."""
+    """Into how many chunks of `chunk_blocks` blocks columns are cut; the last has the rest, too."""
     chunk_blocks: int
     parts: int
-    """Tiles are cut into so many parts: a task is one part of one chunk."""
+    """Into how many parts tiles are cut: a task is one part of one chunk."""
     chunk_tiles: int
-    """So many tiles, one below the other, are computed with a panel before the next is taken."""
+    """Tiles, one below the other, that are computed with a panel before the next is taken."""
     streamed: bool
     """Whether all panels are multiplied with a block of the common axis before the next block."""
     sets: int = 1
@@ -122,7 +122,7 @@ class Blocking:
     """Bytes from a vector of a tile to the next in the right matrix; 0 if they are side by side."""
 
     def numbers(self, element: Element) -> dict[str, int]:
-        """What the code is told."""
+        """Numbers that compiled code reads."""
         columns = self.full.tile.vectors * element.lanes
         full = self.full.numbers(element, columns, self.sets)
         tail = (0,) * len(full)
@@ -149,14 +149,14 @@ class Blocking:
         panels = min(self.chunk_blocks, self.blocks) if self.streamed else 1
         full = self.full.sum_bytes(element, self.chunk_tiles) * panels if self.blocks else 0
         tail = 0 if self.tail is None else self.tail.sum_bytes(element, self.chunk_tiles)
-        return aligned(max(full, tail) * self.sets)
+        return whole_lines(max(full, tail) * self.sets)
 
     def packed_bytes(self, element: Element, length: int) -> int:
-        """Bytes of scratch memory for the panels of a chunk, with a common axis so long."""
+        """Bytes of scratch memory for the panels of a chunk; `length` is the common axis'."""
         width = self.full.tile.width(element) * min(self.chunk_blocks, self.blocks)
         if self.tail is not None:
             width += self.tail.tile.width(element)
-        return aligned(length * width)
+        return whole_lines(length * width)
 
     def prepared_bytes(self, element: Element, length: int) -> int:
         """Bytes of all panels of one product."""
@@ -187,7 +187,7 @@ class Extent:
         return not (self.stack and self.rows and self.columns)
 
     @property
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         """Whether there is enough work for several workers."""
         return self.operations > SHARED_OPERATIONS
 
@@ -205,7 +205,7 @@ def cut(
 ) -> Blocking:
     """The blocking of a stack of products; an empty one has no tasks.
 
-    Tiles are as wide as is best, or so many vectors, and at most as high as can be or is given.
+    Tiles are as wide as is best, or `wide` vectors, and at most as high as can be, or `high`.
     """
     rows, columns, lanes = max(extent.rows, 1), max(extent.columns, 1), element.lanes
     vectors = vectors_for(rows) if wide is None else wide
@@ -220,7 +220,7 @@ def cut(
         most_blocks = max(together // width, 1)
     narrow = 0 if tail is None else tail.tile.vectors / vectors
     extents = Extents(extent.stack, rows, tiles, blocks, narrow)
-    chunk_blocks, parts = tasks_of(extents, workers if extent.shared else 1, most_blocks, packed)
+    chunk_blocks, parts = tasks_of(extents, workers if extent.is_shared else 1, most_blocks, packed)
     chunks = 0 if extent.empty else max(over(blocks, chunk_blocks), 1)
     most = PANEL_BYTES // 2 if panels is Panels.DIRECT else PANEL_BYTES
     depth_blocks = over(extent.depth * extent.taps * width, most)
@@ -241,11 +241,11 @@ class Room:
 
     @property
     def slot(self) -> int:
-        """All of it."""
+        """Bytes of everything."""
         return self.packed + self.sums + self.rows
 
     def numbers(self, workers: int, slot: int | None = None) -> dict[str, int]:
-        """What the code is told; a slot may be larger than is needed."""
+        """Numbers that compiled code reads; a slot may be larger than is needed."""
         nbytes = self.slot if slot is None else slot
         return {
             "slots": workers if nbytes else UNLIMITED,

@@ -7,17 +7,17 @@ from typing import Final, NamedTuple
 
 from tawny.engine.cpu.kernels.element import product_element
 from tawny.engine.cpu.kernels.kernel import ArrayLayout, CompiledKernel
-from tawny.engine.cpu.products.epilogue import Ending
+from tawny.engine.cpu.products.epilogue import TileEpilogue
 from tawny.engine.cpu.products.matmul import product_kernel
 from tawny.engine.cpu.products.matrices import Matrices
-from tawny.engine.cpu.products.stack import Axis
+from tawny.engine.cpu.products.sharing import Axis
 from tawny.ops.fusion import PLAIN
 
 LEAST_PRODUCT: Final = 256
 """Products of a stack with fewer multiplications are left to NumPy."""
 
 
-class _Axis(NamedTuple):
+class _LabelledAxis(NamedTuple):
     """A labelled axis: its size, and bytes from one element to the next in each array."""
 
     size: int
@@ -25,7 +25,7 @@ class _Axis(NamedTuple):
     b: int
     c: int
 
-    def follows(self, inner: _Axis) -> bool:
+    def follows(self, inner: _LabelledAxis) -> bool:
         """Whether this axis and one inside of it are one in every array."""
         return self[1:] == tuple([step * inner.size for step in inner[1:]])
 
@@ -44,8 +44,8 @@ def contraction_kernel(
     if matrices.stack and each < LEAST_PRODUCT:
         return None
     factors = ("b", "a") if matrices.exchanged else ("a", "b")
-    ending = Ending(PLAIN, result.dtype)
-    return product_kernel(element, ending, matrices, (*factors, "c"), workers).code
+    epilogue = TileEpilogue(PLAIN, result.dtype)
+    return product_kernel(element, epilogue, matrices, (*factors, "c"), workers).code
 
 
 def _matrices(
@@ -64,7 +64,9 @@ def _matrices(
     for label, n in zip(right, b.shape, strict=True):
         sizes[label] = n if sizes.get(label, 1) == 1 else sizes[label]
     axes = {
-        label: _Axis(n, *[s.get(label, 0) for s in steps]) for label, n in sizes.items() if n != 1
+        label: _LabelledAxis(n, *[s.get(label, 0) for s in steps])
+        for label, n in sizes.items()
+        if n != 1
     }
     if any((label in left) + (label in right) + (label in output) < 2 for label in axes):
         return None
@@ -75,19 +77,19 @@ def _matrices(
         left, right = right, left
         axes = {label: x._replace(a=x.b, b=x.a) for label, x in axes.items()}
     shared = {label: x for label, x in axes.items() if label in left and label in right}
-    depths = _merged([x for label, x in shared.items() if label not in output])
-    rows = _merged([x for label, x in axes.items() if label in left and label not in right])
-    columns = _merged([x for label, x in axes.items() if label in right and label not in left])
+    depths = _merge_axes([x for label, x in shared.items() if label not in output])
+    rows = _merge_axes([x for label, x in axes.items() if label in left and label not in right])
+    columns = _merge_axes([x for label, x in axes.items() if label in right and label not in left])
     if len(depths) > 1:
         return None
-    depth = depths[0] if depths else _Axis(1, item, item, 0)
-    row, other_rows = _chosen(rows, max(rows, key=lambda x: x.size, default=None))
+    depth = depths[0] if depths else _LabelledAxis(1, item, item, 0)
+    row, other_rows = _take_out(rows, max(rows, key=lambda x: x.size, default=None))
     side = [x for x in columns if x.c == item]
-    column, other_columns = _chosen(columns, side[0] if side else None)
+    column, other_columns = _take_out(columns, side[0] if side else None)
     batch = [x for label, x in shared.items() if label in output]
     if column is None:
-        column = _Axis(1, 0, item, item)
-    row = _Axis(1, 0, 0, 0) if row is None else row
+        column = _LabelledAxis(1, 0, item, item)
+    row = _LabelledAxis(1, 0, 0, 0) if row is None else row
     return Matrices(
         rows=row.size,
         columns=column.size,
@@ -116,9 +118,9 @@ def _steps(labels: str, layout: ArrayLayout) -> dict[str, int]:
     return steps
 
 
-def _merged(axes: Iterable[_Axis]) -> list[_Axis]:
+def _merge_axes(axes: Iterable[_LabelledAxis]) -> list[_LabelledAxis]:
     """Axes that follow each other in every array as one."""
-    merged: list[_Axis] = []
+    merged: list[_LabelledAxis] = []
     for axis in sorted(axes, key=lambda x: (-x.c, -abs(x.a), -abs(x.b))):
         if merged and merged[-1].follows(axis):
             merged[-1] = axis._replace(size=merged[-1].size * axis.size)
@@ -127,6 +129,8 @@ def _merged(axes: Iterable[_Axis]) -> list[_Axis]:
     return merged
 
 
-def _chosen(axes: Sequence[_Axis], one: _Axis | None) -> tuple[_Axis | None, list[_Axis]]:
+def _take_out(
+    axes: Sequence[_LabelledAxis], one: _LabelledAxis | None
+) -> tuple[_LabelledAxis | None, list[_LabelledAxis]]:
     """One of the axes, and the others."""
     return one, [axis for axis in axes if axis is not one]

@@ -16,14 +16,14 @@ from tawny.engine.cpu.products.choice import (
     choose_convolution,
     choose_kernel_gradient,
 )
-from tawny.engine.cpu.products.correlation import Kind, Taps, correlation
-from tawny.engine.cpu.products.epilogue import Ending, without_scale
+from tawny.engine.cpu.products.correlation import RowKind, Taps, correlation
+from tawny.engine.cpu.products.epilogue import TileEpilogue, without_scale
 from tawny.engine.cpu.products.geometry import Sweep, as_matrices, backward, forward
 from tawny.engine.cpu.products.groups import group_product
-from tawny.engine.cpu.products.lines import Copied, Lines, copied
+from tawny.engine.cpu.products.lines import CopiedLines, Lines, copied_lines
 from tawny.engine.cpu.products.matmul import product_kernel
 from tawny.engine.cpu.products.packing import Order, order_of
-from tawny.engine.cpu.products.preparation import Made, Preparation
+from tawny.engine.cpu.products.preparation import KernelWithPacking, PanelPreparation
 from tawny.engine.cpu.products.product import Product, kernel_of
 from tawny.engine.cpu.products.segments import segment_product
 from tawny.engine.cpu.products.windows import Windows
@@ -44,7 +44,7 @@ def convolution_kernel(
     workers: int = 1,
     known: bool = False,
     prepared: bool = False,
-) -> Made | None:
+) -> KernelWithPacking | None:
     """The kernel of a convolution; None where it has none.
 
     `extra` are the epilogue's operands; `workers` is the most that are expected.  A convolution's
@@ -52,8 +52,8 @@ def convolution_kernel(
     `prepared` it is packed in any case.
     """
     element = _element((x, kernel), result)
-    ending = Ending(epilogue, result.dtype)
-    if element is None or not ending.possible:
+    own = TileEpilogue(epilogue, result.dtype)
+    if element is None or not own.possible:
         return None
     scale_at, extra = without_scale(extra, epilogue)
     if epilogue.residual and extra[-1].strides != result.strides:
@@ -62,9 +62,9 @@ def convolution_kernel(
         return None
     sweeps = [forward(op, x, kernel, result)]
     operands = ("a", "b", *["bias"] * epilogue.bias, *["residual"] * epilogue.residual, "c")
-    return _swept(
+    return _sweeps_kernel(
         element,
-        ending,
+        own,
         sweeps,
         operands,
         workers,
@@ -87,7 +87,9 @@ def input_gradient_kernel(
     if element is None:
         return None
     sweeps = backward(op, kernel, gradient, result)
-    return _swept(element, Ending(PLAIN, result.dtype), sweeps, ("b", "a", "c"), workers).code
+    return _sweeps_kernel(
+        element, TileEpilogue(PLAIN, result.dtype), sweeps, ("b", "a", "c"), workers
+    ).code
 
 
 def kernel_gradient_kernel(
@@ -110,11 +112,11 @@ def kernel_gradient_kernel(
         found = found.by_channel()
     elif algorithm is GradientAlgorithm.LINES:
         found = found.along_lines()
-    shared = workers > 1 and found.extent.shared
+    shared = workers > 1 and found.extent.is_shared
     blocking = cut(element, found.extent, workers if shared else 1)
     product = Product(
         element,
-        Ending(PLAIN, result.dtype),
+        TileEpilogue(PLAIN, result.dtype),
         blocking,
         Panels.DIRECT,
         Order.ROWS,
@@ -126,9 +128,9 @@ def kernel_gradient_kernel(
 
 
 _KINDS: Final = {
-    GradientAlgorithm.CHANNELS: Kind.EACH,
-    GradientAlgorithm.LINES: Kind.LINES,
-    GradientAlgorithm.TAPS: Kind.CHANNELS,
+    GradientAlgorithm.CHANNELS: RowKind.EACH,
+    GradientAlgorithm.LINES: RowKind.LINES,
+    GradientAlgorithm.TAPS: RowKind.CHANNELS,
 }
 
 
@@ -144,9 +146,9 @@ def _together(layout: ArrayLayout) -> bool:
     return steps or layout.shape[-1] <= 1 or 0 in layout.shape
 
 
-def _swept(
+def _sweeps_kernel(
     element: Element,
-    ending: Ending,
+    epilogue: TileEpilogue,
     sweeps: Sequence[Sweep],
     operands: tuple[str, ...],
     workers: int,
@@ -154,7 +156,7 @@ def _swept(
     known: bool = False,
     prepared: bool = False,
     scale_at: int = 0,
-) -> Made:
+) -> KernelWithPacking:
     """The kernel of sweeps that make different parts of the result."""
     alone = len(sweeps) == 1
     choices = [
@@ -164,22 +166,22 @@ def _swept(
         flat = as_matrices(sweeps[0], element.nbytes)
         assert flat is not None, "it was chosen for that"
         return product_kernel(
-            element, ending, flat, operands, workers, prepared=prepared, scale_at=scale_at
+            element, epilogue, flat, operands, workers, prepared=prepared, scale_at=scale_at
         )
-    shared = workers > 1 and any(s.extent.shared for s in sweeps)
+    shared = workers > 1 and any(s.extent.is_shared for s in sweeps)
     slots = workers if shared else 1
     products = [
-        _product(choice, element, ending, sweep, slots, known=known, prepared=prepared)
+        _product(choice, element, epilogue, sweep, slots, known=known, prepared=prepared)
         for choice, sweep in zip(choices, sweeps, strict=True)
     ]
     code = kernel_of(products, operands, workers, shared=shared, scale_at=scale_at)
-    return Made(code, products[0].preparation if products else None)
+    return KernelWithPacking(code, products[0].preparation if products else None)
 
 
 def _product(
     algorithm: ConvolutionAlgorithm,
     element: Element,
-    ending: Ending,
+    epilogue: TileEpilogue,
     sweep: Sweep,
     workers: int,
     *,
@@ -187,8 +189,8 @@ def _product(
     prepared: bool,
 ) -> Product:
     """A sweep as a product."""
-    given = element, ending, sweep, workers
-    seen: Sweep | Copied = sweep
+    given = element, epilogue, sweep, workers
+    seen: Sweep | CopiedLines = sweep
     source: Windows | Lines = Windows(len(sweep.axes))
     match algorithm:
         case ConvolutionAlgorithm.WINOGRAD:
@@ -201,16 +203,16 @@ def _product(
             seen, source = sweep.by_channel(), Windows(len(sweep.axes), each=True)
             prepared = False
         case ConvolutionAlgorithm.LINES:
-            seen, source = copied(sweep, element.nbytes), Lines(len(sweep.axes))
+            seen, source = copied_lines(sweep, element.nbytes), Lines(len(sweep.axes))
         case ConvolutionAlgorithm.WINDOWS | ConvolutionAlgorithm.MATRICES:
             pass
-    return _windows_product(element, ending, seen, source, workers, prepared=prepared)
+    return _windows_product(element, epilogue, seen, source, workers, prepared=prepared)
 
 
 def _windows_product(
     element: Element,
-    ending: Ending,
-    seen: Sweep | Copied,
+    epilogue: TileEpilogue,
+    seen: Sweep | CopiedLines,
     source: Windows | Lines,
     workers: int,
     *,
@@ -220,7 +222,7 @@ def _windows_product(
 
     The kernel is read where it lies if its outputs are side by side.
     """
-    sweep = seen.sweep if isinstance(seen, Copied) else seen
+    sweep = seen.sweep if isinstance(seen, CopiedLines) else seen
     order = order_of(element, sweep.b_row, sweep.b_column)
     panels = Panels.DIRECT if order is Order.ROWS else Panels.PACKED
     panels = Panels.PREPARED if prepared else panels
@@ -228,17 +230,17 @@ def _windows_product(
     group, preparation = sweep.group(element.nbytes), None
     if prepared:
         shape = sweep.taps, sweep.channels, sweep.groups, sweep.outputs
-        preparation = Preparation(element, blocking, *shape)
+        preparation = PanelPreparation(element, blocking, *shape)
         group = group._replace(b=preparation.group_bytes)
     return Product(
         element,
-        ending,
+        epilogue,
         blocking,
         panels,
         order,
         (group,),
         source,
         seen.numbers(panels is not Panels.DIRECT),
-        rows_bytes=seen.room(blocking) if isinstance(seen, Copied) else 0,
+        rows_bytes=seen.room(blocking) if isinstance(seen, CopiedLines) else 0,
         preparation=preparation,
     )

@@ -15,10 +15,10 @@ from typing import Final
 
 from tawny.engine.cpu.kernels.kernel import ArrayLayout
 from tawny.engine.cpu.products.blocking import Extent
-from tawny.engine.cpu.products.form import Rows, Source, TileCode
 from tawny.engine.cpu.products.lines import LINE_NUMBERS, Line, copy_line
-from tawny.engine.cpu.products.stack import Axis
-from tawny.engine.cpu.products.tile import Walk, accumulate, spaced
+from tawny.engine.cpu.products.sharing import Axis
+from tawny.engine.cpu.products.tile import Walk, accumulate, evenly_spaced
+from tawny.engine.cpu.products.tile_code import Rows, RowSource, TileCode
 from tawny.engine.cpu.products.windows import AXIS_NUMBERS, WindowAxis, following
 from tawny.engine.llvm.ir.builder import I1, I64, Value
 from tawny.ops.convolution import ConvolutionOp
@@ -78,7 +78,7 @@ class Correlation:
         return (Axis(self.groups, channels, outputs, outputs, 0), *taps)
 
     def numbers(self) -> dict[str, int]:
-        """What the code is told."""
+        """Numbers that compiled code reads."""
         extent = self.extent
         numbers = {
             "depth": extent.depth,
@@ -132,7 +132,7 @@ def correlation(
     )
 
 
-class Kind(enum.Enum):
+class RowKind(enum.Enum):
     """What the rows of a tile are."""
 
     CHANNELS = "channels at one tap"
@@ -141,19 +141,19 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Taps(Source):
-    """What taps of a window over so many spatial axes see, for all positions.
+class Taps(RowSource):
+    """Inputs that the taps of a window over `rank` spatial axes see, for all positions.
 
     The stack of products is that of groups and taps.
     """
 
     rank: int
-    kind: Kind
+    kind: RowKind
 
     @property
     def numbers(self) -> tuple[str, ...]:
         own = [f"{name}{axis}" for axis in range(self.rank) for name in AXIS_NUMBERS]
-        line = LINE_NUMBERS if self.kind is Kind.LINES else ()
+        line = LINE_NUMBERS if self.kind is RowKind.LINES else ()
         return ("a_batch", "b_batch", "a_row", "c_row", *own, *line)
 
     def rows(self, code: TileCode) -> Rows:
@@ -164,11 +164,11 @@ class Taps(Source):
 
     def outside(self, rows: Rows) -> Value | None:
         assert isinstance(rows, _TapRows)
-        return rows.code.f.constant(I1, 1) if self.kind is Kind.LINES else None
+        return rows.code.f.constant(I1, 1) if self.kind is RowKind.LINES else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _PositionRun:
     """Positions of one line that are walked together."""
 
     rows: list[Value]
@@ -180,7 +180,7 @@ class _Run:
 class _TapRows:
     """Some channels at a tap, or at the taps of a line."""
 
-    def __init__(self, code: TileCode, rank: int, kind: Kind) -> None:
+    def __init__(self, code: TileCode, rank: int, kind: RowKind) -> None:
         self.code = code
         self.rank = rank
         self.kind = kind
@@ -188,8 +188,8 @@ class _TapRows:
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
         code, f, size = self.code, self.code.f, len(sums)
-        run_of = self._copied() if self.kind is Kind.LINES else self._seen()
-        state, each = [*sums, *self._run()], self.kind is Kind.EACH
+        run_of = self._runs_copied() if self.kind is RowKind.LINES else self._runs_inside()
+        state, each = [*sums, *self._run()], self.kind is RowKind.EACH
         with f.loop(code.lower, code.upper, carried=state) as loop:
             batch, *places = loop.carried[size:]
             run = run_of(batch, places)
@@ -199,24 +199,24 @@ class _TapRows:
             loop.carry(*after, *self._following(batch, places))
         return loop.carried[:size]
 
-    def _seen(self) -> Callable[[Value, Sequence[Value]], _Run]:
+    def _runs_inside(self) -> Callable[[Value, Sequence[Value]], _PositionRun]:
         """Runs of the positions of a line whose tap is inside of the input."""
         code, f, n, last = self.code, self.code.f, self.code.numbers, self.rank - 1
         low, high = self._positions_inside()
-        offset = code.column if self.kind is Kind.EACH else code.start * n["a_row"]
+        offset = code.column if self.kind is RowKind.EACH else code.start * n["a_row"]
         step, a_row = n[f"stride{last}"] * n[f"a_bytes{last}"], n["a_row"]
         base = f.offset(code.left, offset + n[f"origin{last}"] * n[f"a_bytes{last}"])
         base, panel = f.offset(base, low * step), f.offset(code.panel, low * code.panel_step)
 
-        def run(batch: Value, places: Sequence[Value]) -> _Run:
+        def run(batch: Value, places: Sequence[Value]) -> _PositionRun:
             inside, left, right = self._line(batch, places)
-            rows = spaced(f, f.offset(base, left), a_row, code.tile.rows)
+            rows = evenly_spaced(f, f.offset(base, left), a_row, code.tile.rows)
             count = f.select(inside, high - low, 0)
-            return _Run(rows, step, f.offset(panel, right), count)
+            return _PositionRun(rows, step, f.offset(panel, right), count)
 
         return run
 
-    def _copied(self) -> Callable[[Value, Sequence[Value]], _Run]:
+    def _runs_copied(self) -> Callable[[Value, Sequence[Value]], _PositionRun]:
         """Runs of all positions of a line, whose input is copied with zeros around it."""
         code, f, n, last = self.code, self.code.f, self.code.numbers, self.rank - 1
         room, item = f.stack_buffer(LINE_BYTES), code.element.nbytes
@@ -226,13 +226,13 @@ class _TapRows:
         rows = [f.offset(row, low * step) for row in rows]
         panel = f.offset(code.panel, low * code.panel_step)
 
-        def run(batch: Value, places: Sequence[Value]) -> _Run:
+        def run(batch: Value, places: Sequence[Value]) -> _PositionRun:
             inside, left, right = self._line(batch, places)
             with f.when(inside):
                 source = f.offset(code.left, left)
                 copy_line(f, code.element, n, source, room, inside, last)
             count = f.select(inside, high - low, 0)
-            return _Run(rows, step, f.offset(panel, right), count)
+            return _PositionRun(rows, step, f.offset(panel, right), count)
 
         return run
 
@@ -258,7 +258,7 @@ class _TapRows:
 
     def places(self, base: Value, name: str) -> list[Value]:
         code, step = self.code, self.code.numbers[f"{name}_row"]
-        return spaced(code.f, code.f.offset(base, code.start * step), step, code.tile.rows)
+        return evenly_spaced(code.f, code.f.offset(base, code.start * step), step, code.tile.rows)
 
     def _first_coordinates(self) -> list[Value]:
         """What the tap sees at the first position of each axis."""

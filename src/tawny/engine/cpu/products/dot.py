@@ -13,11 +13,11 @@ from typing import Final
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel
 from tawny.engine.cpu.kernels.row import Names, Numbers
-from tawny.engine.cpu.products.epilogue import Ending, Places, finish
+from tawny.engine.cpu.products.epilogue import Places, TileEpilogue, finish
 from tawny.engine.cpu.products.matrices import Matrices
 from tawny.engine.cpu.products.packing import lanes_of
-from tawny.engine.cpu.products.stack import Offsets, offsets_of, shares, stack_size
-from tawny.engine.cpu.products.tile import Tile, spaced
+from tawny.engine.cpu.products.sharing import Offsets, offsets_of, shares, stack_size
+from tawny.engine.cpu.products.tile import RegisterTile, evenly_spaced
 from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Value
 from tawny.engine.llvm.runtime.library import lazy_library
 
@@ -43,7 +43,7 @@ _NUMBERS: Final = (
     "scale_at",
     "stack_axes",
 )
-"""What the code is told, before the axes of the stack."""
+"""Numbers that compiled code reads, before the axes of the stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class DotForm:
     """All that the code depends on."""
 
     element: Element
-    ending: Ending
+    epilogue: TileEpilogue
     rows: int
     """How many rows are walked side by side."""
     uneven: bool
@@ -73,7 +73,7 @@ class DotForm:
 
 def dot_kernel(
     element: Element,
-    ending: Ending,
+    epilogue: TileEpilogue,
     matrices: Matrices,
     operands: tuple[str, ...],
     *,
@@ -85,7 +85,7 @@ def dot_kernel(
     groups = -(-matrices.rows // (HEIGHT // element.parts))
     height = -(-matrices.rows // groups)
     tall = matrices.rows - groups * (height - 1)
-    form = DotForm(element, ending, height, tall < groups, together, operands)
+    form = DotForm(element, epilogue, height, tall < groups, together, operands)
     numbers = {
         **matrices.numbers,
         "groups": groups,
@@ -159,13 +159,13 @@ class _Dots:
                 index = group.index * self.element.parts
                 f.store(totals, f.element(place, index, self.element.computed))
         moved = start * self.element.nbytes
-        bias = at.bias if self.form.ending.constant_bias else at.bias + moved
+        bias = at.bias if self.form.epilogue.constant_bias else at.bias + moved
         result, residual = (
             self._rows(name, offset + moved, first, height)
             for name, offset in (("c", at.c), ("residual", at.residual))
         )
         added = self._address("bias", bias)
-        scale = f.offset(added, n["scale_at"]) if self.form.ending.epilogue.scaled else added
+        scale = f.offset(added, n["scale_at"]) if self.form.epilogue.parts.scaled else added
         self._finish(Places(result, added, scale, residual), count, height)
 
     def _rows(self, name: str, offset: Value, first: Value, height: int) -> list[Value]:
@@ -173,10 +173,10 @@ class _Dots:
         if name not in self.form.operands:
             return []
         step = self.numbers[f"{name}_row"]
-        return spaced(self.f, self._address(name, offset + first * step), step, height)
+        return evenly_spaced(self.f, self._address(name, offset + first * step), step, height)
 
     def _finish(self, places: Places, count: Value, height: int) -> None:
-        """The epilogue of some rows of a block of so many columns."""
+        """The epilogue of some rows of a block of `count` columns."""
         f, form, element = self.f, self.form, self.element
         nbytes = element.sum_bytes
         sums = [
@@ -184,7 +184,7 @@ class _Dots:
             for row in range(height)
         ]
         masks = [element.first(f, count)]
-        finish(f, element, Tile(height, 1, masked=True), form.ending, sums, places, masks)
+        finish(f, element, RegisterTile(height, 1, masked=True), form.epilogue, sums, places, masks)
 
     def _dots(self, rows: Sequence[Value], columns: Sequence[Value]) -> list[Value]:
         """For each row the sums of products with each column, made part by part of its elements."""
@@ -228,13 +228,13 @@ class _Dots:
             totals = [
                 [a + element.times_i(f, b) for a, b in zip(*pair, strict=True)] for pair in both
             ]
-        return [folded(f, total, element.parts) for total in totals]
+        return [fold_vectors(f, total, element.parts) for total in totals]
 
 
-def folded(f: Function, vectors: Sequence[Value], parts: int = 1) -> Value:
-    """The sum of each vector's elements, halves first; as many vectors as 2, 4, 8 ... or one.
+def fold_vectors(f: Function, vectors: Sequence[Value], parts: int = 1) -> Value:
+    """The sum of each vector's elements, halves first; vectors are 1, 2, 4, 8 ...
 
-    An element has so many parts, side by side.
+    An element has some `parts`, side by side.
     """
 
     def halved(vector: Value, other: Value | None, sums: int) -> Value:

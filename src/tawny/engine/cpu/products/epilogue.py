@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.kernel import ArrayLayout
-from tawny.engine.cpu.products.tile import Tile
+from tawny.engine.cpu.products.tile import RegisterTile
 from tawny.engine.llvm.ir.builder import I64, PTR, Function, Value
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.scalar.expressions import emit_op, is_supported
@@ -19,25 +19,26 @@ from tawny.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """An epilogue at a dtype, and whether its bias is one number for all columns."""
+class TileEpilogue:
+    """What follows a product in every kernel: an op's epilogue at a dtype."""
 
-    epilogue: Epilogue
+    parts: Epilogue
     dtype: DType
     constant_bias: bool = False
+    """Whether the bias is one number for all columns."""
 
     @property
     def possible(self) -> bool:
         """Whether code can be generated for it."""
-        op = self.epilogue.activation.op
+        op = self.parts.activation.op
         if self.dtype.kind == "c":
-            return op is None and not self.epilogue.scaled
+            return op is None and not self.parts.scaled
         return op is None or ((self.short or host().has_fma) and is_supported(op, (self.dtype,)))
 
     @property
     def short(self) -> bool:
         """Whether its code is written for every vector of a tile."""
-        return self.epilogue.activation in {Activation.NONE, Activation.RELU}
+        return self.parts.activation in {Activation.NONE, Activation.RELU}
 
 
 class _Row(NamedTuple):
@@ -76,25 +77,25 @@ class Affine(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class EpilogueCode:
     """The end of a product while it is written; one mask for each vector of columns."""
 
     f: Function
     element: Element
-    ending: Ending
+    epilogue: TileEpilogue
     masks: Sequence[Value | None]
     apart: Value | None = None
     """Bytes from a vector of columns to the next, where they are not side by side."""
 
     def affine(self, bias: Value, scale: Value) -> Affine:
         """Bias and scale of each vector of columns, from their addresses."""
-        has = self.ending.epilogue
+        has = self.epilogue.parts
         biases = self._of_columns(bias) if has.bias else []
         return Affine(biases, self._of_columns(scale) if has.scaled else [])
 
     def _of_columns(self, address: Value) -> list[Value]:
         """One number for each column."""
-        if self.ending.constant_bias:
+        if self.epilogue.constant_bias:
             return [self.element.splat(self.f, address)] * len(self.masks)
         return [self._load(address, v) for v in range(len(self.masks))]
 
@@ -117,7 +118,7 @@ class Finish:
                 value = element.round_to_storage(f, value + biases[v])
             if residual is not None:
                 value = element.round_to_storage(f, value + self._load(residual, v))
-            values.append(self._activated(value))
+            values.append(self._activate(value))
         return values
 
     def _place(self, address: Value, vector: int) -> Value:
@@ -128,31 +129,31 @@ class Finish:
     def _load(self, address: Value, vector: int) -> Value:
         return self.element.load(self.f, self._place(address, vector), self.masks[vector])
 
-    def _activated(self, value: Value) -> Value:
-        op = self.ending.epilogue.activation.op
-        return value if op is None else real(emit_op(self.f, op, (self.ending.dtype,), [value]))
+    def _activate(self, value: Value) -> Value:
+        op = self.epilogue.parts.activation.op
+        return value if op is None else real(emit_op(self.f, op, (self.epilogue.dtype,), [value]))
 
 
 def finish(
     f: Function,
     element: Element,
-    tile: Tile,
-    ending: Ending,
+    tile: RegisterTile,
+    epilogue: TileEpilogue,
     sums: Sequence[Value],
     places: Places,
     masks: Sequence[Value | None],
 ) -> None:
     """Apply the epilogue to a tile's sums and write them."""
-    end = Finish(f, element, ending, masks)
+    end = EpilogueCode(f, element, epilogue, masks)
     affine = end.affine(places.bias, places.scale)
-    if ending.short:
+    if epilogue.short:
         for i in range(tile.rows):
             part = sums[i * tile.vectors : (i + 1) * tile.vectors]
             residual = places.residuals[i] if places.residuals else None
             end.row(part, affine, places.results[i], residual)
         return
-    stored = kept(f, sums, element.sum_bytes)
-    results, residuals = kept(f, places.results, 8), kept(f, places.residuals, 8)
+    stored = spill(f, sums, element.sum_bytes)
+    results, residuals = spill(f, places.results, 8), spill(f, places.residuals, 8)
     with f.loop(0, tile.rows) as loop:
         row = f.offset(stored, loop.index * (tile.vectors * element.sum_bytes))
         part = [
@@ -166,8 +167,8 @@ def finish(
         end.row(part, affine, result, residual)
 
 
-def kept(f: Function, values: Sequence[Value], nbytes: int) -> Value:
-    """Values of so many bytes one after another on the stack."""
+def spill(f: Function, values: Sequence[Value], nbytes: int) -> Value:
+    """Values of `nbytes` each, one after another on the stack."""
     room = f.stack_buffer(max(len(values), 1) * nbytes)
     for i, value in enumerate(values):
         f.store(value, f.offset(room, i * nbytes), nbytes)

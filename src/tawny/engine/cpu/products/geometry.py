@@ -9,7 +9,7 @@ from itertools import product
 from tawny.engine.cpu.kernels.kernel import ArrayLayout
 from tawny.engine.cpu.products.blocking import Extent
 from tawny.engine.cpu.products.matrices import Matrices
-from tawny.engine.cpu.products.stack import Axis
+from tawny.engine.cpu.products.sharing import Axis
 from tawny.engine.cpu.products.windows import WindowAxis
 from tawny.ops.convolution import ConvolutionOp
 
@@ -55,12 +55,12 @@ class Sweep:
         return Extent(rows, self.outputs, self.channels, self.taps, self.groups)
 
     def group(self, item: int) -> Axis:
-        """The groups as the axis of a stack, for elements of so many bytes."""
+        """The groups as the axis of a stack, for elements of `item` bytes."""
         steps = self.a_group, self.b_group, self.c_group, self.c_group
         return Axis(self.groups, *steps, self.outputs * item)
 
     def numbers(self, packed: bool) -> dict[str, int]:
-        """What the code is told; taps are further apart in a kernel that is not packed."""
+        """Numbers that compiled code reads; taps are further apart unless the kernel is packed."""
         numbers = {
             "depth": self.channels,
             "taps": self.taps,

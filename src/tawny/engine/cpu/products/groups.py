@@ -16,14 +16,14 @@ from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.products.blocking import Panels, cut
-from tawny.engine.cpu.products.epilogue import Ending
-from tawny.engine.cpu.products.form import PackCode, Rows, Source, TileCode
+from tawny.engine.cpu.products.epilogue import TileEpilogue
 from tawny.engine.cpu.products.geometry import Sweep
 from tawny.engine.cpu.products.packing import Order
-from tawny.engine.cpu.products.preparation import Preparation
+from tawny.engine.cpu.products.preparation import PanelPreparation
 from tawny.engine.cpu.products.product import Product
-from tawny.engine.cpu.products.tile import MOST_VECTORS, Tile, spaced, widest
-from tawny.engine.cpu.products.windows import Seen, Windows, dot, each_tap
+from tawny.engine.cpu.products.tile import MOST_VECTORS, RegisterTile, evenly_spaced, widest
+from tawny.engine.cpu.products.tile_code import PackCode, Rows, RowSource, TileCode
+from tawny.engine.cpu.products.windows import WindowRows, Windows, dot, each_tap
 from tawny.engine.llvm.ir.builder import I64, Function, Value
 
 MOST_SPAN: Final = 2
@@ -47,7 +47,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Groups(Source):
+class Groups(RowSource):
     """Groups of channels and outputs, seen by windows over some spatial axes."""
 
     rank: int
@@ -69,7 +69,13 @@ class Groups(Source):
         return Span(first * self.channels, (groups[-1] + 1) * self.channels, lanes)
 
     def load(
-        self, f: Function, element: Element, tile: Tile, place: Value, vector: int, columns: Value
+        self,
+        f: Function,
+        element: Element,
+        tile: RegisterTile,
+        place: Value,
+        vector: int,
+        columns: Value,
     ) -> Value:
         """The elements in memory that meet a vector of a tile with this many columns.
 
@@ -123,7 +129,7 @@ class Groups(Source):
         return made
 
 
-class _GroupRows(Seen):
+class _GroupRows(WindowRows):
     """What the windows at a tile's positions see of the groups that the tile has columns of."""
 
     def __init__(self, code: TileCode, source: Groups) -> None:
@@ -174,7 +180,7 @@ class _GroupRows(Seen):
     ) -> list[Value]:
         """The sums with the products of all channels added, vector after vector."""
         code, f, element, after = self.code, self.f, self.code.element, list(sums)
-        panels = spaced(f, panel, code.panel_step, self.source.channels)
+        panels = evenly_spaced(f, panel, code.panel_step, self.source.channels)
         for v, span in enumerate(spans):
             columns = [self._weights(place, v) for place in panels]
             for r, row in enumerate(rows):
@@ -216,7 +222,7 @@ def group_width(element: Element, sweep: Sweep) -> int:
 
 
 def group_product(
-    element: Element, ending: Ending, sweep: Sweep, workers: int, *, prepared: bool
+    element: Element, epilogue: TileEpilogue, sweep: Sweep, workers: int, *, prepared: bool
 ) -> Product:
     """A sweep over groups of few channels as one product."""
     source, order = (
@@ -231,7 +237,9 @@ def group_product(
     blocking = cut(element, whole.extent, workers, panels=panels, order=order, wide=width)
     preparation = None
     if prepared:
-        preparation = Preparation(element, blocking, whole.taps, whole.channels, 1, whole.outputs)
+        preparation = PanelPreparation(
+            element, blocking, whole.taps, whole.channels, 1, whole.outputs
+        )
     numbers = {
         **whole.numbers(panels is not Panels.DIRECT),
         "b_output": sweep.b_column,
@@ -239,7 +247,7 @@ def group_product(
     }
     return Product(
         element,
-        ending,
+        epilogue,
         blocking,
         panels,
         order,

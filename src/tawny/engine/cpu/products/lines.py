@@ -14,15 +14,15 @@ from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.row import Numbers
-from tawny.engine.cpu.products.blocking import Blocking, aligned
-from tawny.engine.cpu.products.form import PackCode, Rows, Source, TileCode
+from tawny.engine.cpu.products.blocking import Blocking, whole_lines
 from tawny.engine.cpu.products.geometry import Sweep
 from tawny.engine.cpu.products.tile import Walk, accumulate
-from tawny.engine.cpu.products.windows import Seen, WindowAxis, Windows, each_tap
+from tawny.engine.cpu.products.tile_code import PackCode, Rows, RowSource, TileCode
+from tawny.engine.cpu.products.windows import WindowAxis, WindowRows, Windows, each_tap
 from tawny.engine.llvm.ir.builder import I1, I64, Function, Value
 
 LINE_NUMBERS: Final = ("pixel_bytes", "pixels", "first", "low", "high", "a_step", "together")
-"""What the code is told of a line."""
+"""Numbers of a line that compiled code reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,14 @@ class Line:
         return self.pixels * self.pixel_bytes
 
     def numbers(self) -> dict[str, int]:
-        """What the code is told: of a copy, pixels from `low` to `high` are the input's."""
+        """Numbers that compiled code reads: pixels `low` to `high` of a copy are the input's."""
         low, high = (min(max(n - self.first, 0), self.pixels) for n in (0, self.size))
         own = self.pixel_bytes, self.pixels, self.first, low, high, self.a_step, self.together
         return dict(zip(LINE_NUMBERS, own, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedLines:
     """A sweep over copied lines."""
 
     sweep: Sweep
@@ -82,10 +82,10 @@ class Copied:
         """Bytes of scratch memory for the lines of a chunk of tiles."""
         heights = [cut.full.tile.rows, *([] if cut.tail is None else [cut.tail.tile.rows])]
         positions, count = cut.chunk_tiles * max(heights), self.sweep.axes[-1].count
-        return aligned(((positions + count - 2) // count + 1) * self.lines * self.line.nbytes)
+        return whole_lines(((positions + count - 2) // count + 1) * self.lines * self.line.nbytes)
 
     def numbers(self, packed: bool) -> dict[str, int]:
-        """What the code is told."""
+        """Numbers that compiled code reads."""
         numbers = {
             **self.sweep.numbers(packed=packed),
             **self.line.numbers(),
@@ -100,7 +100,7 @@ class Copied:
         return numbers
 
 
-def copied(sweep: Sweep, item: int) -> Copied:
+def copied_lines(sweep: Sweep, item: int) -> CopiedLines:
     """A sweep whose lines are copied."""
     *outer, last = sweep.axes
     line = Line.of(last, sweep.channels, item, sweep.a_step)
@@ -109,12 +109,12 @@ def copied(sweep: Sweep, item: int) -> Copied:
     if follow:
         axes = (*outer, replace(last, taps=1))
         seen = replace(sweep, axes=axes, channels=sweep.channels * last.taps)
-    return Copied(seen, line, -last.reach[0], math.prod([axis.taps for axis in outer]))
+    return CopiedLines(seen, line, -last.reach[0], math.prod([axis.taps for axis in outer]))
 
 
 @dataclass(frozen=True, slots=True)
-class Lines(Source):
-    """Copied lines of an input with so many spatial axes."""
+class Lines(RowSource):
+    """Copied lines of an input with `rank` spatial axes."""
 
     rank: int
 
@@ -134,7 +134,7 @@ class Lines(Source):
         return _LineAlone(code, self.rank, each=False)
 
     def outside(self, rows: Rows) -> Value | None:
-        assert isinstance(rows, Seen)
+        assert isinstance(rows, WindowRows)
         return rows.f.constant(I1, 1)  # to find out would take longer than to look at the sums
 
     def pack(self, code: PackCode) -> None:
@@ -209,14 +209,14 @@ def copy_line(
 
 
 def _clear(f: Function, element: Element, place: Value, length: Value) -> None:
-    """Write zeros to so many bytes."""
+    """Write zeros to `length` bytes."""
     kind = element.neighbours
     with f.loop(0, length, element.vector_bytes) as loop:
         mask = element.first(f, (length - loop.index) // element.nbytes)
         f.masked_store(f.constant(kind, 0), f.offset(place, loop.index), mask)
 
 
-class _LineRows(Seen):
+class _LineRows(WindowRows):
     """What the windows at a tile's positions see in copied lines."""
 
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:

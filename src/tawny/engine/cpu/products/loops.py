@@ -17,14 +17,14 @@ from typing import Final
 from tawny.engine.cpu.kernels.kernel import KERNEL
 from tawny.engine.cpu.kernels.row import Names, Numbers
 from tawny.engine.cpu.products.blocking import STRIP_NUMBERS
-from tawny.engine.cpu.products.form import (
+from tawny.engine.cpu.products.sharing import offsets_of, shares, stack_size
+from tawny.engine.cpu.products.tile_code import (
     FINISH_ARGUMENTS,
     NUMBERS,
     OPERANDS,
     TILE_ARGUMENTS,
     TILE_FUNCTIONS,
 )
-from tawny.engine.cpu.products.stack import offsets_of, shares, stack_size
 from tawny.engine.llvm.ir.builder import I64, PTR, VOID, Function, Module, Value
 from tawny.engine.llvm.runtime.library import lazy_library
 
@@ -39,7 +39,7 @@ What is used up by other code may need more.
 
 
 def kernel_symbol(addresses: int) -> str:
-    """The kernel whose row begins with so many addresses."""
+    """The name of the kernel whose row begins with a number of addresses."""
     return f"kernel{addresses}"
 
 
@@ -90,18 +90,18 @@ class _Bases:
 
 
 @dataclass(frozen=True, slots=True)
-class _Strip:
+class _StripNumbers:
     """The strip of whole blocks, which is number 0, or that of the rest, number 1."""
 
     number: Value
-    told: Numbers
+    numbers: Numbers
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _TileBlock:
     """Tiles of a strip, one below the other, and the blocks of columns they are computed for."""
 
-    strip: _Strip
+    strip: _StripNumbers
     bases: _Bases
     left: Value
     origin: Value
@@ -136,12 +136,12 @@ class _Share:
         place = f.element(self.row, f.maximum(cell, 0), I64)
         return f.select(cell < 0, self.null, f.load(PTR, place, 8))
 
-    def _strip(self, number: Value) -> _Strip:
-        """A strip and what is told of it."""
+    def _strip(self, number: Value) -> _StripNumbers:
+        """A strip and its numbers."""
         f, names = self.f, Names(STRIP_NUMBERS)
         first = self.numbers.names[STRIP_NUMBERS[0]]
         address = f.element(self.numbers.address, number * len(names) + first, I64)
-        return _Strip(number, Numbers(f, names, address))
+        return _StripNumbers(number, Numbers(f, names, address))
 
     def _function(self, name: str, strip: Value) -> Value:
         """Where one of a strip's functions is; null if there is none."""
@@ -206,7 +206,7 @@ class _Share:
             strip = self._strip(f.convert("zext", block.index.equals(n["blocks"]), I64))
             source = f.offset(bases.right, block.index * n["columns"] * n["b_column"])
             panel = self._panel(bases, block.index, first)
-            arguments = n.address, source, panel, strip.told["columns"]
+            arguments = n.address, source, panel, strip.numbers["columns"]
             self._call(self._function("pack", strip.number), arguments)
 
     def _panel(self, bases: _Bases, block: Value, origin: Value) -> Value:
@@ -227,13 +227,13 @@ class _Share:
 
     # ---------------------------------------------------------------------- rows
 
-    def _start(self, strip: _Strip, tile: Value) -> Value:
+    def _start(self, strip: _StripNumbers, tile: Value) -> Value:
         """The first row of a tile."""
-        return tile * strip.told["height"] - self.f.maximum(tile - strip.told["tall"], 0)
+        return tile * strip.numbers["height"] - self.f.maximum(tile - strip.numbers["tall"], 0)
 
     def _rows(
         self,
-        strip: _Strip,
+        strip: _StripNumbers,
         bases: _Bases,
         part: Value,
         origin: Value,
@@ -241,15 +241,15 @@ class _Share:
     ) -> None:
         """A part of a strip's rows: chunks of tiles, and for each the blocks of columns."""
         f, n = self.f, self.numbers
-        tiles, parts = strip.told["tiles"], n["parts"]
+        tiles, parts = strip.numbers["tiles"], n["parts"]
         begin, end = tiles * part // parts, tiles * (part + 1) // parts
         with f.loop(begin, end, n["chunk_tiles"]) as chunk:
             to = f.minimum(chunk.index + n["chunk_tiles"], end)
-            left = self._gathered(strip, bases, chunk.index, to)
+            left = self._gather_rows(strip, bases, chunk.index, to)
             some, begins = (chunk.index, to), chunk.index.equals(begin)
-            self._blocks(_Group(strip, bases, left, origin, blocks, some, begins))
+            self._blocks(_TileBlock(strip, bases, left, origin, blocks, some, begins))
 
-    def _gathered(self, strip: _Strip, bases: _Bases, first: Value, last: Value) -> Value:
+    def _gather_rows(self, strip: _StripNumbers, bases: _Bases, first: Value, last: Value) -> Value:
         """Where the rows of some tiles are read: where they lie, or a copy."""
         f, n = self.f, self.numbers
         gather = self._function("gather", f.constant(I64, 0))
@@ -262,7 +262,7 @@ class _Share:
 
         return f.either(gather.differs(self.null), copied, lambda: [bases.left])[0]
 
-    def _blocks(self, group: _Group) -> None:
+    def _blocks(self, group: _TileBlock) -> None:
         """Blocks of columns and of the common axis: those of one inside of those of the other."""
         f, n = self.f, self.numbers
         first, last = group.blocks
@@ -276,19 +276,19 @@ class _Share:
                 self._tiles(group, first + block, depth)
 
     def _goes_on(self) -> Value:
-        """Whether nobody told the product to stop."""
+        """Whether nobody asked the product to stop."""
         f = self.f
         stop = f.cell(self.numbers.address, self.numbers.names["stop"], PTR)
-        told = f.emit(I64, f"load atomic i64, ptr {stop.text} monotonic, align 8")
-        return told.equals(0)
+        numbers = f.emit(I64, f"load atomic i64, ptr {stop.text} monotonic, align 8")
+        return numbers.equals(0)
 
-    def _tiles(self, group: _Group, block: Value, depth: Value) -> None:
+    def _tiles(self, group: _TileBlock, block: Value, depth: Value) -> None:
         """Tiles one below the other, with a block of columns and one of the common axis."""
         f, n, strip, bases = self.f, self.numbers, group.strip, group.bases
         column = block * n["block_bytes"]
         lower = depth * n["depth"] // n["depth_blocks"]
         upper = (depth + 1) * n["depth"] // n["depth_blocks"]
-        step = f.select(self.is_direct, n["b_row"], strip.told["width"])
+        step = f.select(self.is_direct, n["b_row"], strip.numbers["width"])
         begin = f.select(self.is_direct, lower * n["b_depth"], lower * n["taps"] * step)
         panel = self._panel(bases, block, group.origin)
         given = {
@@ -303,7 +303,7 @@ class _Share:
             "lower": lower,
             "upper": upper,
             "column": column,
-            "columns": strip.told["columns"],
+            "columns": strip.numbers["columns"],
         }
         lie = {
             "ungathered": bases.left,
@@ -325,29 +325,29 @@ class _Share:
             given["start"] = self._start(strip, tile.index)
             given["before"] = f.select(begins, self.null, sums)
             given["after"] = f.select(at_end & finish.equals(self.null), self.null, sums)
-            vector, exists = number * n["vector_bytes"], number < strip.told["vectors"]
+            vector, exists = number * n["vector_bytes"], number < strip.numbers["vectors"]
             given["ahead"] = f.select(exists, ahead + vector, 0)
             given["fetch"] = f.select(fetches & exists, f.offset(following, vector), self.null)
-            own = f.select(tile.index < strip.told["tall"], tall, short)
+            own = f.select(tile.index < strip.numbers["tall"], tall, short)
             self._call(own, [given[name] for name in TILE_ARGUMENTS])
             with f.when(finishes & at_end & bases.ends):
                 rows = self._start(strip, tile.index + 1) - given["start"]
-                told = {**given, **lie, "sums": sums, "rows": rows}
-                self._call(finish, [told[name] for name in FINISH_ARGUMENTS])
+                numbers = {**given, **lie, "sums": sums, "rows": rows}
+                self._call(finish, [numbers[name] for name in FINISH_ARGUMENTS])
 
-    def _ahead(self, strip: _Strip, lower: Value, upper: Value) -> Value:
+    def _ahead(self, strip: _StripNumbers, lower: Value, upper: Value) -> Value:
         """Bytes from where a panel is read to where the next one will be."""
         f, n = self.f, self.numbers
-        width, count, block = strip.told["width"], upper - lower, n["block_bytes"]
+        width, count, block = strip.numbers["width"], upper - lower, n["block_bytes"]
         following = f.select(
             upper.equals(n["depth"]), block - lower * n["b_row"], count * n["b_row"]
         )
         direct = f.select(n["streamed"].differs(0), block, following)
         return f.select(self.is_direct, direct, count * n["taps"] * width)
 
-    def _sums(self, group: _Group, block: Value, tile: Value) -> Value:
+    def _sums(self, group: _TileBlock, block: Value, tile: Value) -> Value:
         """Where the sums of a tile wait."""
         f, n, (first, last) = self.f, self.numbers, group.tiles
         other = (block - group.blocks[0]) * (last - first)
         place = f.select(n["streamed"].differs(0), other + tile, tile)
-        return f.offset(self.slot, n["sums_at"] + place * group.strip.told["sums"])
+        return f.offset(self.slot, n["sums_at"] + place * group.strip.numbers["sums"])

@@ -12,12 +12,12 @@ from tawny.engine.cpu.kernels.kernel import ArrayLayout
 from tawny.engine.cpu.products import dot
 from tawny.engine.cpu.products.blocking import Extent, Panels, cut
 from tawny.engine.cpu.products.choice import ProductAlgorithm, ProductCase, choose_product
-from tawny.engine.cpu.products.epilogue import Ending, without_scale
-from tawny.engine.cpu.products.form import Rows, Source, TileCode
+from tawny.engine.cpu.products.epilogue import TileEpilogue, without_scale
 from tawny.engine.cpu.products.matrices import Matrices, matrices_of
-from tawny.engine.cpu.products.preparation import Made, Preparation
+from tawny.engine.cpu.products.preparation import KernelWithPacking, PanelPreparation
 from tawny.engine.cpu.products.product import Product, kernel_of
-from tawny.engine.cpu.products.tile import Walk, accumulate, spaced
+from tawny.engine.cpu.products.tile import Walk, accumulate, evenly_spaced
+from tawny.engine.cpu.products.tile_code import Rows, RowSource, TileCode
 from tawny.engine.llvm.ir.builder import Value
 from tawny.ops.fusion import PLAIN, Epilogue
 
@@ -32,7 +32,7 @@ def matmul_kernel(
     epilogue: Epilogue = PLAIN,
     workers: int = 1,
     prepared: bool = False,
-) -> Made | None:
+) -> KernelWithPacking | None:
     """The kernel of a product as NumPy's `matmul` takes its operands; None where it has none.
 
     `extra` are the epilogue's operands; `workers` is the most that are expected.  With `prepared`
@@ -50,15 +50,15 @@ def matmul_kernel(
         return None
     factors = ("b", "a") if matrices.exchanged else ("a", "b")
     operands = (*factors, *["bias"] * epilogue.bias, *["residual"] * epilogue.residual, "c")
-    ending = Ending(epilogue, result.dtype, epilogue.bias and matrices.bias_column == 0)
-    if not ending.possible:
+    own = TileEpilogue(epilogue, result.dtype, epilogue.bias and matrices.bias_column == 0)
+    if not own.possible:
         return None
     prepared = prepared and len(b.shape) == 2 and not matrices.exchanged
     found = product_kernel(
-        element, ending, matrices, operands, workers, prepared=prepared, scale_at=scale_at
+        element, own, matrices, operands, workers, prepared=prepared, scale_at=scale_at
     )
-    if isinstance(found.preparation, Preparation) and transposed[1]:
-        return Made(found.code, replace(found.preparation, transposed=True))
+    if isinstance(found.preparation, PanelPreparation) and transposed[1]:
+        return KernelWithPacking(found.code, replace(found.preparation, transposed=True))
     return found
 
 
@@ -72,14 +72,14 @@ _PANELS: Final = {
 
 def product_kernel(
     element: Element,
-    ending: Ending,
+    epilogue: TileEpilogue,
     matrices: Matrices,
     operands: tuple[str, ...],
     workers: int,
     *,
     prepared: bool = False,
     scale_at: int = 0,
-) -> Made:
+) -> KernelWithPacking:
     """The kernel of a stack of products of matrices.
 
     A right matrix that is `prepared` is one for each axis of the stack that moves on in it.  A
@@ -87,12 +87,12 @@ def product_kernel(
     """
     stack = math.prod([axis.size for axis in matrices.stack])
     extent = Extent(matrices.rows, matrices.columns, matrices.depth, 1, stack)
-    shared = extent.shared and workers > 1
+    shared = extent.is_shared and workers > 1
     case = ProductCase(element, matrices, prepared)
     algorithm, order = choose_product(case), case.order
     if algorithm is ProductAlgorithm.DOT:
-        return Made(
-            dot.dot_kernel(element, ending, matrices, operands, shared=shared, scale_at=scale_at)
+        return KernelWithPacking(
+            dot.dot_kernel(element, epilogue, matrices, operands, shared=shared, scale_at=scale_at)
         )
     panels = _PANELS[algorithm]
     blocking = cut(
@@ -107,7 +107,7 @@ def product_kernel(
     if prepared:
         groups = math.prod([axis.size for axis in axes if axis.b])
         shape = 1, matrices.depth, groups, matrices.columns
-        preparation = Preparation(element, blocking, *shape)
+        preparation = PanelPreparation(element, blocking, *shape)
         nbytes = preparation.group_bytes
         axes = tuple([axis._replace(b=nbytes if axis.b else 0) for axis in axes])
     numbers = {
@@ -117,13 +117,13 @@ def product_kernel(
         "b_start": 0,
         "c_start": 0,
     }
-    product = Product(element, ending, blocking, panels, order, axes, StridedRows(), numbers)
+    product = Product(element, epilogue, blocking, panels, order, axes, StridedRows(), numbers)
     code = kernel_of([product], operands, workers, shared=shared, scale_at=scale_at)
-    return Made(code, preparation)
+    return KernelWithPacking(code, preparation)
 
 
 @dataclass(frozen=True, slots=True)
-class StridedRows(Source):
+class StridedRows(RowSource):
     """Rows that are evenly spaced in memory, as are their elements."""
 
     @property
@@ -131,11 +131,11 @@ class StridedRows(Source):
         return ("a_row", "a_step", "c_row", "residual_row")
 
     def rows(self, code: TileCode) -> Rows:
-        return _Spaced(code)
+        return _SpacedRows(code)
 
 
 @dataclass(frozen=True, slots=True)
-class _Spaced:
+class _SpacedRows:
     """Rows of a tile that are evenly spaced."""
 
     code: TileCode
@@ -149,4 +149,4 @@ class _Spaced:
 
     def places(self, base: Value, name: str) -> list[Value]:
         code, step = self.code, self.code.numbers[f"{name}_row"]
-        return spaced(code.f, code.f.offset(base, code.start * step), step, code.tile.rows)
+        return evenly_spaced(code.f, code.f.offset(base, code.start * step), step, code.tile.rows)

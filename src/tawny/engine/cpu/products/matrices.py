@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tawny.engine.cpu.kernels.kernel import ArrayLayout
-from tawny.engine.cpu.products.stack import Axis
+from tawny.engine.cpu.products.sharing import Axis
 from tawny.ops.fusion import Epilogue
 from tawny.shape import Shape
 
@@ -37,7 +37,7 @@ class Matrices:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """What the code is told."""
+        """Numbers that compiled code reads."""
         names = (
             "columns",
             "depth",
@@ -74,8 +74,8 @@ def matrices_of(
     `extra` are the epilogue's operands.
     """
     has = len(a.shape) > 1, len(b.shape) > 1
-    left = _exchanged(a) if transposed[0] else _as_matrix(a, (has[0], True))
-    right = _exchanged(b) if transposed[1] else _as_matrix(b, (True, has[1]))
+    left = _transpose(a) if transposed[0] else _as_matrix(a, (has[0], True))
+    right = _transpose(b) if transposed[1] else _as_matrix(b, (True, has[1]))
     out = _as_matrix(result, has)
     residual = _as_matrix(extra[-1], has) if epilogue.residual else out
     bias = _as_matrix(extra[0], has) if epilogue.bias else _View((1, 1), (0, 0))
@@ -99,7 +99,7 @@ def matrices_of(
             ]
         ),
     )
-    return _simplified(found, result.dtype.itemsize)
+    return _simplify(found, result.dtype.itemsize)
 
 
 def _as_matrix(layout: ArrayLayout, has: tuple[bool, bool]) -> _View:
@@ -116,7 +116,7 @@ def _as_matrix(layout: ArrayLayout, has: tuple[bool, bool]) -> _View:
     return _View((*(1,) * missing, *shape), (*(0,) * missing, *strides))
 
 
-def _exchanged(layout: ArrayLayout) -> _View:
+def _transpose(layout: ArrayLayout) -> _View:
     """A matrix with rows and columns exchanged."""
     (*shape, rows, columns), (*strides, row, column) = layout.shape, layout.strides
     return _View((*shape, columns, rows), (*strides, column, row))
@@ -125,8 +125,8 @@ def _exchanged(layout: ArrayLayout) -> _View:
 # -------------------------------------------------------------- simplification
 
 
-def _simplified(found: Matrices, item: int) -> Matrices:
-    """The same products with fewer axes."""
+def _simplify(found: Matrices, item: int) -> Matrices:
+    """These products with as few axes as can be."""
     found = replace(found, stack=tuple([axis for axis in found.stack if axis.size != 1]))
     if found.columns == 1 and found.rows != 1:
         found = _with_one_row(found)
@@ -137,7 +137,7 @@ def _simplified(found: Matrices, item: int) -> Matrices:
         found = fewer
     if found.columns == 1:
         found = replace(found, b_column=item, residual_column=item, bias_column=item)
-    return replace(found, stack=_merged(found.stack))
+    return replace(found, stack=_merge_axes(found.stack))
 
 
 def _with_one_row(found: Matrices) -> Matrices:
@@ -190,7 +190,7 @@ def _into_columns(found: Matrices, item: int) -> Matrices | None:
     return replace(found, columns=found.columns * axis.size, stack=tuple(stack))
 
 
-def _merged(stack: tuple[Axis, ...]) -> tuple[Axis, ...]:
+def _merge_axes(stack: tuple[Axis, ...]) -> tuple[Axis, ...]:
     """Axes that follow each other in all arrays as one."""
     axes: list[Axis] = []
     for axis in stack:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
-from tawny.engine.cpu.products.tile import Tile
+from tawny.engine.cpu.products.tile import RegisterTile
 from tawny.engine.llvm.ir.builder import I64, PTR, Function, Module, Type, Value
 
 LONGEST: Final = 16
@@ -26,7 +26,7 @@ class Order(enum.Enum):
 
 
 def order_of(element: Element, row_step: int, column_step: int) -> Order:
-    """How a matrix lies whose rows and columns are so many bytes apart.
+    """How a matrix lies, given the bytes between its rows and between its columns.
 
     Squares of short numbers are too large to be transposed in registers.
     """
@@ -36,7 +36,9 @@ def order_of(element: Element, row_step: int, column_step: int) -> Order:
     return Order.COLUMNS if transposes else Order.NEITHER
 
 
-def declare_pack(module: Module, name: str, element: Element, tile: Tile, order: Order) -> None:
+def declare_pack(
+    module: Module, name: str, element: Element, tile: RegisterTile, order: Order
+) -> None:
     """A function that packs `count` rows of as many `columns` as a tile of this width uses.
 
     Lanes beyond the columns are left as they are: tiles do not look at them.
@@ -59,24 +61,24 @@ def declare_pack(module: Module, name: str, element: Element, tile: Tile, order:
                 _copy_elements(f, element, tile)
 
 
-def _copy_rows(f: Function, element: Element, tile: Tile) -> None:
+def _copy_rows(f: Function, element: Element, tile: RegisterTile) -> None:
     source, row_step, _, count, target, columns = f.arguments
     masks, kind = tile.masks(f, element, columns), element.neighbours
     with f.loop(0, count, carried=[source, target]) as loop:
         start, end = loop.carried
         for v, mask in enumerate(masks):
             place, offset = f.offset(end, v * element.vector_bytes), v * element.vector_bytes
-            f.store(_loaded(f, kind, f.offset(start, offset), mask), place)
+            f.store(_load_vector(f, kind, f.offset(start, offset), mask), place)
         loop.carry(f.offset(start, row_step), f.offset(end, tile.width(element)))
 
 
-def _loaded(f: Function, kind: Type, address: Value, mask: Value | None) -> Value:
+def _load_vector(f: Function, kind: Type, address: Value, mask: Value | None) -> Value:
     if mask is None:
         return f.load(kind, address)
     return f.masked_load(kind, address, mask, f.constant(kind, 0))
 
 
-def _transpose_columns(f: Function, element: Element, tile: Tile) -> None:
+def _transpose_columns(f: Function, element: Element, tile: RegisterTile) -> None:
     """Squares of as many rows as a vector has lanes; what is left over, element by element."""
     source, _, column_step, count, target, columns = f.arguments
     lanes, width, kind = element.lanes, tile.width(element), element.neighbours
@@ -92,7 +94,7 @@ def _transpose_columns(f: Function, element: Element, tile: Tile) -> None:
         with f.loop(0, whole, lanes, carried=[panel]) as square:
             (place,) = square.carried
             vectors = [f.load(kind, f.element(s, square.index, element.one)) for s in starts]
-            for i, vector in enumerate(transposed(f, vectors, element.parts)):
+            for i, vector in enumerate(transpose_square(f, vectors, element.parts)):
                 f.store(vector, f.offset(place, i * width))
             square.carry(f.offset(place, lanes * width))
         with f.loop(whole, count, carried=square.carried) as rest:
@@ -103,8 +105,8 @@ def _transpose_columns(f: Function, element: Element, tile: Tile) -> None:
             rest.carry(f.offset(place, width))
 
 
-def transposed(f: Function, vectors: list[Value], parts: int = 1) -> list[Value]:
-    """A square of vectors of elements, of so many lanes each, with rows and columns exchanged.
+def transpose_square(f: Function, vectors: list[Value], parts: int = 1) -> list[Value]:
+    """A square of vectors of elements, of `parts` lanes each, with rows and columns exchanged.
 
     Squares of size 2 * d are transposed by exchanging their parts of size d off the diagonal.
     """
@@ -123,11 +125,11 @@ def transposed(f: Function, vectors: list[Value], parts: int = 1) -> list[Value]
 
 
 def lanes_of(elements: Iterable[int], parts: int) -> list[int]:
-    """The lanes of elements, each of so many parts side by side."""
+    """The lanes of elements, each of `parts` lanes side by side."""
     return [element * parts + part for element in elements for part in range(parts)]
 
 
-def _copy_elements(f: Function, element: Element, tile: Tile) -> None:
+def _copy_elements(f: Function, element: Element, tile: RegisterTile) -> None:
     source, row_step, column_step, count, target, columns = f.arguments
     with f.loop(0, count, carried=[source, target]) as rows:
         start, end = rows.carried

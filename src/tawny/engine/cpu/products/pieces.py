@@ -16,13 +16,13 @@ from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.elementwise import vector_lanes
 from tawny.engine.cpu.kernels.row import Numbers
 from tawny.engine.cpu.products.blocking import Extent, Panels, cut
-from tawny.engine.cpu.products.epilogue import Ending, Finish, kept
-from tawny.engine.cpu.products.form import Source, TileCode
+from tawny.engine.cpu.products.epilogue import EpilogueCode, TileEpilogue, spill
 from tawny.engine.cpu.products.matrices import Matrices
 from tawny.engine.cpu.products.packing import Order
-from tawny.engine.cpu.products.preparation import Array, Made, Preparation
+from tawny.engine.cpu.products.preparation import Array, KernelWithPacking, PanelPreparation
 from tawny.engine.cpu.products.product import Product, kernel_of
-from tawny.engine.cpu.products.tile import FIRST_CACHE, Walk, accumulate, prefetch, spaced
+from tawny.engine.cpu.products.tile import FIRST_CACHE, Walk, accumulate, evenly_spaced, prefetch
+from tawny.engine.cpu.products.tile_code import RowSource, TileCode
 from tawny.engine.llvm.ir.builder import I64, PTR, VOID, Function, Value
 from tawny.engine.llvm.scalar.bodies import ElementCode, emit
 from tawny.engine.llvm.scalar.numbers import Number, load_splat, load_vector, real, store_vector
@@ -56,7 +56,7 @@ class PiecePreparation:
     """Packs a right matrix so that panels have vectors of all pieces side by side."""
 
     pieces: int
-    panels: Preparation
+    panels: PanelPreparation
 
     @property
     def nbytes(self) -> int:
@@ -75,7 +75,7 @@ class PiecePreparation:
 
 def pieces_kernel(
     element: Element,
-    ending: Ending,
+    epilogue: TileEpilogue,
     matrices: Matrices,
     code: ElementCode,
     pieces: Sequence[int | Operand],
@@ -86,7 +86,7 @@ def pieces_kernel(
     *,
     prepared: bool = False,
     transposed: bool = False,
-) -> Made:
+) -> KernelWithPacking:
     """The kernel of a product in `count` pieces and of code that uses it up.
 
     For each read of the code `pieces` says which piece it is, or where it lies.  `operands` says
@@ -118,20 +118,22 @@ def pieces_kernel(
         **{f"cell{i}": operand.cell for i, operand in enumerate(others)},
         **{f"row{i}": operand.row for i, operand in enumerate(others)},
     }
-    product = Product(element, ending, blocking, panels, Order.ROWS, (), source, numbers)
+    product = Product(element, epilogue, blocking, panels, Order.ROWS, (), source, numbers)
     addresses = len(operands) + (product.room.slot > 0)
     # The numbers of the product follow the addresses and the count of products.
     product = replace(product, numbers={**numbers, "row_at": -8 * (addresses + 1)})
-    shared = extent.shared and workers > 1
+    shared = extent.is_shared and workers > 1
     made = kernel_of([product], operands, workers, shared=shared)
     if not prepared:
-        return Made(made)
+        return KernelWithPacking(made)
     shape = 1, matrices.depth, 1, matrices.columns
-    return Made(made, PiecePreparation(count, Preparation(element, blocking, *shape, transposed)))
+    return KernelWithPacking(
+        made, PiecePreparation(count, PanelPreparation(element, blocking, *shape, transposed))
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class PieceRows(Source):
+class PieceRows(RowSource):
     """Rows that are evenly spaced, and what is computed from a place of each piece."""
 
     code: ElementCode
@@ -156,12 +158,12 @@ class PieceRows(Source):
 
     def tile(self, code: TileCode) -> None:
         f, rows = code.f, self.rows(code)
-        if code.ending.epilogue.residual:
+        if code.epilogue.parts.residual:
             for place in rows.places(code.residual, "residual"):
                 for vector in range(code.tile.vectors):
                     line = f.offset(place, code.numbers["apart"] * vector)
                     prefetch(f, line, FIRST_CACHE)
-        sums = rows.accumulate(code.begun())
+        sums = rows.accumulate(code.first_sums())
 
         def end() -> list[Value]:
             self._finish(code, sums)
@@ -181,7 +183,7 @@ class PieceRows(Source):
                 _FUNCTION, _ARGUMENTS, internal=True, attributes="noinline"
             ) as own:
                 _Use(own, self, code).write()
-        stored = kept(f, sums, element.sum_bytes)
+        stored = spill(f, sums, element.sum_bytes)
         rows = f.constant(I64, code.tile.rows)
         places = code.bias, code.residual, code.start, code.column
         f.call(_FUNCTION, VOID, code.numbers.address, stored, rows, *places)
@@ -192,13 +194,13 @@ class _Use:
 
     def __init__(self, f: Function, source: PieceRows, code: TileCode) -> None:
         self.f, self.source, self.element = f, source, code.element
-        self.vectors, self.has_residual = code.tile.vectors, code.ending.epilogue.residual
+        self.vectors, self.has_residual = code.tile.vectors, code.epilogue.parts.residual
         address, self.stored, self.rows, self.bias, self.residual, self.start, self.column = (
             f.arguments
         )
         self.numbers = Numbers(f, code.numbers.names, address)
         none = [None] * self.vectors
-        self.finish = Finish(f, self.element, code.ending, none, self.numbers["apart"])
+        self.finish = EpilogueCode(f, self.element, code.epilogue, none, self.numbers["apart"])
 
     def write(self) -> None:
         """All rows: two at a time, where one would wait for what it computes, then what is left."""
@@ -287,4 +289,4 @@ class _Apart:
 
     def places(self, base: Value, name: str) -> list[Value]:
         code, step = self.code, self.code.numbers[f"{name}_row"]
-        return spaced(code.f, code.f.offset(base, code.start * step), step, code.tile.rows)
+        return evenly_spaced(code.f, code.f.offset(base, code.start * step), step, code.tile.rows)

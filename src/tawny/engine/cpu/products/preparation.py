@@ -21,7 +21,7 @@ from tawny.engine.llvm.runtime.library import Address
 Array = npt.NDArray[Any]
 
 
-class Prepares(Protocol):
+class Preparation(Protocol):
     """Makes the array that a kernel reads in place of its right matrix."""
 
     @property
@@ -34,15 +34,15 @@ class Prepares(Protocol):
         ...
 
 
-class Made(NamedTuple):
+class KernelWithPacking(NamedTuple):
     """A kernel, and what makes the array it reads in place of its right matrix, if any does."""
 
     code: CompiledKernel
-    preparation: Prepares | None = None
+    preparation: Preparation | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
+class PanelPreparation:
     """Packs a kernel of (*window, channels, groups * outputs), or a matrix, as tiles read it.
 
     Panels of whole blocks of columns come first, then that of the rest; in each, blocks of channels
@@ -73,7 +73,7 @@ class Preparation:
         if self.transposed:
             array = np.swapaxes(array, -1, -2)
         kernel = array.reshape(self.taps, self.channels, self.groups, self.outputs)
-        panels = _aligned(self.nbytes, array.dtype)
+        panels = _new_panels(self.nbytes, array.dtype)
         for group, target in enumerate(panels.reshape(self.groups, -1)):
             self._pack(kernel[:, :, group], target)
         return panels
@@ -125,7 +125,7 @@ class CompiledPreparation:
 
     def __call__(self, array: Array) -> Array:
         """The panels of an array."""
-        made = _aligned(self.nbytes, array.dtype)
+        made = _new_panels(self.nbytes, array.dtype)
         numbers = np.array(self.numbers, np.int64)
         source, target = array.ctypes.data, made.ctypes.data
         for panel in self.panels:
@@ -138,7 +138,7 @@ class CompiledPreparation:
 _PACK: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)
 
 
-def _aligned(nbytes: int, dtype: DType) -> Array:
+def _new_panels(nbytes: int, dtype: DType) -> Array:
     """A new array that begins with a cache line."""
     if nbytes >= pages.LARGE:
         return pages.empty((nbytes // dtype.itemsize,), dtype)

@@ -1,4 +1,4 @@
-"""A product and all it is told: how it is cut, where its operands are, what its source needs."""
+"""A product and the numbers that its code reads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from typing import SupportsIndex
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.kernel import NEVER, CompiledKernel
 from tawny.engine.cpu.products.blocking import Blocking, Panels, Room
-from tawny.engine.cpu.products.epilogue import Ending
-from tawny.engine.cpu.products.form import (
+from tawny.engine.cpu.products.epilogue import TileEpilogue
+from tawny.engine.cpu.products.loops import MOST_ADDRESSES, kernel_symbol, products_library
+from tawny.engine.cpu.products.packing import Order
+from tawny.engine.cpu.products.preparation import CompiledPreparation, Panel, Preparation
+from tawny.engine.cpu.products.sharing import Axis
+from tawny.engine.cpu.products.tile_code import (
     FUNCTIONS,
     OPERANDS,
-    Source,
+    RowSource,
     finish_text,
     gather_text,
     names_of,
@@ -21,10 +25,6 @@ from tawny.engine.cpu.products.form import (
     tile_symbol,
     tiles_text,
 )
-from tawny.engine.cpu.products.loops import MOST_ADDRESSES, kernel_symbol, products_library
-from tawny.engine.cpu.products.packing import Order
-from tawny.engine.cpu.products.preparation import CompiledPreparation, Panel, Prepares
-from tawny.engine.cpu.products.stack import Axis
 from tawny.engine.llvm.runtime.library import Address, lazy_library
 from tawny.ops.fusion import PLAIN
 
@@ -37,24 +37,24 @@ class Product:
     """A stack of products."""
 
     element: Element
-    ending: Ending
+    epilogue: TileEpilogue
     blocking: Blocking
     panels: Panels
     order: Order
     stack: tuple[Axis, ...]
-    source: Source
+    source: RowSource
     numbers: Mapping[str, int]
-    """The lengths of the common axis, the right matrix' steps, and what the source is told."""
+    """The lengths of the common axis, the right matrix' steps, and the numbers of the source."""
     rows_bytes: int = 0
     """Scratch memory for rows that are gathered."""
-    preparation: Prepares | None = None
+    preparation: Preparation | None = None
     """What packs the right matrix before the run."""
 
     @property
     def functions(self) -> Functions:
-        """What it calls."""
-        cut, source, element, ending = self.blocking, self.source, self.element, self.ending
-        kept = Ending(PLAIN, ending.dtype) if source.finishes else ending
+        """Functions that its loops call."""
+        cut, source, element, epilogue = self.blocking, self.source, self.element, self.epilogue
+        kept = TileEpilogue(PLAIN, epilogue.dtype) if source.finishes else epilogue
         found: Functions = {}
         for prefix, strip in (("", cut.full if cut.blocks else None), ("tail_", cut.tail)):
             if strip is None:
@@ -64,7 +64,7 @@ class Product:
             found[f"{prefix}tall_tile"] = Address(library, tile_symbol(tiles[0]))
             found[f"{prefix}short_tile"] = Address(library, tile_symbol(tiles[-1]))
             if source.finishes:
-                finish = _finish(source, element, ending, any_height)
+                finish = _finish(source, element, epilogue, any_height)
                 found[f"{prefix}finish"] = Address(finish, "finish")
             if self.panels is Panels.PACKED:
                 pack = _packing(source, element, any_height, self.order)
@@ -82,7 +82,7 @@ class Product:
             packed = self.blocking.packed_bytes(self.element, length)
         return Room(packed, self.blocking.sum_bytes(self.element), self.rows_bytes)
 
-    def told(
+    def parameters(
         self,
         functions: Functions,
         cells: Mapping[str, int],
@@ -90,7 +90,7 @@ class Product:
         slot: int,
         scale_at: int = 0,
     ) -> list[SupportsIndex]:
-        """All numbers, for slots of scratch memory so large, and a scale so far from the bias."""
+        """All numbers; a worker has `slot` bytes of scratch, a scale is `scale_at` bytes on."""
         names, stack = names_of(self.source), [n for axis in self.stack for n in axis]
         given: dict[str, SupportsIndex] = {
             "slices": 1,
@@ -104,7 +104,7 @@ class Product:
             **functions,
             "length": len(names) + len(stack),
             "panels": self.panels.value,
-            "bias_moves": not self.ending.constant_bias,
+            "bias_moves": not self.epilogue.constant_bias,
             "scale_at": scale_at,
             "stop": NEVER,
             "stack_axes": len(self.stack),
@@ -162,7 +162,7 @@ def kernel_of(
     cells = {name: i for i, name in enumerate([*operands, *["scratch"] * (slot > 0)])}
     parameters: list[SupportsIndex] = [len(products)]
     for product in products:
-        parameters += product.told(product.functions, cells, slots, slot, scale_at)
+        parameters += product.parameters(product.functions, cells, slots, slot, scale_at)
     most = MOST_ADDRESSES
     while most < len(cells):
         most *= 2

@@ -16,14 +16,14 @@ from typing import Final, NamedTuple
 
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.row import Numbers
-from tawny.engine.cpu.products.blocking import Blocking, Panels, aligned, cut
-from tawny.engine.cpu.products.epilogue import Ending
-from tawny.engine.cpu.products.form import PackCode, Rows, Source, TileCode
+from tawny.engine.cpu.products.blocking import Blocking, Panels, cut, whole_lines
+from tawny.engine.cpu.products.epilogue import TileEpilogue
 from tawny.engine.cpu.products.geometry import Sweep
 from tawny.engine.cpu.products.packing import Order, order_of
-from tawny.engine.cpu.products.preparation import Preparation
+from tawny.engine.cpu.products.preparation import PanelPreparation
 from tawny.engine.cpu.products.product import Product
-from tawny.engine.cpu.products.tile import registers, spaced
+from tawny.engine.cpu.products.tile import evenly_spaced, registers
+from tawny.engine.cpu.products.tile_code import PackCode, Rows, RowSource, TileCode
 from tawny.engine.cpu.products.windows import WindowAxis, dot, each_tap
 from tawny.engine.llvm.ir.builder import I1, I64, VOID, Function, Type, Value
 
@@ -56,7 +56,7 @@ _STEPS: Final = ("a_bytes", "b_bytes", "c_bytes", "tap_bytes", "tap_rows")
 
 
 @dataclass(frozen=True, slots=True)
-class Segments(Source):
+class Segments(RowSource):
     """Segments of lines, as tiles see them in the copy."""
 
     channels: int
@@ -127,7 +127,7 @@ class Segments(Source):
     ) -> None:
         """One line of the input, with zeros before and after it."""
         pixel, kind = self.channels * element.nbytes, element.stored.by(self.channels)
-        planes = spaced(f, target, n["plane"], self.together)
+        planes = evenly_spaced(f, target, n["plane"], self.together)
         planes = _clear(f, kind, planes, f.constant(I64, 0), n["low"], pixel)
         start = f.offset(source, (n["first1"] + n["low"]) * n["a_bytes1"])
         with f.loop(n["low"], n["high"], carried=[start, *planes]) as loop:
@@ -238,7 +238,7 @@ class _SegmentRows:
     def _add_tap(
         self, tap: Tap, places: Sequence[Value], panel: Value, sums: Sequence[Value]
     ) -> list[Value]:
-        """The same for one tap, channel after channel."""
+        """The sums with one tap added, channel after channel."""
         code, f, element, vectors = self.code, self.f, self.code.element, self.code.tile.vectors
         rows = [
             (segment * self.length + row, place, row * self.source.stride + tap.shift)
@@ -264,7 +264,7 @@ class _SegmentRows:
         for line, along in zip(self.lines, self.along, strict=True):
             image, place = line // n["count0"], line % n["count0"]
             offset = image * n["c_batch"] + place * n["c_bytes0"] + along * n["c_bytes1"]
-            found += spaced(f, f.offset(base, offset), n["c_bytes1"], self.length)
+            found += evenly_spaced(f, f.offset(base, offset), n["c_bytes1"], self.length)
         return found
 
 
@@ -323,7 +323,7 @@ class SegmentSweep:
     @property
     def _line_bytes(self) -> int:
         """Of a copied line of one group."""
-        return _seen(self.sweep.axes[1]) * self.source.channels * self.element.nbytes
+        return _count_seen(self.sweep.axes[1]) * self.source.channels * self.element.nbytes
 
     def plane(self, blocking: Blocking) -> int:
         """Bytes of the copy of one group, for a chunk of tiles."""
@@ -333,19 +333,19 @@ class SegmentSweep:
         lines = min((segments + in_line - 2) // in_line + 1, self.sweep.batch * high.count)
         images = (lines - 1 + high.count - 1) // high.count
         between = max(_span(high) - high.stride, 0) * images
-        return aligned(((lines - 1) * high.stride + between + _span(high)) * self._line_bytes)
+        return whole_lines(((lines - 1) * high.stride + between + _span(high)) * self._line_bytes)
 
     def numbers(self, *, packed: bool, plane: int) -> dict[str, int]:
-        """What the code is told."""
+        """Numbers that compiled code reads."""
         high, wide = self.sweep.axes
-        first, pixels = wide.origin + wide.reach[0], _seen(wide)
+        first, pixels = wide.origin + wide.reach[0], _count_seen(wide)
         low, top = (min(max(place - first, 0), pixels) for place in (0, wide.size))
         return {
             **self.sweep.numbers(packed),
             "b_column": self.sweep.b_group // self.sweep.outputs,
             "b_output": self.sweep.b_column,
             "plane": plane,
-            "lines": _seen(high),
+            "lines": _count_seen(high),
             "first0": high.origin + high.reach[0],
             "shift0": -high.reach[0],
             "span0": _span(high),
@@ -362,7 +362,7 @@ def _span(axis: WindowAxis) -> int:
     return high - low + 1
 
 
-def _seen(axis: WindowAxis) -> int:
+def _count_seen(axis: WindowAxis) -> int:
     """How many coordinates all windows see, or pass over."""
     return (axis.count - 1) * axis.stride + _span(axis)
 
@@ -429,7 +429,7 @@ def _taps(axis: WindowAxis, length: int) -> tuple[tuple[Tap, ...], bool]:
 
 
 def segment_product(
-    element: Element, ending: Ending, sweep: Sweep, workers: int, *, prepared: bool
+    element: Element, epilogue: TileEpilogue, sweep: Sweep, workers: int, *, prepared: bool
 ) -> Product:
     """A sweep over groups whose outputs fill vectors, or half of one, as a product."""
     found = segment_sweep(element, sweep)
@@ -441,12 +441,12 @@ def segment_product(
     group, preparation = sweep.group(element.nbytes), None
     if prepared:
         shape = sweep.taps, sweep.channels, sweep.groups, sweep.outputs
-        preparation = Preparation(element, blocking, *shape)
+        preparation = PanelPreparation(element, blocking, *shape)
         group = group._replace(b=preparation.group_bytes)
     plane = found.plane(blocking)
     return Product(
         element,
-        ending,
+        epilogue,
         blocking,
         panels,
         order,

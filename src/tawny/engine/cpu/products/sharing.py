@@ -1,26 +1,32 @@
-"""How a stack of products is cut into tasks, so that no worker has much more to do than others."""
+"""Stacks of products: where each has its operands, and how they are cut into tasks for workers.
+
+Tasks are cut so that no worker has much more to do than others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, product
 from typing import Final, NamedTuple
 
+from tawny.engine.llvm.ir.builder import I64, Function, Value
+
 READ: Final = 6
-"""A worker that begins with some columns reads them as long as it multiplies so many rows."""
+"""Reading new columns costs a worker as much as multiplying this many rows."""
 
 PACK: Final = 12
-"""The same where it has to pack them first."""
+"""Packing new columns costs it as much as multiplying this many rows, in addition."""
 
 ROW: Final = 0.05
-"""Reading a row takes so long as a part of multiplying it with a block of columns."""
+"""The time of reading a row, as a part of that of multiplying it with a block of columns."""
 
 TASK: Final = 1
 """What beginning a task costs, in products of a row and a block of columns."""
 
 FEW: Final = 8
-"""Up to so many chunks and parts are all tried."""
+"""The most chunks, and parts, of which every number is tried."""
 
 
 def over(number: int, divisor: int) -> int:
@@ -98,6 +104,58 @@ def _longest(extents: Extents, workers: int, tasks: Tasks, start: int) -> float:
     for worker in range(workers):
         first, last = (total * w // workers for w in (worker, worker + 1))
         if first < last:
-            begun = before((last - 1) // parts + 1) - before(first // parts)
-            longest = max(longest, done(last) - done(first) + start * begun)
+            first_sums = before((last - 1) // parts + 1) - before(first // parts)
+            longest = max(longest, done(last) - done(first) + start * first_sums)
     return longest
+
+
+# --------------------------------------------------------------- in compiled code
+
+
+class Axis(NamedTuple):
+    """An axis of a stack: its size, and bytes from one product to the next in each array."""
+
+    size: int
+    a: int
+    b: int
+    c: int
+    residual: int
+    bias: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Bytes to the operands of one product of a stack."""
+
+    a: Value
+    b: Value
+    c: Value
+    residual: Value
+    bias: Value
+
+
+def stack_size(f: Function, stack: Value, axes: Value) -> Value:
+    """How many products a stack has; its axes are cells in memory."""
+    with f.loop(0, axes, carried=[f.constant(I64, 1)]) as loop:
+        axis = f.element(stack, loop.index * len(Axis._fields), I64)
+        loop.carry(loop.carried[0] * f.cell(axis, 0))
+    return loop.carried[0]
+
+
+def offsets_of(f: Function, stack: Value, axes: Value, place: Value) -> Offsets:
+    """Where the product with number `place` has its operands."""
+    zeros = [f.constant(I64, 0)] * (len(Axis._fields) - 1)
+    with f.loop(0, axes, carried=[place, *zeros]) as loop:
+        rest, *offsets = loop.carried
+        axis = f.element(stack, (axes - 1 - loop.index) * len(Axis._fields), I64)
+        size = f.cell(axis, 0)
+        index = rest % size
+        moved = [o + index * f.cell(axis, i) for i, o in enumerate(offsets, 1)]
+        loop.carry(rest // size, *moved)
+    return Offsets(*loop.carried[1:])
+
+
+def shares(f: Function, tasks: Value, worker: Value, workers: Value) -> tuple[Value, Value]:
+    """A worker's tasks, from and to; none for a worker beyond the number of them."""
+    first, last = (tasks * f.minimum(w, workers) // workers for w in (worker, worker + 1))
+    return first, last

@@ -41,18 +41,18 @@ def widest() -> int:
 
 
 def tallest(vectors: int) -> int:
-    """The most rows of a tile so many vectors wide."""
+    """The most rows of a tile, given its width in vectors."""
     return _HEIGHTS[registers()][vectors]
 
 
 def vectors_for(rows: int) -> int:
-    """How wide a tile is best when there are only so many rows."""
+    """The best width of tiles, in vectors, given the number of rows."""
     fitting = [v for v, height in _HEIGHTS[registers()].items() if height >= rows]
     return max([*fitting, widest()]) if rows <= 3 else widest()
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class RegisterTile:
     """Rows, vectors of columns, and whether the last vector is only partly used."""
 
     rows: int
@@ -64,7 +64,7 @@ class Tile:
         return self.vectors * element.vector_bytes
 
     def masks(self, f: Function, element: Element, columns: Value) -> list[Value | None]:
-        """For each vector the lanes that are used, of so many columns."""
+        """For each vector the lanes that are used, given the number of columns."""
         masks: list[Value | None] = [None] * self.vectors
         if self.masked:
             rest = columns - (self.vectors - 1) * element.lanes
@@ -101,7 +101,7 @@ class Walk:
 def accumulate(
     f: Function,
     element: Element,
-    tile: Tile,
+    tile: RegisterTile,
     sums: Sequence[Value],
     walk: Walk,
     masks: Sequence[Value | None],
@@ -173,8 +173,8 @@ def prefetch(f: Function, address: Value, cache: int) -> None:
     f.effect(f"call void @llvm.prefetch.p0({address}, i32 0, i32 {cache}, i32 1)")
 
 
-def spaced(f: Function, first: Value, step: Value, count: int) -> list[Value]:
-    """Addresses so many bytes apart."""
+def evenly_spaced(f: Function, first: Value, step: Value, count: int) -> list[Value]:
+    """Addresses `step` bytes apart."""
     places = [first]
     while len(places) < count:
         places.append(f.offset(places[-1], step))

@@ -14,8 +14,8 @@ from typing import Final
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.row import Numbers
 from tawny.engine.cpu.products.blocking import LEAST_DEPTH, PANEL_BYTES
-from tawny.engine.cpu.products.form import PackCode, Rows, Source, TileCode, zeros
 from tawny.engine.cpu.products.tile import MOST_VECTORS, Walk, accumulate, widest
+from tawny.engine.cpu.products.tile_code import PackCode, Rows, RowSource, TileCode, zeros
 from tawny.engine.llvm.ir.builder import I1, I64, Function, Value
 
 
@@ -42,7 +42,7 @@ class WindowAxis:
         return min(far, 0), max(far, 0)
 
     def numbers(self, axis: int) -> dict[str, int]:
-        """What the code is told of it."""
+        """Numbers of the axis that compiled code reads."""
         own = [int(getattr(self, field.name)) for field in fields(self)]
         return {
             f"{name}{axis}": value
@@ -51,12 +51,12 @@ class WindowAxis:
 
 
 AXIS_NUMBERS: Final = (*[field.name for field in fields(WindowAxis)], "low", "high")
-"""What the code is told of each axis."""
+"""Numbers of each axis that compiled code reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Windows(Source):
-    """Channels, side by side, at every tap of a window over so many spatial axes."""
+class Windows(RowSource):
+    """Channels, side by side, at every tap of a window over `rank` spatial axes."""
 
     rank: int
     each: bool = False
@@ -68,13 +68,13 @@ class Windows(Source):
         return ("a_batch", "c_batch", *[f"{n}{i}" for i in range(self.rank) for n in names])
 
     def rows(self, code: TileCode) -> Rows:
-        return Seen(code, self.rank, self.each)
+        return WindowRows(code, self.rank, self.each)
 
     def alone(self, code: TileCode) -> Rows:
-        return Seen(code, self.rank, self.each)
+        return WindowRows(code, self.rank, self.each)
 
     def outside(self, rows: Rows) -> Value | None:
-        assert isinstance(rows, Seen)
+        assert isinstance(rows, WindowRows)
         return rows.inside.equals(0)
 
     def pack(self, code: PackCode) -> None:
@@ -110,7 +110,7 @@ Body = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 
 
 def each_tap(f: Function, n: Numbers, rank: int, state: Sequence[Value], body: Body) -> list[Value]:
-    """Do the body for all taps of so many axes, in order; the state it leaves."""
+    """Do the body for all taps of `rank` axes, in order; the state it leaves."""
     if rank == 0:
         return list(body((), state))
     count, first = n["taps0"], [f.constant(I64, 0)] * rank
@@ -147,7 +147,7 @@ class Position:
     places: tuple[Value, ...]
 
 
-class Seen:
+class WindowRows:
     """What the windows at a tile's positions see."""
 
     def __init__(self, code: TileCode, rank: int, each: bool) -> None:
@@ -179,7 +179,7 @@ class Seen:
             moved = dot(n, shifts, "a_bytes")
             rows = [f.offset(base, moved) for base in bases]
             *rows, length = f.either(
-                self.inside, lambda: [*rows, count], lambda: self._checked(shifts, rows, count)
+                self.inside, lambda: [*rows, count], lambda: self._check_rows(shifts, rows, count)
             )
             place = code.panel
             for tap, step in zip(taps, steps, strict=True):
@@ -196,7 +196,7 @@ class Seen:
     def add_products(
         self, rows: Sequence[Value], panel: Value, count: Value, sums: Sequence[Value]
     ) -> list[Value]:
-        """The sums with the products of one tap added: so many elements of rows, and a panel."""
+        """The sums with the products of one tap added: `count` elements of rows, and a panel."""
         code, unit = self.code, self.f.constant(I64, self.code.element.nbytes)
         walk = Walk(rows, unit, panel, code.panel_step, count, code.ahead)
         return accumulate(self.f, code.element, code.tile, sums, walk, code.masks, self.each)
@@ -232,7 +232,9 @@ class Seen:
             inside = inside & (most + n[f"high{axis}"] < n[f"size{axis}"])
         return inside
 
-    def _checked(self, shifts: Sequence[Value], rows: Sequence[Value], count: Value) -> list[Value]:
+    def _check_rows(
+        self, shifts: Sequence[Value], rows: Sequence[Value], count: Value
+    ) -> list[Value]:
         """The rows, with zeros for those outside of the input; nothing to do where all are."""
         f, n = self.f, self.n
         some, out, outside = f.constant(I64, 0), list[Value](), _outside(f, self.code.element)

@@ -27,17 +27,8 @@ from typing import Final
 
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.row import Numbers
-from tawny.engine.cpu.products.blocking import Blocking, Extent, Panels, aligned, cut
-from tawny.engine.cpu.products.epilogue import Ending, Finish
-from tawny.engine.cpu.products.form import (
-    FinishCode,
-    PackCode,
-    Rows,
-    Source,
-    TileCode,
-    told_to,
-    zeros,
-)
+from tawny.engine.cpu.products.blocking import Blocking, Extent, Panels, cut, whole_lines
+from tawny.engine.cpu.products.epilogue import EpilogueCode, TileEpilogue
 from tawny.engine.cpu.products.geometry import Sweep
 from tawny.engine.cpu.products.packing import Order, order_of
 from tawny.engine.cpu.products.product import Product, packed_before
@@ -46,9 +37,18 @@ from tawny.engine.cpu.products.tile import (
     SECOND_CACHE,
     Walk,
     accumulate,
+    evenly_spaced,
     prefetch,
-    spaced,
     unusual,
+)
+from tawny.engine.cpu.products.tile_code import (
+    FinishCode,
+    PackCode,
+    Rows,
+    RowSource,
+    TileCode,
+    numbers_at,
+    zeros,
 )
 from tawny.engine.cpu.products.windows import WindowAxis
 from tawny.engine.cpu.products.winograd_direct import (
@@ -64,8 +64,8 @@ from tawny.engine.llvm.ir.builder import I64, PTR, VOID, Function, Value
 
 ROOM_BYTES: Final = 2**18
 LEAST_TILES: Final = 4
-"""Transformed inputs and products of some squares should stay in the second cache: so many bytes,
-but not fewer tiles, since each reads the transformed kernel again."""
+"""Transformed inputs and products of some squares should stay in the second cache: this many
+bytes, but not fewer tiles, since each reads the transformed kernel again."""
 
 PANELS_BYTES: Final = 2**20
 """Transformed kernels are made for as many columns at a time as this holds, at least one panel."""
@@ -73,14 +73,14 @@ PANELS_BYTES: Final = 2**20
 SLICE_BYTES: Final = 2**19
 SLICED_ROOM: Final = 2**19
 """A panel should stay in the second cache, too: it is made for slices of some channels, if all that
-is kept of inputs and sums has at most so many bytes."""
+is kept of inputs and sums has at most `SLICED_ROOM` bytes."""
 
 APART: Final = 1
 """Rows left free between the matrices of a panel: a row of each is written at a time, and the
 places of rows that are a power of two apart would be the same in the caches."""
 
 AHEAD: Final = 16
-"""Channels of the kernel are fetched so long before they are transformed."""
+"""Channels of the kernel are fetched this many channels before they are transformed."""
 
 _NUMBERS: Final = (
     "channels",
@@ -107,7 +107,7 @@ _NUMBERS: Final = (
 
 def winograd_product(
     element: Element,
-    ending: Ending,
+    epilogue: TileEpilogue,
     sweep: Sweep,
     workers: int,
     *,
@@ -123,10 +123,10 @@ def winograd_product(
     squares = [over(axis.count, 2) for axis in sweep.axes]
     extent = Extent(sweep.batch * math.prod(squares), sweep.outputs, sweep.channels, POINTS)
     blocking = _blocking(element, extent, workers)
-    product = _product(element, ending, sweep, *_sliced(element, extent, blocking))
+    product = _product(element, epilogue, sweep, *_cut_slices(element, extent, blocking))
     copy = blocking.prepared_bytes(element, POINTS * (sweep.channels + APART))
     if prepared or (known and workers * product.room.packed > copy):
-        return packed_before(_product(element, ending, sweep, blocking, 1), _PACKED_BY)
+        return packed_before(_product(element, epilogue, sweep, blocking, 1), _PACKED_BY)
     return product
 
 
@@ -135,14 +135,14 @@ _PACKED_BY: Final = frozenset({"channels", "taps", "b_row", "b_column", "b_high"
 
 
 def _product(
-    element: Element, ending: Ending, sweep: Sweep, blocking: Blocking, slices: int
+    element: Element, epilogue: TileEpilogue, sweep: Sweep, blocking: Blocking, slices: int
 ) -> Product:
-    """A product whose kernel is transformed in every run, so many slices one after another."""
+    """A product whose kernel is transformed in every run, `slices` one after another."""
     high, wide = sweep.axes
     channels = sweep.channels // slices
     strips = [strip for strip in (blocking.full, blocking.tail) if strip is not None]
     rows = max(strip.tile.rows * min(strip.tiles, blocking.chunk_tiles) for strip in strips)
-    plane = aligned(rows * channels * element.nbytes)
+    plane = whole_lines(rows * channels * element.nbytes)
     numbers = {
         "slices": slices,
         "slice_a": channels * element.nbytes,
@@ -172,7 +172,7 @@ def _product(
         }
     return Product(
         element,
-        ending,
+        epilogue,
         blocking,
         Panels.PACKED,
         order_of(element, sweep.b_row, sweep.b_column),
@@ -184,7 +184,7 @@ def _product(
 
 
 def _ahead(sweep: Sweep) -> Sweep:
-    """The same with windows that are walked ahead along each axis."""
+    """A sweep whose windows are walked ahead along each axis."""
     axes, start = list[WindowAxis](), sweep.b_start
     for axis in sweep.axes:
         if axis.dilation > 0:
@@ -213,7 +213,7 @@ def _blocking(element: Element, extent: Extent, workers: int) -> Blocking:
     )
 
 
-def _sliced(element: Element, extent: Extent, blocking: Blocking) -> tuple[Blocking, int]:
+def _cut_slices(element: Element, extent: Extent, blocking: Blocking) -> tuple[Blocking, int]:
     """A blocking that transforms the kernel in slices of some channels, and how many.
 
     That is for few rows and many channels: sums of all tiles wait for the next slice.
@@ -232,7 +232,7 @@ def _sliced(element: Element, extent: Extent, blocking: Blocking) -> tuple[Block
 
 
 @dataclass(frozen=True, slots=True)
-class Squares(Source):
+class Squares(RowSource):
     """Squares of outputs."""
 
     @property
@@ -262,13 +262,13 @@ class Squares(Source):
             source, target, *sums = channel.carried
             taps = [self._tap(code, source, tap) for tap in range(TAPS)]
             self._fetch_later(code, taps)
-            sums = self._transformed(code, taps, target, sums)
+            sums = self._transform_row(code, taps, target, sums)
             moved = f.offset(source, n["b_row"]), f.offset(target, code.width)
             channel.carry(*moved, *sums)
         return channel.carried[2:]
 
     def _pack_turned(self, code: PackCode) -> list[Value]:
-        """The same where the columns of the kernel lie in rows: some channels at a time."""
+        """The transformed kernel where its columns lie in rows: some channels at a time."""
         f, n, none = code.f, code.numbers, [code.element.zero(code.f)] * code.tile.vectors
         lanes, square = code.element.lanes, code.element.lanes * code.width
         room, state = f.stack_buffer(TAPS * square), [code.source, code.target, *none]
@@ -279,7 +279,7 @@ class Squares(Source):
                 code.rows(self._tap(code, source, tap), f.constant(I64, lanes), copy)
             with f.loop(0, square, code.width, carried=before) as row:
                 taps, own = [f.offset(copy, row.index) for copy in copies], row.carried
-                row.carry(*self._transformed(code, taps, f.offset(target, row.index), own))
+                row.carry(*self._transform_row(code, taps, f.offset(target, row.index), own))
             moved = f.offset(source, n["b_row"] * lanes), f.offset(target, square)
             some.carry(*moved, *row.carried)
         return some.carried[2:]
@@ -304,7 +304,7 @@ class Squares(Source):
                 place = f.offset(tap, v * code.element.vector_bytes)
                 prefetch(f, f.offset(place, later), SECOND_CACHE)
 
-    def _transformed(
+    def _transform_row(
         self, code: PackCode, taps: Sequence[Value], target: Value, sums: Sequence[Value]
     ) -> list[Value]:
         """One row of all 16 matrices, from what each tap has for a channel.
@@ -339,7 +339,7 @@ class Squares(Source):
         with f.loop(first, last, carried=[room]) as square:
             (target,) = square.carried
             outside = zeros(f, MOST_CHANNELS * element.nbytes)
-            places = self._seen(f, n, left, square.index, outside)
+            places = self._places_seen(f, n, left, square.index, outside)
             with f.loop(0, row, element.vector_bytes) as channel:
                 seen = [
                     [element.load(f, f.offset(place, channel.index)) for place in line]
@@ -354,7 +354,7 @@ class Squares(Source):
             square.carry(f.offset(target, row))
         return f.offset(room, -(first * row))
 
-    def _seen(
+    def _places_seen(
         self, f: Function, n: Numbers, left: Value, square: Value, outside: Value
     ) -> list[list[Value]]:
         """Addresses of the 4 by 4 places that a square sees, or of what those outside see."""
@@ -383,15 +383,15 @@ class Squares(Source):
         f, n, element, tile = code.f, code.numbers, code.element, code.tile
         row, point = n["channels"] * element.nbytes, code.lower
         first = f.offset(code.left, point * n["plane"] + code.start * row)
-        rows = spaced(f, first, row, tile.rows)
+        rows = evenly_spaced(f, first, row, tile.rows)
         unit, count = f.constant(I64, element.nbytes), tile.rows * tile.vectors
         panel = code.panel, code.panel_step
-        walk = Walk(rows, unit, *panel, n["channels"], code.ahead, fetched=self._fetched(code))
+        walk = Walk(rows, unit, *panel, n["channels"], code.ahead, fetched=self._fetch_place(code))
         further = point * (count * element.sum_bytes)
-        sums = accumulate(f, element, tile, code.begun(further), walk, code.masks)
+        sums = accumulate(f, element, tile, code.first_sums(further), walk, code.masks)
         code.keep(sums, f.offset(code.after, further))
 
-    def _fetched(self, code: TileCode) -> tuple[Value, Value]:
+    def _fetch_place(self, code: TileCode) -> tuple[Value, Value]:
         """What is fetched during a product: a tap of what is packed next, or the next panel."""
         f, n, point = code.f, code.numbers, code.lower
         packs = (point < TAPS) & code.fetch.differs(f.constant(PTR, 0))
@@ -403,13 +403,13 @@ class Squares(Source):
     def finish(self, code: FinishCode) -> None:
         """The outputs of a tile's squares from their 16 products."""
         f, n, element, vectors = code.f, code.numbers, code.element, code.vectors
-        finish = Finish(f, element, code.ending, code.masks)
+        finish = EpilogueCode(f, element, code.epilogue, code.masks)
         affine = finish.affine(code.bias, code.scale)
         nbytes = element.sum_bytes
         row, plane = vectors * nbytes, code.rows * (vectors * nbytes)
         with f.loop(0, code.rows) as loop:
             place = f.offset(code.sums, loop.index * row)
-            places = spaced(f, place, plane, POINTS)
+            places = evenly_spaced(f, place, plane, POINTS)
             outputs: list[list[list[Value]]] = []
             for v in range(vectors):
                 products = [f.load(element.vector, f.offset(p, v * nbytes), nbytes) for p in places]
@@ -424,7 +424,7 @@ class Squares(Source):
                     offset = batch * n["c_batch"] + high * n["c_high"] + wide * n["c_wide"]
                     with f.when((high < n["high_count"]) & (wide < n["wide_count"])):
                         residual = None
-                        if code.ending.epilogue.residual:
+                        if code.epilogue.parts.residual:
                             residual = f.offset(code.residual, offset)
                         values = [output[along][down] for output in outputs]
                         finish.row(values, affine, f.offset(code.result, offset), residual)
@@ -440,7 +440,7 @@ class Squares(Source):
             with f.module.function(
                 DIRECT, DIRECT_ARGUMENTS, internal=True, attributes="noinline"
             ) as own:
-                Direct(own, element, code.vectors, told_to(self, own, own.arguments[0])).write()
+                Direct(own, element, code.vectors, numbers_at(self, own, own.arguments[0])).write()
 
         def again() -> list[Value]:
             room, lie = (

@@ -25,11 +25,18 @@ from typing import Final
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel
 from tawny.engine.cpu.kernels.row import Names, Numbers
-from tawny.engine.cpu.products.blocking import aligned
+from tawny.engine.cpu.products.blocking import whole_lines
 from tawny.engine.cpu.products.correlation import Correlation
-from tawny.engine.cpu.products.sharing import over
-from tawny.engine.cpu.products.stack import shares
-from tawny.engine.cpu.products.tile import Tile, Walk, accumulate, spaced, tallest, unusual, widest
+from tawny.engine.cpu.products.sharing import over, shares
+from tawny.engine.cpu.products.tile import (
+    RegisterTile,
+    Walk,
+    accumulate,
+    evenly_spaced,
+    tallest,
+    unusual,
+    widest,
+)
 from tawny.engine.cpu.products.winograd import of_inputs
 from tawny.engine.cpu.products.winograd_direct import POINTS, TAPS
 from tawny.engine.llvm.ir.builder import I64, PTR, VOID, Function, Module, Value
@@ -95,9 +102,9 @@ def winograd_gradient(element: Element, found: Correlation, workers: int) -> Com
     rows = _rows(element, found.channels, columns, width, workers)
     most, nbytes = over(squares, segments), element.nbytes
     planes = [n * nbytes for n in (most * rows, most * width, rows * width)]
-    b_at = aligned(POINTS * planes[0])
-    c_at = b_at + aligned(POINTS * planes[1])
-    slot = c_at + aligned(POINTS * planes[2])
+    b_at = whole_lines(POINTS * planes[0])
+    c_at = b_at + whole_lines(POINTS * planes[1])
+    slot = c_at + whole_lines(POINTS * planes[2])
     numbers = {
         "squares": squares,
         "segments": segments,
@@ -150,13 +157,13 @@ def _rows(element: Element, channels: int, columns: int, width: int, workers: in
 
 @lazy_library
 def _library(element: Element, vectors: int, rest: int) -> str:
-    """The code for blocks of columns so many vectors wide, and for the rest of the columns."""
+    """The code for blocks of columns `vectors` wide, and for the `rest` of the columns."""
     module = Module()
     kind = f"[{MOST_ROWS * element.nbytes + widest() * element.vector_bytes} x i8]"
     module.globals.append(f"@zeros = internal constant {kind} zeroinitializer, align 64")
     for number in sorted({vectors, rest or vectors}):
         for rows in (tallest(widest()), tallest(widest()) - 1):
-            _declare_tile(module, element, Tile(rows, number))
+            _declare_tile(module, element, RegisterTile(rows, number))
         _declare_direct(module, element, number)
         with module.function(f"task{number}", _TASK, internal=True, attributes="noinline") as f:
             _Task(f, element, number).write()
@@ -190,7 +197,7 @@ def _library(element: Element, vectors: int, rest: int) -> str:
     return module.text()
 
 
-def _declare_tile(module: Module, element: Element, tile: Tile) -> None:
+def _declare_tile(module: Module, element: Element, tile: RegisterTile) -> None:
     """A function that adds to a tile's sums the products of a segment, or begins with them."""
     name = f"tile{tile.rows}_{tile.vectors}"
     with module.function(name, _TILE, internal=True, attributes="noinline") as f:
@@ -207,7 +214,7 @@ def _declare_tile(module: Module, element: Element, tile: Tile) -> None:
             lambda: [element.load(f, place) for place in places],
         )
         unit, step = f.constant(I64, element.nbytes), f.constant(I64, width)
-        rows = spaced(f, left, unit, tile.rows)
+        rows = evenly_spaced(f, left, unit, tile.rows)
         walk = Walk(rows, left_step, panel, step, count, f.constant(I64, 0))
         masks = [None] * tile.vectors
         for value, place in zip(
@@ -220,7 +227,11 @@ def _declare_direct(module: Module, element: Element, vectors: int) -> None:
     """A function that makes the slopes of a channel from the positions that each tap sees."""
     with module.function(f"direct{vectors}", _DIRECT, internal=True, attributes="noinline") as f:
         numbers, x, slopes, result = f.arguments
-        n, tile, zero = Numbers(f, Names(_NUMBERS), numbers), Tile(1, vectors), f.constant(I64, 0)
+        n, tile, zero = (
+            Numbers(f, Names(_NUMBERS), numbers),
+            RegisterTile(1, vectors),
+            f.constant(I64, 0),
+        )
         with f.loop(0, TAPS) as tap:
             places = tap.index // 3, tap.index % 3
             ranges: list[tuple[Value, Value, Value]] = []
@@ -255,7 +266,7 @@ class _Segment:
 
 
 class _Task:
-    """The slopes of some channels' weights for a block of outputs so many vectors wide."""
+    """The slopes of some channels' weights for a block of outputs some vectors wide."""
 
     def __init__(self, f: Function, element: Element, vectors: int) -> None:
         self.f, self.element, self.vectors = f, element, vectors
@@ -293,7 +304,7 @@ class _Task:
         with f.loop(segment.first, segment.last, carried=[f.constant(I64, 0)]) as square:
             (offset,) = square.carried
             origins = n["high_origin"], n["wide_origin"]
-            seen = self._seen(square.index, 4, "a", self.x, origins, "size")
+            seen = self._places_seen(square.index, 4, "a", self.x, origins, "size")
             with f.loop(0, self.row_bytes, element.vector_bytes) as channel:
                 lines = [
                     [element.load(f, f.offset(place, channel.index)) for place in line]
@@ -311,7 +322,7 @@ class _Task:
         targets = [self._place("b", point) for point in range(POINTS)]
         with f.loop(segment.first, segment.last, carried=[zero]) as square:
             (offset,) = square.carried
-            seen = self._seen(square.index, 2, "b", self.slopes, (zero, zero), "count")
+            seen = self._places_seen(square.index, 2, "b", self.slopes, (zero, zero), "count")
             for v in range(self.vectors):
                 shift = v * element.vector_bytes
                 lines = [
@@ -324,7 +335,7 @@ class _Task:
                     element.store(f, down[point % 4][point // 4], place)
             square.carry(offset + self.width)
 
-    def _seen(
+    def _places_seen(
         self,
         square: Value,
         side: int,

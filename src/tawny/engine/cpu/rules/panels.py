@@ -19,7 +19,7 @@ from tawny.engine.cpu.kernels.panels import (
 )
 from tawny.engine.cpu.products.blocking import Extent
 from tawny.engine.cpu.products.choice import is_in_pieces, prepares_matrix
-from tawny.engine.cpu.products.epilogue import Ending
+from tawny.engine.cpu.products.epilogue import TileEpilogue
 from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.cpu.products.matrices import matrices_of
 from tawny.engine.cpu.products.pieces import FIXED, MOVING, Operand, pieces_kernel
@@ -190,13 +190,13 @@ def _in_pieces(
         element, planned.code, extent, op.pieces, prepared=known
     ):
         return None
-    item, ending = element.nbytes, Ending(op.epilogue, dtype)
+    item, epilogue = element.nbytes, TileEpilogue(op.epilogue, dtype)
     columns = [
         *[matrices.b_column] * (not known),
         *[matrices.residual_column] * op.epilogue.residual,
         *[matrices.bias_column] * op.epilogue.bias,
     ]
-    if columns != [item] * len(columns) or not ending.possible or matrices.stack:
+    if columns != [item] * len(columns) or not epilogue.possible or matrices.stack:
         return None
     reads = [_read(op, read, operands) for read in planned.reads]
     if any(read is None for read in reads):
@@ -209,7 +209,7 @@ def _in_pieces(
     )
     written = [Operand(len(operands) + i, memory.strides[0]) for i, memory in enumerate(results)]
     found = [read for read in reads if read is not None]
-    given = element, ending, matrices, planned.code, found, written, names
+    given = element, epilogue, matrices, planned.code, found, written, names
     code, preparation = pieces_kernel(
         *given, threads, op.pieces, prepared=known, transposed=op.transpose_b
     )

@@ -14,7 +14,7 @@ from tawny.engine.cpu.products.convolution import (
     kernel_gradient_kernel,
 )
 from tawny.engine.cpu.products.matmul import matmul_kernel
-from tawny.engine.cpu.products.preparation import Made
+from tawny.engine.cpu.products.preparation import KernelWithPacking
 from tawny.node import Node
 from tawny.ops.convolution import (
     Convolution,
@@ -25,7 +25,7 @@ from tawny.ops.fusion import PLAIN, FusedConvolution, FusedMatmul
 from tawny.ops.linalg import Einsum, Matmul
 
 
-def _kernel(made: Made | None) -> Kernel | None:
+def _kernel(made: KernelWithPacking | None) -> Kernel | None:
     if made is None:
         return None
     code, preparation = made

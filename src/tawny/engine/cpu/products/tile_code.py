@@ -22,9 +22,9 @@ from typing import Final, Protocol
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.row import Names, Numbers
 from tawny.engine.cpu.products.blocking import STRIP_NUMBERS
-from tawny.engine.cpu.products.epilogue import Ending, Places, finish
+from tawny.engine.cpu.products.epilogue import Places, TileEpilogue, finish
 from tawny.engine.cpu.products.packing import Order, declare_pack
-from tawny.engine.cpu.products.tile import FIRST_CACHE, Tile, prefetch, unusual
+from tawny.engine.cpu.products.tile import FIRST_CACHE, RegisterTile, prefetch, unusual
 from tawny.engine.llvm.ir.builder import I1, I64, PTR, VOID, Function, Module, Value
 
 OPERANDS: Final = ("a", "b", "c", "residual", "bias")
@@ -70,7 +70,7 @@ NUMBERS: Final = (
     "stack_axes",
     "stack_at",
 )
-"""What every product is told, before what its source needs and its stack of products.
+"""Numbers of every product, before those of its source and its stack of products.
 
 `length` is the number of cells of all that, `stack_at` the first of those of the stack.  A `cell`
 of the row holds an address; it is -1 for what there is not.  A function is told by where it lies,
@@ -131,8 +131,8 @@ class TileCode:
 
     f: Function
     element: Element
-    ending: Ending
-    tile: Tile
+    epilogue: TileEpilogue
+    tile: RegisterTile
     numbers: Numbers
     masks: Sequence[Value | None]
     """Of each vector of columns."""
@@ -169,10 +169,10 @@ class TileCode:
     @property
     def scale(self) -> Value:
         """Where the scale is, if there is one."""
-        return scale_of(self.f, self.ending, self.bias, self.numbers)
+        return scale_of(self.f, self.epilogue, self.bias, self.numbers)
 
-    def begun(self, further: Value | int = 0) -> list[Value]:
-        """The sums a block begins with, which wait so many bytes on."""
+    def first_sums(self, further: Value | int = 0) -> list[Value]:
+        """The sums a block begins with, which wait `further` bytes on."""
         f, element, count = self.f, self.element, self.tile.rows * self.tile.vectors
 
         def kept() -> list[Value]:
@@ -201,7 +201,7 @@ class PackCode:
     target: Value
     columns: Value
     element: Element
-    tile: Tile
+    tile: RegisterTile
     order: Order
 
     @property
@@ -221,7 +221,7 @@ class FinishCode:
 
     f: Function
     element: Element
-    ending: Ending
+    epilogue: TileEpilogue
     vectors: int
     """Of a row of the tile."""
     numbers: Numbers
@@ -244,12 +244,12 @@ class FinishCode:
     @property
     def scale(self) -> Value:
         """Where the scale is, if there is one."""
-        return scale_of(self.f, self.ending, self.bias, self.numbers)
+        return scale_of(self.f, self.epilogue, self.bias, self.numbers)
 
 
-def scale_of(f: Function, ending: Ending, bias: Value, numbers: Numbers) -> Value:
+def scale_of(f: Function, epilogue: TileEpilogue, bias: Value, numbers: Numbers) -> Value:
     """Where the scale is, if there is one: in the row below the bias."""
-    return f.offset(bias, numbers["scale_at"]) if ending.epilogue.scaled else bias
+    return f.offset(bias, numbers["scale_at"]) if epilogue.parts.scaled else bias
 
 
 class Rows(Protocol):
@@ -264,7 +264,7 @@ class Rows(Protocol):
         ...
 
 
-class Source(ABC):
+class RowSource(ABC):
     """Where the rows of the left matrix and of the result are."""
 
     @property
@@ -285,7 +285,7 @@ class Source(ABC):
     @property
     @abstractmethod
     def numbers(self) -> tuple[str, ...]:
-        """The numbers it must be told."""
+        """Names of the numbers that its code reads."""
 
     @abstractmethod
     def rows(self, code: TileCode) -> Rows:
@@ -302,16 +302,16 @@ class Source(ABC):
 
     def tile(self, code: TileCode) -> None:
         """Compute a block of the common axis of a tile."""
-        f, rows, ending = code.f, self.rows(code), code.ending
-        if ending.epilogue.residual:
+        f, rows, epilogue = code.f, self.rows(code), code.epilogue
+        if epilogue.parts.residual:
             self._fetch(code, rows.places(code.residual, "residual"))
         sums = self._sums(code, rows)
 
         def end() -> list[Value]:
-            has_residual = ending.epilogue.residual
+            has_residual = epilogue.parts.residual
             residuals = rows.places(code.residual, "residual") if has_residual else ()
             places = Places(rows.places(code.result, "c"), code.bias, code.scale, residuals)
-            finish(f, code.element, code.tile, ending, sums, places, code.masks)
+            finish(f, code.element, code.tile, epilogue, sums, places, code.masks)
             return []
 
         def keep() -> list[Value]:
@@ -323,7 +323,7 @@ class Source(ABC):
     def _sums(self, code: TileCode, rows: Rows) -> list[Value]:
         """The sums of a tile with those of a block added, none of them from outside."""
         f, element = code.f, code.element
-        sums, outside = rows.accumulate(code.begun()), self.outside(rows)
+        sums, outside = rows.accumulate(code.first_sums()), self.outside(rows)
         if outside is None or not element.computed.floating:
             return sums
 
@@ -339,7 +339,7 @@ class Source(ABC):
         first = sums[: code.tile.vectors]
         (differs,) = f.either(outside, lambda: [unusual(f, first)], lambda: [f.constant(I1, 0)])
         if f.module.first_time(ALONE):
-            _declare_alone(f.module, self, element, code.ending, code.tile)
+            _declare_alone(f.module, self, element, code.epilogue, code.tile)
         return f.either(differs, again, lambda: sums)
 
     def _fetch(self, code: TileCode, places: Sequence[Value]) -> None:
@@ -363,7 +363,7 @@ class Source(ABC):
 
 
 def zeros(f: Function, nbytes: int) -> Value:
-    """Where so many zeros are, the same number for all functions of a module."""
+    """Where `nbytes` zeros are, an equal number for all functions of a module."""
     if f.module.first_time("zeros"):
         kind = f"[{nbytes} x i8]"
         f.module.globals.append(f"@zeros = internal constant {kind} zeroinitializer, align 64")
@@ -373,81 +373,85 @@ def zeros(f: Function, nbytes: int) -> Value:
 # ------------------------------------------------------------------- functions
 
 
-def tiles_text(source: Source, element: Element, ending: Ending, tiles: tuple[Tile, ...]) -> str:
+def tiles_text(
+    source: RowSource, element: Element, epilogue: TileEpilogue, tiles: tuple[RegisterTile, ...]
+) -> str:
     """A module with a function for each tile: it computes a block of the common axis."""
-    module = Module(finished=ending.short)
+    module = Module(finished=epilogue.short)
     for tile in tiles:
         with module.function(tile_symbol(tile), TILE_ARGUMENTS) as f:
             given = dict(zip(TILE_ARGUMENTS, f.arguments, strict=True))
             given["start"] = given["start"] * source.run
             masks = tile.masks(f, element, given["columns"])
-            numbers, all_rows = told_to(source, f, given.pop("numbers")), tile.rows * source.run
-            whole = Tile(all_rows, tile.vectors, tile.masked)
-            source.tile(TileCode(f, element, ending, whole, numbers, masks, **given))
+            numbers, all_rows = numbers_at(source, f, given.pop("numbers")), tile.rows * source.run
+            whole = RegisterTile(all_rows, tile.vectors, tile.masked)
+            source.tile(TileCode(f, element, epilogue, whole, numbers, masks, **given))
     return module.text()
 
 
 def _declare_alone(
-    module: Module, source: Source, element: Element, ending: Ending, tile: Tile
+    module: Module, source: RowSource, element: Element, epilogue: TileEpilogue, tile: RegisterTile
 ) -> None:
     """The function for rows of tiles as wide as this one."""
     with module.function(ALONE, ALONE_ARGUMENTS, internal=True, attributes="noinline") as f:
         *arguments, count, room = f.arguments
         given = dict(zip(TILE_ARGUMENTS, arguments, strict=True))
-        one = Tile(1, tile.vectors, tile.masked)
+        one = RegisterTile(1, tile.vectors, tile.masked)
         masks = one.masks(f, element, given["columns"])
-        numbers, start = told_to(source, f, given.pop("numbers")), given.pop("start")
+        numbers, start = numbers_at(source, f, given.pop("numbers")), given.pop("start")
         with f.loop(0, count) as row:
             own = {**given, "start": start + row.index}
-            code = TileCode(f, element, ending, one, numbers, masks, **own)
+            code = TileCode(f, element, epilogue, one, numbers, masks, **own)
             offset = row.index * (one.vectors * element.sum_bytes)
-            sums = source.alone(code).accumulate(code.begun(offset))
+            sums = source.alone(code).accumulate(code.first_sums(offset))
             for v, value in enumerate(sums):
                 place = f.offset(room, offset + v * element.sum_bytes)
                 f.store(value, place, STACK_BYTES)
 
 
-def tile_symbol(tile: Tile) -> str:
+def tile_symbol(tile: RegisterTile) -> str:
     """What the function of a tile is called in its module."""
     return f"tile{tile.rows}"
 
 
-def gather_text(source: Source, element: Element) -> str:
+def gather_text(source: RowSource, element: Element) -> str:
     """A module whose function `gather` copies rows to where tiles read them."""
     module = Module(finished=True)
     with module.function("gather", GATHER_ARGUMENTS, PTR) as f:
-        f.return_(source.gather(f, element, told_to(source, f, f.arguments[0])))
+        f.return_(source.gather(f, element, numbers_at(source, f, f.arguments[0])))
     return module.text()
 
 
-def finish_text(source: Source, element: Element, ending: Ending, tile: Tile) -> str:
+def finish_text(
+    source: RowSource, element: Element, epilogue: TileEpilogue, tile: RegisterTile
+) -> str:
     """A module whose function `finish` makes results from the sums of tiles of this width."""
-    module = Module(finished=ending.short)
+    module = Module(finished=epilogue.short)
     with module.function("finish", FINISH_ARGUMENTS) as f:
         given = dict(zip(FINISH_ARGUMENTS, f.arguments, strict=True))
         masks = tile.masks(f, element, given["columns"])
-        numbers = told_to(source, f, given.pop("numbers"))
-        source.finish(FinishCode(f, element, ending, tile.vectors, numbers, masks, **given))
+        numbers = numbers_at(source, f, given.pop("numbers"))
+        source.finish(FinishCode(f, element, epilogue, tile.vectors, numbers, masks, **given))
     return module.text()
 
 
-def pack_text(source: Source, element: Element, tile: Tile, order: Order) -> str:
+def pack_text(source: RowSource, element: Element, tile: RegisterTile, order: Order) -> str:
     """A module whose function `pack` packs a panel for tiles of this width."""
     module = Module(finished=True)
     declare_pack(module, "pack_rows", element, tile, order)
     with module.function("pack", PACK_ARGUMENTS) as f:
         address, start, target, columns = f.arguments
-        numbers = told_to(source, f, address)
+        numbers = numbers_at(source, f, address)
         given = "pack_rows", start, target, columns, element, tile, order
         source.pack(PackCode(f, numbers, *given))
     return module.text()
 
 
-def names_of(source: Source) -> Names:
-    """The numbers that a product with this source is told."""
+def names_of(source: RowSource) -> Names:
+    """Names of all numbers of a product with this source."""
     return Names([*NUMBERS, *source.numbers])
 
 
-def told_to(source: Source, f: Function, address: Value) -> Numbers:
+def numbers_at(source: RowSource, f: Function, address: Value) -> Numbers:
     """Those numbers, which lie at an address."""
     return Numbers(f, names_of(source), address)
