@@ -190,7 +190,7 @@ def digests(case: Case) -> dict[str, str]:
     compiled = program._compiled
     order = toposort(compiled.results)
     number = {node: i for i, node in enumerate(order)}
-    nodes = [(named(n.op), [number[i] for i in n.inputs], n.shape, n.dtype) for n in order]
+    nodes = [(n.op, [number[i] for i in n.inputs], n.shape, n.dtype) for n in order]
     made = [n.value.tobytes() for n in order if n.value is not None]
     layout, threads = program.plan.layout, program.plan.threads
     steps = compiled._memory_plan.lowered.steps
@@ -220,15 +220,8 @@ def rewritten(record: Any) -> Any:
 
     A known expression that lives already has the line where it was written first.
     """
-    entries = [
-        [(named(e.op), e.shape, e.dtype) for e in side] for side in (record.before, record.after)
-    ]
+    entries = [[(e.op, e.shape, e.dtype) for e in side] for side in (record.before, record.after)]
     return record.rule.name, entries
-
-
-def named(op: Any) -> Any:
-    """An op; variables without a name of their own are numbered by the process."""
-    return "variable" if type(op).__name__ == "Variable" else op
 
 
 def described(kernel: Any) -> Any:
@@ -271,7 +264,7 @@ def results(program: Any) -> Iterator[Any]:
             for node in changed:
                 drawn = rng.integers(0, 5, node.shape) if node.dtype.kind in "iub" else None
                 value = rng.standard_normal(node.shape) if drawn is None else drawn
-                program.set(**{node.name: value.astype(node.dtype)})
+                program.set(**{program.graph.names[node]: value.astype(node.dtype)})
             yield from [np.asarray(x) for x in leaves(program.run())]
     yield from [np.asarray(value) for value in program.state.values()]
 

@@ -35,7 +35,7 @@ def graph_over(outputs: Any, updates: dict[Array, Array] | None = None) -> Graph
 
 
 def values_of(graph: Graph, feeds: dict[str, np.ndarray], draw: int = 0) -> list[np.ndarray]:
-    return evaluated(graph.results, {n: feeds[n.name] for n in graph.variables}, draw)
+    return evaluated(graph.results, {n: feeds[name] for n, name in graph.names.items()}, draw)
 
 
 def round_trip(graph: Graph, path: Path) -> Graph:

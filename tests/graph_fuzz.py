@@ -600,7 +600,7 @@ def _numbers(value: Any) -> list[int]:
 def compared(graph: Graph, number: int) -> str:
     """Whether the engines agree on a graph."""
     random = Random(number)
-    feeds = {n.name: _value(n, random) for n in graph.variables}
+    feeds = {name: _value(n, random) for n, name in graph.names.items()}
     choices = {"optimise": random.random() < 0.5, "incremental": random.random() < 0.2}
     expected = _outcome(graph, feeds, engine="reference", optimise=False, incremental=False)
     got = _outcome(graph, feeds, engine="cpu", threads=1, **choices)
@@ -612,7 +612,7 @@ def compared(graph: Graph, number: int) -> str:
             problem = ""
     if not problem:
         return ends
-    fed = {n: feeds[n.name] for n in graph.variables}
+    fed = {n: feeds[name] for n, name in graph.names.items()}
     if rounding_explains(graph.output_nodes, fed, got, expected, seed=number):
         return "rounding"
     return f"WRONG: {problem} ({choices})"

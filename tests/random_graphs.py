@@ -214,7 +214,7 @@ class Builder:
     def variable(self) -> Array:
         dtype = self.choice(SMOOTH_DTYPES if self.smooth else DTYPES)
         shape = self.choice(self.shapes)
-        x = tw.var(shape=shape, dtype=dtype)
+        x = tw.var(f"x{len(self.feeds)}", shape=shape, dtype=dtype)
         self.feeds[x.node] = self.value(shape, np.dtype(dtype))
         return x
 

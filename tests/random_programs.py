@@ -376,12 +376,13 @@ def _shown(graph: tw.Graph) -> str:
 
 def _run(p: Program, builder: ProgramBuilder, feeds: dict[Node, Value], judge: Judge) -> None:
     random = builder.random
-    p.set(**{n.name: v for n, v in feeds.items()})
-    nodes = {n.name: n for n in feeds}
+    names = p.graph.names
+    p.set(**{names[n]: v for n, v in feeds.items()})
+    nodes = {names[n]: n for n in feeds}
     for _ in range(random.randint(2, 4)):
         for node in feeds:
             if random.random() < 0.25:
-                p.set(**{node.name: builder.value(node.shape, node.dtype)})
+                p.set(**{names[node]: builder.value(node.shape, node.dtype)})
         steps = random.choice((1, 1, 2, 3))
         before, draw = {nodes[k]: v for k, v in p.state.items()}, p.draw
         broken = random.random() < 0.3

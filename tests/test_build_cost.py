@@ -155,7 +155,7 @@ def test_no_graph_is_walked_twice(monkeypatch: pytest.MonkeyPatch, incremental: 
         if name.startswith("tawny.") and getattr(module, "toposort", None) is toposort:
             monkeypatch.setattr(module, "toposort", noted)
     program = graph.compile(incremental=incremental)
-    program.set(**{n.name: np.zeros(n.shape, n.dtype) for n in graph.variables})
+    program.set(**{name: np.zeros(n.shape, n.dtype) for n, name in graph.names.items()})
     program.run()
     whole = [outputs for outputs in walked if len(outputs) >= len(graph.results)]
     assert len(whole) == len(set(whole)) > 2

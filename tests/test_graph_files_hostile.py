@@ -79,7 +79,6 @@ HOSTILE: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (_attribute("convolution", "groups", 10**9), "convolution"),
     (_attribute("part", "index", 3), "parts"),
     (_attribute("part", "index", -1), "index is -1"),
-    (_attribute("variable", "name", ""), "name is empty"),
     (_attribute("variable", "name", "k"), "two variables are called 'k'"),
     (_attribute("transpose", "axes", [0, 1, 2]), "transpose"),
     (_set("add", "inputs", [10**6]), "is not an integer from 0 to"),

@@ -116,10 +116,10 @@ class Array(Methods):
 
     @property
     def name(self) -> str | None:
-        """The name of a variable, or the one that `tawny.numpy.name` gave; None for all others."""
+        """The name given to a variable, or by `tawny.numpy.name`; None for all others."""
         op = self._node.op
         if isinstance(op, Variable):
-            return op.name
+            return op.name or None
         return next((s.name for s in self._node.sources if s.name), None)
 
     @property
@@ -182,7 +182,8 @@ class Array(Methods):
         if isinstance(node.op, Constant) and node.value is not None:
             body = np.array2string(node.value, separator=", ", threshold=100, prefix="Array(")
             return f"Array({body}, dtype={node.dtype})"
-        kind = f"variable {node.name!r}" if isinstance(node.op, Variable) else node.name
+        name = isinstance(node.op, Variable) and node.op.name
+        kind = f"variable {name!r}" if name else node.op.facts().name
         where = f", {node.sources[0]}" if node.sources else ""
         return f"Array({kind}: {node.dtype}{list(node.shape)}{where})"
 
@@ -407,8 +408,8 @@ def store(out: Out, result: Array, op: str) -> Array:
     if isinstance(target.node.op, Variable):
         raise value_error(
             op,
-            f"out is variable {target.name!r}, and what else reads it would not see the change; "
-            "use the result",
+            f"out is variable {target.node.name!r}, and what else reads it would not see the "
+            "change; use the result",
         )
     check_no_view(target, op)
     if result.shape != target.shape:

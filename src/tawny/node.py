@@ -6,11 +6,11 @@ merge as they are built.  The table is weak: what nobody refers to is gone.
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar, Token
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
@@ -48,10 +48,7 @@ class Variable(
     """A value given when the graph is run."""
 
     name: str
-    named: bool
-
-    def mistake(self, types: Sequence[Type]) -> str | None:
-        return None if self.name else "name is empty"
+    """What programs call it; empty if each graph numbers it."""
 
 
 class Part(Op, name="part", traits=Trait.VIEW, gradient=Gradient.LINEAR, oracle="operator.getitem"):
@@ -155,8 +152,10 @@ class Node(Unique):
 
     @property
     def name(self) -> str:
-        """The op's name, or the variable's."""
-        return self.op.name if isinstance(self.op, Variable) else self.op.facts().name
+        """The op's name, or the variable's; of one without a name, where it was written."""
+        if not isinstance(self.op, Variable):
+            return self.op.facts().name
+        return self.op.name or f"unnamed at {describe(self.sources) or 'unknown place'}"
 
     def cost(self) -> Cost:
         """Cost of computing it from its inputs; views, constants and variables cost nothing."""
@@ -164,7 +163,12 @@ class Node(Unique):
 
     def __repr__(self) -> str:
         where = f" at {describe(self.sources)}" if self.sources else ""
-        return f"<{self.name} {self.dtype}{list(self.shape)}{where}>"
+        return f"<{op_title(self.op)} {self.dtype}{list(self.shape)}{where}>"
+
+
+def op_title(op: Op) -> str:
+    """The variable's name, if it has one, or the op's: for texts that tell the place too."""
+    return (isinstance(op, Variable) and op.name) or op.facts().name
 
 
 _INTERNED: Final[dict[int, weakref.ref[Node]]] = {}
@@ -243,8 +247,6 @@ _SCALARS: Final[weakref.WeakValueDictionary[tuple[object, ...], Node]] = (
 
 MOST_INTERNED_BYTES: Final = 4096
 """Bytes of the largest constants that are interned by content."""
-
-_counter: Final = itertools.count(1)
 
 
 def make(op: Op, inputs: tuple[Node, ...] = ()) -> Node:
@@ -375,8 +377,14 @@ def scalar(value: Number, dtype: DType, op: str) -> Node:
 
 def variable(name: str | None, shape: Shape, dtype: DType) -> Node:
     """A new variable; two are never the same, whatever their names."""
-    number = next(_counter)
-    return Node(Variable(name or f"v{number}", name is not None), (), shape, dtype)
+    return Node(Variable(name or ""), (), shape, dtype)
+
+
+def variable_names(variables: Sequence[Node]) -> dict[Node, str]:
+    """The names of the variables of one graph; those without are numbered: `v1`, `v2`, ..."""
+    taken = {v.op.name for v in variables if isinstance(v.op, Variable)}
+    free = (name for number in count(1) if (name := f"v{number}") not in taken)
+    return {v: v.op.name or next(free) for v in variables if isinstance(v.op, Variable)}
 
 
 def toposort(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:

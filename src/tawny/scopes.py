@@ -76,7 +76,7 @@ def name(x: ArrayLike, name: str) -> Array:
     if isinstance(node.op, Variable):
         raise value_error(
             "name",
-            f"the array is variable {node.op.name!r}; variables are named by tw.var(name)",
+            f"the array is variable {node.name!r}; variables are named by tw.var(name)",
         )
     if isinstance(node.op, Constant):  # equal constants are one node: this one is not theirs
         node = Node(node.op, (), node.shape, node.dtype, value=node.value)

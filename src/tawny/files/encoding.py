@@ -56,6 +56,9 @@ def encode_op(op: Op) -> dict[str, Json]:
 LATER_ATTRIBUTES: Final = {"always": False}
 """Attributes that not all files of this version have, and what they are there."""
 
+FORMER_ATTRIBUTES: Final = {"named"}
+"""Attributes that some files of this version have and that say nothing any more."""
+
 
 def decode_op(record: dict[str, Json]) -> Op:
     """The op that `encode_op` wrote; its keys are taken out of `record`."""
@@ -66,7 +69,7 @@ def decode_op(record: dict[str, Json]) -> Op:
         raise MalformedError(f"op {name}: expected an object of attributes")
     kinds = {} if name in ELEMENTWISE else field_types(CLASSES[name])
     for field in attributes:
-        if field not in kinds:
+        if field not in kinds and field not in FORMER_ATTRIBUTES:
             raise MalformedError(
                 f"op {name}: attribute {excerpt(field)} is not known; {_expected_names(kinds)}"
             )

@@ -61,7 +61,7 @@ OPERANDS: Final = {"axes", "axis", "place", "ranges", "mode", "shifts", "subscri
 FREE: Final = {
     "always", "body", "complete", "correction", "descending", "dtype", "endpoint", "epilogue",
     "file", "format", "full", "function", "header", "include_initial", "inverse", "invert",
-    "keepdims", "least", "lower", "name", "named", "offset", "pure", "right", "start", "step",
+    "keepdims", "least", "lower", "name", "offset", "pure", "right", "start", "step",
     "strict", "threshold", "transpose_a", "transpose_b", "unit", "upper",
 }  # fmt: skip
 """Attributes that any value of their declared type fits."""

@@ -25,7 +25,7 @@ from tawny.memory.budget import MemoryBudgetError, parse_bytes
 from tawny.memory.plan import plan as planned
 from tawny.memory.plan import plan_as_in_report, plan_below, replan
 from tawny.memory.problem import Problem
-from tawny.node import Node, Value, toposort
+from tawny.node import Node, Value, toposort, variable_names
 from tawny.ops.movement import Roll
 from tawny.rewrite.flow import Flow
 from tawny.rewrite.gathers import gather_pieces
@@ -119,7 +119,7 @@ class Compilation(Unique):
         self._scratches.clear()
         self.plan = Plan(
             *(memory.lowered, memory.layout, memory.kept, self.engine, self._user_results),
-            *(self.in_place_updates, self._threads, adapted),
+            *(self.in_place_updates, self._threads, adapted, variable_names(self._variables)),
         )
         changing = zip(targets, self.results[len(self.results) - len(targets) :], strict=True)
         there = set(self.in_place_updates.values())

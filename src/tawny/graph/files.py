@@ -179,7 +179,7 @@ class _Loader:
                 return _check_type(make(op, inputs), record)
             shape, dtype = decode_shape(record["shape"]), decode_dtype(record["dtype"])
             if isinstance(op, Variable):
-                if op.name in self.names:
+                if op.name and op.name in self.names:
                     raise MalformedError(f"two variables are called {op.name!r}")
                 self.names.add(op.name)
                 return Node(op, (), shape, dtype)

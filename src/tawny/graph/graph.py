@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, final
 
 from tawny.array import Array, array_for, check_untraced, evaluator, former_variable
@@ -17,7 +18,7 @@ from tawny.graph.plan_choice import Planning
 from tawny.graph.program import Program
 from tawny.graph.stages import Stages
 from tawny.lazy import LazyModule, cached_property
-from tawny.node import Node, Variable, toposort
+from tawny.node import Node, Variable, toposort, variable_names
 from tawny.rewrite.flow import Flow, Pass
 from tawny.rewrite.ledger import Rewrites
 from tawny.rewrite.pipeline import OptimisedGraph
@@ -107,6 +108,8 @@ class Graph(Unique):
             dict.fromkeys((*self.input_nodes, *(target for target, _ in self.update_nodes)))
         )
         _check_names(self.variables)
+        self.names: Mapping[Node, str] = MappingProxyType(variable_names(self.variables))
+        """What programs and pictures call the variables."""
         self._check_reached(unused)
         self._is_complete = True
 
@@ -147,12 +150,12 @@ class Graph(Unique):
         - `op`: who asks, as an error says it.
         """
         node = None if isinstance(x, str) else _variable(x, f"what {op} is given")
-        name = x if node is None else node.name
-        for own in self.variables:
-            if own is node or (node is None and own.name == name):
+        for own, name in self.names.items():
+            if own is node or (node is None and name == x):
                 return own
-        accepted = ", ".join(n.name for n in self.variables) or "none"
-        raise value_error(op, f"{name!r} is no variable of this graph; accepted: {accepted}")
+        accepted = ", ".join(self.names.values()) or "none"
+        what = x if node is None else node.name
+        raise value_error(op, f"{what!r} is no variable of this graph; accepted: {accepted}")
 
     def unflatten(self, values: Iterable[Any]) -> Any:
         """`values` in the structure of the outputs; a list of outputs gives a tuple."""
@@ -387,7 +390,7 @@ class Graph(Unique):
 
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""
-        names = ", ".join(n.name for n in self.input_nodes)
+        names = ", ".join(self.names[n] for n in self.input_nodes)
         return (
             f"<Graph{title}: inputs {names or 'none'}; {len(self.output_nodes)} outputs; "
             f"{len(self.update_nodes)} updates; {len(self.order)} nodes>"
@@ -398,14 +401,14 @@ class Graph(Unique):
         known = set(self.variables)
         missing = [n for n in reached if n not in known]
         if missing:
-            listed = ", ".join(f"{n.name!r} ({_place(n)})" for n in missing)
+            listed = ", ".join(map(_variable_label, missing))
             raise value_error(
                 "Graph", f"the outputs depend on variables that are not inputs: {listed}"
             )
         used = {*reached, *(target for target, _ in self.update_nodes)}
         for node in self.input_nodes if unused == "warn" else ():
             if node not in used:
-                warn(f"Graph: input {node.name!r} is used by no output")
+                warn(f"Graph: input {self.names[node]!r} is used by no output")
 
 
 def optimise(
@@ -491,6 +494,16 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
 
 def _place(node: Node) -> str:
     return describe(node.sources) or "unknown place"
+
+
+def _variable_label(variable: Node) -> str:
+    """A variable by its name and place."""
+    name = variable.name
+    return f"{name!r} ({_place(variable)})" if _is_named(variable) else name
+
+
+def _is_named(node: Node) -> bool:
+    return isinstance(node.op, Variable) and bool(node.op.name)
 
 
 def _inputs(inputs: Iterable[Array]) -> tuple[Node, ...]:
@@ -585,14 +598,14 @@ def _variable_named(name: str, nodes: Sequence[Node]) -> Node:
     if found:
         places = " and ".join(map(_place, found))
         raise value_error("Graph", f"updates: two variables are called {name!r} ({places})")
-    accepted = ", ".join(n.name for n in variables) or "none"
+    accepted = ", ".join(n.name for n in variables if _is_named(n)) or "none"
     raise value_error("Graph", f"updates: no variable is called {name!r}; accepted: {accepted}")
 
 
 def _check_names(variables: tuple[Node, ...]) -> None:
     seen: dict[str, Node] = {}
     for node in variables:
-        if node.name in seen:
+        if _is_named(node) and node.name in seen:
             raise value_error(
                 "Graph",
                 f"two variables are called {node.name!r} ({_place(seen[node.name])} and "

@@ -87,7 +87,7 @@ def reduce_plan(plan: Plan) -> Any:
             plan.user_results,
             dict(plan.in_place_updates),
         ),
-        *(plan.threads, plan.adapted),
+        *(plan.threads, plan.adapted, dict(plan.names)),
     )
     return plan_from, (_dump(table, {}, stand_ins), _dump(fields, numbers, stand_ins))
 
@@ -105,7 +105,10 @@ def _nodes(plan: Plan) -> list[Node]:
     lowered = plan.lowered
     placed = [node for node, _ in lowered.values]
     updates = chain.from_iterable(plan.in_place_updates.items())
-    return [*lowered.results, *lowered.steps, *placed, *plan.kept, *plan.user_results, *updates]
+    return [
+        *(*lowered.results, *lowered.steps, *placed),
+        *(*plan.kept, *plan.user_results, *updates, *plan.names),
+    ]
 
 
 # ----------------------------------------------------------------------- nodes
@@ -123,7 +126,7 @@ def _row(node: Node, number: int, numbers: dict[Node, int]) -> Row:
         if node.value.nbytes <= MOST_INTERNED_BYTES:
             kind = node.value
         else:
-            op = Variable(f"constant {number} of the plan", False)
+            op = Variable(f"constant {number} of the plan")
     places = [(s.place, s.scope, s.name) for s in node.sources]
     return op, tuple([numbers[i] for i in node.inputs]), kind, node.dtype, places
 

@@ -110,6 +110,8 @@ class Plan(Unique):
     adapted: bool = False
     """Whether what is computed in which order is chosen for these threads: a budget leaves too
     little room for the choice that is made everywhere else."""
+    names: Mapping[Node, str] = field(default_factory=dict[Node, str])
+    """What the graph calls its variables."""
 
     def __reduce__(self) -> Any:
         """As data: its tables, and the nodes they speak of."""
@@ -261,6 +263,9 @@ class Plan(Unique):
         assert isinstance(label, Node)
         return label
 
+    def _title(self, node: Node) -> str:
+        return self.names.get(node, node.name)
+
     def _locate(self, node: Node) -> tuple[Node, bool] | None:
         """The program's node for one of the user's, and whether that is computed inside it.
 
@@ -338,26 +343,26 @@ class Plan(Unique):
         """
         if not isinstance(array, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("why", f"{type(array).__name__} is no array")
-        found, name = self._locate(array.node), array.node.name
+        found, name = self._locate(array.node), self._title(array.node)
         if found is None:
             return self._why_not(array.node)
         node, inside = found
         if inside:
             return f"{name}: computed inside {node!r}, without memory of its own"
         said = self._why_so(node)
-        return said if node.name == name else f"{name} is computed as {said}"
+        return said if self._title(node) == name else f"{name} is computed as {said}"
 
     def _why_so(self, node: Node) -> str:
         """Why a value that the program computes lies where it does."""
         if is_leaf(node):
-            return f"{node.name}: an input or constant, outside the plan"
+            return f"{self._title(node)}: an input or constant, outside the plan"
         value = self.lowered.problem.roots[self.lowered.value(node)]
         root = self._node(value)
         if root is not node:
             return f"{node.name}: a view of {root!r}, without memory of its own"
         variable = self.in_place_updates.get(node)
         if variable is not None:
-            return f"{node.name}: computed in the memory of variable {variable.name!r}"
+            return f"{node.name}: computed in the memory of variable {self._title(variable)!r}"
         return self._why_there(node, value)
 
     def _why_not(self, node: Node) -> str:
@@ -449,7 +454,7 @@ class Plan(Unique):
         """For each step the variables that hold some of its results."""
         out: dict[Node, list[str]] = {}
         for source, variable in self.in_place_updates.items():
-            out.setdefault(result_of(source)[0], []).append(variable.name)
+            out.setdefault(result_of(source)[0], []).append(self._title(variable))
         return out
 
     def _repr_html_(self) -> str:

@@ -91,7 +91,7 @@ class Program:
         """The variables that are being given values, by their numbers."""
         self._variables, self._inputs = graph.variables, len(graph.input_nodes)
         self._kinds = [(n.shape, n.dtype) for n in graph.variables]
-        self._names = {n.name: i for i, n in enumerate(graph.variables)}
+        self._names = {graph.names[n]: i for i, n in enumerate(graph.variables)}
         self._buffers: list[Value | None] = [None] * len(graph.variables)
         self._values: tuple[Value, ...] = ()
         """The values of all variables, once each has one; another tuple whenever one moves."""
@@ -271,7 +271,7 @@ class Program:
             )
         given = by_name
         for key, value in (values or {}).items():
-            name = self.graph.variable(key, "set").name
+            name = self.graph.names[self.graph.variable(key, "set")]
             if name in given:
                 raise type_error("set", f"variable {name!r} was given twice")
             given[name] = value
@@ -327,6 +327,9 @@ class Program:
             )
         return self._names[name]
 
+    def _name(self, index: int) -> str:
+        return self.graph.names[self._variables[index]]
+
     def _by_index(self, values: Mapping[str, Any]) -> list[tuple[int, Any]]:
         """Values by the numbers of the variables."""
         named: list[tuple[int, Any]] = []
@@ -339,7 +342,10 @@ class Program:
         for index, value in values:
             kind = self._kinds[index]
             if bind or type(value) is not np.ndarray or (value.shape, value.dtype) != kind:
-                values = [(i, _as_variable_value(self._variables[i], v, bind)) for i, v in values]
+                values = [
+                    (i, _as_variable_value(self._variables[i], self._name(i), v, bind))
+                    for i, v in values
+                ]
                 break
         if bind:
             self._check_apart(values)
@@ -364,7 +370,7 @@ class Program:
         ]
         meeting = _overlap(buffers.values())
         for index, value in values:
-            name = self._variables[index].name
+            name = self._name(index)
             if index in changing and not value.flags.writeable:
                 raise value_error(
                     "set",
@@ -379,16 +385,17 @@ class Program:
             for other, buffer in buffers.items() if meeting else ():
                 one_changes = index in changing or other in changing
                 if other != index and one_changes and np.may_share_memory(value, buffer):
-                    target = self._variables[index if index in changing else other].name
+                    target = self._name(index if index in changing else other)
                     raise value_error(
                         "set",
-                        f"variables {name!r} and {self._variables[other].name!r} cannot share "
+                        f"variables {name!r} and {self._name(other)!r} cannot share "
                         f"memory, since updates change {target!r}; bind a copy",
                     )
 
     def _changing(self) -> frozenset[int]:
         """The variables that updates change, by their numbers."""
-        return frozenset([self._names[target.name] for target, _ in self.graph.update_nodes])
+        names = self.graph.names
+        return frozenset([self._names[names[target]] for target, _ in self.graph.update_nodes])
 
     def _recover_after_fork(self) -> None:
         """In a forked process: a thread that is not there was running the program or changing it.
@@ -445,7 +452,7 @@ class Program:
                 named = self._by_index(by_name)
                 for index, _ in named:
                     if index < len(values):
-                        name = self._variables[index].name
+                        name = self._name(index)
                         raise type_error("Program", f"input {name!r} was given twice")
                 given += named
             try:
@@ -564,9 +571,10 @@ class Program:
         with self._lock:
             node = array.node if isinstance(array, Array) else self.graph.variable(array, "get")
             if node in self.graph.variables:
-                own = self._buffers[self._names[node.name]]
+                name = self.graph.names[node]
+                own = self._buffers[self._names[name]]
                 if own is None:
-                    raise value_error("get", f"variable {node.name!r} has no value yet")
+                    raise value_error("get", f"variable {name!r} has no value yet")
                 return own.copy()
             if self._busy:
                 raise _reentry_error("get")
@@ -630,12 +638,12 @@ def _overlap(arrays: Iterable[Value]) -> bool:
     return any(one + bytes > other for (one, bytes), (other, _) in pairwise(begins))
 
 
-def _as_variable_value(node: Node, value: Any, bind: bool) -> Value:
+def _as_variable_value(node: Node, name: str, value: Any, bind: bool) -> Value:
     """`value` as the variable's array, refused if it cannot be."""
-    what = f"variable {node.name!r}"
+    what = f"variable {name!r}"
     check_unmasked(value, "Program", f"the value of {what}")
     if bind:
-        return _as_bound_array(node, value)
+        return _as_bound_array(node, what, value)
     if isinstance(value, Array):
         value = value_outside(value, f"Program: {what}")
     integer = type(value) is int
@@ -656,7 +664,7 @@ def _as_variable_value(node: Node, value: Any, bind: bool) -> Value:
     return array.astype(node.dtype, copy=False)
 
 
-def _as_bound_array(node: Node, value: Any) -> Value:
+def _as_bound_array(node: Node, what: str, value: Any) -> Value:
     array = cast("Value", value)
     if (
         not isinstance(value, np.ndarray)
@@ -665,7 +673,6 @@ def _as_bound_array(node: Node, value: Any) -> Value:
     ):
         raise value_error(
             "Program",
-            f"variable {node.name!r} can be bound only to a contiguous "
-            f"{node.dtype}{list(node.shape)} array",
+            f"{what} can be bound only to a contiguous {node.dtype}{list(node.shape)} array",
         )
     return np.asarray(array)

@@ -192,8 +192,8 @@ class Copy(
 def var(name: str | None = None, shape: int | Sequence[int] = (), dtype: Any = None) -> Array:
     """A variable: an input of graphs, whose value is given when they run.
 
-    - `name`: what programs call it by, `program(price=...)`; without one it is numbered.  The
-      variables of one graph have different names.
+    - `name`: what programs call it by, `program(price=...)`; without one each graph numbers it
+      by its place there: `v1`, `v2`, ...  The variables of one graph have different names.
     - `shape`: its shape, as a tuple or one integer; `()` is a single number.
     - `dtype`: its dtype as NumPy names it, `"float32"` or `numpy.int64`; float64 when None.
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, overload
 
 from tawny.dtype import DType
 from tawny.errors import value_error
-from tawny.node import Node, Variable
+from tawny.node import Node, op_title
 from tawny.op import NO_COST, Cost, Elementwise, Op, primitives, sum_costs
 from tawny.ops.fusion import Group
 from tawny.rewrite.flow import Kind, RuleInfo, merge_sources
@@ -31,7 +31,7 @@ class NodeRecord(NamedTuple):
     @property
     def name(self) -> str:
         """The op's name, or the variable's."""
-        return self.op.name if isinstance(self.op, Variable) else self.op.facts().name
+        return op_title(self.op)
 
     def __str__(self) -> str:
         return f"{self.name} {self.dtype}{list(self.shape)}"

@@ -54,13 +54,18 @@ class Box:
     node: Node
     number: int
     role: Role
-    title: str
+    name: str
     details: tuple[str, ...]
     where: tuple[str, ...]
     """The scopes and names it belongs to, if any, and the lines that wrote it."""
     fill: str
     badge: str
     """Which output it is; empty if none."""
+
+    @property
+    def title(self) -> str:
+        """The name, cut short."""
+        return _shorten(self.name, 32)
 
     @property
     def small(self) -> bool:
@@ -76,12 +81,14 @@ def boxes(graph: Graph, plan: BlockPlan | None = None) -> list[Box]:
         words = f"{badges[node]}," if node in badges else "output"
         badges[node] = words if len(graph.output_nodes) == 1 else f"{words} {position}"
     return [
-        _box(node, number, count[node], badges.get(node, ""), plan)
+        _box(
+            node, number, graph.names.get(node, node.name), count[node], badges.get(node, ""), plan
+        )
         for number, node in enumerate(listing(graph))
     ]
 
 
-def _box(node: Node, number: int, count: int, badge: str, plan: BlockPlan | None) -> Box:
+def _box(node: Node, number: int, name: str, count: int, badge: str, plan: BlockPlan | None) -> Box:
     role = _role(node)
     block = None if plan is None else plan.block_of(node)
     value = small_value(node)
@@ -95,7 +102,7 @@ def _box(node: Node, number: int, count: int, badge: str, plan: BlockPlan | None
         node=node,
         number=number,
         role=role,
-        title=_shorten(node.name, 32),
+        name=name,
         details=(*([extra] if extra else []), " ".join(facts)),
         where=tuple([_shorten(line, 40) for line in _where(node)]),
         fill=role.value if block is None else block_colour(block),

@@ -313,7 +313,7 @@ def _arrow(name: str, colour: str) -> str:
 def _hint(box: Box) -> str:
     """What is shown when the pointer rests on a box: nothing is cut short."""
     node = box.node
-    parts = (f"#{box.number} {node.name}", attributes(node), type_text(node), source_text(node))
+    parts = (f"#{box.number} {box.name}", attributes(node), type_text(node), source_text(node))
     return "\n".join(p for p in parts if p)
 
 

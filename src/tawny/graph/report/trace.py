@@ -92,12 +92,12 @@ def trace(graph: Graph) -> str:
 
 def roles(graph: Graph) -> dict[Node, str]:
     """What the nodes are to their graph: variables by name, outputs, sources of updates."""
-    out: dict[Node, list[str]] = {n: [n.name] for n in graph.variables}
+    out: dict[Node, list[str]] = {n: [name] for n, name in graph.names.items()}
     single = len(graph.output_nodes) == 1
     for position, node in enumerate(graph.output_nodes):
         out.setdefault(node, []).append("output" if single else f"output {position}")
     for target, source in graph.update_nodes:
-        out.setdefault(source, []).append(f"next {target.name}")
+        out.setdefault(source, []).append(f"next {graph.names[target]}")
     return {node: ", ".join(words) for node, words in out.items()}
 
 
