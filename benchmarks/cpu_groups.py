@@ -1,16 +1,20 @@
-"""Convolutions of groups of few channels, and the gradients of their inputs, in GFLOP/s.
+"""Convolutions of groups of few channels and their gradients, by us and by oneDNN, in GFLOP/s.
 
-python benchmarks/cpu_groups.py [--batch 1] [--rounds 10]
+python benchmarks/cpu_groups.py [--batch 1] [--rounds 10] [--ops forward input kernel]
+                                [--channels 2 4 8 16] [--sides 56 28 14 7] [--strides 1 2]
 
 Layers are those of ResNeXt, with 2 to 32 channels in a group, windows of 3 x 3 with strides 1 and 2,
 and of 5 x 5.  Each is a compiled program of one step, its inputs bound, its weights known in the
-forward direction; times are the best of interleaved rounds.  What `engine/cpu/products/choice.py`
-says of groups, and `segments.py` of bytes, was chosen by it.
+forward direction; times are the best of interleaved rounds.  A ratio above 1 says that our kernel is
+the faster one.  What `engine/cpu/products/choice.py`
+says of groups, and `segments.py` of lengths, taps and bytes, was chosen by it.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,9 +22,14 @@ import numpy as np
 import tawny as tw
 import tawny.numpy as tnp
 from tawny.array import array_for
+from tawny.engine.cpu.providers import OPTION
 from tawny.engine.cpu.threads.pool import default_threads
 from tawny.node import Node, make
-from tawny.ops.convolution import Convolution, ConvolutionInputGradient
+from tawny.ops.convolution import (
+    Convolution,
+    ConvolutionInputGradient,
+    ConvolutionKernelGradient,
+)
 from timing import interleaved
 
 LAYERS = (
@@ -44,7 +53,7 @@ def aligned(shape: tuple[int, ...]) -> np.ndarray:
     return found
 
 
-def program(node: Node, known: Sequence[int]) -> Callable[[], object]:
+def program(node: Node, known: Sequence[int], provider: str) -> Callable[[], object]:
     """A program of one node whose operands are bound, or known."""
     inputs = [
         tnp.asarray(aligned(operand.shape))
@@ -54,7 +63,9 @@ def program(node: Node, known: Sequence[int]) -> Callable[[], object]:
     ]
     variables = {f"x{n}": x for n, x in enumerate(inputs) if n not in known}
     result = array_for(make(node.op, tuple(x.node for x in inputs)))
+    os.environ[OPTION] = provider
     compiled = tw.Graph(list(variables.values()), result).compile()
+    assert ("by oneDNN" in str(compiled.plan)) == (provider == "onednn")
     compiled.set(bind=True, **{name: aligned(x.shape) for name, x in variables.items()})
     first = next(iter(variables))
 
@@ -67,15 +78,18 @@ def program(node: Node, known: Sequence[int]) -> Callable[[], object]:
 
 
 def layers(batch: int, side: int, all_: int, taps: int, stride: int, each: int) -> dict[str, Node]:
-    """A convolution, and the gradient of its input."""
+    """A convolution, and its gradients."""
     pads = ((taps // 2, taps // 2),) * 2
     geometry = (stride, stride), pads, (1, 1), all_ // each
     x = tw.var("x", shape=(batch, side, side, all_), dtype="float32").node
     kernel = tw.var("kernel", shape=(taps, taps, each, all_), dtype="float32").node
     forward = make(Convolution(*geometry), (x, kernel))
     slope = tw.var("slope", shape=forward.shape, dtype="float32").node
-    back = make(ConvolutionInputGradient(*geometry, (side, side)), (kernel, slope))
-    return {"forward": forward, "backward": back}
+    return {
+        "forward": forward,
+        "input": make(ConvolutionInputGradient(*geometry, (side, side)), (kernel, slope)),
+        "kernel": make(ConvolutionKernelGradient(*geometry, (taps, taps)), (x, slope)),
+    }
 
 
 def main() -> None:
@@ -83,18 +97,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--ops", nargs="*", default=["forward", "input"])
+    parser.add_argument("--channels", nargs="*", type=int, default=list(CHANNELS))
+    parser.add_argument("--sides", nargs="*", type=int, default=[56, 28, 14, 7])
+    parser.add_argument("--strides", nargs="*", type=int, default=[1, 2])
     given = parser.parse_args()
     print(f"{tw.__name__} {tw.__version__}, {default_threads()} threads, batch {given.batch}")
-    print(f"{'GFLOP/s':<32}{'forward':>10}{'backward':>10}")
+    print("GFLOP/s: our own, ratio".ljust(32) + "".join(f"{op:>16}" for op in given.ops))
+    ratios: dict[str, list[float]] = {op: [] for op in given.ops}
     for side, all_, taps, stride in LAYERS:
-        for each in CHANNELS:
+        if side not in given.sides or stride not in given.strides:
+            continue
+        for each in given.channels:
             found = layers(given.batch, side, all_, taps, stride, each)
-            calls = {n: program(x, (1,) if n == "forward" else ()) for n, x in found.items()}
-            operations = found["forward"].cost().operations
-            timed = interleaved(calls, rounds=given.rounds, calls=max(1, int(1e7 / operations)))
-            speeds = [operations / timed[name].best / 1e9 for name in calls]
-            name = f"{side}x{side}x{all_} by {taps}x{taps}x{each} / {stride}"
-            print(f"{name:<32}{speeds[0]:>10.1f}{speeds[1]:>10.1f}", flush=True)
+            operations, shown = found["forward"].cost().operations, ""
+            for op in given.ops:
+                known = (1,) if op == "forward" else ()
+                calls = {which: program(found[op], known, which) for which in ("own", "onednn")}
+                often = max(1, int(1e7 / operations))
+                timed = interleaved(calls, rounds=given.rounds, calls=often)
+                ratio = timed["onednn"].best / timed["own"].best
+                ratios[op].append(ratio)
+                shown += f"{operations / timed['own'].best / 1e9:>9.1f}{ratio:>7.2f}"
+            print(
+                f"{f'{side}x{side}x{all_} by {taps}x{taps}x{each} / {stride}':<32}{shown}",
+                flush=True,
+            )
+    means = [math.exp(sum(map(math.log, r)) / len(r)) for r in ratios.values()]
+    print("geometric mean".ljust(32) + "".join(f"{mean:>16.2f}" for mean in means))
 
 
 if __name__ == "__main__":
