@@ -22,10 +22,10 @@ from tawny.engine.cpu.products import loops, product
 from tawny.engine.llvm.runtime import library
 from tawny.engine.reference import run
 from tawny.graph.bands import cuts, search
-from tawny.graph.bands.planner import BandPlanner
 from tawny.graph.bands.search import BandCandidate, BandSearch
 from tawny.graph.graph import Graph
 from tawny.graph.program import Program
+from tawny.graph.relief import CutFinerBands
 from tawny.node import Node, make, toposort, variable
 from tawny.ops.bands import Bands, byte_range, cut_bands
 from tawny.ops.convolution import ConvolutionInputGradient
@@ -127,8 +127,8 @@ def stretch(seed: int, steps: int) -> tuple[list[Array], list[Array]]:
 @pytest.fixture
 def eager_cutting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut wherever it saves a byte, into as many bands as can be."""
-    monkeypatch.setattr("tawny.graph.bands.planner.MIN_ARENA", 0)
-    monkeypatch.setattr("tawny.graph.bands.planner.WORTHWHILE_SHARE", 1.0)
+    monkeypatch.setattr("tawny.graph.relief.MIN_ARENA", 0)
+    monkeypatch.setattr("tawny.graph.relief.WORTHWHILE_SHARE", 1.0)
     for name, value in {"BAND_BYTES": 1, "BAND_SHARE": 0.0, "MAX_SLOWDOWN": 1e9}.items():
         monkeypatch.setattr(search, name, value)
 
@@ -323,7 +323,7 @@ def test_programs_in_bands_are_right(seed: int, steps: int, threads: int) -> Non
         patch.setenv("TAWNY_DEBUG", "1")
         for name in ("MIN_ARENA", "WORTHWHILE_SHARE"):
             patch.setattr(
-                f"tawny.graph.bands.planner.{name}", {"MIN_ARENA": 0, "WORTHWHILE_SHARE": 1.0}[name]
+                f"tawny.graph.relief.{name}", {"MIN_ARENA": 0, "WORTHWHILE_SHARE": 1.0}[name]
             )
         for name, value in {"BAND_BYTES": 1, "BAND_SHARE": 0.0, "MAX_SLOWDOWN": 1e9}.items():
             patch.setattr(search, name, value)
@@ -339,7 +339,7 @@ def test_programs_in_bands_are_right(seed: int, steps: int, threads: int) -> Non
 
 def _peak_without_bands(graph: Graph) -> int:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.bands.planner.MIN_ARENA", 10**18)
+        patch.setattr("tawny.graph.relief.MIN_ARENA", 10**18)
         return graph.plan().peak_bytes
 
 
@@ -357,7 +357,7 @@ def test_most_random_stretches_are_cut(eager_cutting: None) -> None:
 @given(st.integers(0, 10**9), st.integers(5, 40))
 def test_random_graphs_of_all_ops_are_right_in_bands(seed: int, steps: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.bands.planner.MIN_ARENA", 0)
+        patch.setattr("tawny.graph.relief.MIN_ARENA", 0)
         for name, value in {"BAND_BYTES": 1, "BAND_SHARE": 0.0, "MAX_SLOWDOWN": 1e9}.items():
             patch.setattr(search, name, value)
         graph = graph_of(seed, steps, impure=False)
@@ -479,7 +479,7 @@ def test_programs_own_the_code_that_their_bands_call(eager_cutting: None) -> Non
 
 def _plain(graph: Graph) -> Program:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tawny.graph.bands.planner.MIN_ARENA", 10**18)
+        patch.setattr("tawny.graph.relief.MIN_ARENA", 10**18)
         return graph.compile()
 
 
@@ -599,7 +599,7 @@ def waiting(depth: int = 6) -> Graph:
 @pytest.fixture
 def scarce(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs of any size are cut; bands have some thousand bytes, and may take much longer."""
-    monkeypatch.setattr("tawny.graph.bands.planner.MIN_ARENA", 0)
+    monkeypatch.setattr("tawny.graph.relief.MIN_ARENA", 0)
     for name, value in {"BAND_BYTES": 2**16, "MAX_SLOWDOWN": 1.5, "RECOMPUTE_SHARE": 1.0}.items():
         monkeypatch.setattr(search, name, value)
 
@@ -624,7 +624,7 @@ def test_what_waits_is_computed_again_by_the_bands_that_read_it(
     assert tight.plan.peak_bytes < plain.plan.peak_bytes - wide / 2
     expected = results(graph.compile(engine="reference"), given)
     assert_near(results(tight, given), expected)
-    monkeypatch.setattr(BandPlanner, "tighter_plans", lambda *_: iter(()))
+    monkeypatch.setattr(CutFinerBands, "propose", lambda *_: None)
     assert tight.plan.peak_bytes < 0.9 * least_bytes(graph, 2)
 
 
@@ -655,7 +655,7 @@ def test_tight_programs_are_right(seed: int, steps: int, threads: int) -> None:
     """Random stretches within the least bytes that can be reached, in poisoned memory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAWNY_DEBUG", "1")
-        patch.setattr("tawny.graph.bands.planner.MIN_ARENA", 0)
+        patch.setattr("tawny.graph.relief.MIN_ARENA", 0)
         for name, value in {
             "BAND_BYTES": 256,
             "BAND_SHARE": 0.0,
@@ -681,7 +681,7 @@ def test_tight_programs_run_what_changed(seed: int, steps: int) -> None:
     """Parts that run at different times are cut apart, whatever is computed again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAWNY_DEBUG", "1")
-        patch.setattr("tawny.graph.bands.planner.MIN_ARENA", 0)
+        patch.setattr("tawny.graph.relief.MIN_ARENA", 0)
         for name, value in {
             "BAND_BYTES": 256,
             "BAND_SHARE": 0.0,

@@ -61,6 +61,8 @@ def networks() -> dict[str, tw.Graph]:
 @pytest.mark.parametrize("memory", [None, "least"])
 def test_planning_compiles_nothing(name: str, memory: str | None, counted: list[object]) -> None:
     graph = networks()[name]
+    for engine in ("reference", "cpu"):
+        graph.explain(engine=engine)
     peak = graph.plan().peak_bytes
     if memory is not None:
         with suppress(tw.MemoryBudgetError):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tawny as tw
 import tawny.numpy as np
 from tawny.engine.lowering import result_of, seconds
-from tawny.graph import compilation, plan_choice
+from tawny.graph import pipeline, plan_choice
 from tawny.graph.incremental import nodes_to_compute
 from tawny.node import Node
 
@@ -115,7 +115,7 @@ def long_training(layers: int) -> tw.Graph:
 
 
 def test_a_budget_that_costs_much_time_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "MIN_WARNED_SECONDS", 1e-3)
+    monkeypatch.setattr(pipeline, "MIN_WARNED_SECONDS", 1e-3)
     graph = long_training(9)
     free = graph.plan(incremental=False).peak_bytes
     with pytest.raises(tw.MemoryBudgetError) as caught:

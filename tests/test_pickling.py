@@ -333,8 +333,8 @@ def test_plans_answer_the_same_after_pickling(name: str) -> None:
 
 @pytest.mark.skipif(unavailable() is not None, reason="needs compiled code")
 def test_plans_of_programs_in_bands_answer_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tawny.graph.bands.planner.MIN_ARENA", 0)
-    monkeypatch.setattr("tawny.graph.bands.planner.WORTHWHILE_SHARE", 1.0)
+    monkeypatch.setattr("tawny.graph.relief.MIN_ARENA", 0)
+    monkeypatch.setattr("tawny.graph.relief.WORTHWHILE_SHARE", 1.0)
     for name, value in {"BAND_BYTES": 1, "BAND_SHARE": 0.0, "MAX_SLOWDOWN": 1e9}.items():
         monkeypatch.setattr(f"tawny.graph.bands.search.{name}", value)
     x = tw.var("x", shape=(1, 64, 32, 8), dtype="float32")

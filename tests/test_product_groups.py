@@ -30,7 +30,7 @@ from tawny.engine.protocol import ENGINES
 from tawny.engine.reference import run
 from tawny.engine.reference.kernel import KERNELS
 from tawny.files.encoding import decode_op, encode_op
-from tawny.graph import compilation
+from tawny.graph import pipeline
 from tawny.memory.inplace import match
 from tawny.node import Node, make, toposort, variable
 from tawny.op import ELEMENTWISE
@@ -451,7 +451,7 @@ def any_product(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tawny.engine.cpu.TINY", 0)
     monkeypatch.setitem(ENGINES, "joining", JoiningEngine())
     monkeypatch.setattr(
-        compilation,
+        pipeline,
         "product_group_pass",
         lambda can_join, keys: product_group_pass(can_join, keys, 0),
     )

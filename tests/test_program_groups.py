@@ -293,7 +293,7 @@ def test_the_version_without_groups_is_tried_last(monkeypatch: pytest.MonkeyPatc
     """Where groups keep more alive than the budget allows, and the single ops do not."""
     monkeypatch.setattr("tawny.rewrite.groups.memory.SPARE", 10.0)
     monkeypatch.setattr("tawny.rewrite.groups.relief.LARGEST", 0)
-    monkeypatch.setattr("tawny.graph.compilation.MAX_COMPARED_STEPS", 0)
+    monkeypatch.setattr("tawny.graph.relief.MAX_COMPARED_STEPS", 0)
     x = big("x", 256, 256)
     w = [big(f"w{i}", 256, 256) for i in range(4)]
     u, v, p, q = (x @ m for m in w)
@@ -330,7 +330,7 @@ def test_programs_known_to_need_no_more_with_groups_are_planned_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     planned: list[object] = []
-    monkeypatch.setattr("tawny.graph.compilation.plan_below", lambda *a, **_: planned.append(a))
+    monkeypatch.setattr("tawny.graph.relief.plan_below", lambda *a, **_: planned.append(a))
     graph = graph_of(wide_graph(7, 120))
     graph.plan(engine="grouping", incremental=False)
     assert not planned

@@ -114,11 +114,15 @@ class Engine(Protocol):
         """How the steps are run on a number of threads, in words."""
         ...
 
-    def prepare(self, task: Task) -> Executable:
-        """Make the code of the kernels that were chosen, allocate the memory, lower the steps.
+    def emit(self, task: Task) -> object:
+        """Make the code of the kernels that were chosen; what is given holds it until `prepare`.
 
         Raises StalePlanError where code cannot be made: the next plan chooses without it.
         """
+        ...
+
+    def prepare(self, task: Task) -> Executable:
+        """Allocate the memory and lower the steps; makes code that `emit` has not made."""
         ...
 
 

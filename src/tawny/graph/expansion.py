@@ -15,7 +15,7 @@ from tawny.ops.fusion import FusedConvolution, FusedMatmul, Group, ProductGroup
 from tawny.ops.linalg import Matmul
 from tawny.ops.movement import transpose_node
 from tawny.ops.pieces import GatherPieces
-from tawny.rewrite.pipeline import PIPELINE, optimise
+from tawny.rewrite.pipeline import SIMPLIFY, optimise
 
 # ---------------------------------------------------------- groups and pieces
 
@@ -58,13 +58,10 @@ def expand_groups(results: Sequence[Node]) -> ExpandedGroups:
     return ExpandedGroups(out, {written: node for node, written in plain.items()})
 
 
-_SIMPLIFY_PASSES: Final = tuple(p for p in PIPELINE if p.name == "simplify")
-
-
 def simplify_nodes(results: Sequence[Node]) -> dict[Node, Node]:
     """For each node that `results` were written with, the one that simpler operands make of it."""
     order = toposort(results)
-    made = optimise(order, evaluate=evaluator(), pipeline=_SIMPLIFY_PASSES, measured=False)
+    made = optimise(order, evaluate=evaluator(), pipeline=(SIMPLIFY,), measured=False)
     return dict(zip(order, made.outputs, strict=True))
 
 

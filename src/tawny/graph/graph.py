@@ -12,7 +12,8 @@ from tawny.array import Array, array_for, check_untraced, evaluator, former_vari
 from tawny.engine.protocol import engine_named
 from tawny.errors import PerformanceWarning, type_error, value_error, warn
 from tawny.gc_pause import pause_gc
-from tawny.graph.compilation import RULES, Compilation
+from tawny.graph.compilation import Compilation
+from tawny.graph.pipeline import RULES
 from tawny.graph.plan import Plan
 from tawny.graph.plan_choice import Planning
 from tawny.graph.program import Program

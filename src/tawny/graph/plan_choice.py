@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, final
 
-from tawny.engine.lowering import LoweredGraph, is_leaf, lower, result_of, seconds, with_constraints
+from tawny.engine.lowering import LoweredGraph, is_leaf, result_of, seconds, with_constraints
 from tawny.graph.in_place_updates import NO_UPDATES, InPlaceUpdates, UpdateAnalysis
 from tawny.graph.incremental import (
     VOLATILE,
@@ -26,7 +26,6 @@ from tawny.memory.plan import ArenaLayout, plan, plan_as_in_report, plan_below
 from tawny.memory.problem import Problem
 from tawny.memory.schedule import Schedule, schedule
 from tawny.node import Node
-from tawny.rewrite.flow import Flow
 from tawny.shape import size
 
 ALIGNMENT: Final = 64
@@ -334,20 +333,18 @@ class ChosenPlan(NamedTuple):
 
 
 def choose_plan(
-    flow: Flow,
+    lowered: LoweredGraph,
     targets: Sequence[Node],
     known: Dependence,
-    scratch: Callable[[Node], int],
     incremental: bool,
     budget: int | None,
     planning: Planning,
 ) -> ChosenPlan:
     """The plan of a graph within a budget, and the updates that it lets be computed in place.
 
-    The last outputs are the sources of update edges to `targets`.
+    The last results are the sources of update edges to `targets`.
     """
-    results = flow.outputs
-    lowered = lower(results, scratch=scratch, order=flow.order())
+    results = lowered.results
     kept = known if incremental else None
     if not targets or planning == "seed":
         return ChosenPlan(KeepPolicy(lowered, kept, planning=planning).plan_within(budget), {})

@@ -7,30 +7,31 @@ from time import perf_counter
 from typing import NamedTuple, final, overload
 
 
-class Stage(NamedTuple):
-    """One stage: its name, the nodes or steps that it leaves, and what it took."""
+class StageRecord(NamedTuple):
+    """One stage: its name, the nodes or steps and the bytes that it leaves, and its time."""
 
     name: str
     nodes: int
     """Nodes of the graph that the stage leaves; for plans, the steps that a run takes."""
-    bytes: int | None
-    """Bytes of the plan that the stage leaves; None before there is one."""
+    bytes: int
+    """Bytes of the plan that the stage leaves; before there is one, of all values that the graph
+    computes, and of the kernels' scratch memory once they are chosen."""
     seconds: float
 
 
 @final
-class Stages(Sequence[Stage]):
+class Stages(Sequence[StageRecord]):
     """The stages of one compilation in their order, printed as a table."""
 
-    def __init__(self, stages: Sequence[Stage] = (), summary: str = "") -> None:
+    def __init__(self, stages: Sequence[StageRecord] = (), summary: str = "") -> None:
         self._stages = list(stages)
         self._summary = summary
         self._last = perf_counter()
 
-    def note(self, name: str, nodes: int, nbytes: int | None = None) -> None:
+    def note(self, name: str, nodes: int, nbytes: int) -> None:
         """Add a stage that ends now and began when the one before it ended."""
         now = perf_counter()
-        self._stages.append(Stage(name, nodes, nbytes, now - self._last))
+        self._stages.append(StageRecord(name, nodes, nbytes, now - self._last))
         self._last = now
 
     def with_summary(self, summary: str) -> Stages:
@@ -38,23 +39,22 @@ class Stages(Sequence[Stage]):
         return Stages(self._stages, summary)
 
     @overload
-    def __getitem__(self, index: int) -> Stage: ...
+    def __getitem__(self, index: int) -> StageRecord: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Stage]: ...
-    def __getitem__(self, index: int | slice) -> Stage | list[Stage]:
+    def __getitem__(self, index: slice) -> list[StageRecord]: ...
+    def __getitem__(self, index: int | slice) -> StageRecord | list[StageRecord]:
         return self._stages[index]
 
     def __len__(self) -> int:
         return len(self._stages)
 
-    def __iter__(self) -> Iterator[Stage]:
+    def __iter__(self) -> Iterator[StageRecord]:
         return iter(self._stages)
 
     def __repr__(self) -> str:
         rows = [("stage", "nodes", "bytes", "ms")]
         for name, nodes, nbytes, seconds in self._stages:
-            shown = "" if nbytes is None else f"{nbytes:,}"
-            rows.append((name, f"{nodes:,}", shown, f"{1e3 * seconds:.2f}"))
+            rows.append((name, f"{nodes:,}", f"{nbytes:,}", f"{1e3 * seconds:.2f}"))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])

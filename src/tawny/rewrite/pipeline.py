@@ -1,4 +1,4 @@
-"""The pipeline: every pass of the optimiser, in order."""
+"""The passes of the optimiser, in order, and running them."""
 
 from __future__ import annotations
 
@@ -80,14 +80,10 @@ CONTRACT: Final = rules_pass(
     "contract", constants.FOLD_RULES, contraction.ADAGRAD, contraction.FMA, broadcasting.ONES
 )
 
-PIPELINE: Final[tuple[Pass, ...]] = (
-    SIMPLIFY,
-    fold_batch_norm,
-    fuse_products,
-    CONTRACT,
-    gather_pieces,
-    group_elementwise,
-)
+SIMPLIFY_PASSES: Final[tuple[Pass, ...]] = (SIMPLIFY, fold_batch_norm)
+FUSE_PASSES: Final[tuple[Pass, ...]] = (fuse_products, CONTRACT)
+PIPELINE: Final = (*SIMPLIFY_PASSES, *FUSE_PASSES, gather_pieces, group_elementwise)
+"""The passes of `tw.optimise`; `tawny.graph.pipeline` has all stages of compiling a program."""
 
 
 def rules(pipeline: Sequence[Pass] = PIPELINE) -> tuple[RuleInfo, ...]:

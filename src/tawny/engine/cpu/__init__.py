@@ -143,16 +143,22 @@ class CpuEngine:
         """What the node's kernel asks for."""
         return scratch_of(node, threads) if _compiles() else 0
 
+    def emit(self, task: Task) -> object:
+        """Make the code of all kernels, several at a time."""
+        if unavailable() is not None:
+            return None
+        nodes, views = self._one_by_one(task.lowered.steps, task.threads), Views()
+        found = [choose(node, task.threads, views) for node in nodes]
+        if not compile_kernels([choice for choice in found if choice is not None]):
+            raise StalePlanError
+        return found
+
     def prepare(self, task: Task) -> Executable:
         """Allocate the arena and lower the steps."""
         reason = unavailable()
         if reason is not None:
             warn_of_engine(task, reason)
             return ReferenceExecutable(task)
-        nodes, views = self._one_by_one(task.lowered.steps, task.threads), Views()
-        found = [choose(node, task.threads, views) for node in nodes]
-        if not compile_kernels([choice for choice in found if choice is not None]):
-            raise StalePlanError
         executable = CpuExecutable(task)
         warn_of_numpy(task, executable.by_numpy)
         return executable
