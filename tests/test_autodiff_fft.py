@@ -120,7 +120,7 @@ def test_single_precision(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("name", ["fft", "rfft", "irfft"])
 def test_a_slope_takes_one_transform_of_the_same_length(name: str) -> None:
-    x = tw.var(shape=(64,), dtype="complex128" if name == "irfft" else "float64")
+    x = tw.var("x", (64,), dtype="complex128" if name == "irfft" else "float64")
     (slope,) = tw.gradients(tnp.sum(tnp.square(tnp.abs(named(f"fft.{name}")(x)))), [x])
     names = [n.name for n in toposort([slope.node])]
     assert len([n for n in names if "fft" in n]) == 2

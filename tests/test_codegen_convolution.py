@@ -199,6 +199,8 @@ LAYERS = {
     "groups of eight, odd lines": plain((1, 5, 37, 16), (3, 3, 8, 16), padding=1, groups=2),
     "groups of sixteen": plain((3, 7, 7, 32), (3, 3, 16, 32), padding=1, groups=2),
     "groups of sixteen, half as many outputs": plain((1, 9, 9, 64), (3, 3, 16, 32), 1, 1, groups=4),
+    "groups of eight, strides": plain((2, 9, 56, 16), (3, 3, 8, 16), 2, 1, groups=2),
+    "groups of sixteen, strides": plain((2, 9, 28, 32), (3, 3, 16, 32), 2, 1, groups=2),
     "groups in a sequence": plain((3, 50, 32), (5, 8, 32), padding=2, groups=4),
     "groups in a volume": plain((1, 5, 6, 7, 32), (3, 2, 3, 8, 32), padding=1, groups=4),
     "depthwise": plain((2, 9, 9, 24), (3, 3, 1, 24), padding=1, groups=24),

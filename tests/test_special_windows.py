@@ -168,6 +168,7 @@ def used(monkeypatch) -> tuple[list[str], list[int]]:
     monkeypatch.setattr(choice, "WINOGRAD_POSITIONS", 1)
     monkeypatch.setattr(choice, "WINOGRAD_TURNED", 1)
     monkeypatch.setattr(choice, "SEGMENT_TAPS", {1: 1, 2: 1})
+    monkeypatch.setattr(choice, "LONG_SEGMENT_TAPS", 1)
     return names, sliced
 
 

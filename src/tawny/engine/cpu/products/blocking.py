@@ -59,7 +59,7 @@ class Panels(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class TileStrip:
     """Tiles of one width, one below the other; the first `tall` are a row higher than the rest."""
 
     tile: RegisterTile
@@ -67,11 +67,11 @@ class Strip:
     tall: int
 
     @staticmethod
-    def of(rows: int, vectors: int, masked: bool = False, most: int = 0) -> Strip:
+    def of(rows: int, vectors: int, masked: bool = False, most: int = 0) -> TileStrip:
         """As few tiles as there can be, of nearly equal height, which is `most` rows at most."""
         count = over(rows, most or tallest(vectors))
         height = over(rows, count)
-        return Strip(RegisterTile(height, vectors, masked), count, rows - count * (height - 1))
+        return TileStrip(RegisterTile(height, vectors, masked), count, rows - count * (height - 1))
 
     @property
     def shapes(self) -> tuple[RegisterTile, ...]:
@@ -100,8 +100,8 @@ STRIP_NUMBERS: Final = ("tiles", "tall", "height", "width", "columns", "sums", "
 class Blocking:
     """Blocks of columns as wide as the `full` strip; the rest of the columns is the `tail`'s."""
 
-    full: Strip
-    tail: Strip | None
+    full: TileStrip
+    tail: TileStrip | None
     blocks: int
     rest: int
     depth_blocks: int
@@ -209,9 +209,9 @@ def cut(
     """
     rows, columns, lanes = max(extent.rows, 1), max(extent.columns, 1), element.lanes
     vectors = vectors_for(rows) if wide is None else wide
-    full = Strip.of(rows, vectors, most=high)
+    full = TileStrip.of(rows, vectors, most=high)
     blocks, rest = divmod(columns, vectors * lanes)
-    tail = Strip.of(rows, over(rest, lanes), bool(rest % lanes), high) if rest else None
+    tail = TileStrip.of(rows, over(rest, lanes), bool(rest % lanes), high) if rest else None
     width = full.tile.width(element)
     tiles = (full if blocks else tail or full).tiles
     packed, most_blocks = panels is Panels.PACKED, max(blocks, 1)

@@ -222,6 +222,12 @@ SEGMENT_TAPS: Final = {1: 3, 2: 2.25}
 """By the groups that fill a vector: with fewer taps for each pixel that is copied, copying takes
 longer than it saves; `benchmarks/cpu_groups.py`."""
 
+LONG_SEGMENT: Final = 14
+"""Positions of segments for which `LONG_SEGMENT_TAPS` are enough; `benchmarks/cpu_groups.py`."""
+
+LONG_SEGMENT_TAPS: Final = 2
+"""The fewest taps of long segments for each pixel that is copied; `benchmarks/cpu_groups.py`."""
+
 LINE_PIXEL_BYTES: Final = 8
 """Pixels of at most this many bytes are too short to be multiplied tap by tap: lines are copied;
 `benchmarks/cpu_products.py`, first layers of networks."""
@@ -267,8 +273,11 @@ def _is_segments(case: ConvolutionCase) -> bool:
     if rest or not 1 <= vectors <= SEGMENT_VECTORS or sweep.extent.empty:
         return False
     high, wide = both_axes(sweep)
-    copied = SEGMENT_TAPS[case.element.lanes // own.lanes] * high.stride * wide.stride
-    return sweep.taps >= copied and segment_length(own, sweep) >= min(wide.count, SEGMENT_LENGTH)
+    length, least = segment_length(own, sweep), SEGMENT_TAPS[case.element.lanes // own.lanes]
+    if length >= LONG_SEGMENT:
+        least = LONG_SEGMENT_TAPS
+    is_paid = sweep.taps >= least * high.stride * wide.stride
+    return is_paid and length >= min(wide.count, SEGMENT_LENGTH)
 
 
 def _is_groups(case: ConvolutionCase) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.kernel import KERNEL, CompiledKernel
 from tawny.engine.cpu.kernels.row import Names, Numbers
-from tawny.engine.cpu.products.epilogue import Places, TileEpilogue, finish
+from tawny.engine.cpu.products.epilogue import TileAddresses, TileEpilogue, finish
 from tawny.engine.cpu.products.matrices import Matrices
 from tawny.engine.cpu.products.packing import lanes_of
 from tawny.engine.cpu.products.sharing import Offsets, offsets_of, shares, stack_size
@@ -166,7 +166,7 @@ class _Dots:
         )
         added = self._address("bias", bias)
         scale = f.offset(added, n["scale_at"]) if self.form.epilogue.parts.scaled else added
-        self._finish(Places(result, added, scale, residual), count, height)
+        self._finish(TileAddresses(result, added, scale, residual), count, height)
 
     def _rows(self, name: str, offset: Value, first: Value, height: int) -> list[Value]:
         """Some rows of an operand or the result; none of one there is not."""
@@ -175,7 +175,7 @@ class _Dots:
         step = self.numbers[f"{name}_row"]
         return evenly_spaced(self.f, self._address(name, offset + first * step), step, height)
 
-    def _finish(self, places: Places, count: Value, height: int) -> None:
+    def _finish(self, places: TileAddresses, count: Value, height: int) -> None:
         """The epilogue of some rows of a block of `count` columns."""
         f, form, element = self.f, self.form, self.element
         nbytes = element.sum_bytes

@@ -60,7 +60,7 @@ def without_scale(
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class TileAddresses:
     """Addresses at the first column of a tile: of bias and scale, and of each row of the others."""
 
     results: Sequence[Value]
@@ -140,7 +140,7 @@ def finish(
     tile: RegisterTile,
     epilogue: TileEpilogue,
     sums: Sequence[Value],
-    places: Places,
+    places: TileAddresses,
     masks: Sequence[Value | None],
 ) -> None:
     """Apply the epilogue to a tile's sums and write them."""

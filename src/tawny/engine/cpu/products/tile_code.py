@@ -22,7 +22,7 @@ from typing import Final, Protocol
 from tawny.engine.cpu.kernels.element import Element
 from tawny.engine.cpu.kernels.row import Names, Numbers
 from tawny.engine.cpu.products.blocking import STRIP_NUMBERS
-from tawny.engine.cpu.products.epilogue import Places, TileEpilogue, finish
+from tawny.engine.cpu.products.epilogue import TileAddresses, TileEpilogue, finish
 from tawny.engine.cpu.products.packing import Order, declare_pack
 from tawny.engine.cpu.products.tile import FIRST_CACHE, RegisterTile, prefetch, unusual
 from tawny.engine.llvm.ir.builder import I1, I64, PTR, VOID, Function, Module, Value
@@ -310,7 +310,7 @@ class RowSource(ABC):
         def end() -> list[Value]:
             has_residual = epilogue.parts.residual
             residuals = rows.places(code.residual, "residual") if has_residual else ()
-            places = Places(rows.places(code.result, "c"), code.bias, code.scale, residuals)
+            places = TileAddresses(rows.places(code.result, "c"), code.bias, code.scale, residuals)
             finish(f, code.element, code.tile, epilogue, sums, places, code.masks)
             return []
 

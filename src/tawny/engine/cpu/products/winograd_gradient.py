@@ -166,7 +166,7 @@ def _library(element: Element, vectors: int, rest: int) -> str:
             _declare_tile(module, element, RegisterTile(rows, number))
         _declare_direct(module, element, number)
         with module.function(f"task{number}", _TASK, internal=True, attributes="noinline") as f:
-            _Task(f, element, number).write()
+            _GradientTask(f, element, number).write()
     with module.function("kernel", KERNEL) as f:
         row, worker, workers = f.arguments
         x, slopes, result, scratch = (f.cell(row, i, PTR) for i in range(4))
@@ -265,7 +265,7 @@ class _Segment:
     last: Value
 
 
-class _Task:
+class _GradientTask:
     """The slopes of some channels' weights for a block of outputs some vectors wide."""
 
     def __init__(self, f: Function, element: Element, vectors: int) -> None:
