@@ -87,7 +87,7 @@ def test_the_compiler_is_loaded_once_and_beside_the_optimiser(
     monkeypatch.setenv("TAWNY_THREADS", threads)
     loading: list[str] = []
     monkeypatch.setattr(cpu, "_load", lambda: loading.append(threading.current_thread().name))
-    cpu._begun.cache_clear()
+    cpu._start_loading.cache_clear()
     x = tw.var("x", shape=(4,))
     for y in (tnp.sin(x), tnp.cos(x)):
         tw.Graph([x], y).compile(engine=ENGINE)

@@ -314,7 +314,7 @@ def test_long_runs_are_cut_so_that_python_can_be_interrupted() -> None:
     p = tw.Graph([x], y).compile(engine=ENGINE, optimise=False)
     p(np.zeros(100_000))
     routes = p._compiled.executable._routes.values()
-    native = [s for r in routes for s in r.positions if s.callback is None]
+    native = [s for r in routes for s in r.segments if s.callback is None]
     estimated = sum(s.seconds for s in p._compiled.task.lowered.problem.steps)
     assert estimated > 3 * executables.SEGMENT_SECONDS
     assert len(native) >= 3
@@ -394,7 +394,7 @@ def test_a_run_is_not_cut_once_variables_change() -> None:
     holding = [
         s
         for route in p._compiled.executable._routes.values()
-        for s in route.positions
+        for s in route.segments
         if entries.intersection(s.entries.tolist())
     ]
     assert len(holding) == 1

@@ -219,6 +219,13 @@ def test_choices_for_layers(name: str, machine: int) -> None:
     assert choose_kernel_gradient(layer.kernel_gradient(machine)).name == slopes
 
 
+@pytest.mark.parametrize(("side", "ahead"), [(28, "SEGMENTS or GROUPS"), (14, "GROUPS")])
+def test_strides_leave_segments_to_long_lines(side: int, ahead: str, machine: int) -> None:
+    layer = Layer(side, 512, 512, 3, 2, groups=32)
+    (case,) = layer.forward(machine)
+    assert choose_convolution(case).name == ahead.split(" or ")[0 if machine == 64 else -1]
+
+
 def reached(nbytes: int) -> dict[object, set[int]]:
     """For each table, the numbers of the rows that layers and products above are decided by."""
 
