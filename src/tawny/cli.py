@@ -1,4 +1,4 @@
-"""The command line: `tawny doctor` and `tawny bench`."""
+"""The command line: `tawny doctor`, `tawny bench` and `tawny view`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tawny import __version__
+from tawny import __version__, load
 from tawny.engine.cpu import unavailable
 from tawny.engine.cpu.providers import describe_provider
 from tawny.engine.cpu.threads.pool import default_threads, processors
@@ -34,7 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bench.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{NETWORKS}; all by default")
     bench.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     bench.add_argument("--picture", type=Path, metavar="FILE", help="draw them there")
+    view = commands.add_parser("view", help="show a graph file: graph, memory and rewrites")
+    view.add_argument("file", type=Path, metavar="FILE", help="what graph.save wrote")
+    view.add_argument(
+        "--output", type=Path, metavar="PAGE", help="write the page there, and open no browser"
+    )
+    view.add_argument("--graph", action="store_true", help="the graph alone, which is not planned")
     given = parser.parse_args(arguments)
+    if given.command == "view":
+        return _view(given.file, given.output, compiled=not given.graph)
     if given.command == "bench":
         command = importlib.import_module("tawny.bench.command")
         status: int = command.bench(given.networks, given.json, given.picture)
@@ -44,6 +52,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name:<12} {value}", flush=True)
     except BrokenPipeError:  # whoever reads it has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _view(file: Path, output: Path | None, *, compiled: bool) -> int:
+    """Show a graph file in the browser, or write the page."""
+    try:
+        print(load(file).show(output, compiled=compiled))
+    except (OSError, ValueError) as error:
+        print(f"{PACKAGE} view: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -81,7 +81,7 @@ class Compilation(Unique):
         self.plan = Plan(
             *(memory.lowered, memory.layout, memory.kept, self.engine, self._user_results),
             *(self.in_place_updates, self._threads, state.is_adapted),
-            variable_names(self._request.variables),
+            *(variable_names(self._request.variables), self._request.budget),
         )
 
     @property

@@ -31,10 +31,12 @@ from tawny.unique import Unique
 
 if TYPE_CHECKING:
     from tawny.graph import files, saving
-    from tawny.graph.report import dot, svg, trace
+    from tawny.graph.report import dot, page, svg, trace
 else:
     files, saving = LazyModule("tawny.graph.files"), LazyModule("tawny.graph.saving")
-    dot, svg, trace = (LazyModule(f"tawny.graph.report.{name}") for name in ("dot", "svg", "trace"))
+    dot, page, svg, trace = (
+        LazyModule(f"tawny.graph.report.{name}") for name in ("dot", "page", "svg", "trace")
+    )
 
 
 class RewriteSwitches(NamedTuple):
@@ -379,11 +381,31 @@ class Graph(Unique):
         """
         svg.visualize(self, path, plan)
 
+    def show(self, path: str | Path | None = None, *, compiled: bool = False) -> Path:
+        """Write a page on which the graph can be explored; it needs no network.
+
+        - `path`: the file, which is replaced; None makes one and opens it in the browser.
+        - `compiled`: whether memory and rewrites are shown too, as `compile()` would make them.
+
+        Gives the path.  Scopes open and close, repeats are folded, and each node has its line.
+
+            x = tw.var("x", (3,))
+            page = tw.Graph([x], np.sin(x) + 1).show("graph.html")
+        """
+        if not compiled:
+            return page.show(page.page(self), path)
+        switches = RewriteSwitches(True, False, (), ())
+        with pause_gc():
+            made = self._compile("cpu", None, (), switches, True, None, "default")
+        return page.show(page.page(self, made.plan, made.rewrites), path)
+
     def _repr_svg_(self) -> str:
         return svg.svg(self)
 
     def _repr_html_(self) -> str:
-        return svg.html(self)
+        if not page.fits_frame(len(self.order)):
+            return svg.html(self)
+        return page.frame(page.page(self))
 
     def __reduce__(self) -> Any:
         """By the bytes that `save` writes; see there for what a file holds."""

@@ -87,7 +87,7 @@ def reduce_plan(plan: Plan) -> Any:
             plan.user_results,
             dict(plan.in_place_updates),
         ),
-        *(plan.threads, plan.adapted, dict(plan.names)),
+        *(plan.threads, plan.adapted, dict(plan.names), plan.budget),
     )
     return plan_from, (_dump(table, {}, stand_ins), _dump(fields, numbers, stand_ins))
 

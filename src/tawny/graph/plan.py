@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 from tawny.array import Array, array_for
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     import html
 
     from tawny.graph import pickling
+    from tawny.graph.report import page
 else:
     html, pickling = LazyModule("html"), LazyModule("tawny.graph.pickling")
+    page = LazyModule("tawny.graph.report.page")
 
 BlockKind = Literal["kept", "transient", "scratch"]
 
@@ -112,6 +115,8 @@ class Plan(Unique):
     little room for the choice that is made everywhere else."""
     names: Mapping[Node, str] = field(default_factory=dict[Node, str])
     """What the graph calls its variables."""
+    budget: int | None = None
+    """The bytes it was allowed; None where there was no limit."""
 
     def __reduce__(self) -> Any:
         """As data: its tables, and the nodes they speak of."""
@@ -266,7 +271,7 @@ class Plan(Unique):
     def _title(self, node: Node) -> str:
         return self.names.get(node, node.name)
 
-    def _locate(self, node: Node) -> tuple[Node, bool] | None:
+    def locate(self, node: Node) -> tuple[Node, bool] | None:
         """The program's node for one of the user's, and whether that is computed inside it.
 
         There is none for what was optimised away.
@@ -315,7 +320,7 @@ class Plan(Unique):
 
     def block_of(self, node: Node) -> int | None:
         """Which of `blocks` holds the value of `node`; None if it lies outside the plan."""
-        found = self._locate(node)
+        found = self.locate(node)
         if found is None or found[1] or is_leaf(found[0]):
             return None
         node = found[0]
@@ -343,7 +348,7 @@ class Plan(Unique):
         """
         if not isinstance(array, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("why", f"{type(array).__name__} is no array")
-        found, name = self._locate(array.node), self._title(array.node)
+        found, name = self.locate(array.node), self._title(array.node)
         if found is None:
             return self._why_not(array.node)
         node, inside = found
@@ -375,7 +380,7 @@ class Plan(Unique):
         gone = {node}
         for later in self._simple:
             if not gone.isdisjoint(later.inputs):
-                found = self._locate(later)
+                found = self.locate(later)
                 if found is not None:
                     own, _ = found
                     part = f"{node.name}: optimised away, as a part of {own!r}"
@@ -471,7 +476,26 @@ class Plan(Unique):
         title = html.escape(str(self).splitlines()[0])
         more = f"<p>... and {self._hidden_count} more steps</p>" if self._hidden_count else ""
         body = f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
-        return f"<p>{title}</p><table>{body}</table>{more}"
+        table = f"<p>{title}</p><table>{body}</table>{more}"
+        if not page.fits_frame(len(self.steps)):
+            return table
+        return (
+            f"{page.frame(page.page(plan=self))}<details><summary>steps</summary>{table}</details>"
+        )
+
+    def show(self, path: str | Path | None = None) -> Path:
+        """Write a page that shows the memory of the run and the graph; it needs no network.
+
+        - `path`: the file, which is replaced; None makes one and opens it in the browser.
+
+        Gives the path.  The page shows every value from its first write to its last use, what is
+        in use at the peak, and why values lie where they do.
+
+            x = tw.var("x", (1000,))
+            plan = tw.Graph([x], np.cumsum(np.cumsum(x))).plan()
+            page = plan.show("plan.html")
+        """
+        return page.show(page.page(plan=self), path)
 
     def diff(self, other: Plan) -> str:
         """What differs between this plan and another, in words, a line for each thing.

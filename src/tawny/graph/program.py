@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, cast, final
@@ -19,7 +20,7 @@ from tawny.graph.compilation import Compilation
 from tawny.graph.plan import Plan
 from tawny.graph.plan_choice import ALIGNMENT
 from tawny.graph.stages import Stages
-from tawny.lazy import cached_property
+from tawny.lazy import LazyModule, cached_property
 from tawny.node import Node, Value
 from tawny.rewrite.ledger import Rewrites
 from tawny.shape import as_int
@@ -27,6 +28,9 @@ from tawny.unique import Unique
 
 if TYPE_CHECKING:
     from tawny.graph.graph import Graph
+    from tawny.graph.report import page
+else:
+    page = LazyModule("tawny.graph.report.page")
 
 
 @final
@@ -157,6 +161,24 @@ class Program:
             [stage.name for stage in program.explain()][:3]   # -> ['record', 'simplify', 'fuse']
         """
         return self._compiled.explain()
+
+    def show(self, path: str | Path | None = None) -> Path:
+        """Write a page that shows the graph, the memory and the rewrites; it needs no network.
+
+        - `path`: the file, which is replaced; None makes one and opens it in the browser.
+
+        Gives the path.  What is selected in one view is selected in all.
+
+            x = tw.var("x", (1000,))
+            program = tw.Graph([x], np.exp(x * 1) + 1).compile()
+            page = program.show("program.html")
+        """
+        return page.show(page.page(self.graph, self.plan, self.rewrites), path)
+
+    def _repr_html_(self) -> str:
+        if not page.fits_frame(len(self.graph.order)):
+            return self.plan._repr_html_()  # pyright: ignore[reportPrivateUsage]
+        return page.frame(page.page(self.graph, self.plan, self.rewrites))
 
     @property
     def engine(self) -> str:

@@ -1,0 +1,355 @@
+"""One page of HTML that shows a graph, its memory and its rewrites; it needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import linecache
+import os
+import tempfile
+import webbrowser
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tawny.array import array_for
+from tawny.graph.report.scope_layout import ScopeLayout
+from tawny.graph.report.trace import attributes, roles, small_value, type_text
+from tawny.node import Constant, Node, Part, Variable, toposort
+from tawny.op import Elementwise
+from tawny.shape import size
+from tawny.source import Source
+
+if TYPE_CHECKING:
+    from tawny.graph.graph import Graph
+    from tawny.graph.plan import Plan
+    from tawny.rewrite.ledger import Rewrites
+
+MAX_RECORDS: Final = 20_000
+"""Rewrites that are listed one by one."""
+
+MAX_PLACES: Final = 3
+"""Lines of the user's program that are listed for a node."""
+
+MAX_FRAME_NODES: Final = 5_000
+"""Nodes of the largest graph that a notebook shows by itself."""
+
+WHY_LOOKS: Final = 4_000_000
+"""Pairs of values that are compared to say why values lie where they do."""
+
+MAX_TEXT: Final = 2000
+"""Characters of the longest text that is shown whole."""
+
+
+def show(page: str, path: str | os.PathLike[str] | None) -> Path:
+    """Write a page, and open it in the browser if no path is given; gives its path."""
+    if path is None:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", prefix="tawny-", suffix=".html", delete=False
+        ) as file:
+            file.write(page)
+        target = Path(file.name)
+        webbrowser.open(target.as_uri())
+        return target
+    target = Path(path)
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def fits_frame(nodes: int) -> bool:
+    """Whether a notebook shows a graph of as many nodes by itself."""
+    return nodes <= MAX_FRAME_NODES
+
+
+def frame(page: str) -> str:
+    """The page inside another, as a notebook's: neither reaches the other."""
+    return (
+        '<iframe sandbox="allow-scripts" style="width:100%;height:560px;border:1px solid #8888" '
+        f'srcdoc="{html.escape(page)}"></iframe>'
+    )
+
+
+def page(
+    graph: Graph | None = None, plan: Plan | None = None, rewrites: Rewrites | None = None
+) -> str:
+    """The page of a graph, of a plan, or of both and what the optimiser did."""
+    return _fill_page(page_data(graph, plan, rewrites))
+
+
+def _fill_page(data: Mapping[str, Any]) -> str:
+    """The page with its script, its style and its data, of which none is executed."""
+    script, style = _file("page.js"), _file("page.css")
+    return (
+        _file("page.html")
+        .replace("{{script-hash}}", _digest(script))
+        .replace("{{style-hash}}", _digest(style))
+        .replace("{{style}}", style)
+        .replace("{{script}}", script)
+        .replace("{{data}}", escape_json(json.dumps(data, separators=(",", ":"))))
+    )
+
+
+def escape_json(text: str) -> str:
+    """JSON as it may stand in HTML and in scripts: with no character that means anything there."""
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+@cache
+def _file(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")
+
+
+@cache
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+# ------------------------------------------------------------------------ data
+
+
+class _Texts:
+    """Texts by number, each once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.lines: dict[int, int] = {}
+        """For a place in the user's program the text of its line."""
+        self._places: dict[Source, int] = {}
+
+    def number(self, text: str) -> int:
+        """The number of a text, which is cut if it is long."""
+        cut = text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+        return self.numbers.setdefault(cut, len(self.numbers))
+
+    def places(self, sources: Iterable[Source]) -> list[int]:
+        """Places in the user's program, with their scopes."""
+        return list(dict.fromkeys(map(self._place, sources)))[:MAX_PLACES]
+
+    def _place(self, source: Source) -> int:
+        if source not in self._places:
+            place = self._places[source] = self.number(str(source))
+            self.lines[place] = self.number(linecache.getline(source.file, source.line).strip())
+        return self._places[source]
+
+
+def page_data(
+    graph: Graph | None, plan: Plan | None = None, rewrites: Rewrites | None = None
+) -> dict[str, Any]:
+    """What a page shows, as plain data."""
+    texts = _Texts()
+    names = {} if graph is None else roles(graph)
+    results = graph.results if graph is not None else () if plan is None else plan.user_results
+    state = [] if graph is None else [target for target, _ in graph.update_nodes]
+    written = _Drawing(results, names, texts, state)
+    drawings = {"as written": written}
+    data: dict[str, Any] = {"title": (graph.name if graph is not None else None) or "graph"}
+    if plan is not None:
+        result_names = {
+            run: names[own]
+            for own, run in zip(results, plan.lowered.results, strict=True)
+            if own in names
+        }
+        run = drawings["as run"] = _Drawing(plan.lowered.results, result_names, texts, state)
+        data["memory"] = _memory(plan, run, texts)
+        data["twins"] = _twins(plan, written, run)
+    if rewrites is not None:
+        data["rewrites"] = _rewrites(rewrites, texts)
+    data["graphs"] = [drawing.data(label) for label, drawing in drawings.items()]
+    data["texts"] = list(texts.numbers)
+    data["lines"] = texts.lines
+    return data
+
+
+class _Drawing:
+    """A graph as it is drawn: its nodes, and the boxes they stand in."""
+
+    def __init__(
+        self,
+        results: Sequence[Node],
+        names: Mapping[Node, str],
+        texts: _Texts,
+        state: Iterable[Node] = (),
+    ) -> None:
+        self.order = toposort(results)
+        self.number = {node: k for k, node in enumerate(self.order)}
+        self.names, self.texts = names, texts
+        self.results = frozenset(results)
+        inner = frozenset(state)
+        self.inline = [node not in self.results and _is_inline(node, inner) for node in self.order]
+        inputs = [[self.number[i] for i in node.inputs] for node in self.order]
+        self.inputs = inputs
+        self.layout = ScopeLayout(
+            [None if i else _path(n) for n, i in zip(self.order, self.inline, strict=True)],
+            [_kind(node) for node in self.order],
+            inputs,
+        )
+
+    def data(self, label: str) -> dict[str, Any]:
+        """Columns with an entry for each node, and the boxes."""
+        number = self.texts.number
+        return {
+            "label": label,
+            "name": [number(node_title(node)) for node in self.order],
+            "role": [number(self._role(node)) for node in self.order],
+            "type": [number(type_text(node)) for node in self.order],
+            "detail": [number(_detail(node)) for node in self.order],
+            "class": [number(_chapter(node)) for node in self.order],
+            "places": [self.texts.places(node.sources) for node in self.order],
+            "bytes": list(map(node_bytes, self.order)),
+            "inputs": self.inputs,
+            "inline": list(map(int, self.inline)),
+            "home": self.layout.home,
+            "boxes": [
+                [number(box.label), box.kind, box.parent, box.nodes, box.parts]
+                for box in self.layout.boxes
+            ],
+        }
+
+    def _role(self, node: Node) -> str:
+        role = self.names.get(node, "")
+        return "" if role == node.name else role or ("result" if node in self.results else "")
+
+
+def _is_inline(node: Node, state: frozenset[Node]) -> bool:
+    """Whether a node is shown inside its readers: constants, and parameters of modules."""
+    if isinstance(node.op, Variable):
+        return node in state or "." in node.name
+    return isinstance(node.op, Constant)
+
+
+def _path(node: Node) -> tuple[str, ...]:
+    """The scopes that hold all of a node; the function it is written in if there are none."""
+    if isinstance(node.op, Variable):
+        return ()
+    scopes = [tuple(s.scope.split(".")) if s.scope else () for s in node.sources]
+    levels = takewhile(lambda names: len(set(names)) == 1, zip(*scopes, strict=False))
+    path = tuple([names[0] for names in levels])
+    functions = {source.code.co_name for source in node.sources}
+    if not path and not any(scopes) and len(functions) == 1:
+        path = tuple([name for name in functions if not name.startswith("<")])
+    return path
+
+
+def _kind(node: Node) -> str:
+    return node.op.facts().name
+
+
+def _chapter(node: Node) -> str:
+    """The class of an op: the chapter it is declared in."""
+    if isinstance(node.op, (Variable, Constant)):
+        return _kind(node)
+    if isinstance(node.op, Elementwise):
+        return "elementwise"
+    return type(node.op).__module__.rpartition(".")[2]
+
+
+def _detail(node: Node) -> str:
+    value = small_value(node)
+    return attributes(node) if value is None else f"= {value}"
+
+
+def node_title(node: Node) -> str:
+    """The name of a node; of one result among several, whose it is."""
+    op = node.op
+    return f"{node.inputs[0].name}[{op.index}]" if isinstance(op, Part) else node.name
+
+
+def node_bytes(node: Node) -> int:
+    """Bytes of all results of a node."""
+    types = node.parts or ((node.shape, node.dtype),)
+    return sum(size(shape) * dtype.itemsize for shape, dtype in types)
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def _memory(plan: Plan, run: _Drawing, texts: _Texts) -> dict[str, Any]:
+    made: dict[Node, list[int]] = defaultdict(list)
+    for step in plan.steps:
+        made[step.array.node].append(step.position)
+    blocks: list[Any] = []
+    for block in plan.blocks:
+        tenants: list[tuple[int, int]] = []
+        for array in block.arrays:
+            node = array.node
+            maker = node.inputs[0] if node not in made and isinstance(node.op, Part) else node
+            inside = [p for p in made.get(maker, ()) if block.first <= p <= block.last]
+            later = [p for p in inside if not tenants or p >= tenants[-1][1]]
+            tenants.append((run.number.get(node, -1), (later or inside or [block.first])[0]))
+        blocks.append([block.offset, block.bytes, block.first, block.last, block.kind, tenants])
+    return {
+        "peak": plan.peak_bytes,
+        "bound": plan.lower_bound_bytes,
+        "unshared": plan.unshared_bytes,
+        "budget": plan.budget,
+        "live": [point.live_bytes for point in plan.timeline()],
+        "steps": [run.number[step.array.node] for step in plan.steps],
+        "over": [step.position for step in plan.steps if step.over is not None],
+        "again": [step.position for step in plan.steps if step.again],
+        "blocks": blocks,
+        "why": _reasons(plan, run, texts),
+    }
+
+
+def _reasons(plan: Plan, run: _Drawing, texts: _Texts) -> dict[int, int]:
+    """Why values lie where they do: of the largest, since each is compared with all others."""
+    most = max(1, WHY_LOOKS // max(1, len(plan.blocks)))
+    nodes = dict.fromkeys(array.node for block in plan.blocks for array in block.arrays)
+    largest = sorted(nodes, key=node_bytes, reverse=True)[:most]
+    return {run.number[n]: texts.number(plan.why(array_for(n))) for n in largest if n in run.number}
+
+
+def _twins(plan: Plan, written: _Drawing, run: _Drawing) -> list[int]:
+    """For each node as written the node that is run: itself, what it is inside as `~k`, or none."""
+    out: list[int] = []
+    for node in written.order:
+        found = plan.locate(node)
+        number = None if found is None else run.number.get(found[0])
+        if number is None:
+            out.append(NO_TWIN)
+        else:
+            out.append(~number if found is not None and found[1] else number)
+    return out
+
+
+NO_TWIN: Final = 1 << 30
+"""Stands for the twin of a node that has none."""
+
+
+def _rewrites(rewrites: Rewrites, texts: _Texts) -> dict[str, Any]:
+    rules = {rule.name: rule for rule in rewrites.applied}
+    number = {name: k for k, name in enumerate(rules)}
+    records = [
+        [
+            number[record.rule.name],
+            [texts.number(str(one)) for one in record.before],
+            [texts.number(str(one)) for one in record.after],
+            [texts.number(one.name) for one in record.before],
+            texts.places(record.sources),
+            record.operations,
+            record.bytes,
+        ]
+        for record in rewrites[:MAX_RECORDS]
+    ]
+    totals = {name: [0, 0, 0] for name in rules}
+    for record in rewrites:
+        total = totals[record.rule.name]
+        for k, more in enumerate((1, record.operations, record.bytes)):
+            total[k] += more
+    return {
+        "nodes": [rewrites.nodes_before, rewrites.nodes_after],
+        "saved": [rewrites.operations_saved, rewrites.bytes_saved],
+        "count": len(rewrites),
+        "rules": [
+            [texts.number(r.name), r.kind.value, texts.number(r.says), *totals[name]]
+            for name, r in rules.items()
+        ],
+        "records": records,
+    }

@@ -1,0 +1,351 @@
+"""Pages that show graphs, plans and programs: their data, their text, and what a browser makes of them."""
+
+from __future__ import annotations
+
+import html
+import json
+import pickle
+import re
+import shutil
+import sys
+import webbrowser
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tawny as tw
+import tawny.numpy as tnp
+from tawny import cli
+from tawny.graph.report import page as pages
+from tawny.graph.report.scope_layout import MAX_ITEMS, ScopeLayout
+
+HOSTILE = '</script><img src=x onerror="window.hit=1">&amp;\'`${1}-->\u2028\u2029<!--'
+
+
+def network(blocks: int = 6, name: str | None = "network") -> tw.Graph:
+    x = tw.var("x", (8, 16))
+    y = x
+    for block in range(blocks):
+        with tw.scope(f"block{block}"):
+            y = tnp.cumsum(tnp.exp(y * 1), axis=1) + y
+    return tw.Graph([x], {"total": tnp.sum(y)}, name=name)
+
+
+class _Scripts(HTMLParser):
+    """The elements of a page by tag, and the text of its data."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.data = ""
+        self._is_data = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._is_data = dict(attrs).get("id") == "data"
+
+    def handle_data(self, data: str) -> None:
+        if self._is_data:
+            self.data += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_data = False
+
+
+def data_of(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_Scripts(text).data)
+    return found
+
+
+def test_show_writes_a_page_and_opens_it_only_without_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    graph = network()
+    program = graph.compile(engine="reference")
+    for number, shown in enumerate((graph, program, program.plan)):
+        assert shown.show(tmp_path / f"{number}.html") == tmp_path / f"{number}.html"
+    assert not opened
+    target = program.show()
+    assert opened == [target.as_uri()]
+    assert target.read_text("utf-8") == (tmp_path / "1.html").read_text("utf-8")
+    target.unlink()
+    keys = [set(data_of((tmp_path / f"{n}.html").read_text("utf-8"))) for n in range(3)]
+    assert "memory" not in keys[0]
+    assert {"memory", "rewrites", "twins"} <= keys[1]
+    assert "memory" in keys[2]
+    assert "rewrites" not in keys[2]
+
+
+def test_the_page_is_small_and_reaches_nothing_outside() -> None:
+    folder = Path(pages.__file__).parent
+    sources = {n: (folder / n).read_text("utf-8") for n in ("page.html", "page.css", "page.js")}
+    assert sum(len(s.encode()) for s in sources.values()) < 100_000
+    for text in sources.values():
+        assert not re.search(r"https?:|//cdn|@import|fetch\(|XMLHttpRequest|innerHTML|eval\(", text)
+    page = pages.page(network())
+    assert "default-src 'none'" in page
+    assert "unsafe" not in page
+    assert "{{" not in page
+
+
+def test_names_lines_and_constants_are_never_markup(tmp_path: Path) -> None:
+    x = tw.var("<script>window.hit=1</script>", (3,))
+    with tw.scope("<b>&amp;</b>"):
+        y = tnp.name(tnp.exp(x) + 1.5, "</script><script>window.hit=1</script>")
+    graph = tw.Graph([x], y, name=HOSTILE)
+    program = graph.compile(engine="reference")
+    page = program.show(tmp_path / "hostile.html").read_text("utf-8")
+    plain = _Scripts(pages.page(network(1), network(1).plan(engine="reference")))
+    assert _Scripts(page).tags == plain.tags
+    found = data_of(page)
+    assert found["title"] == HOSTILE
+    assert x.name in found["texts"]
+    for character in "<>&\u2028\u2029":
+        assert character not in pages.escape_json(json.dumps([character], ensure_ascii=False))
+
+
+def test_notebooks_show_the_page_in_a_frame_of_its_own() -> None:
+    program = network().compile(engine="reference")
+    for shown in (program, program.graph, program.plan):
+        text = shown._repr_html_()
+        assert text.startswith('<iframe sandbox="allow-scripts" ')
+        inner = re.search(r'srcdoc="([^"]*)"', text)
+        assert inner is not None
+        assert "graphs" in data_of(html.unescape(inner[1]))
+
+
+def test_large_graphs_are_not_shown_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MAX_FRAME_NODES", 2)
+    program = network().compile(engine="reference")
+    for shown in (program, program.graph, program.plan):
+        assert "<iframe" not in shown._repr_html_()
+
+
+def test_the_data_say_what_the_plan_says() -> None:
+    graph = network()
+    budget = graph.plan(engine="reference").peak_bytes * 2
+    plan = graph.plan(engine="reference", memory=budget)
+    data = pages.page_data(graph, plan)
+    memory, run = data["memory"], data["graphs"][1]
+    assert (memory["peak"], memory["bound"]) == (plan.peak_bytes, plan.lower_bound_bytes)
+    assert (memory["unshared"], memory["budget"]) == (plan.unshared_bytes, budget)
+    assert memory["live"] == [point.live_bytes for point in plan.timeline()]
+    assert len(memory["blocks"]) == len(plan.blocks)
+    for shown, block in zip(memory["blocks"], plan.blocks, strict=True):
+        assert tuple(shown[:5]) == block[:5]
+        names = [data["texts"][run["name"][k]] for k, _ in shown[5]]
+        assert names == [pages.node_title(a.node) for a in block.arrays]
+        assert all(block.first <= made <= block.last for _, made in shown[5])
+    for step, k in zip(plan.steps, memory["steps"], strict=True):
+        assert data["texts"][run["name"][k]] == pages.node_title(step.array.node)
+    said = {data["texts"][t] for t in memory["why"].values()}
+    assert said == {plan.why(a) for b in plan.blocks for a in b.arrays}
+
+
+def test_a_budget_stays_with_its_plan() -> None:
+    plan = network().plan(engine="reference", memory=1_000_000)
+    assert plan.budget == 1_000_000
+    assert pickle.loads(pickle.dumps(plan)).budget == 1_000_000
+    assert network().plan(engine="reference").budget is None
+
+
+def test_every_node_as_written_knows_what_runs_it() -> None:
+    graph = network()
+    plan = graph.plan(engine="cpu")
+    data = pages.page_data(graph, plan)
+    run = data["graphs"][1]
+    assert len(data["twins"]) == len(graph.order)
+    for node, twin in zip(graph.order, data["twins"], strict=True):
+        found = plan.locate(node)
+        if found is None:
+            assert twin == pages.NO_TWIN
+        elif twin != pages.NO_TWIN:
+            own = twin if twin >= 0 else ~twin
+            assert (twin < 0) == found[1]
+            assert data["texts"][run["name"][own]] == pages.node_title(found[0])
+
+
+def test_rewrites_are_those_of_the_ledger() -> None:
+    program = network().compile()
+    found = pages.page_data(program.graph, program.plan, program.rewrites)
+    shown, texts = found["rewrites"], found["texts"]
+    assert shown["count"] == len(program.rewrites) > 0
+    for entry, record in zip(shown["records"], program.rewrites, strict=True):
+        assert texts[shown["rules"][entry[0]][0]] == record.rule.name
+        assert [texts[t] for t in entry[1]] == list(map(str, record.before))
+        assert entry[5:] == [record.operations, record.bytes]
+    assert [r[3] for r in shown["rules"]] == [
+        program.rewrites.counts()[texts[r[0]]] for r in shown["rules"]
+    ]
+
+
+def test_every_node_has_its_line() -> None:
+    data = pages.page_data(network())
+    graph, texts = data["graphs"][0], data["texts"]
+    place = graph["places"][[texts[n] for n in graph["name"]].index("exp")][0]
+    assert re.fullmatch(r"test_show\.py:\d+ in block0", texts[place])
+    assert texts[data["lines"][place]] == "y = tnp.cumsum(tnp.exp(y * 1), axis=1) + y"
+
+
+# ---------------------------------------------------------------------- layout
+
+
+def drawn(layout: ScopeLayout) -> list[int]:
+    """Every node that stands in some row."""
+    return sorted(
+        i for box in layout.boxes for part in box.parts for row in part for i in row if i >= 0
+    )
+
+
+def test_repeated_scopes_are_folded() -> None:
+    texts = pages.page_data(network(12))["texts"]
+    assert "12 × block" in texts
+
+
+def test_loops_without_scopes_are_folded() -> None:
+    inputs = [[k - 1] if k else [] for k in range(301)]
+    layout = ScopeLayout([()] * 301, ["x", *(["sin", "cos", "exp"] * 100)], inputs)
+    assert "100 × sin, cos, exp" in [box.label for box in layout.boxes]
+    assert drawn(layout) == list(range(301))
+
+
+@pytest.mark.parametrize("shape", ["chain", "star", "scopes", "back"])
+def test_rows_hold_everything_once_and_inputs_above(shape: str) -> None:
+    count = 2000
+    inputs: list[list[int]] = [[]]
+    paths: list[tuple[str, ...]] = [()]
+    for k in range(1, count):
+        inputs.append({"star": [0]}.get(shape, [k - 1]))
+        deep = {"scopes": (f"a{k // 100}", f"b{k // 10}"), "back": (f"a{min(k, count - k) // 50}",)}
+        paths.append(deep.get(shape, ()))
+    kinds = [str(k * k % 97) for k in range(count)]
+    layout = ScopeLayout(paths, kinds, inputs)
+    assert drawn(layout) == list(range(count))
+    assert all(len(box.items) <= MAX_ITEMS for box in layout.boxes)
+    for box in layout.boxes:
+        level = {i: k for part in box.parts for k, row in enumerate(part) for i in row}
+        for k in (i for i in level if i >= 0):
+            assert all(level[s] < level[k] for s in inputs[k] if s in level)
+    assert sorted(layout.downward()) == list(range(len(layout.boxes)))
+
+
+def test_the_layout_takes_linear_time() -> None:
+    """Counted in calls of Python's functions, which do not depend on the machine's load."""
+
+    def calls(count: int) -> int:
+        inputs = [[k - 1, k // 2] if k else [] for k in range(count)]
+        seen = 0
+
+        def note(*_: object) -> None:
+            nonlocal seen
+            seen += 1
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            ScopeLayout([()] * count, [str(k % 7 * k % 5) for k in range(count)], inputs)
+        finally:
+            sys.setprofile(before)
+        return seen
+
+    small, large = calls(2_000), calls(16_000)
+    assert large < 12 * small
+
+
+# ---------------------------------------------------------------- command line
+
+
+def test_view_writes_the_page_of_a_graph_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network().save(tmp_path / "network.tawny")
+    out = tmp_path / "page.html"
+    assert cli.main(["view", str(tmp_path / "network.tawny"), "--output", str(out)]) == 0
+    assert capsys.readouterr().out.strip() == str(out)
+    assert {"memory", "rewrites"} <= set(data_of(out.read_text("utf-8")))
+    assert cli.main(["view", str(tmp_path / "network.tawny"), "--graph", "--output", str(out)]) == 0
+    assert "memory" not in data_of(out.read_text("utf-8"))
+    assert cli.main(["view", str(tmp_path / "missing.tawny"), "--output", str(out)]) == 1
+    assert "tawny view: " in capsys.readouterr().err
+
+
+# --------------------------------------------------------------------- browser
+
+
+@pytest.fixture
+def browser() -> Any:
+    driver = pytest.importorskip("playwright.sync_api")
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no browser is installed")
+    with driver.sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+def visit(browser: Any, path: Path) -> tuple[Any, list[str]]:
+    tab, errors = browser.new_page(viewport={"width": 1200, "height": 800}), list[str]()
+    tab.on("console", lambda m: errors.append(m.text) if m.type in ("error", "warning") else None)
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.goto(path.as_uri())
+    tab.wait_for_selector("html[data-ready]", timeout=10_000)
+    return tab, errors
+
+
+def test_views_open_select_search_and_zoom(browser: Any, tmp_path: Path) -> None:
+    program = network().compile()
+    tab, errors = visit(browser, program.show(tmp_path / "page.html"))
+    assert tab.locator("#tabs button").all_inner_texts() == ["Graph", "Memory", "Rewrites"]
+    tab.keyboard.press("/")
+    tab.keyboard.type("cumulative_sum")
+    tab.keyboard.press("Enter")
+    assert "cumulative_sum" in tab.inner_text("#panel h2")
+    for key in ("+", "-", "ArrowLeft", "ArrowDown", "0", "n", "p", "o", "c"):
+        tab.keyboard.press(key)
+    tab.mouse.move(400, 300)
+    tab.mouse.wheel(0, -300)
+    tab.keyboard.press("2")
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("m")
+    assert "The peak" in tab.inner_text("#panel h2")
+    tab.keyboard.press("Enter")
+    assert "bytes at" in tab.inner_text("#panel")
+    tab.keyboard.press("3")
+    first = tab.inner_text("#ledger")
+    tab.keyboard.press("ArrowRight")
+    assert tab.inner_text("#ledger") != first or len(program.rewrites) == 1
+    assert not errors
+
+
+def test_hostile_names_run_nothing(browser: Any, tmp_path: Path) -> None:
+    x = tw.var("<img src=x onerror=window.hit=1>", (3,))
+    with tw.scope("</script><script>window.hit=1</script>"):
+        y = tnp.exp(x) + 1.5
+    graph = tw.Graph([x], y, name=HOSTILE)
+    tab, errors = visit(browser, graph.compile().show(tmp_path / "page.html"))
+    for key in ("n", "n", "n", "2", "Enter", "3"):
+        tab.keyboard.press(key)
+    assert tab.inner_text("#title").startswith("</script>")
+    assert tab.evaluate("window.hit") is None
+    assert tab.locator("img").count() == 0
+    assert not errors
+
+
+def test_fifty_thousand_nodes_open_soon(browser: Any, tmp_path: Path) -> None:
+    x = tw.var("x", (4,))
+    y = x
+    for k in range(16_000):
+        y = tnp.sin(y) * 0.5 + tnp.cos(x + k)
+    graph = tw.Graph([x], y)
+    assert len(graph.order) > 50_000
+    path = graph.show(tmp_path / "page.html")
+    tab, errors = visit(browser, path)
+    opened = tab.evaluate("performance.now()")
+    assert opened < 3000, f"{opened} ms"
+    assert not errors
