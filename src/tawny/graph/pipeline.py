@@ -89,7 +89,7 @@ class CompileState:
     executable: Executable | None = None
     stages: Stages = field(default_factory=Stages)
     """What was gone through."""
-    _scratches: dict[tuple[int, Node], int] = field(default_factory=dict)
+    _scratches: dict[tuple[int, Node], int] = field(default_factory=dict[tuple[int, Node], int])
     _last_dependence: tuple[Sequence[Node], Dependence] | None = None
     """The nodes whose dependence was asked for last, and what that is."""
 

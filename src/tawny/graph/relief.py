@@ -97,7 +97,8 @@ class Planner:
     ) -> None:
         """`scratch` chooses a node's kernel for its workspace; `dependence` is given all nodes."""
         self.engine, self.optimise, self.scratch = engine, optimise, scratch
-        self.incremental, self.planning = incremental, planning
+        self.incremental = incremental
+        self.planning: Planning = planning
         self._targets, self._dependence = targets, dependence
 
     def choose_kernels(self, flow: Flow) -> LoweredGraph:
