@@ -271,7 +271,7 @@ class Plan(Unique):
     def _title(self, node: Node) -> str:
         return self.names.get(node, node.name)
 
-    def locate(self, node: Node) -> tuple[Node, bool] | None:
+    def _locate(self, node: Node) -> tuple[Node, bool] | None:
         """The program's node for one of the user's, and whether that is computed inside it.
 
         There is none for what was optimised away.
@@ -320,7 +320,7 @@ class Plan(Unique):
 
     def block_of(self, node: Node) -> int | None:
         """Which of `blocks` holds the value of `node`; None if it lies outside the plan."""
-        found = self.locate(node)
+        found = self._locate(node)
         if found is None or found[1] or is_leaf(found[0]):
             return None
         node = found[0]
@@ -348,7 +348,7 @@ class Plan(Unique):
         """
         if not isinstance(array, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise type_error("why", f"{type(array).__name__} is no array")
-        found, name = self.locate(array.node), self._title(array.node)
+        found, name = self._locate(array.node), self._title(array.node)
         if found is None:
             return self._why_not(array.node)
         node, inside = found
@@ -380,7 +380,7 @@ class Plan(Unique):
         gone = {node}
         for later in self._simple:
             if not gone.isdisjoint(later.inputs):
-                found = self.locate(later)
+                found = self._locate(later)
                 if found is not None:
                     own, _ = found
                     part = f"{node.name}: optimised away, as a part of {own!r}"

@@ -12,7 +12,7 @@ import tempfile
 import webbrowser
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -101,12 +101,11 @@ def escape_json(text: str) -> str:
     return text
 
 
-@cache
+@lru_cache(3)
 def _file(name: str) -> str:
     return Path(__file__).with_name(name).read_text("utf-8")
 
 
-@cache
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
@@ -310,7 +309,7 @@ def _twins(plan: Plan, written: _Drawing, run: _Drawing) -> list[int]:
     """For each node as written the node that is run: itself, what it is inside as `~k`, or none."""
     out: list[int] = []
     for node in written.order:
-        found = plan.locate(node)
+        found = plan._locate(node)  # pyright: ignore[reportPrivateUsage]
         number = None if found is None else run.number.get(found[0])
         if number is None:
             out.append(NO_TWIN)
