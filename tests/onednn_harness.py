@@ -11,10 +11,11 @@ import tawny as tw
 import tawny.numpy as tnp
 from codegen_harness import SIGNATURE, guarded, poisoned
 from tawny.array import array_for
-from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous
+from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.onednn.library import missing
 from tawny.engine.cpu.onednn.offers import offer
 from tawny.engine.cpu.providers import OPTION
+from tawny.engine.layout import Memory, contiguous
 from tawny.node import Node, make
 from tawny.op import Op
 

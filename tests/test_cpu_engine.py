@@ -26,8 +26,7 @@ from random_graphs import RandomGraph, assert_same_bits, graph_of, graphs
 from tawny.array import array_for
 from tawny.engine.cpu import CpuEngine, unavailable
 from tawny.engine.cpu import executable as executables
-from tawny.engine.cpu.kernel_table import Memory, contiguous
-from tawny.engine.cpu.views import VIEWS, Views
+from tawny.engine.layout import VIEWS, Memory, Views, contiguous
 from tawny.engine.protocol import engine_named
 from tawny.engine.reference import compute
 from tawny.engine.reference import run as reference_run

@@ -13,8 +13,8 @@ import tawny.numpy as tnp
 from cpu_checks import DTYPES, check, sampled, tolerance, viewed
 from tawny.array import Array, array_for
 from tawny.engine.cpu import CHAPTERS, kernel_table
-from tawny.engine.cpu.kernel_table import NATIVE, Kernel, contiguous, kernel_for
-from tawny.engine.cpu.views import Views
+from tawny.engine.cpu.kernel_table import NATIVE, Kernel, kernel_for
+from tawny.engine.layout import Views, contiguous
 from tawny.engine.llvm.runtime.library import compile_ir
 from tawny.node import Node, Value, make
 from tawny.ops.creation import Copy

@@ -21,13 +21,13 @@ from onednn_harness import FLOAT, by_onednn, called, drawn, kernel, needs_onednn
 from tawny import cli
 from tawny.array import array_for
 from tawny.engine.cpu import CpuEngine
-from tawny.engine.cpu.kernel_table import Memory, contiguous
 from tawny.engine.cpu.onednn import library
 from tawny.engine.cpu.onednn.offers import OFFERS, offer
 from tawny.engine.cpu.onednn.primitive import with_strides
 from tawny.engine.cpu.providers import OPTION, faster
 from tawny.engine.cpu.threads.pool import Pool, pool_of
 from tawny.engine.cpu.threads.pool_code import SLEEPING, SPINS
+from tawny.engine.layout import Memory, contiguous
 from tawny.engine.llvm.runtime.library import compile_ir
 from tawny.ops.convolution import (
     Convolution,

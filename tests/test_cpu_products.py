@@ -7,10 +7,10 @@ import pytest
 
 import tawny as tw
 import tawny.numpy as tnp
-from tawny.engine.cpu.kernel_table import Memory, contiguous
 from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.cpu.products.winograd import APART
 from tawny.engine.cpu.rules.products import matmul
+from tawny.engine.layout import Memory, contiguous
 from tawny.node import make
 from tawny.ops.linalg import Matmul
 

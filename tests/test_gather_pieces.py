@@ -21,8 +21,8 @@ from grouping_engine import grouping_engine
 from program_checks import check_against_fresh_evaluation, check_poisoned, check_within_a_budget
 from tawny.array import Array, wrap
 from tawny.engine.cpu import kernel_table, unavailable
-from tawny.engine.cpu.kernel_table import Memory
 from tawny.engine.cpu.rules import indexing
+from tawny.engine.layout import Memory
 from tawny.engine.reference import compute, run
 from tawny.engine.reference.kernel import KERNELS
 from tawny.files.encoding import decode_op, encode_op

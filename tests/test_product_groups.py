@@ -22,9 +22,10 @@ from program_checks import check_against_fresh_evaluation, check_poisoned, check
 from tawny import models, nn, optim
 from tawny.array import Array
 from tawny.engine.cpu import CpuEngine, kernel_table, unavailable
-from tawny.engine.cpu.kernel_table import Kernel, Memory
+from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.rules import panels
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
+from tawny.engine.layout import Memory
 from tawny.engine.lowering import overwrites
 from tawny.engine.protocol import ENGINES
 from tawny.engine.reference import run

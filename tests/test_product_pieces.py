@@ -17,12 +17,13 @@ from product_group_checks import BodyToBe, node_of, several
 from recurrent_graphs import unrolled
 from tawny.array import Array, array_for
 from tawny.engine.cpu import CpuEngine, kernel_table, unavailable
-from tawny.engine.cpu.kernel_table import Kernel, Memory
+from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.kernels.element import element_of
 from tawny.engine.cpu.products.choice import PIECE_SUMS
 from tawny.engine.cpu.products.tile import tallest
 from tawny.engine.cpu.rules import panels
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
+from tawny.engine.layout import Memory
 from tawny.engine.lowering import overwrites
 from tawny.engine.reference import run
 from tawny.engine.reference.kernel import KERNELS

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from tawny.engine.cpu.numpy_workspace import numpy_workspace_bytes
 from tawny.engine.cpu.providers import kernel_alone
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
-from tawny.engine.cpu.views import Views
+from tawny.engine.layout import Views
 from tawny.engine.lowering import is_leaf, lower, overwrites, with_scratch
 from tawny.engine.protocol import Task
 from tawny.memory.plan import plan, replan

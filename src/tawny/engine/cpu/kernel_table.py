@@ -13,45 +13,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, NamedTuple, SupportsIndex, TypeVar, final
 
-from tawny.dtype import DType
 from tawny.engine.cpu.products.preparation import Preparation as Preparation
+from tawny.engine.layout import Memory
 from tawny.engine.llvm.runtime.library import Library, MachineCode
 from tawny.errors import PerformanceWarning, warn
 from tawny.node import Node
 from tawny.op import Op
-from tawny.shape import Shape, contiguous_strides
 
 MOST: Final = 1024
 """Answers of rules that are remembered: those that were asked for last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """How an operand or result lies in memory: strides are in bytes, 0 along repeated axes."""
-
-    shape: Shape
-    strides: tuple[int, ...]
-    dtype: DType
-    constant: bool = False
-    """Whether what it holds is known when the program is prepared."""
-
-    @property
-    def contiguous(self) -> bool:
-        """Whether it lies as a new array would."""
-        return self.strides == contiguous(self.shape, self.dtype).strides
-
-    def with_strides(self, strides: tuple[int, ...]) -> Memory:
-        """Memory of the same shape whose elements lie at other strides."""
-        return Memory(self.shape, strides, self.dtype, self.constant)
-
-
-@lru_cache(MOST)
-def contiguous(shape: Shape, dtype: DType, constant: bool = False) -> Memory:
-    """The memory of a new array."""
-    return Memory(shape, contiguous_strides(shape, int(dtype.itemsize)), dtype, constant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tawny.engine.cpu.kernel_table import Choice, Kernel, Memory, contiguous, kernel_for
+from tawny.engine.cpu.kernel_table import Choice, Kernel, kernel_for
 from tawny.engine.cpu.products.choice import is_faster_by_onednn
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
-from tawny.engine.cpu.views import Views
+from tawny.engine.layout import Memory, Views, contiguous
 from tawny.engine.lowering import types
 from tawny.errors import value_error
 from tawny.lazy import LazyModule

@@ -15,9 +15,10 @@ import numpy as np
 from tawny.engine.cpu.compilation import compile_kernels
 from tawny.engine.cpu.executable import aligned_bytes
 from tawny.engine.cpu.interpreter import interpreter
-from tawny.engine.cpu.kernel_table import Choice, Kernel, Memory, contiguous, kernel_for
+from tawny.engine.cpu.kernel_table import Choice, Kernel, kernel_for
 from tawny.engine.cpu.table import address, useful_threads
 from tawny.engine.cpu.threads.pool import default_threads, pool_of
+from tawny.engine.layout import Memory, contiguous
 from tawny.engine.lowering import seconds, types
 from tawny.node import Node, Value
 

@@ -13,13 +13,13 @@ import numpy.typing as npt
 from tawny.dtype import DType
 from tawny.engine.cpu.bands import strips_of
 from tawny.engine.cpu.interpreter import ENTRY, sites
-from tawny.engine.cpu.kernel_table import Kernel, Memory, Preparation, contiguous
+from tawny.engine.cpu.kernel_table import Kernel, Preparation
 from tawny.engine.cpu.kernels.copies import CopyBlock, copy_kernel
 from tawny.engine.cpu.kernels.kernel import NEVER
 from tawny.engine.cpu.providers import kernel_of
 from tawny.engine.cpu.stopping import LONG_SECONDS, pieces_library, pieces_of
 from tawny.engine.cpu.threads.pool_code import MOST_THREADS
-from tawny.engine.cpu.views import StridedView, Views
+from tawny.engine.layout import Memory, StridedView, Views, contiguous
 from tawny.engine.lowering import BANDWIDTH, is_leaf, result_of, types
 from tawny.engine.protocol import Task
 from tawny.memory.schedule import RESIDENT

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory
+from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.onednn.endings import bias_of, finish_product
 from tawny.engine.cpu.onednn.library import UNIMPLEMENTED, RefusedError, longs
 from tawny.engine.cpu.onednn.primitive import (
@@ -28,6 +28,7 @@ from tawny.engine.cpu.onednn.primitive import (
     with_strides,
 )
 from tawny.engine.cpu.onednn.recipe import Recipe, RowPlace
+from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.ops.convolution import (
     Convolution,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous
+from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
 from tawny.engine.cpu.onednn.library import UNIMPLEMENTED, RefusedError
 from tawny.engine.cpu.onednn.primitive import (
@@ -22,6 +22,7 @@ from tawny.engine.cpu.onednn.primitive import (
     with_strides,
 )
 from tawny.engine.cpu.onednn.recipe import Recipe, RowPlace
+from tawny.engine.layout import Memory, contiguous
 from tawny.ops.fusion import Activation, Body, BodyStep, Epilogue
 
 

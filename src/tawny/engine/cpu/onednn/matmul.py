@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory
+from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.onednn.endings import bias_of, finish_product
 from tawny.engine.cpu.onednn.primitive import (
     BIAS,
@@ -21,6 +21,7 @@ from tawny.engine.cpu.onednn.primitive import (
     with_strides,
 )
 from tawny.engine.cpu.onednn.recipe import Recipe
+from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.ops.fusion import PLAIN, FusedMatmul
 from tawny.shape import Shape

@@ -8,11 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory
+from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.onednn.convolution import convolution, input_gradient, kernel_gradient
 from tawny.engine.cpu.onednn.library import RefusedError, load
 from tawny.engine.cpu.onednn.matmul import matmul
 from tawny.engine.cpu.onednn.pooling import max_gradient, mean_gradient, pooling
+from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.op import Op
 from tawny.ops.convolution import (

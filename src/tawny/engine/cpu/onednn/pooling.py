@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory
+from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.onednn.convolution import INFERENCE, TRAINING, image
 from tawny.engine.cpu.onednn.library import longs
 from tawny.engine.cpu.onednn.primitive import (
@@ -21,6 +21,7 @@ from tawny.engine.cpu.onednn.primitive import (
     library,
 )
 from tawny.engine.cpu.onednn.recipe import Recipe, RowPlace
+from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.ops.pooling import AvgPool, MaxPool, MaxPoolGradient, Pooling
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory, native
+from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
 from tawny.engine.cpu.kernels.reduction.plan import reduction_kernel
 from tawny.engine.cpu.kernels.scan import ScanSpec, scan_kernel
+from tawny.engine.layout import Memory
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.scalar.bodies import lower_body
 from tawny.engine.llvm.scalar.reduction_bodies import stage_body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory, native
+from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.engine.cpu.kernels.linear_systems import (
     MatrixStack,
@@ -12,6 +12,7 @@ from tawny.engine.cpu.kernels.linear_systems import (
     elimination_kernel,
     triangular_kernel,
 )
+from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.ops.factorisation import Cholesky, Det, Inv, Slogdet, Solve, SolveTriangular
 

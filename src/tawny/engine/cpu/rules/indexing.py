@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory, native
+from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.indexing import GatherSpec, gather_kernel
 from tawny.engine.cpu.kernels.scatter import PUT, ScatterSpec, scatter_kernel
 from tawny.engine.cpu.kernels.sorting.membership import membership_kernel
@@ -12,7 +12,7 @@ from tawny.engine.cpu.kernels.sorting.radix_sort import radix_sort_kernel
 from tawny.engine.cpu.kernels.sorting.rank_sort import rank_sort_kernel
 from tawny.engine.cpu.kernels.sorting.searching import SEARCH, bincount_kernel, search_kernel
 from tawny.engine.cpu.kernels.suppression import SuppressionLimits, suppression_kernel
-from tawny.engine.cpu.views import broadcast_strides
+from tawny.engine.layout import Memory, broadcast_strides
 from tawny.node import Node
 from tawny.ops.boxes import NonMaximumSuppression, SuppressionByClass
 from tawny.ops.indexing import Gather, gather_shape

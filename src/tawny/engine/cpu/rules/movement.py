@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous, native
+from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.copies import CopyBlock, copy_kernel
 from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
+from tawny.engine.layout import Memory, contiguous
 from tawny.node import Node
 from tawny.ops.creation import Copy
 from tawny.ops.differentiation import Again

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous, native_on_threads
+from tawny.engine.cpu.kernel_table import Kernel, native_on_threads
 from tawny.engine.cpu.kernels.element import element_of
 from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
 from tawny.engine.cpu.kernels.panels import (
@@ -24,6 +24,7 @@ from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.cpu.products.matrices import matrices_of
 from tawny.engine.cpu.products.pieces import FIXED, MOVING, Operand, pieces_kernel
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
+from tawny.engine.layout import Memory, contiguous
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.scalar.bodies import Read, lower_body
 from tawny.node import Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawny.engine.cpu.kernel_table import Kernel, Memory, native_on_threads
+from tawny.engine.cpu.kernel_table import Kernel, native_on_threads
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.engine.cpu.products.choice import prepares_kernel, prepares_matrix
 from tawny.engine.cpu.products.contraction import contraction_kernel
@@ -15,6 +15,7 @@ from tawny.engine.cpu.products.convolution import (
 )
 from tawny.engine.cpu.products.matmul import matmul_kernel
 from tawny.engine.cpu.products.preparation import KernelWithPacking
+from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.ops.convolution import (
     Convolution,

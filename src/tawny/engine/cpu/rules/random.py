@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tawny.dtype import DType
-from tawny.engine.cpu.kernel_table import Kernel, Memory, native
+from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels import random
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
+from tawny.engine.layout import Memory
 from tawny.engine.reference.random import stream_key
 from tawny.node import Node
 from tawny.ops.random import Draw, Integers, Normal, Uniform

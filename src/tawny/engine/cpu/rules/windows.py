@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tawny.dtype import BOOL, UINT8
-from tawny.engine.cpu.kernel_table import Kernel, Memory, contiguous, native
+from tawny.engine.cpu.kernel_table import Kernel, native
 from tawny.engine.cpu.kernels.copies import CopyBlock, copy_kernel
 from tawny.engine.cpu.kernels.correlate import correlate_kernel
 from tawny.engine.cpu.kernels.element import element_of
 from tawny.engine.cpu.kernels.pooling import PoolingGeometry, PoolingKind, pooling_kernel
 from tawny.engine.cpu.kernels.reduction.plan import reduction_kernel
+from tawny.engine.layout import Memory, contiguous
 from tawny.node import Node
 from tawny.ops.fusion import Body, BodyStep
 from tawny.ops.pooling import (

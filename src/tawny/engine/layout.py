@@ -1,11 +1,13 @@
-"""Where values lie: views are no steps, only other strides over the memory of another node."""
+"""How values lie in memory: shapes, strides, and views, which are no steps but other strides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from tawny.engine.cpu.kernel_table import Memory, contiguous
+from tawny.dtype import DType
 from tawny.engine.lowering import is_leaf, types
 from tawny.node import Node, Part, Variable
 from tawny.op import Op
@@ -14,7 +16,36 @@ from tawny.ops.diagonal import Diagonal
 from tawny.ops.differentiation import Argument, StopGradient
 from tawny.ops.indexing import Slice
 from tawny.ops.movement import Flip, Reshape, Transpose
-from tawny.shape import Shape, size, splits
+from tawny.shape import Shape, contiguous_strides, size, splits
+
+MOST_CONTIGUOUS: Final = 1024
+"""Shapes whose memory as new arrays is remembered: those that were asked for last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How an operand or result lies in memory: strides are in bytes, 0 along repeated axes."""
+
+    shape: Shape
+    strides: tuple[int, ...]
+    dtype: DType
+    constant: bool = False
+    """Whether what it holds is known when the program is prepared."""
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether it lies as a new array would."""
+        return self.strides == contiguous(self.shape, self.dtype).strides
+
+    def with_strides(self, strides: tuple[int, ...]) -> Memory:
+        """Memory of the same shape whose elements lie at other strides."""
+        return Memory(self.shape, strides, self.dtype, self.constant)
+
+
+@lru_cache(MOST_CONTIGUOUS)
+def contiguous(shape: Shape, dtype: DType, constant: bool = False) -> Memory:
+    """The memory of a new array."""
+    return Memory(shape, contiguous_strides(shape, int(dtype.itemsize)), dtype, constant)
 
 
 class StridedView(NamedTuple):
