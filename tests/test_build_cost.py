@@ -23,6 +23,7 @@ from random_graphs import RandomGraph, graphs
 from tawny import models, nn, optim
 from tawny.engine import lowering
 from tawny.engine.cpu import kernel_table
+from tawny.engine.layout import contiguous
 from tawny.engine.lowering import is_leaf, lower, result_of, with_constraints
 from tawny.gc_pause import pause_gc
 from tawny.graph import plan_choice
@@ -403,7 +404,7 @@ def test_answers_that_are_asked_for_stay(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def ask(length: int) -> None:
         node = make(Copy(), (tw.var("x", shape=(length,)).node,))
-        memory = (kernel_table.contiguous(node.shape, node.dtype),)
+        memory = (contiguous(node.shape, node.dtype),)
         assert kernel_table.kernel_for(node, memory, memory, 1) is None
 
     for length in range(1, 9):

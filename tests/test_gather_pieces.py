@@ -20,9 +20,9 @@ from fusion_checks import again, apply, assert_same_bits
 from grouping_engine import grouping_engine
 from program_checks import check_against_fresh_evaluation, check_poisoned, check_within_a_budget
 from tawny.array import Array, wrap
-from tawny.engine.cpu import kernel_table, unavailable
+from tawny.engine.cpu import unavailable
 from tawny.engine.cpu.rules import indexing
-from tawny.engine.layout import Memory
+from tawny.engine.layout import Memory, contiguous
 from tawny.engine.reference import compute, run
 from tawny.engine.reference.kernel import KERNELS
 from tawny.files.encoding import decode_op, encode_op
@@ -188,9 +188,7 @@ def called(
     node = node_of(pieces, places)
     operands = (*pieces, places)
     memories = [Memory(a.shape, a.strides, a.dtype) for a in operands]
-    kernel = indexing.gather_pieces(
-        node, memories, [kernel_table.contiguous(node.shape, node.dtype)]
-    )
+    kernel = indexing.gather_pieces(node, memories, [contiguous(node.shape, node.dtype)])
     result = poisoned(node.shape, node.dtype)
     row = [a.ctypes.data for a in (*operands, result)]
     cells = np.array([*row, *kernel.parameters], np.int64)

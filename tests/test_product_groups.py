@@ -25,7 +25,7 @@ from tawny.engine.cpu import CpuEngine, kernel_table, unavailable
 from tawny.engine.cpu.kernel_table import Kernel
 from tawny.engine.cpu.rules import panels
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
-from tawny.engine.layout import Memory
+from tawny.engine.layout import Memory, contiguous
 from tawny.engine.lowering import overwrites
 from tawny.engine.protocol import ENGINES
 from tawny.engine.reference import run
@@ -225,7 +225,7 @@ def kernel_of(
 ) -> Kernel | None:
     memories = [Memory(a.shape, a.strides, a.dtype) for a in arrays]
     node = node_of(op, arrays)
-    results = [kernel_table.contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
+    results = [contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
     return panels.product_group(node, memories, results, threads)
 
 
@@ -702,8 +702,8 @@ def test_weights_that_are_packed_before_the_run_stay_so() -> None:
     """Where each run would have to pack them they are packed once, which panels cannot use."""
     op = ProductGroup(False, True, PLAIN, summed((8, 6), (8, 6)))
     node = make(op, (f32(8, 4), f32(6, 4), f32(8, 6)))
-    left, right, other = (kernel_table.contiguous(i.shape, i.dtype) for i in node.inputs)
-    known = kernel_table.contiguous(right.shape, right.dtype, True)
+    left, right, other = (contiguous(i.shape, i.dtype) for i in node.inputs)
+    known = contiguous(right.shape, right.dtype, True)
     assert panels.product_group(node, (left, right, other), (other,), 2) is not None
     assert panels.product_group(node, (left, known, other), (other,), 2) is None
 

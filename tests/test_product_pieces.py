@@ -23,7 +23,7 @@ from tawny.engine.cpu.products.choice import PIECE_SUMS
 from tawny.engine.cpu.products.tile import tallest
 from tawny.engine.cpu.rules import panels
 from tawny.engine.cpu.threads.pool import NOMINAL_THREADS
-from tawny.engine.layout import Memory
+from tawny.engine.layout import Memory, contiguous
 from tawny.engine.lowering import overwrites
 from tawny.engine.reference import run
 from tawny.engine.reference.kernel import KERNELS
@@ -140,7 +140,7 @@ def kernel_of(
         for i, a in enumerate(arrays)
     ]
     node = node_of(op, arrays)
-    results = [kernel_table.contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
+    results = [contiguous(*kind) for kind in node.parts or [(node.shape, node.dtype)]]
     return panels.product_group(node, memories, results, threads)
 
 
