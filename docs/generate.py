@@ -44,7 +44,8 @@ def gradient(facts: Facts) -> str:
 
 def traits(facts: Facts) -> str:
     """Traits and identity element in words."""
-    words = [t.name.lower() for t in Trait if t in facts.traits and t.name]
+    words = ["view"] if facts.view else []
+    words += [t.name.lower() for t in Trait if t in facts.traits and t.name]
     if facts.identity is not None:
         words.append(f"identity {facts.identity}")
     return ", ".join(words)

@@ -26,15 +26,13 @@ from random_graphs import RandomGraph, assert_same_bits, graph_of, graphs
 from tawny.array import array_for
 from tawny.engine.cpu import CpuEngine, unavailable
 from tawny.engine.cpu import executable as executables
-from tawny.engine.layout import VIEWS, Memory, Views, contiguous
+from tawny.engine.layout import Memory, Views, contiguous
 from tawny.engine.protocol import engine_named
 from tawny.engine.reference import compute
 from tawny.engine.reference import run as reference_run
 from tawny.engine.reference.executable import POISON
 from tawny.node import Node, Part, Value, borrowed_constant, part, remake, toposort, variable
-from tawny.op import CLASSES, Trait
 from tawny.ops.delay import Delay
-from tawny.ops.movement import Reshape
 
 ENGINE = "cpu"
 
@@ -120,11 +118,6 @@ def check_step(node: Node, operands: Sequence[Value], expected: Any) -> None:
 
 
 # ----------------------------------------------------------------------- views
-
-
-def test_every_view_has_strides_of_its_own() -> None:
-    views = {c for c in CLASSES.values() if Trait.VIEW in c.declaration.traits}
-    assert views - {Part, Reshape} == VIEWS.keys()
 
 
 @st.composite

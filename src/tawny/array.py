@@ -551,7 +551,7 @@ def _worth_keeping(node: Node, asked: Node) -> bool:
         return False
     held = node.handle is not None and node.handle() is not None
     facts = node.op.facts()
-    return facts.impure or (held and Trait.VIEW not in facts.traits)
+    return facts.impure or (held and not facts.view)
 
 
 def known_value(x: Array, op: str, way_out: str) -> Value:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tawny import dtype as dt
 from tawny.dtype import DType, Number
 from tawny.forking import fork_safe_lock
-from tawny.op import NO_COST, Cost, Gradient, Op, Trait, Type
+from tawny.op import NO_COST, Cost, Gradient, Op, Trait, Type, ViewStrides
 from tawny.shape import MOST_AXES, Shape, check_possible
 from tawny.source import Source, caller, describe
 from tawny.unique import Unique
@@ -51,10 +51,13 @@ class Variable(
     """What programs call it; empty if each graph numbers it."""
 
 
-class Part(Op, name="part", traits=Trait.VIEW, gradient=Gradient.LINEAR, oracle="operator.getitem"):
+class Part(Op, name="part", gradient=Gradient.LINEAR, oracle="operator.getitem"):
     """One result of an op that has several."""
 
     index: int
+
+    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
+        return ViewStrides(0, tuple(strides))
 
 
 _SOURCES: Final[ContextVar[tuple[Source, ...] | None]] = ContextVar("sources", default=None)

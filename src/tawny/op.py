@@ -68,6 +68,13 @@ def sum_costs(costs: Iterable[Cost]) -> Cost:
     return Cost(operations, read, written)
 
 
+class ViewStrides(NamedTuple):
+    """Where the elements of a view lie in the memory of operand 0, counted in its elements."""
+
+    first: int
+    strides: tuple[int, ...]
+
+
 class Trait(enum.Flag):
     """Algebraic facts the optimiser may rely on."""
 
@@ -76,8 +83,6 @@ class Trait(enum.Flag):
     ASSOCIATIVE = enum.auto()
     IDEMPOTENT = enum.auto()
     INVOLUTION = enum.auto()
-    VIEW = enum.auto()
-    """The result may share the memory of operand 0: only shape and strides change."""
     WINDOW = enum.auto()
     """NumPy gives a view here that writes through to operand 0."""
     IMPURE = enum.auto()
@@ -232,8 +237,8 @@ class Facts:
     """Whether computing it may fail once the shapes fit: by user's code, a matrix, an index."""
     saved: bool = True
     """Whether a graph in a file may have it: not if it is made while a program is compiled."""
-    view: bool = field(init=False)
-    """Whether `Trait.VIEW` is among the traits, for whoever asks of every node."""
+    view: bool = False
+    """Whether the result is a view of operand 0: whether the op defines `Op.view`."""
     impure: bool = field(init=False)
     """Whether `Trait.IMPURE` is among the traits, for whoever asks of every node."""
     volatile: bool = field(init=False)
@@ -242,7 +247,6 @@ class Facts:
     """Whether NumPy's function gives a view that writes through to operand 0."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "view", Trait.VIEW in self.traits)
         object.__setattr__(self, "impure", Trait.IMPURE in self.traits)
         object.__setattr__(self, "volatile", Trait.VOLATILE in self.traits)
         object.__setattr__(self, "window", Trait.WINDOW in self.traits)
@@ -299,6 +303,7 @@ class Op:
             identity=identity,
             domain=domain,
             oracle=oracle,
+            view=cls.view is not Op.view,
             **cls.inherited,
         )
         register(cls.declaration, cls)
@@ -373,6 +378,15 @@ class Op:
                 return frozenset(
                     i for i, (s, d) in enumerate(types) if s == shape and d.itemsize == item
                 )
+
+    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides | None:
+        """Where its elements lie in the memory of operand 0, of this shape and these strides.
+
+        An op that defines this is a view: it takes no memory, and no time.  None where its elements
+        are not evenly spaced in such memory, so that they are copied.
+        """
+        del shape, strides
+        return None
 
     def operand_counts(self) -> Sequence[int] | None:
         """How many operands it accepts; by default its declared arity, None for any number."""

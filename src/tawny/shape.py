@@ -26,6 +26,13 @@ def contiguous_strides(shape: Shape, itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def broadcast_strides(shape: Shape, strides: Sequence[int], into: Shape) -> tuple[int, ...]:
+    """The strides of what is repeated up to the shape `into`: 0 along repeated axes."""
+    new = len(into) - len(shape)
+    kept = zip(strides, shape, into[new:], strict=True)
+    return (*(0,) * new, *[s if n == m else 0 for s, n, m in kept])
+
+
 def splits(shape: Shape, into: Shape) -> tuple[tuple[int, ...], ...] | None:
     """The axes of `into` that each axis of `shape` becomes, if none becomes a part of another.
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from tawny.dtype import DType
 from tawny.engine.lowering import is_leaf, types
 from tawny.node import Node, Part, Variable
-from tawny.op import Op
-from tawny.ops.creation import BroadcastTo
-from tawny.ops.diagonal import Diagonal
-from tawny.ops.differentiation import Argument, StopGradient
-from tawny.ops.indexing import Slice
-from tawny.ops.movement import Flip, Reshape, Transpose
-from tawny.shape import Shape, contiguous_strides, size, splits
+from tawny.ops.movement import Reshape
+from tawny.shape import Shape, contiguous_strides, size
 
 MOST_CONTIGUOUS: Final = 1024
 """Shapes whose memory as new arrays is remembered: those that were asked for last."""
@@ -59,87 +53,6 @@ class StridedView(NamedTuple):
     """Whether it may not lie as a new array would."""
 
 
-View = Callable[[Any, Memory], tuple[int, tuple[int, ...]]]
-"""Of an op and its operand's memory: bytes to the first element, and strides."""
-
-V = TypeVar("V", bound=View)
-
-VIEWS: Final[dict[type[Op], View]] = {}
-
-
-def _view(op: type[Op]) -> Callable[[V], V]:
-    def declare(rule: V) -> V:
-        VIEWS[op] = rule
-        return rule
-
-    return declare
-
-
-@_view(StopGradient)
-@_view(Argument)
-def same(op: StopGradient | Argument, given: Memory) -> tuple[int, tuple[int, ...]]:
-    """The operand as it lies."""
-    del op
-    return 0, given.strides
-
-
-@_view(Transpose)
-def transpose(op: Transpose, given: Memory) -> tuple[int, tuple[int, ...]]:
-    """The strides in another order."""
-    return 0, tuple([given.strides[a] for a in op.axes])
-
-
-@_view(Flip)
-def flip(op: Flip, given: Memory) -> tuple[int, tuple[int, ...]]:
-    """From the last element backwards."""
-    strides = list(given.strides)
-    first = 0
-    for axis in op.axes:
-        first += strides[axis] * (given.shape[axis] - 1)
-        strides[axis] = -strides[axis]
-    return first, tuple(strides)
-
-
-@_view(BroadcastTo)
-def broadcast_to(op: BroadcastTo, given: Memory) -> tuple[int, tuple[int, ...]]:
-    """Strides of 0 along repeated axes."""
-    return 0, broadcast_strides(given, op.shape)
-
-
-@_view(Slice)
-def slice_of(op: Slice, given: Memory) -> tuple[int, tuple[int, ...]]:
-    """From each start by each step."""
-    pairs = list(zip(op.ranges, given.strides, strict=True))
-    first = sum([start * stride for (start, _, _), stride in pairs])
-    return first, tuple([step * stride for (_, _, step), stride in pairs])
-
-
-@_view(Diagonal)
-def diagonal(op: Diagonal, given: Memory) -> tuple[int, tuple[int, ...]]:
-    """A row and a column on at each step."""
-    *stack, down, across = given.strides
-    first = max(-op.offset, 0) * down + max(op.offset, 0) * across
-    return first, (*stack, down + across)
-
-
-def broadcast_strides(given: Memory, shape: Shape) -> tuple[int, ...]:
-    """Strides of what is repeated up to `shape`."""
-    new = len(shape) - len(given.shape)
-    kept = zip(given.strides, given.shape, shape[new:], strict=True)
-    return (*(0,) * new, *[s if n == m else 0 for s, n, m in kept])
-
-
-def _cut(given: Memory, shape: Shape, groups: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Strides of axes that are cut from others, each from those of its group."""
-    strides = [given.dtype.itemsize] * len(shape)
-    for group, stride in zip(groups, given.strides, strict=True):
-        step = stride
-        for axis in reversed(group):
-            strides[axis] = step
-            step *= shape[axis]
-    return tuple(strides)
-
-
 class Views:
     """Finds where the values of nodes lie; remembers what it found."""
 
@@ -164,18 +77,15 @@ class Views:
         op = node.op
         if isinstance(op, Part):
             return allocation_of(node.inputs[0], op.index)
-        if isinstance(op, Reshape):
-            memory = contiguous(node.shape, node.dtype, base.memory.constant)
-            if base.strided:
-                groups = splits(base.memory.shape, node.shape)
-                if groups is None:
-                    return allocation_of(node)
-                memory = memory.with_strides(_cut(base.memory, node.shape, groups))
-            return base._replace(memory=memory)
-        first, strides = VIEWS[type(op)](op, base.memory)
-        if not size(node.shape):
-            first = 0
         plain = contiguous(node.shape, node.dtype, base.memory.constant)
+        if isinstance(op, Reshape) and not base.strided:
+            return base._replace(memory=plain)
+        item = node.dtype.itemsize
+        found = op.view(base.memory.shape, [stride // item for stride in base.memory.strides])
+        if found is None:
+            return allocation_of(node)
+        first = found.first * item if size(node.shape) else 0
+        strides = tuple([stride * item for stride in found.strides])
         memory = plain if _same_places(plain, strides) else plain.with_strides(strides)
         return StridedView(base.root, base.part, base.offset + first, memory, strided=True)
 

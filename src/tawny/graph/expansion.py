@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from tawny.array import evaluator
 from tawny.engine.lowering import is_leaf
 from tawny.node import Node, Part, make, remake, source_scope, toposort
-from tawny.op import ELEMENTWISE, Trait
+from tawny.op import ELEMENTWISE
 from tawny.ops.bands import Bands
 from tawny.ops.convolution import Convolution
 from tawny.ops.fusion import FusedConvolution, FusedMatmul, Group, ProductGroup
@@ -83,7 +83,7 @@ def _members(
             made = members[-1]
         else:
             made = make(step.op, inputs)
-            if Trait.VIEW not in step.op.facts().traits:
+            if not step.op.facts().view:
                 members.append(made)
         values.append(made)
     return tuple([values[r] for r in group.body.results]), tuple(members)

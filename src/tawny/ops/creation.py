@@ -26,17 +26,16 @@ from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType, Number, as_dtype
 from tawny.errors import overflow_error, type_error, value_error, warn, with_location
 from tawny.node import Node, Value, borrowed_constant, constant, make, scalar, variable
-from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Trait, Type
+from tawny.op import ELEMENTWISE, Gradient, Op, Overwrites, Type, ViewStrides
 from tawny.operator import check_layout, check_like, emit, public
 from tawny.registry import PUBLIC_FUNCTIONS
-from tawny.shape import Shape, as_int, as_shape
+from tawny.shape import Shape, as_int, as_shape, broadcast_strides
 
 
 class BroadcastTo(
     Op,
     may_fail=False,
     name="broadcast_to",
-    traits=Trait.VIEW,
     oracle="numpy.broadcast_to",
     gradient=Gradient.LINEAR,
 ):
@@ -56,6 +55,9 @@ class BroadcastTo(
                 "each axis, counted from the last, must be equal or 1",
             )
         return self.shape
+
+    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
+        return ViewStrides(0, broadcast_strides(shape, strides, self.shape))
 
 
 class Cast(

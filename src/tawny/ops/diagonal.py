@@ -10,7 +10,7 @@ from tawny.array import Array, ArrayLike, Out, lift, store, wrap
 from tawny.dtype import as_dtype
 from tawny.errors import value_error
 from tawny.node import Node, make, scalar
-from tawny.op import ELEMENTWISE, Gradient, Op, Trait, Type
+from tawny.op import ELEMENTWISE, Gradient, Op, Type, ViewStrides
 from tawny.operator import check_like, public
 from tawny.ops import reduction
 from tawny.ops.creation import Cast, Eye
@@ -20,9 +20,7 @@ from tawny.ops.movement import expand_node, flatten_node, transpose_node
 from tawny.shape import Shape, as_int, as_shape, ordered_axes
 
 
-class Diagonal(
-    Op, name="diagonal", traits=Trait.VIEW, oracle="numpy.diagonal", gradient=Gradient.LINEAR
-):
+class Diagonal(Op, name="diagonal", oracle="numpy.diagonal", gradient=Gradient.LINEAR):
     """Diagonal `offset` of the last two axes, as the last axis."""
 
     offset: int
@@ -31,6 +29,12 @@ class Diagonal(
         *stack, rows, columns = shapes[0]
         length = min(rows + min(self.offset, 0), columns - max(self.offset, 0))
         return (*stack, max(length, 0))
+
+    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
+        """A row and a column on at each step."""
+        *stack, down, across = strides
+        first = max(-self.offset, 0) * down + max(self.offset, 0) * across
+        return ViewStrides(first, (*stack, down + across))
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         shape = types[0][0]

@@ -9,15 +9,16 @@ from tawny.array import Array, ArrayLike, lift, wrap
 from tawny.bad_calls import explain_bad_calls
 from tawny.dtype import DType
 from tawny.node import Node, Part, make, remake, toposort
-from tawny.op import Domain, Gradient, Op, Overwrites, Trait, Type, floating, inexact
+from tawny.op import Domain, Gradient, Op, Overwrites, Trait, Type, ViewStrides, floating, inexact
 from tawny.operator import scalar_op
 from tawny.scalar import Prim, Scalar, call, select
+from tawny.shape import Shape
 
 
 class Argument(
     Op,
     name="argument",
-    traits=Trait.VIEW | Trait.IMPURE | Trait.TRACED,
+    traits=Trait.IMPURE | Trait.TRACED,
     gradient=Gradient.LINEAR,
 ):
     """Operand 0 under a name of its own, while a function of it is differentiated.
@@ -26,9 +27,15 @@ class Argument(
     constant; and asking for values that depend on one does not cut them off from it.
     """
 
+    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
+        return ViewStrides(0, tuple(strides))
 
-class StopGradient(Op, name="stop_gradient", traits=Trait.VIEW, gradient=Gradient.ZERO):
+
+class StopGradient(Op, name="stop_gradient", gradient=Gradient.ZERO):
     """Operand 0, taken for a constant by every derivative."""
+
+    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
+        return ViewStrides(0, tuple(strides))
 
 
 @explain_bad_calls

@@ -20,7 +20,7 @@ from tawny.array import Array, ArrayLike, Out, as_value, known_value, lift, stor
 from tawny.dtype import DType, as_dtype, check_categories
 from tawny.errors import index_error, needs_values, type_error, value_error
 from tawny.node import Node, Value, constant, make, variables
-from tawny.op import Gradient, Op, Trait, Type
+from tawny.op import Gradient, Op, Trait, Type, ViewStrides
 from tawny.operator import public
 from tawny.ops import elementwise as e
 from tawny.ops.creation import Arange, Cast
@@ -35,7 +35,7 @@ class Slice(
     Op,
     may_fail=False,
     name="slice",
-    traits=Trait.VIEW | Trait.WINDOW,
+    traits=Trait.WINDOW,
     oracle="operator.getitem",
     gradient=Gradient.LINEAR,
 ):
@@ -46,6 +46,12 @@ class Slice(
     def infer_shape(self, *shapes: Shape) -> Shape:
         check_ranges("slice", self.ranges, shapes[0])
         return tuple(length for _, length, _ in self.ranges)
+
+    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
+        """From each start by each step."""
+        pairs = list(zip(self.ranges, strides, strict=True))
+        first = sum([start * stride for (start, _, _), stride in pairs])
+        return ViewStrides(first, tuple([step * stride for (_, _, step), stride in pairs]))
 
     def mistake(self, types: Sequence[Type]) -> str | None:
         return range_mistake(self.ranges, types[0][0])

@@ -8,7 +8,7 @@ from typing import Any, cast
 from tawny.array import Array, ArrayLike, lift, view_of, wrap
 from tawny.errors import value_error
 from tawny.node import Node, make
-from tawny.op import Gradient, Op, Trait, Type
+from tawny.op import Gradient, Op, Trait, Type, ViewStrides
 from tawny.operator import public
 from tawny.ops.creation import BroadcastTo, Copy
 from tawny.shape import (
@@ -21,6 +21,7 @@ from tawny.shape import (
     ordered_axes,
     reduction_axes,
     size,
+    splits,
 )
 
 Axis = int | tuple[int, ...] | None
@@ -30,7 +31,7 @@ class Reshape(
     Op,
     may_fail=False,
     name="reshape",
-    traits=Trait.VIEW | Trait.WINDOW,
+    traits=Trait.WINDOW,
     oracle="numpy.reshape",
     gradient=Gradient.LINEAR,
 ):
@@ -48,12 +49,25 @@ class Reshape(
             )
         return self.shape
 
+    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides | None:
+        """Each axis cut into those it becomes; axes that become one are not evenly spaced."""
+        groups = splits(shape, self.shape)
+        if groups is None:
+            return None
+        made = [1] * len(self.shape)
+        for group, stride in zip(groups, strides, strict=True):
+            step = stride
+            for axis in reversed(group):
+                made[axis] = step
+                step *= self.shape[axis]
+        return ViewStrides(0, tuple(made))
+
 
 class Transpose(
     Op,
     may_fail=False,
     name="transpose",
-    traits=Trait.VIEW | Trait.WINDOW,
+    traits=Trait.WINDOW,
     oracle="numpy.transpose",
     gradient=Gradient.LINEAR,
 ):
@@ -71,18 +85,28 @@ class Transpose(
             )
         return tuple(shape[a] for a in self.axes)
 
+    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
+        return ViewStrides(0, tuple([strides[a] for a in self.axes]))
+
 
 class Flip(
     Op,
     may_fail=False,
     name="flip",
-    traits=Trait.VIEW | Trait.WINDOW | Trait.INVOLUTION,
+    traits=Trait.WINDOW | Trait.INVOLUTION,
     oracle="numpy.flip",
     gradient=Gradient.LINEAR,
 ):
     """The elements in reverse order along `axes`."""
 
     axes: tuple[int, ...]
+
+    def view(self, shape: Shape, strides: Sequence[int]) -> ViewStrides:
+        """From the last element backwards."""
+        first = sum([strides[a] * (shape[a] - 1) for a in self.axes])
+        return ViewStrides(
+            first, tuple([-s if a in self.axes else s for a, s in enumerate(strides)])
+        )
 
 
 class Roll(Op, may_fail=False, name="roll", oracle="numpy.roll", gradient=Gradient.LINEAR):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tawny.node import Constant, Node, Part, Variable
-from tawny.op import Elementwise, Trait
+from tawny.op import Elementwise
 from tawny.shape import size
 
 FARTHEST: Final = 512
@@ -59,7 +59,7 @@ class Lifetimes:
                 continue
             for k in self.reads[i]:
                 last[owner[k]] = i
-            if type(node.op) is not Elementwise and Trait.VIEW in node.op.facts().traits:
+            if type(node.op) is not Elementwise and node.op.facts().view:
                 owner[i] = owner[self.reads[i][0]]
             else:
                 held[i] = bytes_of(node)

@@ -9,7 +9,7 @@ from math import prod
 from typing import Final
 
 from tawny.node import Constant, Node, Part, Variable
-from tawny.op import Elementwise, Op, Trait, overwritable_operands
+from tawny.op import Elementwise, Op, overwritable_operands
 from tawny.ops.creation import BroadcastTo, Cast
 from tawny.ops.fusion import FOLDS, folded_axes, nonunit
 from tawny.ops.movement import Reshape, Roll
@@ -58,7 +58,7 @@ def _kind(op: Op) -> int:
         return REDUCTION
     if isinstance(op, (BroadcastTo, Reshape)):
         return FREE
-    return VIEW if Trait.VIEW in op.facts().traits else PLAIN
+    return VIEW if op.facts().view else PLAIN
 
 
 _PLAINLY_LAID_OUT: Final = frozenset({Reshape, Part})

@@ -12,14 +12,14 @@ from tawny.engine.cpu.kernels.sorting.radix_sort import radix_sort_kernel
 from tawny.engine.cpu.kernels.sorting.rank_sort import rank_sort_kernel
 from tawny.engine.cpu.kernels.sorting.searching import SEARCH, bincount_kernel, search_kernel
 from tawny.engine.cpu.kernels.suppression import SuppressionLimits, suppression_kernel
-from tawny.engine.layout import Memory, broadcast_strides
+from tawny.engine.layout import Memory
 from tawny.node import Node
 from tawny.ops.boxes import NonMaximumSuppression, SuppressionByClass
 from tawny.ops.indexing import Gather, gather_shape
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.scatter import COMBINE, Scatter
 from tawny.ops.sorting import ArgSort, BinCount, Digitize, IsIn, SearchSorted, Sort
-from tawny.shape import broadcast
+from tawny.shape import Shape, broadcast, broadcast_strides
 
 
 def _together(op: str, given: Sequence[Memory]) -> tuple[Memory, ...]:
@@ -27,7 +27,11 @@ def _together(op: str, given: Sequence[Memory]) -> tuple[Memory, ...]:
     if not given:
         return ()
     shape = broadcast(op, [m.shape for m in given])
-    return tuple([Memory(shape, broadcast_strides(m, shape), m.dtype) for m in given])
+    return tuple([_broadcast(m, shape) for m in given])
+
+
+def _broadcast(given: Memory, shape: Shape) -> Memory:
+    return Memory(shape, broadcast_strides(given.shape, given.strides, shape), given.dtype)
 
 
 @native(Gather)
@@ -57,7 +61,7 @@ def scatter(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -
     assert isinstance(op, Scatter)
     lengths = tuple([length for _, length, _ in op.ranges])
     part = gather_shape("scatter", lengths, op.axes, op.place, [m.shape for m in given])
-    wide = Memory(part, broadcast_strides(value, part), value.dtype)
+    wide = _broadcast(value, part)
     puts = ScatterSpec(
         source,
         wide,
