@@ -12,7 +12,7 @@ from tawny import dtype as dt
 from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
 from tawny.engine.cpu.kernels.kernel import CompiledKernel
 from tawny.op import ELEMENTWISE, Op
-from tawny.ops.fusion import Body, BodyStep
+from tawny.ops.body import Body, BodyStep
 
 SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 

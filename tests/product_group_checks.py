@@ -10,7 +10,8 @@ import numpy as np
 
 from tawny.node import Node, make, variable
 from tawny.op import ELEMENTWISE
-from tawny.ops.fusion import Body, BodyStep, ProductGroup
+from tawny.ops.body import Body, BodyStep
+from tawny.ops.fusion import ProductGroup
 
 
 def node_of(op: ProductGroup, arrays: Sequence[np.ndarray]) -> Node:

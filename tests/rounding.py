@@ -19,8 +19,9 @@ from tawny.engine.reference import Compute, compute, elementwise, run
 from tawny.node import Node
 from tawny.op import Elementwise, Op
 from tawny.ops.bands import Bands
+from tawny.ops.body import Body
 from tawny.ops.creation import Cast, Linspace
-from tawny.ops.fusion import Body, FusedConvolution, FusedMatmul, Group, ProductGroup
+from tawny.ops.fusion import FusedConvolution, FusedMatmul, Group, ProductGroup
 from tawny.ops.pooling import AvgPool, AvgPoolGradient, Upsampling, UpsamplingGradient
 from tawny.ops.reduction import (
     CumulativeProd,

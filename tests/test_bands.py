@@ -28,8 +28,8 @@ from tawny.graph.program import Program
 from tawny.graph.relief import CutFinerBands
 from tawny.node import Node, make, toposort, variable
 from tawny.ops.bands import Bands, byte_range, cut_bands
+from tawny.ops.body import Body, BodyStep
 from tawny.ops.convolution import ConvolutionInputGradient
-from tawny.ops.fusion import Body, BodyStep
 from tawny.ops.rows import RULES, Rows, band, row_axis, row_count, shape_of_rows
 
 F32 = np.dtype("float32")

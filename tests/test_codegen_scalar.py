@@ -15,8 +15,8 @@ from tawny.engine.llvm.scalar.expressions import is_supported
 from tawny.engine.reference.creation import astype
 from tawny.engine.reference.elementwise import compute
 from tawny.op import ELEMENTWISE, Elementwise
+from tawny.ops.body import Body, BodyStep
 from tawny.ops.creation import Cast
-from tawny.ops.fusion import Body, BodyStep
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

@@ -35,11 +35,10 @@ from tawny.graph import pipeline
 from tawny.memory.inplace import match
 from tawny.node import Node, make, toposort, variable
 from tawny.op import ELEMENTWISE
+from tawny.ops.body import Body, BodyStep
 from tawny.ops.fusion import (
     PLAIN,
     Activation,
-    Body,
-    BodyStep,
     Epilogue,
     Group,
     ProductGroup,

@@ -31,7 +31,8 @@ from tawny.files.encoding import decode_op, encode_op
 from tawny.memory.inplace import match
 from tawny.node import Node, make, toposort, variable
 from tawny.op import ELEMENTWISE
-from tawny.ops.fusion import PLAIN, Activation, Body, BodyStep, Epilogue, ProductGroup, expand_group
+from tawny.ops.body import Body, BodyStep
+from tawny.ops.fusion import PLAIN, Activation, Epilogue, ProductGroup, expand_group
 from tawny.rewrite.groups.products import LEAST_IN_PIECES
 
 native = pytest.mark.skipif(unavailable() is not None, reason="compiled code cannot be run here")

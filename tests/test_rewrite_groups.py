@@ -19,9 +19,10 @@ from tawny.dtype import FLOAT32
 from tawny.engine.reference import run
 from tawny.node import Node, make, toposort
 from tawny.op import ELEMENTWISE, Elementwise
+from tawny.ops.body import Body, BodyStep, nonunit
 from tawny.ops.creation import BroadcastTo, Cast, var
 from tawny.ops.delay import delay
-from tawny.ops.fusion import Body, BodyStep, Group, expand_group, nonunit
+from tawny.ops.fusion import Group, expand_group
 from tawny.ops.movement import Reshape
 from tawny.ops.reduction import Max, Reduction
 from tawny.rewrite import spec

@@ -11,7 +11,8 @@ from tawny.engine.lowering import LoweredGraph
 from tawny.errors import value_error
 from tawny.memory.plan import ArenaLayout
 from tawny.node import Node, Value
-from tawny.ops.fusion import Body, ProductGroup
+from tawny.ops.body import Body
+from tawny.ops.fusion import ProductGroup
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from tawny.files.op_checks import MalformedError, check_op
 from tawny.files.safetensors import MAX_RANK, Json, excerpt, is_natural
 from tawny.node import Constant, Part, Variable
 from tawny.op import CLASSES, ELEMENTWISE, Elementwise, Op, Type
+from tawny.ops.body import Body, BodyStep
 from tawny.ops.delay import Delay, UserObject
-from tawny.ops.fusion import Body, BodyStep, Group
+from tawny.ops.fusion import Group
 from tawny.ops.random import Draw
 from tawny.shape import Shape
 

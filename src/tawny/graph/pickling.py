@@ -36,9 +36,9 @@ from tawny.node import (
     toposort,
 )
 from tawny.op import ELEMENTWISE, Elementwise, Op
+from tawny.ops.body import Body
 from tawny.ops.delay import UserObject
 from tawny.ops.differentiation import DerivativeMarker
-from tawny.ops.fusion import Body
 from tawny.source import Source
 
 _NAME = "array"

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from tawny.dtype import DType
 from tawny.errors import value_error
 from tawny.op import Cost, Gradient, Op, Type, nbytes, sum_costs
-from tawny.ops.fusion import Body
+from tawny.ops.body import Body
 from tawny.ops.rows import Band, Rows, band, row_count
 from tawny.shape import Shape
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from tawny.op import Elementwise, Op
+from tawny.ops.body import Body, BodyStep
 from tawny.ops.convolution import Convolution, ConvolutionInputGradient, ConvolutionOp
 from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.fusion import Body, BodyStep, FusedConvolution, FusedMatmul, Group
+from tawny.ops.fusion import FusedConvolution, FusedMatmul, Group
 from tawny.ops.indexing import Gather, Slice
 from tawny.ops.joining import Concat
 from tawny.ops.linalg import Matmul

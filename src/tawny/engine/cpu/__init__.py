@@ -40,7 +40,8 @@ from tawny.engine.reference.executable import ReferenceExecutable
 from tawny.forking import fork_safe_lock
 from tawny.node import Node, make
 from tawny.ops.bands import Bands
-from tawny.ops.fusion import Body, ProductGroup
+from tawny.ops.body import Body
+from tawny.ops.fusion import ProductGroup
 from tawny.shape import size
 
 __all__ = ["CHAPTERS", "CpuEngine", "unavailable"]

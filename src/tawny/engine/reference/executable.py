@@ -14,7 +14,8 @@ from tawny.engine.reference import INTO, compute, compute_into
 from tawny.engine.reference.elementwise import SPELLING
 from tawny.node import Node, Part, Value
 from tawny.op import Elementwise
-from tawny.ops.fusion import Body, ProductGroup
+from tawny.ops.body import Body
+from tawny.ops.fusion import ProductGroup
 from tawny.scalar import Arg, PrimCall
 from tawny.shape import Shape, size
 from tawny.unique import Unique

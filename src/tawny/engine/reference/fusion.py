@@ -12,8 +12,9 @@ from tawny.engine.reference import elementwise
 from tawny.engine.reference.kernel import KERNELS, Value, cast, kernel
 from tawny.op import ELEMENTWISE, Elementwise, Op
 from tawny.ops.bands import Bands
+from tawny.ops.body import Body
 from tawny.ops.convolution import Convolution
-from tawny.ops.fusion import Body, Epilogue, FusedConvolution, FusedMatmul, Group, ProductGroup
+from tawny.ops.fusion import Epilogue, FusedConvolution, FusedMatmul, Group, ProductGroup
 from tawny.ops.linalg import Matmul
 
 

@@ -18,7 +18,7 @@ from tawny.lazy import cached_property
 from tawny.node import Node, Part, make, part, source_scope, toposort
 from tawny.op import NO_COST, Op, Type, nbytes
 from tawny.ops.bands import Bands, cut_bands
-from tawny.ops.fusion import Body, BodyStep
+from tawny.ops.body import Body, BodyStep
 from tawny.ops.indexing import Gather
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.rows import Band, row_count

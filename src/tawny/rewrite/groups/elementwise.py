@@ -11,7 +11,8 @@ from typing import Final
 
 from tawny.node import Node, Part, make, part, source_scope, toposort
 from tawny.op import Op, Type
-from tawny.ops.fusion import FOLDS, Body, BodyStep, Group, expand_group
+from tawny.ops.body import FOLDS, Body, BodyStep
+from tawny.ops.fusion import Group, expand_group
 from tawny.ops.reduction import AllTrue, AnyTrue, Max, Min, Reduction
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, sources_of, with_inputs
 from tawny.rewrite.groups.choice import GroupChoice, choose_groups

@@ -15,7 +15,8 @@ from typing import Final
 from tawny.memory.inplace import match
 from tawny.node import Node, Part, Variable, make, part, source_scope
 from tawny.op import Elementwise, Family
-from tawny.ops.fusion import PLAIN, Body, BodyStep, FusedMatmul, Group, ProductGroup, is_rowwise
+from tawny.ops.body import Body, BodyStep
+from tawny.ops.fusion import PLAIN, FusedMatmul, Group, ProductGroup, is_rowwise
 from tawny.ops.indexing import Slice
 from tawny.ops.linalg import Matmul
 from tawny.rewrite.flow import Context, Flow, Kind, Pass, RuleInfo, RunKey, sources_of

@@ -10,8 +10,8 @@ from typing import Final
 
 from tawny.node import Constant, Node, Part, Variable
 from tawny.op import Elementwise, Op, overwritable_operands
+from tawny.ops.body import FOLDS, folded_axes, nonunit
 from tawny.ops.creation import BroadcastTo, Cast
-from tawny.ops.fusion import FOLDS, folded_axes, nonunit
 from tawny.ops.movement import Reshape, Roll
 from tawny.rewrite.flow import RunKey
 from tawny.rewrite.groups.reads import inline_reads

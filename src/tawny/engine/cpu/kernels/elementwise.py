@@ -55,7 +55,7 @@ from tawny.engine.llvm.scalar.numbers import (
 )
 from tawny.engine.llvm.scalar.reals import FUNCTIONS
 from tawny.op import Elementwise
-from tawny.ops.fusion import Body
+from tawny.ops.body import Body
 from tawny.scalar import PrimCall
 from tawny.shape import Shape, contiguous_strides
 

@@ -23,7 +23,8 @@ from tawny.engine.cpu.onednn.primitive import (
 )
 from tawny.engine.cpu.onednn.recipe import Recipe, RowPlace
 from tawny.engine.layout import Memory, contiguous
-from tawny.ops.fusion import Activation, Body, BodyStep, Epilogue
+from tawny.ops.body import Body, BodyStep
+from tawny.ops.fusion import Activation, Epilogue
 
 
 def bias_of(memory: Memory, axes: int) -> Descriptor:

@@ -14,8 +14,9 @@ from tawny.engine.llvm.scalar.bodies import lower_body
 from tawny.engine.llvm.scalar.reduction_bodies import stage_body
 from tawny.node import Node
 from tawny.op import ELEMENTWISE, Elementwise
+from tawny.ops.body import FOLDS, Body, BodyStep
 from tawny.ops.creation import Arange, Cast, Eye, Linspace
-from tawny.ops.fusion import FOLDS, Body, BodyStep, Group
+from tawny.ops.fusion import Group
 from tawny.ops.reduction import (
     AllTrue,
     AnyTrue,

@@ -13,9 +13,9 @@ from tawny.engine.cpu.kernels.copies import CopyBlock, copy_kernel
 from tawny.engine.cpu.kernels.elementwise import elementwise_kernel
 from tawny.engine.layout import Memory, contiguous
 from tawny.node import Node
+from tawny.ops.body import Body, BodyStep
 from tawny.ops.creation import Copy
 from tawny.ops.differentiation import Again
-from tawny.ops.fusion import Body, BodyStep
 from tawny.ops.joining import Concat, Pad, Repeat, Tile
 from tawny.ops.movement import Reshape, Roll
 from tawny.shape import Shape

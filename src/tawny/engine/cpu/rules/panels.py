@@ -28,7 +28,8 @@ from tawny.engine.layout import Memory, contiguous
 from tawny.engine.llvm.runtime.host import host
 from tawny.engine.llvm.scalar.bodies import Read, lower_body
 from tawny.node import Node
-from tawny.ops.fusion import Body, ProductGroup
+from tawny.ops.body import Body
+from tawny.ops.fusion import ProductGroup
 from tawny.shape import Shape
 
 PANEL_BYTES: Final = 2**18

@@ -13,7 +13,7 @@ from tawny.engine.cpu.kernels.pooling import PoolingGeometry, PoolingKind, pooli
 from tawny.engine.cpu.kernels.reduction.plan import reduction_kernel
 from tawny.engine.layout import Memory, contiguous
 from tawny.node import Node
-from tawny.ops.fusion import Body, BodyStep
+from tawny.ops.body import Body, BodyStep
 from tawny.ops.pooling import (
     AvgPool,
     AvgPoolGradient,

@@ -28,8 +28,8 @@ from tawny.engine.llvm.scalar.coordinates import (
 from tawny.engine.llvm.scalar.expressions import emit_op, is_supported, loop_dtype
 from tawny.engine.llvm.scalar.numbers import Number, lane_bytes
 from tawny.op import Elementwise, Op
+from tawny.ops.body import Body, BodyStep, nonunit
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fusion import Body, BodyStep, nonunit
 from tawny.ops.movement import Reshape, Roll
 from tawny.shape import Shape
 

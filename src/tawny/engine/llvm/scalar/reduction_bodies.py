@@ -38,8 +38,8 @@ from tawny.engine.llvm.scalar.folds import ArgExtremumFold, ReductionFold, lanes
 from tawny.engine.llvm.scalar.numbers import Number, Pair, constant, lane_bytes, real
 from tawny.engine.llvm.scalar.reals import FUNCTIONS
 from tawny.op import ELEMENTWISE, Elementwise
+from tawny.ops.body import FOLDS, Body, BodyStep, folded_axes, nonunit
 from tawny.ops.creation import BroadcastTo, Cast, Copy
-from tawny.ops.fusion import FOLDS, Body, BodyStep, folded_axes, nonunit
 from tawny.ops.movement import Reshape, Roll
 from tawny.ops.reduction import (
     AllTrue,

@@ -29,7 +29,7 @@ from tawny.engine.llvm.scalar.reduction_bodies import (
     stage_body,
     widest_lane_bytes,
 )
-from tawny.ops.fusion import Body
+from tawny.ops.body import Body
 from tawny.shape import Shape
 
 PART: Final = 1 << 15
