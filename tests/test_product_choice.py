@@ -11,7 +11,7 @@ import pytest
 
 from codegen_harness import Memory
 from tawny.engine.cpu.kernels.element import Element, product_element
-from tawny.engine.cpu.products import segments, tile
+from tawny.engine.cpu.products import tile
 from tawny.engine.cpu.products.choice import (
     CONVOLUTIONS,
     KERNEL_GRADIENTS,
@@ -41,8 +41,7 @@ VECTORS = {"AVX-512": (64, 32), "AVX2": (32, 16)}
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """The bytes of a vector; choices are made for the machine that is asked for, not the host."""
     nbytes, registers = VECTORS[request.param]
-    for module in (tile, segments):
-        monkeypatch.setattr(module, "registers", lambda: registers)
+    monkeypatch.setattr(tile, "registers", lambda: registers)
     return nbytes
 
 
@@ -197,10 +196,10 @@ LAYERS = {
     "few channels, 3 x 3": (Layer(56, 16, 16, 3), "WINDOWS", "WINDOWS", "TAPS"),
     "Inception, 5 x 5": (Layer(35, 48, 64, 5), "WINDOWS", "WINDOWS", "TAPS"),
     "with holes": (Layer(28, 64, 64, 3, dilation=2), "WINDOWS", "WINDOWS", "TAPS"),
-    "MobileNet's depthwise": (Layer(56, 128, 128, 3, groups=128), "CHANNELS", "CHANNELS", "CHANNELS"),
-    "ResNeXt, 16 channels": (Layer(14, 512, 512, 3, groups=32), "SEGMENTS or GROUPS", "SEGMENTS or GROUPS", "TAPS"),
-    "ResNeXt, 8 channels": (Layer(28, 256, 256, 3, groups=32), "SEGMENTS", "SEGMENTS", "TAPS"),
-    "groups of 2": (Layer(56, 64, 64, 3, groups=32), "GROUPS", "GROUPS", "TAPS"),
+    "MobileNet's depthwise": (Layer(56, 128, 128, 3, groups=128), "CHANNELS", "CHANNELS", "GROUPS"),
+    "ResNeXt, 16 channels": (Layer(14, 512, 512, 3, groups=32), "SEGMENTS or GROUPS", "SEGMENTS or GROUPS", "GROUPS"),
+    "ResNeXt, 8 channels": (Layer(28, 256, 256, 3, groups=32), "SEGMENTS", "SEGMENTS", "GROUPS"),
+    "groups of 2": (Layer(56, 64, 64, 3, groups=32), "GROUPS", "GROUPS", "GROUPS"),
     "groups of 32": (Layer(14, 1024, 1024, 3, groups=32), "WINDOWS", "WINDOWS", "TAPS"),
     "channels first": (Layer(28, 64, 64, 5, first=True), "LINES", "WINDOWS", "TAPS"),
     "a kernel as PyTorch lays it out": (Layer(8, 64, 64, 3, turned=True), "WINDOWS", "WINOGRAD", "WINOGRAD"),

@@ -82,8 +82,8 @@ class Case:
 
 
 SQUARES = "Squares", "Squares", "winograd"
-GROUPS = "Groups", "Groups", "CHANNELS"
-SEGMENTS = "Segments", "Segments", "CHANNELS"
+GROUPS = "Groups", "Groups", "GroupTaps"
+SEGMENTS = "Segments", "Segments", "GroupTaps"
 
 CASES = (
     Case("one tap", (2, 4, 5, 9), (1, 1, 9, 20), 0, ways=("matrices", "matrices", "CHANNELS")),
@@ -103,6 +103,7 @@ CASES = (
     Case("groups of four", (2, 5, 6, 16), (3, 3, 4, 20), strides=2, groups=4, ways=GROUPS),
     Case("groups of six", (1, 5, 6, 24), (3, 2, 6, 24), 2, dilation=2, groups=4, ways=GROUPS),
     Case("groups, three axes", (1, 2, 4, 3, 16), (3, 2, 3, 8, 16), groups=2, ways=GROUPS),
+    Case("groups in blocks", (8, 5, 6, 16), (3, 3, 4, 16), groups=4, small=True, ways=GROUPS),
     Case("segments", (2, 5, 6, 32), (3, 3, 8, 32), groups=4, ways=SEGMENTS),
     Case("segments, parts of lines", (1, 3, 40, 16), (3, 3, 8, 16), groups=2, ways=SEGMENTS),
     Case("segments, stride", (1, 7, 12, 32), (3, 3, 16, 32), strides=2, groups=2, ways=SEGMENTS),
@@ -115,7 +116,7 @@ CASES = (
          dtype=np.float16),
     Case("segments in the padding", (1, 3, 3, 16), (2, 2, 8, 16), 4, groups=2, ways=SEGMENTS),
     Case("segments in chunks", (2, 6, 56, 16), (3, 2, 8, 16), groups=2, ways=SEGMENTS, small=True),
-    Case("depthwise", (1, 5, 6, 20), (3, 3, 1, 20), groups=20, ways=("Windows",) * 2 + ("EACH",)),
+    Case("depthwise", (1, 5, 6, 20), (3, 3, 1, 20), groups=20, ways=("Windows",) * 2 + ("GroupTaps",)),
     Case("one axis", (2, 12, 8), (5, 8, 7), 2),
     Case("three axes", (1, 2, 4, 3, 4), (3, 2, 3, 4, 6), 1),
     Case("one channel", (2, 6, 7, 1), (3, 3, 1, 20), ways=("Lines", "Windows", "LINES")),

@@ -22,6 +22,7 @@ from tawny.engine.cpu.products.blocking import Extent
 from tawny.engine.cpu.products.correlation import LINE_BYTES, Correlation
 from tawny.engine.cpu.products.dot import HEIGHT
 from tawny.engine.cpu.products.geometry import Sweep, as_matrices
+from tawny.engine.cpu.products.group_gradient import gradient_width
 from tawny.engine.cpu.products.groups import group_order, group_width
 from tawny.engine.cpu.products.lines import Line
 from tawny.engine.cpu.products.matrices import Matrices
@@ -333,7 +334,7 @@ class GradientAlgorithm(enum.Enum):
     """How the gradient of a convolution's kernel is computed."""
 
     WINOGRAD = "squares of 2 by 2 outputs by 16 products instead of 36"
-    CHANNELS = "each channel goes with one output: channels are columns"
+    GROUPS = "groups of few channels: several of them in a vector, pixels shared by taps"
     LINES = "all taps along lines that are copied, with zeros around them"
     TAPS = "tap by tap, a product over all positions"
 
@@ -382,9 +383,17 @@ def _sees_most(axis: WindowAxis) -> bool:
     return 2 * min(seen) >= axis.count
 
 
-def _is_gradient_channels(case: GradientCase) -> bool:
-    found = case.correlation
-    return case.together and found.groups > 1 and found.channels == found.outputs == 1
+def _is_gradient_groups(case: GradientCase) -> bool:
+    """Channels are side by side, and the sums of a tile fit."""
+    element, found = case.element, case.correlation
+    return (
+        found.groups > 1
+        and 0 < found.channels <= GROUP_CHANNELS
+        and not found.extent.empty
+        and case.together
+        and element.parts == 1
+        and gradient_width(element, found)[0] > 0
+    )
 
 
 def _is_gradient_lines(case: GradientCase) -> bool:
@@ -405,7 +414,7 @@ def _is_gradient_lines(case: GradientCase) -> bool:
 
 KERNEL_GRADIENTS: Final[tuple[tuple[Callable[[GradientCase], bool], GradientAlgorithm], ...]] = (
     (_is_gradient_winograd, GradientAlgorithm.WINOGRAD),
-    (_is_gradient_channels, GradientAlgorithm.CHANNELS),
+    (_is_gradient_groups,   GradientAlgorithm.GROUPS),
     (_is_gradient_lines,    GradientAlgorithm.LINES),
     (_otherwise,            GradientAlgorithm.TAPS),
 )  # fmt: skip

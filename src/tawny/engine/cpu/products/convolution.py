@@ -19,6 +19,7 @@ from tawny.engine.cpu.products.choice import (
 from tawny.engine.cpu.products.correlation import RowKind, Taps, correlation
 from tawny.engine.cpu.products.epilogue import TileEpilogue, without_scale
 from tawny.engine.cpu.products.geometry import Sweep, as_matrices, backward, forward
+from tawny.engine.cpu.products.group_gradient import group_gradient
 from tawny.engine.cpu.products.groups import group_product
 from tawny.engine.cpu.products.lines import CopiedLines, Lines, copied_lines
 from tawny.engine.cpu.products.matmul import product_kernel
@@ -108,9 +109,14 @@ def kernel_gradient_kernel(
     algorithm = choose_kernel_gradient(GradientCase(element, found, _together(x)))
     if algorithm is GradientAlgorithm.WINOGRAD:
         return winograd_gradient(element, found, workers)
-    if algorithm is GradientAlgorithm.CHANNELS:
-        found = found.by_channel()
-    elif algorithm is GradientAlgorithm.LINES:
+    operands = ("a", "b", "c")
+    if algorithm is GradientAlgorithm.GROUPS:
+        shared = workers > 1 and found.extent.is_shared
+        product = group_gradient(
+            element, TileEpilogue(PLAIN, result.dtype), found, workers if shared else 1
+        )
+        return kernel_of([product], operands, workers, shared=shared)
+    if algorithm is GradientAlgorithm.LINES:
         found = found.along_lines()
     shared = workers > 1 and found.extent.is_shared
     blocking = cut(element, found.extent, workers if shared else 1)
@@ -128,7 +134,6 @@ def kernel_gradient_kernel(
 
 
 _KINDS: Final = {
-    GradientAlgorithm.CHANNELS: RowKind.EACH,
     GradientAlgorithm.LINES: RowKind.LINES,
     GradientAlgorithm.TAPS: RowKind.CHANNELS,
 }

@@ -58,10 +58,6 @@ class Correlation:
             line=Line.of(last, self.channels, self.item, self.a_row),
         )
 
-    def by_channel(self) -> Correlation:
-        """With channels as columns, where each channel goes with one output."""
-        return replace(self, groups=1, outputs=self.groups)
-
     @property
     def extent(self) -> Extent:
         """How large the product is; runs are its depth."""
@@ -136,7 +132,6 @@ class RowKind(enum.Enum):
     """What the rows of a tile are."""
 
     CHANNELS = "channels at one tap"
-    EACH = "one tap; each channel goes with one output only, its own"
     LINES = "channels at all taps of the last axis"
 
 
@@ -157,13 +152,13 @@ class Taps(RowSource):
         return ("a_batch", "b_batch", "a_row", "c_row", *own, *line)
 
     def rows(self, code: TileCode) -> Rows:
-        return _TapRows(code, self.rank, self.kind)
+        return TapRows(code, self.rank, self.kind)
 
     def alone(self, code: TileCode) -> Rows:
         return _TapAlone(code, self.rank, self.kind)
 
     def outside(self, rows: Rows) -> Value | None:
-        assert isinstance(rows, _TapRows)
+        assert isinstance(rows, TapRows)
         return rows.code.f.constant(I1, 1) if self.kind is RowKind.LINES else None
 
 
@@ -177,7 +172,7 @@ class _PositionRun:
     count: Value
 
 
-class _TapRows:
+class TapRows:
     """Some channels at a tap, or at the taps of a line."""
 
     def __init__(self, code: TileCode, rank: int, kind: RowKind) -> None:
@@ -189,13 +184,12 @@ class _TapRows:
     def accumulate(self, sums: Sequence[Value]) -> list[Value]:
         code, f, size = self.code, self.code.f, len(sums)
         run_of = self._runs_copied() if self.kind is RowKind.LINES else self._runs_inside()
-        state, each = [*sums, *self._run()], self.kind is RowKind.EACH
-        with f.loop(code.lower, code.upper, carried=state) as loop:
+        with f.loop(code.lower, code.upper, carried=[*sums, *self._run()]) as loop:
             batch, *places = loop.carried[size:]
             run = run_of(batch, places)
             walk = Walk(run.rows, run.step, run.panel, code.panel_step, run.count, code.ahead)
             before = loop.carried[:size]
-            after = accumulate(f, code.element, code.tile, before, walk, code.masks, each)
+            after = accumulate(f, code.element, code.tile, before, walk, code.masks)
             loop.carry(*after, *self._following(batch, places))
         return loop.carried[:size]
 
@@ -203,7 +197,7 @@ class _TapRows:
         """Runs of the positions of a line whose tap is inside of the input."""
         code, f, n, last = self.code, self.code.f, self.code.numbers, self.rank - 1
         low, high = self._positions_inside()
-        offset = code.column if self.kind is RowKind.EACH else code.start * n["a_row"]
+        offset = code.start * n["a_row"]
         step, a_row = n[f"stride{last}"] * n[f"a_bytes{last}"], n["a_row"]
         base = f.offset(code.left, offset + n[f"origin{last}"] * n[f"a_bytes{last}"])
         base, panel = f.offset(base, low * step), f.offset(code.panel, low * code.panel_step)
@@ -293,7 +287,7 @@ class _TapRows:
         return [batch + carry, *after]
 
 
-class _TapAlone(_TapRows):
+class _TapAlone(TapRows):
     """One channel at one tap of a copied line, at the positions where that is the input's."""
 
     def _positions_copied(self) -> tuple[Value, Value]:

@@ -60,6 +60,10 @@ class Groups(RowSource):
     def numbers(self) -> tuple[str, ...]:
         return (*Windows(self.rank).numbers, "b_output")
 
+    def least_vectors(self, element: Element) -> int:
+        """The fewest vectors that have whole groups."""
+        return math.lcm(self.outputs, element.lanes) // element.lanes
+
     def span(self, element: Element, vector: int) -> Span:
         """What meets a vector of a tile, which begins with a group."""
         columns = range(vector * element.lanes, (vector + 1) * element.lanes)
@@ -76,17 +80,19 @@ class Groups(RowSource):
         place: Value,
         vector: int,
         columns: Value,
+        channels: int = 0,
     ) -> Value:
         """The elements in memory that meet a vector of a tile with this many columns.
 
-        `place` is that of the tile's first.
+        `place` is that of the tile's first; only some `channels` of the last group may be wanted.
         """
-        span = self.span(element, vector)
-        kind, place = element.stored.by(span.length), f.offset(place, span.start * element.nbytes)
+        span, unwanted = self.span(element, vector), self.channels - (channels or self.channels)
+        length, place = span.length - unwanted, f.offset(place, span.start * element.nbytes)
+        kind = element.stored.by(length)
         if not tile.masked or vector < tile.vectors - 1:
             return f.load(kind, place)
-        count = columns // self.outputs * self.channels - span.start
-        return f.masked_load(kind, place, f.first_lanes(count, span.length), f.constant(kind, 0))
+        count = columns // self.outputs * self.channels - (span.start + unwanted)
+        return f.masked_load(kind, place, f.first_lanes(count, length), f.constant(kind, 0))
 
     def rows(self, code: TileCode) -> Rows:
         return _GroupRows(code, self)
@@ -214,7 +220,7 @@ def group_order(element: Element, sweep: Sweep) -> Order | None:
 def group_width(element: Element, sweep: Sweep) -> int:
     """The vectors of tiles, which have whole groups; 0 where these would be too many."""
     source = Groups(len(sweep.axes), sweep.channels, sweep.outputs)
-    least = math.lcm(source.outputs, element.lanes) // element.lanes
+    least = source.least_vectors(element)
     vectors = widest() // least * least or least
     longest = max(source.span(element, v).length for v in range(vectors))
     fits = vectors <= MOST_VECTORS and longest <= MOST_SPAN * element.lanes

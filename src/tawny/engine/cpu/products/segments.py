@@ -22,16 +22,10 @@ from tawny.engine.cpu.products.geometry import Sweep
 from tawny.engine.cpu.products.packing import Order, order_of
 from tawny.engine.cpu.products.preparation import PanelPreparation
 from tawny.engine.cpu.products.product import Product
-from tawny.engine.cpu.products.tile import evenly_spaced, registers
+from tawny.engine.cpu.products.tile import evenly_spaced, most_sums
 from tawny.engine.cpu.products.tile_code import PackCode, Rows, RowSource, TileCode
 from tawny.engine.cpu.products.windows import WindowAxis, dot, each_tap
 from tawny.engine.llvm.ir.builder import I1, I64, VOID, Function, Type, Value
-
-MOST_SUMS: Final = {32: 28, 16: 12}
-"""By the number of vector registers: the most sums of a tile, beside a row of weights.
-
-Each product loads a number, and each row of weights one more: many rows take the fewest loads.
-"""
 
 COPY_BYTES: Final = 2**17
 """What is copied at a time stays in the second cache; from `benchmarks/cpu_groups.py`."""
@@ -313,7 +307,7 @@ class SegmentSweep:
             panels=panels,
             order=order,
             wide=self.vectors,
-            high=MOST_SUMS[registers()] // (self.vectors * source.length),
+            high=most_sums() // (self.vectors * source.length),
         )
         room = COPY_BYTES // (source.together * self._line_bytes)
         lines = max((room - _span(high)) // high.stride + 1, 1)
@@ -384,7 +378,7 @@ def both_axes(sweep: Sweep) -> tuple[WindowAxis, WindowAxis]:
 
 def segment_length(element: Element, sweep: Sweep) -> int:
     """The most positions of a segment: lines are cut evenly, and sums stay in registers."""
-    most, count = MOST_SUMS[registers()] // (sweep.outputs // element.lanes), sweep.axes[-1].count
+    most, count = most_sums() // (sweep.outputs // element.lanes), sweep.axes[-1].count
     return max(n for n in range(1, most + 1) if count % n == 0)
 
 

@@ -25,6 +25,9 @@ _HEIGHTS: Final = {
 of the right matrix and an element of the left one, fit."""
 
 
+_MOST_SUMS: Final = {32: 28, 16: 12}
+"""By the number of vector registers."""
+
 MOST_VECTORS: Final = 8
 """The most vectors of columns of any tile."""
 
@@ -33,6 +36,14 @@ def registers() -> int:
     """How many vector registers the host has."""
     machine = host()
     return 16 if machine.triple.startswith("x86_64") and not machine.avx512 else 32
+
+
+def most_sums() -> int:
+    """The most sums of a tile where a row of weights and a number stay in registers beside them.
+
+    Where each product loads a number, many rows take the fewest loads.
+    """
+    return _MOST_SUMS[registers()]
 
 
 def widest() -> int:
