@@ -1,4 +1,4 @@
-"""Native searching and counting against NumPy: any dtypes, NaN, falling edges, threads."""
+"""Native searching against NumPy: any dtypes, NaN, falling edges, threads."""
 
 from __future__ import annotations
 
@@ -55,32 +55,6 @@ def test_edges_that_neither_rise_nor_fall_are_refused() -> None:
     with pytest.raises(ValueError, match=r"digitize: bins must be monotonic.*test_cpu_searching"):
         p(value, [0.0, 2.0, 1.0])
     np.testing.assert_array_equal(p(b=[0.0, 1.0, 2.0]), [1, 2, 3, 3, 3])
-
-
-@pytest.mark.parametrize("kind", ["int64", "int8", "uint8", "bool", "uint64"])
-@pytest.mark.parametrize("weight", [None, "float64", "float32", "int64"])
-def test_counting(kind: str, weight: str | None) -> None:
-    random = Random(f"{kind} {weight}")
-    for n in (0, 1, 100, 20_000):
-        x = tw.var("x", shape=(n,), dtype=kind)
-        given = {x: sampled(random, (n,), kind)}
-        if weight is None:
-            out = tnp.bincount(x, length=9)
-        else:
-            w = tw.var("w", shape=(n,), dtype=weight)
-            given[w] = sampled(random, (n,), weight)
-            out = tnp.bincount(x, tnp.flip(w), length=9)
-        check(given, [out], native=weight in (None, "float64"), threads=(1, 2, 3, 5))
-
-
-@pytest.mark.parametrize("bad", [3, -1])
-def test_numbers_that_cannot_be_counted_are_refused(bad: int) -> None:
-    x = tw.var("x", shape=(4,), dtype="int64")
-    p = tw.Graph([x], tnp.bincount(x, length=3)).compile(engine="cpu")
-    assert p([0, 1, 1, 2]).tolist() == [1, 2, 1]
-    with pytest.raises(ValueError, match=r"bincount: operand 0 has elements from .*test_cpu_sear"):
-        p([0, 1, bad, 1])
-    assert p([2, 2, 2, 2]).tolist() == [0, 0, 4]
 
 
 @pytest.mark.parametrize("steps", [1, 5])

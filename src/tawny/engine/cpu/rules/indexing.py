@@ -10,7 +10,7 @@ from tawny.engine.cpu.kernels.scatter import PUT, ScatterSpec, scatter_kernel
 from tawny.engine.cpu.kernels.sorting.membership import membership_kernel
 from tawny.engine.cpu.kernels.sorting.radix_sort import radix_sort_kernel
 from tawny.engine.cpu.kernels.sorting.rank_sort import rank_sort_kernel
-from tawny.engine.cpu.kernels.sorting.searching import SEARCH, bincount_kernel, search_kernel
+from tawny.engine.cpu.kernels.sorting.searching import SEARCH, search_kernel
 from tawny.engine.cpu.kernels.suppression import SuppressionLimits, suppression_kernel
 from tawny.engine.layout import Memory
 from tawny.node import Node
@@ -18,7 +18,7 @@ from tawny.ops.boxes import NonMaximumSuppression, SuppressionByClass
 from tawny.ops.indexing import Gather, gather_shape
 from tawny.ops.pieces import GatherPieces
 from tawny.ops.scatter import COMBINE, Scatter
-from tawny.ops.sorting import ArgSort, BinCount, Digitize, IsIn, SearchSorted, Sort
+from tawny.ops.sorting import ArgSort, Digitize, IsIn, SearchSorted, Sort
 from tawny.shape import Shape, broadcast, broadcast_strides
 
 
@@ -119,16 +119,6 @@ def digitize(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) 
     x, bins = operands
     found = search_kernel(bins, x, right=not node.op.right, edges=True)
     return None if found is None else Kernel(*found, after=((SEARCH, True),), fallible=True)
-
-
-@native(BinCount)
-def bincount(node: Node, operands: Sequence[Memory], results: Sequence[Memory]) -> Kernel | None:
-    """Counts, or sums of weights."""
-    del results
-    assert isinstance(node.op, BinCount)
-    x, *weights = operands
-    found = bincount_kernel(x, weights[0] if weights else None, node.op.length)
-    return None if found is None else Kernel(*found, fallible=True)
 
 
 @native(IsIn)

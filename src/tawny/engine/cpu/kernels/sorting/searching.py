@@ -1,9 +1,7 @@
-"""Searching in sorted arrays, and counting.
+"""Searching in sorted arrays.
 
 - `search`: where in a sorted array each element belongs, by bisection without branches.
 - `edges`: whether edges rise or fall throughout, which `search` then respects.
-- `count`: how often each integer occurs, or the sum of its weights; each thread sees all integers
-  and handles its own share of the results, so that sums are formed in order.
 """
 
 from __future__ import annotations
@@ -14,10 +12,9 @@ from typing import Any, Final, NamedTuple
 from tawny import dtype as dt
 from tawny.dtype import DType
 from tawny.engine.cpu.kernels.elementwise import collapse_axes
-from tawny.engine.cpu.kernels.indexing import load_index
 from tawny.engine.cpu.kernels.kernel import KERNEL, ArrayLayout, CompiledKernel
 from tawny.engine.cpu.kernels.workshare import digits, worker_share
-from tawny.engine.llvm.ir.builder import F64, I1, I64, PTR, Function, Module, Value
+from tawny.engine.llvm.ir.builder import I1, I64, PTR, Function, Module, Value
 from tawny.engine.llvm.runtime.library import lazy_library
 from tawny.engine.llvm.scalar.casts import cast
 from tawny.engine.llvm.scalar.expressions import primitive
@@ -28,9 +25,6 @@ SEARCH: Final = "search"
 
 SHARED_ELEMENTS: Final = 1 << 13
 """Threads share the work only of more elements."""
-
-
-# ------------------------------------------------------------------- searching
 
 
 class _SearchVariant(NamedTuple):
@@ -156,47 +150,3 @@ class _SearchWriter:
         if common.kind != "f":
             return less
         return less | (f.compare("uno", other, other) & f.compare("ord", one, one))
-
-
-# -------------------------------------------------------------------- counting
-
-
-def bincount_kernel(
-    given: ArrayLayout, weights: ArrayLayout | None, length: int
-) -> CompiledKernel | None:
-    """The kernel of counts, or of sums of weights of float64; None for other weights.
-
-    Its last parameter is set where an integer is not below the length, or negative.
-    """
-    if weights is not None and weights.dtype != dt.FLOAT64:
-        return None
-    (count,) = given.shape
-    steps = (given.strides[0], 0 if weights is None else weights.strides[0])
-    library = _counts(given.dtype, weights is not None)
-    return CompiledKernel(library, "count", (length, count, *steps, 0), count > SHARED_ELEMENTS, 0)
-
-
-@lazy_library
-def _counts(kind: DType, weighted: bool) -> str:
-    module, stored = Module(), F64 if weighted else I64
-    with module.function("count", KERNEL) as f:
-        row = f.arguments[0]
-        source, weights = f.cell(row, 0, PTR), f.cell(row, 1, PTR)
-        result = f.cell(row, 1 + weighted, PTR)
-        length, count, stride, step = (f.cell(row, 2 + weighted + n) for n in range(4))
-        status = f.element(row, 6 + weighted, I64)
-        aside = f.stack_buffer(8)
-        low, high = worker_share(length, *f.arguments[1:])
-        with f.loop(low, high) as loop:
-            f.store(f.constant(stored, 0), f.element(result, loop.index, stored))
-        with f.loop(0, count) as loop:
-            number = load_index(f, f.offset(source, loop.index * stride), kind)
-            with f.when(~number.unsigned_below(length)):
-                f.store(f.constant(I64, 1), status, 8)
-            mine = (number >= low) & (number < high)
-            place = f.select(mine, f.element(result, number, stored), aside)
-            more = f.constant(stored, 1)
-            if weighted:
-                more = f.load(stored, f.offset(weights, loop.index * step))
-            f.store(f.load(stored, place) + more, place)
-    return module.text()
