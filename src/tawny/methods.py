@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, overload
 
 from tawny.bad_calls import explain_bad_calls
 from tawny.registry import PUBLIC_FUNCTIONS
@@ -12,7 +13,11 @@ if TYPE_CHECKING:
     from tawny.array import Array, ArrayLike
     from tawny.ops.scatter import At
 
+F_co = TypeVar("F_co", covariant=True)
+
 Axis = int | tuple[int, ...] | None
+
+BinaryOperator = Callable[[Any, "ArrayLike"], "Array"]
 
 _FOREIGN: Final = frozenset({str, bytes, dict, set})
 """Types that are no operands: the operator is left to them."""
@@ -32,14 +37,121 @@ def _binary(name: str, left: Any, right: Any, other: object) -> Array:
     return _call(name, left, right)
 
 
-def _replace(array: Any, value: Any) -> None:
-    """Let an array take other values, as `x[...] = value` does."""
-    array[...] = value
-
-
 def _is_sparse(kind: type) -> bool:
     """Whether a type is one of SciPy's sparse matrices, which know how to multiply."""
     return hasattr(kind, "tocsr") and not hasattr(kind, "__array_ufunc__")
+
+
+def _comparison(name: str) -> BinaryOperator:
+    """The operator that calls a function of two arrays."""
+
+    def compare(self: Array, other: ArrayLike, /) -> Array:
+        return _binary(name, self, other, other)
+
+    return compare
+
+
+def _arithmetic(name: str) -> tuple[BinaryOperator, BinaryOperator, BinaryOperator]:
+    """Operators that call a function of two arrays: plain, reflected and in place."""
+
+    def reflected(self: Array, other: ArrayLike, /) -> Array:
+        return _binary(name, other, self, other)
+
+    def in_place(self: Array, other: ArrayLike, /) -> Array:
+        return _call("in_place", self, name, other)
+
+    return _comparison(name), reflected, in_place
+
+
+class Method(Generic[F_co]):
+    """A public function as a method: the array is its first argument."""
+
+    def __set_name__(self, kind: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, array: None, kind: type) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, array: object, kind: type) -> F_co: ...
+    def __get__(self, array: object, kind: type) -> Any:
+        function = PUBLIC_FUNCTIONS[self._name]
+        return function if array is None else MethodType(function, array)
+
+
+class SumMethod(Protocol):
+    def __call__(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Array: ...
+
+
+class MinMethod(Protocol):
+    def __call__(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Array: ...
+
+
+class ArgMinMethod(Protocol):
+    def __call__(
+        self, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    ) -> Array: ...
+
+
+class VarMethod(Protocol):
+    def __call__(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+        mean: ArrayLike | None = None,
+        correction: float | None = None,
+    ) -> Array: ...
+
+
+class MeanMethod(Protocol):
+    def __call__(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+    ) -> Array: ...
+
+
+class AnyMethod(Protocol):
+    def __call__(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+    ) -> Array: ...
+
+
+class CumsumMethod(Protocol):
+    def __call__(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array: ...
+
+
+def _replace(array: Any, value: Any) -> None:
+    """Let an array take other values, as `x[...] = value` does."""
+    array[...] = value
 
 
 class Methods:  # noqa: PLW1641  (Array hashes by identity)
@@ -47,140 +159,30 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
 
     __slots__ = ()
 
-    def __add__(self, other: ArrayLike, /) -> Array:
-        return _binary("add", self, other, other)
+    __add__, __radd__, __iadd__ = _arithmetic("add")
+    __sub__, __rsub__, __isub__ = _arithmetic("subtract")
+    __mul__, __rmul__, __imul__ = _arithmetic("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _arithmetic("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _arithmetic("floor_divide")
+    __mod__, __rmod__, __imod__ = _arithmetic("remainder")
+    __pow__, __rpow__, __ipow__ = _arithmetic("pow")
+    __and__, __rand__, __iand__ = _arithmetic("bitwise_and")
+    __or__, __ror__, __ior__ = _arithmetic("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _arithmetic("bitwise_xor")
+    __lshift__, __rlshift__, __ilshift__ = _arithmetic("bitwise_left_shift")
+    __rshift__, __rrshift__, __irshift__ = _arithmetic("bitwise_right_shift")
+    __matmul__, __rmatmul__, __imatmul__ = _arithmetic("matmul")
 
-    def __radd__(self, other: ArrayLike, /) -> Array:
-        return _binary("add", other, self, other)
-
-    def __iadd__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "add", other)
-
-    def __sub__(self, other: ArrayLike, /) -> Array:
-        return _binary("subtract", self, other, other)
-
-    def __rsub__(self, other: ArrayLike, /) -> Array:
-        return _binary("subtract", other, self, other)
-
-    def __isub__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "subtract", other)
-
-    def __mul__(self, other: ArrayLike, /) -> Array:
-        return _binary("multiply", self, other, other)
-
-    def __rmul__(self, other: ArrayLike, /) -> Array:
-        return _binary("multiply", other, self, other)
-
-    def __imul__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "multiply", other)
-
-    def __truediv__(self, other: ArrayLike, /) -> Array:
-        return _binary("divide", self, other, other)
-
-    def __rtruediv__(self, other: ArrayLike, /) -> Array:
-        return _binary("divide", other, self, other)
-
-    def __itruediv__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "divide", other)
-
-    def __floordiv__(self, other: ArrayLike, /) -> Array:
-        return _binary("floor_divide", self, other, other)
-
-    def __rfloordiv__(self, other: ArrayLike, /) -> Array:
-        return _binary("floor_divide", other, self, other)
-
-    def __ifloordiv__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "floor_divide", other)
-
-    def __mod__(self, other: ArrayLike, /) -> Array:
-        return _binary("remainder", self, other, other)
-
-    def __rmod__(self, other: ArrayLike, /) -> Array:
-        return _binary("remainder", other, self, other)
-
-    def __imod__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "remainder", other)
-
-    def __pow__(self, other: ArrayLike, /) -> Array:
-        return _binary("pow", self, other, other)
-
-    def __rpow__(self, other: ArrayLike, /) -> Array:
-        return _binary("pow", other, self, other)
-
-    def __ipow__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "pow", other)
-
-    def __and__(self, other: ArrayLike, /) -> Array:
-        return _binary("bitwise_and", self, other, other)
-
-    def __rand__(self, other: ArrayLike, /) -> Array:
-        return _binary("bitwise_and", other, self, other)
-
-    def __iand__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "bitwise_and", other)
-
-    def __or__(self, other: ArrayLike, /) -> Array:
-        return _binary("bitwise_or", self, other, other)
-
-    def __ror__(self, other: ArrayLike, /) -> Array:
-        return _binary("bitwise_or", other, self, other)
-
-    def __ior__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "bitwise_or", other)
-
-    def __xor__(self, other: ArrayLike, /) -> Array:
-        return _binary("bitwise_xor", self, other, other)
-
-    def __rxor__(self, other: ArrayLike, /) -> Array:
-        return _binary("bitwise_xor", other, self, other)
-
-    def __ixor__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "bitwise_xor", other)
-
-    def __lshift__(self, other: ArrayLike, /) -> Array:
-        return _binary("bitwise_left_shift", self, other, other)
-
-    def __rlshift__(self, other: ArrayLike, /) -> Array:
-        return _binary("bitwise_left_shift", other, self, other)
-
-    def __ilshift__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "bitwise_left_shift", other)
-
-    def __rshift__(self, other: ArrayLike, /) -> Array:
-        return _binary("bitwise_right_shift", self, other, other)
-
-    def __rrshift__(self, other: ArrayLike, /) -> Array:
-        return _binary("bitwise_right_shift", other, self, other)
-
-    def __irshift__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "bitwise_right_shift", other)
-
-    def __matmul__(self, other: ArrayLike, /) -> Array:
-        return _binary("matmul", self, other, other)
-
-    def __rmatmul__(self, other: ArrayLike, /) -> Array:
-        return _binary("matmul", other, self, other)
-
-    def __imatmul__(self, other: ArrayLike, /) -> Array:
-        return _call("in_place", self, "matmul", other)
+    __lt__ = _comparison("less")
+    __le__ = _comparison("less_equal")
+    __gt__ = _comparison("greater")
+    __ge__ = _comparison("greater_equal")
 
     def __eq__(self, other: ArrayLike, /) -> Array:  # type: ignore[override]
         return _binary("equal", self, other, other)
 
     def __ne__(self, other: ArrayLike, /) -> Array:  # type: ignore[override]
         return _binary("not_equal", self, other, other)
-
-    def __lt__(self, other: ArrayLike, /) -> Array:
-        return _binary("less", self, other, other)
-
-    def __le__(self, other: ArrayLike, /) -> Array:
-        return _binary("less_equal", self, other, other)
-
-    def __gt__(self, other: ArrayLike, /) -> Array:
-        return _binary("greater", self, other, other)
-
-    def __ge__(self, other: ArrayLike, /) -> Array:
-        return _binary("greater_equal", self, other, other)
 
     def __neg__(self) -> Array:
         return _call("negative", self)
@@ -299,146 +301,19 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """NumPy's dot product."""
         return _call("dot", self, other, out)
 
-    @explain_bad_calls
-    def sum(
-        self,
-        axis: Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: ArrayLike | None = None,
-        where: ArrayLike = True,
-    ) -> Array:
-        """Sum over axes."""
-        return _call("sum", self, axis, dtype, out, keepdims, initial, where)
-
-    @explain_bad_calls
-    def prod(
-        self,
-        axis: Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: ArrayLike | None = None,
-        where: ArrayLike = True,
-    ) -> Array:
-        """Product over axes."""
-        return _call("prod", self, axis, dtype, out, keepdims, initial, where)
-
-    @explain_bad_calls
-    def mean(
-        self,
-        axis: Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        *,
-        where: ArrayLike = True,
-    ) -> Array:
-        """Mean over axes."""
-        return _call("mean", self, axis, dtype, out, keepdims, where=where)
-
-    @explain_bad_calls
-    def var(
-        self,
-        axis: Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        *,
-        where: ArrayLike = True,
-        mean: ArrayLike | None = None,
-        correction: float | None = None,
-    ) -> Array:
-        """Variance over axes."""
-        options = {"where": where, "mean": mean, "correction": correction}
-        return _call("var", self, axis, dtype, out, ddof, keepdims, **options)
-
-    @explain_bad_calls
-    def std(
-        self,
-        axis: Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        *,
-        where: ArrayLike = True,
-        mean: ArrayLike | None = None,
-        correction: float | None = None,
-    ) -> Array:
-        """Standard deviation over axes."""
-        options = {"where": where, "mean": mean, "correction": correction}
-        return _call("std", self, axis, dtype, out, ddof, keepdims, **options)
-
-    @explain_bad_calls
-    def min(
-        self,
-        axis: Axis = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: ArrayLike | None = None,
-        where: ArrayLike = True,
-    ) -> Array:
-        """Least element over axes."""
-        return _call("min", self, axis, out, keepdims, initial, where)
-
-    @explain_bad_calls
-    def max(
-        self,
-        axis: Axis = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: ArrayLike | None = None,
-        where: ArrayLike = True,
-    ) -> Array:
-        """Greatest element over axes."""
-        return _call("max", self, axis, out, keepdims, initial, where)
-
-    @explain_bad_calls
-    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Array:
-        """Index of the least element."""
-        return _call("argmin", self, axis, out, keepdims=keepdims)
-
-    @explain_bad_calls
-    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Array:
-        """Index of the greatest element."""
-        return _call("argmax", self, axis, out, keepdims=keepdims)
-
-    @explain_bad_calls
-    def any(
-        self,
-        axis: Axis = None,
-        out: Any = None,
-        keepdims: bool = False,
-        *,
-        where: ArrayLike = True,
-    ) -> Array:
-        """Whether some element is true."""
-        return _call("any", self, axis, out, keepdims, where=where)
-
-    @explain_bad_calls
-    def all(
-        self,
-        axis: Axis = None,
-        out: Any = None,
-        keepdims: bool = False,
-        *,
-        where: ArrayLike = True,
-    ) -> Array:
-        """Whether every element is true."""
-        return _call("all", self, axis, out, keepdims, where=where)
-
-    @explain_bad_calls
-    def cumsum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
-        """Running sum."""
-        return _call("cumsum", self, axis, dtype, out)
-
-    @explain_bad_calls
-    def cumprod(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
-        """Running product."""
-        return _call("cumprod", self, axis, dtype, out)
+    sum: Method[SumMethod] = Method()
+    prod: Method[SumMethod] = Method()
+    mean: Method[MeanMethod] = Method()
+    var: Method[VarMethod] = Method()
+    std: Method[VarMethod] = Method()
+    min: Method[MinMethod] = Method()
+    max: Method[MinMethod] = Method()
+    argmin: Method[ArgMinMethod] = Method()
+    argmax: Method[ArgMinMethod] = Method()
+    any: Method[AnyMethod] = Method()
+    all: Method[AnyMethod] = Method()
+    cumsum: Method[CumsumMethod] = Method()
+    cumprod: Method[CumsumMethod] = Method()
 
     @explain_bad_calls
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Array:
