@@ -78,7 +78,7 @@ class Method(Generic[F_co]):
         return function if array is None else MethodType(function, array)
 
 
-class SumMethod(Protocol):
+class _SumMethod(Protocol):
     def __call__(
         self,
         axis: Axis = None,
@@ -90,7 +90,7 @@ class SumMethod(Protocol):
     ) -> Array: ...
 
 
-class MinMethod(Protocol):
+class _MinMethod(Protocol):
     def __call__(
         self,
         axis: Axis = None,
@@ -101,13 +101,13 @@ class MinMethod(Protocol):
     ) -> Array: ...
 
 
-class ArgMinMethod(Protocol):
+class _ArgMinMethod(Protocol):
     def __call__(
         self, axis: int | None = None, out: Any = None, *, keepdims: bool = False
     ) -> Array: ...
 
 
-class VarMethod(Protocol):
+class _VarMethod(Protocol):
     def __call__(
         self,
         axis: Axis = None,
@@ -122,7 +122,7 @@ class VarMethod(Protocol):
     ) -> Array: ...
 
 
-class MeanMethod(Protocol):
+class _MeanMethod(Protocol):
     def __call__(
         self,
         axis: Axis = None,
@@ -134,7 +134,7 @@ class MeanMethod(Protocol):
     ) -> Array: ...
 
 
-class AnyMethod(Protocol):
+class _AnyMethod(Protocol):
     def __call__(
         self,
         axis: Axis = None,
@@ -145,7 +145,7 @@ class AnyMethod(Protocol):
     ) -> Array: ...
 
 
-class CumsumMethod(Protocol):
+class _CumsumMethod(Protocol):
     def __call__(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array: ...
 
 
@@ -301,19 +301,19 @@ class Methods:  # noqa: PLW1641  (Array hashes by identity)
         """NumPy's dot product."""
         return _call("dot", self, other, out)
 
-    sum: Method[SumMethod] = Method()
-    prod: Method[SumMethod] = Method()
-    mean: Method[MeanMethod] = Method()
-    var: Method[VarMethod] = Method()
-    std: Method[VarMethod] = Method()
-    min: Method[MinMethod] = Method()
-    max: Method[MinMethod] = Method()
-    argmin: Method[ArgMinMethod] = Method()
-    argmax: Method[ArgMinMethod] = Method()
-    any: Method[AnyMethod] = Method()
-    all: Method[AnyMethod] = Method()
-    cumsum: Method[CumsumMethod] = Method()
-    cumprod: Method[CumsumMethod] = Method()
+    sum: Method[_SumMethod] = Method()
+    prod: Method[_SumMethod] = Method()
+    mean: Method[_MeanMethod] = Method()
+    var: Method[_VarMethod] = Method()
+    std: Method[_VarMethod] = Method()
+    min: Method[_MinMethod] = Method()
+    max: Method[_MinMethod] = Method()
+    argmin: Method[_ArgMinMethod] = Method()
+    argmax: Method[_ArgMinMethod] = Method()
+    any: Method[_AnyMethod] = Method()
+    all: Method[_AnyMethod] = Method()
+    cumsum: Method[_CumsumMethod] = Method()
+    cumprod: Method[_CumsumMethod] = Method()
 
     @explain_bad_calls
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Array:

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 from tawny import numpy as np
 from tawny.array import Array
 from tawny.errors import value_error
-from tawny.nn.layers.linear import AffineLayer
+from tawny.nn.layers.linear import AFFINE, AffineLayer
 from tawny.nn.layers.sizes import Sizes, as_padding, as_size
+from tawny.nn.layers.spatial import SpatialLayer
 from tawny.ops.window import per_axis
 
 
-class ConvolutionLayer(AffineLayer):
+class ConvolutionLayer(AffineLayer, SpatialLayer):
     """What convolutions and their transposes share: a kernel over (batch, *spatial, inputs)."""
 
-    rank: ClassVar[int]
     convolve: ClassVar[Callable[..., Array]]
     groups: int = 1
 
@@ -69,6 +69,24 @@ class Convolution(ConvolutionLayer):
     the inputs only.
     """
 
+    details = f"""
+    (batch, {{axes}}, inputs) gives (batch, *spatial, outputs).
+
+    - `inputs`, `outputs`: how many channels there are before and after.
+    - `window`: the size of the kernel: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are, likewise.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+    - `dilation`: how far apart the elements of a window are; 1 leaves no gaps.
+    - `groups`: with g groups, each g-th of the outputs sees its own g-th of the inputs only.
+    {AFFINE}
+
+    The parameters are `weight`, (*window, inputs // groups, outputs), and `bias`, (outputs,).
+
+        layer = nn.{{name}}(3, 8, 3, padding="same", activation="relu")
+        layer(numpy.ones((2, {{x4}}, 3), "float32")).shape   # -> (2, {{x4}}, 8)
+    """
+
     def __init__(
         self,
         inputs: int,
@@ -118,90 +136,21 @@ class Convolution(ConvolutionLayer):
         return ", ".join(parts)
 
 
-class Conv1d(Convolution):
-    """A convolution over one spatial axis, channels last.
+class Conv1d(Convolution, rank=1):
+    """A convolution over one spatial axis, channels last."""
 
-    (batch, n, inputs) gives (batch, n, outputs).
-
-    - `inputs`, `outputs`: how many channels there are before and after.
-    - `window`: the size of the kernel: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are, likewise.
-    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
-      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
-    - `dilation`: how far apart the elements of a window are; 1 leaves no gaps.
-    - `groups`: with g groups, each g-th of the outputs sees its own g-th of the inputs only.
-    - `bias`: whether something is added to the product.
-    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
-    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
-      `glorot_uniform` when None.
-    - `init_bias`: how the bias starts, likewise.
-    - `dtype`: of the parameters.
-
-    The parameters are `weight`, (window, inputs // groups, outputs), and `bias`, (outputs,).
-
-        layer = nn.Conv1d(3, 8, 3, padding="same", activation="relu")
-        layer(numpy.ones((2, 6, 3), "float32")).shape   # -> (2, 6, 8)
-    """
-
-    rank = 1
     convolve = np.conv1d
 
 
-class Conv2d(Convolution):
-    """A convolution over two spatial axes, channels last.
+class Conv2d(Convolution, rank=2):
+    """A convolution over two spatial axes, channels last."""
 
-    (batch, rows, columns, inputs) gives (batch, *spatial, outputs).
-
-    - `inputs`, `outputs`: how many channels there are before and after.
-    - `window`: the size of the kernel: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are, likewise.
-    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
-      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
-    - `dilation`: how far apart the elements of a window are; 1 leaves no gaps.
-    - `groups`: with g groups, each g-th of the outputs sees its own g-th of the inputs only.
-    - `bias`: whether something is added to the product.
-    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
-    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
-      `glorot_uniform` when None.
-    - `init_bias`: how the bias starts, likewise.
-    - `dtype`: of the parameters.
-
-    The parameters are `weight`, (*window, inputs // groups, outputs), and `bias`, (outputs,).
-
-        layer = nn.Conv2d(3, 8, 3, padding="same", activation="relu")
-        layer(numpy.ones((2, 6, 6, 3), "float32")).shape   # -> (2, 6, 6, 8)
-    """
-
-    rank = 2
     convolve = np.conv2d
 
 
-class Conv3d(Convolution):
-    """A convolution over three spatial axes, channels last.
+class Conv3d(Convolution, rank=3):
+    """A convolution over three spatial axes, channels last."""
 
-    (batch, planes, rows, columns, inputs) gives (batch, *spatial, outputs).
-
-    - `inputs`, `outputs`: how many channels there are before and after.
-    - `window`: the size of the kernel: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are, likewise.
-    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
-      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
-    - `dilation`: how far apart the elements of a window are; 1 leaves no gaps.
-    - `groups`: with g groups, each g-th of the outputs sees its own g-th of the inputs only.
-    - `bias`: whether something is added to the product.
-    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
-    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
-      `glorot_uniform` when None.
-    - `init_bias`: how the bias starts, likewise.
-    - `dtype`: of the parameters.
-
-    The parameters are `weight`, (*window, inputs // groups, outputs), and `bias`, (outputs,).
-
-        layer = nn.Conv3d(3, 8, 3, padding="same", activation="relu")
-        layer(numpy.ones((2, 6, 6, 6, 3), "float32")).shape   # -> (2, 6, 6, 6, 8)
-    """
-
-    rank = 3
     convolve = np.conv3d
 
 
@@ -214,83 +163,36 @@ class ConvolutionTranspose(ConvolutionLayer):
     unless stride is greater than window.
     """
 
-
-class ConvTranspose1d(ConvolutionTranspose):
-    """A transposed convolution over one spatial axis: each element is spread over a window.
-
-    It enlarges: (batch, n, inputs) gives (batch, n, outputs).
+    details = f"""
+    It enlarges: (batch, {{axes}}, inputs) gives (batch, *spatial, outputs).
 
     - `inputs`, `outputs`: how many channels there are before and after.
     - `window`: the size of the kernel: one number, or one for each spatial axis.
     - `stride`: how far apart windows are in the output, likewise.
     - `padding`: `"same"` gives n * stride elements along an axis of n; `"valid"` (or 0), a number
-      or pairs as for `np.conv_transpose1d`.
-    - `bias`: whether something is added to the product.
-    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
-    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
-      `glorot_uniform` when None.
-    - `init_bias`: how the bias starts, likewise.
-    - `dtype`: of the parameters.
+      or pairs as for `np.conv_transpose{{rank}}d`.
+    {AFFINE}
 
-    The parameters are `weight`, (window, inputs, outputs), and `bias`, (outputs,).
+    The parameters are `weight`, (*window, inputs, outputs), and `bias`, (outputs,).
 
-        layer = nn.ConvTranspose1d(3, 8, 3, stride=2, padding="same")
-        layer(numpy.ones((2, 4, 3), "float32")).shape   # -> (2, 8, 8)
+        layer = nn.{{name}}(3, 8, 3, stride=2, padding="same")
+        layer(numpy.ones((2, {{x4}}, 3), "float32")).shape   # -> (2, {{x8}}, 8)
     """
 
-    rank = 1
+
+class ConvTranspose1d(ConvolutionTranspose, rank=1):
+    """A transposed convolution over one spatial axis: each element is spread over a window."""
+
     convolve = np.conv_transpose1d
 
 
-class ConvTranspose2d(ConvolutionTranspose):
-    """A transposed convolution over two spatial axes: each element is spread over a window.
+class ConvTranspose2d(ConvolutionTranspose, rank=2):
+    """A transposed convolution over two spatial axes: each element is spread over a window."""
 
-    It enlarges: (batch, rows, columns, inputs) gives (batch, *spatial, outputs).
-
-    - `inputs`, `outputs`: how many channels there are before and after.
-    - `window`: the size of the kernel: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are in the output, likewise.
-    - `padding`: `"same"` gives n * stride elements along an axis of n; `"valid"` (or 0), a number
-      or pairs as for `np.conv_transpose2d`.
-    - `bias`: whether something is added to the product.
-    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
-    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
-      `glorot_uniform` when None.
-    - `init_bias`: how the bias starts, likewise.
-    - `dtype`: of the parameters.
-
-    The parameters are `weight`, (*window, inputs, outputs), and `bias`, (outputs,).
-
-        layer = nn.ConvTranspose2d(3, 8, 3, stride=2, padding="same")
-        layer(numpy.ones((2, 4, 4, 3), "float32")).shape   # -> (2, 8, 8, 8)
-    """
-
-    rank = 2
     convolve = np.conv_transpose2d
 
 
-class ConvTranspose3d(ConvolutionTranspose):
-    """A transposed convolution over three spatial axes: each element is spread over a window.
+class ConvTranspose3d(ConvolutionTranspose, rank=3):
+    """A transposed convolution over three spatial axes: each element is spread over a window."""
 
-    It enlarges: (batch, planes, rows, columns, inputs) gives (batch, *spatial, outputs).
-
-    - `inputs`, `outputs`: how many channels there are before and after.
-    - `window`: the size of the kernel: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are in the output, likewise.
-    - `padding`: `"same"` gives n * stride elements along an axis of n; `"valid"` (or 0), a number
-      or pairs as for `np.conv_transpose3d`.
-    - `bias`: whether something is added to the product.
-    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
-    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
-      `glorot_uniform` when None.
-    - `init_bias`: how the bias starts, likewise.
-    - `dtype`: of the parameters.
-
-    The parameters are `weight`, (*window, inputs, outputs), and `bias`, (outputs,).
-
-        layer = nn.ConvTranspose3d(3, 8, 3, stride=2, padding="same")
-        layer(numpy.ones((2, 4, 4, 4, 3), "float32")).shape   # -> (2, 8, 8, 8, 8)
-    """
-
-    rank = 3
     convolve = np.conv_transpose3d

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tawny.array import Array
 from tawny.nn.layers.activations import as_activation
@@ -10,6 +10,14 @@ from tawny.nn.layers.sizes import as_size
 from tawny.nn.module import Module
 from tawny.nn.parameters import Parameter
 from tawny.shape import size
+
+AFFINE: Final = """- `bias`: whether something is added to the product.
+    - `activation`: what is applied last: a name such as `"relu"`, a function, or None for nothing.
+    - `init_weight`: how the weight starts: an initialiser of `nn.init`, a function or a number;
+      `glorot_uniform` when None.
+    - `init_bias`: how the bias starts, likewise.
+    - `dtype`: of the parameters."""
+"""What is said of the options of every such layer."""
 
 
 class AffineLayer(Module):

@@ -9,6 +9,7 @@ from tawny import numpy as np
 from tawny.array import Array
 from tawny.errors import type_error
 from tawny.nn.layers.sizes import Sizes, as_padding
+from tawny.nn.layers.spatial import SpatialLayer
 from tawny.nn.module import Module
 from tawny.ops.window import Pads, per_axis
 from tawny.optim.arguments import as_real
@@ -79,10 +80,8 @@ def _part(given: Any) -> Any:
     )
 
 
-class Padding(Module):
+class Padding(SpatialLayer):
     """`value` put around the spatial axes: a number for all sides, or (before, after) an axis."""
-
-    rank: ClassVar[int]
 
     def __init__(self, padding: Any, value: float = 0.0) -> None:
         given = as_padding(padding, type(self).rank, type(self).__name__)
@@ -101,28 +100,21 @@ class Padding(Module):
         return f"{self.padding}"
 
 
-class Padding1d(Padding):
+class Padding1d(Padding, rank=1):
     """Padding of (batch, n, channels)."""
 
-    rank = 1
 
-
-class Padding2d(Padding):
+class Padding2d(Padding, rank=2):
     """Padding of (batch, rows, columns, channels)."""
 
-    rank = 2
 
-
-class Padding3d(Padding):
+class Padding3d(Padding, rank=3):
     """Padding over three spatial axes."""
 
-    rank = 3
 
-
-class UpSampling(Module):
+class UpSampling(SpatialLayer):
     """Each element repeated `factor` times along the spatial axes."""
 
-    rank: ClassVar[int]
     upsample: ClassVar[Callable[..., Array]]
 
     def __init__(self, factor: Sizes) -> None:
@@ -136,22 +128,19 @@ class UpSampling(Module):
         return f"{self.factor}"
 
 
-class UpSampling1d(UpSampling):
+class UpSampling1d(UpSampling, rank=1):
     """Upsampling of (batch, n, channels)."""
 
-    rank = 1
     upsample = np.upsampling1d
 
 
-class UpSampling2d(UpSampling):
+class UpSampling2d(UpSampling, rank=2):
     """Upsampling of (batch, rows, columns, channels)."""
 
-    rank = 2
     upsample = np.upsampling2d
 
 
-class UpSampling3d(UpSampling):
+class UpSampling3d(UpSampling, rank=3):
     """Upsampling over three spatial axes."""
 
-    rank = 3
     upsample = np.upsampling3d

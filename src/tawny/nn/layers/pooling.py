@@ -8,14 +8,23 @@ from typing import Any, ClassVar
 from tawny import numpy as np
 from tawny.array import Array
 from tawny.nn.layers.sizes import Sizes, as_padding
-from tawny.nn.module import Module
+from tawny.nn.layers.spatial import SpatialLayer
 from tawny.ops.window import per_axis
 
 
-class PoolLayer(Module):
+class PoolLayer(SpatialLayer):
     """A fold of each window; windows are `stride` apart, by default as far as they are wide."""
 
-    rank: ClassVar[int]
+    details = """
+    - `window`: the size of a window: one number, or one for each spatial axis.
+    - `stride`: how far apart windows are; as far as they are wide when None.
+    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
+      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
+
+    There are no parameters.
+
+        nn.{name}(2)(numpy.ones((1, {x4}, 3), "float32")).shape   # -> (1, {x2}, 3)
+    """
     pool: ClassVar[Callable[..., Array]]
 
     def __init__(
@@ -34,112 +43,45 @@ class PoolLayer(Module):
         return f"{self.window}, stride={self.stride}"
 
 
-class MaxPool1d(PoolLayer):
-    """Greatest element of each window of (batch, n, channels).
+class MaxPool1d(PoolLayer, rank=1):
+    """Greatest element of each window of (batch, n, channels)."""
 
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are wide when None.
-    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
-      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
-
-    There are no parameters.
-
-        nn.MaxPool1d(2)(numpy.ones((1, 4, 3), "float32")).shape   # -> (1, 2, 3)
-    """
-
-    rank = 1
     pool = np.max_pool1d
 
 
-class MaxPool2d(PoolLayer):
-    """Greatest element of each window of (batch, rows, columns, channels).
+class MaxPool2d(PoolLayer, rank=2):
+    """Greatest element of each window of (batch, rows, columns, channels)."""
 
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are wide when None.
-    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
-      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
-
-    There are no parameters.
-
-        nn.MaxPool2d(2)(numpy.ones((1, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 3)
-    """
-
-    rank = 2
     pool = np.max_pool2d
 
 
-class MaxPool3d(PoolLayer):
-    """Greatest element of each window of (batch, planes, rows, columns, channels).
+class MaxPool3d(PoolLayer, rank=3):
+    """Greatest element of each window of (batch, planes, rows, columns, channels)."""
 
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are wide when None.
-    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
-      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
-
-    There are no parameters.
-
-        nn.MaxPool3d(2)(numpy.ones((1, 4, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 2, 3)
-    """
-
-    rank = 3
     pool = np.max_pool3d
 
 
-class AvgPool1d(PoolLayer):
-    """Mean of each window of (batch, n, channels); padding is not counted.
+class AvgPool1d(PoolLayer, rank=1):
+    """Mean of each window of (batch, n, channels); padding is not counted."""
 
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are wide when None.
-    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
-      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
-
-    There are no parameters.
-
-        nn.AvgPool1d(2)(numpy.ones((1, 4, 3), "float32")).shape   # -> (1, 2, 3)
-    """
-
-    rank = 1
     pool = np.avg_pool1d
 
 
-class AvgPool2d(PoolLayer):
-    """Mean of each window of (batch, rows, columns, channels); padding is not counted.
+class AvgPool2d(PoolLayer, rank=2):
+    """Mean of each window of (batch, rows, columns, channels); padding is not counted."""
 
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are wide when None.
-    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
-      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
-
-    There are no parameters.
-
-        nn.AvgPool2d(2)(numpy.ones((1, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 3)
-    """
-
-    rank = 2
     pool = np.avg_pool2d
 
 
-class AvgPool3d(PoolLayer):
-    """Mean of each window of (batch, planes, rows, columns, channels); padding is not counted.
+class AvgPool3d(PoolLayer, rank=3):
+    """Mean of each window of (batch, planes, rows, columns, channels); padding is not counted."""
 
-    - `window`: the size of a window: one number, or one for each spatial axis.
-    - `stride`: how far apart windows are; as far as they are wide when None.
-    - `padding`: `"valid"` (or 0) takes whole windows only, `"same"` pads so that there is an output
-      for each of `stride` inputs; or a number, or a pair (before, after) for each spatial axis.
-
-    There are no parameters.
-
-        nn.AvgPool3d(2)(numpy.ones((1, 4, 4, 4, 3), "float32")).shape   # -> (1, 2, 2, 2, 3)
-    """
-
-    rank = 3
     pool = np.avg_pool3d
 
 
-class GlobalPoolLayer(Module):
+class GlobalPoolLayer(SpatialLayer):
     """A fold over all spatial axes: (batch, *spatial, channels) gives (batch, channels)."""
 
-    rank: ClassVar[int]
     pool: ClassVar[Callable[..., Array]]
 
     def forward(self, x: Array) -> Array:
@@ -147,43 +89,37 @@ class GlobalPoolLayer(Module):
         return type(self).pool(x)
 
 
-class GlobalMaxPool1d(GlobalPoolLayer):
+class GlobalMaxPool1d(GlobalPoolLayer, rank=1):
     """Greatest element of each channel of (batch, n, channels)."""
 
-    rank = 1
     pool = np.global_max_pool
 
 
-class GlobalMaxPool2d(GlobalPoolLayer):
+class GlobalMaxPool2d(GlobalPoolLayer, rank=2):
     """Greatest element of each channel of (batch, rows, columns, channels)."""
 
-    rank = 2
     pool = np.global_max_pool
 
 
-class GlobalMaxPool3d(GlobalPoolLayer):
+class GlobalMaxPool3d(GlobalPoolLayer, rank=3):
     """Greatest element of each channel over three spatial axes."""
 
-    rank = 3
     pool = np.global_max_pool
 
 
-class GlobalAvgPool1d(GlobalPoolLayer):
+class GlobalAvgPool1d(GlobalPoolLayer, rank=1):
     """Mean of each channel of (batch, n, channels)."""
 
-    rank = 1
     pool = np.global_avg_pool
 
 
-class GlobalAvgPool2d(GlobalPoolLayer):
+class GlobalAvgPool2d(GlobalPoolLayer, rank=2):
     """Mean of each channel of (batch, rows, columns, channels)."""
 
-    rank = 2
     pool = np.global_avg_pool
 
 
-class GlobalAvgPool3d(GlobalPoolLayer):
+class GlobalAvgPool3d(GlobalPoolLayer, rank=3):
     """Mean of each channel over three spatial axes."""
 
-    rank = 3
     pool = np.global_avg_pool
